@@ -79,6 +79,12 @@ class Engine(StrEnum):
     fluid = "fluid"
 
 
+class Simulator(StrEnum):
+    packet = "packet"
+    fluid = "fluid"
+    live = "live"
+
+
 class MeanRtt(StrEnum):
     flows = "flows"
     packets = "packets"
@@ -341,7 +347,7 @@ def _examine(
 @app.command()
 def simulate(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Network, protocol, workload, duration.")],
-    engine: Annotated[Engine, typer.Option(help="Simulation engine.")] = Engine.packet,
+    engine: Annotated[Simulator, typer.Option(help="Simulation engine; live: on real frames.")] = Simulator.packet,
     sample: Annotated[
         str | None, typer.Option(help="Sampling period. Default: 0.1 s, at most a tenth of the duration.")
     ] = None,
@@ -363,6 +369,12 @@ def simulate(
         int,
         typer.Option(metavar="N", help="Parts, at most, that packet runs cut the network into; each has a thread."),
     ] = 1,
+    slow: Annotated[
+        float, typer.Option(metavar="K", help="Live runs: seconds of real time for one of the scenario.")
+    ] = 1.0,
+    capture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Live runs: .pcapng file that gets the frames on all links.")
+    ] = None,
     flows_to: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Parquet file to which transfers are written as they end.")
     ] = None,
@@ -384,13 +396,16 @@ def simulate(
 
     if out is not None and out.suffix not in _WRITERS:
         raise ValueError(f"out must end in {', '.join(_WRITERS)}, got {str(out)!r}")
-    if engine != Engine.packet and (flows_to or checkpoint):
+    if engine != Simulator.packet and (flows_to or checkpoint):
         raise ValueError(f"flows-to and checkpoint need --engine packet, got {engine}")
-    if python and (engine != Engine.packet or checkpoint):
+    if python and (engine != Simulator.packet or checkpoint):
         raise ValueError("python needs --engine packet, and no checkpoint")
-    if engine != Engine.packet and threads != 1:
+    if engine != Simulator.packet and threads != 1:
         raise ValueError(f"threads needs --engine packet, got {engine}")
-    for name, path in (("out", out), ("flows-to", flows_to), ("checkpoint", checkpoint)):
+    if engine != Simulator.live and (slow != 1.0 or capture):
+        raise ValueError(f"slow and capture need --engine live, got {engine}")
+    files = (("out", out), ("flows-to", flows_to), ("checkpoint", checkpoint), ("capture", capture))
+    for name, path in files:
         if path is not None and not path.parent.is_dir():  # refused now rather than after the work
             raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
     case = Scenario.from_toml(scenario)
@@ -402,15 +417,16 @@ def simulate(
         options |= {"flows_to": flows_to} if flows_to else {}
         options |= {"engine": "python"} if python else {}
         options |= {"threads": threads} if threads != 1 else {}
+        options |= {"slow": slow, "capture": capture} if engine == Simulator.live else {}
 
         def show(share: float) -> None:
             bar.update(task, completed=share)
 
         unwritten = None
-        if engine == Engine.packet:
+        if engine == Simulator.packet:
             run, unwritten = _packets(case, checkpoint, show, options)
         else:
-            simulate = import_module("ecc.fluid").simulate
+            simulate = import_module(f"ecc.{engine}").simulate
             _work_begins()
             run = simulate(case, progress=show, **options)
             _work_ends()

@@ -128,10 +128,10 @@ class LiveEngine(Team):
 
 
 def _percentile(counts: NDArray[np.int64], share: float) -> float:
-    """The upper end of the bin of lateness that so much is below [ns]; NaN without any."""
+    """The upper end of the bin of lateness that so much is below [ns]; 0 without any."""
     total = np.cumsum(counts)
     if total[-1] == 0:
-        return float("nan")
+        return 0.0
     return float(bin_edges()[np.searchsorted(total, share * total[-1]) + 1])
 
 

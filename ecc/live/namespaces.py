@@ -22,12 +22,15 @@ __all__ = ["ends_of_links"]
 
 NEW_USER, NEW_NET = 0x10000000, 0x40000000
 IPV4 = 0x0800
+SO_RCVBUFFORCE = 33
+BUFFER = 1 << 25
+"""Bytes of frames that may wait at a tap."""
 _ROOM = 64
 """Sockets in one message, at most."""
 
 
-def ends_of_links(links: Sequence[tuple[int, int]], mtu: int) -> list[tuple[socket.socket, socket.socket]]:
-    """Return packet sockets, bound to both ends of new links between new namespaces.
+def ends_of_links(links: Sequence[tuple[int, int]], mtu: int, tapped: bool = False) -> list[tuple[socket.socket, ...]]:
+    """Return packet sockets, bound to both ends of new links between new namespaces: two for each link.
 
     Parameters
     ----------
@@ -35,6 +38,8 @@ def ends_of_links(links: Sequence[tuple[int, int]], mtu: int) -> list[tuple[sock
         The numbers of the two namespaces that each link joins, from 0.
     mtu : int, bytes
         Most that an IP packet on them has.
+    tapped : bool, optional
+        Whether there are two more for each link, for somebody else to read what comes.
 
     Raises
     ------
@@ -44,7 +49,7 @@ def ends_of_links(links: Sequence[tuple[int, int]], mtu: int) -> list[tuple[sock
     if sys.platform != "linux":
         raise EccError(f"live runs need the network namespaces of Linux, got {sys.platform}")
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    task = json.dumps({"links": [list(link) for link in links], "mtu": mtu, "socket": its.fileno()})
+    task = json.dumps({"links": [list(link) for link in links], "mtu": mtu, "each": 1 + tapped, "socket": its.fileno()})
     with ours:
         with its:
             command = [sys.executable, "-P", "-c", "from ecc.live.namespaces import serve; serve()"]
@@ -53,11 +58,12 @@ def ends_of_links(links: Sequence[tuple[int, int]], mtu: int) -> list[tuple[sock
                 pass_fds=[its.fileno()],
             )  # fmt: skip
         try:
-            sockets = _receive(ours, child, task, 2 * len(links))
+            sockets = _receive(ours, child, task, 2 * (1 + tapped) * len(links))
         finally:
             child.kill()
             child.communicate()
-    return list(zip(sockets[::2], sockets[1::2], strict=True))
+    each = 2 * (1 + tapped)
+    return [tuple(sockets[k : k + each]) for k in range(0, len(sockets), each)]
 
 
 def _receive(ours: socket.socket, child: subprocess.Popen[str], task: str, count: int) -> list[socket.socket]:
@@ -86,7 +92,7 @@ def serve() -> None:
     task = json.loads(sys.stdin.read())
     with socket.socket(fileno=task["socket"]) as ours:
         try:
-            made = _make([(a, b) for a, b in task["links"]], task["mtu"])
+            made = _make([(a, b) for a, b in task["links"]], task["mtu"], task["each"])
         except OSError as error:
             ours.send(f"{error.strerror or error} ({error.filename})".encode())
             return
@@ -94,7 +100,7 @@ def serve() -> None:
             socket.send_fds(ours, [b"s"], [one.fileno() for one in made[k : k + _ROOM]])
 
 
-def _make(links: Sequence[tuple[int, int]], mtu: int) -> list[socket.socket]:
+def _make(links: Sequence[tuple[int, int]], mtu: int, each: int) -> list[socket.socket]:
     from ecc.live.netlink import new_pair, set_up
 
     _become_root()
@@ -107,13 +113,19 @@ def _make(links: Sequence[tuple[int, int]], mtu: int) -> list[socket.socket]:
     for k, (a, b) in enumerate(links):
         _call("setns", spaces[a], NEW_NET)
         new_pair(f"a{k}", f"b{k}", spaces[b], mtu)
-    made = []
     for k, (a, b) in enumerate(links):
         for node, name in ((a, f"a{k}"), (b, f"b{k}")):
             _call("setns", spaces[node], NEW_NET)
             set_up(name)
+    made: list[socket.socket] = []
+    for k, (a, b) in enumerate(links):
+        for node, name in ((a, f"a{k}"), (b, f"b{k}")) * each:
+            _call("setns", spaces[node], NEW_NET)
             one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             one.bind((name, IPV4))
+            if len(made) % (2 * each) >= 2:  # a tap
+                with suppress(PermissionError):  # as root of the system only
+                    one.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
             made.append(one)
     return made
 

@@ -8,10 +8,13 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from socket import socket
 from typing import Any
 
 from ecc.arguments import check_arguments, shown
 from ecc.errors import EccError, NativeError
+from ecc.live.capture import WireCapture
 from ecc.live.engine import LiveEngine, Measured, steal
 from ecc.live.namespaces import ends_of_links
 from ecc.live.nodes import links_between, nodes, prepared_for_links
@@ -53,6 +56,7 @@ def simulate(
     lateness: Quantity = "1 ms",
     attempts: int = 3,
     exact: bool = False,
+    capture: str | Path | None = None,
     record: Sequence[str] = (),
     progress: Progress | None = None,
     cancel: Cancel | None = None,
@@ -83,6 +87,8 @@ def simulate(
     exact : bool, optional
         Whether packets also carry the numbers of their headers in full precision; else nodes go on with what the header
         has room for.
+    capture : str or Path, optional
+        File .pcapng that gets the frames on all links, for tshark (see `ecc.dissector`), with times of this machine.
     record, progress, cancel
         See `ecc.packet.simulate`.
 
@@ -97,7 +103,9 @@ def simulate(
     Raises
     ------
     ValueError
-        A bad sample, start, clock or limit; a workload.
+        A bad sample, start, clock or limit; a workload; a capture to another file than .pcapng.
+    OSError
+        The capture cannot be written.
     EccError
         This system is not Linux, or forbids namespaces.
     NativeError
@@ -121,8 +129,10 @@ def simulate(
         raise ValueError(f"lateness must be > 0 s, got {limit:g} s")
     if scenario.workload:
         raise ValueError("a live run must have no workload: its flows are those of the network")
+    if capture is not None:
+        WireCapture.check(capture)
     for attempt in range(1, as_count(attempts, "attempts", minimum=1) + 1):
-        run = _Run(scenario, sample, start, perturbation, record, slow=slow, clock=clock, exact=exact)
+        run = _Run(scenario, sample, start, perturbation, record, slow=slow, clock=clock, exact=exact, capture=capture)
         run.advance(progress, cancel)
         found = run.trajectory(limit, attempt)
         if not found.stats["void"] or not found.is_complete:
@@ -135,7 +145,7 @@ class _Run:
 
     def __init__(
         self, scenario: Scenario, sample: Quantity | None, start: str, perturbation: float, record: Sequence[str],
-        *, slow: float, clock: str, exact: bool,
+        *, slow: float, clock: str, exact: bool, capture: str | Path | None,
     ) -> None:  # fmt: skip
         self._scenario, self._period, self._text = scenario, scenario.sample_period(sample), scenario.to_toml()
         self._slow, self._clock = slow, clock
@@ -155,15 +165,26 @@ class _Run:
         between, mtu = links_between(of, parts), _mtu(self._setup)
         token, layout = secrets.token_bytes(lib.ECC_FRAME_KEY), formats(self._setup)
         frames = [Frames(engine, layout, token, mtu=mtu, exact=exact) for engine in engines]
-        ends: list[tuple[Any, int, int, Port]] = []
-        for (a, b), (one, other) in zip(between, ends_of_links(between, mtu), strict=True):
+        ends: list[tuple[socket, int, int, Port]] = []
+        taps: list[tuple[socket, int, int]] = []
+        for (a, b), (one, other, *tapped) in zip(
+            between, ends_of_links(between, mtu, tapped=capture is not None), strict=True
+        ):
             addresses = [end.getsockname()[4] for end in (one, other)]
             ends += [(one, a, b, Port(*addresses)), (other, b, a, Port(*addresses[::-1]))]
-        self._sockets = [end[0] for end in ends]
-        step = LONGEST_STEP if clock == "steady" else 0.0
-        self._engine = LiveEngine(engines, partition, words, frames, ends, slow, step)
+            taps += zip(tapped, (b, a), (a, b), strict=bool(tapped))
+        self._sockets = [*(end[0] for end in ends), *(tap[0] for tap in taps)]
         self._transfers = Transfers(scenario, self._setup, None)
         self._stopped = "canceled"
+        self._capture: WireCapture | None = None
+        step = LONGEST_STEP if clock == "steady" else 0.0
+        try:
+            self._engine = LiveEngine(engines, partition, words, frames, ends, slow, step)
+            if capture is not None:
+                self._capture = WireCapture(capture, self._setup, taps, float(self._setup.links["capacity"].max()))
+        except BaseException:
+            self.close()
+            raise
 
     def advance(self, progress: Progress | None, cancel: Cancel | None) -> None:
         """Run to the end, or until somebody ends it."""
@@ -187,6 +208,14 @@ class _Run:
         finally:
             self._engine.settle()
             self._steal = steal() - before
+            self.close()
+
+    def close(self) -> None:
+        """End the capture and the links."""
+        try:
+            if self._capture is not None:
+                self._capture.close()
+        finally:
             for one in self._sockets:
                 one.close()
 
@@ -206,9 +235,20 @@ class _Run:
             "frozen": measured.frozen, "longest_stall": measured.longest_stall, "steal": share, "load": self._load,
             "frames_sent": measured.frames_sent, "frames_lost": measured.frames_lost,
             "frames_refused": measured.frames_refused,
-            "notes": (*stats["notes"], *((f"this live run is void: {why}",) if why else ())),
+            "notes": (*stats["notes"], *self._notes(why)),
         }  # fmt: skip
         return replace(run, data=run.data.assign_attrs(engine="live"), stats=stats)
+
+    def _notes(self, why: str) -> tuple[str, ...]:
+        missing = 0 if self._capture is None else self._capture.missing
+        return (
+            *((f"this live run is void: {why}",) if why else ()),
+            *(
+                (f"the capture lacks {missing} frames, which came faster than they could be written",)
+                if missing
+                else ()
+            ),
+        )
 
 
 def _void(measured: Measured, limit: float, stolen: float) -> str:

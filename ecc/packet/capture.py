@@ -27,16 +27,16 @@ from ecc.arguments import shown
 from ecc.errors import EccError
 from ecc.headers import WireHeader
 from ecc.native import new_links
+from ecc.packet import pcapng
 from ecc.packet.setup import Part, Setup
 
-__all__ = ["ROOM", "Capture", "attach"]
+__all__ = ["ROOM", "Capture", "attach", "description"]
 
 ROOM = 8192
 """Packets that are recorded before they are written: the run pauses at least once in as many events."""
 SUFFIXES = (".pcapng", ".parquet")
 ACK = 1
 EXPERIMENT, TCP = 253, 6
-RAW_IP = 101
 
 
 def note(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -188,6 +188,18 @@ class Capture:
         self._file.close()
 
 
+def description(part: Part) -> str:
+    """Return what the interface of a protocol's packets says: its name and, for `ecc.dissector`, that of its header.
+
+    Parameters
+    ----------
+    part : Part
+    """
+    empty = dict.fromkeys(part.header.names or (), 0.0)
+    layout = part.protocol.wire_header(empty, False).layout
+    return f"{type(part.protocol).__name__} (ecc{'' if layout is None else '.' + layout.short_name()})"
+
+
 class _Region:
     """A protocol's part of all headers."""
 
@@ -195,9 +207,7 @@ class _Region:
         self.name, self.protocol = type(part.protocol).__name__, part.protocol
         self.is_tcp = getattr(part.protocol, "transport", None) is not None
         self.dtype, self.offset = part.header, part.header_offset
-        empty = dict.fromkeys(self.dtype.names or (), 0.0)
-        layout = part.protocol.wire_header(empty, False).layout
-        self.description = f"{self.name} (ecc{'' if layout is None else '.' + layout.short_name()})"
+        self.description = description(part)
 
     def records(self, words: NDArray[np.int64]) -> list[dict[str, Any]]:
         names = self.dtype.names or ()
@@ -241,15 +251,6 @@ def _frame(
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def _block(block_type: int, body: bytes) -> bytes:
-    body += bytes(-len(body) % 4)
-    return struct.pack("<II", block_type, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
-
-
-def _option(code: int, value: bytes) -> bytes:
-    return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
-
-
 class _Pcapng:
     """A file with one section and an interface for each protocol, times in ns."""
 
@@ -257,11 +258,9 @@ class _Pcapng:
         self._path = path
         self._sent: dict[tuple[int, int], int] = {}
         self._interfaces = {region: number for number, region in enumerate(regions)}
-        name, speed = _option(2, f"link {link}".encode()), _option(8, struct.pack("<Q", int(capacity)))
-        self._head = _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+        self._head = pcapng.section()
         for region in regions:
-            about = name + _option(3, region.description.encode()) + speed + _option(9, bytes([9])) + _option(0, b"")
-            self._head += _block(1, struct.pack("<HHI", RAW_IP, 0, 0) + about)
+            self._head += pcapng.interface(pcapng.RAW_IP, f"link {link}", region.description, capacity)
 
     def open(self) -> None:
         self._file = self._path.open("wb")
@@ -275,10 +274,7 @@ class _Pcapng:
             sent = self._sent.get((flow, kind), 0)
             frame, length = _frame(region, wire, flow, kind, size, ecn, sent)
             self._sent[flow, kind] = sent + (0 if kind == ACK else length - len(frame))
-            high, low = divmod(round(time * 1e9), 2**32)
-            self._file.write(
-                _block(6, struct.pack("<IIIII", self._interfaces[region], high, low, len(frame), length) + frame)
-            )
+            self._file.write(pcapng.packet(self._interfaces[region], round(time * 1e9), frame, length))
         self._file.flush()
 
     def close(self) -> None:

@@ -1,0 +1,138 @@
+"""What is on the real links of a live run, as a pcapng file: every frame with the time at which the kernel had it."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import struct
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from ecc.arguments import shown
+from ecc.packet import pcapng
+from ecc.packet.capture import description
+from ecc.packet.setup import Setup
+
+__all__ = ["WireCapture"]
+
+SUFFIX = ".pcapng"
+SOL_PACKET, PACKET_STATISTICS = 263, 6
+SO_TIMESTAMPNS = 35
+_TIMESPEC, _STATISTICS = struct.Struct("@qq"), struct.Struct("@II")
+_FLOW = struct.Struct("!I")
+
+
+class WireCapture:
+    """A file that a thread fills with the frames that arrive at the ends of links.
+
+    It has an interface for each end and each protocol, "node 0 to node 1"; times are those of the machine, not of the
+    scenario. `missing`: how many frames the kernel had no room for.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to write.
+    setup : Setup
+    taps : sequence of tuple
+        A packet socket at each end, the node that frames come from there, and the one that they go to.
+    speed : float, bit/s
+        What the interfaces say.
+
+    Raises
+    ------
+    ValueError
+        Another suffix than .pcapng.
+    OSError
+        The file cannot be written.
+    """
+
+    def __init__(
+        self, path: str | Path, setup: Setup, taps: Sequence[tuple[socket.socket, int, int]], speed: float
+    ) -> None:
+        self.missing = 0
+        self._taps = [tap for tap, _, _ in taps]
+        self._part_of = np.zeros(setup.n_flows, np.int64)
+        for k, part in enumerate(setup.parts):
+            self._part_of[part.flows[part.flows < setup.n_flows]] = k
+        self._n_parts, self._ends = len(setup.parts), threading.Event()
+        self._error: OSError | None = None
+        head = pcapng.section()
+        for tap, begin, end in taps:
+            for part in setup.parts:
+                head += pcapng.interface(pcapng.ETHERNET, f"node {begin} to node {end}", description(part), speed)
+            tap.setblocking(False)
+            tap.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self._file = Path(path).open("wb")
+        self._file.write(head)
+        self._thread = threading.Thread(target=self._fill, name="ecc capture", daemon=True)
+        self._thread.start()
+
+    @staticmethod
+    def check(path: str | Path) -> None:
+        """Refuse a path that no capture can be written to.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Raises
+        ------
+        ValueError, TypeError
+            Another suffix; no path.
+        """
+        if not isinstance(path, str | Path):
+            raise TypeError(f"capture must be a path, got {shown(path)}")
+        if Path(path).suffix != SUFFIX:
+            raise ValueError(f"capture must be a file {SUFFIX}, got {shown(str(path))}")
+
+    def close(self) -> None:
+        """Write what waits, and end the file.
+
+        Raises
+        ------
+        OSError
+            It could not be written.
+        """
+        self._ends.set()
+        self._thread.join()
+        for tap in self._taps:
+            self.missing += _STATISTICS.unpack(tap.getsockopt(SOL_PACKET, PACKET_STATISTICS, _STATISTICS.size))[1]
+        self._file.close()
+        if self._error is not None:
+            raise self._error
+
+    def _fill(self) -> None:
+        with ExitStack() as stack:
+            waiting = stack.enter_context(selectors.DefaultSelector())
+            for k, tap in enumerate(self._taps):
+                waiting.register(tap, selectors.EVENT_READ, k)
+            try:
+                while True:
+                    is_last = self._ends.is_set()  # what came before is still read
+                    ready = waiting.select(0.0 if is_last else 0.05)
+                    for key, _ in ready:
+                        self._drain(key.data)
+                    if is_last and not ready:
+                        return
+            except OSError as error:
+                self._error = error
+
+    def _drain(self, index: int) -> None:
+        tap = self._taps[index]
+        for _ in range(256):
+            try:
+                frame, about, _, _ = tap.recvmsg(65600, 64)
+            except BlockingIOError:
+                return
+            seconds, ns = _TIMESPEC.unpack(about[0][2][: _TIMESPEC.size]) if about else (0, 0)
+            number = self._n_parts * index + self._part(frame)
+            self._file.write(pcapng.packet(number, seconds * 10**9 + ns, frame, len(frame)))
+
+    def _part(self, frame: bytes) -> int:
+        """Of the flow that the addresses of a frame name; of frames of others, the first."""
+        flow = _FLOW.unpack_from(frame, 26)[0] % 2**23 if len(frame) >= 34 else 0
+        return int(self._part_of[flow]) if flow < len(self._part_of) else 0
