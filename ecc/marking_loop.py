@@ -181,8 +181,9 @@ class _Queue:
 class MarkingEquilibrium:
     """The equilibrium of hosts over queue disciplines: see `equilibrium_of_marks`.
 
-    `windows` [bit] and `rates` [bit/s] by flow; `queues` [bit] and `probabilities` by link; `states` of links and
-    `host_states` of flows, by name.
+    `windows` [bit] and `rates` [bit/s] by flow; `queues` [bit] and `probabilities`, the largest of all flows, by link;
+    `chosen`, shape (n_flows, n_links), the probability for packets of each flow; `states` of links and `host_states` of
+    flows, by name.
     """
 
     windows: NDArray[np.float64]
@@ -190,6 +191,7 @@ class MarkingEquilibrium:
     rtts: NDArray[np.float64]
     queues: NDArray[np.float64]
     probabilities: NDArray[np.float64]
+    chosen: NDArray[np.float64]
     states: tuple[Mapping[str, float], ...]
     host_states: tuple[Mapping[str, float], ...]
 
@@ -674,6 +676,7 @@ def equilibrium_of_marks(deployed: Deployment, network: Network, once: bool = Fa
     _, chosen, _ = loop.moves(z.tolist())
     windows, rates, rtts = (np.zeros(network.n_flows) for _ in range(3))
     queues, probabilities = np.zeros(network.n_links), np.zeros(network.n_links)
+    by_flow = np.zeros((network.n_flows, network.n_links))
     states: list[dict[str, float]] = [{} for _ in range(network.n_links)]
     host_states: list[dict[str, float]] = [{} for _ in range(network.n_flows)]
     for g, (kind, (D, _)) in enumerate(zip(loop.kinds, loop._delays(z.tolist()), strict=True)):
@@ -684,8 +687,10 @@ def equilibrium_of_marks(deployed: Deployment, network: Network, once: bool = Fa
     for k, queue in enumerate(loop.queues):
         queues[queue.link] = z[loop.at["queue", k, "q"]] * queue.packet
         probabilities[queue.link] = max(map(float, chosen[k]))
+        for kind, P in zip(loop.kinds, chosen[k], strict=True):
+            by_flow[list(kind.flows), queue.link] = P
         states[queue.link] = {name: float(z[loop.at["queue", k, name]]) for name in queue.states}
-    return MarkingEquilibrium(windows, rates, rtts, queues, probabilities, tuple(states), tuple(host_states))
+    return MarkingEquilibrium(windows, rates, rtts, queues, probabilities, by_flow, tuple(states), tuple(host_states))
 
 
 def linearize_marks(

@@ -183,7 +183,7 @@ class ProtocolAssignment:
         found = []
         for link, (given, through) in enumerate(zip(named, crossing, strict=True)):
             protocols = through if given is None else list(given)
-            kinds = [type(protocol) for protocol in protocols]
+            kinds = [type(one) for one in protocols if not one.has_packet_hooks() or one.link_hooks()]
             if len(set(kinds)) < len(kinds):
                 twice = next(kind for kind in kinds if kinds.count(kind) > 1).__name__
                 raise ValueError(

@@ -4,7 +4,8 @@ Fluid has no packets, but a packet's worth: each time so much of a queue has bee
 called for what is next, with the time that it has waited and the queue, as in packets. What it drops leaves the queue
 there and then, and the next is looked at; what it marks is marked of what has just been served. `on_interval` is
 called at its times. Flows lose, or have marked, their part of what is chosen, or, with signals "random", one that is
-drawn by its part loses all of it.
+drawn by its part loses all of it. Where packets in a queue have several ECN codepoints, each packet's worth is taken to
+be of one of them, in turn by their parts, or of the flow that is drawn.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
-from ecc.fluid.network.curves import at, entered
+from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, optimized, unpacker
+from ecc.fluid.network.curves import Paths, at, entered
 from ecc.fluid.network.grid import Grid
+from ecc.fluid.network.queues import ECT_0, NOT_ECT
 from ecc.jit import compile_hooks
 from ecc.models.base import Protocol
 from ecc.models.records import records
@@ -45,6 +47,9 @@ class Departures(NamedTuple):
     """State of those disciplines; arrays are empty where no link has one."""
 
     addresses: IntegerRows  # (n_links, 5): state, parameters, env, and hooks (0: none); 0 of links without
+    ecn: Integers  # (n_queues,): codepoint of what comes to the queue, -1 for several
+    codes: Integers  # (n_crossings,): codepoint of what the group sends
+    credit: FloatRows  # (n_queues, n_codepoints): packets that have come with it, less those taken as such
     numbers: FloatRows  # (n_links, n_words): env of each link ...
     words: IntegerRows  # ... and the same memory as integers
     first: Integers  # (n_links + 1,): the queues of link l are those from first[l] to first[l + 1]
@@ -64,12 +69,12 @@ def departures_of(
     at_links: Sequence[Protocol | None],
     first: Any,
     index: Any,
-    ecn: int,
+    ecn: Sequence[int],
+    paths: Paths,
     capacity: Any,
     buffer: Any,
     grid: Grid,
     ticks: Any,
-    n_crossings: int,
     seed: int,
     drawn: bool,
 ) -> tuple[Departures, list[Any]]:
@@ -83,18 +88,23 @@ def departures_of(
         Queues of each link.
     index : ndarray, shape (n_queues,)
         Of the queues at their links.
-    ecn : int
-        Codepoint of what hosts send.
+    ecn : sequence of int
+        Codepoint of what each group sends.
+    paths : Paths
+        Those of the queues.
     capacity, buffer : ndarray, shape (n_links,), bit/s and bit
     grid : Grid
     ticks : ndarray, shape (n_links,)
         When routers first tick, in intervals.
-    n_crossings : int
     seed : int
     drawn : bool
         Whether one flow has all of what is chosen.
     """
     L, n = len(at_links), len(index)
+    codes = np.array(ecn, np.int64)[paths.owner]
+    came = [set(codes[paths.links == k].tolist()) for k in range(n)]
+    of_queue = [-1 if len(some) > 1 else max(some, default=NOT_ECT) for some in came]
+    crossings = len(codes) if L > 0 else 0
     numbers = np.zeros((L, len(_ENV_FIELDS)))
     words = numbers.view(np.int64)
     addresses = np.zeros((L, 5), np.int64)
@@ -117,11 +127,11 @@ def departures_of(
             due[link] = values["interval"] * ticks[link]
         numbers[link, _CAPACITY] = capacity[link]
         words[link, _BUFFER] = buffer[link] / 8.0 if np.isfinite(buffer[link]) else -1
-        words[link, _SIZE], words[link, _LINK], words[link, _ECN] = round(values["packet_size"]), link, ecn
+        words[link, _SIZE], words[link, _LINK] = round(values["packet_size"]), link
     return Departures(
-        addresses, numbers, words, first, index, packet, packet.copy(), np.zeros(n, np.int64),
-        np.full(n, float(grid.zero - 1)), due, draws, np.zeros(n_crossings), np.zeros((n_crossings, grid.rows)),
-        int(drawn),
+        addresses, np.array(of_queue, np.int64), codes, np.zeros((n, ECT_0 + 1)), numbers, words, first, index, packet,
+        packet.copy(), np.zeros(n, np.int64), np.full(n, float(grid.zero - 1)), due, draws, np.zeros(crossings),
+        np.zeros((crossings, grid.rows)), int(drawn),
     ), kept  # fmt: skip
 
 
@@ -136,13 +146,16 @@ def _uniform(draws: Any) -> float:
 
 
 @inlined
-def _part(departures: Any, paths: Any, curves: Any, k: int, before: float, after: float, draws: Any) -> None:
-    """Set each crossing's share of what entered a queue between two positions; of one of them, if it is drawn."""
+def _part(departures: Any, paths: Any, curves: Any, k: int, before: float, after: float, ecn: int, draws: Any) -> None:
+    """Set each crossing's share of what entered a queue between two positions; of one of them, if it is drawn.
+
+    Of a codepoint alone; of all if that is < 0.
+    """
     total = 0.0
     share = departures.share
     for c in range(len(paths.links)):
         share[c] = 0.0
-        if paths.links[c] == k:
+        if paths.links[c] == k and (ecn < 0 or departures.codes[c] == ecn):
             share[c] = max(0.0, at(curves.arrived[c], after) - at(curves.arrived[c], before))
             total += paths.members[paths.owner[c]] * share[c]
     if departures.drawn != 0:
@@ -155,6 +168,25 @@ def _part(departures: Any, paths: Any, curves: Any, k: int, before: float, after
     elif total > 0.0:
         for c in range(len(paths.links)):
             share[c] /= total
+
+
+@optimized
+def _next_codepoint(departures: Any, paths: Any, curves: Any, k: int, before: float, after: float, draws: Any) -> int:
+    """Return the codepoint of the packet between two positions of a queue to which several come, and set the shares."""
+    _part(departures, paths, curves, k, before, after, -1, draws)
+    credit, ecn, most = departures.credit[k], NOT_ECT, 0.0
+    for c in range(len(paths.links)):
+        if departures.drawn == 0:
+            credit[departures.codes[c]] += paths.members[paths.owner[c]] * departures.share[c]
+        elif departures.share[c] > 0.0:
+            ecn = departures.codes[c]
+    if departures.drawn == 0:
+        for code in range(len(credit)):
+            if credit[code] > most:
+                ecn, most = code, credit[code]
+        credit[ecn] -= 1.0
+        _part(departures, paths, curves, k, before, after, ecn, draws)
+    return ecn
 
 
 @inlined
@@ -175,7 +207,17 @@ def choose_departures(departures: Any, paths: Any, curves: Any, link: int, i: in
         while departures.until_next[k] <= 0.0 and status == 0:
             departures.until_next[k] += size
             for _ in range(_MOST):
-                waits = into[i] - out[i]
+                waits, several = into[i] - out[i], departures.ecn[k] < 0
+                if several:
+                    ahead, row, served = head, departures.heads[k], out[i]
+                    if waits > 0.0:
+                        out[i] += min(size, waits)
+                        ahead = entered(into, out, float(i), departures.heads, k)
+                        out[i], departures.heads[k] = served, row
+                    since = head if waits > 0.0 else departures.before[k]
+                    words[_ECN] = _next_codepoint(departures, paths, curves, k, since, ahead, draws)
+                else:
+                    words[_ECN] = departures.ecn[k]
                 words[_INDEX], words[_DROP], words[_MARK] = departures.index[k], 0, 0
                 words[_QUEUE], words[_BACKLOG] = int(max(waits, size) / 8.0), int(max(backlog, size) / 8.0)
                 numbers[_SOJOURN], numbers[_RANDOM] = (i - head) * h, _uniform(draws)
@@ -186,11 +228,14 @@ def choose_departures(departures: Any, paths: Any, curves: Any, link: int, i: in
                 out[i] += amount
                 backlog -= amount
                 head = entered(into, out, float(i), departures.heads, k)
-                _part(departures, paths, curves, k, before, head, draws)
+                if not several:
+                    _part(departures, paths, curves, k, before, head, -1, draws)
                 for c in range(len(paths.links)):
                     curves.head_drops[c, i] += amount * departures.share[c]
             if status == 0 and words[_MARK] != 0 and words[_ECN] != 0:
-                _part(departures, paths, curves, k, departures.before[k], max(head, departures.before[k]), draws)
+                if departures.ecn[k] >= 0:
+                    before = departures.before[k]
+                    _part(departures, paths, curves, k, before, max(head, before), -1, draws)
                 for c in range(len(paths.links)):
                     departures.marks[c, i] += size * departures.share[c]
         departures.before[k] = head

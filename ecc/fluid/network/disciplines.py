@@ -8,8 +8,9 @@ For a discipline with probability_law P and states v, on a link where so much co
     P  = probability_law(v, q, q_prev, y, C)
 
 As windows send in trains, the y of P is the mean over the shortest RTT. P of the end of a step holds for what comes in
-the next one. The share P of it is dropped at once, or, where the
-discipline marks and hosts can be marked, travels marked. What is marked at several links is counted at each of them.
+the next one. It is one P for each ECN codepoint of what comes, as laws may ask for it (`scalable`). The share P is
+dropped at once, or, where the discipline marks and the codepoint allows it, travels marked. What is marked at several
+links is counted at each of them.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
+from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, optimized, unpacker
+from ecc.fluid.network.curves import Paths
 from ecc.fluid.network.departures import HOOKS
 from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.laws import made
+from ecc.fluid.network.queues import ECT_1, NOT_ECT
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.laws.arguments import law_arguments
 from ecc.models.base import Protocol, State, states_of
@@ -38,10 +41,12 @@ __all__ = [
     "chooses_departures",
     "discipline_refusal",
     "disciplines_of",
+    "part",
     "without",
 ]
 
-_GIVEN = ("q", "q_prev", "y", "C", "T", "scalable")
+_OF_STATES = ("q", "q_prev", "y", "C", "T")
+_GIVEN = (*_OF_STATES, "scalable")
 _Q, _Q_PREV, _Y, _C, _T, _SCALABLE, _CAME, _STEP, _RESULT, _STATES = range(10)
 _NOTHING = np.dtype([])
 _RECORD, _PARAMS, _ARRIVE, _TICK, _PROBABILITY = range(5)
@@ -55,12 +60,15 @@ class Disciplines(NamedTuple):
 
     addresses: IntegerRows  # (n_links, 5): record, parameters, and laws (0: none); 0 of links without a discipline
     records: FloatRows  # (n_links, n_fields)
-    marks: Integers  # (n_links,): whether it marks
+    scalable: Floats  # (n_codepoints,): 1 of what comes with ECT(1), else 0
+    marked_part: FloatRows  # (n_codepoints, n_links): of what came in the step, as far as it is marked and not dropped
+    rows: Integers  # (n_crossings,): codepoint of the group times the number of links, plus the link
+    marks: Integers  # (n_crossings,): whether what is chosen of the group is marked
     packet: Floats  # (n_links,) [bit]
     interval: Floats  # (n_links,) [s]
     due: Floats  # (n_links,) [s], next tick
     ticked: Integers  # (n_links,): last tick, row of the grid
-    probability: FloatRows  # (n_links, n_times): for what comes in the step after
+    probability: FloatRows  # (n_codepoints * n_links, n_times): for what comes in the step after
     marked: FloatRows  # (n_links, n_times) [bit]: marked so far
     span: int  # steps of the shortest RTT
     early: FloatRows  # (n_crossings, n_times) [bit]: dropped by disciplines so far, per flow of the group
@@ -97,8 +105,9 @@ def discipline_refusal(discipline: Protocol) -> str | None:
         return f"{name} has no fluid model: its state {hosts[0]} has the clock 'rtt', which is of hosts"
     laws = {"probability": discipline.probability_law, **{name: its.law for name, its in states.items() if its.law}}
     for what, law in laws.items():
-        if unknown := [one for one in law_arguments(law) if one not in (*_GIVEN, "p", *states)]:
-            listed = ", ".join((*_GIVEN, "p", *states))
+        given = (*(_GIVEN if what == "probability" else _OF_STATES), "p", *states)
+        if unknown := [one for one in law_arguments(law) if one not in given]:
+            listed = ", ".join(given)
             return f"{name} has no fluid model: its {what} law takes {', '.join(unknown)}, and it is given {listed}"
     return None
 
@@ -116,11 +125,13 @@ def chooses_departures(discipline: Protocol) -> bool:
 def without() -> Disciplines:
     """Return that of a run without disciplines."""
     rows, whole, row = np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros(0)
-    return Disciplines(np.zeros((0, 0), np.int64), rows, whole, row, row, row, whole, rows, rows, 1, rows)
+    return Disciplines(
+        np.zeros((0, 0), np.int64), rows, row, rows, whole, whole, row, row, row, whole, rows, rows, 1, rows
+    )
 
 
 def disciplines_of(
-    at_links: Sequence[Protocol | None], host: Protocol, grid: Grid, ticks: Any, n_crossings: int, rtt: float
+    at_links: Sequence[Protocol | None], ecn: Sequence[int], paths: Paths, grid: Grid, ticks: Any, rtt: float
 ) -> tuple[Disciplines, Compiled]:
     """Return the disciplines of all links, at the start of a run.
 
@@ -128,12 +139,12 @@ def disciplines_of(
     ----------
     at_links : sequence of Protocol or None
         That of each link.
-    host : Protocol
-        Of all flows.
+    ecn : sequence of int
+        Codepoint of what each group sends.
+    paths : Paths
     grid : Grid
     ticks : ndarray, shape (n_links,)
         When routers first tick, in intervals.
-    n_crossings : int
     rtt : float, s
         The shortest.
     """
@@ -146,7 +157,11 @@ def disciplines_of(
     )
     L = len(at_links)
     records, addresses = np.zeros((L, _STATES + len(names))), np.zeros((L, 5), np.int64)
-    marks, packet, interval = np.zeros(L, np.int64), np.ones(L), np.full(L, np.inf)
+    packet, interval = np.ones(L), np.full(L, np.inf)
+    sent = list(dict.fromkeys(ecn))
+    codes = np.array([sent.index(one) for one in ecn], np.int64)[paths.owner]
+    can_mark = np.array([one is not None and "ecn" in one.gives for one in at_links])
+    marks = np.outer([one != NOT_ECT for one in sent], can_mark)
     kept: list[Any] = []
     for link, one in enumerate(at_links):
         if one is None:
@@ -157,16 +172,15 @@ def disciplines_of(
         kept += [numbers, code]
         addresses[link, :2] = records[link].ctypes.data, numbers.ctypes.data
         addresses[link, 2:] = [code[name] if name in code else 0 for name in ("arrive", "tick", "probability")]
-        marks[link] = int("ecn" in one.gives and "ecn" in host.answers)
         packet[link] = 8.0 * params["packet_size"]
         interval[link] = params.get("interval", np.inf) if addresses[link, _TICK] != 0 else np.inf
         records[link, _T] = params.get("interval", grid.h)
-        records[link, _SCALABLE] = float(host.ecn_echo == "scalable")
     due = np.where(np.isfinite(interval), np.where(np.isfinite(interval), interval, 1.0) * ticks, np.inf)
-    shape = (L, grid.rows)
     return Disciplines(
-        addresses, records, marks, packet, interval, due, np.full(L, grid.zero - 1), np.zeros(shape), np.zeros(shape),
-        max(1, round(rtt / grid.h)), np.zeros((n_crossings, grid.rows)),
+        addresses, records, np.array([float(one == ECT_1) for one in sent]), marks.astype(float),
+        codes * L + paths.links, marks[codes, paths.links].astype(np.int64), packet, interval, due,
+        np.full(L, grid.zero - 1), np.zeros((len(sent) * L, grid.rows)), np.zeros((L, grid.rows)),
+        max(1, round(rtt / grid.h)), np.zeros((len(codes), grid.rows)),
     ), Compiled(columns, kept)  # fmt: skip
 
 
@@ -197,7 +211,6 @@ def begin(
             disciplines.records[link, compiled.states[name]] = value if point is None else point.states[link][name]
         if point is not None:
             disciplines.records[link, _Q_PREV] = point.queues[link] / disciplines.packet[link]
-            disciplines.probability[link, : disciplines.ticked[link] + 1] = point.probabilities[link]
 
 
 def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]) -> CompiledHooks:
@@ -233,6 +246,22 @@ def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]
     return compile_hooks(hooks, layout, _NOTHING, params, _NOTHING)
 
 
+@optimized
+def part(disciplines: Any, paths: Any, curves: Any, i: int) -> None:
+    """Set, of what each link accepted in a step, the part of each codepoint that is marked, where there are several."""
+    parts, n = disciplines.marked_part, disciplines.marked_part.shape[1]
+    curves.incoming[:] = 0.0
+    parts[:] = 0.0
+    for c in range(len(paths.links)):
+        came = paths.members[paths.owner[c]] * (curves.arrived[c, i] - curves.arrived[c, i - 1])
+        curves.incoming[paths.links[c]] += came
+        if disciplines.marks[c] != 0:
+            parts[disciplines.rows[c] // n, paths.links[c]] += came
+    for link in range(n):
+        for k in range(len(parts)):
+            parts[k, link] /= max(curves.incoming[link], 1e-300)
+
+
 @inlined
 def choose(disciplines: Any, paths: Any, curves: Any, link: int, i: int, t: float, h: float) -> int:
     """Move the states of a link by a step, and set the probability for the next one; 0, or what a law returned."""
@@ -243,8 +272,10 @@ def choose(disciplines: Any, paths: Any, curves: Any, link: int, i: int, t: floa
     if addresses[_PROBABILITY] != 0:
         pointer, params = _pointers(addresses)
         came = into[i] + lost[i] - into[i - 1] - lost[i - 1]
-        if disciplines.marks[link] != 0:
-            disciplines.marked[link, i] += disciplines.probability[link, i - 1] * (into[i] - into[i - 1])
+        for k in range(len(disciplines.scalable)):
+            accepted = disciplines.marked_part[k, link] * (into[i] - into[i - 1])
+            chosen = disciplines.probability[k * len(disciplines.packet) + link, i - 1]
+            disciplines.marked[link, i] += chosen * accepted
         record[_Q], record[_C] = (into[i] - out[i]) / s, paths.capacity[link, i] / s
         n = max(came / s, _TRICKLE * record[_C] * h)
         record[_Y] = n / h
@@ -263,6 +294,8 @@ def choose(disciplines: Any, paths: Any, curves: Any, link: int, i: int, t: floa
         before = max(0, i - disciplines.span)
         n = (into[i] + lost[i] - into[before] - lost[before]) / s
         record[_Y] = max(n / (h * disciplines.span), _TRICKLE * record[_C])
-        status = max(status, abs(call(addresses[_PROBABILITY], (pointer, pointer, params, pointer))))
-        disciplines.probability[link, i] = min(max(record[_RESULT], 0.0), 1.0)
+        for k in range(len(disciplines.scalable)):
+            record[_SCALABLE] = disciplines.scalable[k]
+            status = max(status, abs(call(addresses[_PROBABILITY], (pointer, pointer, params, pointer))))
+            disciplines.probability[k * len(disciplines.packet) + link, i] = min(max(record[_RESULT], 0.0), 1.0)
     return status

@@ -22,12 +22,12 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Problem:
-    """A protocol on a network, its initial conditions, and the outputs of the run.
+    """Protocols on a network, their initial conditions, and the outputs of the run.
 
     Attributes
     ----------
-    protocol : Protocol
-        One that declares what the model has.
+    protocols : tuple of Protocol
+        Of each group; those of responsive flows declare what the model has.
     fluid : FluidNetwork
     samples : ndarray, s
         Ends of samples, equally far apart.
@@ -59,7 +59,7 @@ class Problem:
         How windows meet what disciplines choose: "rate" or "random".
     """
 
-    protocol: Protocol
+    protocols: tuple[Protocol, ...]
     fluid: FluidNetwork
     samples: FloatArray
     progress: Callable[[float], None]
@@ -75,6 +75,11 @@ class Problem:
     disciplines: Sequence[Protocol | None] = ()
     joined: Sequence[Sequence[int]] = ()
     signals: str = "rate"
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol of all responsive flows, where they have one."""
+        return self.protocols[0]
 
     @property
     def first_flow(self) -> NDArray[np.int64]:

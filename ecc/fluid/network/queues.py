@@ -24,13 +24,15 @@ from ecc.fluid.network.curves import Curves, Paths
 from ecc.fluid.network.groups import FluidNetwork
 from ecc.models.base import Protocol
 
-__all__ = ["LinkQueues", "Service", "codepoint", "joined_queue", "serve_several"]
+__all__ = ["ECT_0", "ECT_1", "NOT_ECT", "LinkQueues", "Service", "codepoint", "joined_queue", "serve_several"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _MOST_SHOWN = 64  # queues of a link whose bytes are in a result, as in packet runs
 _DATA = 0  # kind of a packet
+NOT_ECT, ECT_1, ECT_0 = range(3)
+"""ECN codepoints of what hosts send (RFC 3168)."""
 
 
 class Service(NamedTuple):
@@ -144,13 +146,13 @@ class LinkQueues:
 
 
 def codepoint(host: Protocol) -> int:
-    """Return the ECN codepoint of the packets of a host: 0, ECT(1) 1, ECT(0) 2.
+    """Return the ECN codepoint of the packets of a host.
 
     Parameters
     ----------
     host : Protocol
     """
-    return {None: 0, "scalable": 1}.get(host.ecn_echo, 2)
+    return {None: NOT_ECT, "scalable": ECT_1}.get(host.ecn_echo, ECT_0)
 
 
 def joined_queue(discipline: Protocol | None, flow: int, host: Protocol) -> int:

@@ -61,9 +61,9 @@ def simulate(
     Parameters
     ----------
     scenario : Scenario
-        Scenario without a workload of transfers, of one protocol, over queue disciplines where it is of windows that
-        need no routers; in continuous time with random losses, capacities
-        that change and, where ACKs clock no windows, with unresponsive flows beside it.
+        Scenario without a workload of transfers, of one protocol, or of several of windows, over queue disciplines
+        where these need no routers; in continuous time with random losses, capacities that change and, where ACKs clock
+        no windows, with unresponsive flows beside it.
     sample : float, s, > 0, optional
         Averages are taken over it, and it labels its end.
     start : str or array_like, optional
@@ -152,7 +152,9 @@ def simulate(
     tolerance = as_number(rtol, "rtol")
     if not 1e-13 <= tolerance <= 0.1:
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {shown(tolerance)}")
-    protocol, steady, disciplines = _responsive(scenario)
+    runs, steady, disciplines = _responsive(scenario)
+    hosts = list(dict.fromkeys(runs))
+    protocol = hosts[0]
     _check_losses(scenario)
     from ecc.fluid.network import declared
 
@@ -179,17 +181,24 @@ def simulate(
         )
     if signals != "rate" and not any(disciplines):
         raise ValueError(f"signals must be 'rate' where no link has a queue discipline, got {shown(signals)}")
-    notes = taken.check(protocol)
+    notes = tuple(dict.fromkeys(note for host in hosts for note in taken.check(host)))
+    if len(hosts) > 1 and start != "empty" and not any(disciplines):
+        raise ValueError(
+            f"start must be 'empty' for several protocols without queue disciplines, got {shown(start)} for "
+            f"{scenario.deployment}"
+        )
     text = scenario.to_toml()  # what cannot be stored with the result is refused before the run
-    _check_record(record, _recordable(protocol, taken, disciplines))
+    states = (name for host in hosts for name in _recordable(host, taken, disciplines))
+    _check_record(record, list(dict.fromkeys(states)))
     if steady.any() or losses:
         if time == "discrete" or (windows and steady.any()):
             raise ValueError("unresponsive flows belong to rates and time='continuous', losses to the latter")
         if steady.any() and (rates is not None or start != "empty"):
             raise ValueError(f"start must be 'empty' for a fluid run beside unresponsive flows, got {shown(start)}")
     separate = rates is not None or delays is not None or (windows and bool(losses)) or signals == "random"
-    joined = _joined(scenario, protocol, disciplines)
-    fluid = FluidNetwork.of(scenario, separate, steady, joined)
+    joined = _joined(scenario, runs, disciplines)
+    unlike = list(zip(runs, joined or [()] * len(runs), strict=True))
+    fluid = FluidNetwork.of(scenario, separate, steady, unlike)
     table = None if delays is None else step_delays(delays, fluid)
     if table is not None:
         fluid = replace(fluid, rtt=np.multiply(protocol.params()["interval"], table.longest, dtype=np.float64))
@@ -201,8 +210,8 @@ def simulate(
     marking: MarkingEquilibrium | None = None
     if rates is not None:
         most = np.array([protocol.rate_range(float(C))[1] for C in scenario.network.capacities])
-        first = [flow.route[0] for flow in scenario.network.flows]
-        point = Equilibrium(rates, most, np.array(first if scenario.assignment is None else scenario.assignment))
+        entered = [flow.route[0] for flow in scenario.network.flows]
+        point = Equilibrium(rates, most, np.array(entered if scenario.assignment is None else scenario.assignment))
     elif start == "equilibrium" and any(disciplines):
         from ecc.marking_loop import equilibrium_of_marks
 
@@ -214,11 +223,12 @@ def simulate(
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     watch = _Watch(progress, cancel)
     ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
+    first = np.unique(fluid.group_of, return_index=True)[1]
     problem = Problem(
-        protocol, fluid, samples, watch, ticks, point, marking, 1.0 + perturbation,
+        tuple(runs[i] for i in first), fluid, samples, watch, ticks, point, marking, 1.0 + perturbation,
         records=len(record) > 0, rtol=tolerance, ack_clocked=clocking == "ack", seed=scenario.seed, delays=table,
         disciplines=disciplines, signals=signals,
-        joined=() if joined is None else [joined[i] for i in np.unique(fluid.group_of, return_index=True)[1]],
+        joined=() if joined is None else [joined[i] for i in first],
     )  # fmt: skip
     result = model.run(problem)
     if watch.canceled:
@@ -280,28 +290,31 @@ def _rates(start: ArrayLike, flows: int) -> NDArray[np.float64]:
     return rates
 
 
-def _responsive(scenario: Scenario) -> tuple[Protocol, NDArray[np.float64], tuple[Protocol | None, ...]]:
-    """The protocol of responsive flows, the rates of unresponsive ones, 0 for others, and the disciplines of links."""
+def _responsive(scenario: Scenario) -> tuple[list[Protocol], NDArray[np.float64], tuple[Protocol | None, ...]]:
+    """The protocol of each flow, for unresponsive ones that of the others; their rates; the disciplines of links."""
     network, protocols, routers = scenario.network, scenario.deployment.flows, scenario.deployment.links
     responsive = list(dict.fromkeys(one for one in protocols if one.is_responsive))
-    if len(responsive) != 1:
+    if len(responsive) != 1 and not (responsive and all(map(_sets_windows, responsive))):
         raise ValueError(
-            f"protocol must be one Protocol, maybe beside unresponsive flows, for a fluid run, got {scenario.protocol}"
+            "protocol must be one Protocol, maybe beside unresponsive flows, for a fluid run, got "
+            f"{scenario.protocol}{': several have to set windows, all of them' if responsive else ''}"
         )
     disciplines: list[Protocol | None] = [None] * network.n_links
     for flow, protocol in zip(network.flows, protocols, strict=True):
-        for link in flow.route if protocol == responsive[0] else ():
+        for link in flow.route if protocol.is_responsive else ():
             deployed = [one for one in routers[link] if one.is_responsive]
-            if deployed != responsive:
-                disciplines[link] = _discipline(link, deployed, protocol)
+            disciplines[link] = _discipline(link, deployed, protocol, responsive)
     rates = [
         0.0 if one.is_responsive else one.opening_rate(rtt, 8.0 * flow.mean_packet)
         for flow, rtt, one in zip(network.flows, network.rtts, protocols, strict=True)
     ]
-    return responsive[0], np.array(rates, float), tuple(disciplines)
+    runs = [one if one.is_responsive else responsive[0] for one in protocols]
+    return runs, np.array(rates, float), tuple(disciplines)
 
 
-def _joined(scenario: Scenario, host: Protocol, disciplines: Sequence[Protocol | None]) -> list[tuple[int, ...]] | None:
+def _joined(
+    scenario: Scenario, runs: Sequence[Protocol], disciplines: Sequence[Protocol | None]
+) -> list[tuple[int, ...]] | None:
     """The queue that each flow joins at each link of its route; None: each link has one."""
     if not any(one is not None and one.queues is not None for one in disciplines):
         return None
@@ -309,18 +322,27 @@ def _joined(scenario: Scenario, host: Protocol, disciplines: Sequence[Protocol |
 
     return [
         tuple(joined_queue(disciplines[link], index, host) for link in flow.route)
-        for index, flow in enumerate(scenario.network.flows)
+        for index, (flow, host) in enumerate(zip(scenario.network.flows, runs, strict=True))
     ]
 
 
-def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol) -> Protocol | None:
-    """The queue discipline of a link that has not just the routers of a host; None: the host needs none there."""
-    from ecc.fluid.network.disciplines import discipline_refusal
+def _sets_windows(host: Protocol) -> bool:
     from ecc.laws.arguments import law_arguments
 
-    acting = [one for one in deployed if one != host and one.link_hooks()]
+    return "w" in law_arguments(getattr(host, "source_law", None))
+
+
+def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol, hosts: Sequence[Protocol]) -> Protocol | None:
+    """The queue discipline of a link that has not just the routers of hosts; None: `host` needs none there."""
+    from ecc.fluid.network.disciplines import discipline_refusal
+
+    if list(deployed) == [host]:
+        return None
+    acting = [one for one in deployed if one not in hosts and one.link_hooks()]
     name = type(host).__name__
-    if host.link_hooks() or "w" not in law_arguments(getattr(host, "source_law", None)) or len(acting) > 1:
+    needs_own = not host.has_packet_hooks() or host.link_hooks()
+    missing = needs_own and (acting or host not in deployed)
+    if missing or not _sets_windows(host) or len(acting) > 1:
         raise ValueError(f"link {link} must have the routers of {name} for a fluid run")
     if not acting:
         return None

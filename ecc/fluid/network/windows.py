@@ -37,6 +37,9 @@ the mean of what many flows do (`signals` "rate"), or, of each flow for itself, 
 in a packet's worth of what was chosen ("random"). In slow start, and where all is chosen (P = 1), they jump as at the
 drops of a full queue in either case: once for the recovery that follows.
 
+Flows may run several protocols: each group has the laws of its own, and routers that average compute one state for
+each protocol that has them. A discipline that marks drops what cannot be marked.
+
 Links may have several queues (`queues`), each with curves of its own, and disciplines that look at what is to be served
 (`departures`): what these drop leaves the queue unserved, and the flow hears of it when that would have come back.
 
@@ -47,13 +50,15 @@ shorter than that build no queue of their own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.compiled import FloatRows, Floats, Integers, call, entry, inlined, unpacker
+from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, inlined, unpacker
 from ecc.fluid.network.curves import (
     OTHER,
     Curves,
@@ -71,7 +76,7 @@ from ecc.fluid.network.curves import (
     serve,
 )
 from ecc.fluid.network.departures import Departures, choose_departures, departures_of
-from ecc.fluid.network.disciplines import Disciplines, begin, choose, chooses_departures, disciplines_of
+from ecc.fluid.network.disciplines import Disciplines, begin, choose, chooses_departures, disciplines_of, part
 from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.host_states import STEP_FIELDS, compiled_moves
@@ -106,37 +111,43 @@ _pointers = unpacker("ff")
 
 
 class Rules(NamedTuple):
-    """Laws (0: none), and how they are applied."""
+    """Laws of each protocol (0: none), and how they are applied."""
 
-    router: int
-    announce: int
-    source: int
-    slow_start: int
-    decrease: int
-    loss: int
-    mark: int
-    memory: int
-    move: int  # of the states of a host, by a step ...
-    after_loss: int  # ... at a loss ...
-    after_mark: int  # ... and at a mark
-    addresses: Integers  # of the record and of the parameters
+    host: Integers  # (n_groups,): which one a group runs
+    router: Integers
+    source: Integers
+    slow_start: Integers
+    decrease: Integers
+    loss: Integers
+    mark: Integers
+    memory: Integers
+    move: Integers  # of the states of a host, by a step ...
+    after_loss: Integers  # ... at a loss ...
+    after_mark: Integers  # ... and at a mark
+    addresses: IntegerRows  # (n_hosts, 2): of the record and of the parameters
+    interval: Floats  # s
+    combine: Integers
+    by_flow: Integers  # whether the router law has the argument q_flow
+    averaged: Integers  # row of the router at link 0, of those that average; -1: none
+    limit: Floats  # of what is in flight [bit]
     record: Floats
-    interval: float  # s
-    combine: int
-    by_flow: int  # whether the router law has the argument q_flow
     ack_clocked: int
-    limit: float  # of what is in flight [bit]
     random: int  # whether disciplines choose at random, not at a rate
 
 
 class Routers(NamedTuple):
-    """Routers that average over intervals; those whose law is evaluated on arrival have no rows."""
+    """Routers that average over intervals, a row for each link and protocol; others are evaluated on arrival."""
 
-    advertised: FloatRows  # (n_links, n_times)
-    state: Floats  # (n_links,)
-    due: Floats  # (n_links,) [s], next tick; empty where routers do not average
-    ticked: Integers  # (n_links,): last tick, row of the grid
-    queue_sum: Floats  # (n_links,): over the rows since then
+    link: Integers
+    law: Integers
+    announce: Integers  # 0: none
+    addresses: IntegerRows  # of the record and of the parameters
+    interval: Floats  # s
+    advertised: FloatRows  # (n_routers, n_times)
+    state: Floats
+    due: Floats  # [s], next tick
+    ticked: Integers  # last tick, row of the grid
+    queue_sum: Floats  # over the rows since then
 
 
 class Sources(NamedTuple):
@@ -167,9 +178,9 @@ class Sources(NamedTuple):
 
 
 @inlined
-def jump_states(rules: Any, pointer: Any, params: Any, is_mark: bool) -> int:
+def jump_states(rules: Any, host: int, pointer: Any, params: Any, is_mark: bool) -> int:
     """Move the states of a host at a loss or a mark; 0, or what a law returned."""
-    law = rules.after_mark if is_mark else rules.after_loss
+    law = rules.after_mark[host] if is_mark else rules.after_loss[host]
     status: int = call(law, (pointer, pointer, params, pointer)) if law != 0 else 0
     return status
 
@@ -180,16 +191,28 @@ def advance(
     sources: Sources, disciplines: Disciplines, service: Service, departures: Departures,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
-    pointer, params = _pointers(rules.addresses)
     record, into, out, arrived, drops = rules.record, curves.into, curves.out, curves.arrived, curves.crossing_drops
     sent, kept, packet, window = curves.sent, paths.kept, paths.packet, sources.window
     drops_seen, random_seen, slow_start = sources.drops_seen, sources.random_seen, sources.slow_start
     advertised, due = routers.advertised, routers.due
     at_departure = len(departures.share) > 0
     disciplined = len(disciplines.marks) > 0 or at_departure
+    host, router_law, source_law, slow_start_law, decrease_law, loss_law, mark_law, memory_law, move = (
+        -1, 0, 0, 0, 0, 0, 0, 0, 0,
+    )  # fmt: skip
+    combine, by_flow, averaged, period, limit = 0, 0, -1, 0.0, 0.0
+    pointer, params = _pointers(rules.addresses[0])
     for i in range(begin, end):
         t = (i - zero) * h
         for g in range(len(paths.members)):
+            if rules.host[g] != host:
+                host = rules.host[g]
+                pointer, params = _pointers(rules.addresses[host])
+                router_law, source_law, slow_start_law = rules.router[host], rules.source[host], rules.slow_start[host]
+                loss_law, mark_law, memory_law = rules.loss[host], rules.mark[host], rules.memory[host]
+                decrease_law, move, period = rules.decrease[host], rules.move[host], rules.interval[host]
+                combine, by_flow, averaged = rules.combine[host], rules.by_flow[host], rules.averaged[host]
+                limit = rules.limit[host]
             # what is acknowledged now, back along its path
             a, b = paths.first[g], paths.first[g + 1]
             u = look_back(paths, curves, g, i)
@@ -208,34 +231,35 @@ def advance(
                     marked_at_heads += at(departures.marks[c], curves.left_at[c])
                 if len(disciplines.marks) > 0:
                     latest, before = max(0, ceil(e) - 1), max(0, int(e) - 1)
-                    chosen = disciplines.probability[link, latest]  # set at the end of the step before it came; and ...
-                    earlier = disciplines.probability[link, before]  # ... of what came in that step, as this is h long
+                    row = disciplines.rows[c]
+                    chosen = disciplines.probability[row, latest]  # set at the end of the step before it came; and ...
+                    earlier = disciplines.probability[row, before]  # ... of what came in that step, as this is h long
                     certain = certain or max(chosen, earlier) >= 1.0
                     chosen = earlier + (e - int(e)) * (chosen - earlier)
                     early += at(disciplines.early[c], e)
-                    if disciplines.marks[link] != 0:
+                    if disciplines.marks[c] != 0:
                         unmarked *= 1.0 - chosen
-                if len(due) > 0:
-                    signal = advertised[link, left]
+                if averaged >= 0:
+                    signal = advertised[averaged + link, left]
                 else:
                     lost = at(drops[c], e) - at(drops[c], e - 1.0)
                     accepted = came - at(arrived[c], e - 1.0)
                     record[_LOSS] = 1.0 - kept[c] * (accepted / (lost + accepted) if lost > 0.0 else 1.0)
                     record[_Q] = at(into[link], e) - at(out[link], e)
-                    if rules.by_flow != 0:
+                    if by_flow != 0:
                         record[_Q_FLOW] = at(arrived[c], e) - at(
                             arrived[c], entered(into[link], out[link], e, curves.hints[OTHER], c)
                         )
-                    record[_C], record[_T], record[_S] = paths.capacity[link, left], rules.interval, packet[g]
-                    status = call(rules.router, (pointer, pointer, params, pointer))
+                    record[_C], record[_T], record[_S] = paths.capacity[link, left], period, packet[g]
+                    status = call(router_law, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
                     signal = record[_RESULT]
                 if c == b - 1:
                     R = signal
-                elif rules.combine == _MINIMUM:
+                elif combine == _MINIMUM:
                     R = min(R, signal)
-                elif rules.combine == _MAXIMUM:
+                elif combine == _MAXIMUM:
                     R = max(R, signal)
                 else:
                     R += signal
@@ -245,10 +269,10 @@ def advance(
                 continue
             if (u - zero) * h >= paths.start[g]:
                 record[_W], record[_M], record[_R], record[_D] = window[g], sources.memory[g], R, D
-                record[_T], record[_S], record[_SINCE] = rules.interval, packet[g], t - sources.decreased[g]
+                record[_T], record[_S], record[_SINCE] = period, packet[g], t - sources.decreased[g]
                 record[_A] = paths.acknowledged[g]
-                for k in range(sources.states.shape[1]):
-                    record[_STATES + k] = sources.states[g, k]
+                for column in range(sources.states.shape[1]):
+                    record[_STATES + column] = sources.states[g, column]
                 new_drops, new_random = dropped - early - drops_seen[g], random_lost - random_seen[g]
                 newly = max(0.0, acknowledged - sources.acked[g])
                 if marked_at_heads > sources.marked_seen[g] and newly > 0.0:
@@ -271,26 +295,26 @@ def advance(
                 share = h / D
                 if rules.ack_clocked != 0:
                     share = min(1.0, (acknowledged - sources.acked[g]) / window[g])
-                if rules.move != 0:
+                if move != 0:
                     record[_SHARE], record[_STEP] = share, h
-                    status = call(rules.move, (pointer, pointer, params, pointer))
+                    status = call(move, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
                 answered = disciplined and (u - zero) * h < sources.answered[g]
-                if rules.loss != 0 and (t < sources.recovery_end[g] or answered):
+                if loss_law != 0 and (t < sources.recovery_end[g] or answered):
                     drops_seen[g], random_seen[g] = dropped - early, random_lost
                     sources.early[g], sources.marked[g], sources.at_heads[g] = 0.0, 0.0, 0.0
                     sources.burst[g] = max(sources.burst[g], (drops_seen[g] - sources.drops_before[g]) / packet[g])
-                elif rules.loss != 0 and (
+                elif loss_law != 0 and (
                     new_drops + whole >= _LOSS_SIZE * packet[g]
                     or new_random >= packet[g] * sources.draws[g, sources.losses[g]] > 0.0
                 ):
                     is_mark = sources.marked[g] > new_drops + random_lost - random_seen[g] + sources.early[g]
-                    status = call(rules.mark if is_mark else rules.loss, (pointer, pointer, params, pointer))
+                    status = call(mark_law if is_mark else loss_law, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
                     found, record[_JUMPS] = record[_RESULT], 1.0
-                    status = jump_states(rules, pointer, params, is_mark)
+                    status = jump_states(rules, host, pointer, params, is_mark)
                     if status != 0:
                         return status
                     sources.repeated[g] += int(new_drops >= _LOSS_SIZE * packet[g] and t < sources.recovery_end[g] + D)
@@ -299,8 +323,8 @@ def advance(
                     sources.early[g], sources.marked[g], sources.at_heads[g] = 0.0, 0.0, 0.0
                     sources.answered[g] = t
                     sources.losses[g] += 1
-                    if rules.memory != 0:
-                        status = call(rules.memory, (pointer, pointer, params, pointer))
+                    if memory_law != 0:
+                        status = call(memory_law, (pointer, pointer, params, pointer))
                         if status != 0:
                             return status
                         sources.memory[g] = record[_RESULT]
@@ -309,44 +333,44 @@ def advance(
                     if by_rate and new_early + new_marked > 0.0:
                         jumps = min(1.0, (new_early + new_marked) / packet[g])
                         is_mark = new_marked > new_early
-                        status = call(rules.mark if is_mark else rules.loss, (pointer, pointer, params, pointer))
+                        status = call(mark_law if is_mark else loss_law, (pointer, pointer, params, pointer))
                         if status != 0:
                             return status
                         jump, record[_JUMPS] = jumps * (record[_RESULT] - window[g]), jumps
-                        status = jump_states(rules, pointer, params, is_mark)
+                        status = jump_states(rules, host, pointer, params, is_mark)
                         if status != 0:
                             return status
-                        if rules.memory != 0:
-                            status = call(rules.memory, (pointer, pointer, params, pointer))
+                        if memory_law != 0:
+                            status = call(memory_law, (pointer, pointer, params, pointer))
                             if status != 0:
                                 return status
                             sources.memory[g] += jumps * (record[_RESULT] - sources.memory[g])
                     if share >= _SMEARED * h / D:
                         if slow_start[g] != 0:
-                            status = call(rules.slow_start, (pointer, pointer, params, pointer))
+                            status = call(slow_start_law, (pointer, pointer, params, pointer))
                             if status != 0:
                                 return status
                             if record[_RESULT] <= window[g]:
                                 window[g], slow_start[g] = record[_RESULT], 0
                         else:
                             record[_RESULT] = window[g]
-                            if rules.decrease != 0:
-                                status = call(rules.decrease, (pointer, pointer, params, pointer))
+                            if decrease_law != 0:
+                                status = call(decrease_law, (pointer, pointer, params, pointer))
                                 if status != 0:
                                     return status
                             if record[_RESULT] < window[g]:
                                 window[g], sources.decreased[g] = record[_RESULT], t
                             else:
-                                status = call(rules.source, (pointer, pointer, params, pointer))
+                                status = call(source_law, (pointer, pointer, params, pointer))
                                 if status != 0:
                                     return status
                         window[g] += share * (record[_RESULT] - window[g])
                     window[g] += jump
-                for k in range(sources.states.shape[1]):
-                    sources.states[g, k] = record[_STATES + k]
+                for column in range(sources.states.shape[1]):
+                    sources.states[g, column] = record[_STATES + column]
             sources.early_seen[g] = early
             sources.acked[g] = acknowledged
-            allowed = min(window[g], rules.limit) if t > paths.start[g] + 1e-6 * h else 0.0
+            allowed = min(window[g], limit) if t > paths.start[g] + 1e-6 * h else 0.0
             if rules.ack_clocked != 0:
                 allowed += acknowledged + dropped + random_lost
             else:
@@ -361,10 +385,10 @@ def advance(
             arrived[c, i] = max(amount - drops[c, i - 1], arrived[c, i - 1])  # as if there were room for all
             if len(disciplines.marks) > 0:
                 disciplines.early[c, i] = disciplines.early[c, i - 1]
-                if disciplines.marks[paths.links[c]] == 0:
-                    part = disciplines.probability[paths.links[c], i - 1] * (arrived[c, i] - arrived[c, i - 1])
-                    disciplines.early[c, i] += part
-                    arrived[c, i] -= part
+                if disciplines.marks[c] == 0:
+                    cut = disciplines.probability[disciplines.rows[c], i - 1] * (arrived[c, i] - arrived[c, i - 1])
+                    disciplines.early[c, i] += cut
+                    arrived[c, i] -= cut
             curves.incoming[paths.links[c]] += paths.members[paths.owner[c]] * (arrived[c, i] - arrived[c, i - 1])
         if len(service.first) == 0:
             for link in range(len(paths.buffer)):
@@ -374,35 +398,39 @@ def advance(
                 serve(paths, curves, service.first[link], i)
             else:
                 serve_several(paths, curves, service, link, i)
-        for link in range(len(due)):
-            advertised[link, i] = advertised[link, i - 1]
-            routers.queue_sum[link] += into[link, i] - out[link, i]
-            if t >= due[link] - 1e-9 * h:
-                ticked, lost_by = routers.ticked[link], curves.link_drops[link]
+        for k in range(len(due)):
+            link = routers.link[k]
+            advertised[k, i] = advertised[k, i - 1]
+            routers.queue_sum[k] += into[link, i] - out[link, i]
+            if t >= due[k] - 1e-9 * h:
+                its_record, its_params = _pointers(routers.addresses[k])
+                ticked, lost_by = routers.ticked[k], curves.link_drops[link]
                 steps = i - ticked
                 came = into[link, i] + lost_by[i] - into[link, ticked] - lost_by[ticked]
                 record[_R], record[_Y], record[_Q_MEAN] = (
-                    routers.state[link], came / (steps * h), routers.queue_sum[link] / steps,
+                    routers.state[k], came / (steps * h), routers.queue_sum[k] / steps,
                 )  # fmt: skip
                 record[_Q], record[_C], record[_T] = (
-                    into[link, i] - out[link, i], paths.capacity[link, i], rules.interval,
+                    into[link, i] - out[link, i], paths.capacity[link, i], routers.interval[k],
                 )  # fmt: skip
-                status = call(rules.router, (pointer, pointer, params, pointer))
+                status = call(routers.law[k], (its_record, its_record, its_params, its_record))
                 if status != 0:
                     return status
-                routers.state[link] = record[_R] = record[_RESULT]
-                if rules.announce != 0:
-                    status = call(rules.announce, (pointer, pointer, params, pointer))
+                routers.state[k] = record[_R] = record[_RESULT]
+                if routers.announce[k] != 0:
+                    status = call(routers.announce[k], (its_record, its_record, its_params, its_record))
                     if status != 0:
                         return status
-                advertised[link, i] = record[_RESULT]
-                routers.queue_sum[link], routers.ticked[link], due[link] = 0.0, i, due[link] + rules.interval
+                advertised[k, i] = record[_RESULT]
+                routers.queue_sum[k], routers.ticked[k], due[k] = 0.0, i, due[k] + routers.interval[k]
         drop(paths, curves, i)
         if len(disciplines.marks) > 0:
             for c in range(len(paths.links)):
-                part = disciplines.early[c, i] - disciplines.early[c, i - 1]
-                drops[c, i] += part
-                curves.link_drops[paths.links[c], i] += paths.members[paths.owner[c]] * part
+                cut = disciplines.early[c, i] - disciplines.early[c, i - 1]
+                drops[c, i] += cut
+                curves.link_drops[paths.links[c], i] += paths.members[paths.owner[c]] * cut
+            if len(disciplines.marked_part) > 1:
+                part(disciplines, paths, curves, i)
             for link in range(len(paths.buffer)):
                 status = choose(disciplines, paths, curves, link, i, t, h)
                 if status != 0:
@@ -467,6 +495,70 @@ def _announced(
     return state, protocol.announce_law(**{name: supply[name] for name in laws.wants["announce"]})
 
 
+@dataclass(frozen=True)
+class _Host:
+    """A protocol, its laws, and whether its routers average over intervals."""
+
+    protocol: Protocol
+    laws: CompiledLaws
+    moves: Mapping[str, int]
+    averages: bool
+    interval: float
+
+    @classmethod
+    def of(cls, protocol: Protocol, fields: tuple[str, ...], h: float) -> _Host:
+        laws = CompiledLaws(protocol, fields)
+        interval = float(protocol.params().get("interval", h))
+        return cls(protocol, laws, compiled_moves(protocol, fields), _averages(protocol, laws), interval)
+
+    def initial_window(self, packet_size: float) -> float:
+        """In packets."""
+        return float(self.protocol.initial or initial_window(packet_size) / packet_size)
+
+
+def _rules(hosts: Sequence[_Host], averaged: Sequence[int], record: FloatArray, problem: Problem) -> Rules:
+    """The laws of some hosts; `averaged`: the row of the router of each at link 0."""
+    runs = [[host.protocol for host in hosts].index(protocol) for protocol in problem.protocols]
+
+    def laws(name: str) -> NDArray[np.int64]:
+        return np.array([getattr(host.laws, name) for host in hosts], np.int64)
+
+    def moves(name: str) -> NDArray[np.int64]:
+        return np.array([host.moves.get(name, 0) for host in hosts], np.int64)
+
+    return Rules(
+        np.array(runs, np.int64), laws("router"), laws("source"), laws("slow_start"), laws("decrease"), laws("loss"),
+        laws("mark"), laws("memory"), moves("move"), moves("after_loss"), moves("after_mark"),
+        np.array([[record.ctypes.data, host.laws.params.ctypes.data] for host in hosts]),
+        np.array([host.interval for host in hosts]),
+        np.array([("min", "max", "sum").index(host.protocol.combine) for host in hosts]),
+        np.array([int("q_flow" in host.laws.wants["router"]) for host in hosts]),
+        np.array(averaged, np.int64),
+        np.array([8.0 * host.protocol.receiver_window or np.inf for host in hosts]),
+        record, int(problem.ack_clocked), int(problem.signals == "random"),
+    )  # fmt: skip
+
+
+def _routers(
+    hosts: Sequence[_Host], fluid: FluidNetwork, grid: Grid, record: FloatArray, ticks: FloatArray,
+    point: Equilibrium | None,
+) -> Routers:  # fmt: skip
+    """The routers of some hosts, one at each link, before their first ticks."""
+    rows = [(link, host) for host in hosts for link in range(fluid.n_links)]
+    state, advertised = np.zeros(len(rows)), np.zeros((len(rows), grid.rows))
+    for k, (link, host) in enumerate(rows):
+        state[k], advertised[k, : grid.zero] = _announced(host.protocol, host.laws, fluid, link, host.interval, point)
+    interval = np.array([host.interval for _, host in rows])
+    return Routers(
+        np.array([link for link, _ in rows], np.int64),
+        np.array([host.laws.router for _, host in rows], np.int64),
+        np.array([host.laws.announce for _, host in rows], np.int64),
+        np.array([[record.ctypes.data, host.laws.params.ctypes.data] for _, host in rows], np.int64).reshape(-1, 2),
+        interval, advertised, state, interval * ticks[[link for link, _ in rows]],
+        np.full(len(rows), grid.zero - 1), np.zeros(len(rows)),
+    )  # fmt: skip
+
+
 def _ticks(discipline: Protocol) -> bool:
     """Whether a discipline has a state that moves at intervals."""
     return any(state.clock == "interval" for state in discipline.states.values())
@@ -478,16 +570,13 @@ def run(problem: Problem) -> Result:
     Parameters
     ----------
     problem : Problem
-        Of a protocol whose source law has the argument `w`. Its samples end on the grid.
+        Of protocols whose source laws have the argument `w`. Its samples end on the grid.
 
     Returns
     -------
     Result
     """
-    protocol, fluid, point = problem.protocol, problem.fluid, problem.point
-    states = states_of(protocol)
-    laws = CompiledLaws(protocol, (*WINDOW_ARGUMENTS, *states))
-    moves = compiled_moves(protocol, (*WINDOW_ARGUMENTS, *states))
+    fluid, point = problem.fluid, problem.point
     at_links, ticks, queues = problem.disciplines, problem.ticks, None
     if len(problem.joined) > 0:
         queues = LinkQueues.of(fluid, at_links, problem.joined)
@@ -499,7 +588,6 @@ def run(problem: Problem) -> Result:
     ticking = [interval_of(one) for one in at_links if one is not None and _ticks(one)]
     per_sample = ceil(width / min(float(fluid.rtt.min()) / _STEPS, *ticking, width))
     h = width / per_sample
-    probability = np.zeros(L) if problem.marking is None else problem.marking.probabilities
     queue = np.zeros(L) if point is None or point.queue is None else point.queue
     waits = queue / fluid.capacity
     delay = fluid.rtt + np.array([waits[list(route)].sum() for route in fluid.routes])
@@ -507,43 +595,48 @@ def run(problem: Problem) -> Result:
     grid = Grid(h, zero, zero + per_sample * len(problem.samples) + 1, problem.samples)
     paths = paths_of(fluid, grid)
     curves = curves_of(paths, fluid, grid, keeps_drops=True, head_drops=any(at_departure))
-    disciplines, code = disciplines_of(at_links, protocol, grid, ticks, len(paths.links), float(fluid.rtt.min()))
+    ecn = [codepoint(protocol) for protocol in problem.protocols]
+    disciplines, code = disciplines_of(at_links, ecn, paths, grid, ticks, float(fluid.rtt.min()))
     begin(disciplines, code, at_links, fluid.capacity, problem.marking)
+    names = list(dict.fromkeys(name for protocol in problem.protocols for name in states_of(protocol)))
+    fields = (*WINDOW_ARGUMENTS, *names)
+    hosts = {protocol: _Host.of(protocol, fields, h) for protocol in dict.fromkeys(problem.protocols)}
+    of_group = [hosts[protocol] for protocol in problem.protocols]
     acked, early_seen = np.zeros((2, G))
-    states_now = np.tile(np.array([its.initial for its in states.values()], dtype=float), (G, 1))
+    states_now = np.zeros((G, len(names)))
+    for g, host in enumerate(of_group):
+        for name, its in host.protocol.states.items():
+            assert isinstance(its.initial, float | int)  # of hosts it is no law
+            states_now[g, names.index(name)] = its.initial
     if point is None:
-        initial = protocol.initial or np.array([initial_window(s) / s for s in fluid.packet_size])
-        window = initial * paths.packet * np.ones(G)
+        first = [host.initial_window(s) for host, s in zip(of_group, fluid.packet_size, strict=True)]
+        window = np.array(first) * paths.packet
     else:
         x = point.rates[problem.first_flow]
         window = problem.factor * x * delay
-        let_through = _sent_before(paths, curves, disciplines, fluid, grid, x, waits, probability)
+        chosen_before = np.zeros(len(paths.links))
+        if problem.marking is not None:
+            flows = problem.first_flow[paths.owner]
+            chosen_before = problem.marking.chosen[flows, paths.links]
+            disciplines.probability[disciplines.rows, :zero] = chosen_before[:, None]
+        let_through = _sent_before(paths, curves, disciplines, fluid, grid, x, waits, chosen_before)
         acked -= paths.kept[paths.first[1:] - 1] * let_through * delay
         early_seen -= (x - let_through) * delay
     if problem.marking is not None:
         for g, flow in enumerate(problem.first_flow):
-            states_now[g] = [problem.marking.host_states[flow][name] for name in states]
-    averages = _averages(protocol, laws)
-    interval = float(protocol.params().get("interval", h))
-    state, advertised = np.zeros(L), np.zeros((L, grid.rows if averages else 0))
-    due = interval * ticks if averages else np.zeros(0)
-    for link in range(len(due)):
-        state[link], advertised[link, :zero] = _announced(protocol, laws, fluid, link, interval, point)
-    record = np.zeros(_STATES + len(states))
-    rules = Rules(
-        laws.router, laws.announce, laws.source, laws.slow_start, laws.decrease, laws.loss, laws.mark, laws.memory,
-        moves.get("move", 0), moves.get("after_loss", 0), moves.get("after_mark", 0),
-        np.array([record.ctypes.data, laws.params.ctypes.data]), record, interval,
-        ("min", "max", "sum").index(protocol.combine), int("q_flow" in laws.wants["router"]),
-        int(problem.ack_clocked), 8.0 * protocol.receiver_window or np.inf,
-        int(problem.signals == "random"),
-    )  # fmt: skip
-    routers = Routers(advertised, state, due, np.full(L, zero - 1), np.zeros(L))
+            for name, value in problem.marking.host_states[flow].items():
+                states_now[g, names.index(name)] = value
+    record = np.zeros(len(fields))
+    averaging = [host for host in hosts.values() if host.averages]
+    averaged = [L * averaging.index(host) if host.averages else -1 for host in hosts.values()]
+    rules = _rules(list(hosts.values()), averaged, record, problem)
+    routers = _routers(averaging, fluid, grid, record, ticks, point)
     most_losses = int(grid.rows * h / float(fluid.rtt.min())) + 2  # one an RTT
     memory, recovery_end, drops_before, burst, drops_seen, random_seen, early, marked = np.zeros((8, G))
     heads_seen, marked_seen, at_heads = np.zeros((3, G))
+    begins = np.array([int(point is None and host.laws.slow_start != 0) for host in of_group])
     sources = Sources(
-        window, states_now, np.full(G, int(point is None and laws.slow_start != 0)), np.full(G, -np.inf), acked,
+        window, states_now, begins, np.full(G, -np.inf), acked,
         memory, recovery_end, drops_before, burst, np.zeros(G, np.int64), drops_seen, random_seen,
         np.random.default_rng(problem.seed).exponential(size=(G, most_losses)), np.zeros(G, np.int64),
         early_seen, early, marked, heads_seen, marked_seen, at_heads, np.full(G, -np.inf), np.zeros(G),
@@ -555,11 +648,11 @@ def run(problem: Problem) -> Result:
         at_departure if chosen else [],
         np.arange(n + 1) if queues is None else queues.service.first,
         np.zeros(n, np.int64) if queues is None else queues.index,
-        codepoint(protocol), problem.fluid.capacity, problem.fluid.buffer, grid, problem.ticks,
-        len(paths.links) if chosen else 0, problem.seed, problem.signals == "random",
+        ecn, paths, problem.fluid.capacity, problem.fluid.buffer, grid, problem.ticks, problem.seed,
+        problem.signals == "random",
     )  # fmt: skip
-    recorded = {"env.window": window, "flow.m": sources.memory, "link.R": state}
-    recorded |= {f"flow.{name}": sources.states[:, column] for column, name in enumerate(states)}
+    recorded = {"env.window": window, "flow.m": sources.memory, "link.R": routers.state}
+    recorded |= {f"flow.{name}": sources.states[:, column] for column, name in enumerate(names)}
     recorded |= {f"link.{name}": disciplines.records[:, column] for name, column in code.states.items()}
     grid.run(
         lambda begin, end: int(
@@ -596,9 +689,17 @@ def run(problem: Problem) -> Result:
         found.classes, found.by_class = classes, by_class
     if any(problem.disciplines):
         found.marks = grid.sums(marked)
-    found.stats["notes"] = _recoveries(protocol, float(sources.burst.max()), int(sources.repeated.max()))
+    notes: list[str] = []
+    for protocol in hosts:
+        own = [g for g, one in enumerate(problem.protocols) if one == protocol]
+        notes += _recoveries(protocol, float(sources.burst[own].max()), int(sources.repeated[own].max()))
+    found.stats["notes"] = tuple(dict.fromkeys(notes))
     if problem.records:
         found.recorded["env.window"] /= 8.0
+        for g, host in enumerate(of_group):
+            for name in names:
+                if name not in host.protocol.states:
+                    found.recorded[f"flow.{name}"][:, g] = np.nan
     return found
 
 
@@ -622,8 +723,8 @@ def _sent_before(
         curves.sent[g, :zero] = x[g] * past
         for k, link in enumerate(route):
             c, late = paths.first[g] + k, past - fluid.forward[g][k] - waited[k]
-            if chosen[link] > 0.0 and disciplines.marks[link] == 0:
-                dropped = chosen[link] * passed[g]
+            if chosen[c] > 0.0 and disciplines.marks[c] == 0:
+                dropped = chosen[c] * passed[g]
                 passed[g] -= dropped
                 disciplines.early[c, :zero] = curves.crossing_drops[c, :zero] = dropped * late
                 curves.link_drops[link, :zero] += fluid.members[g] * dropped * late
