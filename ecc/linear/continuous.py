@@ -183,7 +183,7 @@ class DelaySystem(ClosedLoop):
         if len(e) == 1:
             one = float(np.abs(np.linalg.eigvals(e[0])).max())
             return float(np.log(one) / sigma[0]) if one > 0.0 else -inf
-        if self.size == 1:
+        if self.size == 1 or self._plain == -inf:  # a bound from above
             return self._plain
         x, floor = -600.0 * ch.unit, -600.0 * ch.unit
 

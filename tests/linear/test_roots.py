@@ -281,6 +281,20 @@ def test_radius_of_one_dense_matrix(size):
     assert SampledSystem([0.9 / largest * matrix], [0]).spectral_radius == pytest.approx(0.9, rel=1e-12)
 
 
+def test_neutral_parts_that_only_pass_downstream_have_no_essential_spectrum():
+    """x' = -x(t - 1); y' = x'(t - 0.3) + x'(t - 0.7) - 2 y: the eigenvalues are those of the diagonal."""
+    down = np.array([[0.0, 0.0], [1.0, 0.0]])
+    system = DelaySystem(
+        [np.diag([-1.0, 0.0]), np.diag([0.0, -2.0])], [1.0, 0.0], neutral=[-down, -down], neutral_delays=[0.3, 0.7]
+    )
+    whole = DelaySystem([np.diag([-1.0, 0.0]) + 1e-9 * np.ones((2, 2)), np.diag([0.0, -2.0])], [1.0, 0.0],
+                        neutral=[-down, -down], neutral_delays=[0.3, 0.7])  # fmt: skip
+    alone = DelaySystem([[[-1.0]]], [1.0]).roots(1)[0]
+    for one in (system, whole):
+        assert one.essential_abscissa == -np.inf and one.is_stable
+        assert one.roots(1)[0] == pytest.approx(alone, abs=1e-7)
+
+
 def test_essential_abscissa_is_exact_where_it_is_said_to_be():
     """Triangular: the worst diagonal entry. Entries of one sign: the radius of the sum, reached at a real root."""
     triangular = [np.array([[0.3, 5.0], [0.0, -0.2]]), np.array([[-0.4, -7.0], [0.0, 0.1]])]
