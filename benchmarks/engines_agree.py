@@ -36,6 +36,7 @@ from ecc.models import (
     MaxNet,
     NewReno,
     Protocol,
+    Swift,
     Vegas,
 )  # fmt: skip
 
@@ -69,6 +70,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "Vegas": Vegas(),
     "Vegas, alpha = beta": Vegas(alpha=2.0, beta=2.0),
     "FAST": FAST(alpha=20.0),
+    "Swift": Swift(base_target="0.1 s", hop_scaling="20 ms", fs_range="2 s", fs_min_cwnd=1.0, fs_max_cwnd=1000.0),
     "BIC": BIC(),
     "BIC of Linux": BIC(form="linux"),
     "VCP": VCP(),

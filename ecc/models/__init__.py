@@ -19,6 +19,7 @@ from ecc.models.pedn import PEDN
 from ecc.models.piqi_rcp import PIQIRCP
 from ecc.models.qi_rcp import QIRCP
 from ecc.models.rcp import RCP
+from ecc.models.swift import Swift
 from ecc.models.util import UTIL
 from ecc.models.vcp import VCP
 from ecc.models.vegas import Vegas
@@ -26,8 +27,8 @@ from ecc.models.xcp import XCP
 
 __all__ = [
     "BIC", "CUBIC", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "MKC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "UTIL", "VCP",
-    "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "Protocol", "Vegas",
-    "all_protocols",
+    "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "Protocol", "Swift",
+    "Vegas", "all_protocols",
 ]  # fmt: skip
 
 
@@ -41,5 +42,5 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         With traffic that responds to no feedback.
     """
     routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly)
-    windows = (NewReno, CUBIC, DCTCP, BIC, Vegas, FAST, VCP, UTIL, EDN, PEDN)
+    windows = (NewReno, CUBIC, DCTCP, BIC, Vegas, FAST, Swift, VCP, UTIL, EDN, PEDN)
     return {cls.__name__: cls for cls in (*routed, *windows, *((ConstantRate,) if unresponsive else ()))}

@@ -6,14 +6,32 @@ import pytest
 import ecc
 from ecc.allocation import max_min, proportional
 from ecc.impairments import CapacitySchedule
-from ecc.models import EMKC, EMKCAVQ, FAST, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, Vegas, all_protocols
+from ecc.models import (
+    EMKC,
+    EMKCAVQ,
+    FAST,
+    MKC,
+    PIQIRCP,
+    QIRCP,
+    RCP,
+    XCP,
+    JetMax,
+    Kelly,
+    MaxNet,
+    Swift,
+    Vegas,
+    all_protocols,
+)
 from ecc.network import Network
 from ecc.packet.operations import Operations, count_operations
 from ecc.scenario import Scenario
 
 PROTOCOLS = [cls() for cls in all_protocols().values() if cls.has_packet_hooks() and cls.equilibrium_is_static]
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
-SMALL = {FAST: FAST(alpha=50.0)}  # two flows of its default keep 400 packets in the queue, more than the buffer below
+SMALL = {
+    FAST: FAST(alpha=50.0),  # two flows of its default keep 400 packets in the queue, more than the buffer below
+    Swift: Swift(base_target="0.1 s", fs_range="0.1 s", fs_max_cwnd=1000.0),  # its default is for RTTs of a data center
+}
 WINDOWS = [SMALL.get(cls) or cls() for cls in all_protocols().values() if not cls.equilibrium_is_static]
 every_window_protocol = pytest.mark.parametrize("protocol", WINDOWS, ids=lambda protocol: type(protocol).__name__)
 NETWORKS = {

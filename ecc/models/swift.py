@@ -1,0 +1,281 @@
+"""Swift: windows that keep the delay of their path at a target, which grows as windows shrink (Kumar et al. 2020).
+
+    D* = base + n h + clip(a/sqrt(W/s) + b, 0, range)                     n  links of the path           sec. 3.5
+         a = range/(1/sqrt(fs_min) - 1/sqrt(fs_max)),  b = -a/sqrt(fs_max)
+    W <- W + ai s A/max(W, s)                        D < D*, an ACK of A                                 Algorithm 1
+    W <- W max(1 - beta (D - D*)/D, 1 - max_mdf)     D >= D*, once an RTT                                Algorithm 1
+    W <- W (1 - max_mdf)                             a loss or a timeout, once an RTT; the fifth timeout
+                                                     without an ACK in between: W <- min_cwnd s          Algorithm 1
+
+    W  window [bytes in hooks, bit in laws]   s  packet   D  RTT, with queues [s]   base, h, range  [s]
+
+A window below a packet is sent as one packet each D s/W (sec. 3.2). Links count themselves in the header, as the TTL
+does. There is no slow start, and no target for the delay of a host.
+
+At equilibrium every flow has D = D*. The scaling makes one window for each D: flows with equal paths have equal windows,
+and what it adds to the queue of one link grows about as sqrt(N) with N of them. This alone makes them fair. Where it is
+cut off at 0 (windows beyond fs_max) or at its range, D = D* holds for any shares: a cut takes beta of what D is too
+long, which leaves D above the target and never lets it swing below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.arguments import shown
+from ecc.errors import LinearizationError
+from ecc.laws.elementary import sqrt
+from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, check_number
+from ecc.models.shared import windows
+from ecc.network import Network
+from ecc.quantity import QuantityField, as_delay, as_time, default
+
+RESET_TIMEOUTS = 5  # without an ACK in between
+
+
+@dataclass
+class Header:
+    """What travels with a packet and returns with its ACK."""
+
+    links: int = 0  # of the path so far
+
+
+@dataclass
+class FlowState(windows.FlowState):
+    """A host's state for one flow."""
+
+    decreased: float = -windows.NEVER_LEFT  # when the window last became smaller [s]
+    timeouts: int = 0  # since the last ACK
+
+
+@dataclass(frozen=True)
+class Swift(windows.WindowProtocol):
+    """Swift.
+
+    Parameters
+    ----------
+    base_target : float, s, > 0
+        Target delay of a path without links, for large windows.
+    hop_scaling : float, s, >= 0
+        What each link adds to it.
+    fs_range : float, s, >= 0
+        The most that a small window adds to it: of `fs_min_cwnd` packets or fewer. Windows of `fs_max_cwnd` or more add
+        nothing.
+    fs_min_cwnd, fs_max_cwnd : float, packets, > 0
+    ai : float, packets, > 0
+        What a window grows by in an RTT.
+    beta : float, in (0, 1]
+        Share of the excess delay that a cut takes.
+    max_mdf : float, in (0, 1)
+        Largest cut, and that at a loss.
+    min_cwnd : float, packets, in (0, `fs_min_cwnd`]
+        Least window.
+    transport, initial, receiver_window, min_rto, L
+        As of every `WindowProtocol`; L plays no part.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    base_target: QuantityField = default(20e-6)
+    hop_scaling: QuantityField = default(3e-6)
+    fs_range: QuantityField = default(100e-6)
+    fs_min_cwnd: float = 0.1
+    fs_max_cwnd: float = 100.0
+    ai: float = 1.0
+    beta: float = 0.8
+    max_mdf: float = 0.5
+    min_cwnd: float = 0.01
+    transport: str = field(default="sack", kw_only=True)
+
+    slow_start_law = None
+    linear_refusal = "Swift has no linear model: its windows grow up to the target delay, and have no slope there"
+
+    def __post_init__(self) -> None:
+        for name in ("hop_scaling", "fs_range"):
+            object.__setattr__(self, name, as_time(getattr(self, name), name))
+        check_number(
+            self, base_target=as_delay, fs_min_cwnd=None, fs_max_cwnd=None, ai=None, beta=None, max_mdf=None,
+            min_cwnd=None,
+        )  # fmt: skip
+        if self.fs_max_cwnd <= self.fs_min_cwnd:
+            raise ValueError(
+                f"fs_max_cwnd must be > fs_min_cwnd ({self.fs_min_cwnd:g} packets), got {shown(self.fs_max_cwnd)}"
+            )
+        if self.beta > 1.0:
+            raise ValueError(f"beta must be <= 1, got {shown(self.beta)}")
+        if self.max_mdf >= 1.0:
+            raise ValueError(f"max_mdf must be < 1, got {shown(self.max_mdf)}")
+        if self.min_cwnd > self.fs_min_cwnd:
+            raise ValueError(
+                f"min_cwnd must be <= fs_min_cwnd ({self.fs_min_cwnd:g} packets), got {shown(self.min_cwnd)}"
+            )
+        super().__post_init__()
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(p: Params) -> float:
+        """What the link adds to the target; those of a path add up."""
+        return p.hop_scaling
+
+    @staticmethod
+    def source_law(w: float, R: float, D: float, s: float, p: Params) -> float:
+        """The window an RTT later, which acknowledges a window."""
+        return w + grown(w, w, s, p) if D < target(w, R, s, p) else w
+
+    @staticmethod
+    def decrease_law(w: float, R: float, D: float, since: float, s: float, p: Params) -> float:
+        """The cut, once an RTT."""
+        aim = target(w, R, s, p)
+        return max(cut(w, D, aim, p), p.min_cwnd * s) if D >= aim and since >= D else w
+
+    @staticmethod
+    def loss_response_law(w: float, s: float, p: Params) -> float:
+        """The largest cut."""
+        return max((1.0 - p.max_mdf) * w, p.min_cwnd * s)
+
+    def params(self) -> dict[str, float]:
+        spread = 1.0 / sqrt(self.fs_min_cwnd) - 1.0 / sqrt(self.fs_max_cwnd)
+        return {
+            "base_target": self.base_target,
+            "hop_scaling": self.hop_scaling,
+            "fs_range": self.fs_range,
+            "fs_alpha": self.fs_range / spread,
+            "fs_beta": -self.fs_range / spread / sqrt(self.fs_max_cwnd),
+            "ai": self.ai,
+            "beta": self.beta,
+            "max_mdf": self.max_mdf,
+            "min_cwnd": self.min_cwnd,
+            **super().params(),
+        }
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = Header
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_arrival": link_on_arrival}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": windows.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """Delays at their targets; each link in turn gets the wait at which it is just full, until none moves."""
+        if assignment is not None:
+            raise ValueError("assignment must be None: flows of Swift have the target of their whole path")
+        crosses, rtts, C = network.incidence, network.rtts, network.capacities
+        s = 8.0 * np.array([flow.mean_packet for flow in network.flows])
+        aims = self.base_target + self.hop_scaling * crosses.sum(axis=1)
+        waits = np.zeros(network.n_links)
+        for _ in range(1000):
+            before = waits.copy()
+            for link in range(network.n_links):
+                mine = crosses[:, link]
+                D = (rtts + crosses @ waits)[mine] - waits[link]
+
+                def excess(wait: float, mine: Any = mine, D: Any = D, link: int = link) -> float:
+                    return float(np.sum(self._windows(D + wait - aims[mine]) * s[mine] / (D + wait)) - C[link])
+
+                waits[link] = _full(excess, float(np.max(aims[mine] + self.fs_range - D, initial=0.0)), float(C[link]))
+            if np.abs(waits - before).max() <= 1e-13 * max(waits.max(), self.base_target):
+                break
+        D = rtts + crosses @ waits
+        rates = self._windows(D - aims) * s / D
+        late = np.flatnonzero(rtts > aims + self.fs_range)
+        notes = tuple(
+            f"the RTT of flow {i} is beyond its target without any queue: its window is the least" for i in late[:1]
+        )
+        feedback = np.full(network.n_flows, -1, dtype=np.int64)
+        return Equilibrium(rates, np.full(network.n_links, self.hop_scaling), feedback, waits * C, notes)
+
+    def _windows(self, scaling: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The windows [packets] that add so much to the target; infinite where nothing is to be added."""
+        p = self.namespace()
+        inside = (scaling > 0.0) & (scaling <= self.fs_range)
+        found = (p.fs_alpha / np.where(inside, scaling - p.fs_beta, 1.0)) ** 2
+        return np.where(inside, found, np.where(scaling > 0.0, self.min_cwnd, inf))
+
+
+def _full(excess: Any, highest: float, capacity: float) -> float:
+    """Return the wait at which a link has no excess, which falls with it; 0 if it has none without."""
+    if not excess(0.0) > 0.0:
+        return 0.0
+    if excess(2.0 * highest + 1e-6) > 0.0:
+        raise LinearizationError("Swift has no equilibrium here: the least windows are more than a link can carry")
+    low, high = 0.0, 2.0 * highest + 1e-6
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        if excess(middle) > 0.0:
+            low = middle
+        else:
+            high = middle
+    if abs(excess(high)) > 1e-6 * capacity:
+        raise LinearizationError(
+            "Swift has no single equilibrium here: where windows are so large or so small that the target no longer "
+            "depends on them, any shares stay"
+        )
+    return high
+
+
+def target(w: float, R: float, s: float, p: Params) -> float:
+    """Sec. 3.5, with what the links add."""
+    return p.base_target + R + min(max(p.fs_alpha / sqrt(w / s) + p.fs_beta, 0.0), p.fs_range)
+
+
+def grown(acked: float, w: float, s: float, p: Params) -> float:
+    """Algorithm 1: what an ACK adds to the window."""
+    return p.ai * s * acked / max(w, s)
+
+
+def cut(w: float, D: float, aim: float, p: Params) -> float:
+    """Algorithm 1: the window after a delay beyond the target."""
+    return w * max(1.0 - p.beta * (D - aim) / D, 1.0 - p.max_mdf)
+
+
+def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """Count the link."""
+    if env.kind == 0:
+        header.links += 1
+
+
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Compare the delay with the target."""
+    if windows.opens(flow, env):
+        s = 1.0 * env.packet_size
+        flow.timeouts = 0
+        aim = target(env.window, p.hop_scaling * header.links, s, p)
+        if env.rtt < aim:
+            send_with(env.window + grown(env.acked, env.window, s, p), p, env)
+        elif env.now - flow.decreased >= env.rtt:
+            flow.decreased = env.now
+            send_with(cut(env.window, env.rtt, aim, p), p, env)
+
+
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """The largest cut, once an RTT, or the least window."""
+    if env.kind == 1:
+        flow.timeouts += 1
+    if flow.timeouts >= RESET_TIMEOUTS:
+        send_with(0.0, p, env)
+    elif env.now - flow.decreased >= env.srtt:
+        flow.decreased = env.now
+        send_with((1.0 - p.max_mdf) * env.window, p, env)
+
+
+def send_with(window: float, p: Params, env: FlowEnv) -> None:
+    """Go on with a window; below a packet, one packet each D s/W."""
+    env.window = max(window, p.min_cwnd * env.packet_size)
+    env.rate = 8.0 * env.window / env.srtt if env.window < env.packet_size and env.srtt > 0.0 else 0.0
