@@ -12,7 +12,7 @@
 A window below a packet is sent as one packet each D s/W (sec. 3.2). Links count themselves in the header, as the TTL
 does. There is no slow start, and no target for the delay of a host.
 
-At equilibrium every flow has D = D*. The scaling makes one window for each D: flows with equal paths have equal windows,
+At equilibrium every flow has D = D*. The scaling makes one window for each D: flows with equal paths have equal ones,
 and what it adds to the queue of one link grows about as sqrt(N) with N of them. This alone makes them fair. Where it is
 cut off at 0 (windows beyond fs_max) or at its range, D = D* holds for any shares: a cut takes beta of what D is too
 long, which leaves D above the target and never lets it swing below.
