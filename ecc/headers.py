@@ -228,4 +228,5 @@ class WireFields:
         record : mapping
             Field -> value.
         """
-        return self.layout.nearest(**{name: record[its] + self.shift.get(name, 0) for name, its in self.of.items()})
+        values = {name: record[its] for name, its in self.of.items()}
+        return self.layout.nearest(**values | {name: values[name] + more for name, more in self.shift.items()})

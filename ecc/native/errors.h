@@ -51,8 +51,9 @@
         "reverse links with the first of these; of transfers both are with the first links")                           \
     X(CROSSING, "what enters a part must be whole, and a packet that this part awaits, in time and in order")          \
     X(FRAMES,                                                                                                          \
-        "frames need a format for each of at most 2^23 flows, whose fields are words of its header and fill it, an "   \
-        "MTU from 1 to 65535 bytes, at most 2048 bytes of headers, and no marks where a header is in the ECN bits")    \
+        "frames need flows, at most 2^23 and no transfers, with formats whose fields are words of their headers, "     \
+        "each once, "                                                                                                  \
+        "an MTU from 1 to 65535 bytes, at most 2048 bytes of headers, and no marks where a header is in the ECN bits") \
     X(UNTIL, "the time to advance to must be from 0 to 4e18 ps")                                                       \
     X(BROKEN, "an invariant of the engine does not hold")
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +18,15 @@ from hypothesis import strategies as st
 
 import ecc
 from ecc import Flow, Link, Network
+from ecc.dissector import dissector
 from ecc.errors import NativeError
 from ecc.headers import WireHeader
 from ecc.models import EDN, RCP, VCP, XCP, MaxNet, NewReno
 from ecc.native import Engine, Frames, Port
-from ecc.packet.c_engine import _compiled_tables, _engine
-from ecc.packet.capture import _frame, _Region
+from ecc.packet import pcapng
+from ecc.packet.c_engine import build_parts, joints_of
+from ecc.packet.capture import _frame, _Region, description
 from ecc.packet.frames import formats
-from ecc.packet.partition import joints
 from ecc.packet.prepare import prepare
 from ecc.packet.setup import Setup
 from ecc.scenario import Scenario
@@ -64,7 +68,7 @@ def shim_of(frame: bytes) -> tuple[Any, ...]:
     return found
 
 
-SOME = ("DCTCP", "EDN", "JetMax", "MaxNet", "PIQI-RCP", "VCP", "XCP", "by hand")
+SOME = ("DCTCP", "EDN", "JetMax", "MaxNet", "PIQIRCP", "VCP", "XCP", "by hand")
 
 
 @pytest.fixture(
@@ -294,18 +298,10 @@ def test_who_knows_the_token_cannot_say_what_no_frame_says(at: int, value: bytes
 
 
 def cut_in_two(setup: Setup, scenario: Scenario) -> list[Engine]:
-    """The engines of the links one by one, in their order, of the senders and of the receivers."""
-    tables = _compiled_tables(setup)
-    of_all = joints(
-        tables[0][: setup.n_links], tables[1], setup.routes, setup.impairments, tables[1]["on_receive"] != 0
-    )
+    """The engines of what is at the first link, and of all else."""
+    of_all = joints_of(setup)
     groups = of_all.groups(10**9)
-    parts = np.where(groups == groups[0], 0, 1)
-    engines: list[Engine] = []
-    for part in range(2):
-        its = replace(setup) if part else setup
-        engines.append(_engine(its, scenario, tables, (), partition=of_all.of_parts(part, parts)))
-    return engines
+    return build_parts([setup, setup], scenario, of_all, np.where(groups == groups[0], 0, 1))[0]
 
 
 @pytest.mark.parametrize(
@@ -382,13 +378,16 @@ def test_what_python_refuses(change: Any, message: str) -> None:
         lambda given: given.fields["low"].fill(-1e300),
         lambda given: given.fields["bits"].fill(2**40),
         lambda given: given.fields["shift"].fill(2),
+        lambda given: given.fields["word"].fill(0),
     ],
 )
 def test_formats_that_do_not_fit_are_refused(change: Any) -> None:
     setup, engine, _ = of(XCP())
     given = formats(setup)
     change(given)
-    with pytest.raises(NativeError, match="frames need a format for each of at most 2.23 flows"):
+    with pytest.raises(
+        NativeError, match="frames need flows, at most 2.23 and no transfers, with formats whose fields are words"
+    ):
         Frames(engine, given, TOKEN)
 
 
@@ -397,3 +396,79 @@ def test_an_mtu_that_no_frame_fits_is_refused(mtu: int) -> None:
     setup, engine, _ = of(XCP())
     with pytest.raises(NativeError, match="an MTU from 1 to 65535 bytes, at most 2048 bytes of headers"):
         Frames(engine, formats(setup), TOKEN, mtu=mtu)
+
+
+def test_transfers_have_no_frames() -> None:
+    setup, _, _ = of(XCP())
+    engine = Engine(
+        setup.links[:3], setup.flows[:1], setup.routes, header_size=setup.header_size, templates=setup.flows[1:]
+    )
+    given = replace(formats(setup), format_of=np.zeros(1, np.int64))
+    with pytest.raises(NativeError, match="at most 2.23 and no transfers"):
+        Frames(engine, given, TOKEN)
+
+
+SHOWN = ["XCP", "RCP", "PIQIRCP", "JetMax", "MaxNet", "EDN", "PEDN", "VCP", "UTIL", "NewReno", "Kelly"]
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark (Debian: tshark)")
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ("XCP", "MaxNet", "EDN") else pytest.mark.slow) for name in SHOWN]
+)
+def test_tshark_shows_headers_and_what_the_engine_needs(tmp_path: Path, name: str) -> None:
+    setup, _, frames = of(PROTOCOLS[name]())
+    (part,) = setup.parts
+    one, _ = ends()
+    data = pcapng.section() + pcapng.interface(pcapng.ETHERNET, "node 0 to node 1", description(part), 1e9)
+    rows: list[tuple[Any, ...]] = []
+    for number in range(6):
+        header = np.zeros(1, part.header)
+        for k, field in enumerate(part.header.names or ()):
+            header[field] = number + k
+        flow, hop = number % 2, number % 3
+        crossing = CROSSING.pack(3 * 10**12 + number, 2 * 10**12 + number, 2**40 + number, 100 + number, flow, hop)
+        frame = frames.write(one, crossing + header.tobytes().ljust(frames.crossing_size - CROSSING.size, b"\x01"))
+        data += pcapng.packet(0, number, frame, len(frame))
+        is_ack = hop >= setup.flows["n_forward"][flow]
+        record = dict(zip(part.header.names or (), header[0].tolist(), strict=True))
+        rows.append((flow, hop, number, frame, part.protocol.wire_header(record, is_ack)))
+    path, script = tmp_path / "x.pcapng", tmp_path / "ecc.lua"
+    path.write_bytes(data)
+    script.write_text(dissector())
+    layout = rows[0][-1].layout
+    of_header = [] if layout is None else [f"ecc.{layout.short_name()}.{field}" for field in layout.layout()]
+    of_shim = ["flow", "hop", "size", "number", "time", "sent", "offset", "n_words", "words", "tag"]
+    fields = [*(f"ecc.shim.{field}" for field in of_shim), "ecc.truncated", "ecc.invalid", *of_header]
+    wanted = [part for field in fields for part in ("-e", field)]
+    done = subprocess.run(
+        ["tshark", "-X", f"lua_script:{script}", "-r", str(path), "-T", "fields", "-E", "separator=;", *wanted],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0 and "Lua" not in done.stderr + done.stdout, done.stderr
+    found = [line.split(";") for line in done.stdout.splitlines()]
+    assert len(found) == len(rows)
+    for values, (flow, hop, number, frame, wire) in zip(found, rows, strict=True):
+        n_words = shim_of(frame)[4]
+        at = frame.index(b"ecc\x01", 34) + SHIM.size
+        numbers = [
+            flow,
+            hop,
+            100 + number,
+            number + 1,
+            3 * 10**12 + number,
+            2 * 10**12 + number,
+            2**40 + number,
+            n_words,
+        ]
+        assert [int(value) for value in values[:8]] == numbers
+        assert bytes.fromhex(values[8]) == frame[at : at + 8 * n_words]
+        assert bytes.fromhex(values[9]) == frame[at + 8 * n_words : at + 8 * n_words + 8]
+        assert values[10:12] == ["", ""]
+        if layout is None:
+            continue
+        place = {"above": wire.above, "option": wire.option, "service": bytes([wire.service])}
+        raw = place.get(layout.place, wire.fragment.to_bytes(2, "big"))
+        header = layout.decode(raw if layout.place != "option" else bytes([raw[0], raw[1] - 2, *raw[2:]]))
+        for field, value in zip(layout.layout(), values[12:], strict=True):
+            expected = 8 if (layout.place, field) == ("option", "length") else getattr(header, field)
+            assert float(value) == pytest.approx(expected, rel=1e-9), field
