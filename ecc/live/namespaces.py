@@ -94,7 +94,7 @@ def serve() -> None:
         try:
             made = _make([(a, b) for a, b in task["links"]], task["mtu"], task["each"])
         except OSError as error:
-            ours.send(f"{error.strerror or error} ({error.filename})".encode())
+            ours.send(f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}".encode())
             return
         for k in range(0, len(made), _ROOM):
             socket.send_fds(ours, [b"s"], [one.fileno() for one in made[k : k + _ROOM]])

@@ -73,6 +73,7 @@ def is_empty(group):
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_who_interrupts_a_run_gets_what_it_had(running, number):
     run, wire = running
@@ -89,6 +90,7 @@ def test_who_interrupts_a_run_gets_what_it_had(running, number):
     assert {body[20 + 12 : 20 + 14] for body in frames} == {b"\x08\x00"} and {body[20 + 23] for body in frames} == {253}
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_no_process(running):
     run, _ = running
     run.kill()

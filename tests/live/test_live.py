@@ -13,14 +13,14 @@ pytestmark = pytest.mark.usefixtures("namespaces")
 
 def live(scenario, **options):
     """A run that is not void; a machine on which none can be had says nothing about us."""
-    run = ecc.live.simulate(scenario, attempts=5, lateness=0.01, **{"exact": True, **options})
+    run = ecc.live.simulate(scenario, attempts=5, lateness="2 ms", **{"exact": True, **options})
     if run.stats["void"]:
         pytest.skip(f"five runs in a row were void, the last because {run.stats['void']}")
     assert run.is_complete and run.stats["frames_refused"] == 0
     return run
 
 
-@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("exact", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_two_flows_through_a_router(exact):
     scenario = Scenario(Network.dumbbell("2 Mb/s", rtts=[0.05, 0.08]), QIRCP(), duration=2.0)
     run, packets = live(scenario, exact=exact), simulate(scenario)
@@ -32,6 +32,7 @@ def test_two_flows_through_a_router(exact):
     assert run.stats["lateness_p999"] <= 1.1 * run.stats["lateness_max"]
 
 
+@pytest.mark.slow
 def test_several_routers_on_a_route_and_queues_for_acks():
     links = [Link("3 Mb/s", "5 ms"), Link("2 Mb/s", "10 ms"), Link("4 Mb/s", "5 ms"), Link("1 Mb/s", "5 ms")]
     flows = [Flow([0, 1, 2], reverse=[3]), Flow([1]), Flow([0], access_delay=0.004)]
@@ -41,13 +42,15 @@ def test_several_routers_on_a_route_and_queues_for_acks():
     assert found[0] == pytest.approx(found[1], rel=0.03)
 
 
+@pytest.mark.slow
 def test_receivers_with_hooks_are_with_their_senders():
     scenario = Scenario(Network.dumbbell("2 Mb/s", rtts=[0.05, 0.08], buffer="20 kB"), EDN(), duration=2.0)
     run, packets = live(scenario), simulate(scenario)
     found = [float(one.goodput[10:].sum("flow").mean("time")) for one in (run, packets)]
-    assert found[0] > 0.5 * found[1]  # its marks are drawn: two runs agree on average only
+    assert found[0] > 0.5 * found[1]  # a relay over few packets: 1 us of jitter takes 18 % from the simulation, too
 
 
+@pytest.mark.slow
 def test_recorded_fields_are_those_of_the_nodes():
     scenario = Scenario(Network.dumbbell("2 Mb/s", rtts=[0.05]), QIRCP(), duration=1.0)
     run, packets = (one(scenario, record=["link.R", "env.rate"]) for one in (live, simulate))
@@ -62,6 +65,7 @@ def test_a_run_with_late_packets_is_repeated_and_marked():
     assert run.notes[-1] == f"this live run is void: {run.stats['void']}"
 
 
+@pytest.mark.slow
 def test_losses_of_the_network_are_no_losses_of_the_kernel():
     scenario = Scenario(Network.dumbbell("2 Mb/s", rtts=[0.05], buffer="10 kB"), NewReno(), duration=2.0)
     run = live(scenario)
