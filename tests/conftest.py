@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A shell starts its jobs in the background with Ctrl-C ignored, which Python then leaves so.
@@ -15,3 +16,17 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 settings.register_profile("new", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("new"), derandomize=True)
 settings.load_profile("same")
+
+
+@pytest.fixture(scope="session")
+def namespaces():
+    """Network namespaces, where this system has them and allows them; elsewhere what needs them is skipped."""
+    from ecc.errors import EccError
+    from ecc.live.namespaces import ends_of_links
+
+    try:
+        ends = ends_of_links([(0, 1)], 1500)[0]
+    except EccError as error:
+        pytest.skip(str(error))
+    for end in ends:
+        end.close()

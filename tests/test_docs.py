@@ -17,15 +17,21 @@ ALL_PAGES = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [page for page in ALL_PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
-DEAR = ("delay_equations", "ensembles_and_verdicts")
+DEAR = ("delay_equations", "ensembles", "live")
 """Pages whose code takes seconds."""
+NEEDS = {"live": "namespaces"}
+"""Fixtures without which the code of a page cannot run."""
+assert {*DEAR, *NEEDS} <= {page.stem for page in PAGES}
 
 
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if page.stem in DEAR else []) for page in PAGES],
 )
-def test_the_code_of_a_page_runs(page, monkeypatch):
+def test_the_code_of_a_page_runs(page, monkeypatch, request, tmp_path):
+    if page.stem in NEEDS:
+        request.getfixturevalue(NEEDS[page.stem])
+    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLE.parent)
     blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     scope = {"__name__": "shown"}
