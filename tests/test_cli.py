@@ -80,6 +80,8 @@ def test_help_does_not_wait_for_heavy_imports():
             "flows-to and checkpoint need --engine packet, got fluid",
         ),
         (["simulate", "{scenario}", "--engine", "fluid", "--threads", "2"], "threads needs --engine packet, got fluid"),
+        (["simulate", "{scenario}", "--slow", "2"], "slow and capture need --engine live, got packet"),
+        (["simulate", "{scenario}", "--engine", "live", "--threads", "2"], "threads needs --engine packet, got live"),
         (["simulate", "{scenario}", "--threads", "2"], "threads must be 1 where no delay of a link or access line"),
         (["crosscheck", "TCP"], "got 'TCP'"),
         (["crosscheck", "--jobs", "-1"], "Invalid value for '--jobs': "),

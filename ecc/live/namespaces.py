@@ -48,6 +48,8 @@ def ends_of_links(links: Sequence[tuple[int, int]], mtu: int, tapped: bool = Fal
     """
     if sys.platform != "linux":
         raise EccError(f"live runs need the network namespaces of Linux, got {sys.platform}")
+    if not links:
+        return []
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     task = json.dumps({"links": [list(link) for link in links], "mtu": mtu, "each": 1 + tapped, "socket": its.fileno()})
     with ours:

@@ -23,7 +23,7 @@ from ecc.native._engine import lib
 from ecc.packet.c_engine import build_parts, joints_of
 from ecc.packet.frames import formats
 from ecc.packet.interrupts import Interrupts
-from ecc.packet.prepare import prepare
+from ecc.packet.prepare import prepare, sample_width
 from ecc.packet.recorded_fields import series
 from ecc.packet.result import trajectory_of
 from ecc.packet.setup import Setup
@@ -160,7 +160,7 @@ class _Run:
         setups = [self._setup, *(fresh() for _ in range(int(parts.max(initial=0))))]  # each node has its own records
         engines, partition, words = build_parts(
             setups, scenario, of, parts, [word for one in self._recording for word in one.words],
-            sample=self._period, n_samples=scenario.n_samples(self._period),
+            sample=sample_width(scenario, self._period), n_samples=scenario.n_samples(self._period),
         )  # fmt: skip
         between, mtu = links_between(of, parts), _mtu(self._setup)
         token, layout = secrets.token_bytes(lib.ECC_FRAME_KEY), formats(self._setup)

@@ -30,7 +30,7 @@
 #define OF_SYSTEM (-1000)               /* errors of the system are below */
 #define SPIN INT64_C(60000)             /* ns before the next event from which on the thread does not sleep */
 #define LONGEST_SLEEP INT64_C(20000000) /* ns */
-#define SETTLING INT64_C(200000000)     /* ns */
+#define SETTLING INT64_C(2000000000)    /* ns */
 
 typedef struct {
     ecc_live_port_t *face; /* of the caller */

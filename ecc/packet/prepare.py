@@ -19,7 +19,7 @@ from ecc.packet.setup import Part, Setup
 from ecc.quantity import LONGEST_TIME
 from ecc.scenario import Scenario
 
-__all__ = ["prepare"]
+__all__ = ["prepare", "sample_width"]
 
 _MOST_PERTURBED = 1e6
 STARTS = ("empty", "equilibrium")
@@ -346,3 +346,17 @@ def _at_equilibrium(
 
 def _tuple(state: Any) -> tuple[Any, ...]:
     return tuple(getattr(state, f.name) for f in fields(state))
+
+
+def sample_width(scenario: Scenario, period: float) -> float:
+    """Return a period of samples for the clock: the last one must not be rounded to after the end of the run.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    period : float, s
+    """
+    count, end = scenario.n_samples(period), picoseconds(scenario.duration)
+    while count * picoseconds(period) > end:
+        period = float(np.nextafter(period - 0.5e-12, 0.0))
+    return period

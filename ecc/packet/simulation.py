@@ -12,13 +12,13 @@ import numpy as np
 
 from ecc.arguments import check_arguments, shown
 from ecc.errors import NativeError
-from ecc.native import Engine, Team, picoseconds
+from ecc.native import Engine, Team
 from ecc.native.guard import advancing, guarded
 from ecc.packet.c_engine import build_engine, build_team, hook_digests
 from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.checkpoint import Checkpoint, write_checkpoint
 from ecc.packet.interrupts import Interrupts
-from ecc.packet.prepare import prepare
+from ecc.packet.prepare import prepare, sample_width
 from ecc.packet.recorded_fields import series
 from ecc.packet.result import trajectory_of
 from ecc.packet.transfers import Transfers
@@ -205,7 +205,7 @@ class Run:
             raise ValueError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, got {engine!r}")
         if threads > 1:
             _check_threads(threads, engine=engine != "c", capture=capture, memory_limit=memory_limit)
-        samples: dict[str, Any] = {"sample": _width(scenario, period), "n_samples": scenario.n_samples(period)}
+        samples: dict[str, Any] = {"sample": sample_width(scenario, period), "n_samples": scenario.n_samples(period)}
         if engine == "python":
             for name, given in (
                 ("capture", capture),
@@ -441,14 +441,6 @@ def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
         return Run._restored(saved, scenario)
     except (ValueError, TypeError, NativeError, MemoryError) as error:
         raise ValueError(f"{error or 'out of memory'} ({str(path)!r})") from None
-
-
-def _width(scenario: Scenario, period: float) -> float:
-    """A period of samples for the clock: the last one must not be rounded to after the end of the run."""
-    count, end = scenario.n_samples(period), picoseconds(scenario.duration)
-    while count * picoseconds(period) > end:
-        period = float(np.nextafter(period - 0.5e-12, 0.0))
-    return period
 
 
 def _check_threads(threads: int, **given: object) -> None:

@@ -70,3 +70,42 @@ def test_losses_of_the_network_are_no_losses_of_the_kernel():
     scenario = Scenario(Network.dumbbell("2 Mb/s", rtts=[0.05], buffer="10 kB"), NewReno(), duration=2.0)
     run = live(scenario)
     assert run.drops.sum() > 0 and run.stats["frames_lost"] == 0
+
+
+class FailingHook(QIRCP):
+    """QI-RCP whose router fails at a tick."""
+
+    def link_hooks(self):
+        return {**super().link_hooks(), "on_interval": divides_by_zero}
+
+
+def divides_by_zero(link, header, p, env):
+    link.R = 1.0 / (env.now - env.now)
+
+
+@pytest.mark.slow
+def test_a_failing_hook_ends_the_run_with_what_it_had():
+    scenario = Scenario(Network.dumbbell("1 Mb/s", rtts=[0.05]), FailingHook(), duration=0.5)
+    with pytest.warns(RuntimeWarning, match="division by zero.*link 0, on_interval"):
+        run = ecc.live.simulate(scenario)
+    assert "division by zero" in run.stopped and not run.is_complete and run.stats["attempts"] == 1
+
+
+@pytest.mark.slow
+def test_the_real_clock_never_stops():
+    scenario = Scenario(Network.dumbbell("200 kb/s", rtts=[0.1]), QIRCP(), duration=1.0)
+    run = ecc.live.simulate(scenario, clock="real", slow=2.0, attempts=1)
+    assert run.stats["frozen"] == 0.0 and run.stats["elapsed"] >= 2.0 and run.stats["clock"] == "real"
+
+
+def test_a_canceled_run_is_not_repeated():
+    scenario = Scenario(Network.dumbbell("200 kb/s", rtts=[0.1]), QIRCP(), duration=100.0)
+    run = ecc.live.simulate(scenario, cancel=lambda: True, lateness=1e-9)
+    assert run.stopped == "canceled" and run.stats["attempts"] == 1 and run.stats["now"] < 100.0
+
+
+def test_a_network_of_one_node_has_no_frames():
+    """The receiver has a hook, and its ACKs go back over the same link."""
+    run = ecc.live.simulate(Scenario(Network([Link("1 Mb/s", "5 ms")], [Flow([0], reverse=[0])]), EDN(), duration=0.2))
+    assert run.is_complete and run.stats["frames_sent"] == 0 and run.stats["void"] == ""
+    assert run.stats["data_packets"] > 0
