@@ -133,6 +133,11 @@ class Team:
         return replace(each[0], **sums, digest=digest, stop=self._reason)
 
     @property
+    def n_parts(self) -> int:
+        """How many there are."""
+        return len(self._engines)
+
+    @property
     @guarded
     def cpu_seconds_of_parts(self) -> list[float]:
         """What each part has spent in its engine and hooks, and waiting for the others without sleep [s]."""

@@ -57,8 +57,10 @@ def build_engine(setup: Setup, scenario: Scenario, words: Sequence[Word] = (), *
     return _engine(setup, scenario, _compiled_tables(setup), words, **options)
 
 
-def build_team(setup: Setup, scenario: Scenario, threads: int, words: Sequence[Word] = (), **options: Any) -> Team:
-    """Return the engines of the parts of a prepared run, as one.
+def build_team(
+    setup: Setup, scenario: Scenario, threads: int, words: Sequence[Word] = (), **options: Any
+) -> Team | Engine:
+    """Return the engines of the parts of a prepared run, as one; one engine where parts would be slower.
 
     Parameters
     ----------
@@ -75,10 +77,12 @@ def build_team(setup: Setup, scenario: Scenario, threads: int, words: Sequence[W
     of = joints_of(setup, scenario.workload.chains if scenario.workload else ())
     parts, _ = partition(of, threads, setup.links[: setup.n_links], setup.flows)
     n_parts = int(parts.max(initial=0)) + 1
-    if n_parts == 1:
+    if of.groups(1).max(initial=0) == 0:
         raise ValueError(
             f"threads must be 1 where no delay of a link or access line separates parts of the network, got {threads}"
         )
+    if n_parts == 1:
+        return build_engine(setup, scenario, words, **options)
     return Team(*build_parts([setup] * n_parts, scenario, of, parts, words, **options))
 
 

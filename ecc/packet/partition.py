@@ -127,21 +127,23 @@ def joints(
 def partition(
     of: Joints, n_parts: int, links: NDArray[np.void], flows: NDArray[np.void]
 ) -> tuple[NDArray[np.int64], float]:
-    """Return the part of each node, of at most so many parts, and how many times as fast the run may get.
+    """Return the part of each node, of as many parts as make the run fast, and how many times as fast it may get.
 
     Parameters
     ----------
     of : Joints
     n_parts : int, >= 1
+        So many at most.
     links, flows : NDArray[void]
         As for `joints`.
 
     Returns
     -------
     parts : ndarray of int, shape (n_nodes,)
-        Numbers from 0; all 0 where no delay separates anything.
+        Numbers from 0; all 0 where no delay separates anything, or parts would take longer than the whole.
     speedup : float
-        By a rough model: the balance of the parts, what crosses, and how often the threads meet.
+        By a rough model of the network, no measurement: the balance of the parts, what crosses, and how often the
+        threads meet.
     """
     n, n_parts = len(of.places), min(n_parts, MOST_PARTS)
     rates = _packet_rates(of, links, flows)
@@ -151,21 +153,25 @@ def partition(
     np.add.at(loads, of.ends, np.where(of.ends < of.n_links, HOP * rates[of.flows], 0.0))
     best = np.zeros(n, np.int64), float(loads.sum())
     delays = np.unique(of.delays[of.delays > 0])
-    for least in (
-        delays[np.unique(np.linspace(0, len(delays) - 1, _MOST_TRIED).round().astype(int))] if len(delays) else []
-    ):
-        parts = _split(of, of.groups(int(least)), loads, n_parts)
-        crosses = parts[of.begins] != parts[of.ends]
-        if not crosses.any() and parts.max() == 0:
-            continue
-        work = np.bincount(parts, loads, n_parts)
-        for node in (of.begins, of.ends):
-            np.add.at(work, parts[node[crosses]], CROSSING * rates[of.flows[crosses]])
-        lookahead = of.delays[crosses].min(initial=4 * 10**18) * 1e-12
-        time = float(work.max()) + MEETING / lookahead
-        if time < best[1] or best[0].max() == 0:
-            best = parts, time
+    tried = delays[np.unique(np.linspace(0, len(delays) - 1, _MOST_TRIED).round().astype(int))] if len(delays) else []
+    for least in tried:
+        groups = of.groups(int(least))
+        for count in _counts(n_parts):
+            parts = _split(of, groups, loads, count)
+            crosses = parts[of.begins] != parts[of.ends]
+            work = np.bincount(parts, loads, count)
+            for node in (of.begins, of.ends):
+                np.add.at(work, parts[node[crosses]], CROSSING * rates[of.flows[crosses]])
+            lookahead = of.delays[crosses].min(initial=4 * 10**18) * 1e-12
+            time = float(work.max()) + MEETING / lookahead
+            if time < best[1]:
+                best = parts, time
     return best[0], float(loads.sum()) / best[1] if best[1] > 0.0 else 1.0
+
+
+def _counts(most: int) -> list[int]:
+    """How many parts are tried: the most, half of them, and so on."""
+    return [most >> k for k in range(most.bit_length()) if most >> k > 1]
 
 
 def _packet_rates(of: Joints, links: NDArray[np.void], flows: NDArray[np.void]) -> NDArray[np.float64]:

@@ -34,6 +34,7 @@ def trajectory_of(
     period: float,
     stopped: str,
     has_histogram: bool,
+    threads: int = 1,
 ) -> Trajectory:
     """Return all that happened so far.
 
@@ -53,6 +54,8 @@ def trajectory_of(
         Why the run does not continue.
     has_histogram : bool
         Whether queues have been counted.
+    threads : int, optional
+        That were allowed.
     """
     seen, stats = engine.samples, engine.stats
     per_second = 8.0 / (seen["time"][0] if len(seen["time"]) else 1.0)
@@ -90,6 +93,7 @@ def trajectory_of(
             "digest": stats.digest,
             "warmup_end": setup.warmup_end,
             "notes": (
+                *_notes_on_threads(engine, threads),
                 *_notes_on_silence(setup, rows, stats.now),
                 *notes_at_end(scenario, seen["time"], seen["sent"] * per_second),
             ),
@@ -111,6 +115,12 @@ def _classes(setup: Setup) -> NDArray[np.int64]:
     """The link of each queue that samples show, and its number there."""
     counts = sampled_queues(setup.links[: setup.n_links]).tolist()
     return np.array([(link, index) for link, n in enumerate(counts) for index in range(n)], dtype=np.int64).T
+
+
+def _notes_on_threads(engine: Engine | Team | PythonEngine, threads: int) -> tuple[str, ...]:
+    """A note where fewer threads were used than allowed."""
+    used = engine.n_parts if isinstance(engine, Team) else 1
+    return (f"threads: {used} of {threads}, as more would be slower",) if used < threads else ()
 
 
 def _notes_on_silence(setup: Setup, rows: NDArray[np.void], now: float) -> tuple[str, ...]:

@@ -140,8 +140,9 @@ class Run:
         What the engine may take.
     threads : int, >= 1
         How many parts, at most, the network is cut into where links and access lines have a delay; each runs in a
-        thread. No result changes. Without capture, memory_limit and engine="python"; after a failing hook,
-        parts without failure may be ahead by less than the delay between them.
+        thread. There are fewer where more would be slower, which a note says. No result changes. Without capture,
+        memory_limit and engine="python"; after a failing hook, parts without failure may be ahead by less than the
+        delay between them.
 
     Raises
     ------
@@ -402,6 +403,7 @@ class Run:
         return trajectory_of(
             self.scenario, self._scenario_text, self._setup, self._engine, self._transfers, self._recording,
             period=self._period, stopped=self.stopped, has_histogram=self._has_histogram,
+            threads=self._options["threads"],
         )  # fmt: skip
 
 

@@ -1,0 +1,192 @@
+"""A packet run in several threads against the same run in one: `python benchmarks/threads.py [--threads N]`
+
+Chains of links (parking lots), T_u with ten times its capacities and delays, and a fat tree, with RCP. Runs in one
+thread and in N alternate, `--repeat` times; for each case the least wall time and the least CPU time of either, the
+ratio of the wall times, and the ratio of the CPU time in one thread to that of the busiest of N: what N idle cores
+would give, on a machine where others run too. Digests must agree.
+
+`--paper N...` runs no threads. It counts what each of at most N parts does in each window, and adds up a schedule: a
+window lasts as long as its busiest part, at the CPU time that an event takes in one thread and 60 ns for each packet
+that enters or leaves, and a meeting takes `--meeting` s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ecc
+from ecc.native import Engine
+from ecc.network import Flow, Link, Network
+from ecc.packet.c_engine import build_parts, joints_of
+from ecc.packet.partition import CROSSING, MEETING, partition
+from ecc.packet.prepare import prepare
+from ecc.scenario import Scenario
+
+
+def T_u() -> Network:
+    """Return T_u with ten times its capacities and delays."""
+    return Network(
+        [Link("1.55 Gb/s", "10 ms"), Link("6.22 Gb/s", "1 s"), Link("1 Gb/s", "10 ms")],
+        [Flow([0, 1])] + [Flow([0, 2]) for _ in range(9)],
+    )
+
+
+def fat_tree(k: int = 8) -> Network:
+    """Return a fat tree of k pods with a flow from each host to one in another pod.
+
+    Parameters
+    ----------
+    k : int, even
+        Ports of a switch. Links of 1 Gb/s and 5 us are numbered pod by pod.
+    """
+    half = k // 2
+    per_pod = 6 * half * half
+    kinds = ("up", "to_aggregation", "to_core", "from_core", "to_edge", "down")
+
+    def link(pod: int, kind: str, a: int, b: int) -> int:
+        return pod * per_pod + kinds.index(kind) * half * half + a * half + b
+
+    flows = []
+    for host in range(k * half * half):
+        other = (host + half * half * (1 + host % (k - 1))) % (k * half * half)
+        (pod, here), (to, there) = divmod(host, half * half), divmod(other, half * half)
+        (edge, port), (last, end) = divmod(here, half), divmod(there, half)
+        core = (host // half) % half
+        route = [
+            link(pod, "up", edge, port), link(pod, "to_aggregation", edge, port), link(pod, "to_core", port, core),
+            link(to, "from_core", port, core), link(to, "to_edge", port, last), link(to, "down", last, end),
+        ]  # fmt: skip
+        flows.append(Flow(route))
+    return Network([Link("1 Gb/s", "5 us")] * (k * per_pod), flows)
+
+
+CASES = {  # network, duration [s]
+    "8 links of 1 Gb/s": (Network.parking_lot(["1 Gb/s"] * 8, "20 ms", packet_size=1500), 4.0),
+    "8 links of 100 Mb/s": (Network.parking_lot(["100 Mb/s"] * 8, "20 ms", packet_size=1500), 20.0),
+    "64 links of 1 Gb/s": (Network.parking_lot(["1 Gb/s"] * 64, "20 ms", packet_size=1500), 0.5),
+    "T_u, 10 times": (T_u(), 4.0),
+    "fat tree of 8 pods": (fat_tree(), 0.01),
+}
+
+
+def measure(network: Network, duration: float, threads: int) -> tuple[float, float, float, int]:
+    """Return wall time, CPU time of all threads and of the busiest [s], and the digest of a run.
+
+    Parameters
+    ----------
+    network : Network
+    duration : float, s
+    threads : int
+    """
+    run = ecc.packet.Run(Scenario(network, ecc.models.RCP(), duration), threads=threads)
+    began = time.perf_counter()
+    run.advance()
+    wall = time.perf_counter() - began
+    parts = getattr(run._engine, "cpu_seconds_of_parts", [run._engine.stats.cpu_seconds])
+    return wall, sum(parts), max(parts), run._engine.stats.digest
+
+
+def compare(threads: int, repeat: int) -> None:
+    """Print one row a case.
+
+    Parameters
+    ----------
+    threads, repeat : int
+    """
+    print("case                   wall 1 [s]  wall N [s]  ratio  CPU 1 [s]  CPU N [s]  CPU 1 / busiest of N")
+    for name, (network, duration) in CASES.items():
+        runs = [[measure(network, duration, n) for n in (1, threads)] for _ in range(repeat)]
+        assert len({run[3] for pair in runs for run in pair}) == 1
+        (wall, cpu, _), (walls, cpus, busiest) = (
+            [min(pair[k][i] for pair in runs) for i in range(3)] for k in range(2)
+        )
+        of_one, of_several = f"{wall:10.2f}  {walls:10.2f}  {wall / walls:5.2f}", f"{cpu:9.2f}  {cpus:9.2f}"
+        print(f"{name:22} {of_one}  {of_several}  {cpu / busiest:20.2f}")
+
+
+def windows(engines: Sequence[Engine], duration: float, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the events of each part in each window, and the packets that enter or leave it; shapes (n_windows, n).
+
+    Parameters
+    ----------
+    engines : sequence of Engine
+        Of all parts.
+    duration : float, s
+    size : int
+        Bytes of a packet that leaves.
+    """
+    events, crossings = [], []
+    lookahead = min(engine.lookahead for engine in engines)
+    for end in np.append(np.arange(lookahead, duration, lookahead) - 1e-12, duration):
+        before = [engine.stats.events for engine in engines]
+        for engine in engines:
+            engine.advance(float(end))
+        events.append([engine.stats.events - n for engine, n in zip(engines, before, strict=True)])
+        moved = np.zeros(len(engines), np.int64)
+        for a, engine in enumerate(engines):
+            for b, other in enumerate(engines):
+                if a != b and (leaving := engine.take_leaving(b)):
+                    other.enter(leaving)
+                    moved[[a, b]] += len(leaving) // size
+        crossings.append(moved)
+    return np.array(events), np.array(crossings)
+
+
+def paper(n_parts: Sequence[int], meeting: float) -> None:
+    """Print the schedule of each case on so many cores.
+
+    Parameters
+    ----------
+    n_parts : sequence of int
+    meeting : float, s
+    """
+    print("case                   cores  parts  windows  events a window  busiest / mean  meetings  speed-up")
+    for name, (network, duration) in CASES.items():
+        cost = min(_cost(network, duration) for _ in range(3))
+        for n in n_parts:
+            scenario = Scenario(network, ecc.models.RCP(), duration)
+            setup = prepare(scenario)
+            of = joints_of(setup)
+            parts, _ = partition(of, n, setup.links[: setup.n_links], setup.flows)
+            n_found = int(parts.max()) + 1
+            engines, _, _ = build_parts([setup] * n_found, scenario, of, parts, sample=duration, n_samples=1)
+            if n_found == 1:
+                print(f"{name:22} {n:5}  {1:5}  (more would be slower)")
+                continue
+            events, crossings = windows(engines, duration, 48 + setup.header_size)
+            busy = (events * cost + crossings * CROSSING).max(axis=1).sum()
+            total = busy + meeting * len(events)
+            balance = events.max(axis=1).sum() / events.mean(axis=1).sum()
+            print(
+                f"{name:22} {n:5}  {n_found:5}  {len(events):7}  {events.sum() / len(events):15.0f}"
+                f"  {balance:14.2f}  {meeting * len(events) / total:8.1%}  {events.sum() * cost / total:8.2f}"
+            )
+
+
+def _cost(network: Network, duration: float) -> float:
+    """CPU seconds an event, in one thread."""
+    run = ecc.packet.Run(Scenario(network, ecc.models.RCP(), duration)).advance()
+    return run._engine.stats.cpu_seconds / run._engine.stats.events
+
+
+def main() -> None:
+    """Print what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--paper", type=int, nargs="+", metavar="N")
+    parser.add_argument("--meeting", type=float, default=MEETING, help="s")
+    arguments = parser.parse_args()
+    if arguments.paper:
+        paper(arguments.paper, arguments.meeting)
+    else:
+        compare(arguments.threads, arguments.repeat)
+
+
+if __name__ == "__main__":
+    main()
