@@ -51,6 +51,7 @@ _OF_QUEUES = ("q", "q_prev", "y", "C", "T", "p")
 _ROUNDING = 1e-10  # relative: of an equilibrium
 _STEPS, _NEWTON = 500, 20  # towards it
 _SWEEPS, _HALVINGS, _FARTHEST = 3, 60, 1e9  # for where to start
+_NEWTON_STEPS, _EULER_STEPS, _COARSE = 4, 12, 1e-6  # of states of hosts towards it, and how near it they bring others
 _PIECES = 4  # of the shortest RTT, at least, on which windows and queues are one polynomial between samples
 
 
@@ -406,8 +407,9 @@ class _Loop:
     def _start(
         self, z: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return where to search from: windows of a fair share, the state of each queue where these keep still, and the
-        queue where that state does. Laws that choose nothing below a threshold have no slope there to find it by."""
+        """Return where to search from: windows of a fair share, the state of each queue where these keep still, those
+        of hosts being where they do, and the queue where that state does. Laws that choose nothing below a threshold
+        have no slope there to find it by."""
         z = z.copy()
         shares = [z[self.at["host", g, "w"]] / kind.rtt for g, kind in enumerate(self.kinds)]
         for _ in range(_SWEEPS):
@@ -418,10 +420,11 @@ class _Loop:
                 if host is None:
                     continue
                 w, q = self.at["host", host, "w"], self.at["queue", k, "q"]
+                states = [self.at["host", host, name] for name in self.kinds[host].states]
                 for place in [*(self.at["queue", k, name] for name in queue.states), q]:
-                    if self._balance(z, place, w, low[place], high[place]):
+                    if self._balance(z, place, w, low, high, states):
                         if place != q:
-                            self._balance(z, q, place, low[q], high[q])
+                            self._balance(z, q, place, low, high)
                         break
         return z
 
@@ -437,23 +440,60 @@ class _Loop:
         places = [*(self.at["host", g, "w"] for g in range(len(self.kinds))), *choosing]
         return [place for place in places if not low[place] < z[place] < high[place]]
 
-    def _balance(self, z: NDArray[np.float64], place: int, row: int, low: float, high: float) -> bool:
-        """Set a state to where another keeps still, by bisection; return whether there is such a value."""
+    def _rest(self, z: NDArray[np.float64], rows: Sequence[int], low: Any, high: Any) -> None:
+        """Move some states to where they keep still, all others being held: by Newton's method, where it converges, or
+        by implicit Euler steps that get longer."""
+        at = list(rows)
+        given = z[at]
+        shortest = min(kind.rtt for kind in self.kinds)
+        for steps in (
+            (np.full(_NEWTON_STEPS, 1e9 * shortest), shortest * np.logspace(-2.0, 9.0, _EULER_STEPS)) if at else ()
+        ):
+            z[at] = given
+            for dt in steps:
+                G = np.array(self.moves(z.tolist())[0], float)[at]
+                J = np.empty((len(at), len(at)))
+                for column, place in enumerate(at):
+                    there, h = z.copy(), 1e-7 * max(abs(z[place]), 1e-6)
+                    there[place] += h if z[place] + h <= high[place] else -h
+                    J[:, column] = (np.array(self.moves(there.tolist())[0], float)[at] - G) / (there[place] - z[place])
+                before = z[at]
+                z[at] = _step(before, G, J, float(dt), low[at], high[at])
+                if dt >= 1e6 * shortest and np.all(np.abs(z[at] - before) <= 1e-9 * np.abs(z[at])):
+                    return
+
+    def _balance(
+        self,
+        z: NDArray[np.float64],
+        place: int,
+        row: int,
+        lowest: NDArray[np.float64],
+        highest: NDArray[np.float64],
+        resting: Sequence[int] = (),
+    ) -> bool:
+        """Set a state to where another keeps still, by bisection, and `resting` to where they do; return whether there
+        is such a value."""
 
         def moved(value: float) -> float:
-            return float(self.moves([*z[:place].tolist(), value, *z[place + 1 :].tolist()])[0][row])
+            z[place] = value
+            self._rest(z, resting, lowest, highest)
+            return float(self.moves(z.tolist())[0][row])
 
+        given, low, high = z.copy(), float(lowest[place]), float(highest[place])
         most = min(high, low + 1.0)
         first, last = moved(low), moved(most)
         while first * last >= 0.0 and most < min(high, _FARTHEST):
             most = min(high, 2.0 * most)
             last = moved(most)
         if first * last >= 0.0:
+            z[:] = given
             return False
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + most)
+            if resting and most - low <= _COARSE * most:
+                break
             low, most = (middle, most) if moved(middle) * first > 0.0 else (low, middle)
-        z[place] = most
+        moved(most)
         return True
 
     def settle(self) -> NDArray[np.float64]:
@@ -647,7 +687,8 @@ def _settled(
         where = f" at link {loop.queues[number].link}" if part == "queue" else ""
         owner = (loop.kinds if part == "host" else loop.queues)[number].protocol
         raise LinearizationError(
-            f"no equilibrium: {name} of {type(owner).__name__}{where} stays at its limit {z[place]:g}"
+            f"no equilibrium: {name} of {type(owner).__name__}{where} stays at its limit {z[place]:g}, with windows of "
+            f"{min(z[loop.at['host', g, 'w']] / kind.s for g, kind in enumerate(loop.kinds)):.3g} packets"
         )
     if not active:
         raise LinearizationError("no equilibrium: no link would mark or drop, and windows grow without end")

@@ -13,7 +13,7 @@ from ecc.closed_loop import linearize
 from ecc.errors import LinearizationError
 from ecc.fluid import solve_dde
 from ecc.marking_loop import equilibrium_of_marks
-from ecc.models import BIC, FAST, NewReno
+from ecc.models import BIC, CUBIC, FAST, NewReno
 from ecc.models.base import Queues, State, check_number
 from ecc.models.protocol_assignment import parameter_names, read_protocol, with_parameter
 from ecc.models.shared.windows import EndToEndProtocol
@@ -129,6 +129,21 @@ def test_an_equilibrium_just_above_the_threshold_of_red_is_found(p):
         assert found.windows == pytest.approx(S * np.sqrt(2.0 / chosen), rel=1e-6)
         assert chosen == pytest.approx(2.0 * red.p_max * above / (1.0 + red.p_max * above), rel=1e-4)
         assert found.rates.sum() == pytest.approx(network.capacities[0])
+
+
+@pytest.mark.parametrize("packets", [30, 300, 1000, 10_000])
+def test_the_equilibrium_of_cubic_is_found_for_windows_of_any_size(packets):
+    """What a window gains in an RTT, by RFC 9438 secs. 4.2 and 4.3, is what marks take: 0.3 w for each."""
+    network = Network.dumbbell(10 * packets * S / 0.1, rtts=[0.1] * 10, packet_size=1000)
+    for discipline in (PI2(mark=True), PI(mark=True), RED(mark=True, min_threshold=5.0, max_threshold=5000.0)):
+        found = at_rest(discipline, network, CUBIC(ecn=True))
+        w, D, p = found.windows[0] / S, found.rtts[0], found.probabilities[0]
+        r = w / D * p
+        cubic = min(max(0.4 * (1.0 / r - np.cbrt(0.3 * w / 0.4)) ** 3 + w, w), 1.5 * w)
+        friendly = [0.7 * w + step / (D * r) for step in (1.0, 3.0 * 0.3 / 1.7)]
+        reno = friendly[0] if friendly[0] >= w else friendly[1]
+        assert max(cubic, reno) - w == pytest.approx(0.3 * w * D * r, abs=1e-7 * w)  # a difference of windows
+        assert found.rates.sum() == pytest.approx(network.capacities[0], rel=1e-9)
 
 
 def test_delayed_acks_matter_only_where_acks_count():
@@ -365,7 +380,8 @@ class Asking(Slope):
         (over(PI(mark=True)), NET, {"clocking": "self"}, "clocking must be 'ack' or 'rate', got 'self'"),
         (over(PI(mark=True)), Network.dumbbell("30 Mb/s", [0.1, 0.2]), {}, "2 kinds and 1 queues: clocking='rate' has"),
         (over(StepMarking()), NET, {}, "no equilibrium was found: without delays, too, windows and queues"),
-        (over(PI(mark=True)), Network.dumbbell("10 Mb/s", [0.03] * 100), {}, "prob of PI at link 0 stays at its limit"),
+        (over(PI(mark=True)), Network.dumbbell("10 Mb/s", [0.03] * 100), {},
+         "prob of PI at link 0 stays at its limit 1, with windows of 2.41 packets"),
         (over(PI(mark=True, reference=2000.0)), Network.dumbbell("30 Mb/s", [0.2] * 60, buffer="1 MB"), {},
          "the queue of link 0 would be 2e.06 bytes, more than its buffer"),
     ],

@@ -34,7 +34,7 @@ from ecc.linear.rootfinding import starts
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameters
 from ecc.network import Network
-from ecc.stability.network_ranges import NetworkRange, cover_range
+from ecc.stability.network_ranges import NetworkRange, cover_range, linearize_on
 
 __all__ = ["Design", "LeastDecay", "decay_rate", "design", "least_decay"]
 
@@ -237,6 +237,8 @@ def design(
     refusals: list[Exception] = []
 
     def loops(one: Any, where: Sequence[Network]) -> list[DelaySystem | SampledSystem]:
+        if wide:
+            return [linearize_on(one, network, clocking) for network in where]
         return [linearize(one, network, time, clocking=clocking) for network in where]
 
     def missing(system: DelaySystem | SampledSystem) -> float:

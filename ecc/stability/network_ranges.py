@@ -10,6 +10,7 @@ from typing import Any
 from ecc.arguments import Positive, check_arguments, shown
 from ecc.closed_loop import linearize
 from ecc.display import Displayed
+from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem
 from ecc.linear.box_cover import Axis, BoxCover, cover_box
 from ecc.models.base import Protocol
@@ -17,7 +18,7 @@ from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.network import Network
 from ecc.quantity import as_count, as_delay, as_rate
 
-__all__ = ["NetworkRange", "cover_range"]
+__all__ = ["NetworkRange", "cover_range", "linearize_on"]
 
 _MOST_FLOWS, _MOST_VALUES = 10**6, 100
 
@@ -115,6 +116,30 @@ class NetworkRange(Displayed):
         return [self.at(*point) for point in self.grid()]
 
 
+def linearize_on(protocol: Any, network: Network, clocking: str) -> DelaySystem:
+    """Return the continuous linear model on a network of a range.
+
+    Parameters
+    ----------
+    protocol : Protocol or ProtocolAssignment
+    network : Network
+    clocking : str
+
+    Raises
+    ------
+    LinearizationError
+        There is none; the message names the network.
+    """
+    try:
+        system = linearize(protocol, network, clocking=clocking)
+    except LinearizationError as error:
+        capacity, rtt = network.capacities[0], network.rtts[0]
+        where = f"{capacity / 1e6:g} Mb/s with {network.n_flows} flows and RTTs of {1e3 * rtt:g} ms"
+        raise LinearizationError(f"{error} (on {where})") from None
+    assert isinstance(system, DelaySystem)
+    return system
+
+
 @check_arguments
 def cover_range(
     protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
@@ -167,8 +192,6 @@ def cover_range(
     protocol = read_protocol(protocol)
 
     def family(**point: float) -> DelaySystem:
-        system = linearize(protocol, networks.at(**point), clocking=clocking)
-        assert isinstance(system, DelaySystem)
-        return system
+        return linearize_on(protocol, networks.at(**point), clocking)
 
     return cover_box(family, networks.axes(), line, gain_margin, phase_margin)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ecc.closed_loop import linearize
-from ecc.errors import ConvergenceError
+from ecc.errors import ConvergenceError, LinearizationError
 from ecc.models import QIRCP, NewReno
 from ecc.queues import PI, PI2, REM, StepMarking
 from ecc.stability import NetworkRange, cover_range, decay_rate, design
@@ -166,3 +166,13 @@ def test_a_range_of_explicit_control():
     found = design(QIRCP(), networks, {"alpha": (0.05, 1.0)})
     assert found.gains["alpha"] == pytest.approx(np.exp(-1.0), rel=2e-3)
     assert 0.9 * 10.0 < found.decay < 10.0 and found.before == pytest.approx(7.940236, rel=1e-6)
+
+
+def test_a_network_without_equilibrium_is_named():
+    """Windows that a mark leaves two packets cannot be less than 1 + sqrt(2): 1 = p w (w - 2), and p <= 1."""
+    pair, limits = {"flows": HOST, "links": PI2(mark=True)}, NetworkRange("10 Mb/s", (10, 80), ("20 ms", "120 ms"))
+    named = r"limit 1, with windows of [\d.]+ packets \(on 10 Mb/s with \d+ flows and RTTs of \d+ ms\)"
+    with pytest.raises(LinearizationError, match=named):
+        cover_range(pair, limits)
+    with pytest.raises(LinearizationError, match=named):
+        design(pair, limits, {"links.alpha": (0.01, 1.0)})
