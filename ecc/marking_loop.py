@@ -936,6 +936,6 @@ def _notes(
         most = max(most, float(z[loop.at["host", g, "w"]] / kind.s * (1.0 - spared)))
     found.append(
         f"marks and losses are a rate in this model, at most {most:.2g} an RTT of a flow, each answered; hosts answer "
-        "one an RTT"
+        "one an RTT, each for itself, and packets may lose stability at smaller gains"
     )
     return tuple(found)

@@ -20,7 +20,6 @@ from ecc.models.shared.windows import EndToEndProtocol
 from ecc.network import Flow, Link, Network
 from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, DropTail, StepMarking
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
-from ecc.scenario import Scenario
 from ecc.stability import analyze, critical_gain, stability_map, stable_interval
 from ecc.transients import decay
 
@@ -395,37 +394,6 @@ def test_what_has_no_linear_model_is_refused_in_one_line(pair, network, options,
 def test_adaptive_red_rests_anywhere_between_its_bounds():
     with pytest.raises(LinearizationError, match="no single equilibrium: these laws have a line of equilibria"):
         linearize(over(RED(mark=True, adaptive=True, min_threshold=50.0, max_threshold=400.0)), NET)
-
-
-# ---- against packets ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "below", "ratio"), [("PI", 3.0, 1.8), ("RED", 10.0, 1.3), ("PI2", 3.0, 1.4)])
-def test_packets_swing_the_more_the_further_beyond_the_boundary(name, below, ratio):
-    """Random marks move a queue that is stable, too: with 60 flows by a sixth to a half of its mean.
-
-    RED's swings by 0.52 of its mean at a tenth of the boundary, 0.83 at a third, 1.04 at half and 0.93 at three times
-    it: where its margin is small noise moves it as far as its cycle does, and packets do not show where that begins.
-    """
-    boundary = critical_scale(name)
-    swing = []
-    for k in (boundary / below, 3.0 * boundary):
-        pair = over(DISCIPLINES[name](k), NewReno(ecn=True, transport="sack"))
-        run = ecc.packet.simulate(Scenario(NET, pair, 60.0), sample=0.05)
-        queue = run.queue.sel(time=slice(30.0, None)).to_numpy()[:, 0]
-        swing.append(queue.std() / queue.mean())
-    assert swing[1] > ratio * swing[0]
-
-
-def critical_scale(name):
-    """Where gains, all scaled, make the loop that ACKs clock unstable."""
-
-    def abscissa(k):
-        return linearize(over(DISCIPLINES[name](k)), NET).spectral_abscissa
-
-    about = {"PI": 11.27, "RED": 15.82, "PI2": 0.917}[name]
-    return brentq(abscissa, 0.8 * about, 1.2 * about, rtol=1e-3)
 
 
 class HalfAPacket(NewReno):
