@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc import fluid, packet
+from ecc import fluid, live, packet
 from ecc.arguments import check_arguments, given, shown
 from ecc.display import Displayed
-from ecc.errors import ConvergenceError
+from ecc.errors import ConvergenceError, EccError
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import parameter_names
 from ecc.network import Network
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MeasuredBoundary", "PerturbedRun", "measured_boundary", "perturbed_run"]
 
-_ENGINES = {"packet": packet, "fluid": fluid}
+_ENGINES = {"packet": packet, "fluid": fluid, "live": live}
+_OPTIONS = {"time": "fluid", "rtol": "fluid", "clocking": "fluid", "slow": "live", "attempts": "live"}
+"""Of which engine each option is."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,6 +68,8 @@ def perturbed_run(
     time: str | None = None,
     rtol: float | None = None,
     clocking: str | None = None,
+    slow: float | None = None,
+    attempts: int | None = None,
 ) -> PerturbedRun:
     """Run from the equilibrium with all rates off by `perturbation` and fit the growth of the deviation.
 
@@ -78,7 +82,7 @@ def perturbed_run(
     periods : float, optional
         Length of the run.
     engine : str, optional
-        "packet" or "fluid".
+        "packet", "fluid" or "live".
     perturbation : float, optional
         Not 0. Relative disturbance of all rates.
     seed : int, optional
@@ -90,6 +94,8 @@ def perturbed_run(
         As in the engine's `simulate`.
     time, rtol, clocking : optional
         Of fluid runs, as in `ecc.fluid.simulate`; None: its defaults.
+    slow, attempts : optional
+        Of live runs, as in `ecc.live.simulate`; None: its defaults.
 
     Returns
     -------
@@ -98,17 +104,18 @@ def perturbed_run(
     Raises
     ------
     ValueError
-        An unknown engine, or an option of fluid runs for packets.
+        An unknown engine, or an option of another engine.
     EccError
-        The run ended before its second sample.
+        The run ended before its second sample, or is a live one that is void or cannot be made here.
     KeyboardInterrupt
         Ctrl-C.
     """
     if engine not in _ENGINES:
         raise ValueError(f"engine must be one of {', '.join(_ENGINES)}, got {shown(engine)}")
-    options = given(time=time, rtol=rtol, clocking=clocking)
-    if options and engine != "fluid":
-        raise ValueError(f"{' and '.join(options)} must be given to fluid runs only, got engine {engine!r}")
+    options = given(time=time, rtol=rtol, clocking=clocking, slow=slow, attempts=attempts)
+    for name in options:
+        if engine != _OPTIONS[name]:
+            raise ValueError(f"{name} must be given to {_OPTIONS[name]} runs only, got engine {engine!r}")
     scenario = Scenario(network, protocol, periods * period, seed=seed, assignment=assignment)
     run = _ENGINES[engine].simulate(
         scenario, sample=period / 24.0, start="equilibrium", perturbation=perturbation, record=record, **options
@@ -116,6 +123,8 @@ def perturbed_run(
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
     run.raise_if_incomplete(samples=2)
+    if void := run.stats.get("void"):
+        raise EccError(f"live runs are void, {run.stats['attempts']} of {run.stats['attempts']}: {void}")
     point = protocol.equilibrium(network, scenario.assigned)
     link = int(np.bincount(point.bottleneck).argmax())
     level = float(point.rates[network.incidence[:, link]].sum())
@@ -196,7 +205,7 @@ def measured_boundary(
     ValueError
         No such gain, a range that is none, or a tolerance out of range.
     ConvergenceError
-        No bracket after max_runs runs; `last` holds (gain, growth rate) of all of them.
+        No bracket after max_runs runs, or no two fits beside the limit; `last` holds (gain, growth rate) of all runs.
     """
     known = parameter_names(protocol)
     if parameter not in known:
@@ -228,6 +237,11 @@ def measured_boundary(
     rates = np.array([found[g].growth_rate for g in gains])
     errors = np.array([found[g].error for g in gains])
     near = np.flatnonzero((gains >= 0.97 * stable) & (gains <= 1.03 * unstable) & np.isfinite(rates + errors))
+    if len(near) < 2:
+        tried = list(zip(gains.tolist(), rates.tolist(), strict=True))
+        raise ConvergenceError(
+            f"no two growth rates of {parameter} near its limit are more than bounds: {tried}", tried
+        )
     value, error = _zero(gains[near], rates[near], errors[near])
     return MeasuredBoundary(value, error, gains, rates, errors)
 

@@ -66,14 +66,18 @@ def test_fluid_grows_and_decays_as_fast_as_the_continuous_model(factor):
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="engine must be one of packet, fluid, got 'ns-2'"):
+    with pytest.raises(ValueError, match="engine must be one of packet, fluid, live, got 'ns-2'"):
         perturbed_run(ROOMY, FAST, 0.2, engine="ns-2")
     with pytest.raises(ValueError, match="rtol must be given to fluid runs only, got engine 'packet'"):
         perturbed_run(ROOMY, FAST, 0.2, rtol=1e-8)
+    with pytest.raises(ValueError, match="slow must be given to live runs only, got engine 'fluid'"):
+        perturbed_run(ROOMY, FAST, 0.2, engine="fluid", slow=2.0)
     with pytest.raises(ConvergenceError, match="no stability limit found for gamma"):
         measured_boundary(
             QIRCP(alpha=0.5), FAST, "gamma", 0.5, 0.6, 0.2, max_runs=2, run=partial(perturbed_run, periods=20.0)
         )
+    with pytest.raises(ConvergenceError, match="no two growth rates of alpha near its limit are more than bounds"):
+        measured_boundary(QIRCP(gamma=0.8), FAST, "alpha", 0.5, 2.5, 0.2, 0.9, run=partial(perturbed_run, periods=20.0))
     with pytest.raises(
         ValueError, match="parameter must be one of alpha, interval, gamma, initial, floor, rtt_gain, got"
     ):
