@@ -16,9 +16,7 @@ def test_growth_on_real_frames_changes_its_sign_at_the_hybrid_boundary():
     protocol, network = QIRCP(gamma=0.8), Network.dumbbell("50 Mb/s", rtts=[0.04, 0.04], packet_size=500)
     hybrid = critical_gain(protocol, network, "alpha", "hybrid")
     period = 2.0 * pi / hybrid.frequency * protocol.interval
-    run = partial(
-        perturbed_run, periods=24.0, engine="live", perturbation=0.04, floor=6e-3, ceiling=0.1, attempts=6
-    )
+    run = partial(perturbed_run, periods=24.0, engine="live", perturbation=0.04, floor=6e-3, ceiling=0.1, attempts=6)
     try:
         found = measured_boundary(
             protocol, network, "alpha", 0.97 * hybrid.value, 1.03 * hybrid.value, period, 0.5, run=run
