@@ -86,7 +86,8 @@ new_engine(int64_t part)
         .routes = &route,
         .n_impairments = 1,
         .impairments = &nothing,
-        .partition = { N_NODES, part, &parts[1], &parts[0], &parts[2] } };
+        .partition
+        = { .n_parts = N_NODES, .part = part, .links = &parts[1], .senders = &parts[0], .receivers = &parts[2] } };
     ecc_engine_t *engine;
     ecc_report_t report;
 
