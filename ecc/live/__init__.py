@@ -8,7 +8,8 @@ from ecc.lazy import lazy
 
 if TYPE_CHECKING:
     from ecc.live.simulation import simulate
+    from ecc.live.tcp import TCP
 
-__all__ = ["simulate"]
+__all__ = ["TCP", "simulate"]
 
-__getattr__, __dir__ = lazy(__name__, {"simulate": "simulation"})
+__getattr__, __dir__ = lazy(__name__, {"TCP": "tcp", "simulate": "simulation"})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from socket import socket
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from ecc.native._engine import ffi, lib
 from ecc.native.guard import advancing, guarded
 
 __all__ = ["LiveEngine", "Measured", "steal"]
+
+Reports = Mapping[int, Mapping[str, NDArray[np.int64]]]
 
 SLICE = 100_000_000
 """ns of real time between looks at Ctrl-C."""
@@ -55,21 +58,30 @@ class LiveEngine(Team):
         Seconds of real time for one of the scenario.
     longest_step : float, s
         How far the clock goes on from look to look in real time; 0: it never stops.
+    hosts : sequence of tuple, optional
+        Packet socket of each end of a link to a host of the kernel, the node that it is of, the flow, and whether the
+        host is its receiver.
     """
 
     def __init__(
         self, engines: Sequence[Engine], partition: Partition, words: Sequence[NDArray[np.int64]],
         frames: Sequence[Frames], ends: Sequence[tuple[socket, int, int, Port]], slow: float, longest_step: float,
+        hosts: Sequence[tuple[socket, int, int, bool]] = (),
     ) -> None:  # fmt: skip
         super().__init__(engines, partition, words)
         self._frames, self._ends = frames, ends
-        self._ports = ffi.new("ecc_live_port_t[]", len(ends))
-        for port, (one, node, peer, its) in zip(self._ports, ends, strict=True):
+        self._ports = ffi.new("ecc_live_port_t[]", len(ends) + len(hosts))
+        for port, (one, node, peer, its) in zip(self._ports, ends, strict=False):
             port.socket, port.node, port.peer, port.frames = one.fileno(), node, peer, its._port
+        for k, (one, node, flow, is_receiver) in enumerate(hosts, len(ends)):
+            port = self._ports[k]
+            port.socket, port.node, port.peer, port.flow = one.fileno(), node, node, flow
+            port.host = lib.ECC_LIVE_RECEIVER if is_receiver else lib.ECC_LIVE_SENDER
+        self._reports: Reports = {}
         its_engines = ffi.new("ecc_engine_t *[]", [one._engine for one in engines])
         its_frames = ffi.new("ecc_frames_t *[]", [one._frames for one in frames])
         given = {
-            "n_nodes": len(engines), "engines": its_engines, "frames": its_frames, "n_ports": len(ends),
+            "n_nodes": len(engines), "engines": its_engines, "frames": its_frames, "n_ports": len(self._ports),
             "ports": self._ports, "slow": slow, "longest_step": round(longest_step * 1e9),
         }  # fmt: skip
         live = ffi.new("ecc_live_t **")
@@ -110,6 +122,43 @@ class LiveEngine(Team):
     def settle(self) -> None:
         """Find out at the end which frames the kernel has lost."""
         self._lost = lib.ecc_live_settle(self._live)
+
+    def report(self, reports: Reports) -> None:
+        """Let results of flows that hosts of the kernel carry be what these say of them.
+
+        Parameters
+        ----------
+        reports : mapping
+            Flow -> what TCP_INFO says at each sample (`ecc.live.hosts`).
+        """
+        self._reports = reports
+
+    @property
+    def reports(self) -> Reports:
+        """What `report` was given."""
+        return self._reports
+
+    @property
+    def samples(self) -> dict[str, NDArray[Any]]:
+        """As of `Team`."""
+        out = super().samples
+        for flow, told in self._reports.items():
+            for name, of in (("sent", "sent"), ("received", "acked")):
+                out[name][: len(told[of]), flow] = np.diff(told[of], prepend=0)[: len(out[name])]
+        return out
+
+    @property
+    def flow_results(self) -> NDArray[np.void]:
+        """As of `Team`."""
+        out = super().flow_results
+        for flow, told in self._reports.items():
+            last = {name: int(values[-1]) for name, values in told.items() if len(values)}
+            if last:
+                row = out[flow]
+                row["sent"], row["received"], row["delivered"] = last["sent"], last["acked"], last["acked"]
+                row["retransmitted"], row["window"] = last["retransmitted"], last["window"] * last["packet"]
+                row["srtt"], row["min_rtt"] = last["rtt"] * 1e-6, last["min_rtt"] * 1e-6
+        return out
 
     @property
     @guarded

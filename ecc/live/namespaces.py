@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from ecc.errors import EccError
 
-__all__ = ["ends_of_links"]
+__all__ = ["IPV4", "NEW_NET", "become_root", "call", "ends_of_links", "receive_sockets"]
 
 NEW_USER, NEW_NET = 0x10000000, 0x40000000
 IPV4 = 0x0800
@@ -60,7 +60,12 @@ def ends_of_links(links: Sequence[tuple[int, int]], mtu: int, tapped: bool = Fal
                 pass_fds=[its.fileno()],
             )  # fmt: skip
         try:
-            sockets = _receive(ours, child, task, 2 * (1 + tapped) * len(links))
+            assert child.stdin is not None
+            with suppress(BrokenPipeError):
+                child.stdin.write(task)
+                child.stdin.close()
+            child.stdin = None
+            sockets = receive_sockets(ours, child, 2 * (1 + tapped) * len(links))
         finally:
             child.kill()
             child.communicate()
@@ -68,12 +73,22 @@ def ends_of_links(links: Sequence[tuple[int, int]], mtu: int, tapped: bool = Fal
     return [tuple(sockets[k : k + each]) for k in range(0, len(sockets), each)]
 
 
-def _receive(ours: socket.socket, child: subprocess.Popen[str], task: str, count: int) -> list[socket.socket]:
-    assert child.stdin is not None
-    with suppress(BrokenPipeError):
-        child.stdin.write(task)
-        child.stdin.close()
-    child.stdin = None
+def receive_sockets(ours: socket.socket, child: subprocess.Popen[str], count: int) -> list[socket.socket]:
+    """Return so many sockets that a child sends.
+
+    Parameters
+    ----------
+    ours : socket
+        Where they come in.
+    child : Popen
+        With a pipe for its errors.
+    count : int
+
+    Raises
+    ------
+    EccError
+        It sends a reason instead, or ends.
+    """
     sockets: list[socket.socket] = []
     while len(sockets) < count:
         said, given, _, _ = socket.recv_fds(ours, 4096, _ROOM)
@@ -105,24 +120,24 @@ def serve() -> None:
 def _make(links: Sequence[tuple[int, int]], mtu: int, each: int) -> list[socket.socket]:
     from ecc.live.netlink import new_pair, set_up
 
-    _become_root()
+    become_root()
     spaces = []
     for _ in range(1 + max(max(link) for link in links)):
-        _call("unshare", NEW_NET)
+        call("unshare", NEW_NET)
         spaces.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
         with suppress(OSError), open("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w") as file:  # it would chatter
             file.write("1")
     for k, (a, b) in enumerate(links):
-        _call("setns", spaces[a], NEW_NET)
+        call("setns", spaces[a], NEW_NET)
         new_pair(f"a{k}", f"b{k}", spaces[b], mtu)
     for k, (a, b) in enumerate(links):
         for node, name in ((a, f"a{k}"), (b, f"b{k}")):
-            _call("setns", spaces[node], NEW_NET)
+            call("setns", spaces[node], NEW_NET)
             set_up(name)
     made: list[socket.socket] = []
     for k, (a, b) in enumerate(links):
         for node, name in ((a, f"a{k}"), (b, f"b{k}")) * each:
-            _call("setns", spaces[node], NEW_NET)
+            call("setns", spaces[node], NEW_NET)
             one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             one.bind((name, IPV4))
             if len(made) % (2 * each) >= 2:  # a tap
@@ -132,20 +147,32 @@ def _make(links: Sequence[tuple[int, int]], mtu: int, each: int) -> list[socket.
     return made
 
 
-def _become_root() -> None:
-    """Where this process may not make namespaces, it may as the root of a user namespace of its own."""
+def become_root() -> None:
+    """Go to a new network namespace, where only the root may make them as the root of a user namespace of our own."""
     try:
-        _call("unshare", NEW_NET)
+        call("unshare", NEW_NET)
     except PermissionError:
         uid, gid = os.getuid(), os.getgid()
-        _call("unshare", NEW_USER | NEW_NET)
+        call("unshare", NEW_USER | NEW_NET)
         for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
 
 
-def _call(name: str, *arguments: int) -> None:
-    """A call of the C library, which Python has from 3.12 on."""
+def call(name: str, *arguments: int) -> None:
+    """Call the C library for what Python has from 3.12 on.
+
+    Parameters
+    ----------
+    name : str
+        Of a function that returns 0, or -1 and errno.
+    *arguments : int
+
+    Raises
+    ------
+    OSError
+        It fails.
+    """
     if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), name)

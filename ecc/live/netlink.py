@@ -6,13 +6,17 @@ import os
 import socket
 import struct
 
-__all__ = ["new_pair", "set_up"]
+__all__ = ["new_address", "new_neighbor", "new_pair", "set_up"]
 
 REQUEST, ACK, CREATE, EXCL = 0x1, 0x4, 0x400, 0x200
-NEWLINK, ERROR = 16, 2
+NEWLINK, NEWADDR, NEWNEIGH, ERROR = 16, 20, 28, 2
 IFNAME, MTU, LINKINFO, NET_NS_FD = 3, 4, 18, 28
 INFO_KIND, INFO_DATA, VETH_PEER = 1, 2, 1
+ADDRESS, LOCAL = 1, 2
+DESTINATION, LINK_ADDRESS, PERMANENT = 1, 2, 0x80
 UP = 1
+PREFIX = 24
+"""Bits of addresses that are those of the network."""
 
 
 def new_pair(name: str, peer: str, peer_namespace: int, mtu: int) -> None:
@@ -35,7 +39,7 @@ def new_pair(name: str, peer: str, peer_namespace: int, mtu: int) -> None:
     its += _attribute(NET_NS_FD, struct.pack("=i", peer_namespace))
     info = _attribute(INFO_KIND, b"veth\0") + _attribute(INFO_DATA, _attribute(VETH_PEER, its))
     body = _of_link(0, 0) + _attribute(IFNAME, name.encode() + b"\0") + _attribute(MTU, struct.pack("=I", mtu))
-    _request(CREATE | EXCL, body + _attribute(LINKINFO, info))
+    _request(NEWLINK, CREATE | EXCL, body + _attribute(LINKINFO, info))
 
 
 def set_up(name: str) -> None:
@@ -50,7 +54,42 @@ def set_up(name: str) -> None:
     OSError
         There is none, or the kernel refuses.
     """
-    _request(0, _of_link(socket.if_nametoindex(name), UP))
+    _request(NEWLINK, 0, _of_link(socket.if_nametoindex(name), UP))
+
+
+def new_address(name: str, address: str) -> None:
+    """Give a device of the namespace of this thread an address.
+
+    Parameters
+    ----------
+    name, address : str
+
+    Raises
+    ------
+    OSError
+        There is none, or the kernel refuses.
+    """
+    of_address = struct.pack("=BBBBI", socket.AF_INET, PREFIX, 0, 0, socket.if_nametoindex(name))
+    its = socket.inet_aton(address)
+    _request(NEWADDR, CREATE | EXCL, of_address + _attribute(LOCAL, its) + _attribute(ADDRESS, its))
+
+
+def new_neighbor(name: str, address: str, link_address: bytes) -> None:
+    """Tell a device of the namespace of this thread the Ethernet address of another host, so that it need not ask.
+
+    Parameters
+    ----------
+    name, address : str
+    link_address : bytes
+
+    Raises
+    ------
+    OSError
+        There is none, or the kernel refuses.
+    """
+    of_neighbor = struct.pack("=BxxxiHBB", socket.AF_INET, socket.if_nametoindex(name), PERMANENT, 0, 0)
+    its = _attribute(DESTINATION, socket.inet_aton(address)) + _attribute(LINK_ADDRESS, link_address)
+    _request(NEWNEIGH, CREATE | EXCL, of_neighbor + its)
 
 
 def _of_link(index: int, flags: int) -> bytes:
@@ -62,11 +101,11 @@ def _attribute(kind: int, value: bytes) -> bytes:
     return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
-def _request(flags: int, body: bytes) -> None:
-    message = struct.pack("=IHHII", 16 + len(body), NEWLINK, REQUEST | ACK | flags, 1, 0) + body
+def _request(kind: int, flags: int, body: bytes) -> None:
+    message = struct.pack("=IHHII", 16 + len(body), kind, REQUEST | ACK | flags, 1, 0) + body
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as kernel:
         kernel.send(message)
         answer = kernel.recv(65536)
-    kind, code = struct.unpack_from("=H", answer, 4)[0], struct.unpack_from("=i", answer, 16)[0]
-    if kind == ERROR and code != 0:
+    answered, code = struct.unpack_from("=H", answer, 4)[0], struct.unpack_from("=i", answer, 16)[0]
+    if answered == ERROR and code != 0:
         raise OSError(-code, os.strerror(-code))

@@ -12,12 +12,17 @@ from pathlib import Path
 from socket import socket
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ecc.arguments import check_arguments, shown
 from ecc.errors import EccError, NativeError
 from ecc.live.capture import WireCapture
 from ecc.live.engine import LiveEngine, Measured, steal
+from ecc.live.hosts import HostsFlow, KernelHosts
 from ecc.live.namespaces import ends_of_links
 from ecc.live.nodes import links_between, nodes, prepared_for_links
+from ecc.live.tcp import TCP, carried, columns, silence, tcp_info
 from ecc.native import Frames, Port
 from ecc.native._engine import lib
 from ecc.packet.c_engine import build_parts, joints_of
@@ -56,6 +61,7 @@ def simulate(
     lateness: Quantity = "1 ms",
     attempts: int = 3,
     exact: bool = False,
+    traffic: Sequence[TCP] = (),
     capture: str | Path | None = None,
     record: Sequence[str] = (),
     progress: Progress | None = None,
@@ -84,6 +90,9 @@ def simulate(
         kernel loses frames, or, on the real clock, one that loses more than 5 % of the processors to other machines.
     attempts : int, >= 1, optional
         How often a run that is void is repeated until it is not; the last is returned, marked as void.
+    traffic : sequence of TCP, optional
+        Flows of the network that the TCP of the kernel carries instead of their protocols, which must have no routers;
+        these flows have no reverse links and no size. Only on the real clock.
     exact : bool, optional
         Whether packets also carry the numbers of their headers in full precision; else nodes go on with what the header
         has room for.
@@ -99,6 +108,9 @@ def simulate(
         `lateness_p50`, `_p99`, `_p999` and `_max` [s of the scenario], `elapsed` and `frozen` [s of real time, and for
         how much of it time stood], `longest_stall` [s of real time], `steal` (share of the processors), `load` (of the
         system), `frames_sent`, `frames_lost` and `frames_refused`.
+        Of flows in `traffic` rates and goodputs are those of the application, without headers of TCP and IP, and there
+        are `tcp_window` [bytes], `tcp_rtt` [s, smoothed] and `tcp_retransmissions` [packets so far] at each sample (nan
+        of others).
 
     Raises
     ------
@@ -127,12 +139,27 @@ def simulate(
     limit = as_time(lateness, "lateness")
     if limit <= 0.0:
         raise ValueError(f"lateness must be > 0 s, got {limit:g} s")
+    if traffic and clock != "real":
+        raise ValueError(f"clock must be 'real' with the kernel's TCP, whose clock does not stop, got {shown(clock)}")
+    if traffic and slow != 1.0:
+        raise ValueError(f"slow must be 1 with the kernel's TCP, which has a clock of its own, got {slow:g}")
     if scenario.workload:
         raise ValueError("a live run must have no workload: its flows are those of the network")
     if capture is not None:
         WireCapture.check(capture)
     for attempt in range(1, as_count(attempts, "attempts", minimum=1) + 1):
-        run = _Run(scenario, sample, start, perturbation, record, slow=slow, clock=clock, exact=exact, capture=capture)
+        run = _Run(
+            scenario,
+            sample,
+            start,
+            perturbation,
+            record,
+            slow=slow,
+            clock=clock,
+            exact=exact,
+            capture=capture,
+            traffic=traffic,
+        )
         run.advance(progress, cancel)
         found = run.trajectory(limit, attempt)
         if not found.stats["void"] or not found.is_complete:
@@ -145,15 +172,20 @@ class _Run:
 
     def __init__(
         self, scenario: Scenario, sample: Quantity | None, start: str, perturbation: float, record: Sequence[str],
-        *, slow: float, clock: str, exact: bool, capture: str | Path | None,
+        *, slow: float, clock: str, exact: bool, capture: str | Path | None, traffic: Sequence[TCP],
     ) -> None:  # fmt: skip
         self._scenario, self._period, self._text = scenario, scenario.sample_period(sample), scenario.to_toml()
         self._slow, self._clock = slow, clock
 
         def fresh() -> Setup:
-            return prepared_for_links(prepare(scenario, start, perturbation))
+            setup = prepared_for_links(prepare(scenario, start, perturbation))
+            silence(setup, self._carried, scenario.duration)
+            return setup
 
-        self._setup = fresh()
+        self._setup = prepared_for_links(prepare(scenario, start, perturbation))
+        self._carried = carried(traffic, scenario, self._setup)
+        flows = self._setup.flows.copy()
+        silence(self._setup, self._carried, scenario.duration)
         self._recording = series(self._setup, record)
         of = joints_of(self._setup)
         parts = nodes(of, self._setup)
@@ -174,17 +206,38 @@ class _Run:
             ends += [(one, a, b, Port(*addresses)), (other, b, a, Port(*addresses[::-1]))]
             taps += zip(tapped, (b, a), (a, b), strict=bool(tapped))
         self._sockets = [*(end[0] for end in ends), *(tap[0] for tap in taps)]
+        self._setup.flows[:] = flows
         self._transfers = Transfers(scenario, self._setup, None)
         self._stopped = "canceled"
         self._capture: WireCapture | None = None
+        self._hosts: KernelHosts | None = None
         step = LONGEST_STEP if clock == "steady" else 0.0
         try:
-            self._engine = LiveEngine(engines, partition, words, frames, ends, slow, step)
+            hosts = self._join_hosts(parts) if self._carried else []
+            self._engine = LiveEngine(engines, partition, words, frames, ends, slow, step, hosts)
             if capture is not None:
                 self._capture = WireCapture(capture, self._setup, taps, float(self._setup.links["capacity"].max()))
         except BaseException:
             self.close()
             raise
+
+    def _join_hosts(self, parts: NDArray[np.int64]) -> list[tuple[socket, int, int, bool]]:
+        """Make the hosts of the flows that the kernel carries; what leads to them."""
+        given, ends = self._setup.flows, []
+        flows = [
+            HostsFlow(
+                control, given["start"][flow] * 1e-12, None if given["stop"][flow] < 0 else given["stop"][flow] * 1e-12,
+                int(given["packet_size_max"][flow]), bool(given["ecn"][flow]),
+            )
+            for flow, control in self._carried.items()
+        ]  # fmt: skip
+        period = self._period
+        self._hosts = KernelHosts(flows, period, self._scenario.n_samples(period))
+        for flow, (sender, receiver) in zip(self._carried, self._hosts.ends, strict=True):
+            node = int(parts[self._scenario.network.flows[flow].route[0]])
+            ends += [(sender, node, flow, False), (receiver, node, flow, True)]
+        self._sockets += [end[0] for end in ends]
+        return ends
 
     def advance(self, progress: Progress | None, cancel: Cancel | None) -> None:
         """Run to the end, or until somebody ends it."""
@@ -192,6 +245,8 @@ class _Run:
         before, self._load = steal(), os.getloadavg()[0]
         try:
             with Interrupts() as interrupts:
+                if self._hosts is not None:
+                    self._hosts.begin()
                 while self._engine.advance(duration) != "until":
                     if progress is not None:
                         interrupts.callback(progress, self._engine.now / duration)
@@ -208,6 +263,9 @@ class _Run:
         finally:
             self._engine.settle()
             self._steal = steal() - before
+            if self._hosts is not None:
+                reports = self._hosts.reports(is_over=self._stopped == "completed")
+                self._engine.report({flow: columns(one) for flow, one in zip(self._carried, reports, strict=True)})
             self.close()
 
     def close(self) -> None:
@@ -216,6 +274,8 @@ class _Run:
             if self._capture is not None:
                 self._capture.close()
         finally:
+            if self._hosts is not None:
+                self._hosts.close()
             for one in self._sockets:
                 one.close()
 
@@ -237,7 +297,10 @@ class _Run:
             "frames_refused": measured.frames_refused,
             "notes": (*stats["notes"], *self._notes(why)),
         }  # fmt: skip
-        return replace(run, data=run.data.assign_attrs(engine="live"), stats=stats)
+        data = run.data.assign_attrs(engine="live")
+        if self._carried:
+            data = data.assign(tcp_info(self._engine.reports, *run.data["goodput"].shape))
+        return replace(run, data=data, stats=stats)
 
     def _notes(self, why: str) -> tuple[str, ...]:
         missing = 0 if self._capture is None else self._capture.missing

@@ -22,6 +22,7 @@
 
 #include "bins.h"
 #include "cut.h"
+#include "foreign.h"
 #include "live_socket.h"
 #include "run.h"
 #include "state.h"
@@ -30,13 +31,28 @@
 #define OF_SYSTEM (-1000)               /* errors of the system are below */
 #define SPIN INT64_C(60000)             /* ns before the next event from which on the thread does not sleep */
 #define LONGEST_SLEEP INT64_C(20000000) /* ns */
-#define SETTLING INT64_C(2000000000)    /* ns */
+<<<<<<< HEAD
+#define SETTLING INT64_C(2000000000) /* ns */
+    =======
+#define SETTLING INT64_C(200000000) /* ns */
+#define ETHERNET 14
+#define SMALLEST_FRAME (ETHERNET + 20) /* with a header of IPv4 */
+#define NO_PORT UINT32_MAX
+#define ON_ACCESS (-1) /* `hop` of a crossing */
+    >>>>>>> 5126903 (Real TCP in live runs: the kernel's reno, cubic and bbr carry flows of the network through our links and queue disciplines, their frames being packets that refer to what is kept of them)
 
-typedef struct {
+    typedef struct {
     ecc_live_port_t *face; /* of the caller */
     ecc_live_socket_t socket;
     ecc_ps_t last; /* arrival of the last packet */
 } port_t;
+
+/* A flow between hosts of the kernel. */
+typedef struct {
+    ecc_foreign_t frames;
+    uint32_t sender;   /* ports ... */
+    uint32_t receiver; /* ... or NO_PORT */
+} kernel_flow_t;
 
 struct ecc_live {
     ecc_memory_t memory;
@@ -45,6 +61,8 @@ struct ecc_live {
     ecc_engine_t **engines;
     ecc_frames_t **frames;
     port_t *ports;
+    int64_t n_flows;
+    kernel_flow_t *flows; /* those of ours have no ports */
     struct pollfd *polled;
     ecc_waiting_t waiting;
     size_t crossing_size;
@@ -100,15 +118,38 @@ ecc_live_free(ecc_live_t *self)
     for (int64_t i = 0; i < self->n_ports && self->ports != NULL; i++) {
         ecc_live_socket_free(&self->ports[i].socket);
     }
+    for (int64_t i = 0; i < self->n_flows && self->flows != NULL; i++) {
+        ecc_foreign_free(&self->flows[i].frames);
+    }
     ecc_waiting_free(&self->waiting, &self->memory);
     release(self, self->leaving_room, 1, self->leaving);
     release(self, self->crossing_size, 1, self->crossing);
     release(self, (size_t) self->n_ports, sizeof(*self->polled), self->polled);
+    release(self, (size_t) self->n_flows, sizeof(*self->flows), self->flows);
     release(self, (size_t) self->n_ports, sizeof(*self->ports), self->ports);
     release(self, (size_t) self->n_nodes, sizeof(ecc_frames_t *), self->frames);
     release(self, (size_t) self->n_nodes, sizeof(ecc_engine_t *), self->engines);
     memory = self->memory;
     ecc_memory_release(&memory, sizeof(*self), &block);
+}
+
+/* A port leads to a host of the kernel. */
+static int
+join_flow(ecc_live_t *self, uint32_t index)
+{
+    const ecc_live_port_t *face = self->ports[index].face;
+    kernel_flow_t *flow;
+
+    if (face->flow < 0 || face->flow >= self->n_flows) {
+        return ECC_ERR_PARTITION;
+    }
+    flow = &self->flows[face->flow];
+    if (face->host == ECC_LIVE_RECEIVER) {
+        flow->receiver = index;
+        return 0;
+    }
+    flow->sender = index;
+    return ecc_foreign_init(&flow->frames, (size_t) ecc_frames_room(self->frames[face->node]));
 }
 
 static int
@@ -126,6 +167,14 @@ open_ports(ecc_live_t *self, const ecc_live_config_t *config)
         ret = ecc_live_socket_init(
             &self->ports[i].socket, (int) face->socket, (size_t) ecc_frames_room(self->frames[face->node]));
         ret = ret < 0 ? OF_SYSTEM + ret : 0;
+        if (ret == 0 && face->host != ECC_LIVE_NODE) {
+            ret = join_flow(self, (uint32_t) i);
+        }
+    }
+    for (int64_t i = 0; i < self->n_flows && ret == 0; i++) {
+        if ((self->flows[i].sender == NO_PORT) != (self->flows[i].receiver == NO_PORT)) {
+            ret = ECC_ERR_PARTITION;
+        }
     }
     return ret;
 }
@@ -135,6 +184,7 @@ build(ecc_live_t *self, const ecc_live_config_t *config)
 {
     self->n_nodes = config->n_nodes;
     self->n_ports = config->n_ports;
+    self->n_flows = config->engines[0]->n_flows;
     self->slow = config->slow;
     self->longest_step = config->longest_step;
     self->crossing_size = (size_t) ecc_frames_crossing_size(config->frames[0]);
@@ -142,11 +192,15 @@ build(ecc_live_t *self, const ecc_live_config_t *config)
     self->engines = allocate(self, (size_t) self->n_nodes, sizeof(ecc_engine_t *));
     self->frames = allocate(self, (size_t) self->n_nodes, sizeof(ecc_frames_t *));
     self->ports = allocate(self, (size_t) self->n_ports, sizeof(*self->ports));
+    self->flows = allocate(self, (size_t) self->n_flows, sizeof(*self->flows));
     self->polled = allocate(self, (size_t) self->n_ports, sizeof(*self->polled));
     self->crossing = allocate(self, self->crossing_size, 1);
-    if (self->engines == NULL || self->frames == NULL || self->ports == NULL || self->polled == NULL
-        || self->crossing == NULL) {
+    if (self->engines == NULL || self->frames == NULL || self->ports == NULL || self->flows == NULL
+        || self->polled == NULL || self->crossing == NULL) {
         return ECC_ERR_NO_MEMORY;
+    }
+    for (int64_t i = 0; i < self->n_flows; i++) {
+        self->flows[i].sender = self->flows[i].receiver = NO_PORT;
     }
     for (int64_t i = 0; i < self->n_nodes; i++) {
         const ecc_cut_t *cut = config->engines[i]->cut;
@@ -242,27 +296,73 @@ count_lateness(ecc_live_t *self, ecc_ps_t late)
     self->stats.latest = ns > self->stats.latest ? ns : self->stats.latest;
 }
 
-/* A packet has come for a node, which checks it. */
+/* The packet of `crossing` has come for a node, which checks it. */
 static int
-enter(ecc_live_t *self, port_t *port, ecc_ps_t time)
+let_in(ecc_live_t *self, port_t *port)
 {
     ecc_engine_t *engine = self->engines[port->face->node];
-    ecc_ps_t due;
-    int ret;
+    int ret = ecc_cut_enter(engine, self->crossing, self->crossing_size);
 
-    memcpy(&due, self->crossing, sizeof(due));
-    time = time > engine->now ? time : engine->now + 1;
-    time = time > port->last ? time : port->last;
-    memcpy(self->crossing, &time, sizeof(time));
-    ret = ecc_cut_enter(engine, self->crossing, self->crossing_size);
     if (ret == ECC_ERR_CROSSING) {
         port->face->refused++;
         engine->report = (ecc_report_t) { .hook = ECC_NO_HOOK }; /* nothing has failed */
         return 0;
     }
-    port->last = time;
-    count_lateness(self, time - due);
     return ret;
+}
+
+/* The time at which what came through a port may enter: behind what came before it. */
+static ecc_ps_t
+entry_of(port_t *port, const ecc_engine_t *engine, ecc_ps_t time)
+{
+    time = time > engine->now ? time : engine->now + 1;
+    port->last = time > port->last ? time : port->last;
+    return port->last;
+}
+
+/* A packet of ours has come. */
+static int
+enter(ecc_live_t *self, port_t *port, ecc_ps_t time)
+{
+    ecc_ps_t due;
+
+    memcpy(&due, self->crossing, sizeof(due));
+    time = entry_of(port, self->engines[port->face->node], time);
+    memcpy(self->crossing, &time, sizeof(time));
+    count_lateness(self, time - due);
+    return let_in(self, port);
+}
+
+/*
+ * A host of the kernel has sent a frame: if it is the sender, a packet for the first link, behind the access line; if it
+ * is the receiver, an ACK, which waits for its pure delay here.
+ */
+static int
+enter_foreign(ecc_live_t *self, port_t *port, const unsigned char *frame, int64_t size, ecc_ps_t time)
+{
+    const ecc_live_port_t *face = port->face;
+    ecc_engine_t *engine = self->engines[face->node];
+    const ecc_flow_t *spec = engine->flows[face->flow].spec;
+    kernel_flow_t *flow = &self->flows[face->flow];
+    int64_t number = size > SMALLEST_FRAME ? ecc_foreign_keep(&flow->frames, frame, (size_t) size) : -1;
+    ecc_crossing_t crossing = { .offset = number, .size = size - ETHERNET, .flow = face->flow, .hop = ON_ACCESS };
+
+    if (number < 0) {
+        port->face->refused++;
+        return 0;
+    }
+    memset(self->crossing, 0, self->crossing_size);
+    crossing.sent = entry_of(port, engine, time);
+    crossing.time
+        = ecc_state_add(crossing.sent, face->host == ECC_LIVE_RECEIVER ? spec->ack_delay : spec->access_delay);
+    memcpy(self->crossing, &crossing, sizeof(crossing));
+    if (face->host == ECC_LIVE_RECEIVER) {
+        return ecc_waiting_push(&self->waiting, &self->memory, crossing.time, flow->sender, self->crossing);
+    }
+    if (engine->flows[face->flow].can_be_marked) {
+        ecc_state_ecn(engine, self->crossing + sizeof(crossing))->codepoint = ecc_foreign_codepoint(frame);
+    }
+    return let_in(self, port);
 }
 
 /* All that has come through a port; at most what the ring holds, so that a flood does not stop the rest. */
@@ -280,7 +380,9 @@ collect(ecc_live_t *self, port_t *port, bool enters)
             break;
         }
         port->face->received++;
-        if (ecc_frames_read(self->frames[port->face->node], port->face->frames, frame, size, self->crossing)
+        if (port->face->host != ECC_LIVE_NODE) {
+            ret = enters ? enter_foreign(self, port, frame, size, arrival_of(self, stamp)) : 0;
+        } else if (ecc_frames_read(self->frames[port->face->node], port->face->frames, frame, size, self->crossing)
                 == ECC_FRAME_TAKEN
             && enters) {
             ret = enter(self, port, arrival_of(self, stamp));
@@ -291,6 +393,20 @@ collect(ecc_live_t *self, port_t *port, bool enters)
 }
 
 /* ---- what goes out ---- */
+
+/* The port by which a packet leaves: that to the next node, or, behind its last link, that to a host of the kernel. */
+static uint32_t
+way_out(const ecc_live_t *self, uint32_t port, const unsigned char *bytes)
+{
+    ecc_crossing_t crossing;
+
+    memcpy(&crossing, bytes, sizeof(crossing));
+    if (crossing.flow < self->n_flows && self->flows[crossing.flow].receiver != NO_PORT
+        && crossing.hop == self->engines[0]->flows[crossing.flow].spec->n_forward - 1) {
+        return self->flows[crossing.flow].receiver;
+    }
+    return port;
+}
 
 /* What has left for the far end of a port waits until it is due. */
 static int
@@ -315,7 +431,8 @@ take_leaving(ecc_live_t *self, uint32_t index)
     for (size_t at = 0; at < size && ret == 0; at += self->crossing_size) {
         ecc_ps_t time;
         memcpy(&time, self->leaving + at, sizeof(time));
-        ret = ecc_waiting_push(&self->waiting, &self->memory, time, index, self->leaving + at);
+        ret = ecc_waiting_push(
+            &self->waiting, &self->memory, time, way_out(self, index, self->leaving + at), self->leaving + at);
     }
     return ret;
 }
@@ -330,6 +447,31 @@ send_port(port_t *port)
     port->face->not_sent += n_lost;
 }
 
+/* The frame of a host of the kernel goes on as it came, but for a mark; its length, 0 if it is no longer kept. */
+static int64_t
+write_foreign(ecc_live_t *self, port_t *port, const unsigned char *bytes, unsigned char *frame)
+{
+    ecc_live_port_t *face = port->face;
+    const ecc_engine_t *engine = self->engines[face->node];
+    size_t size = 0;
+    ecc_crossing_t crossing;
+    const unsigned char *kept;
+
+    memcpy(&crossing, bytes, sizeof(crossing));
+    kept = ecc_foreign_find(&self->flows[face->flow].frames, crossing.offset, &size);
+    if (kept == NULL) {
+        face->not_sent++;
+        return 0;
+    }
+    memcpy(frame, kept, size);
+    if (face->host == ECC_LIVE_RECEIVER && engine->flows[face->flow].can_be_marked) {
+        const ecc_ecn_t *ecn = (const ecc_ecn_t *) (const void *) (bytes + sizeof(crossing) + engine->ecn_offset);
+        ecc_foreign_set_codepoint(frame, ecn->codepoint);
+    }
+    count_lateness(self, self->now - crossing.time);
+    return (int64_t) size;
+}
+
 /* Everything that is due goes out; whether there was anything. */
 static bool
 send_due(ecc_live_t *self)
@@ -340,12 +482,15 @@ send_due(ecc_live_t *self)
         uint32_t index;
         const unsigned char *crossing = ecc_waiting_pop(&self->waiting, &index);
         port_t *port = &self->ports[index];
+        unsigned char *space;
         int64_t size;
         if (port->socket.n_waiting == ECC_LIVE_BATCH) {
             send_port(port);
         }
-        size = ecc_frames_write(
-            self->frames[port->face->node], port->face->frames, crossing, ecc_live_socket_space(&port->socket));
+        space = ecc_live_socket_space(&port->socket);
+        size = port->face->host != ECC_LIVE_NODE
+            ? write_foreign(self, port, crossing, space)
+            : ecc_frames_write(self->frames[port->face->node], port->face->frames, crossing, space);
         if (size > 0) {
             ecc_live_socket_append(&port->socket, (size_t) size);
         }
@@ -377,7 +522,7 @@ turn(ecc_live_t *self, bool *any)
     }
     for (int64_t i = 0; i < self->n_ports && ret == 0; i++) {
         self->failed = self->ports[i].face->node;
-        ret = take_leaving(self, (uint32_t) i);
+        ret = self->ports[i].face->host == ECC_LIVE_NODE ? take_leaving(self, (uint32_t) i) : 0;
     }
     *any = send_due(self) || *any;
     return ret;
@@ -457,6 +602,9 @@ ecc_live_settle(ecc_live_t *self)
         for (int64_t i = 0; i < self->n_ports; i++) {
             const ecc_live_port_t *face = self->ports[i].face;
             (void) collect(self, &self->ports[i], false);
+            if (face->host != ECC_LIVE_NODE) { /* what the kernel has got it does not say */
+                continue;
+            }
             n_missing += face->sent - face->not_sent - face->frames->verdicts[ECC_FRAME_TAKEN];
         }
     } while (n_missing > 0 && read_clock(CLOCK_MONOTONIC) - begun < SETTLING);

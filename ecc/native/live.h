@@ -6,6 +6,9 @@
  * packet socket of Linux at the moment at which it is due, and enters the next node at the moment at which it is there.
  * One thread runs all of them, on one clock.
  *
+ * A port may lead to a host of the kernel instead, which sends or receives for a flow: in the network its frames are
+ * packets of that flow, whose sender and receiver here are silent.
+ *
  * The clock is real time divided by `slow`. A steady one goes on at most `longest_step` from look to look, unless all
  * nodes had nothing to do for longer: while the thread is stalled, by others or by its own work, time stops for all.
  */
@@ -15,11 +18,16 @@
 
 /* cdef: begin */
 
+/* At the far end of a real link: another node, or the host of the kernel that sends or receives for a flow. */
+enum ecc_live_host { ECC_LIVE_NODE, ECC_LIVE_SENDER, ECC_LIVE_RECEIVER };
+
 /* One end of a real link. */
 typedef struct {
     int64_t socket;           /* AF_PACKET, SOCK_RAW, bound to an interface; stays the caller's */
     int64_t node;             /* that it is of ... */
     int64_t peer;             /* ... and that it leads to */
+    int64_t host;             /* enum ecc_live_host: what is at its far end */
+    int64_t flow;             /* of the kernel that such a host is of */
     ecc_frame_port_t *frames; /* with the addresses of both; stays the caller's */
     int64_t sent;             /* frames */
     int64_t not_sent;         /* frames that the kernel refused */

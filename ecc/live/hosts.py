@@ -1,0 +1,288 @@
+"""Hosts of the kernel: its TCP from one namespace to another, whose frames a live run carries in between.
+
+A child of ours has them. It makes two namespaces for each flow, one for its sender and one for its receiver, sends back
+packet sockets at the far ends of their only devices, and then sends and receives as the flows say, until the time is
+over or this process is gone; what TCP_INFO (tcp(7)) says at the times of samples comes back at the end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ecc.live.namespaces import IPV4, NEW_NET, become_root, call, receive_sockets
+from ecc.live.netlink import new_address, new_neighbor, new_pair, set_up
+
+__all__ = ["INFO", "HostsFlow", "KernelHosts"]
+
+INFO = {
+    "rtt": (68, "I"),  # us, smoothed
+    "window": (80, "I"),  # packets
+    "retransmissions": (100, "I"),  # packets
+    "acked": (120, "Q"),  # bytes, and 1 for the SYN
+    "min_rtt": (148, "I"),  # us
+    "marked": (196, "I"),  # packets
+    "sent": (200, "Q"),  # bytes
+    "retransmitted": (208, "Q"),  # bytes
+    "packet": (16, "I"),  # bytes of data in one
+}
+"""Of struct tcp_info: offset and type of what is kept."""
+
+PORT = 5001
+ADDRESSES = ("10.0.0.1", "10.0.0.2")
+SENDER, RECEIVER = 0, 1
+SIZE_OF_INFO = 240
+WRITE, READ = 1 << 16, 1 << 20
+"""Bytes at a time."""
+GET_ADDRESS, ETHTOOL = 0x8927, 0x8946  # ioctls of sockets
+OFFLOADS = (0x17, 0x1F, 0x24)
+"""What a device would do later: checksums, and segments of what is larger than a packet, for TCP and for all."""
+NO_WAIT = struct.pack("=ii", 1, 0)
+PATIENCE = 5.0
+"""s that the child has to hand over what it has."""
+
+
+@dataclass(frozen=True)
+class HostsFlow:
+    """A flow of the kernel: its congestion control, times [s], largest packet [bytes], and whether it uses ECN."""
+
+    control: str
+    start: float
+    stop: float | None
+    mtu: int
+    has_ecn: bool
+
+
+class KernelHosts:
+    """The hosts of some flows, in a child of this process.
+
+    Parameters
+    ----------
+    flows : sequence of HostsFlow
+    period : float, s
+        Of samples.
+    n_samples : int
+
+    Raises
+    ------
+    EccError
+        This system forbids namespaces, or lacks something else.
+    """
+
+    def __init__(self, flows: Sequence[HostsFlow], period: float, n_samples: int) -> None:
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        task = {"flows": [asdict(one) for one in flows], "period": period, "n_samples": n_samples}
+        with ours:
+            with its:
+                command = [sys.executable, "-P", "-c", "from ecc.live.hosts import serve; serve()"]
+                self._child = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                    pass_fds=[its.fileno()],
+                )  # fmt: skip
+                self._say(task | {"socket": its.fileno()})
+            try:
+                sockets = receive_sockets(ours, self._child, 2 * len(flows))
+            except BaseException:
+                self.close()
+                raise
+        self.ends = list(zip(sockets[::2], sockets[1::2], strict=True))
+
+    def _say(self, what: dict[str, Any]) -> None:
+        assert self._child.stdin is not None
+        with suppress(BrokenPipeError):
+            self._child.stdin.write(json.dumps(what) + "\n")
+            self._child.stdin.flush()
+
+    def begin(self) -> None:
+        """Time begins now."""
+        self._say({"origin": time.monotonic()})
+
+    def reports(self, *, is_over: bool) -> list[list[dict[str, int]]]:
+        """Return what is known of each flow at each sample, from the first on.
+
+        Parameters
+        ----------
+        is_over : bool
+            Whether the time is over; else the hosts stop now.
+        """
+        assert self._child.stdin is not None
+        if not is_over:
+            self._child.stdin.close()
+            self._child.stdin = None
+        try:
+            said = self._child.communicate(timeout=PATIENCE)[0]
+        except subprocess.TimeoutExpired:
+            self.close()
+            said = ""
+        return json.loads(said) if said else [[] for _ in self.ends]
+
+    def close(self) -> None:
+        """End the child."""
+        self._child.kill()
+        self._child.communicate()
+
+
+# ---- in the child ----------------------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Make the hosts that a line of the standard input describes, send the sockets, and run what they run."""
+    task = json.loads(sys.stdin.readline())
+    flows = [_Flow(HostsFlow(**one)) for one in task["flows"]]
+    with socket.socket(fileno=task["socket"]) as ours:
+        try:
+            become_root()
+            for flow in flows:
+                ends = flow.made()
+                socket.send_fds(ours, [b"s"], [end.fileno() for end in ends])
+        except OSError as error:
+            ours.send(f"{error.strerror or error} ({error.filename})".encode())
+            return
+    line = sys.stdin.readline()
+    if line:
+        _run(flows, json.loads(line)["origin"], task["period"], task["n_samples"])
+        print(json.dumps([flow.rows for flow in flows]))
+
+
+@dataclass
+class _Flow:
+    """One flow, with both its hosts."""
+
+    of: HostsFlow
+    rows: list[dict[str, int]] = field(default_factory=list)
+    sender: socket.socket | None = None
+    receiver: socket.socket | None = None
+
+    def made(self) -> tuple[socket.socket, socket.socket]:
+        """Make its hosts; packet sockets at the far ends of the sender's device and the receiver's."""
+        wire = _new_namespace()
+        ends, self._spaces, addresses = [], [], []
+        for k, name in enumerate(("sender", "receiver")):
+            self._spaces.append(_new_namespace())
+            for kind in ("4/tcp_ecn", "6/conf/default/disable_ipv6"):
+                with suppress(OSError), open(f"/proc/sys/net/ipv{kind}", "w") as file:
+                    file.write(str(int(self.of.has_ecn or kind[0] == "6")))
+            new_pair("host", name, wire, self.of.mtu)
+            addresses.append(_prepared("host", ADDRESSES[k]))
+            call("setns", wire, NEW_NET)
+            set_up(name)
+            one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            one.bind((name, IPV4))
+            ends.append(one)
+        for k, space in enumerate(self._spaces):
+            call("setns", space, NEW_NET)
+            new_neighbor("host", ADDRESSES[1 - k], addresses[1 - k])
+        self.listening = socket.create_server((ADDRESSES[RECEIVER], PORT))  # in the receiver's namespace
+        self.listening.setblocking(False)
+        return ends[0], ends[1]
+
+    def start(self) -> socket.socket:
+        """Connect."""
+        call("setns", self._spaces[SENDER], NEW_NET)
+        self.sender = socket.socket()
+        self.sender.setblocking(False)
+        self.sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, self.of.control.encode())
+        self.sender.connect_ex((ADDRESSES[RECEIVER], PORT))
+        return self.sender
+
+    def sample(self) -> None:
+        """Note what TCP_INFO says, and its last words of a flow that has ended."""
+        if self.sender is None or self.sender.fileno() < 0:
+            self.rows.append(self.rows[-1] if self.rows else dict.fromkeys(INFO, 0))
+            return
+        data = self.sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SIZE_OF_INFO).ljust(SIZE_OF_INFO, b"\0")
+        self.rows.append({name: struct.unpack_from(f"={kind}", data, at)[0] for name, (at, kind) in INFO.items()})
+
+
+def _new_namespace() -> int:
+    call("unshare", NEW_NET)
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _prepared(name: str, address: str) -> bytes:
+    """Bring a device up that does nothing but send packets as they are; its Ethernet address."""
+    set_up(name)
+    new_address(name, address)
+    with socket.socket() as any_socket:
+        for offload in OFFLOADS:
+            value = ctypes.create_string_buffer(struct.pack("=II", offload, 0))
+            _ioctl(any_socket, ETHTOOL, struct.pack("16sP", name.encode(), ctypes.addressof(value)))
+        return _ioctl(any_socket, GET_ADDRESS, struct.pack("16s24x", name.encode()))[18:24]
+
+
+def _ioctl(any_socket: socket.socket, request: int, data: bytes) -> bytes:
+    from fcntl import ioctl
+
+    return ioctl(any_socket, request, data.ljust(40, b"\0"))
+
+
+def _events(flows: Sequence[_Flow], period: float, n_samples: int) -> Iterator[tuple[float, _Flow | None, bool]]:
+    """When flows start, or stop (then the last is true), and when there are samples, in order; the last is a sample."""
+    end = period * n_samples
+    events: list[tuple[float, int, _Flow | None, bool]] = []
+    for flow in flows:
+        events.append((flow.of.start, 0, flow, False))
+        if flow.of.stop is not None:
+            events.append((flow.of.stop, 1, flow, True))
+    events += [(period * k, 2, None, False) for k in range(1, n_samples + 1)]
+    for at, _, which, stops in sorted(events, key=lambda event: event[:2]):
+        if at <= end:
+            yield at, which, stops
+
+
+def _run(flows: Sequence[_Flow], origin: float, period: float, n_samples: int) -> None:
+    """Send and receive until the time is over or the standard input ends."""
+    poll, buffer, zeros = select.epoll(), bytearray(READ), bytes(WRITE)
+    by_number: dict[int, tuple[_Flow, socket.socket]] = {}
+
+    def watch(flow: _Flow, one: socket.socket, what: int) -> None:
+        by_number[one.fileno()] = flow, one
+        poll.register(one.fileno(), what)
+
+    def forget(one: socket.socket) -> None:
+        by_number.pop(one.fileno(), None)
+        one.close()  # which leaves the poll too
+
+    poll.register(0, select.EPOLLIN)
+    for flow in flows:
+        watch(flow, flow.listening, select.EPOLLIN)
+    for at, which, stops in _events(flows, period, n_samples):
+        while (wait := origin + at - time.monotonic()) > 0.0:
+            for number, _ in poll.poll(wait):
+                if number == 0:
+                    return
+                if number not in by_number:
+                    continue
+                flow, one = by_number[number]
+                try:
+                    if one is flow.listening:
+                        flow.receiver = one.accept()[0]
+                        flow.receiver.setblocking(False)
+                        watch(flow, flow.receiver, select.EPOLLIN)
+                    elif one is flow.sender:
+                        one.send(zeros)
+                    elif one.recv_into(buffer, READ, socket.MSG_TRUNC) == 0:
+                        forget(one)
+                except BlockingIOError:
+                    pass
+                except OSError:  # the other end is gone
+                    forget(one)
+        if which is None:
+            for flow in flows:
+                flow.sample()
+        elif not stops:
+            watch(which, which.start(), select.EPOLLOUT)
+        elif which.sender is not None and which.sender.fileno() >= 0:
+            which.sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_WAIT)  # nothing more is sent
+            forget(which.sender)

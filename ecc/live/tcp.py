@@ -1,0 +1,150 @@
+"""The kernel's TCP as traffic of a live run: which flows it carries, and what it says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.arguments import check_arguments
+from ecc.errors import EccError
+from ecc.live.hosts import INFO
+from ecc.native import picoseconds
+from ecc.packet.setup import Setup
+from ecc.quantity import as_count
+from ecc.scenario import Scenario
+
+__all__ = ["TCP", "carried", "columns", "silence", "tcp_info"]
+
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+@check_arguments
+@dataclass(frozen=True)
+class TCP:
+    """Flows of a network that the TCP of this kernel carries, from hosts of its own.
+
+    Parameters
+    ----------
+    control : str
+        Its congestion control, such as "reno", "cubic" or "bbr".
+    flows : sequence of int, optional
+        Which flows of the network; None: all.
+
+    Raises
+    ------
+    ValueError
+        A flow that is no number, or is there twice.
+    """
+
+    control: str
+    flows: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.flows is not None:
+            flows = tuple(as_count(flow, f"flows[{k}]") for k, flow in enumerate(self.flows))
+            if len(set(flows)) < len(flows):
+                raise ValueError(f"flows must be there once each, got {list(flows)}")
+            object.__setattr__(self, "flows", flows)
+
+
+def carried(traffic: Sequence[TCP], scenario: Scenario, setup: Setup) -> dict[int, str]:
+    """Return the congestion control of each flow that the kernel carries.
+
+    Parameters
+    ----------
+    traffic : sequence of TCP
+    scenario : Scenario
+    setup : Setup
+        The same, prepared.
+
+    Raises
+    ------
+    ValueError
+        A flow that does not exist, is named twice, or cannot be carried.
+    EccError
+        The kernel has no such congestion control.
+    """
+    out: dict[int, str] = {}
+    for k, one in enumerate(traffic):
+        _check_available(one.control)
+        for flow in range(setup.n_flows) if one.flows is None else one.flows:
+            if flow >= setup.n_flows:
+                raise ValueError(f"flows of traffic[{k}] must be < {setup.n_flows}, got {flow}")
+            if flow in out:
+                raise ValueError(f"flow {flow} must be of one TCP, got traffic of {out[flow]} and of {one.control}")
+            out[flow] = one.control
+    for flow in out:
+        _check_flow(flow, scenario, setup)
+    return out
+
+
+def _check_flow(flow: int, scenario: Scenario, setup: Setup) -> None:
+    given, protocol = scenario.network.flows[flow], scenario.deployment.flows[flow]
+    if given.reverse:
+        raise ValueError(f"flow {flow} must have no reverse links for the kernel's TCP, got {list(given.reverse)}")
+    if given.size is not None:
+        raise ValueError(f"flow {flow} must have no size for the kernel's TCP, got {given.size} bytes")
+    name = type(protocol).__name__
+    if protocol.link_hooks() or "on_receive" in protocol.flow_hooks():
+        raise ValueError(f"flow {flow} must run a protocol without routers for the kernel's TCP to replace, got {name}")
+    if setup.flows["ecn"][flow] > 1:
+        raise ValueError(f"ecn_echo of flow {flow} must be None or 'classic' for the kernel's TCP, got {name}'s")
+
+
+def _check_available(control: str) -> None:
+    try:
+        available = _AVAILABLE.read_text(encoding="ascii").split()
+    except OSError:
+        available = []
+    if control not in available:
+        raise EccError(f"control must be one that this kernel has ({', '.join(available) or 'none'}), got {control!r}")
+
+
+def silence(setup: Setup, flows: Iterable[int], duration: float) -> None:
+    """Make the engine's own senders of some flows start after the end.
+
+    Parameters
+    ----------
+    setup : Setup
+    flows : iterable of int
+    duration : float, s
+    """
+    its = list(flows)
+    setup.flows["start"][its] = picoseconds(duration) + 1
+    setup.flows["stop"][its] = -1
+
+
+def columns(reports: Sequence[Mapping[str, int]]) -> dict[str, NDArray[np.int64]]:
+    """Return what TCP_INFO says of a flow at all samples, by name.
+
+    Parameters
+    ----------
+    reports : sequence of mapping
+    """
+    out = {name: np.array([one[name] for one in reports], np.int64) for name in INFO}
+    out["acked"] = np.maximum(out["acked"] - 1, 0)
+    return out
+
+
+def tcp_info(
+    reports: Mapping[int, Mapping[str, NDArray[np.int64]]], n_samples: int, n_flows: int
+) -> dict[str, tuple[tuple[str, str], NDArray[np.float64]]]:
+    """Return the series that only flows of the kernel have.
+
+    Parameters
+    ----------
+    reports : mapping
+        Flow -> its columns.
+    n_samples, n_flows : int
+    """
+    out = {name: np.full((n_samples, n_flows), np.nan) for name in ("tcp_window", "tcp_rtt", "tcp_retransmissions")}
+    for flow, told in reports.items():
+        n = min(len(told["rtt"]), n_samples)
+        out["tcp_window"][:n, flow] = (told["window"] * told["packet"])[:n]
+        out["tcp_rtt"][:n, flow] = told["rtt"][:n] * 1e-6
+        out["tcp_retransmissions"][:n, flow] = told["retransmissions"][:n]
+    return {name: (("time", "flow"), values) for name, values in out.items()}
