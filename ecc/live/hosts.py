@@ -116,15 +116,17 @@ class KernelHosts:
         is_over : bool
             Whether the time is over; else the hosts stop now.
         """
-        assert self._child.stdin is not None
+        says, self._child.stdin = self._child.stdin, None  # whose end would end the child before its last sample
+        assert says is not None
         if not is_over:
-            self._child.stdin.close()
-            self._child.stdin = None
+            says.close()
         try:
             said = self._child.communicate(timeout=PATIENCE)[0]
         except subprocess.TimeoutExpired:
             self.close()
             said = ""
+        finally:
+            says.close()
         return json.loads(said) if said else [[] for _ in self.ends]
 
     def close(self) -> None:

@@ -31,17 +31,13 @@
 #define OF_SYSTEM (-1000)               /* errors of the system are below */
 #define SPIN INT64_C(60000)             /* ns before the next event from which on the thread does not sleep */
 #define LONGEST_SLEEP INT64_C(20000000) /* ns */
-<<<<<<< HEAD
-#define SETTLING INT64_C(2000000000) /* ns */
-    =======
-#define SETTLING INT64_C(200000000) /* ns */
+#define SETTLING INT64_C(2000000000)    /* ns */
 #define ETHERNET 14
 #define SMALLEST_FRAME (ETHERNET + 20) /* with a header of IPv4 */
 #define NO_PORT UINT32_MAX
 #define ON_ACCESS (-1) /* `hop` of a crossing */
-    >>>>>>> 5126903 (Real TCP in live runs: the kernel's reno, cubic and bbr carry flows of the network through our links and queue disciplines, their frames being packets that refer to what is kept of them)
 
-    typedef struct {
+typedef struct {
     ecc_live_port_t *face; /* of the caller */
     ecc_live_socket_t socket;
     ecc_ps_t last; /* arrival of the last packet */

@@ -21,9 +21,9 @@ NETWORK = Network([Link("4 Mb/s", 0.01, buffer=20_000)], [Flow([0], packet_size=
 
 def live(scenario, **options):
     """A run on the real clock that is not void; a machine on which none can be had says nothing about us."""
-    run = ecc.live.simulate(scenario, clock="real", attempts=4, lateness=0.01, **options)
+    run = ecc.live.simulate(scenario, clock="real", attempts=3, lateness=0.02, **options)
     if run.stats["void"]:
-        pytest.skip(f"four runs in a row were void, the last because {run.stats['void']}")
+        pytest.skip(f"three runs in a row were void, the last because {run.stats['void']}")
     assert run.is_complete and run.stats["frames_refused"] == 0
     return run
 
@@ -98,7 +98,7 @@ def test_alone_as_our_hosts(namespaces):
 def test_marks_reach_the_kernel(namespaces):
     """PI2 marks: the kernel reacts to CE in frames whose checksum is right, and next to nothing is sent again."""
     network = Network([Link("4 Mb/s", 0.01)], [Flow([0], packet_size=1500, access_delay=0.005)])
-    protocol = {"flows": {"all": NewReno(transport="sack", ecn_echo="classic")}, "links": {"all": [PI2(mark=True)]}}
+    protocol = {"flows": {"default": NewReno(transport="sack", ecn=True)}, "links": {"default": [PI2(mark=True)]}}
     run = live(Scenario(network, protocol, duration=6.0), traffic=[TCP("reno")])
     assert run.data["marks"].to_numpy()[:, 0].sum() > 3 and run.data["drops"].to_numpy()[:, 0].sum() == 0
     assert float(run.goodput[20:, 0].mean()) * 1500 / 1448 == pytest.approx(4e6, rel=0.1)
