@@ -47,10 +47,11 @@ import ecc.fluid.compiled  # here: an import must not be interrupted
 
 ROOT = str(Path(ecc.__file__).parent)
 RESULTS = """Allocation Analysis Bound Case Certificate Comparison ConvergenceError Crossing DdeResult DdeSolution
-Decay Design EccError EmptyQueueCycle Equilibrium FrequencyResponse Growth Hopf LeastDecay LimitCycle
+Decay Design EccError EmptyQueueCycle Equilibrium Formats FrequencyResponse Growth Hopf LeastDecay LimitCycle
 IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError Oscillation Partition PeriodicOrbit
 PerturbedRun MarkingCycle RelayCycle RttMargin RttRatio ModelAnalysis StabilityClassification Search StabilityLimit
-StableInterval Stats Switched SwitchedLoop Team Theorem UndecidedError WorstRttDistribution""".split()
+StableInterval Stats Switched SwitchedLoop Team Theorem UndecidedError
+WireFields WorstRttDistribution""".split()
 """Classes that hold what the library has found."""
 CALLED = (
     "streams",
@@ -65,6 +66,9 @@ CALLED = (
     "first_ticks",
     "draw_vectors",
     "build",
+    "header",
+    "wire_fields",
+    "wire_header",
 )
 """Methods that engines and analyses call on what they have made, with what they have made."""
 
@@ -163,6 +167,8 @@ def good() -> dict[str, Any]:
         "response.run": None, "run": None, "trajectory_figure.time": x, "comparison_figure.time": x, "Synthetic.rate":
         10.0, "saved": {}, "thread": 1, "loss": 0.01, "packet_size": 1000, "timeout": 1.0, "size ": 1,
         "Engine.load.saved": an_engine().save(),
+        "own": bytes(6), "peer": bytes(6), "token": bytes(16), "port": ecc.native.Port(bytes(6), bytes(6)),
+        "Frames.engine": framed()[0], "Frames.given": framed()[1], "crossing": framed()[2], "frame": b"",
         "of_controller.gain": 1e-5, "zero": 0.5, "NetworkRange.flows": (10, 12), "at.capacity": 1e7, "at.flows": 2.0,
         "cover_range.networks": ecc.stability.NetworkRange("10 Mb/s", (10, 11), 0.1), "cover_range.protocol": pair,
         "marking_cycle.protocol": stepped, "marking_cycle.network": alike,
@@ -204,6 +210,22 @@ def an_engine(**options: Any) -> ecc.native.Engine:
     return ecc.native.Engine(links, flows, [0, 0], templates=flows, **options)
 
 
+@cache
+def framed() -> tuple[ecc.native.Engine, ecc.native.Formats, bytes]:
+    """A sender whose packets leave as frames, what these look like, and one of them."""
+    links, flows = ecc.native.new_links(1), ecc.native.new_flows(1)
+    links["capacity"], links["delay"], flows["n_forward"], flows["rate"] = 1e6, 1, 1, 1e5
+    flows["access_delay"] = flows["ack_delay"] = ecc.native.picoseconds(0.01)
+    flows["transport"] = 1
+    engine = ecc.native.Engine(links, flows, [0], partition=ecc.native.Partition(0, *np.array([[1], [0], [0]])))
+    engine.advance(0.1)
+    formats = ecc.native.Formats(
+        np.zeros(1, ecc.native.FRAME_FORMAT), np.zeros(0, ecc.native.FRAME_FIELD), np.zeros(1, np.int64)
+    )
+    size = ecc.native.Frames(engine, formats, bytes(16)).crossing_size
+    return engine, formats, engine.take_leaving(1)[:size]
+
+
 def a_part() -> ecc.native.Engine:
     """The link of a network whose only sender is in another part."""
     links, flows = ecc.native.new_links(1), ecc.native.new_flows(1)
@@ -232,6 +254,7 @@ def makers() -> dict[str, Callable[[], Any]]:
         "Run": lambda: ecc.packet.Run(good()["scenario"]),
         "Engine": an_engine,
         "Engine.enter": a_part,
+        "Frames": lambda: ecc.native.Frames(*framed()[:2], bytes(16)),
     }
 
 

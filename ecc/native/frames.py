@@ -44,6 +44,7 @@ class Port:
         Another number of bytes.
     """
 
+    @check_arguments
     def __init__(self, own: bytes, peer: bytes) -> None:
         for name, address in (("own", own), ("peer", peer)):
             if len(address) != 6:
@@ -85,6 +86,7 @@ class Frames:
         Formats that do not fit the engine's packets.
     """
 
+    @check_arguments
     def __init__(self, engine: Engine, given: Formats, token: bytes, *, mtu: int = 1500, exact: bool = False) -> None:
         if len(token) != lib.ECC_FRAME_KEY:
             raise ValueError(f"token must have {lib.ECC_FRAME_KEY} bytes, got {len(token)}")
