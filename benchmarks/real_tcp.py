@@ -51,7 +51,7 @@ def main() -> None:
     print("| | goodput | mean queue | drops | loss events [s] |\n|---|---|---|---|---|")
     for control in given.controls:
         scenario = ecc.Scenario(network, NewReno(), duration=given.duration)
-        live = ecc.live.simulate(scenario, SAMPLE, traffic=[TCP(control)], clock="real", lateness="10 ms")
+        live = ecc.live.simulate(scenario, SAMPLE, traffic=[TCP(control)], clock="real", lateness="20 ms", attempts=2)
         why = live.stats["void"]
         print(row(f"Linux, {control}" + (f" (void: {why})" if why else ""), live, 1.0), flush=True)
         for name, protocol in OURS[control].items():

@@ -17,9 +17,9 @@ ALL_PAGES = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [page for page in ALL_PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
-DEAR = ("delay_equations", "ensembles", "live")
+DEAR = ("delay_equations", "ensembles", "live", "real_tcp")
 """Pages whose code takes seconds."""
-NEEDS = {"live": "namespaces"}
+NEEDS = {"live": "namespaces", "real_tcp": "namespaces"}
 """Fixtures without which the code of a page cannot run."""
 assert {*DEAR, *NEEDS} <= {page.stem for page in PAGES}
 
