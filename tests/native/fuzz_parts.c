@@ -4,8 +4,8 @@
  * again, with crossings altered here and there: each is refused or taken, and the run goes on with every invariant
  * intact (debug builds check them), or ends with a code.
  *
- * The bytes are those of fuzz_input.h behind the parts of links, senders and receivers (a bit each, two bytes), and
- * alterations: how many (one), then for each where (two bytes) and a number.
+ * The bytes are those of fuzz_input.h behind the parts of links, senders, receivers and templates (a bit each, three
+ * bytes), and alterations: how many (one), then for each where (two bytes) and a number.
  */
 
 #include "fuzz_input.h"
@@ -13,6 +13,7 @@
 #define MAX_CROSSINGS 65536
 #define MAX_TURNS 300
 #define MAX_EDITS 6
+#define N_CHOSEN (MAX_LINKS + 2 * MAX_FLOWS + MAX_TEMPLATES)
 #define END (SECOND / 2)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -26,7 +27,6 @@ set_network(reader_t reader, const ecc_allocator_t *allocator)
 {
     set_input(&reader, &input);
     input.config.allocator = allocator;
-    input.config.n_templates = 0;
     input.config.n_trace = 0;
     input.config.trace = NULL;
 }
@@ -82,22 +82,26 @@ run_parts(ecc_engine_t *const engines[2], reader_t *edits, uint64_t n_edits)
 static int
 run(reader_t reader, uint64_t chosen, reader_t edits, uint64_t n_edits, ecc_stats_t *both)
 {
-    int64_t parts[2 * MAX_FLOWS + MAX_LINKS];
+    int64_t parts[N_CHOSEN];
     memory_t memory = { .fails_at = -1 };
     const ecc_allocator_t allocator = { resize, &memory };
     ecc_engine_t *engines[2] = { NULL, NULL };
     ecc_report_t report;
     int ret = 0;
 
-    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+    for (size_t i = 0; i < N_CHOSEN; i++) {
         parts[i] = (int64_t) (chosen >> i & 1);
     }
     set_network(reader, &allocator);
     input.config.samples.n_samples = 0; /* they would have to be of their own */
     for (int64_t k = 0; k < 2 && ret == 0; k++) {
-        input.config.partition = (ecc_partition_t) { 2, k, parts, parts + MAX_LINKS, parts + MAX_LINKS + MAX_FLOWS };
+        input.config.partition = (ecc_partition_t) { 2, k, parts, parts + MAX_LINKS, parts + MAX_LINKS + MAX_FLOWS,
+            parts + MAX_LINKS + 2 * MAX_FLOWS };
         ret = ecc_engine_new(&input.config, &engines[k], &report);
         CHECK_EQUAL(report.code, ret);
+        if (ret == 0) {
+            ret = ecc_engine_add(engines[k], input.transfers, input.n_transfers, 0);
+        }
     }
     if (ret == 0) {
         ret = run_parts(engines, &edits, n_edits);
@@ -128,6 +132,7 @@ check_whole(reader_t reader, const ecc_stats_t *both)
     set_network(reader, NULL);
     input.config.samples.n_samples = 0;
     CHECK_EQUAL(ecc_engine_new(&input.config, &engine, &report), 0);
+    CHECK_EQUAL(ecc_engine_add(engine, input.transfers, input.n_transfers, 0), 0);
     CHECK_EQUAL(ecc_engine_advance(engine, END, -1), 0);
     ecc_engine_stats(engine, &stats);
     ecc_engine_free(engine);
@@ -140,13 +145,13 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     reader_t edits = { data, size < 4 ? 0 : size };
-    uint64_t chosen = read_bytes(&edits, 2);
+    uint64_t chosen = read_bytes(&edits, 3);
     uint64_t n_edits = read_bytes(&edits, 1) % (MAX_EDITS + 1);
     size_t most = n_edits * 11 < edits.left ? n_edits * 11 : edits.left;
     reader_t reader = { edits.data + most, edits.left - most };
     ecc_stats_t both = { 0 };
 
-    (void) hand_over; /* there are no transfers */
+    (void) hand_over; /* all transfers are added at once */
     edits.left = most;
     if (run(reader, chosen, (reader_t) { data, 0 }, 0, &both) == 0) {
         check_whole(reader, &both);
