@@ -494,6 +494,12 @@ void ecc_team_free(ecc_team_t *self);
  */
 ECC_MUST_CHECK int ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_events);
 
+/*
+ * From now on no part runs more events than so many in a call: if one would, the call ends with ECC_STOP_NOT_YET, and
+ * parts may be at different times until another one ends otherwise.
+ */
+void ecc_team_set_most(ecc_team_t *self, int64_t most);
+
 /* Checks every invariant: 0 or the code of a broken one. */
 ECC_MUST_CHECK int ecc_engine_verify(const ecc_engine_t *self);
 

@@ -29,6 +29,7 @@ typedef struct {
     int64_t n_events;                       /* in this call */
     int64_t n_window;                       /* in this window */
     bool failed;
+    bool is_full; /* it has run as many events as it may */
 } word_t;
 
 struct ecc_team {
@@ -36,6 +37,7 @@ struct ecc_team {
     _Alignas(ECC_CACHE_LINE) _Atomic uint32_t n_meetings;
     _Alignas(ECC_CACHE_LINE) int64_t n;
     ecc_ps_t lookahead;
+    int64_t most; /* events of a part in a call */
     ecc_memory_t memory;
     void *block; /* the memory of this, not aligned */
     ecc_engine_t **engines;
@@ -48,6 +50,7 @@ typedef struct {
     int64_t n_events;
     int64_t n_window;
     bool failed;
+    bool is_full;
 } agreed_t;
 
 static size_t
@@ -87,6 +90,7 @@ ecc_team_new(ecc_engine_t *const *engines, int64_t n, ecc_team_t **team)
     self->words = (void *) (self + 1);
     self->engines = (void *) (self->words + 2 * n);
     self->lookahead = ECC_NEVER;
+    self->most = INT64_MAX;
     for (int64_t i = 0; i < n; i++) {
         self->engines[i] = engines[i];
         self->lookahead = engines[i]->cut->lookahead < self->lookahead ? engines[i]->cut->lookahead : self->lookahead;
@@ -138,7 +142,8 @@ publish(ecc_team_t *self, int64_t part, int64_t n_before, int64_t n_window, int 
     self->words[(engine->cut->half ? self->n : 0) + part] = (word_t) { .next = next < arrival ? next : arrival,
         .n_events = engine->n_events - n_before,
         .n_window = n_window,
-        .failed = ret != 0 };
+        .failed = ret != 0,
+        .is_full = engine->n_events - n_before >= self->most };
 }
 
 static agreed_t
@@ -152,6 +157,7 @@ agree(const ecc_team_t *self, bool half)
         all.n_events += word->n_events;
         all.n_window += word->n_window;
         all.failed = all.failed || word->failed;
+        all.is_full = all.is_full || word->is_full;
     }
     return all;
 }
@@ -179,17 +185,23 @@ window_end(ecc_ps_t next, ecc_ps_t window, ecc_ps_t until)
     return next > until || window > until - next ? until : next + window - 1;
 }
 
-/* Runs a window; who calls ecc_engine_stop meanwhile does not end it. */
+/* Runs a window, of as many events as there may be; who calls ecc_engine_stop meanwhile does not end it. */
 static int
-run_window(ecc_engine_t *engine, ecc_ps_t end)
+run_window(ecc_engine_t *engine, ecc_ps_t end, int64_t last_event)
 {
     int ret = 0;
 
     do {
-        atomic_store_explicit(&engine->last_event, INT64_MAX, memory_order_relaxed);
+        atomic_store_explicit(&engine->last_event, last_event, memory_order_relaxed);
         ret = ecc_run_until(engine, end);
-    } while (ret == 0 && engine->stop == ECC_STOP_MAX_EVENTS);
+    } while (ret == 0 && engine->stop == ECC_STOP_MAX_EVENTS && engine->n_events < last_event);
     return ret;
+}
+
+void
+ecc_team_set_most(ecc_team_t *self, int64_t most)
+{
+    self->most = most;
 }
 
 int
@@ -197,6 +209,7 @@ ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_eve
 {
     ecc_engine_t *engine = self->engines[part];
     int64_t n_before = engine->n_events;
+    int64_t last_event = self->most < INT64_MAX - n_before ? n_before + self->most : INT64_MAX;
     int64_t n_window = 0;
     ecc_ps_t window = engine->cut->window;
     ecc_ps_t known = ecc_transfers_known_until(engine); /* the same in all parts, as is `now` */
@@ -215,7 +228,7 @@ ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_eve
         all = agree(self, half);
         ret = ret == 0 ? enter_all(self, part, half) : ret;
         ecc_cut_turn(engine);
-        if (all.failed || all.next > until || (max_events >= 0 && all.n_events >= max_events)) {
+        if (all.failed || all.is_full || all.next > until || (max_events >= 0 && all.n_events >= max_events)) {
             break;
         }
         if (all.n_window > MANY_EVENTS) {
@@ -225,16 +238,18 @@ ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_eve
         }
         window = window < 1 ? 1 : window < self->lookahead ? window : self->lookahead;
         n_window = engine->n_events;
-        ret = ret == 0 ? run_window(engine, window_end(all.next, window, until)) : ret;
+        ret = ret == 0 ? run_window(engine, window_end(all.next, window, until), last_event) : ret;
         n_window = engine->n_events - n_window;
     }
     engine->cut->window = window;
-    if (!all.failed && ret == 0) {
+    if (all.is_full && !all.failed && ret == 0) {
+        stop = ECC_STOP_NOT_YET;
+    } else if (!all.failed && ret == 0) {
         stop = all.next <= until   ? ECC_STOP_MAX_EVENTS
             : !is_known            ? ECC_STOP_TRANSFERS
             : all.next < ECC_NEVER ? ECC_STOP_UNTIL
                                    : ECC_STOP_IDLE;
-        ret = all.next > until && until >= engine->now ? run_window(engine, until) : 0;
+        ret = all.next > until && until >= engine->now ? run_window(engine, until, last_event) : 0;
     }
     ret = ecc_run_end(engine, ret);
     return ret == 0 ? stop : ECC_STOP_ERROR;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,6 +56,7 @@ class Team:
         self._guard = Guard()
         self._engines, self._partition, self._words = list(engines), partition, words
         self._reason = "not yet"
+        self._when_full: Callable[[], None] | None = None
         team = ffi.new("ecc_team_t **")
         code = lib.ecc_team_new([one._engine for one in engines], len(engines), team)
         if code != 0:
@@ -80,6 +81,29 @@ class Team:
             lookahead.
         """
         end, most = int(picoseconds(until)), -1 if max_events is None else max_events
+        while (codes := self._run(end, most))[0] == lib.ECC_STOP_NOT_YET and self._when_full is not None:
+            self._when_full()
+        self.now = self._engines[0].stats.now
+        if lib.ECC_STOP_ERROR in codes:
+            self._reason = "error"
+            raise self._first_failure()
+        self._reason = _STOPS[codes[0]]
+        return self._reason
+
+    def pause_for(self, most: int, when_full: Callable[[], None]) -> None:
+        """Call a function whenever a part has run as many events as it may, and at least once in so many.
+
+        Parameters
+        ----------
+        most : int, > 0
+        when_full : callable
+            It must not look at the team: parts may be at different times then.
+        """
+        self._when_full = when_full
+        lib.ecc_team_set_most(self._team, most)
+
+    def _run(self, end: int, most: int) -> list[int]:
+        """Call `ecc_team_advance` of all parts, each in its thread."""
         codes = [lib.ECC_STOP_ERROR] * len(self._engines)
         all_started, abandoned = threading.Event(), False
 
@@ -107,12 +131,7 @@ class Team:
         run(0)
         for thread in threads:
             thread.join()
-        self.now = self._engines[0].stats.now
-        if lib.ECC_STOP_ERROR in codes:
-            self._reason = "error"
-            raise self._first_failure()
-        self._reason = _STOPS[codes[0]]
-        return self._reason
+        return codes
 
     def _first_failure(self) -> NativeError:
         reports = []

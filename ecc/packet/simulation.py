@@ -140,8 +140,8 @@ class Run:
         What the engine may take.
     threads : int, >= 1
         How many parts, at most, the network is cut into where links and access lines have a delay; each runs in a
-        thread. There are fewer where more would be slower, which a note says. No result changes. Without capture,
-        memory_limit and engine="python"; after a failing hook, parts without failure may be ahead by less than the
+        thread. There are fewer where more would be slower, which a note says. No result changes. Without memory_limit
+        and engine="python"; after a failing hook, parts without failure may be ahead by less than the
         delay between them.
 
     Raises
@@ -205,7 +205,7 @@ class Run:
         if engine not in _ENGINES:
             raise ValueError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, got {engine!r}")
         if threads > 1:
-            _check_threads(threads, engine=engine != "c", capture=capture, memory_limit=memory_limit)
+            _check_threads(threads, engine=engine != "c", memory_limit=memory_limit)
         samples: dict[str, Any] = {"sample": sample_width(scenario, period), "n_samples": scenario.n_samples(period)}
         if engine == "python":
             for name, given in (
@@ -228,6 +228,8 @@ class Run:
                 self._setup, scenario, words, trace=self._options["trace"], histogram=histogram_from is not None,
                 memory_limit=self._options["memory_limit"] or 0, **samples,
             )  # fmt: skip
+        if self._captures and isinstance(self._engine, Team):
+            self._engine.pause_for(ROOM, self._drain)
         self._guard = self._engine._guard
         self._transfers = Transfers(scenario, self._setup, rows)
         self._events = 100
@@ -324,6 +326,9 @@ class Run:
 
     def _take_all(self) -> None:
         self._transfers.keep(self._engine.take_finished())
+        self._drain()
+
+    def _drain(self) -> None:
         for capture in self._captures:
             capture.drain()
 
