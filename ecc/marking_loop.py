@@ -559,7 +559,8 @@ def _step(
         left = np.eye(len(z)) / dt - J
         left[held] = np.eye(len(z))[held]
         try:
-            new = z + np.linalg.solve(left, np.where(held, np.clip(new, low, high) - z, G))
+            limit = np.clip(new, low, high)
+            new = np.where(held, limit, z + np.linalg.solve(left, np.where(held, limit - z, G)))
         except np.linalg.LinAlgError:
             return np.clip(z + 0.5 * dt * G, low, high)
         beyond = ((new < low) | (new > high)) & ~held

@@ -145,6 +145,23 @@ def test_the_equilibrium_of_cubic_is_found_for_windows_of_any_size(packets):
         assert found.rates.sum() == pytest.approx(network.capacities[0], rel=1e-9)
 
 
+@pytest.mark.parametrize("alpha", [0.15, 1.0, 20.0, 100.0])
+@pytest.mark.parametrize("mark", [True, False])
+@pytest.mark.parametrize(("rate", "flows", "rtt"), [("1 Mb/s", 4, 0.1), ("1 Gb/s", 100, 0.05), ("30 Mb/s", 60, 0.2)])
+def test_the_equilibrium_of_avq_is_found_for_any_gain(rate, flows, rtt, mark, alpha):
+    """V = (1 - p) y at y = gamma C, or, where a packet's alpha is more than C - V, V = C - alpha; no queue at all."""
+    network = Network.dumbbell(rate, rtts=[rtt] * flows, packet_size=1000)
+    host, discipline = NewReno(ecn=mark), AVQ(alpha=alpha, mark=mark)
+    found = at_rest(discipline, network, host)
+    C, y, V = network.capacities[0] / S, found.rates.sum() / S, found.states[0]["V"]
+    p = found.probabilities[0]
+    assert found.queues == [0.0] and V == pytest.approx((1.0 - p) * y)
+    w = found.windows[0] / S
+    assert p * w * min(0.5 * w, w - 2.0) == pytest.approx(1.0)  # a mark leaves two packets at least
+    assert y == pytest.approx(0.98 * C) or V == pytest.approx(C - alpha)
+    assert linearize(over(discipline, host), network, clocking="rate").size == 2
+
+
 def test_delayed_acks_matter_only_where_acks_count():
     """W = s sqrt(2/p) by bytes; by ACKs of two packets each W = s sqrt(1/p), and the loop is another one."""
     delayed = NET.with_flows([replace(flow, delayed_acks=(2, "40 ms")) for flow in NET.flows])
