@@ -14,22 +14,14 @@ from dataclasses import dataclass
 from functools import partial
 from math import pi
 
+from ecc.claims.checks.common.evidence import ROOM
+from ecc.claims.checks.open.live import BESIDE, CAPACITY, SEEN, WIDTH
 from ecc.errors import EccError
 from ecc.models import PIQIRCP, QIRCP, Protocol
 from ecc.network import Network
 from ecc.stability import MeasuredBoundary, PerturbedRun, critical_gain, measured_boundary, perturbed_run
 from ecc.trajectory import Trajectory
 
-PERIODS = 24.0
-BESIDE = (0.97, 1.03)
-"""Shares of the hybrid boundary that runs begin from."""
-WIDTH = 0.04
-"""Relative distance of gains at which bisection ends: three runs, where the zero is between the first two."""
-FREE = 0.8
-"""Load of the links: an oscillation meets neither a queue nor the capacity."""
-SEEN = {"perturbation": 0.04, "floor": 6e-3, "ceiling": 0.1}
-"""Amplitudes between which growth is fitted: above the noise of packets at this capacity, and small."""
-CAPACITY = "100 Mb/s"
 ATTEMPTS = 6
 """Of a run that is void."""
 
@@ -48,11 +40,11 @@ class Case:
 
 
 CASES = {
-    "qi-40": Case(QIRCP(gamma=FREE), 0.04),
-    "qi-100": Case(QIRCP(gamma=FREE), 0.1),
-    "qi-200": Case(QIRCP(gamma=FREE), 0.2),
-    "piqi-50": Case(PIQIRCP(gamma=FREE), 0.05),
-    "piqi-100": Case(PIQIRCP(gamma=FREE), 0.1),
+    "qi-40": Case(QIRCP(gamma=ROOM["gamma"]), 0.04),
+    "qi-100": Case(QIRCP(gamma=ROOM["gamma"]), 0.1),
+    "qi-200": Case(QIRCP(gamma=ROOM["gamma"]), 0.2),
+    "piqi-50": Case(PIQIRCP(gamma=ROOM["gamma"]), 0.05),
+    "piqi-100": Case(PIQIRCP(gamma=ROOM["gamma"]), 0.1),
 }
 
 
@@ -60,7 +52,7 @@ class Runs:
     """Runs of one engine, and what is measured of those on real frames."""
 
     def __init__(self, engine: str, **options: float) -> None:
-        self.make = partial(perturbed_run, periods=PERIODS, engine=engine, **SEEN, **options)
+        self.make = partial(perturbed_run, engine=engine, **SEEN, **options)
         self.trajectories: list[Trajectory] = []
 
     def __call__(self, protocol: Protocol, network: Network, period: float) -> PerturbedRun:

@@ -236,7 +236,7 @@ class Trajectory:
         return self.stopped == "completed"
 
     def raise_if_incomplete(self, samples: int | None = None) -> None:
-        """Raise why the run ended early, for callers that need all of it.
+        """Raise why the run ended early, or why it is void, for callers that need all of it.
 
         Parameters
         ----------
@@ -246,10 +246,12 @@ class Trajectory:
         Raises
         ------
         EccError
-            A hook or law failed, there was no memory, it was canceled.
+            A hook or law failed, there was no memory, it was canceled; or it is a live run that says nothing.
         KeyboardInterrupt
             Ctrl-C ended it.
         """
+        if void := self.stats.get("void"):
+            raise EccError(f"live runs are void, {self.stats['attempts']} of {self.stats['attempts']}: {void}")
         if self.is_complete or (samples is not None and self.data.sizes["time"] >= samples):
             return
         if self.stopped == "interrupted":

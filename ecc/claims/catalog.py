@@ -18,6 +18,7 @@ MODULES = (
     "open.empty_queue",
     "open.gain_design",
     "open.hopf_bifurcation",
+    "open.live",
     "open.networks",
     "open.replays",
     "open.rtt_distributions",

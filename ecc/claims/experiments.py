@@ -48,7 +48,7 @@ from typing import Any
 
 import numpy as np
 
-from ecc import fluid, metrics, packet, plot
+from ecc import fluid, live, metrics, packet, plot
 from ecc.claims import setups
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict
 from ecc.claims.report.pictures import side_by_side
@@ -59,7 +59,9 @@ from ecc.errors import EccError
 from ecc.models import all_protocols
 from ecc.scenario import Scenario
 
-__all__ = ["Job", "judge", "perform", "plan", "protocol_of"]
+__all__ = ["Job", "judge", "of_one_seed", "on_real_frames", "perform", "plan", "protocol_of"]
+
+_ENGINES = {"packet": packet, "fluid": fluid, "live": live}
 
 FEW_SEEDS, QUICK_SEEDS = 3, 2
 """Seeds of the runs that vary an assumption, and of quick runs."""
@@ -242,21 +244,59 @@ def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if spec.get("histogram_from") is not None and spec["engine"] == "packet":
         options["histogram_from"] = spec["histogram_from"]
-    simulate = packet.simulate if spec["engine"] == "packet" else fluid.simulate
     scenario = Scenario(protocol=protocol_of(spec["protocol"]), seed=spec["seed"], **parts)
     try:
-        run = simulate(scenario, sample=spec["sample"], **options)
+        run = _ENGINES[spec["engine"]].simulate(scenario, sample=spec["sample"], **options)
     except (EccError, ValueError) as error:
-        if spec["engine"] == "packet":
+        if spec["engine"] != "fluid":
             raise
         return {"refused": str(error), "seconds": perf_counter() - begin}
-    if spec["engine"] == "packet":
+    if spec["engine"] != "fluid":
         run.raise_if_incomplete()
     elif not run.is_complete:
         return {"refused": run.stopped, "seconds": perf_counter() - begin}
     values = [_measured(item, run, scenario) for item in spec["metrics"]]
     series = metrics.series(run, scenario, SERIES_SHOWN) if spec["series"] else None
-    return {"values": values, "series": series, "seconds": perf_counter() - begin}
+    done = {"values": values, "series": series, "seconds": perf_counter() - begin}
+    if spec["engine"] == "live":
+        done["machine"] = {name: run.stats[name] for name in ("slow", "attempts", "load", "lateness_p999")}
+    return done
+
+
+def of_one_seed(claim: Claim, runs: Sequence[str]) -> Claim:
+    """Return a claim with some of its runs only, in one seed and without variations: what is repeated on real frames.
+
+    Parameters
+    ----------
+    claim : Claim
+        With an experiment.
+    runs : sequence of str
+        Labels; expectations on others, or beside others, are left out.
+    """
+    experiment = _of(claim)
+    expected = [
+        e for e in _expectations(experiment) if {e.run, e.below or e.run, e.above or e.run} <= set(runs)
+    ]  # fmt: skip
+    kept = {label: table for label, table in experiment.runs.items() if label in runs}
+    one = replace(experiment, runs=kept, expect=tuple(expected), vary=(), curve=(), seeds=1, missing="", cause="")
+    return replace(claim, experiment=one)
+
+
+def on_real_frames(jobs: Sequence[Job]) -> tuple[list[Job], list[dict[str, Any]]]:
+    """Return those jobs of a plan that run packets, and what comes of them as live runs.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        Of `plan`.
+
+    Raises
+    ------
+    EccError
+        Live runs cannot be made here, or are void.
+    """
+    chosen = [job for job in jobs if job.arguments[0]["engine"] == "packet"]
+    return chosen, [perform({**job.arguments[0], "engine": "live"}) for job in chosen]
 
 
 def protocol_of(table: Mapping[str, Any]) -> Any:

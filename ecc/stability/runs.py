@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ecc import fluid, live, packet
 from ecc.arguments import check_arguments, given, shown
 from ecc.display import Displayed
-from ecc.errors import ConvergenceError, EccError
+from ecc.errors import ConvergenceError
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import parameter_names
 from ecc.network import Network
@@ -123,8 +123,6 @@ def perturbed_run(
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
     run.raise_if_incomplete(samples=2)
-    if void := run.stats.get("void"):
-        raise EccError(f"live runs are void, {run.stats['attempts']} of {run.stats['attempts']}: {void}")
     point = protocol.equilibrium(network, scenario.assigned)
     link = int(np.bincount(point.bottleneck).argmax())
     level = float(point.rates[network.incidence[:, link]].sum())

@@ -3,6 +3,7 @@
 import pytest
 
 import ecc.live
+from ecc.errors import EccError
 from ecc.models import EDN, QIRCP, NewReno
 from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
@@ -63,6 +64,8 @@ def test_a_run_with_late_packets_is_repeated_and_marked():
     run = ecc.live.simulate(scenario, lateness=1e-9, attempts=2)
     assert run.stats["attempts"] == 2 and run.stats["void"].startswith("one packet in a thousand was later than")
     assert run.notes[-1] == f"this live run is void: {run.stats['void']}"
+    with pytest.raises(EccError, match=r"^live runs are void, 2 of 2: one packet in a thousand was later than"):
+        run.raise_if_incomplete()
 
 
 @pytest.mark.slow
