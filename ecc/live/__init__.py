@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from ecc.lazy import lazy
 
 if TYPE_CHECKING:
+    from ecc.live.machines import node
     from ecc.live.simulation import simulate
     from ecc.live.tcp import TCP
 
-__all__ = ["TCP", "simulate"]
+__all__ = ["TCP", "node", "simulate"]
 
-__getattr__, __dir__ = lazy(__name__, {"TCP": "tcp", "simulate": "simulation"})
+__getattr__, __dir__ = lazy(__name__, {"TCP": "tcp", "node": "machines", "simulate": "simulation"})

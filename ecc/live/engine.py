@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ecc.errors import EccError, NativeError
 from ecc.native import Engine, Frames, Partition, Port, Team, bin_edges, picoseconds
 from ecc.native._engine import ffi, lib
-from ecc.native.guard import advancing, guarded
+from ecc.native.guard import Guard, advancing, guarded
 
-__all__ = ["LiveEngine", "Measured", "steal"]
+__all__ = ["LiveEngine", "MachineEngine", "Measured", "steal"]
 
 Reports = Mapping[int, Mapping[str, NDArray[np.int64]]]
 
@@ -69,6 +69,12 @@ class LiveEngine(Team):
         hosts: Sequence[tuple[socket, int, int, bool]] = (),
     ) -> None:  # fmt: skip
         super().__init__(engines, partition, words)
+        self._join(engines, frames, ends, slow, longest_step, hosts)
+
+    def _join(
+        self, engines: Sequence[Engine], frames: Sequence[Frames], ends: Sequence[tuple[socket, int, int, Port]],
+        slow: float, longest_step: float, hosts: Sequence[tuple[socket, int, int, bool]] = (),
+    ) -> None:  # fmt: skip
         self._frames, self._ends = frames, ends
         self._ports = ffi.new("ecc_live_port_t[]", len(ends) + len(hosts))
         for port, (one, node, peer, its) in zip(self._ports, ends, strict=False):
@@ -174,6 +180,36 @@ class LiveEngine(Team):
             sum(port.sent for port in self._ports), self._lost,
             sum(others) + sum(port.refused for port in self._ports),
         )  # fmt: skip
+
+
+class MachineEngine(LiveEngine):
+    """The engine of one part of a network, whose other parts are on other machines.
+
+    Parameters
+    ----------
+    engine : Engine
+    frames : Frames
+    ends : sequence of tuple
+        Packet socket of this end of each real link, the part that it leads to, and the port.
+    slow : float
+        Seconds of real time for one of the scenario.
+    """
+
+    def __init__(self, engine: Engine, frames: Frames, ends: Sequence[tuple[socket, int, Port]], slow: float) -> None:
+        self._guard = Guard()
+        self._engines, self._reason, self.now = [engine], "not yet", 0.0
+        self._join([engine], [frames], [(one, 0, peer, port) for one, peer, port in ends], slow, 0.0)
+
+    @property
+    @guarded
+    def counts(self) -> dict[str, int]:
+        """Frames so far: sent, not taken by the kernel, not awaited, and read, by what became of them."""
+        found = {name: sum(getattr(port, name) for port in self._ports) for name in ("sent", "not_sent", "refused")}
+        for _, _, _, port in self._ends:
+            for verdict, n in port.verdicts.items():
+                found[verdict] = found.get(verdict, 0) + n
+        found["lost"] = sum(port.missing for _, _, _, port in self._ends)
+        return found
 
 
 def _percentile(counts: NDArray[np.int64], share: float) -> float:

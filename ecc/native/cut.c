@@ -576,13 +576,15 @@ is_crossing(const ecc_engine_t *self, const ecc_crossing_t *crossing)
 {
     ecc_ps_t earliest = self->stop == ECC_STOP_NOT_YET ? 0 : self->now + 1;
     const ecc_flow_state_t *flow = &self->flows[crossing->flow];
+    /* by the clock of its sender, which another machine may have */
+    ecc_ps_t last_sent = ecc_cut_has_sender(self, (uint32_t) crossing->flow) ? crossing->time : ECC_NEVER;
 
     return crossing->hop >= ON_ACCESS && crossing->hop <= n_hops(flow->spec)
         && !(crossing->hop >= 0 && crossing->hop < n_hops(flow->spec)
             && ends_with_ack(self, flow->position + (uint32_t) crossing->hop))
         && part_before(self, (uint32_t) crossing->flow, crossing->hop) != self->cut->part
         && part_after(self, (uint32_t) crossing->flow, crossing->hop) == self->cut->part && crossing->time >= earliest
-        && crossing->time <= ECC_NEVER && crossing->sent >= 0 && crossing->sent <= crossing->time && crossing->size >= 1
+        && crossing->time <= ECC_NEVER && crossing->sent >= 0 && crossing->sent <= last_sent && crossing->size >= 1
         && crossing->size <= ECC_MAX_PACKET_SIZE && crossing->offset >= 0
         && crossing->offset <= ecc_cut_most_sent(self, (uint32_t) crossing->flow) - crossing->size;
 }

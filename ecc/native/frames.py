@@ -57,6 +57,11 @@ class Port:
         return int(self._port.written)
 
     @property
+    def missing(self) -> int:
+        """Frames of the other end that have not come, of those up to the last that has."""
+        return int(self._port.newest) - int(self._port.verdicts[0])
+
+    @property
     def verdicts(self) -> dict[str, int]:
         """Frames read, by what became of them."""
         return dict(zip(VERDICTS, self._port.verdicts, strict=True))

@@ -157,7 +157,8 @@ open_ports(ecc_live_t *self, const ecc_live_config_t *config)
         ecc_live_port_t *face = &config->ports[i];
         self->ports[i].face = face;
         self->polled[i] = (struct pollfd) { .fd = (int) face->socket, .events = POLLIN };
-        if (face->node < 0 || face->node >= self->n_nodes || face->peer < 0 || face->peer >= self->n_nodes) {
+        if (face->node < 0 || face->node >= self->n_nodes || face->peer < 0
+            || face->peer >= config->engines[face->node]->cut->n_parts) {
             return ECC_ERR_PARTITION;
         }
         ret = ecc_live_socket_init(
@@ -202,7 +203,7 @@ build(ecc_live_t *self, const ecc_live_config_t *config)
         const ecc_cut_t *cut = config->engines[i]->cut;
         self->engines[i] = config->engines[i];
         self->frames[i] = config->frames[i];
-        if (cut == NULL || cut->part != i || cut->n_parts != self->n_nodes) {
+        if (cut == NULL || cut->n_parts < self->n_nodes) {
             return ECC_ERR_PARTITION;
         }
     }

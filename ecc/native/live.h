@@ -25,7 +25,7 @@ enum ecc_live_host { ECC_LIVE_NODE, ECC_LIVE_SENDER, ECC_LIVE_RECEIVER };
 typedef struct {
     int64_t socket;           /* AF_PACKET, SOCK_RAW, bound to an interface; stays the caller's */
     int64_t node;             /* that it is of ... */
-    int64_t peer;             /* ... and that it leads to */
+    int64_t peer;             /* ... and the part that it leads to, here or elsewhere */
     int64_t host;             /* enum ecc_live_host: what is at its far end */
     int64_t flow;             /* of the kernel that such a host is of */
     ecc_frame_port_t *frames; /* with the addresses of both; stays the caller's */
@@ -37,7 +37,7 @@ typedef struct {
 
 typedef struct {
     int64_t n_nodes;
-    ecc_engine_t *const *engines; /* of the parts 0, 1, ... */
+    ecc_engine_t *const *engines; /* of any parts: the others are on other machines */
     ecc_frames_t *const *frames;  /* by node */
     int64_t n_ports;
     ecc_live_port_t *ports; /* stay the caller's */

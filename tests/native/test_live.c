@@ -207,7 +207,8 @@ test_refusals(void)
     ecc_live_config_t config = { .n_nodes = 1, .engines = &engine, .frames = &frames, .slow = 1.0 };
     ecc_live_t *live;
 
-    CHECK(ecc_live_new(&config, &live) < 0 && live == NULL); /* a part of three */
+    CHECK_EQUAL(ecc_live_new(&config, &live), 0); /* a part of three: the others are on other machines */
+    ecc_live_free(live);
     config.slow = 0.0;
     CHECK(ecc_live_new(&config, &live) < 0 && live == NULL);
     ecc_live_free(live);
