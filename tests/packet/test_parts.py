@@ -172,6 +172,7 @@ def test_many_cuts_of_networks_in_threads(cut: Any, compiled: Any) -> None:
     compare(*cut, compiled)
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @FEW
 @given(cut=cuts(), share=st.floats(0.0, 1.0))
@@ -294,18 +295,17 @@ def test_threads_change_nothing_for_transfers_of_any_protocol(name: str) -> None
     assert_threads_change_nothing(with_transfers(PROTOCOLS[name]()), 3)
 
 
-@pytest.mark.parametrize("room", [300, 8192])
-def test_captures_are_those_of_one_thread(room: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ecc.packet.simulation.ROOM", room)  # the parts pause before the memory of a capture is full
+def test_captures_are_those_of_one_thread(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ecc.packet.simulation.ROOM", 300)  # the parts pause before the memory of a capture is full
     found = []
     for threads in (1, 3):
         files = {link: tmp_path / f"{link}-{threads}.pcapng" for link in (0, 2)}
         with parts_for_free():
-            run = Run(with_transfers(), threads=threads, capture=files)
+            run = Run(with_transfers().with_(duration=0.5), threads=threads, capture=files)
         assert isinstance(run._engine, Team) == (threads > 1)
         run.advance()
         found.append([run.trajectory().stats["digest"], *(path.read_bytes() for path in files.values())])
-    assert found[0] == found[1] and len(found[0][1]) > 100_000
+    assert found[0] == found[1] and len(found[0][1]) > 10_000
 
 
 def test_a_run_with_transfers_is_saved_and_resumed(tmp_path: Any) -> None:
