@@ -58,7 +58,7 @@ def test_forbidden_namespaces(monkeypatch, tmp_path):
         "import ecc.live.namespaces as n, os, errno\n"
         "def refuse(name, *arguments):\n"
         "    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), name)\n"
-        "n._call = refuse\n"
+        "n.call = refuse\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(EccError, match=r"^live runs need network namespaces, as root or in user namespaces: Operation"):
