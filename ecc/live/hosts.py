@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -140,6 +141,7 @@ class KernelHosts:
 
 def serve() -> None:
     """Make the hosts that a line of the standard input describes, send the sockets, and run what they run."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for our parent, which then ends our input
     task = json.loads(sys.stdin.readline())
     flows = [_Flow(HostsFlow(**one)) for one in task["flows"]]
     with socket.socket(fileno=task["socket"]) as ours:

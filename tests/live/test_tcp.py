@@ -1,6 +1,8 @@
 """The kernel's TCP as flows of a live run: what it may replace, and that it shares links and disciplines with ours."""
 
+import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,3 +106,23 @@ def test_marks_reach_the_kernel(namespaces):
     assert float(run.goodput[20:, 0].mean()) * 1500 / 1448 == pytest.approx(4e6, rel=0.1)
     assert float(run.data["tcp_retransmissions"][-1, 0]) == 0.0
     assert float(run.data["queue"][20:, 0].max()) < 60_000  # without marks: the window of the receiver
+
+
+@pytest.mark.slow
+def test_a_canceled_run_keeps_what_there_was(namespaces):
+    """The hosts say what they know, and their process is gone."""
+    begun = []
+
+    def cancel():
+        begun.append(len(begun))
+        return len(begun) > 15
+
+    run = ecc.live.simulate(
+        Scenario(NETWORK, NewReno(), duration=60.0), traffic=[TCP("reno")], clock="real", attempts=1, cancel=cancel
+    )
+    assert run.stats["stopped"] == "canceled" and 1.0 < run.stats["now"] < 50.0
+    window = run.data["tcp_window"].to_numpy()
+    assert (window[2 : len(window) - 3] > 0).all() and (run.flows["delivered"].to_numpy() > 10_000).all()
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
+    commands = [Path(f"/proc/{child}/cmdline").read_bytes() for child in children]
+    assert not [command for command in commands if b"ecc.live.hosts" in command]
