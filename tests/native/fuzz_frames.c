@@ -308,7 +308,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         input.routes[i] = (input.routes[i] & INT32_MAX) % input.config.n_links;
     }
     if (chosen & 0x8000) {
-        input.config.partition = (ecc_partition_t) { 2, 0, parts, parts + MAX_LINKS, parts + MAX_LINKS + MAX_FLOWS };
+        input.config.partition = (ecc_partition_t) {
+            .n_parts = 2, .links = parts, .senders = parts + MAX_LINKS, .receivers = parts + MAX_LINKS + MAX_FLOWS
+        };
     }
     memset(&self, 0, sizeof(self));
     memcpy(self.sender.own, "sender", 6);
