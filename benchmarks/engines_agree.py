@@ -79,7 +79,10 @@ PROTOCOLS: dict[str, Protocol] = {
     "EDN, not quantized": EDN(quantized=False),
     "PEDN": PEDN(),
 }
-"""Every class and variant of README's table; capacities are small, so that Kelly pays and FAST queues less."""
+"""Every class and variant of README's table but TIMELY's, whose rates swing too fast for this.
+
+Capacities are small, so that Kelly pays and FAST queues less.
+"""
 
 
 def compared(name: str, perturbed: bool = False) -> Comparison:

@@ -62,6 +62,7 @@ from ecc.models.declared import Taken
 from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Network
+from ecc.rate_loop import linearize_rates
 from ecc.window_loop import linearize_windows
 
 __all__ = ["Linearization", "law_arguments", "linearize", "linearize_laws", "steps_of"]
@@ -554,6 +555,8 @@ def linearize(
     _check_hybrid(time, phases, intervals)
     if windows:
         return linearize_windows(protocol, network, clocking, assignment)
+    if protocol.states:
+        return linearize_rates(protocol, network, assignment)
     notes = _TAKEN.check(protocol)
     T = interval_of(protocol)
     own = np.full(network.n_links, T) if intervals is None else np.asarray(intervals, dtype=float)

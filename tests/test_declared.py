@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc import closed_loop, window_loop
+from ecc import closed_loop, rate_loop, window_loop
 from ecc.errors import LinearizationError
 from ecc.fluid.network import declared
 from ecc.laws.arguments import law_arguments
@@ -228,6 +228,7 @@ def test_what_a_class_declares_changes_the_run_or_is_refused_or_told(entry: str,
             "windows": declared.WINDOWS,
             "integrator": declared.WINDOWS,
             "linear windows": window_loop._TAKEN,
+            "linear rates": rate_loop._TAKEN,
         }.get(engine, closed_loop._TAKEN)
         assert taken.instead[entry] == ""
 

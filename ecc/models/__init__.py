@@ -20,15 +20,16 @@ from ecc.models.piqi_rcp import PIQIRCP
 from ecc.models.qi_rcp import QIRCP
 from ecc.models.rcp import RCP
 from ecc.models.swift import Swift
+from ecc.models.timely import TIMELY, PatchedTIMELY
 from ecc.models.util import UTIL
 from ecc.models.vcp import VCP
 from ecc.models.vegas import Vegas
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "BIC", "CUBIC", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "MKC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "UTIL", "VCP",
-    "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "Protocol", "Swift",
-    "Vegas", "all_protocols",
+    "BIC", "CUBIC", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "MKC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "TIMELY",
+    "UTIL", "VCP", "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno",
+    "PatchedTIMELY", "Protocol", "Swift", "Vegas", "all_protocols",
 ]  # fmt: skip
 
 
@@ -41,6 +42,6 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
     unresponsive : bool, optional
         With traffic that responds to no feedback.
     """
-    routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly)
+    routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly, TIMELY, PatchedTIMELY)
     windows = (NewReno, CUBIC, DCTCP, BIC, Vegas, FAST, Swift, VCP, UTIL, EDN, PEDN)
     return {cls.__name__: cls for cls in (*routed, *windows, *((ConstantRate,) if unresponsive else ()))}

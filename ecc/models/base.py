@@ -128,7 +128,7 @@ SOURCE_CLOCKS = ("interval", "ack", "rtt", "always")
 TRANSPORTS = (None, "newreno", "sack")
 SCHEDULERS = ("priority", "drr", "fq")
 ECN_ECHOES = (None, "classic", "accurate", "scalable")
-STATE_CLOCKS = ("interval", "rtt", "arrival", "continuous")
+STATE_CLOCKS = ("interval", "rtt", "arrival", "continuous", "update")
 JUMPS = ("loss", "mark")
 
 _ARGUMENTS = frozenset(
@@ -283,7 +283,7 @@ class State(NamedTuple):
         With the clock "continuous" it returns the derivative [1/s]. None: it moves at its jumps alone.
     clock : str
         "interval" (the parameter of that name), "rtt" (the flow's own RTT), "arrival" (each packet that comes to the
-        queue), or "continuous".
+        queue), "continuous", or, of a host that sets rates, "update": each update of its rate (`source_clock`).
     initial : float or callable
         With which it begins; of a queue discipline a law of C, T and p, too.
     jumps : mapping

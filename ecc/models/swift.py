@@ -28,13 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import shown
-from ecc.errors import LinearizationError
 from ecc.laws.elementary import sqrt
 from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, check_number
 from ecc.models.shared import windows
+from ecc.models.shared.equilibria import full_links
 from ecc.network import Network
 from ecc.quantity import QuantityField, as_delay, as_time, default
 
+FLAT = "where windows are so large or so small that the target no longer depends on them, any shares stay"
 RESET_TIMEOUTS = 5  # without an ACK in between
 
 
@@ -171,33 +172,26 @@ class Swift(windows.WindowProtocol):
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Delays at their targets; each link in turn gets the wait at which it is just full, until none moves."""
+        """Delays at their targets."""
         if assignment is not None:
             raise ValueError("assignment must be None: flows of Swift have the target of their whole path")
-        crosses, rtts, C = network.incidence, network.rtts, network.capacities
+        crosses, rtts = network.incidence, network.rtts
         s = 8.0 * np.array([flow.mean_packet for flow in network.flows])
         aims = self.base_target + self.hop_scaling * crosses.sum(axis=1)
-        waits = np.zeros(network.n_links)
-        for _ in range(1000):
-            before = waits.copy()
-            for link in range(network.n_links):
-                mine = crosses[:, link]
-                D = (rtts + crosses @ waits)[mine] - waits[link]
 
-                def excess(wait: float, mine: Any = mine, D: Any = D, link: int = link) -> float:
-                    return float(np.sum(self._windows(D + wait - aims[mine]) * s[mine] / (D + wait)) - C[link])
+        def demand(D: NDArray[np.float64]) -> NDArray[np.float64]:
+            return self._windows(D - aims) * s / D
 
-                waits[link] = _full(excess, float(np.max(aims[mine] + self.fs_range - D, initial=0.0)), float(C[link]))
-            if np.abs(waits - before).max() <= 1e-13 * max(waits.max(), self.base_target):
-                break
-        D = rtts + crosses @ waits
-        rates = self._windows(D - aims) * s / D
+        waits = full_links(network, demand, "Swift", FLAT)
+        rates = demand(rtts + crosses @ waits)
         late = np.flatnonzero(rtts > aims + self.fs_range)
         notes = tuple(
             f"the RTT of flow {i} is beyond its target without any queue: its window is the least" for i in late[:1]
         )
         feedback = np.full(network.n_flows, -1, dtype=np.int64)
-        return Equilibrium(rates, np.full(network.n_links, self.hop_scaling), feedback, waits * C, notes)
+        return Equilibrium(
+            rates, np.full(network.n_links, self.hop_scaling), feedback, waits * network.capacities, notes
+        )
 
     def _windows(self, scaling: NDArray[np.float64]) -> NDArray[np.float64]:
         """The windows [packets] that add so much to the target; infinite where nothing is to be added."""
@@ -205,29 +199,6 @@ class Swift(windows.WindowProtocol):
         inside = (scaling > 0.0) & (scaling <= self.fs_range)
         found = (p.fs_alpha / np.where(inside, scaling - p.fs_beta, 1.0)) ** 2
         return np.where(inside, found, np.where(scaling > 0.0, self.min_cwnd, inf))
-
-
-def _full(excess: Any, highest: float, capacity: float) -> float:
-    """Return the wait at which a link has no excess, which falls with it; 0 if it has none without."""
-    if not excess(0.0) > 0.0:
-        return 0.0
-    if excess(2.0 * highest + 1e-6) > 0.0:
-        raise LinearizationError("Swift has no equilibrium here: the least windows are more than a link can carry")
-    low, high = 0.0, 2.0 * highest + 1e-6
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        if excess(middle) > 0.0:
-            low = middle
-        else:
-            high = middle
-    if abs(excess(high)) > 1e-6 * capacity:
-        raise LinearizationError(
-            "Swift has no single equilibrium here: where windows are so large or so small that the target no longer "
-            "depends on them, any shares stay"
-        )
-    return high
 
 
 def target(w: float, R: float, s: float, p: Params) -> float:

@@ -14,10 +14,12 @@ from ecc.models import (
     PIQIRCP,
     QIRCP,
     RCP,
+    TIMELY,
     XCP,
     JetMax,
     Kelly,
     MaxNet,
+    PatchedTIMELY,
     Swift,
     Vegas,
     all_protocols,
@@ -31,6 +33,8 @@ every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda proto
 SMALL = {
     FAST: FAST(alpha=50.0),  # two flows of its default keep 400 packets in the queue, more than the buffer below
     Swift: Swift(base_target="0.1 s", fs_range="0.1 s", fs_max_cwnd=1000.0),  # its default is for RTTs of a data center
+    TIMELY: TIMELY(delta=1e5, low=0.11, high=0.13, interval=0.05),  # ... and so are theirs
+    PatchedTIMELY: PatchedTIMELY(beta=0.08, delta=1e5, low=0.12, high=0.5, interval=0.05),
 }
 WINDOWS = [SMALL.get(cls) or cls() for cls in all_protocols().values() if not cls.equilibrium_is_static]
 every_window_protocol = pytest.mark.parametrize("protocol", WINDOWS, ids=lambda protocol: type(protocol).__name__)

@@ -9,6 +9,7 @@ import pytest
 import ecc
 from ecc.errors import LinearizationError
 from ecc.models import Swift
+from ecc.models.shared.equilibria import full_links
 from ecc.network import Network
 from ecc.scenario import Scenario
 
@@ -123,8 +124,8 @@ def test_an_equilibrium_that_is_not_one_is_refused():
     network = Network.dumbbell("100 Gb/s", ["20 us"])
     with pytest.raises(LinearizationError, match="Swift has no single equilibrium here: where windows are so large"):
         Swift().equilibrium(network)
-    with pytest.raises(LinearizationError, match="the least windows are more than a link can carry"):
-        Swift(min_cwnd=0.1).equilibrium(Network.dumbbell("10 Mb/s", ["10 us"] * 50))
+    with pytest.raises(LinearizationError, match="Some has no equilibrium here: the least that it sends is too much"):
+        full_links(network, lambda D: np.full(1, 2e11), "Some", "")
     with pytest.raises(ValueError, match="assignment must be None: flows of Swift have the target of their whole path"):
         Swift().equilibrium(network, np.zeros(1, dtype=int))
     late = Swift().equilibrium(Network.dumbbell("100 Mb/s", ["100 ms", "10 us"]))

@@ -7,6 +7,7 @@ For link l with fair rate R_l and queue q_l, and flow i with rate x_i, T the con
     x_i' = [source_law(x_i(t - h), R_i(t), R_i(t - h)) - x_i(t - h)]/h          where it steps from its own rate
     x_i' = [source_law(x_i(t - rtt), R_i(t)) - x_i(t)]/h                        from that of one RTT ago
     x_i  = source_law(R_i(t))                                                   without memory
+    v_i' = [law(v_i(t), x_i(t - h), R_i(t), R_i(t - h)) - v_i(t)]/h              any other state; first its `initial`
     y_l(t) = sum over its flows of what arrives,  R_i(t) = min over its route of the R_l that its headers read
 
 A source updates when an ACK brings new feedback: h is T, or the time between its ACKs where that is longer; with
@@ -26,6 +27,7 @@ flow sends less than the `floor` of the protocol, in packets an RTT.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,8 @@ from ecc.fluid.network.initial_conditions import MEASURED, InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result, turns
-from ecc.models.base import SOURCE_CLOCKS, Protocol
+from ecc.laws.arguments import law_arguments
+from ecc.models.base import SOURCE_CLOCKS, Protocol, State, states_of
 
 __all__ = ["run"]
 
@@ -63,6 +66,7 @@ def run(problem: Problem) -> Result:
     from ecc.fluid.network import right_hand_side as rates
 
     protocol, fluid, samples, rtol = problem.protocol, problem.fluid, problem.samples, problem.rtol
+    states = _states_of(protocol)
     laws = CompiledLaws(protocol)
     initial = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G = fluid.n_links, fluid.n_groups
@@ -72,10 +76,11 @@ def run(problem: Problem) -> Result:
     opens = initial.opens
     crossings = sum(map(len, fluid.routes))
     windows = protocol.windowed
+    asked = {*laws.wants["source"], *(name for one in states.values() for name in law_arguments(one.law))}
     measures = not laws.remembers or laws.announce != 0 or laws.priority != 0
     blocks = {
         "state": L if laws.remembers else 0, "measured": 5 * L if measures else 0, "queue": L, "arrived": L,
-        "dropped": L, "own": G if memory else 0, "sent": G, "delivered": G, "lost": G,
+        "dropped": L, "own": G if memory else 0, "host": G * len(states), "sent": G, "delivered": G, "lost": G,
     }  # fmt: skip
     signals = {*laws.wants["announce" if laws.announce else "router"], *laws.wants.get("priority", ())}
     read = signals | {"y"} | ({"N"} if "u" in signals else set())  # a router that sees no arrivals is silent
@@ -90,13 +95,14 @@ def run(problem: Problem) -> Result:
         {
             "links": L, "groups": G, "remembers": laws.remembers, "measures": measures, "by_flow": laws.by_flow,
             "memory": memory, "stepping": "x" in laws.wants["source"],
-            "lagged_arrivals": "y_prev" in laws.wants["router"], "lagged_feedback": "R_prev" in laws.wants["source"],
+            "lagged_arrivals": "y_prev" in laws.wants["router"], "lagged_feedback": "R_prev" in asked,
             "router": laws.router, "source": laws.source, "announce": laws.announce, "priority": laws.priority,
             "combine": ("min", "max", "sum").index(protocol.combine), "longest": protocol.scaling_rtt == "max",
             "windows": windows, "by_rtt": protocol.router_clock == "rtt",
             "per_flow": protocol.rtt_weights == "flows",
             "counts_all": any("N_all" in wants for wants in laws.wants.values()),
             "early": protocol.stamping == "arrival", "clock": SOURCE_CLOCKS.index(protocol.source_clock),
+            "host_states": len(states), "states_law": laws.states,
             **{name: offset.start for name, offset in block.items()},
         },
         {
@@ -107,7 +113,7 @@ def run(problem: Problem) -> Result:
             "fewest": fluid.fewest, "steady": fluid.steady,
             "reaches": np.concatenate(fluid.reaches), "survives": fluid.survives, "acks_kept": fluid.acks_kept,
             "leasts": fluid.mean_floor(protocol) if initial.announces_first else np.full(L, -np.inf),
-            "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "arrival": np.zeros(L),
+            "record": np.zeros(len(ARGUMENTS) + 2 * len(states)), "params": laws.params, "arrival": np.zeros(L),
             "before": np.zeros(L), "weighted": np.zeros(L), "responsive": np.zeros(L),
             "other": np.zeros(L), "bottlenecked": np.zeros(L), "crossing": np.zeros(L),
             "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": initial.rtt,
@@ -146,6 +152,10 @@ def run(problem: Problem) -> Result:
         y[block["own"]] = initial.x * (initial.rtt if windows else 1.0)
         lower[block["own"]] = 8.0 * fluid.packet_size if windows else 0.0
         absolute[block["own"]] = rtol * LEAST * busiest * (fluid.rtt if windows else 1.0)
+    for k, state in enumerate(states.values()):
+        its = slice(block["host"].start + k * G, block["host"].start + (k + 1) * G)
+        assert not callable(state.initial)  # that is of queues
+        y[its], lower[its], upper[its], absolute[its] = state.initial, state.lowest, state.highest, rtol
     end = float(samples[-1])
     changes = np.unique(changing[0])[1:]
     gates = np.concatenate([_gates(fluid, opens, T), changes, changes + T])
@@ -205,17 +215,17 @@ def run(problem: Problem) -> Result:
         stopped = "interrupted"
     rows = integration.counted(core.SAMPLE)
     w = integration.work
-    states = w.sampled[:rows]
-    link_sums = np.diff(states[:, block["arrived"].start : block["dropped"].stop], axis=0, prepend=0.0)
-    sums = np.diff(states[:, sent:], axis=0, prepend=0.0)
+    sampled = w.sampled[:rows]
+    link_sums = np.diff(sampled[:, block["arrived"].start : block["dropped"].stop], axis=0, prepend=0.0)
+    sums = np.diff(sampled[:, sent:], axis=0, prepend=0.0)
     widths = np.diff(np.concatenate([[0.0], samples[:rows]]))[:, None]
-    totals = states[-1, sent:] if rows else np.zeros(3 * G)
+    totals = sampled[-1, sent:] if rows else np.zeros(3 * G)
     return Result(
         time=samples[:rows],
         rate=sums[:, :G] / widths,
         goodput=sums[:, G : 2 * G] / widths,
         bottleneck=w.seen[:rows].astype(np.int64),
-        queue=np.clip(states[:, block["queue"]], 0.0, fluid.buffer),
+        queue=np.clip(sampled[:, block["queue"]], 0.0, fluid.buffer),
         queue_max=w.peaks[:rows],
         arrival=link_sums[:, :L] / widths,
         drops=link_sums[:, L:],
@@ -232,11 +242,24 @@ def run(problem: Problem) -> Result:
         },
         stopped=stopped,
         recorded={
-            name: states[:, block[part]]
+            name: sampled[:, block[part]]
             for name, part in (("link.R", "state"), ("flow.x", "own"))
             if part != "own" or not windows
-        },
+        }
+        | {f"flow.{name}": sampled[:, block["host"]][:, k * G : (k + 1) * G] for k, name in enumerate(states)},
     )
+
+
+def _states_of(protocol: Protocol) -> Mapping[str, State]:
+    """The states of hosts that set rates, which move as these are updated."""
+    states = states_of(protocol)
+    for name, state in states.items():
+        if state.clock != "update" or state.law is None or state.jumps:
+            raise ValueError(
+                f"{type(protocol).__name__} has no fluid model: its state {name} must have a law, the clock 'update', "
+                "and no jumps, as hosts set rates"
+            )
+    return states
 
 
 def _named(component: int, block: dict[str, slice], links: int) -> str:
@@ -245,7 +268,8 @@ def _named(component: int, block: dict[str, slice], links: int) -> str:
     which = component - offset.start
     if name == "measured":
         return f"{MEASURED[which // links]} measured at link {which % links}"
-    what = {"state": "R", "arrived": "arrivals", "dropped": "drops", "own": "rate"}.get(name, name)
+    names = {"state": "R", "arrived": "arrivals", "dropped": "drops", "own": "rate", "host": "state"}
+    what = names.get(name, name)
     return f"{what} of {'link' if name in ('state', 'queue', 'arrived', 'dropped') else 'flow group'} {which}"
 
 

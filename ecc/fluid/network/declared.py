@@ -27,7 +27,7 @@ EQUATIONS = Taken(
     },
     {
         "combine": None, "scaling_rtt": None, "rtt_weights": None, "router_clock": None, "source_clock": None,
-        "stamping": None, "windowed": None, "opening_rate": None, "floor": None, "initial": None,
+        "stamping": None, "windowed": None, "opening_rate": None, "floor": None, "initial": None, "states": None,
     },
     {
         "fluid_form": _ALL_THE_TIME,
@@ -39,7 +39,9 @@ EQUATIONS = Taken(
         "source_clock": lambda router, source: "x" in source or "x_rtt" in source,  # of steps from a rate
         "windowed": lambda router, source: "x" in source or "x_rtt" in source,
         "opening_rate": lambda router, source: "x" in source or "x_rtt" in source,
+        "states": lambda router, source: "x" in source,  # they move as the rate is updated
     },
+    of_states=_SOURCE,
 )  # fmt: skip
 """Of `ecc.fluid.network.continuous`."""
 

@@ -55,9 +55,10 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
 
     for name, state in states.items():
         if state.clock not in _MOVED:
+            owner = "hosts that set rates" if state.clock == "update" else "queues"
             raise ValueError(
                 f"{type(protocol).__name__} has no fluid model: its state {name} has the clock {state.clock!r}, which "
-                "is of queues"
+                f"is of {owner}"
             )
         if state.law is None:
             continue

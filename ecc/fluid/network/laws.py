@@ -38,9 +38,9 @@ class CompiledLaws:
     """The laws of a protocol: addresses of C functions (record, -, params, -) -> status, and their arguments.
 
     `router`, `source`, `announce`, `priority`, `refusal`, `loss`, `mark`, `memory`, `slow_start`, `decrease`,
-    `interval`, `queue_interval`: addresses, 0 where there is no such law (of `mark`: that of `loss`). `remembers`:
-    whether routers have a state; `by_flow`: whether they have a signal for each flow; `source_remembers`: whether
-    sources have a state.
+    `interval`, `queue_interval`, `states`: addresses, 0 where there is no such law (of `mark`: that of `loss`).
+    `remembers`: whether routers have a state; `by_flow`: whether they have a signal for each flow; `source_remembers`:
+    whether sources have a state.
 
     Parameters
     ----------
@@ -71,6 +71,9 @@ class CompiledLaws:
         params = protocol.params()
         self.params = np.array(list(params.values()), dtype=float)
         hooks = {name: _hook(name, law, self.wants[name]) for name, law in laws.items()}
+        if arguments is ARGUMENTS and (updated := _updated(protocol)):
+            arguments = (*arguments, *protocol.states, *(f"next_{name}" for name in protocol.states))
+            hooks["states"] = updated
         kinds = self._kinds = np.dtype([(name, "f8") for name in params])
         self._code: CompiledHooks = compile_hooks(
             hooks, np.dtype([(name, "f8") for name in arguments]), _NOTHING, kinds, _NOTHING
@@ -87,6 +90,7 @@ class CompiledLaws:
         self.remembers = "R" in self.wants["router"]
         self.by_flow = "x" in self.wants["announce" if self.announce else "router"]
         self.source_remembers = "x" in self.wants["source"] or "x_rtt" in self.wants["source"]
+        self.states = self._code["states"] if "states" in hooks else 0
         self._laws = laws
 
     def blocks(self) -> tuple[int, int]:
@@ -102,6 +106,18 @@ class CompiledLaws:
 def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...]) -> Callable[..., None]:
     supplied = ", ".join("params" if argument == "p" else f"record.{argument}" for argument in arguments)
     return made(name, [f"record.result = law({supplied})"], {"law": law})
+
+
+def _updated(protocol: Protocol) -> Callable[..., None] | None:
+    """Return what makes the next values of the states of a host that move as its rate is updated; None: it has none."""
+    from ecc.laws.arguments import law_arguments
+
+    moved = {name: state.law for name, state in protocol.states.items() if state.clock == "update" and state.law}
+    lines = []
+    for name, law in moved.items():
+        supplied = ", ".join("params" if argument == "p" else f"record.{argument}" for argument in law_arguments(law))
+        lines.append(f"record.next_{name} = law_{name}({supplied})")
+    return made("states", lines, {f"law_{name}": law for name, law in moved.items()}) if moved else None
 
 
 def _block(name: str, law: Callable[..., Any], arguments: tuple[str, ...], own: tuple[str, ...]) -> Callable[..., None]:

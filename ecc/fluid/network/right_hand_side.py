@@ -2,7 +2,8 @@
 
 State: R of routers (links, where the router law has memory), what they measure (five numbers a link, where a law is
 called as a header is stamped), queues, cumulative arrivals and drops (links), x (groups, where the source law has
-memory); then, not looked back to, cumulative sent, delivered and lost (groups). Rates are bit/s, queues and sums bits.
+memory) and other states of hosts (groups, state by state); then, not looked back to, cumulative sent, delivered and
+lost (groups). Rates are bit/s, queues and sums bits.
 
 Fluid keeps its order in queues: what leaves link l at time u had entered it at e, where e + q_l(e)/C_l = u. Walking
 back along a path from queue to queue gives when what arrives now was sent, and what a header read on its way,
@@ -24,9 +25,9 @@ __all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates"]
 HEADER = (
     "table", "links", "groups", "remembers", "measures", "by_flow", "memory", "stepping", "lagged_arrivals",
     "lagged_feedback", "router", "source", "announce", "priority", "combine", "longest", "clock",
-    "windows", "by_rtt", "per_flow", "counts_all", "early",
+    "windows", "by_rtt", "per_flow", "counts_all", "early", "host_states", "states_law",
     # arrays in the state
-    "state", "measured", "queue", "arrived", "dropped", "own", "sent", "delivered", "lost",
+    "state", "measured", "queue", "arrived", "dropped", "own", "host", "sent", "delivered", "lost",
     # arrays in numbers
     "begins", "capacity", "known_capacity", "level",
     "interval", "opens", "stops", "least", "members", "packet", "wire", "forward", "backward",
@@ -42,8 +43,8 @@ HEADER = (
 (
     TABLE, LINKS, GROUPS, REMEMBERS, MEASURES, BY_FLOW, MEMORY, STEPPING, LAGGED_ARRIVALS,
     LAGGED_FEEDBACK, ROUTER, SOURCE, ANNOUNCE, PRIORITY, COMBINE, LONGEST, CLOCK,
-    WINDOWS, BY_RTT, PER_FLOW, COUNTS_ALL, EARLY,
-    STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, SENT, DELIVERED, LOST,
+    WINDOWS, BY_RTT, PER_FLOW, COUNTS_ALL, EARLY, HOST_STATES, STATES_LAW,
+    STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, HOST, SENT, DELIVERED, LOST,
     BEGINS, CAPACITY, KNOWN_CAPACITY, LEVEL, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
     STEADY, FEWEST, REACHES, SURVIVES, ACKS_KEPT, LEASTS,
     RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, RESPONSIVE, OTHER, BOTTLENECKED, CROSSING,
@@ -374,6 +375,9 @@ def _update(
     own, first = indices[OWN] + g, indices[indices[CROSSINGS] + g]
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     out[own] = 0.0
+    many, states = indices[HOST_STATES], indices[HOST] + g
+    for k in range(many):
+        out[states + k * indices[GROUPS]] = 0.0
     if not received or numbers[indices[STEADY] + g] > 0.0:
         return 0
     status, step = _update_time(w, y, t, g, rtt, numbers, indices)
@@ -393,9 +397,20 @@ def _update(
         x = value_at(w, y, own, t - step, _OWN * total + first)
     if indices[WINDOWS] != 0:
         x, x_rtt = x / rtt, x_rtt / rtt
+    record = indices[RECORD] + len(ARGUMENTS)
+    for k in range(many):
+        numbers[record + k] = y[states + k * indices[GROUPS]]
     status, updated = _source(g, numbers, indices, x, x_rtt, R, R_prev, rtt)
     if status != 0:
         return status
+    if many > 0:
+        pointer = shifted(numbers, indices[RECORD])
+        status = call(indices[STATES_LAW], (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
+        if status != 0:
+            numbers[indices[FAILED]], numbers[indices[FAILED] + 1] = SOURCE_FAILED, g
+            return status
+        for k in range(many):
+            out[states + k * indices[GROUPS]] = (numbers[record + many + k] - numbers[record + k]) / step
     out[own] = (updated - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
     return 0
 

@@ -270,7 +270,8 @@ def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol
         keeps_state = True
     if taken is declared.RECURRENCE:
         keeps_rate = True
-    return ["flow.x"] * keeps_rate + ["link.R"] * keeps_state
+    states = [f"flow.{name}" for name in protocol.states] if taken is declared.EQUATIONS else []
+    return ["flow.x"] * keeps_rate + ["link.R"] * keeps_state + states
 
 
 def _check_record(names: Sequence[str], allowed: Sequence[str]) -> None:

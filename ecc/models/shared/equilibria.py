@@ -12,8 +12,11 @@ from ecc.errors import ConvergenceError, LinearizationError
 from ecc.models.base import Equilibrium
 from ecc.network import Network
 
-__all__ = ["check_assignment", "crosses_several", "bottleneck_links", "shared_fair_rate", "shared_rate"]
+__all__ = ["check_assignment", "crosses_several", "bottleneck_links", "full_links", "shared_fair_rate", "shared_rate"]
 
+LONGEST_WAIT = 1e6  # s, in a queue
+
+Demand = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Share = Callable[[int, int, float], float]
 
 
@@ -158,3 +161,53 @@ def crosses_several(network: Network, point: Equilibrium) -> bool:
     """
     bottlenecks = set(point.bottleneck.tolist())
     return any(len(bottlenecks & set(flow.route)) > 1 for flow in network.flows)
+
+
+def full_links(network: Network, demand: Demand, name: str, why: str) -> NDArray[np.float64]:
+    """Return the waits in queues [s], shape (n_links,), at which links are full that would have too much without.
+
+    Each link in turn gets the wait at which it is just full, until none moves.
+
+    Parameters
+    ----------
+    network : Network
+    demand : callable
+        RTTs with queues [s], shape (n_flows,) -> what flows send [bit/s], less for longer ones; may be infinite.
+    name : str
+        Of the protocol, for messages.
+    why : str
+        Why demands jump, if they do, as a clause.
+
+    Raises
+    ------
+    LinearizationError
+        Demands that no wait brings down to the capacity, or that jump across it.
+    """
+    crosses, rtts, capacities = network.incidence, network.rtts, network.capacities
+    waits = np.zeros(network.n_links)
+    shortest = 1e-6 * float(rtts.max(initial=1e-6))
+    for _ in range(1000):
+        before = waits.copy()
+        for link in range(network.n_links):
+            others = rtts + crosses @ waits - crosses[:, link] * waits[link]
+
+            def excess(wait: float, link: int = link, others: NDArray[np.float64] = others) -> float:
+                through = crosses[:, link]
+                return float(demand(others + wait * through)[through].sum() - capacities[link])
+
+            low, high = 0.0, 0.0
+            while excess(high) > 0.0:
+                low, high = high, max(2.0 * high, shortest)
+                if high > LONGEST_WAIT:
+                    raise LinearizationError(f"{name} has no equilibrium here: the least that it sends is too much")
+            for _ in range(200):
+                middle = 0.5 * (low + high)
+                if not low < middle < high:
+                    break
+                low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
+            if high > 0.0 and abs(excess(high)) > 1e-6 * capacities[link]:
+                raise LinearizationError(f"{name} has no single equilibrium here: {why}")
+            waits[link] = high
+        if np.abs(waits - before).max() <= 1e-13 * waits.max(initial=shortest):
+            break
+    return waits

@@ -1,0 +1,254 @@
+"""TIMELY: rates by the gradient of the RTT (Mittal et al. 2015), and as patched by Zhu et al. (2016).
+
+At an ACK, once in D_min at most, g <- (1 - alpha) g + alpha (D - D_prev)/D_min, D_prev that of the update before:
+
+    x <- x + delta                                        D < T_low                      Mittal et al., Algorithm 1
+    x <- x (1 - beta (1 - T_high/D))                      D > T_high
+    x <- x + delta    (5 delta from the fifth on)         else, g <= 0
+    x <- x (1 - beta g)                                   else, g > 0
+
+    x <- (1 - w) delta + x (1 - beta w (D - T_low)/T_low), w = clip(2 g + 1/2, 0, 1)     the last two, patched
+                                                          Zhu et al., Algorithm 2
+    x  rate [bit/s]    D  RTT, with queues [s]    g  gradient    delta  step [bit/s]    T_low, T_high, D_min [s]
+
+An ACK stands for the completion of a segment: packets of the network are segments, 16 or 64 kB, sent evenly spaced. So
+a rate is updated every max(s/x, D_min), s a packet, as in the fluid of Zhu et al. They compare q/C with the thresholds,
+where the algorithms have the RTT, propagation included: so do these laws.
+
+TIMELY has no equilibrium (their theorem): a constant RTT has g = 0, which adds. Patched, g = 0 is w = 1/2, and rests at
+
+    x_i = delta T_low/(beta (D_i - T_low)),    one link, N equal RTTs:  D = T_low (1 + N delta/(beta C))
+
+(q* = q' + N delta q'/(beta C) there, q' = C T_low): flows with longer RTTs get less. No loss is answered: where a full
+buffer holds the RTT below T_high, TIMELY takes it for constant, and adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.arguments import shown
+from ecc.errors import LinearizationError
+from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, Protocol, State, check_number
+from ecc.models.shared.equilibria import full_links
+from ecc.models.shared.rate_feedback import least_rate
+from ecc.network import Network
+from ecc.quantity import QuantityField, as_delay, as_rate, default
+
+HYPER = 5.0  # updates in a row that increase, and what the increase is multiplied by from then on
+
+
+@dataclass
+class FlowState:
+    """A host's state for one flow."""
+
+    x: float = 0.0  # sending rate [bit/s]
+    gradient: float = 0.0
+    increases: float = 0.0  # updates since g > 0
+    rtt: float = 0.0  # of the last update [s]; 0 before any
+    updated: float = 0.0  # when it was [s]
+
+
+@dataclass(frozen=True)
+class TIMELY(Protocol):
+    """TIMELY.
+
+    Parameters
+    ----------
+    alpha : float, in (0, 1]
+        Weight of a new difference of RTTs.
+    beta : float, in (0, 1]
+        Factor of decreases.
+    delta : float, bit/s, > 0
+        What an update adds; flows begin with it.
+    low, high : float, s, > 0
+        RTTs below which rates always increase, and above which they always decrease.
+    interval : float, s, > 0
+        D_min, the least RTT: unit of the gradient, and least time between updates.
+    floor : float, > 0
+        Least sending rate, in packets an RTT.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    alpha: float = 0.875
+    beta: float = 0.8
+    delta: QuantityField = default(10e6)
+    low: QuantityField = default(50e-6)
+    high: QuantityField = default(500e-6)
+    interval: QuantityField = default(20e-6)
+    floor: float = 0.01
+
+    combine = "sum"
+    stamping = "arrival"
+    times: ClassVar[tuple[str, ...]] = ()
+    equilibrium_is_static = False
+    header_bytes = (0, 0)
+    no_equilibrium = "a constant RTT has no gradient, and then rates increase"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", as_rate(self.delta, "delta"))
+        check_number(self, alpha=None, beta=None, low=as_delay, high=as_delay, interval=as_delay, floor=None)
+        for name in ("alpha", "beta"):
+            if getattr(self, name) > 1.0:
+                raise ValueError(f"{name} must be <= 1, got {shown(getattr(self, name))}")
+        if self.high <= self.low:
+            raise ValueError(f"high must be > low ({self.low:g} s), got {shown(self.high)}")
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(q: float, C: float) -> float:
+        """The wait in the queue; those of a path add up."""
+        return q / C
+
+    @staticmethod
+    def source_law(x: float, D: float, gradient: float, increases: float, p: Params) -> float:
+        """Mittal et al., Algorithm 1."""
+        if D < p.low:
+            return x + p.delta
+        if D > p.high:
+            return too_late(x, D, p)
+        if gradient <= 0.0:
+            return x + p.delta * (HYPER if increases >= HYPER else 1.0)
+        return x * (1.0 - p.beta * gradient)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {"gradient": State(averaged, "update"), "increases": State(counted, "update", lowest=0.0)}
+
+    def opening_rate(self, rtt: Any, packet: Any) -> Any:
+        """What an update adds."""
+        return self.delta
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, inf
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return f"{type(self).__name__} has no equilibrium to linearize at: {self.no_equilibrium}"
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return hooks(type(self).source_law)
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
+        raise ValueError(f"start must be 'empty' for packets of {type(self).__name__}: its equilibrium has queues")
+
+
+@dataclass(frozen=True)
+class PatchedTIMELY(TIMELY):
+    """TIMELY as Zhu et al. (2016) patched it: decreases by the RTT, blended with increases by the gradient.
+
+    Parameters
+    ----------
+    alpha, beta, delta, low, high, interval, floor
+        As of `TIMELY`; `low` is the RTT that decreases refer to, too.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    beta: float = 0.008
+
+    times = ("continuous",)
+    main_parameter = "beta"
+    no_equilibrium = ""
+    linear_refusal = None
+
+    @staticmethod
+    def source_law(x: float, D: float, gradient: float, p: Params) -> float:  # type: ignore[override]
+        """Zhu et al., Algorithm 2."""
+        if D < p.low:
+            return x + p.delta
+        if D > p.high:
+            return too_late(x, D, p)
+        weight = min(max(2.0 * gradient + 0.5, 0.0), 1.0)
+        return (1.0 - weight) * p.delta + x * (1.0 - p.beta * weight * (D - p.low) / p.low)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {"gradient": State(averaged, "update")}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        law = type(self).source_law
+        return hooks(lambda x, rtt, gradient, increases, p: law(x, rtt, gradient, p))
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """Zhu et al.'s fixed point, on any network; `fair_rate` is the wait in the queue [s]."""
+        if assignment is not None:
+            raise ValueError("assignment must be None: flows of PatchedTIMELY answer the RTT of their whole path")
+
+        p = self.namespace()
+
+        def demand(D: NDArray[np.float64]) -> NDArray[np.float64]:
+            late = D > p.low
+            return np.where(late, p.delta * p.low / (p.beta * np.where(late, D - p.low, 1.0)), inf)
+
+        waits = full_links(network, demand, "PatchedTIMELY", "rates at the RTT `low` are any")
+        D = network.rtts + network.incidence @ waits
+        if D.max() > p.high:
+            raise LinearizationError(
+                f"PatchedTIMELY has no equilibrium here: the RTT of flow {D.argmax()} would be {D.max():g} s, and high "
+                f"is {p.high:g} s"
+            )
+        feedback = np.full(network.n_flows, -1, dtype=np.int64)
+        return Equilibrium(demand(D), waits, feedback, waits * network.capacities)
+
+
+def too_late(x: float, D: float, p: Params) -> float:
+    """Algorithm 1: a rate after an RTT that is too long."""
+    return x * (1.0 - p.beta * (1.0 - p.high / D))
+
+
+def averaged(gradient: float, R: float, R_prev: float, T: float, p: Params) -> float:
+    """Algorithm 1: the gradient, from two RTTs, or what waits add to them."""
+    return (1.0 - p.alpha) * gradient + p.alpha * (R - R_prev) / T
+
+
+def counted(increases: float, gradient: float, D: float, p: Params) -> float:
+    """Algorithm 1: how many updates have increased a rate because of the gradient."""
+    return increases + 1.0 if gradient <= 0.0 and D >= p.low and D <= p.high else 0.0
+
+
+def hooks(law: Callable[..., float]) -> dict[str, Hook]:
+    """Return the hooks of a flow, with a law of x, D, gradient, increases and p."""
+
+    def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+        if flow.rtt == 0.0:
+            flow.rtt = env.rtt
+            flow.updated = env.now
+        elif env.now - flow.updated >= p.interval:
+            flow.gradient = averaged(flow.gradient, env.rtt, flow.rtt, p.interval, p)
+            flow.increases = counted(flow.increases, flow.gradient, env.rtt, p)
+            flow.x = max(law(flow.x, env.rtt, flow.gradient, flow.increases, p), least_rate(p, env))
+            flow.rtt = env.rtt
+            flow.updated = env.now
+            env.rate = flow.x
+
+    return {"on_start": flow_on_start, "on_ack": flow_on_ack}
+
+
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Open with what an update adds."""
+    flow.x = p.delta
+    env.rate = flow.x
