@@ -67,6 +67,7 @@ CALLED = (
     "draw_vectors",
     "build",
     "header",
+    "pause_for",
     "wire_fields",
     "wire_header",
 )
@@ -167,6 +168,7 @@ def good() -> dict[str, Any]:
         "response.run": None, "run": None, "trajectory_figure.time": x, "comparison_figure.time": x, "Synthetic.rate":
         10.0, "saved": {}, "thread": 1, "loss": 0.01, "packet_size": 1000, "timeout": 1.0, "size ": 1,
         "Engine.load.saved": an_engine().save(),
+        "control": "reno", "machine": 0, "node.links": {}, "node.token": "0123456789abcdef", "TCP.flows": [0],
         "own": bytes(6), "peer": bytes(6), "token": bytes(16), "port": ecc.native.Port(bytes(6), bytes(6)),
         "Frames.engine": framed()[0], "Frames.given": framed()[1], "crossing": framed()[2], "frame": b"",
         "of_controller.gain": 1e-5, "zero": 0.5, "NetworkRange.flows": (10, 12), "at.capacity": 1e7, "at.flows": 2.0,

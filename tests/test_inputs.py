@@ -35,6 +35,7 @@ def test_good_arguments_are_taken(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     without = {"BIC", "CUBIC", "DCTCP", "NewReno", "Protocol", "TIMELY", "UTIL", "VCP"}
     refusing = {f"ecc.models.{name}.equilibrium" for name in without}
+    refusing |= {"ecc.live.node"}  # without other machines
     refusing |= {name for name in ENTRIES if name.startswith("ecc.queues.") and name.endswith(".equilibrium")}
     refusing |= {e.name for e in ENTRIES.values() if e.name.endswith(".relay_loop") and not e.owner.has_relay()}
     for entry in ENTRIES.values():

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments
+from ecc.arguments import check_arguments, shown
 from ecc.errors import EccError
 from ecc.live.hosts import INFO
 from ecc.native import picoseconds
@@ -45,6 +45,8 @@ class TCP:
 
     def __post_init__(self) -> None:
         if self.flows is not None:
+            if isinstance(self.flows, str) or not isinstance(self.flows, Iterable):
+                raise TypeError(f"flows must be a sequence of numbers of flows, got {shown(self.flows)}")
             flows = tuple(as_count(flow, f"flows[{k}]") for k, flow in enumerate(self.flows))
             if len(set(flows)) < len(flows):
                 raise ValueError(f"flows must be there once each, got {list(flows)}")
