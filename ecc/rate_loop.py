@@ -100,7 +100,7 @@ def linearize_rates(protocol: Protocol, network: Network, assignment: Any = None
             "p": protocol.namespace(),
         }
         at |= {state: its.initial for state, its in states.items()}
-        blocks = [first[k]] + [differences + several.index(k) * width] * (k in several)
+        blocks = [first[k], *(differences + several.index(one) * width for one in several if one == k)]
         for row, (law, value) in enumerate(
             [(protocol.source_law, x), *((its.law, its.initial) for its in states.values())]
         ):

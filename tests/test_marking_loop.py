@@ -341,6 +341,7 @@ def test_parameters_of_either_half_have_names():
         critical_gain(pair, NET, "alpha")
 
 
+@pytest.mark.slow
 def test_boundaries_are_found_and_certified():
     pair = over(DISCIPLINES["PI2"](0.2))
     loss = critical_gain(pair, NET, "links.beta", clocking="rate", certify=True)

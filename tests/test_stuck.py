@@ -62,7 +62,8 @@ def start(name: str, inside: float, directory: Path) -> AbstractContextManager[s
     return advancing("simulate", "scenario.toml", inside=inside, cwd=directory, env=given)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.slow
 def test_a_hook_that_never_returns_ends_with_the_process(number: signal.Signals, tmp_path: Path) -> None:
     with start("Stuck", 0.5, tmp_path) as run:
         begin = time.monotonic()

@@ -21,7 +21,8 @@ def live(scenario, **options):
     return run
 
 
-@pytest.mark.parametrize("exact", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.slow
 def test_two_flows_through_a_router(exact):
     scenario = Scenario(Network.dumbbell("2 Mb/s", rtts=[0.05, 0.08]), QIRCP(), duration=2.0)
     run, packets = live(scenario, exact=exact), simulate(scenario)

@@ -130,9 +130,17 @@ def test_timely_swings_from_an_empty_queue_in_packets_and_fluid():
         assert 0.9 * 10e9 < run.rate[50:].sum("flow").mean() < 0.99 * 10e9
 
 
-@pytest.mark.parametrize(("flows", "packet_size"), [(2, 16_000), (2, 1000), (10, 16_000)])
-def test_the_fluid_moves_by_the_roots_of_the_linear_model(flows, packet_size):
-    network = link(flows, packet_size)
+@pytest.mark.parametrize(
+    "network",
+    [
+        link(2, 16_000),
+        link(2, 1000),
+        link(10, 16_000),
+        Network.dumbbell("10 Gb/s", rtts=["10 us", "10 us", "14 us"], packet_size=16_000),
+    ],
+    ids=["two", "small_packets", "ten", "two_rtts"],
+)
+def test_the_fluid_moves_by_the_roots_of_the_linear_model(network):
     point = PatchedTIMELY().equilibrium(network)
     run = ecc.fluid.simulate(
         Scenario(network, PatchedTIMELY(), 0.02), sample=1e-5, start="equilibrium", perturbation=1e-5, rtol=1e-10

@@ -30,6 +30,8 @@ from ecc.tmix import Synthetic
 from ecc.workload import Arrivals, Tmix, Workload
 
 CASES = int(os.environ.get("ECC_PARTS_CASES", "100"))
+QUICK = ("EDN", "NewReno", "RCP")
+"""Protocols of the default run: with `on_receive`, a transport, neither."""
 SHORTEST = 10**9  # ps: shorter delays are not cut, as the parts would have to meet too often
 FEW = settings(max_examples=10, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
@@ -254,7 +256,9 @@ def assert_threads_change_nothing(scenario: Scenario, threads: int, **options: A
     }
 
 
-@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in sorted(PROTOCOLS)]
+)
 def test_threads_change_nothing_for_any_protocol(name: str) -> None:
     assert_threads_change_nothing(Scenario(LOT, PROTOCOLS[name](), 1.5, seed=3), 3, record=("env.rate",))
 
@@ -285,6 +289,7 @@ def with_transfers(protocol: Any = None) -> Scenario:
     return Scenario(LOT, protocol or ecc.models.RCP(), 2.0, workload=workload, seed=5)
 
 
+@pytest.mark.slow
 def test_transfers_pass_through_other_parts_and_change_nothing() -> None:
     assert_threads_change_nothing(with_transfers(), 3)
 
@@ -308,6 +313,7 @@ def test_captures_are_those_of_one_thread(tmp_path: Any, monkeypatch: pytest.Mon
     assert found[0] == found[1] and len(found[0][1]) > 10_000
 
 
+@pytest.mark.slow
 def test_a_run_with_transfers_is_saved_and_resumed(tmp_path: Any) -> None:
     whole = simulate(with_transfers())
     with parts_for_free():
