@@ -328,7 +328,7 @@ def test_parts_joined_by_exact_frames_are_the_whole(name: str) -> None:
                 assert verdict == "taken" and crossing == leaving[at : at + frames[a].crossing_size]
                 engines[1 - a].enter(crossing)
                 count += 1
-    assert count > 50
+    assert count >= whole.stats["data_packets"] > 0  # each goes through the first link, from elsewhere
     assert (engines[0].stats.digest + engines[1].stats.digest) % 2**64 == whole.stats["digest"]
 
 
