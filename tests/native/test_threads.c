@@ -311,7 +311,9 @@ new_part(parts_t *parts, int64_t n_parts, int64_t part)
         .arrived = parts->cells[5],
         .dropped = parts->cells[6] };
     if (n_parts > 1) {
-        config.partition = (ecc_partition_t) { n_parts, part, links_in, senders_in, receivers_in };
+        config.partition = (ecc_partition_t) {
+            .n_parts = n_parts, .part = part, .links = links_in, .senders = senders_in, .receivers = receivers_in
+        };
     }
     CHECK_EQUAL(ecc_engine_new(&config, &engine, &report), 0);
     return engine;
