@@ -64,6 +64,12 @@ class _Wire:
             return int.from_bytes(struct.pack("!f", value * self.factor), "big")
         return round(value * self.factor)
 
+    def within_range(self, value: float, bits: int) -> float:
+        """The limit that has the same bits as a value beyond it, or else the value."""
+        low, high = self.span
+        limit = min(max(value, low), high)
+        return limit if limit != value and self.pack(limit) == bits else value
+
     def unpack(self, number: int) -> float:
         """The value that these bits are."""
         if self.single:
@@ -201,9 +207,10 @@ class CongestionHeader:
         number, left = int.from_bytes(data, "big"), 8 * len(data)
         for name, wire in cls.layout().items():
             left -= wire.width
-            value = wire.unpack(number >> left & (1 << wire.width) - 1)
+            bits = number >> left & (1 << wire.width) - 1
+            value = wire.unpack(bits)
             if wire.constant is None:
-                values[name] = value
+                values[name] = wire.within_range(value, bits)
             elif value != wire.constant:
                 raise ValueError(f"{name} of {cls.title} must be {wire.constant}, got {value}")
         return cls(**values)

@@ -2,11 +2,14 @@
 
 import math
 import struct
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ecc.headers import CongestionHeader, number_field
 from ecc.models import PIQIRCP, RCP, XCP, JetMax, MaxNet
 from ecc.models.edn import EDNField
 from ecc.models.jetmax import JetMaxHeader, JetMaxTransportHeader
@@ -147,3 +150,23 @@ def test_wrong_kinds_get_one_line(value):
     if value != 1.5:
         with pytest.raises(TypeError, match="^rate of a PIQI-RCP header must be a number, got"):
             PIQIRCPHeader(rate=value)
+
+
+@dataclass(frozen=True)
+class Tenths(CongestionHeader):
+    """A header whose limits are no singles."""
+
+    title = "tenths"
+    value: float = number_field(low=0.7, high=1.1)  # 0.69999999 and 1.10000002 as singles
+
+
+@pytest.mark.parametrize("value", [0.7, 0.9, 1.1])
+def test_limits_return_from_bytes_that_round_beyond_them(value):
+    header = Tenths(value=value)
+    assert Tenths.decode(header.encode()).value == pytest.approx(value, rel=1e-7)
+    assert Tenths.decode(header.encode()).encode() == header.encode()
+
+
+def test_what_is_beyond_limits_by_more_than_rounding_is_refused():
+    with pytest.raises(ValueError, match=r"^value of tenths must be from 0\.7 to 1\.1, got 1\.1000"):
+        Tenths.decode(struct.pack("!f", np.nextafter(np.float32(1.1), np.float32(2.0))))

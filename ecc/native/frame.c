@@ -267,7 +267,6 @@ read_content(const ecc_frames_t *self, const ecc_frame_way_t *way, const unsigne
     uint32_t hop = (uint32_t) ecc_frame_fields_get(shim + 8, 4);
     const unsigned char *header;
     const ecc_frame_layout_t *format;
-    bool valid;
 
     content->words = words;
     content->number = ecc_frame_fields_get(shim + 20, 8);
@@ -288,7 +287,7 @@ read_content(const ecc_frames_t *self, const ecc_frame_way_t *way, const unsigne
         : format->place == ECC_FRAME_FRAGMENT   ? ip + 6
                                                 : ip + ECC_FRAME_IP + (format->is_tcp ? ECC_FRAME_TCP : 0);
     memset(words, 0, ECC_FRAME_WORD_SIZE * self->n_words);
-    valid = ecc_frame_fields_read(
+    ecc_frame_fields_read(
         self->fields + way->first_field, way->n_fields, header, words + ECC_FRAME_WORD_SIZE * format->first_word);
     for (size_t i = 0; i < way->n_carried; i++) {
         uint64_t word = ecc_frame_fields_get(shim + ECC_FRAME_SHIM + ECC_FRAME_WORD_SIZE * i, ECC_FRAME_WORD_SIZE);
@@ -298,7 +297,7 @@ read_content(const ecc_frames_t *self, const ecc_frame_way_t *way, const unsigne
         int64_t codepoint = format->place == ECC_FRAME_SERVICE ? 0 : ip[1] & 3;
         memcpy(words + ECC_FRAME_WORD_SIZE * self->ecn, &codepoint, sizeof(codepoint));
     }
-    return valid;
+    return true;
 }
 
 static bool

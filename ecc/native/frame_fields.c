@@ -32,7 +32,15 @@ get_bits(const unsigned char *start, size_t at, size_t width)
     return bits;
 }
 
-/* The bits of a field that is some word: those of the nearest value that it can have. NaN is the least. */
+/* The nearest value that a field can have, where what it had on the wire may be beyond its range by rounding, too. NaN
+ * is the least. */
+static double
+within_range(const ecc_frame_field_t *field, double value)
+{
+    return !(value >= field->low) ? field->low : value > field->high ? field->high : value;
+}
+
+/* The bits of a field that is some word. */
 static uint64_t
 bits_of(const ecc_frame_field_t *field, const unsigned char *word)
 {
@@ -46,9 +54,7 @@ bits_of(const ecc_frame_field_t *field, const unsigned char *word)
     }
     memcpy(&value, word, sizeof(value));
     memcpy(&whole, word, sizeof(whole));
-    value = field->is_real != 0 ? value : (double) whole + (double) field->shift;
-    value = !(value >= field->low) ? field->low : value > field->high ? field->high : value;
-    value *= field->factor;
+    value = within_range(field, field->is_real != 0 ? value : (double) whole + (double) field->shift) * field->factor;
     if (field->kind == ECC_FRAME_SINGLE) {
         float single = (float) (value > FLT_MAX ? FLT_MAX : value < -FLT_MAX ? -FLT_MAX : value);
         uint32_t raw;
@@ -58,16 +64,16 @@ bits_of(const ecc_frame_field_t *field, const unsigned char *word)
     return (uint64_t) rint(value);
 }
 
-/* Writes the word that these bits are of; false: the field cannot have them. */
-static bool
+/* Writes the word that these bits are of; those that the field cannot have are not those of that word. */
+static void
 set_word(const ecc_frame_field_t *field, uint64_t bits, unsigned char *word)
 {
     double value = (double) bits;
-    int64_t whole = (int64_t) (bits & INT64_MAX) - field->shift;
+    int64_t whole;
 
     if (field->kind == ECC_FRAME_WORD) {
         memcpy(word, &bits, sizeof(bits));
-        return true;
+        return;
     }
     if (field->kind == ECC_FRAME_SINGLE) {
         uint32_t raw = (uint32_t) bits;
@@ -75,13 +81,13 @@ set_word(const ecc_frame_field_t *field, uint64_t bits, unsigned char *word)
         memcpy(&single, &raw, sizeof(single));
         value = (double) single;
     }
-    value /= field->factor;
+    value = within_range(field, value / field->factor);
     if (field->is_real != 0) {
         memcpy(word, &value, sizeof(value));
-    } else {
+    } else { /* an integer, from 0 */
+        whole = (int64_t) value - field->shift;
         memcpy(word, &whole, sizeof(whole));
     }
-    return value >= field->low && value <= field->high;
 }
 
 /* The most that a field of integers has on the wire. */
@@ -127,19 +133,16 @@ ecc_frame_fields_write(const ecc_frame_field_t *fields, size_t n, const unsigned
     }
 }
 
-bool
+void
 ecc_frame_fields_read(const ecc_frame_field_t *fields, size_t n, const unsigned char *header, unsigned char *words)
 {
-    bool valid = true;
     size_t at = 0;
 
     for (size_t i = 0; i < n; i++) {
         size_t width = (size_t) fields[i].width;
         if (fields[i].word >= 0) {
-            unsigned char *word = words + ECC_FRAME_WORD_SIZE * (size_t) fields[i].word;
-            valid = set_word(&fields[i], get_bits(header, at, width), word) && valid;
+            set_word(&fields[i], get_bits(header, at, width), words + ECC_FRAME_WORD_SIZE * (size_t) fields[i].word);
         }
         at += width;
     }
-    return valid;
 }

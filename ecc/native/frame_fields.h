@@ -36,8 +36,11 @@ bool ecc_frame_fields_allow(const ecc_frame_field_t *field, int64_t n_words);
 void ecc_frame_fields_write(
     const ecc_frame_field_t *fields, size_t n, const unsigned char *words, unsigned char *header);
 
-/* Reads what they say into these words; false: they cannot have these bits. Constant fields are not looked at. */
-bool ecc_frame_fields_read(
+/*
+ * Reads what they say into these words. Constant fields are not looked at, and what a field cannot have is taken for the
+ * nearest that it can: written again, these are other bits.
+ */
+void ecc_frame_fields_read(
     const ecc_frame_field_t *fields, size_t n, const unsigned char *header, unsigned char *words);
 
 #endif
