@@ -6,6 +6,7 @@
  * receivers this one has, what leaves it, and what enters it, which is checked as input from anywhere.
  */
 
+#include "archive.h"
 #include "state.h"
 
 /* Packets that have left for one part, in the order in which they did. */
@@ -111,7 +112,7 @@ ecc_cut_most_sent(const ecc_engine_t *self, uint32_t flow)
 {
     const ecc_flow_state_t *state = &self->flows[flow];
 
-    return ecc_cut_has_sender(self, flow) ? state->sent - (state->reliable ? state->lost : 0) : INT64_MAX / 4;
+    return ecc_cut_has_sender(self, flow) ? state->sent - (state->reliable ? state->lost : 0) : ECC_ARCHIVE_MAX;
 }
 
 /*

@@ -212,11 +212,11 @@ static uint64_t
 order_of(const ecc_engine_t *self, uint32_t kind, uint32_t entity)
 {
     bool has_slot = kind != ECC_EVENT_DEPARTURE && kind != ECC_EVENT_HOP && kind != ECC_EVENT_INTERVAL;
-    uint32_t index = kind == ECC_EVENT_START ? entity - 1 : entity; /* after the START of the next transfer */
+    uint32_t before = kind == ECC_EVENT_START; /* the START of the next transfer comes before those of slots */
     uint64_t number = entity;
 
-    if (has_slot && entity >= self->n_flows && index >= self->n_flows && entity > 0) {
-        number = (uint64_t) self->flows[index].number + (kind == ECC_EVENT_START);
+    if (has_slot && entity >= self->n_flows + before) {
+        number = (uint64_t) self->flows[entity - before].number + before;
     }
     return (uint64_t) kind << ORDER_KIND | number;
 }
