@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 
 import pytest
+from waiting import HANG
 
 from ecc import Flow, Link, Network, Scenario
 from ecc.cli import main
@@ -58,7 +59,7 @@ def captured(folder, protocol):
 def tshark(script, path, *arguments):
     done = subprocess.run(
         ["tshark", "-X", f"lua_script:{script}", "-r", str(path), *arguments],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=HANG,
     )  # fmt: skip
     assert done.returncode == 0 and "Lua" not in done.stderr + done.stdout, done.stderr
     return done.stdout

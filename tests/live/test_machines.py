@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import HANG
 
 import ecc
 from ecc.errors import EccError
@@ -102,7 +103,7 @@ if stranger == "stranger":
     thread = threading.Thread(target=annoy)
     thread.start()
 hosts = subprocess.run(command(0, 1, "a0", there), capture_output=True, text=True)
-rest, errors = router.communicate(timeout=60)
+rest, errors = router.communicate(timeout=600)
 ends.set()
 os.kill(child, 9)
 os.waitpid(child, 0)
@@ -116,7 +117,7 @@ def run_both(folder: Path, duration: str, stranger: str) -> tuple[dict[str, Any]
     token.write_text(TOKEN + "\n")
     done = subprocess.run(
         [sys.executable, "-P", "-c", MACHINES, str(scenario), str(token), stranger],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=HANG,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     hosts, one, routers, other, n_sent = json.loads(done.stdout)

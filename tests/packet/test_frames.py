@@ -15,6 +15,7 @@ import pytest
 from any_network import PROTOCOLS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import HANG
 
 import ecc
 from ecc import Flow, Link, Network
@@ -442,7 +443,7 @@ def test_tshark_shows_headers_and_what_the_engine_needs(tmp_path: Path, name: st
     wanted = [part for field in fields for part in ("-e", field)]
     done = subprocess.run(
         ["tshark", "-X", f"lua_script:{script}", "-r", str(path), "-T", "fields", "-E", "separator=;", *wanted],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=HANG,
     )  # fmt: skip
     assert done.returncode == 0 and "Lua" not in done.stderr + done.stdout, done.stderr
     found = [line.split(";") for line in done.stdout.splitlines()]
