@@ -122,6 +122,7 @@ MODULES = {
     "ecc.transients": "Transients of runs",
     "ecc.allocation": "Fair allocations",
     "ecc.impairments": "Impairments",
+    "ecc.demands": "Demands and traffic patterns",
     "ecc.tmix": "Connection vectors",
     "ecc.headers": "Headers as bytes",
     "ecc.dissector": "A Wireshark dissector",

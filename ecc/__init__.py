@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from ecc import (
         allocation,
+        demands,
         fluid,
         headers,
         linear,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     )
     from ecc.closed_loop import linearize
     from ecc.comparison import Comparison, compare
+    from ecc.demands import Demand
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError, UndecidedError
     from ecc.linear import DelaySystem, SampledSystem
     from ecc.network import Flow, Link, Network
@@ -42,6 +44,7 @@ _HOME: dict[str, str | None] = {
     "Comparison": "comparison",
     "ConvergenceError": "errors",
     "DelaySystem": "linear",
+    "Demand": "demands",
     "EccError": "errors",
     "Flow": "network",
     "LinearizationError": "errors",
@@ -60,15 +63,15 @@ _HOME: dict[str, str | None] = {
     "sweep": "sweeps",
 }
 _PACKAGES = (
-    "allocation", "fluid", "headers", "impairments", "linear", "live", "models", "native", "packet",
+    "allocation", "demands", "fluid", "headers", "impairments", "linear", "live", "models", "native", "packet",
     "plot", "queues", "stability", "tmix", "transients",
 )  # fmt: skip
 
 __all__ = [
-    "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link",
-    "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Tmix", "Trajectory", "UndecidedError", "Workload",
-    "allocation", "compare", "fluid", "headers", "impairments", "linear", "linearize", "live", "models",
-    "native", "packet", "plot", "queues", "stability", "sweep", "tmix", "transients",
+    "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearizationError",
+    "Link", "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Tmix", "Trajectory", "UndecidedError",
+    "Workload", "allocation", "compare", "demands", "fluid", "headers", "impairments", "linear", "linearize", "live",
+    "models", "native", "packet", "plot", "queues", "stability", "sweep", "tmix", "transients",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Links, flows and the network they make, with the topologies of the papers.
+"""Links, flows and the network they make, with the topologies of the papers and of data centers.
 
 A link is unidirectional: a buffer, a transmitter of `capacity`, then a wire of `delay`. A flow sends over its
 access delay and then the links of its `route`; its ACKs return over the links of `reverse` or, by default, over a
@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
+from ecc.demands import Demand
 from ecc.display import Displayed, Rows, quantity_text
+from ecc.fabric import Ends, Graph, ecmp_index, fat_tree_ends, leaf_spine_ends
 from ecc.quantity import (
     LONGEST_DELAY,
     OptionalQuantityField,
@@ -27,6 +29,7 @@ from ecc.quantity import (
     QuantityField,
     as_count,
     as_delay,
+    as_number,
     as_rate,
     as_size,
     as_time,
@@ -200,11 +203,16 @@ class Network(Displayed):
     links : sequence of Link
     flows : sequence of Flow
         Sequence of Flow; routes index into `links`.
+    ends : sequence of (int, int)
+        The nodes that each link joins: it leads from the first to the second. (): unknown.
+    n_hosts : int
+        Nodes 0 to n_hosts - 1 are hosts, which forward nothing; the others are switches.
 
     Raises
     ------
     ValueError
-        No link, no flow, a route over an unknown link, a buffer smaller than a packet that crosses it.
+        No link, no flow, a route over an unknown link, a buffer smaller than a packet that crosses it; ends that are
+        not of all links, hosts without ends.
 
     Notes
     -----
@@ -219,10 +227,16 @@ class Network(Displayed):
     links: Sequence[Link]
     flows: Sequence[Flow]
     _rtts: tuple[float, ...] | None = field(default=None, repr=False)  # as given by `rtts=`, free of rounding
+    ends: Sequence[tuple[int, int]] = ()
+    n_hosts: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "links", _instances(self.links, Link, "links"))
         object.__setattr__(self, "flows", _instances(self.flows, Flow, "flows"))
+        object.__setattr__(self, "ends", _ends_of(self.ends, len(self.links)))
+        object.__setattr__(self, "n_hosts", as_count(self.n_hosts, "n_hosts"))
+        if self.n_hosts and not self.ends:
+            raise ValueError(f"n_hosts must be 0 where links have no ends, got {self.n_hosts}")
         for index, flow in enumerate(self.flows):
             self.check_flow(flow, f"flow {index}")
 
@@ -361,6 +375,61 @@ class Network(Displayed):
 
     def _along(self, route: Sequence[int]) -> float:
         return float(sum(self.links[link].delay for link in route))
+
+    # ---- paths between hosts -----------------------------------------------------------------------------
+
+    @cached_property
+    def _graph(self) -> Graph:
+        if not self.n_hosts:
+            raise ValueError("n_hosts must be > 0 for paths between hosts, got 0: give the network ends and n_hosts")
+        return Graph(tuple(self.ends), self.n_hosts)
+
+    def paths(self, source: int, destination: int) -> tuple[tuple[int, ...], ...]:
+        """Return all shortest paths from one host to another, in the order of their links.
+
+        Parameters
+        ----------
+        source, destination : int
+            Hosts.
+
+        Returns
+        -------
+        tuple of tuple of int
+            Sequences of link indices, as `route` of a Flow.
+
+        Raises
+        ------
+        ValueError
+            No two hosts of a network with `ends`, or no path.
+
+        Examples
+        --------
+        >>> len(Network.fat_tree(4, [(0, 15)]).paths(0, 15))
+        4
+        """
+        hosts = as_count(source, "source"), as_count(destination, "destination")
+        return tuple(self._graph.path(*hosts, index) for index in range(self._graph.n_paths(*hosts)))
+
+    def with_demands(self, demands: Sequence[Any], seed: int = 1, ack_links: bool = True) -> Network:
+        """Return this network with flows between its hosts, each over one of the shortest paths.
+
+        Parameters
+        ----------
+        demands : sequence of Demand, or of (source, destination)
+        seed : int, optional
+            Of the hash that chooses paths (ECMP): BLAKE2b of source, destination, the number of the flow among those of
+            this pair, and the seed, modulo the number of paths (`ecc.fabric.ecmp_index`). All of a flow takes one path,
+            other flows do not change it, and all switches together make one choice: it is uniform over paths.
+        ack_links : bool, optional
+            True: ACKs return over links, on a path that is hashed apart. False: over a pure delay equal to the forward
+            one.
+
+        Raises
+        ------
+        TypeError, ValueError
+            What is no demand, or not between two hosts of a network with `ends`; a path that does not exist.
+        """
+        return self.with_flows(_routed(self._graph, demands, seed, ack_links))
 
     # ---- topologies --------------------------------------------------------------------------------------
 
@@ -503,6 +572,161 @@ class Network(Displayed):
         return cls(lot.links, flows, tuple(times))
 
     @classmethod
+    def leaf_spine(
+        cls,
+        leaves: int,
+        spines: int,
+        hosts_per_leaf: int,
+        flows: Sequence[Any],
+        capacity: Quantity = "100 Gb/s",
+        delay: Quantity = "1 us",
+        buffer: Quantity | None = None,
+        fabric_capacity: Quantity | None = None,
+        oversubscription: float | None = None,
+        host_delay: Quantity | None = None,
+        host_buffer: Quantity | None = None,
+        seed: int = 1,
+        ack_links: bool = True,
+    ) -> Network:
+        """Return a leaf-spine fabric: hosts at leaves, and each leaf joined to each spine.
+
+        Parameters
+        ----------
+        leaves, spines, hosts_per_leaf : int, > 0
+            Host h is at leaf h // hosts_per_leaf.
+        flows : sequence of Demand, or of (source, destination)
+            What hosts send; see `ecc.demands` for patterns.
+        capacity : float, bit/s, optional
+            Of the links of hosts.
+        delay : float, s, in one direction, optional
+            Of every link.
+        buffer : int, bytes, or None for unlimited
+            Of every port of a switch.
+        fabric_capacity : float, bit/s, optional
+            Of the links between switches; default: what `oversubscription` needs.
+        oversubscription : float, > 0, optional
+            What the hosts of a leaf can send over what its links to spines can carry: 1 by default. Instead of
+            fabric_capacity.
+        host_delay : float, s, in one direction, optional
+            Of the links of hosts; default: as the others.
+        host_buffer : int, bytes, or None for unlimited
+            Of the hosts' own links.
+        seed, ack_links : int, bool, optional
+            As of `with_demands`.
+
+        Returns
+        -------
+        Network
+            Links: i leaves host i, n_hosts + i enters it; then from leaves to spines, leaf by leaf, and back in the
+            same order. Between leaves there are as many shortest paths as spines.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A number out of range, fabric_capacity and oversubscription together, flows between no two hosts.
+
+        Examples
+        --------
+        >>> net = Network.leaf_spine(4, 2, 8, [(0, 31)], "25 Gb/s", oversubscription=2)
+        >>> net.n_hosts, net.links[-1].capacity
+        (32, 50000000000.0)
+        """
+        counts = [as_count(leaves, "leaves", minimum=1, bits=16), as_count(spines, "spines", minimum=1, bits=16),
+                  as_count(hosts_per_leaf, "hosts_per_leaf", minimum=1, bits=16)]  # fmt: skip
+        return cls._fabric(
+            leaf_spine_ends(*counts), flows, capacity, delay, buffer, fabric_capacity, oversubscription,
+            counts[2] / counts[1], host_delay, host_buffer, seed, ack_links,
+        )  # fmt: skip
+
+    @classmethod
+    def fat_tree(
+        cls,
+        k: int,
+        flows: Sequence[Any],
+        capacity: Quantity = "100 Gb/s",
+        delay: Quantity = "1 us",
+        buffer: Quantity | None = None,
+        fabric_capacity: Quantity | None = None,
+        oversubscription: float | None = None,
+        host_delay: Quantity | None = None,
+        host_buffer: Quantity | None = None,
+        seed: int = 1,
+        ack_links: bool = True,
+    ) -> Network:
+        """Return a fat tree of switches with k ports: k^3/4 hosts in k pods (Al-Fares et al. 2008).
+
+        Parameters
+        ----------
+        k : int, even, >= 2
+            Hosts h with the same h // (k/2) are at one edge switch, those with the same h // (k/2)^2 in one pod.
+        flows, capacity, delay, buffer, fabric_capacity : object
+            As of `leaf_spine`.
+        oversubscription : float, > 0, optional
+            Capacity of the links of hosts over that of links between switches: 1 by default. Instead of
+            fabric_capacity.
+        host_delay, host_buffer, seed, ack_links : object
+            As of `leaf_spine`.
+
+        Returns
+        -------
+        Network
+            Links: i leaves host i, n_hosts + i enters it; then from edge to aggregation switches, back, from those to
+            core switches, back. There are k^2/4 shortest paths between pods, k/2 within one.
+
+        Raises
+        ------
+        ValueError, TypeError
+            An odd k, a number out of range, fabric_capacity and oversubscription together, flows between no two hosts.
+
+        Examples
+        --------
+        >>> from ecc.demands import permutation
+        >>> Network.fat_tree(4, permutation(16)).summary()
+        '96 links of 100 Gb/s, 16 flows, RTTs 4 us to 12 us'
+        """
+        ports = as_count(k, "k", minimum=2, bits=7)
+        if ports % 2:
+            raise ValueError(f"k must be even, got {ports}")
+        return cls._fabric(
+            fat_tree_ends(ports), flows, capacity, delay, buffer, fabric_capacity, oversubscription, 1.0, host_delay,
+            host_buffer, seed, ack_links,
+        )  # fmt: skip
+
+    @classmethod
+    def _fabric(
+        cls,
+        nodes: tuple[Ends, int],
+        flows: Sequence[Any],
+        capacity: Quantity,
+        delay: Quantity,
+        buffer: Quantity | None,
+        fabric_capacity: Quantity | None,
+        oversubscription: float | None,
+        ports: float,
+        host_delay: Quantity | None,
+        host_buffer: Quantity | None,
+        seed: int,
+        ack_links: bool,
+    ) -> Network:
+        """A fabric whose lowest switches have so many links of hosts for each one to the tier above."""
+        ends, n_hosts = nodes
+        if fabric_capacity is not None and oversubscription is not None:
+            raise ValueError(
+                f"oversubscription must be None where fabric_capacity is given, got {shown(oversubscription)}"
+            )
+        of_host = as_rate(capacity, "capacity")
+        if fabric_capacity is None:
+            ratio = 1.0 if oversubscription is None else oversubscription
+            between = as_rate(of_host * ports / as_number(ratio, "oversubscription", positive=True), "fabric_capacity")
+        else:
+            between = as_rate(fabric_capacity, "fabric_capacity")
+        near = as_delay(delay if host_delay is None else host_delay, "delay" if host_delay is None else "host_delay")
+        own = None if host_buffer is None else as_size(host_buffer, "host_buffer")
+        links = [Link(of_host, near, own)] * n_hosts + [Link(of_host, near, buffer)] * n_hosts
+        links += [Link(between, delay, buffer)] * (len(ends) - 2 * n_hosts)
+        return cls(links, _routed(Graph(ends, n_hosts), flows, seed, ack_links), ends=ends, n_hosts=n_hosts)
+
+    @classmethod
     def T1(cls, capacity: Quantity = "10 Mb/s", starts: Sequence[Quantity] = (0.0, 5.0)) -> Network:
         """Return JETMAX fig. 1a: two flows of RTT 220 and 2020 ms; the second starts 5 s later.
 
@@ -612,9 +836,14 @@ class Network(Displayed):
     # ---- plain data --------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain tables (for TOML): `links` and `flows`, defaults left out; `rtts` where they were given."""
-        tables = {"links": [to_table(link) for link in self.links], "flows": [to_table(flow) for flow in self.flows]}
-        return ({} if self._rtts is None else {"rtts": list(self._rtts)}) | tables
+        """Return plain tables (for TOML): `links` and `flows`, defaults left out; `rtts` and `ends` where they were
+        given."""
+        tables: dict[str, Any] = {
+            "links": [to_table(link) for link in self.links],
+            "flows": [to_table(flow) for flow in self.flows],
+        }
+        tables |= {} if self._rtts is None else {"rtts": list(self._rtts)}
+        return tables | ({"n_hosts": self.n_hosts, "ends": [list(pair) for pair in self.ends]} if self.ends else {})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Network:
@@ -623,12 +852,14 @@ class Network(Displayed):
         Parameters
         ----------
         data : mapping
-            Mapping with the lists of tables `links` and `flows`, and maybe `rtts` [s], free of the rounding of sums:
-            ignored where delays differ from it.
+            Mapping with the lists of tables `links` and `flows`, and maybe `ends` and `n_hosts`, and `rtts` [s], free
+            of the rounding of sums: ignored where delays differ from it.
         """
         network = cls(
             links=[from_table(Link, table, f"links[{i}]") for i, table in enumerate(tables_in(data, "links"))],
             flows=[from_table(Flow, table, f"flows[{i}]") for i, table in enumerate(tables_in(data, "flows"))],
+            ends=data.get("ends", ()),
+            n_hosts=data.get("n_hosts", 0),
         )
         if "rtts" not in data:
             return network
@@ -647,6 +878,58 @@ class Network(Displayed):
         flows : sequence of Flow
         """
         return replace(self, flows=flows, _rtts=None)
+
+
+def _ends_of(given: Any, n_links: int) -> Ends:
+    """The ends of links, as whole numbers."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"ends must be a sequence of (tail, head), got {shown(given)}")
+    ends = []
+    for index, pair in enumerate(given):
+        tail, *head = (as_count(node, "ends") for node in pair) if isinstance(pair, list | tuple) and pair else (0,)
+        if len(head) != 1 or head[0] == tail:
+            raise ValueError(f"ends must be (tail, head), two nodes, got {shown(pair)} (link {index})")
+        ends.append((tail, head[0]))
+    if ends and len(ends) != n_links:
+        raise ValueError(f"ends must be of all {n_links} links, or (), got {len(ends)}")
+    return tuple(ends)
+
+
+def _demand(given: Any) -> Demand:
+    """A demand, or one of two hosts."""
+    if isinstance(given, Demand):
+        return given
+    if isinstance(given, str) or not isinstance(given, Iterable) or len(hosts := tuple(given)) != 2:
+        raise TypeError(f"a flow must be a Demand, or (source, destination), got {shown(given)}")
+    return Demand(*hosts)
+
+
+def _routed(graph: Graph, demands: Sequence[Any], seed: int, ack_links: bool) -> list[Flow]:
+    """The flows of demands: see `Network.with_demands`."""
+    key = as_count(seed, "seed", bits=64)
+    numbers: dict[tuple[int, int], int] = {}
+    flows = []
+    for index, given in enumerate(demands):
+        try:
+            one = _demand(given)
+            pair = (one.source, one.destination)
+            nth = numbers[pair] = numbers.get(pair, -1) + 1
+            count = graph.n_paths(*pair)
+            if one.path is not None and one.path >= count:
+                raise ValueError(f"path must be one of {count}, 0 to {count - 1}, got {one.path}")
+            chosen = ecmp_index(count, *pair, nth, key) if one.path is None else one.path
+            reverse = None
+            if ack_links:
+                back = pair[::-1]
+                reverse = graph.path(*back, ecmp_index(graph.n_paths(*back), *pair, nth, key, is_ack=True))
+            flow = Flow(
+                graph.path(*pair, chosen), one.start, one.stop, one.size, packet_size=one.packet_size, reverse=reverse,
+                delayed_acks=one.delayed_acks,
+            )  # fmt: skip
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error} (flows[{index}])") from None
+        flows.append(flow)
+    return flows
 
 
 def _span(values: FloatArray, unit: str) -> str:

@@ -318,6 +318,8 @@ class Scenario(Displayed):
             "links",
             "flows",
             "rtts",
+            "ends",
+            "n_hosts",
             "workload",
         )
         for key in data:

@@ -11,9 +11,9 @@ import pytest
 
 import ecc
 
-ORDER = """lazy errors arguments display quantity cache digests files store workers plot network tmix workload
-allocation linear trajectory transients laws headers models queues impairments scenario metrics dissector window_loop
-rate_loop marking_loop closed_loop
+ORDER = """lazy errors arguments display quantity cache digests files store workers plot demands fabric network tmix
+workload allocation linear trajectory transients laws headers models queues impairments scenario metrics dissector
+window_loop rate_loop marking_loop closed_loop
 jit native fluid packet live agreement comparison stability claims sweeps cli __main__""".split()
 ALONE = {
     "plot": {"arguments"},
