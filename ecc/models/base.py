@@ -75,7 +75,9 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    answer at most one signal an RTT, which is the same where there are few.
 2. `Header`, `LinkState`, `FlowState`: dataclasses of float and int fields, and the hooks that keep in them the state of
    a real router and host and call the laws (`ecc.models.shared` has what several protocols share). A hook must return:
-   nothing can end a loop in it from outside, so loops have a bound.
+   nothing can end a loop in it from outside, so loops have a bound. Fields may be arrays, `tuple[float, ...]` with the
+   default `(0.0,) * 4`, say. In a header or a flow's state, `per_hop()` as the default makes an array with an entry for
+   each link of a path (`ecc.models.records`): telemetry that packets collect.
    A protocol whose hooks are not written yet leaves 2 out, and `link_hooks`, `flow_hooks`, `link_at` and `flow_at`
    with it: a packet run of it is refused.
 3. `equilibrium` and `published_bounds`; `main_parameter`, the gain that `ecc stability` varies.
@@ -604,7 +606,8 @@ class Protocol:
     def wire_fields(is_ack: bool) -> WireFields | None:
         """Return the layout of the congestion header, and which of its fields are which of the header record.
 
-        None: the papers do not lay it out, and packets have the fields of the record, 8 bytes each.
+        None: the papers do not lay it out, and packets have the fields of the record, 8 bytes each, and arrays those of
+        each entry.
 
         Parameters
         ----------
@@ -614,19 +617,20 @@ class Protocol:
         return None
 
     @classmethod
-    def wire_header(cls, header: Mapping[str, float], is_ack: bool) -> WireHeader:
+    def wire_header(cls, header: Mapping[str, Any], is_ack: bool) -> WireHeader:
         """Return the bytes that captures show for a packet: what `wire_fields` says, the nearest that fields can have.
 
         Parameters
         ----------
         header : mapping
-            Field of `Header` -> value.
+            Field of `Header` -> value; of an array, all of them.
         is_ack : bool
             An ACK, not data.
         """
         fields = cls.wire_fields(is_ack)
         if fields is None:
-            return WireHeader(b"".join(struct.pack("!d" if isinstance(v, float) else "!q", v) for v in header.values()))
+            words = [word for value in header.values() for word in np.atleast_1d(value).tolist()]
+            return WireHeader(b"".join(struct.pack("!d" if isinstance(v, float) else "!q", v) for v in words))
         return fields.header(header).on_wire()
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import field, fields
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,19 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 
-__all__ = ["record_dtype", "records"]
+__all__ = ["per_hop", "record_dtype", "records"]
 
 
-def record_dtype(record: Any) -> np.dtype[np.void]:
+def per_hop() -> Any:
+    """Return a field of a header or of a flow's state that is an array with an entry for each link of a path.
+
+    Declared as `queue: tuple[float, ...] = per_hop()`. It is zero at first, and has as many entries as the longest
+    route of the run has links: a hook of a link that counts links in the header always finds its own.
+    """
+    return field(default=(), metadata={"per_hop": True})
+
+
+def record_dtype(record: Any, hops: int = 0) -> np.dtype[np.void]:
     """Return the dtype of a record that a protocol declares: float fields are float64, int fields int64.
 
     Parameters
@@ -21,6 +30,8 @@ def record_dtype(record: Any) -> np.dtype[np.void]:
     record : object
         Dataclass, or one of its instances, with fields that are float, int, or tuples of either: arrays, as long as the
         record's own.
+    hops : int, optional
+        Length of those that are `per_hop`.
 
     Raises
     ------
@@ -33,10 +44,14 @@ def record_dtype(record: Any) -> np.dtype[np.void]:
         if f.type not in kinds:
             name = getattr(record, "__name__", type(record).__name__)
             raise TypeError(f"{name}.{f.name} must be float or int, or a tuple of either, got {shown(f.type)}")
-    return np.dtype([(f.name, kinds[f.type], np.shape(getattr(record, f.name))) for f in fields(record)])  # type: ignore[index]
+
+    def shape(f: Any) -> tuple[int, ...]:
+        return (hops,) if "per_hop" in f.metadata else np.shape(getattr(record, f.name))
+
+    return np.dtype([(f.name, kinds[f.type], shape(f)) for f in fields(record)])  # type: ignore[index]
 
 
-def records(first: Any, count: int) -> NDArray[np.void]:
+def records(first: Any, count: int, hops: int = 0) -> NDArray[np.void]:
     """Return `count` records like the first.
 
     Parameters
@@ -44,8 +59,11 @@ def records(first: Any, count: int) -> NDArray[np.void]:
     first : object
         Instance of a dataclass, as of `record_dtype`.
     count : int
+    hops : int, optional
+        As of `record_dtype`.
     """
-    out = np.zeros(count, record_dtype(first))
+    out = np.zeros(count, record_dtype(first, hops))
     for f in fields(first):
-        out[f.name] = getattr(first, f.name)
+        if "per_hop" not in f.metadata:
+            out[f.name] = getattr(first, f.name)
     return out

@@ -294,7 +294,8 @@ class _Table:
         kinds |= {"ecn": pyarrow.int64(), "protocol": pyarrow.string()}
         for region in regions:
             for name in region.dtype.names or ():
-                kind = pyarrow.int64() if region.dtype[name].kind == "i" else pyarrow.float64()
+                kind = pyarrow.int64() if region.dtype[name].base.kind == "i" else pyarrow.float64()
+                kind = pyarrow.list_(kind) if region.dtype[name].shape else kind
                 kinds[f"header_{name}"] = kind if kinds.get(f"header_{name}", kind) == kind else pyarrow.float64()
         self._path, self._arrow, self._schema = path, pyarrow, pyarrow.schema(list(kinds.items()))
 

@@ -55,11 +55,11 @@ def _wire_fields(part: Part, is_ack: bool) -> WireFields | None:
 
 
 def _words(part: Part) -> list[dict[str, Any]]:
-    return [{"kind": lib.ECC_FRAME_WORD, "width": 64, "word": word} for word in range(len(part.header.names or ()))]
+    return [{"kind": lib.ECC_FRAME_WORD, "width": 64, "word": word} for word in range(part.header.itemsize // 8)]
 
 
 def _fields(part: Part, wire: WireFields) -> list[dict[str, Any]]:
-    names = list(part.header.names or ())
+    places: Any = part.header.fields or {}
     usual = int.from_bytes(wire.layout().placed(), "big")
     left = 8 * wire.layout.size()
     rows = []
@@ -69,8 +69,14 @@ def _fields(part: Part, wire: WireFields) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"kind": kind, "width": field.width, "word": -1}
         if name in wire.of:
             its = wire.of[name]
+            kind_of_word, offset, *_ = places[its]
+            if kind_of_word.shape:
+                raise TypeError(
+                    f"wire_fields of {type(part.protocol).__name__} must name numbers, got the array {its}: without "
+                    "wire_fields, frames have all words of the record"
+                )
             low, high = field.span
-            row |= {"word": names.index(its), "is_real": part.header[its].kind == "f", "factor": field.factor}
+            row |= {"word": offset // 8, "is_real": kind_of_word.kind == "f", "factor": field.factor}
             row |= {"low": low, "high": high, "shift": wire.shift.get(name, 0)}
         else:
             row["bits"] = usual >> left & (1 << field.width) - 1

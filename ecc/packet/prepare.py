@@ -51,7 +51,8 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     rng = np.random.default_rng(scenario.seed)
     flows = [*network.flows, *(scenario.workload.templates if scenario.workload else [])]
     at, routers = _routers(deployment.links)
-    parts, header_size = _parts(scenario, at, routers, [*deployment.flows, *deployment.templates])
+    hops = max((len(flow.route) for flow in flows), default=0)
+    parts, header_size = _parts(scenario, at, routers, [*deployment.flows, *deployment.templates], hops)
     ack_delays = network.with_flows(flows).ack_delays
     of_links, of_flows, impairments = _impairments(scenario, len(at), len(flows))
     n_changes, changes = _changes(scenario, len(at))
@@ -96,9 +97,16 @@ def _routers(protocols: Sequence[Sequence[Protocol]]) -> tuple[NDArray[np.int64]
 
 
 def _parts(
-    scenario: Scenario, at: NDArray[np.int64], routers: Sequence[Protocol | None], flows: Sequence[Protocol]
+    scenario: Scenario,
+    at: NDArray[np.int64],
+    routers: Sequence[Protocol | None],
+    flows: Sequence[Protocol],
+    hops: int,
 ) -> tuple[list[Part], int]:
-    """The parts of a run, and the size of its header; protocols of one class share a region of it."""
+    """The parts of a run, and the size of its header; protocols of one class share a region of it.
+
+    `hops`: links of the longest route.
+    """
     members: dict[Protocol, tuple[list[int], list[int]]] = {}
     for side, protocols in enumerate((routers, flows)):
         for number, protocol in enumerate(protocols):
@@ -107,7 +115,7 @@ def _parts(
     regions: dict[type[Protocol], int] = {}
     size, parts = 0, []
     for protocol, (its_routers, its_flows) in members.items():
-        header = record_dtype(protocol.Header)
+        header = record_dtype(protocol.Header, hops)
         if type(protocol) not in regions:
             regions[type(protocol)], size = size, size + header.itemsize
         values = protocol.params()
@@ -116,8 +124,8 @@ def _parts(
             Part(
                 protocol, header, regions[type(protocol)], np.array(its_routers, np.int64),
                 np.array(its_flows, np.int64), records(protocol.link_record(), len(its_routers)),
-                _flow_states(scenario, protocol, its_flows), _link_params(scenario, protocol, params, at[its_routers]),
-                params,
+                _flow_states(scenario, protocol, its_flows, hops),
+                _link_params(scenario, protocol, params, at[its_routers]), params,
             )
         )  # fmt: skip
     if scenario.intervals is not None:
@@ -133,9 +141,9 @@ def _ticks(part: Part) -> bool:
     return "interval" in (part.link_params.dtype.names or ()) and "on_interval" in part.protocol.link_hooks()
 
 
-def _flow_states(scenario: Scenario, protocol: Protocol, flows: Sequence[int]) -> NDArray[np.void]:
+def _flow_states(scenario: Scenario, protocol: Protocol, flows: Sequence[int], hops: int) -> NDArray[np.void]:
     """The states of flows as they begin, with the links that they are assigned to."""
-    states = records(protocol.FlowState(), len(flows))
+    states = records(protocol.FlowState(), len(flows), hops)
     if scenario.assignment is not None:
         if "assigned" not in (states.dtype.names or ()):
             raise ValueError(f"assignment must be None: flows of {type(protocol).__name__} cannot hold one")
