@@ -555,7 +555,7 @@ def linearize(
     _check_hybrid(time, phases, intervals)
     if windows:
         return linearize_windows(protocol, network, clocking, assignment)
-    if protocol.states:
+    if protocol.states or protocol.source_clock == "continuous":
         return linearize_rates(protocol, network, assignment)
     notes = _TAKEN.check(protocol)
     T = interval_of(protocol)

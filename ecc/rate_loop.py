@@ -10,6 +10,10 @@ these come later. Deviations from the equilibrium, with derivatives g of the sou
     h_i v_i' = (G_v - 1) v_i(t) + G_x x_i(t - h_i) + sum_l [...]  with G in the place of g
     q_l'     = sum_i x_i(t - F_il)
 
+Where the clock of the source is "continuous", laws give x_i' and v_i' themselves, by x_i(t): without h_i and the -1. A
+law that takes the rate of one RTT ago has g_{x_rtt} x_i(t - D_i) beside. Where feedback is written at departure, q_l is
+read when a packet has left it: what it waits there is not in the delay of r_l.
+
 These are the equations of `ecc.fluid.network.continuous`. Delays that change with queues and rates change nothing to
 first order, as what they delay is constant at the equilibrium. Equal flows are one, by their sum; their differences
 obey the same without queues, and are counted too.
@@ -28,17 +32,17 @@ from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
-from ecc.models.base import Protocol, interval_of, states_of
+from ecc.models.base import Equilibrium, Protocol, State, clock_of_states, interval_of, states_of
 from ecc.models.declared import Taken
 from ecc.network import Network
 
 __all__ = ["linearize_rates"]
 
-_SOURCE = ("x", "R", "R_prev", "D", "T", "p")
+_SOURCE = ("x", "x_rtt", "R", "R_prev", "D", "T", "s", "p")
 _TAKEN = Taken(
     "a linear model",
     {"router_law": ("q", "C", "T", "p"), "source_law": _SOURCE},
-    {"combine": ("sum",), "source_clock": None, "stamping": ("arrival",), "states": None},
+    {"combine": ("sum",), "source_clock": None, "stamping": None, "states": None},
     {"opening_rate": "", "floor": "", "initial": ""},  # at an equilibrium nothing starts, and no rate is the least
     model="linear model",
     of_states=_SOURCE,
@@ -67,8 +71,11 @@ def linearize_rates(protocol: Protocol, network: Network, assignment: Any = None
     name = type(protocol).__name__
     _TAKEN.check(protocol)
     states = states_of(protocol)
-    if bad := [state for state, its in states.items() if its.clock != "update" or its.law is None]:
-        raise ValueError(f"{name} has no linear model: its state {bad[0]} must have a law and the clock 'update'")
+    clock = clock_of_states(protocol)
+    if bad := [state for state, its in states.items() if its.clock != clock or its.law is None]:
+        raise ValueError(f"{name} has no linear model: its state {bad[0]} must have a law and the clock {clock!r}")
+    derivatives = clock == "continuous"  # are what laws return
+    steps = "x" in law_arguments(protocol.source_law) and not derivatives
     point = protocol.equilibrium(network, assignment)
     waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
     queues: list[int] = np.flatnonzero(waits > _EQUAL * waits.max(initial=0.0)).tolist()
@@ -93,30 +100,37 @@ def linearize_rates(protocol: Protocol, network: Network, assignment: Any = None
         R = sum(value for value, _ in told.values())
         at: dict[str, Any] = {
             "x": x,
+            "x_rtt": x,
+            "s": 8.0 * flow.mean_packet,
             "R": R,
             "R_prev": R,
             "D": D,
             "T": interval_of(protocol),
             "p": protocol.namespace(),
         }
-        at |= {state: its.initial for state, its in states.items()}
+        at |= {state: _rest(point, state, its, members[0]) for state, its in states.items()}
         blocks = [first[k], *(differences + several.index(one) * width for one in several if one == k)]
         for row, (law, value) in enumerate(
-            [(protocol.source_law, x), *((its.law, its.initial) for its in states.values())]
+            [(protocol.source_law, x), *((its.law, at[state]) for state, its in states.items())]
         ):
-            g = _slopes(law, at, value, name)
+            g = _slopes(law, at, value, name, derivatives)
+            pace, earlier = (1.0, 0.0) if derivatives else (1.0 / h, h)
             for block in blocks:
-                terms[h if row == 0 else 0.0][block + row, block + row] -= 1.0 / h
-                terms[h][block + row, block] += g.get("x", 0.0) / h
+                if not derivatives:
+                    terms[h if row == 0 and steps else 0.0][block + row, block + row] -= pace
+                terms[earlier][block + row, block] += g.get("x", 0.0) * pace
+                if "x_rtt" in g:
+                    terms[D][block + row, block] += g["x_rtt"] * pace
                 for column, state in enumerate(states, start=1):
-                    terms[0.0][block + row, block + column] += g.get(state, 0.0) / h
+                    terms[0.0][block + row, block + column] += g.get(state, 0.0) * pace
             for link in set(route) & set(queues):
                 column = width * len(kinds) + queues.index(link)
                 back = D - float(network.forward_delays[members[0], link]) - _before(route, link, waits)
-                slope, many = told[link][1], len(members) / h
-                now = g.get("R", 0.0) * slope + g.get("D", 0.0) / float(network.capacities[link])
-                seen.append((back, first[k] + row, column, many * now))
-                seen.append((back + h, first[k] + row, column, many * g.get("R_prev", 0.0) * slope))
+                slope, many = told[link][1], len(members) * pace
+                read = back if protocol.stamping == "arrival" else back - float(waits[link])
+                seen.append((read, first[k] + row, column, many * g.get("R", 0.0) * slope))
+                seen.append((back, first[k] + row, column, many * g.get("D", 0.0) / float(network.capacities[link])))
+                seen.append((read + h, first[k] + row, column, many * g.get("R_prev", 0.0) * slope))
         for link in set(route) & set(queues):
             column = width * len(kinds) + queues.index(link)
             terms[float(network.forward_delays[members[0], link])][column, first[k]] += 1.0
@@ -144,7 +158,9 @@ def _kinds(network: Network, rates: NDArray[np.float64]) -> list[list[int]]:
 def _update_time(protocol: Protocol, spacing: float, D: float) -> float:
     """Time between updates of a rate, of ACKs so far apart."""
     T = interval_of(protocol)
-    return {"always": T, "ack": spacing, "rtt": max(spacing, D), "interval": max(spacing, T)}[protocol.source_clock]
+    return {"continuous": T, "always": T, "ack": spacing, "rtt": max(spacing, D), "interval": max(spacing, T)}[
+        protocol.source_clock
+    ]
 
 
 def _told(protocol: Protocol, network: Network, link: int, waits: NDArray[np.float64]) -> tuple[float, float]:
@@ -155,10 +171,18 @@ def _told(protocol: Protocol, network: Network, link: int, waits: NDArray[np.flo
     return protocol.router_law(**at), gradient(protocol.router_law, at, ["q"])["q"]
 
 
-def _slopes(law: Callable[..., float] | None, at: dict[str, Any], value: Any, name: str) -> dict[str, float]:
-    """The derivatives of a law, at the value that it keeps."""
+def _rest(point: Equilibrium, name: str, state: State, flow: int) -> Any:
+    """The value of a state at the equilibrium."""
+    return float(point.states[name][flow]) if name in point.states else state.initial
+
+
+def _slopes(
+    law: Callable[..., float] | None, at: dict[str, Any], value: Any, name: str, derivative: bool
+) -> dict[str, float]:
+    """The derivatives of a law at the value that it keeps, or has for a derivative of 0."""
     assert law is not None
     supply = {argument: at[argument] for argument in law_arguments(law)}
-    if abs(law(**supply) - value) > _EQUAL * max(1.0, abs(value)):
+    off = law(**supply) * at["T"] if derivative else law(**supply) - value
+    if abs(off) > _EQUAL * max(1.0, abs(value)):
         raise LinearizationError(f"no equilibrium: the laws of {name} do not stay at it")
-    return gradient(law, supply, [argument for argument in supply if argument not in ("T", "p")])
+    return gradient(law, supply, [argument for argument in supply if argument not in ("T", "s", "p")])

@@ -100,7 +100,7 @@ DECLARATIONS: dict[str, list[Any]] = {
     "scaling_rtt_limit": [0.02],
     "rtt_weights": ["flows", "rates"],
     "router_clock": ["rtt", "interval"],
-    "source_clock": ["ack", "rtt", "always"],
+    "source_clock": ["ack", "rtt", "always", "continuous"],
     "stamping": ["arrival", "departure"],
     "fluid_form": [
         SampledPrices(0.3),

@@ -5,6 +5,7 @@ from ecc.models.base import Bound, Equilibrium, Protocol
 from ecc.models.bic import BIC
 from ecc.models.constant_rate import ConstantRate
 from ecc.models.cubic import CUBIC
+from ecc.models.dcqcn import DCQCN
 from ecc.models.dctcp import DCTCP
 from ecc.models.edn import EDN
 from ecc.models.emkc import EMKC
@@ -27,8 +28,8 @@ from ecc.models.vegas import Vegas
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "BIC", "CUBIC", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "MKC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "TIMELY",
-    "UTIL", "VCP", "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno",
+    "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "MKC", "PEDN", "PIQIRCP", "QIRCP", "RCP",
+    "TIMELY", "UTIL", "VCP", "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno",
     "PatchedTIMELY", "Protocol", "Swift", "Vegas", "all_protocols",
 ]  # fmt: skip
 
@@ -42,6 +43,6 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
     unresponsive : bool, optional
         With traffic that responds to no feedback.
     """
-    routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly, TIMELY, PatchedTIMELY)
+    routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly, TIMELY, PatchedTIMELY, DCQCN)
     windows = (NewReno, CUBIC, DCTCP, BIC, Vegas, FAST, Swift, VCP, UTIL, EDN, PEDN)
     return {cls.__name__: cls for cls in (*routed, *windows, *((ConstantRate,) if unresponsive else ()))}

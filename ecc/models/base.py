@@ -29,7 +29,7 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    w         the flow's own window                                           source, loss  bit
    m         what it remembers of its last loss                              source, loss  bit
    since     time since its window last decreased by feedback; inf: never    source, decr. s
-   s         size of the flow's packets, with windows                        router, src.  bit
+   s         size of the flow's packets; of routers with windows             router, src.  bit
    a         what an ACK acknowledges: s, or more with delayed ACKs          source        bit
    q_flow    what the flow itself has in the queue, with windows             router        bit
    loss      share lost of what came to the queue and its wire, with windows router        --
@@ -92,7 +92,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from math import inf
 from numbers import Real
@@ -122,11 +122,12 @@ __all__ = [
     "Queues",
     "State",
     "check_number",
+    "clock_of_states",
     "interval_of",
     "states_of",
 ]
 
-SOURCE_CLOCKS = ("interval", "ack", "rtt", "always")
+SOURCE_CLOCKS = ("interval", "ack", "rtt", "always", "continuous")
 TRANSPORTS = (None, "newreno", "sack")
 SCHEDULERS = ("priority", "drr", "fq")
 ECN_ECHOES = (None, "classic", "accurate", "scalable")
@@ -154,7 +155,8 @@ class Equilibrium(Displayed):
     `fair_rate` is the router's R at bottleneck links (a fair rate [bit/s] for most protocols), or what it
     announces if it has no memory (to a flow at equilibrium, if that differs from flow to flow); infinite at other
     links. `bottleneck` is the link at which each flow is bottlenecked, -1 where feedback is summed over the
-    path. `queue` (n_links,) [bit]; None: all are empty. `notes`: what must be known of it, one line each.
+    path. `queue` (n_links,) [bit]; None: all are empty. `notes`: what must be known of it, one line each. `states`:
+    state of hosts -> (n_flows,); one that is not there rests at its `initial`.
     """
 
     rates: NDArray[np.float64]
@@ -162,6 +164,7 @@ class Equilibrium(Displayed):
     bottleneck: NDArray[np.int64]
     queue: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
+    states: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def _rows(self) -> Rows:
         paths = bool(np.all(self.bottleneck < 0))
@@ -285,7 +288,8 @@ class State(NamedTuple):
         With the clock "continuous" it returns the derivative [1/s]. None: it moves at its jumps alone.
     clock : str
         "interval" (the parameter of that name), "rtt" (the flow's own RTT), "arrival" (each packet that comes to the
-        queue), "continuous", or, of a host that sets rates, "update": each update of its rate (`source_clock`).
+        queue), "continuous", or, of a host that sets rates, "update": each update of its rate (`source_clock`);
+        "continuous" where its `source_clock` is that.
     initial : float or callable
         With which it begins; of a queue discipline a law of C, T and p, too.
     jumps : mapping
@@ -508,7 +512,8 @@ class Protocol:
     def source_clock(self) -> str:
         """When a source updates: "interval" (by ACKs, at most once an interval), "ack" (by each), "rtt" (once an RTT).
 
-        "always": once an interval however many ACKs there are: by a timer, or in shares that ACKs bring.
+        "always": once an interval however many ACKs there are: by a timer, or in shares that ACKs bring. "continuous":
+        at every moment, and its law returns the derivative of the rate [bit/s^2].
         """
         return "interval"
 
@@ -779,6 +784,16 @@ def interval_of(protocol: Protocol) -> float:
             f"{', '.join(params) or 'none'}"
         )
     return as_delay(params["interval"], "interval", positive=True)
+
+
+def clock_of_states(protocol: Protocol) -> str:
+    """Return the clock that states of a host have which sets rates.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    """
+    return "continuous" if protocol.source_clock == "continuous" else "update"
 
 
 def states_of(protocol: Protocol) -> Mapping[str, State]:

@@ -35,7 +35,7 @@ def models(protocol, name, value):
     options = {"clocking": "rate"} if "w" in law_arguments(protocol.source_law) else {}
     out = {}
     for title, network in NETWORKS.items():
-        if (title == SHORT) is not (type(protocol) is ecc.models.PatchedTIMELY):
+        if (title == SHORT) is not isinstance(protocol, (ecc.models.PatchedTIMELY, ecc.models.DCQCN)):
             continue
         for time in protocol.times:
             try:

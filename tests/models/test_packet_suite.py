@@ -36,7 +36,11 @@ SMALL = {
     TIMELY: TIMELY(delta=1e5, low=0.11, high=0.13, interval=0.05),  # ... and so are theirs
     PatchedTIMELY: PatchedTIMELY(beta=0.08, delta=1e5, low=0.12, high=0.5, interval=0.05),
 }
-WINDOWS = [SMALL.get(cls) or cls() for cls in all_protocols().values() if not cls.equilibrium_is_static]
+WINDOWS = [
+    SMALL.get(cls) or cls()
+    for cls in all_protocols().values()
+    if not cls.equilibrium_is_static and cls.has_packet_hooks()
+]
 every_window_protocol = pytest.mark.parametrize("protocol", WINDOWS, ids=lambda protocol: type(protocol).__name__)
 NETWORKS = {
     "dumbbell": Network.dumbbell("50 Mb/s", rtts=[0.05, 0.12, 0.08]),

@@ -8,6 +8,7 @@ For link l with fair rate R_l and queue q_l, and flow i with rate x_i, T the con
     x_i' = [source_law(x_i(t - rtt), R_i(t)) - x_i(t)]/h                        from that of one RTT ago
     x_i  = source_law(R_i(t))                                                   without memory
     v_i' = [law(v_i(t), x_i(t - h), R_i(t), R_i(t - h)) - v_i(t)]/h              any other state; first its `initial`
+    x_i' = source_law(x_i(t), x_i(t - rtt), v_i(t), R_i(t)),  v_i' = law(...)    with the `source_clock` "continuous"
     y_l(t) = sum over its flows of what arrives,  R_i(t) = min over its route of the R_l that its headers read
 
 A source updates when an ACK brings new feedback: h is T, or the time between its ACKs where that is longer; with
@@ -41,7 +42,7 @@ from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result, turns
 from ecc.laws.arguments import law_arguments
-from ecc.models.base import SOURCE_CLOCKS, Protocol, State, states_of
+from ecc.models.base import SOURCE_CLOCKS, Protocol, State, clock_of_states, states_of
 
 __all__ = ["run"]
 
@@ -152,10 +153,12 @@ def run(problem: Problem) -> Result:
         y[block["own"]] = initial.x * (initial.rtt if windows else 1.0)
         lower[block["own"]] = 8.0 * fluid.packet_size if windows else 0.0
         absolute[block["own"]] = rtol * LEAST * busiest * (fluid.rtt if windows else 1.0)
-    for k, state in enumerate(states.values()):
+    for k, (name, state) in enumerate(states.items()):
         its = slice(block["host"].start + k * G, block["host"].start + (k + 1) * G)
         assert not callable(state.initial)  # that is of queues
         y[its], lower[its], upper[its], absolute[its] = state.initial, state.lowest, state.highest, rtol
+        if problem.point is not None and name in problem.point.states:
+            y[its] = problem.point.states[name][np.unique(fluid.group_of, return_index=True)[1]]
     end = float(samples[-1])
     changes = np.unique(changing[0])[1:]
     gates = np.concatenate([_gates(fluid, opens, T), changes, changes + T])
@@ -254,9 +257,10 @@ def _states_of(protocol: Protocol) -> Mapping[str, State]:
     """The states of hosts that set rates, which move as these are updated."""
     states = states_of(protocol)
     for name, state in states.items():
-        if state.clock != "update" or state.law is None or state.jumps:
+        clock = clock_of_states(protocol)
+        if state.clock != clock or state.law is None or state.jumps:
             raise ValueError(
-                f"{type(protocol).__name__} has no fluid model: its state {name} must have a law, the clock 'update', "
+                f"{type(protocol).__name__} has no fluid model: its state {name} must have a law, the clock {clock!r}, "
                 "and no jumps, as hosts set rates"
             )
     return states

@@ -15,7 +15,7 @@ _LIMITED = {
     "scaling_rtt_limit": "RTTs above the limit that routers set them (scaling_rtt_limit) count in full in d here"
 }
 _WINDOW = ("w", "m", "R", "D", "T", "since", "s", "a", "marked", "p")
-_SOURCE = ("x", "x_rtt", "R", "R_prev", "D", "T", "p")
+_SOURCE = ("x", "x_rtt", "R", "R_prev", "D", "T", "s", "p")
 
 EQUATIONS = Taken(
     "a fluid run",

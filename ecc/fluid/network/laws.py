@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws", "made"]
 
-ARGUMENTS = ("R", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "x_rtt", "R_prev", "D", "result")
+ARGUMENTS = ("R", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "x_rtt", "R_prev", "D", "s", "result")
 """Fields of the record that a compiled law reads, and the one it writes."""
 
 LANES = 8
@@ -109,10 +109,14 @@ def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...]) -> Cal
 
 
 def _updated(protocol: Protocol) -> Callable[..., None] | None:
-    """Return what makes the next values of the states of a host that move as its rate is updated; None: it has none."""
+    """Return what makes the next values of the states of a host, or their derivatives; None: it has none."""
     from ecc.laws.arguments import law_arguments
 
-    moved = {name: state.law for name, state in protocol.states.items() if state.clock == "update" and state.law}
+    moved = {
+        name: state.law
+        for name, state in protocol.states.items()
+        if state.clock in ("update", "continuous") and state.law
+    }
     lines = []
     for name, law in moved.items():
         supplied = ", ".join("params" if argument == "p" else f"record.{argument}" for argument in law_arguments(law))

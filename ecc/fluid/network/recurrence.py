@@ -36,7 +36,7 @@ FloatArray = NDArray[np.float64]
 
 _SLICE = 4096  # steps between two reports of progress, at most
 _MEMORY = 1 << 16  # steps: the most that a queue can hold
-_R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT = range(len(ARGUMENTS))
+_R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _S, _RESULT = range(len(ARGUMENTS))
 # indices in a block of flows: the first lane of each
 _RS, _RS_PREV, _XS, _XS_RTT, _OWN_RTTS, _RESULTS = range(len(ARGUMENTS), BLOCK, LANES)
 # indices in Fields.count

@@ -55,9 +55,9 @@ HEADER = (
 
 MINIMUM, MAXIMUM, SUM = range(3)
 ROUTER_FAILED, SOURCE_FAILED = 1.0, 2.0
-EACH_INTERVAL, EACH_ACK, EACH_RTT, AT_ALL_TIMES = range(4)
+EACH_INTERVAL, EACH_ACK, EACH_RTT, AT_ALL_TIMES, CONTINUOUS = range(5)
 (
-    _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT,
+    _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _S, _RESULT,
 ) = range(len(ARGUMENTS))  # fmt: skip
 # purposes of looking back: each has its own hints at every crossing
 _ARRIVING, _EARLIER, _RECEIVED, _OWN, _ACKED, _ROUND = 0, 4, 8, 12, 16, 20
@@ -298,6 +298,7 @@ def _source(group: int, numbers: Any, indices: Any, x: float, x_rtt: float, R: f
     numbers[record + _X_RTT] = x_rtt
     numbers[record + _R] = R
     numbers[record + _R_PREV] = R_prev
+    numbers[record + _S] = numbers[indices[PACKET] + group]
     pointer = shifted(numbers, record)
     status = call(indices[SOURCE], (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
     if status != 0:
@@ -354,7 +355,7 @@ def _update_time(w: Any, y: Any, t: float, group: int, rtt: float, numbers: Any,
     The first feedback makes one update, within T, an RTT before the ACKs of what is sent then.
     """
     T, clock = numbers[indices[INTERVAL]], indices[CLOCK]
-    if clock == AT_ALL_TIMES or t < numbers[indices[OPENS] + group] + T:
+    if clock == AT_ALL_TIMES or clock == CONTINUOUS or t < numbers[indices[OPENS] + group] + T:
         return 0, T
     last = indices[indices[CROSSINGS] + group + 1] - 1
     received = t - numbers[indices[BACKWARD] + last]
@@ -393,7 +394,8 @@ def _update(
             R_prev = earlier
     x = y[own]
     x_rtt = value_at(w, y, own, t - rtt, _ROUND * total + first)
-    if indices[STEPPING] != 0:
+    continuous = indices[CLOCK] == CONTINUOUS
+    if indices[STEPPING] != 0 and not continuous:
         x = value_at(w, y, own, t - step, _OWN * total + first)
     if indices[WINDOWS] != 0:
         x, x_rtt = x / rtt, x_rtt / rtt
@@ -410,8 +412,9 @@ def _update(
             numbers[indices[FAILED]], numbers[indices[FAILED] + 1] = SOURCE_FAILED, g
             return status
         for k in range(many):
-            out[states + k * indices[GROUPS]] = (numbers[record + many + k] - numbers[record + k]) / step
-    out[own] = (updated - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
+            found = numbers[record + many + k]
+            out[states + k * indices[GROUPS]] = found if continuous else (found - numbers[record + k]) / step
+    out[own] = updated if continuous else (updated - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
     return 0
 
 

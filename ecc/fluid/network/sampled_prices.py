@@ -55,7 +55,7 @@ __all__ = ["advance", "run"]
 
 FloatArray = NDArray[np.float64]
 
-_R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT = range(len(ARGUMENTS))
+_R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _S, _RESULT = range(len(ARGUMENTS))
 _PER_INTERVAL, _PER_RTT, _FINEST = 100, 20, 10_000
 _UNANSWERED = 2  # prices at the start of a flow
 _MINIMUM, _MAXIMUM, _SUM = range(3)

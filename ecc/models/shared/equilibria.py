@@ -163,10 +163,13 @@ def crosses_several(network: Network, point: Equilibrium) -> bool:
     return any(len(bottlenecks & set(flow.route)) > 1 for flow in network.flows)
 
 
-def full_links(network: Network, demand: Demand, name: str, why: str) -> NDArray[np.float64]:
+def full_links(
+    network: Network, demand: Demand, name: str, why: str, without: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
     """Return the waits in queues [s], shape (n_links,), at which links are full that would have too much without.
 
-    Each link in turn gets the wait at which it is just full, until none moves.
+    Each link in turn gets the wait at which it is just full, until none moves. Any other price that adds up along paths
+    is found in the same way.
 
     Parameters
     ----------
@@ -177,15 +180,18 @@ def full_links(network: Network, demand: Demand, name: str, why: str) -> NDArray
         Of the protocol, for messages.
     why : str
         Why demands jump, if they do, as a clause.
+    without : ndarray, shape (n_flows,), optional
+        What paths have without queues; None: their RTTs.
 
     Raises
     ------
     LinearizationError
         Demands that no wait brings down to the capacity, or that jump across it.
     """
-    crosses, rtts, capacities = network.incidence, network.rtts, network.capacities
+    crosses, capacities = network.incidence, network.capacities
+    rtts = network.rtts if without is None else without
     waits = np.zeros(network.n_links)
-    shortest = 1e-6 * float(rtts.max(initial=1e-6))
+    shortest = 1e-6 * max(float(rtts.max(initial=0.0)), 1e-6)
     for _ in range(1000):
         before = waits.copy()
         for link in range(network.n_links):

@@ -1,0 +1,272 @@
+"""DCQCN: rates of RDMA hosts by marks of the queue (Zhu et al. 2015), and its fluid (Zhu et al. 2016).
+
+    a packet is marked with      p(q) = 0 | p_max (q - K_min)/(K_max - K_min) | 1      as it leaves the queue q behind
+    x_T <- x,  x <- x (1 - alpha/2),  alpha <- (1 - g) alpha + g      a CNP: tau apart at least, one for all marks since
+    alpha <- (1 - g) alpha                                            tau' without a CNP
+    x <- (x + x_T)/2                                                  B bytes sent, or T, since the last of its kind;
+    x_T <- x_T + R_AI  before that                                    ... more than F of either since the CNP
+
+    x  rate [bit/s]    x_T  target    alpha  averaged congestion                   2015, sec. 3.1 and (1)-(4)
+
+As mean fluid, with r = x(t - D) and p what the flow learns now, s its packets; m(n) = 1 - (1 - p)^n is the chance that
+n packets hold a mark, and e(n) = p (1 - p)^n/(1 - (1 - p)^n) that of a packet to end n without one:
+
+    x'     = -x alpha m(tau r)/(2 tau) + (x_T - x)/2 r [e(B) + e(T r)]                                        2016, (7)
+    x_T'   = -(x_T - x) m(tau r)/tau + R_AI r [(1 - p)^(F B) e(B) + (1 - p)^(F T r) e(T r)]                   2016, (6)
+    alpha' = g [m(tau' r) - alpha]/tau'                                                                       2016, (5)
+
+(r, B in packets there.) Beyond K_max all packets are marked. Fluid leaves out hyper increase, which they do too. A path
+marks with the sum of what its links do, which are no more than a few percent.
+
+At rest x is the only one for its p: one link has x = C/N and one p; to first order p^3 = R_AI/(tau' r^2) [1/B +
+1/(T r)]^2 (in packets; their (11)). Their loop has a delay tau*, ours that of its path: what the queue adds to the RTT
+delays r, and marks, which packets take on as they leave the queue, not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.arguments import shown
+from ecc.errors import LinearizationError
+from ecc.laws.elementary import exp, log
+from ecc.models.base import Equilibrium, Params, Protocol, State, check_number
+from ecc.models.shared.equilibria import full_links
+from ecc.network import Network
+from ecc.quantity import QuantityField, SizeField, as_delay, as_rate, as_size, default
+
+LEAST_RATE = 1.0  # bit/s: laws divide by rates
+RARE = 1e-5  # expected marks below which their second power is left out
+CERTAIN = 1.0 - 1e-6  # probability of a mark that counts as 1: logarithms need less
+
+
+def marking(q: float, p: Params) -> float:
+    """2016, (3): the share of packets marked at a queue [bit]."""
+    if q <= 8.0 * p.min_threshold:
+        return 0.0
+    if q <= 8.0 * p.max_threshold:
+        return p.p_max * (q / 8.0 - p.min_threshold) / (p.max_threshold - p.min_threshold)
+    return 1.0
+
+
+def cut(x: float, alpha: float) -> float:
+    """2015, (1): a rate after a CNP."""
+    return x * (1.0 - 0.5 * alpha)
+
+
+def recovered(x: float, target: float) -> float:
+    """2015, (3) and (4): a rate after a timer or a byte counter."""
+    return 0.5 * (x + target)
+
+
+def raised_alpha(alpha: float, p: Params) -> float:
+    """2015, (1): alpha after a CNP."""
+    return (1.0 - p.g) * alpha + p.g
+
+
+def decayed_alpha(alpha: float, p: Params) -> float:
+    """2015, (2): alpha after `alpha_interval` without a CNP."""
+    return (1.0 - p.g) * alpha
+
+
+def unmarked(R: float, n: float) -> float:
+    """The chance that n packets hold no mark."""
+    return exp(n * log(1.0 - min(R, CERTAIN)))
+
+
+def ends(R: float, n: float) -> float:
+    """e(n): how many of n packets without a mark end, a packet."""
+    if R * n < RARE:
+        return 1.0 / n - 0.5 * R * (1.0 + 1.0 / n)
+    clear = unmarked(R, n)
+    return R * clear / (1.0 - clear)
+
+
+def alpha_law(x_rtt: float, R: float, s: float, alpha: float, p: Params) -> float:
+    """2016, (5)."""
+    r = max(x_rtt, LEAST_RATE) / s
+    return p.g * (1.0 - unmarked(R, p.alpha_interval * r) - alpha) / p.alpha_interval
+
+
+def target_law(x: float, x_rtt: float, R: float, s: float, target: float, p: Params) -> float:
+    """2016, (6)."""
+    r = max(x_rtt, LEAST_RATE) / s
+    B, n = 8.0 * p.byte_counter / s, p.increase_interval * r
+    cuts = (1.0 - unmarked(R, p.interval * r)) / p.interval
+    raises = r * (unmarked(R, p.fast_recovery * B) * ends(R, B) + unmarked(R, p.fast_recovery * n) * ends(R, n))
+    return (x - target) * cuts + p.rate_ai * raises
+
+
+@dataclass(frozen=True)
+class DCQCN(Protocol):
+    """DCQCN.
+
+    Parameters
+    ----------
+    line_rate : float, bit/s, > 0
+        What flows begin with, and the largest target.
+    g : float, in (0, 1]
+        Weight of a CNP, or of an `alpha_interval` without one, in alpha.
+    interval : float, s, > 0
+        Least time between two CNPs of a flow, tau.
+    alpha_interval : float, s, > 0
+        Time without a CNP after which alpha decays, tau'.
+    increase_interval : float, s, > 0
+        Time after which the timer increases a rate, T.
+    byte_counter : int, bytes, > 0
+        What is sent until the byte counter increases a rate, B.
+    fast_recovery : float, >= 0
+        Increases of either kind after a CNP that leave the target as it is, F.
+    rate_ai, rate_hai : float, bit/s, > 0
+        What is added to the target from then on, and where both kinds have come so far.
+    min_threshold, max_threshold : int, bytes, > 0
+        Queues at which marks begin, and beyond which all packets are marked.
+    p_max : float, in (0, 1]
+        Share marked at `max_threshold`.
+    floor : float, > 0
+        Least sending rate, in packets an RTT.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range; thresholds that are crossed.
+    """
+
+    line_rate: QuantityField = default(40e9)
+    g: float = 1.0 / 256.0
+    interval: QuantityField = default(50e-6)
+    alpha_interval: QuantityField = default(55e-6)
+    increase_interval: QuantityField = default(55e-6)
+    byte_counter: SizeField = default(10_000_000)
+    fast_recovery: float = 5.0
+    rate_ai: QuantityField = default(40e6)
+    rate_hai: QuantityField = default(400e6)
+    min_threshold: SizeField = default(5000)
+    max_threshold: SizeField = default(200_000)
+    p_max: float = 0.01
+    floor: float = 0.01
+
+    combine = "sum"
+    source_clock = "continuous"
+    times: ClassVar[tuple[str, ...]] = ("continuous",)
+    main_parameter = "rate_ai"
+    equilibrium_is_static = False
+    header_bytes = (0, 0)
+
+    def __post_init__(self) -> None:
+        for name in ("line_rate", "rate_ai", "rate_hai"):
+            object.__setattr__(self, name, as_rate(getattr(self, name), name))
+        for name in ("byte_counter", "min_threshold", "max_threshold"):
+            object.__setattr__(self, name, as_size(getattr(self, name), name))
+        check_number(
+            self, g=None, interval=as_delay, alpha_interval=as_delay, increase_interval=as_delay, fast_recovery=0.0,
+            p_max=None, floor=None,
+        )  # fmt: skip
+        for name in ("g", "p_max"):
+            if getattr(self, name) > 1.0:
+                raise ValueError(f"{name} must be <= 1, got {shown(getattr(self, name))}")
+        if self.max_threshold <= self.min_threshold:
+            raise ValueError(
+                f"max_threshold must be > min_threshold ({self.min_threshold} bytes), got {shown(self.max_threshold)}"
+            )
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(q: float, p: Params) -> float:
+        """2016, (3); of the links of a path, the sum."""
+        return marking(q, p)
+
+    @staticmethod
+    def source_law(x: float, x_rtt: float, R: float, s: float, alpha: float, target: float, p: Params) -> float:
+        """2016, (7): how fast the rate moves."""
+        r = max(x_rtt, LEAST_RATE) / s
+        B, n = 8.0 * p.byte_counter / s, p.increase_interval * r
+        cuts = (1.0 - unmarked(R, p.interval * r)) / p.interval
+        return 0.5 * (target - x) * r * (ends(R, B) + ends(R, n)) - 0.5 * x * alpha * cuts
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {
+            "alpha": State(alpha_law, "continuous", 1.0, lowest=0.0, highest=1.0),
+            "target": State(target_law, "continuous", self.line_rate, unit="bit/s", lowest=0.0, highest=self.line_rate),
+        }
+
+    def opening_rate(self, rtt: Any, packet: Any) -> Any:
+        """The line's."""
+        return self.line_rate
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def resting(self, x: float, R: float, s: float) -> tuple[float, float]:
+        """Return alpha and the target of a flow that keeps the rate x while the share R is marked [bit/s].
+
+        Parameters
+        ----------
+        x : float, bit/s
+        R : float
+        s : float, bit
+            Packet.
+        """
+        p = self.namespace()
+        r = x / s
+        increases = r * (ends(R, 8.0 * p.byte_counter / s) + ends(R, p.increase_interval * r))
+        cuts = (1.0 - unmarked(R, p.interval * r)) / p.interval
+        alpha = 1.0 - unmarked(R, p.alpha_interval * r)
+        return alpha, x * (1.0 + alpha * cuts / increases)
+
+    def resting_rate(self, R: float, s: float) -> float:
+        """Return the rate that a flow keeps while the share R is marked [bit/s]: where the target rests, too.
+
+        Parameters
+        ----------
+        R : float
+        s : float, bit
+            Packet.
+        """
+        from scipy.optimize import brentq
+
+        p = self.namespace()
+
+        def growth(log_x: float) -> float:
+            x = exp(log_x)
+            return target_law(x, x, R, s, self.resting(x, R, s)[1], p) / x
+
+        most = log(self.line_rate)
+        if R <= 0.0 or growth(most) >= 0.0:
+            return inf
+        if growth(0.0) <= 0.0:
+            return LEAST_RATE
+        return exp(float(brentq(growth, 0.0, most, xtol=1e-15, rtol=1e-15)))
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """Zhu et al.'s fixed point (2016, Theorem 1), on any network; `fair_rate` is the share that a link marks."""
+        if assignment is not None:
+            raise ValueError("assignment must be None: flows of DCQCN answer the marks of their whole path")
+        packets = [8.0 * flow.mean_packet for flow in network.flows]
+
+        def demand(marks: NDArray[np.float64]) -> NDArray[np.float64]:
+            found = {key: self.resting_rate(*key) for key in set(zip(marks.tolist(), packets, strict=True))}
+            return np.array([found[key] for key in zip(marks.tolist(), packets, strict=True)])
+
+        marks = full_links(network, demand, "DCQCN", "a rate is the only one for its marks", np.zeros(network.n_flows))
+        if marks.max() > self.p_max:
+            link = int(marks.argmax())
+            raise LinearizationError(
+                f"DCQCN has no equilibrium here: link {link} would mark {marks[link]:.3g} of its packets, more than "
+                f"p_max = {self.p_max:g} and less than all"
+            )
+        width = self.max_threshold - self.min_threshold
+        queue = np.where(marks > 0.0, 8.0 * (self.min_threshold + width * marks / self.p_max), 0.0)
+        path = network.incidence @ marks
+        rates = demand(path)
+        rest = [self.resting(*key) for key in zip(rates.tolist(), path.tolist(), packets, strict=True)]
+        alpha, target = (np.array(values) for values in zip(*rest, strict=True))
+        feedback = np.full(network.n_flows, -1, dtype=np.int64)
+        return Equilibrium(rates, marks, feedback, queue, states={"alpha": alpha, "target": target})
