@@ -112,6 +112,7 @@ from ecc.quantity import as_choice, as_delay, as_number, as_size
 
 __all__ = [
     "ECN_ECHOES",
+    "N_TIMERS",
     "SCHEDULERS",
     "SOURCE_CLOCKS",
     "STATE_CLOCKS",
@@ -131,6 +132,7 @@ SOURCE_CLOCKS = ("interval", "ack", "rtt", "always", "continuous")
 TRANSPORTS = (None, "newreno", "sack")
 SCHEDULERS = ("priority", "drr", "fq")
 ECN_ECHOES = (None, "classic", "accurate", "scalable")
+N_TIMERS = (1, 2, 3, 4)
 STATE_CLOCKS = ("interval", "rtt", "arrival", "continuous", "update")
 JUMPS = ("loss", "mark")
 
@@ -357,7 +359,11 @@ class LinkEnv:
 
 
 class FlowEnv:
-    """What the hooks of a flow see of the engine (`ecc/native/engine.h`); they may write `rate`, `window`, `timer`."""
+    """What the hooks of a flow see of the engine (`ecc/native/engine.h`).
+
+    They may write `rate`, `window`, `timer`, `counter`, and further timers where `n_timers` says so; `on_receive` may
+    write `control_size` and `control_kind`, and nothing else.
+    """
 
     now: float
     packet_size: int
@@ -380,6 +386,12 @@ class FlowEnv:
     recovered: int
     marked: int
     ece: int
+    timer_1: float
+    timer_2: float
+    timer_3: float
+    counter: int
+    control_size: int
+    control_kind: int
 
 
 @dataclass(frozen=True)
@@ -602,6 +614,9 @@ class Protocol:
     FlowState: ClassVar[type] = NoRecord
     required_env: ClassVar[frozenset[str]] = frozenset()
     """What hooks need in `env` beside the rest: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
+    n_timers: ClassVar[int] = 1
+    """How many timers a flow has, up to 4: hooks set them by `env.timer`, `env.timer_1`, ..., and `on_timer` finds in
+    `env.kind` which one has expired, from 0. (Bytes that are sent are counted beside: `env.counter`, `on_count`.)"""
     opening_size: ClassVar[int] = 0
     """Size of the packets that a flow sends until its first ACK [bytes]; 0: that of all others."""
     header_bytes: ClassVar[tuple[int, int] | None] = None
@@ -646,7 +661,7 @@ class Protocol:
         """
         if getattr(self, "source_law", None) is not None or not (self.has_packet_hooks() and self.has_hosts()):
             return True
-        return not {"on_ack", "on_loss", "on_timer"}.isdisjoint(self.flow_hooks())
+        return not {"on_ack", "on_loss", "on_timer", "on_control"}.isdisjoint(self.flow_hooks())
 
     @classmethod
     def has_hosts(cls) -> bool:

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "alarms.h"
 #include "config.h"
 #include "cut.h"
 #include "lists.h"
@@ -194,6 +195,25 @@ move_receiver(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     }
 }
 
+/* TIMER follows from the timers. */
+static void
+move_alarms(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    ecc_alarms_t *alarms = &self->alarms[index];
+    int64_t n_timers = flow->active && ecc_alarms_has_timers(flow->spec) ? flow->spec->n_timers : 0;
+
+    for (int64_t k = 0; k < n_timers; k++) {
+        ecc_archive_whole(archive, &alarms->timers[k], self->now, ECC_NEVER);
+    }
+    if (flow->active && flow->spec->on_count != NULL) {
+        ecc_archive_whole(archive, &alarms->count, 0, INT64_MAX);
+    }
+    if (n_timers > 0 && ecc_archive_reads(archive)) {
+        ecc_alarms_schedule(self, index);
+    }
+}
+
 /* What has been sent so far, and what has become of it. */
 static void
 move_counters(ecc_archive_t *archive, const ecc_engine_t *self, uint32_t index)
@@ -271,9 +291,12 @@ move_flow(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     if (self->wants_stops) {
         ecc_archive_node(archive, self->now, &self->slow, self->base[ECC_EVENT_STOP] + index, flow->active);
     }
-    if (self->wants_timers) {
+    if (self->wants_timers && !ecc_alarms_has_timers(flow->spec)) {
         ecc_archive_node(archive, self->now, &self->slow, self->base[ECC_EVENT_TIMER] + index,
             flow->active && flow->spec->on_timer != NULL);
+    }
+    if (flow->has_alarms) {
+        move_alarms(archive, self, index);
     }
     flow->timeout_pending = ecc_calendar_pending(&self->slow, self->base[ECC_EVENT_TIMEOUT] + index);
     if (ecc_archive_reads(archive)) {

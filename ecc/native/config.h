@@ -8,6 +8,7 @@
 #define ECC_MAX_DELAY INT64_C(1000000000000000000)
 #define ECC_MAX_PACKET_SIZE (INT64_C(1) << 30)
 #define ECC_MAX_HEADER_BYTES 65535
+#define ECC_MAX_CONTROL_KIND INT64_C(2147483647)
 
 /* 0, or the code of the first bad value, which the engine's report then names. */
 ECC_MUST_CHECK int ecc_config_check(ecc_engine_t *self, const ecc_config_t *config);

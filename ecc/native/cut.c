@@ -570,6 +570,15 @@ is_ack(const ecc_engine_t *self, const ecc_crossing_t *crossing)
     return crossing->hop >= spec->n_forward && !self->flows[crossing->flow].immediate_ack;
 }
 
+/* A control packet of a receiver (S-129). */
+static bool
+is_control(const ecc_engine_t *self, const ecc_crossing_t *crossing)
+{
+    return crossing->size < 0 && crossing->size >= -ECC_MAX_PACKET_SIZE && crossing->offset >= 0
+        && crossing->offset <= ECC_MAX_CONTROL_KIND && is_ack(self, crossing)
+        && self->flows[crossing->flow].spec->on_control != NULL;
+}
+
 /* The numbers of a crossing, whose flow is its index here, and that it comes over a cut (S-123). */
 static bool
 is_crossing(const ecc_engine_t *self, const ecc_crossing_t *crossing)
@@ -584,9 +593,10 @@ is_crossing(const ecc_engine_t *self, const ecc_crossing_t *crossing)
             && ends_with_ack(self, flow->position + (uint32_t) crossing->hop))
         && part_before(self, (uint32_t) crossing->flow, crossing->hop) != self->cut->part
         && part_after(self, (uint32_t) crossing->flow, crossing->hop) == self->cut->part && crossing->time >= earliest
-        && crossing->time <= ECC_NEVER && crossing->sent >= 0 && crossing->sent <= last_sent && crossing->size >= 1
-        && crossing->size <= ECC_MAX_PACKET_SIZE && crossing->offset >= 0
-        && crossing->offset <= ecc_cut_most_sent(self, (uint32_t) crossing->flow) - crossing->size;
+        && crossing->time <= ECC_NEVER && crossing->sent >= 0 && crossing->sent <= last_sent
+        && (is_control(self, crossing)
+            || (crossing->size >= 1 && crossing->size <= ECC_MAX_PACKET_SIZE && crossing->offset >= 0
+                && crossing->offset <= ecc_cut_most_sent(self, (uint32_t) crossing->flow) - crossing->size));
 }
 
 bool
@@ -618,7 +628,8 @@ is_body(const ecc_engine_t *self, const ecc_crossing_t *crossing, const ecc_pack
             == 0;
     }
     if (is_ack(self, crossing)) {
-        return valid && ((!flow->needs_receiver && !flow->reliable) || ecc_cut_is_report(self, packet));
+        return valid
+            && (packet->size < 0 || (!flow->needs_receiver && !flow->reliable) || ecc_cut_is_report(self, packet));
     }
     if (flow->needs_receiver) {
         int64_t base = ecc_state_ack_info(self, packet)->front;

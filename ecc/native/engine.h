@@ -38,6 +38,7 @@ typedef int64_t ecc_bytes_t;
 #define ECC_NEVER 4000000000000000000
 #define ECC_N_BINS 4352           /* of queues up to 2^40 bytes */
 #define ECC_MAX_SAMPLED_QUEUES 64 /* of a link: one with more has none of them in samples */
+#define ECC_MAX_TIMERS 4          /* of a flow, that its hooks set */
 
 /* Kinds of events, in the order in which they happen at one instant (S-10); the last four are in traces only. */
 enum ecc_event_kind {
@@ -49,7 +50,7 @@ enum ecc_event_kind {
     ECC_EVENT_INTERVAL,  /* router: a tick of its clock */
     ECC_EVENT_START,     /* flow */
     ECC_EVENT_STOP,      /* flow */
-    ECC_EVENT_TIMER,     /* flow: the timer that its hooks set */
+    ECC_EVENT_TIMER,     /* flow: a timer that its hooks set */
     ECC_EVENT_TIMEOUT,   /* flow: the retransmission timer is examined */
     ECC_EVENT_FLUSH,     /* flow: its receiver sends the ACK that it has delayed */
     ECC_EVENT_DROP,      /* link: a packet is dropped */
@@ -126,7 +127,7 @@ typedef struct {
     double rate;          /* w: bit/s */
     double window;        /* w: bytes, 0 = not window-clocked */
     double timer;         /* w: s from now until on_timer, < 0: none */
-    int64_t kind;         /* on_loss: enum ecc_loss_kind; on_send: enum ecc_segment_kind; else 0 */
+    int64_t kind;         /* of what on_loss, on_send, on_timer and on_control tell (S-102), else 0 */
     int64_t flow;         /* number: of a flow its index, of a transfer the flows and the transfers before it */
     double random;        /* uniform [0, 1), if wanted, else 0 */
     int64_t size;         /* bytes to deliver, -1 unlimited */
@@ -134,8 +135,14 @@ typedef struct {
     int64_t acked;        /* bytes that this ACK acknowledges and none did before; on_ack only, else 0 */
     int64_t recovering;   /* 1: a transport is in fast recovery */
     int64_t recovered;    /* 1: this ACK has ended it; on_ack only */
-    int64_t marked;       /* bytes that this ACK reports as marked and none did before; on_ack only, else 0 */
+    int64_t marked;       /* bytes that this ACK newly reports as marked; of on_receive: of this packet, if marked */
     int64_t ece;          /* 1: this ACK carries ECE (S-109); on_ack only, else 0 */
+    double timer_1;       /* w: as timer, of timers 1 to 3, where the flow has so many */
+    double timer_2;       /* w */
+    double timer_3;       /* w */
+    int64_t counter;      /* w: bytes that the flow sends from now until on_count, < 1: none */
+    int64_t control_size; /* w: bytes of a packet that the receiver sends to on_control, < 1: none; on_receive only */
+    int64_t control_kind; /* w: >= 0, what on_control finds in kind; on_receive only */
 } ecc_flow_env_t;
 
 /* Returns 0, or any other code, which stops the run. */
@@ -192,6 +199,7 @@ typedef struct {
     ecc_ps_t rto_granularity;    /* of a transport */
     int64_t n_forward;           /* links of the route: the next n_forward of `routes` ... */
     int64_t n_reverse;           /* ... and the n_reverse after those carry the ACKs */
+    int64_t n_timers;            /* that its hooks set, up to ECC_MAX_TIMERS; 0 and 1: one */
     int64_t bottleneck;          /* offset of an int64 in state that samples show, -1 none */
     int64_t wants_random;        /* non-zero: env.random is drawn */
     int64_t header_offset;       /* as of a router */
@@ -205,6 +213,8 @@ typedef struct {
     ecc_hook_t on_loss;
     ecc_hook_t on_timer;
     ecc_hook_t on_stop;
+    ecc_hook_t on_count;
+    ecc_hook_t on_control;
 } ecc_flow_t;
 
 /* A transfer as the caller describes it; its template, an ecc_flow_t, has the rest. */

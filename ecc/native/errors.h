@@ -24,6 +24,7 @@
     X(PACKET_SIZE, "packets and ACKs must be from 1 to 2^30 bytes")                                                    \
     X(ACKS, "ACKs must be sent every >= 0 packets and wait for them from 0 to 1e18 ps")                                \
     X(ECN, "ecn of a flow must be 0, 1, 2 or 3")                                                                       \
+    X(TIMERS, "a flow must have from 0 to 4 timers")                                                                   \
     X(TRANSPORT,                                                                                                       \
         "transport must be 0, 1 or 2, its receiver window >= 0 bytes, its timeouts and granularity from 0 to 1e18 ps") \
     X(CHANGES,                                                                                                         \
@@ -34,6 +35,7 @@
     X(RATE, "rate must be finite and >= 0 bit/s")                                                                      \
     X(WINDOW, "window must be finite and >= 0 bytes")                                                                  \
     X(TIMER, "timer must not be NaN s")                                                                                \
+    X(CONTROL, "a control packet must be of at most 2^30 bytes and of a kind from 0 to 2^31 - 1")                      \
     X(QUEUE_INDEX, "queue index must be that of a queue of the link")                                                  \
     X(INTERVAL, "next interval must not be NaN s")                                                                     \
     X(TIMER_STUCK, "timer must be >= 5e-13 s, or negative for none, after 100 calls of on_timer that asked for less")  \

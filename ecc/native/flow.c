@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "alarms.h"
+#include "config.h"
 #include "cut.h"
 #include "ecn.h"
 #include "flow_hooks.h"
@@ -36,6 +38,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     flow->needs_receiver = ecc_receiver_is_needed(self, spec, &self->hops[position]);
     flow->reliable = spec->transport != ECC_TRANSPORT_NONE;
     flow->can_be_marked = spec->ecn != ECC_ECN_NONE;
+    flow->has_alarms = ecc_alarms_are_needed(spec);
     flow->immediate_ack
         = spec->on_receive == NULL && spec->enables_subsequent == 0 && !flow->needs_receiver && !flow->reliable;
     flow->rate = spec->rate;
@@ -61,6 +64,9 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     }
     if (flow->reliable) {
         ecc_transport_init(self, index);
+    }
+    if (flow->has_alarms) {
+        ecc_alarms_init(self, index);
     }
 }
 
@@ -190,6 +196,9 @@ ecc_flow_end(ecc_engine_t *self, uint32_t index)
     if (self->wants_timers) {
         ecc_calendar_cancel(&self->slow, self->base[ECC_EVENT_TIMER] + index);
     }
+    if (flow->has_alarms) {
+        ecc_alarms_init(self, index);
+    }
     if (self->wants_stops) {
         ecc_calendar_cancel(&self->slow, self->base[ECC_EVENT_STOP] + index);
     }
@@ -228,15 +237,19 @@ int
 ecc_flow_timer(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
+    int number = 0;
     double timer;
     int ret;
 
     ecc_state_trace_flow(self, ECC_EVENT_TIMER, index, ecc_state_in_flight(flow));
-    ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_TIMER, flow->spec->on_timer, 0);
+    if (ecc_alarms_has_timers(flow->spec)) {
+        number = ecc_alarms_expire(self, index);
+    }
+    ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_TIMER, flow->spec->on_timer, number);
     if (ret != 0) {
         return ret;
     }
-    timer = self->flow_env.timer;
+    timer = ecc_flow_hooks_least_timer(self, index);
     if (timer < 0.0 || ecc_state_ps(timer) >= 1) {
         flow->n_zero_waits = 0;
     } else if (++flow->n_zero_waits == ECC_MAX_ZERO_WAITS) {
@@ -310,6 +323,46 @@ ecc_flow_catch_up(ecc_engine_t *self, uint32_t index)
     }
 }
 
+/* S-129: the receiver of a packet sends a control packet, whose header begins as that of the packet. */
+static int
+send_control(ecc_engine_t *self, uint32_t received)
+{
+    uint32_t index = ecc_packets_at(&self->packets, received)->flow;
+    const ecc_flow_state_t *flow = &self->flows[index];
+    int64_t size = self->flow_env.control_size;
+    int64_t kind = self->flow_env.control_kind;
+    ecc_packet_t *packet;
+    uint32_t id;
+    int ret;
+
+    if (size > ECC_MAX_PACKET_SIZE) {
+        return ecc_flow_fail(self, ECC_ERR_CONTROL, index, ECC_FLOW_ON_RECEIVE, (double) size);
+    }
+    if (kind < 0 || kind > ECC_MAX_CONTROL_KIND) {
+        return ecc_flow_fail(self, ECC_ERR_CONTROL, index, ECC_FLOW_ON_RECEIVE, (double) kind);
+    }
+    ret = ecc_packets_allocate(&self->packets, &self->memory, &id);
+    if (ret != 0) {
+        return ecc_flow_fail(self, ret, index, ECC_NO_HOOK, self->packets.n_used);
+    }
+    packet = ecc_packets_at(&self->packets, id);
+    memcpy(packet, ecc_packets_at(&self->packets, received), self->packets.stride);
+    packet->sent = self->now;
+    packet->offset = kind;
+    packet->size = -(int32_t) size;
+    if (self->wants_ecn) {
+        *ecc_state_ecn(self, ecc_packets_header(packet)) = (ecc_ecn_t) { ECC_NOT_ECT, 0 };
+    }
+    if (index >= self->n_flows) {
+        self->flows[index].n_packets++;
+    }
+    if (flow->spec->n_reverse > 0) {
+        packet->position++;
+        return ecc_link_arrive(self, id);
+    }
+    return flow->needs_receiver ? ecc_receiver_return(self, id) : ecc_flow_send_ack(self, id);
+}
+
 int
 ecc_flow_receive(ecc_engine_t *self, uint32_t id)
 {
@@ -337,6 +390,9 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
         ecc_transfers_received(self, packet->flow);
     }
     ret = ecc_flow_hooks_receive(self, packet);
+    if (ret == 0 && self->flow_env.control_size >= 1 && flow->spec->on_control != NULL) {
+        ret = send_control(self, id);
+    }
     if (ret != 0) {
         return ret;
     }
@@ -344,7 +400,7 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
         return ecc_receiver_receive(self, id, may_wait);
     }
     if (flow->reliable) {
-        ecc_transport_write_ack(self, packet);
+        ecc_transport_write_ack(self, ecc_packets_at(&self->packets, id));
     }
     return ecc_flow_send_ack(self, id);
 }

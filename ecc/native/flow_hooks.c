@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "alarms.h"
 #include "flow.h"
 #include "transport.h"
 
@@ -54,6 +55,12 @@ fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_siz
     env->recovered = 0;
     env->marked = self->marked;
     env->ece = self->ece;
+    env->timer_1 = -1.0;
+    env->timer_2 = -1.0;
+    env->timer_3 = -1.0;
+    env->counter = 0;
+    env->control_size = 0;
+    env->control_kind = 0;
     if (flow->reliable) {
         fill_transport(self, index, hook_number, kind);
     }
@@ -81,21 +88,46 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsig
     return 0;
 }
 
-/* A hook has set the timer of a flow, which counts if it has on_timer. */
+/* A hook has set a timer of a flow, which counts if it has on_timer. */
 static int
-set_timer(ecc_engine_t *self, uint32_t index, int hook_number, double timer)
+set_timer(ecc_engine_t *self, uint32_t index, int hook_number, int timer, double seconds)
 {
+    const ecc_flow_t *spec = self->flows[index].spec;
     ecc_ps_t wait;
+    ecc_ps_t time;
 
-    if (isnan(timer)) {
-        return ecc_flow_fail(self, ECC_ERR_TIMER, index, hook_number, timer);
+    if (isnan(seconds)) {
+        return ecc_flow_fail(self, ECC_ERR_TIMER, index, hook_number, seconds);
     }
-    if (self->flows[index].spec->on_timer != NULL) {
-        wait = ecc_state_ps(timer);
-        ecc_calendar_move(
-            &self->slow, self->base[ECC_EVENT_TIMER] + index, ecc_state_add(self->now, wait < 1 ? 1 : wait));
+    if (spec->on_timer == NULL) {
+        return 0;
+    }
+    wait = ecc_state_ps(seconds);
+    time = ecc_state_add(self->now, wait < 1 ? 1 : wait);
+    if (ecc_alarms_has_timers(spec)) {
+        ecc_alarms_set(self, index, timer, time);
+    } else {
+        ecc_calendar_move(&self->slow, self->base[ECC_EVENT_TIMER] + index, time);
     }
     return 0;
+}
+
+/* Timers beyond the first, and the count. */
+static int
+adopt_alarms(ecc_engine_t *self, uint32_t index, int hook_number)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    const ecc_flow_env_t *env = &self->flow_env;
+    const double timers[ECC_MAX_TIMERS] = { env->timer, env->timer_1, env->timer_2, env->timer_3 };
+    int ret = 0;
+
+    for (int k = 1; k < flow->spec->n_timers && ret == 0; k++) {
+        ret = timers[k] < 0.0 ? 0 : set_timer(self, index, hook_number, k, timers[k]);
+    }
+    if (env->counter >= 1) {
+        self->alarms[index].count = env->counter < INT64_MAX - flow->sent ? flow->sent + env->counter : INT64_MAX;
+    }
+    return ret;
 }
 
 /* S-104: a value out of range stops the run. */
@@ -104,6 +136,7 @@ adopt(ecc_engine_t *self, uint32_t index, int hook_number)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     const ecc_flow_env_t *env = &self->flow_env;
+    int ret;
 
     if (env->rate != flow->rate) {
         if (!(env->rate >= 0.0 && isfinite(env->rate))) {
@@ -120,7 +153,8 @@ adopt(ecc_engine_t *self, uint32_t index, int hook_number)
         flow->window = env->window;
         flow->changed = true;
     }
-    return env->timer < 0.0 ? 0 : set_timer(self, index, hook_number, env->timer);
+    ret = env->timer < 0.0 ? 0 : set_timer(self, index, hook_number, 0, env->timer);
+    return ret == 0 && flow->has_alarms ? adopt_alarms(self, index, hook_number) : ret;
 }
 
 /* Calls a hook and adopts what it wrote. */
@@ -131,6 +165,19 @@ call_and_adopt(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t h
     int ret = call(self, index, hook_number, hook, header, packet_size, kind);
 
     return ret == 0 ? adopt(self, index, hook_number) : ret;
+}
+
+double
+ecc_flow_hooks_least_timer(const ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_env_t *env = &self->flow_env;
+    const double timers[ECC_MAX_TIMERS] = { env->timer, env->timer_1, env->timer_2, env->timer_3 };
+    double least = timers[0];
+
+    for (int k = 1; k < self->flows[index].spec->n_timers; k++) {
+        least = timers[k] >= 0.0 && (least < 0.0 || timers[k] < least) ? timers[k] : least;
+    }
+    return least;
 }
 
 const ecc_flow_env_t *
@@ -162,10 +209,27 @@ ecc_flow_hooks_receive(ecc_engine_t *self, const ecc_packet_t *packet)
 {
     ecc_hook_t hook = self->flows[packet->flow].spec->on_receive;
 
+    int ret;
+
     if (hook == NULL) {
+        self->flow_env.control_size = 0;
         return 0;
     }
-    return call(self, packet->flow, ECC_FLOW_ON_RECEIVE, hook, ecc_packets_header(packet), packet->size, 0);
+    if (self->flows[packet->flow].can_be_marked && self->receivers[packet->flow].was_marked) {
+        self->marked = packet->size;
+    }
+    ret = call(self, packet->flow, ECC_FLOW_ON_RECEIVE, hook, ecc_packets_header(packet), packet->size, 0);
+    self->marked = 0;
+    return ret;
+}
+
+int
+ecc_flow_hooks_control(ecc_engine_t *self, const ecc_packet_t *packet)
+{
+    ecc_hook_t hook = self->flows[packet->flow].spec->on_control;
+
+    return call_and_adopt(
+        self, packet->flow, ECC_FLOW_ON_CONTROL, hook, ecc_packets_header(packet), -packet->size, packet->offset);
 }
 
 int

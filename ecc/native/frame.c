@@ -128,7 +128,8 @@ static bool
 is_crossing(const ecc_frames_t *self, const ecc_crossing_t *crossing)
 {
     return crossing->flow >= 0 && (uint64_t) crossing->flow < self->n_flows && crossing->hop >= -1
-        && crossing->hop <= self->flows[crossing->flow].n_hops && crossing->size >= 1
+        && crossing->hop <= self->flows[crossing->flow].n_hops && crossing->size != 0
+        && crossing->size >= (crossing->hop < self->flows[crossing->flow].n_forward ? 1 : -ECC_MAX_PACKET_SIZE)
         && crossing->size <= ECC_MAX_PACKET_SIZE && crossing->time >= 0 && crossing->time <= ECC_NEVER
         && crossing->sent >= 0 && crossing->sent <= ECC_NEVER && crossing->offset >= 0
         && crossing->offset <= ECC_ARCHIVE_MAX;
@@ -139,7 +140,9 @@ static size_t
 length_of(
     const ecc_frames_t *self, const ecc_frame_flow_t *flow, const ecc_frame_way_t *way, const ecc_crossing_t *crossing)
 {
-    int64_t size = crossing->hop >= flow->n_forward ? flow->ack_size : crossing->size + flow->header_bytes;
+    int64_t size = crossing->size < 0      ? -crossing->size
+        : crossing->hop >= flow->n_forward ? flow->ack_size
+                                           : crossing->size + flow->header_bytes;
     size_t length = size < (int64_t) self->mtu ? (size_t) size : self->mtu;
 
     return length > way->size - ECC_FRAME_ETHERNET ? length : way->size - ECC_FRAME_ETHERNET;
@@ -273,7 +276,7 @@ read_content(const ecc_frames_t *self, const ecc_frame_way_t *way, const unsigne
     content->crossing = (ecc_crossing_t) { .time = get_count(shim + 28),
         .sent = get_count(shim + 36),
         .offset = get_count(shim + 44),
-        .size = (int64_t) ecc_frame_fields_get(shim + 12, 4),
+        .size = (int32_t) ecc_frame_fields_get(shim + 12, 4),
         .flow = (int64_t) ecc_frame_fields_get(shim + 4, 4),
         .hop = hop == UINT32_MAX ? -1 : (int64_t) hop };
     if (!is_crossing(self, &content->crossing)) {

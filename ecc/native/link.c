@@ -256,7 +256,9 @@ ecc_link_size(const ecc_engine_t *self, const ecc_packet_t *packet, uint32_t hop
 {
     const ecc_flow_t *flow = self->flows[packet->flow].spec;
 
-    return (hop & ECC_HOP_IS_ACK) != 0 ? flow->ack_size : packet->size + flow->header_bytes;
+    return packet->size < 0           ? -packet->size
+        : (hop & ECC_HOP_IS_ACK) != 0 ? flow->ack_size
+                                      : packet->size + flow->header_bytes;
 }
 
 /* Inlined into arrivals, which are frequent: a call costs 5 % of a run without hooks. */

@@ -46,7 +46,9 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
     enum ecc_lists_stage stage)
 {
     ecc_flow_state_t *flow = &self->flows[index];
+    bool may_be_control = stage == ECC_LISTS_ACK && flow->spec->on_control != NULL;
     ecc_packet_t *packet;
+    bool is_control;
 
     if (ecc_archive_reads(archive)) {
         archive->ret = ecc_packets_allocate(&self->packets, &self->memory, &id);
@@ -61,14 +63,17 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
         flow->n_packets += index >= self->n_flows;
     }
     ecc_archive_whole(archive, &packet->sent, 0, self->now);
-    ecc_archive_int(archive, &packet->size, 1, ECC_MAX_PACKET_SIZE);
-    ecc_archive_whole(archive, &packet->offset, 0, ecc_cut_most_sent(self, index) - packet->size);
+    ecc_archive_int(archive, &packet->size, may_be_control ? -ECC_MAX_PACKET_SIZE : 1, ECC_MAX_PACKET_SIZE);
+    ecc_archive_require(archive, packet->size != 0);
+    is_control = archive->ret == 0 && packet->size < 0;
+    ecc_archive_whole(
+        archive, &packet->offset, 0, is_control ? ECC_MAX_CONTROL_KIND : ecc_cut_most_sent(self, index) - packet->size);
     ecc_archive_move(archive, ecc_packets_header(packet), self->header_size);
     if (self->wants_ecn) {
         const ecc_ecn_t *ecn = ecc_state_ecn(self, ecc_packets_header(packet));
         ecc_archive_require(archive, ecc_ecn_verify(self, index, ecn, stage == ECC_LISTS_ACK) == 0);
     }
-    if (stage == ECC_LISTS_ACK && (flow->needs_receiver || flow->reliable)) {
+    if (stage == ECC_LISTS_ACK && !is_control && (flow->needs_receiver || flow->reliable)) {
         move_ack_info(archive, self, packet);
     }
     if (stage == ECC_LISTS_DATA && flow->needs_receiver) {

@@ -16,11 +16,11 @@
 
 typedef struct {
     ecc_ps_t sent;      /* when it left the sender */
-    int64_t offset;     /* bytes that its flow had sent before it */
+    int64_t offset;     /* bytes that its flow had sent before it; of a control packet: its kind */
     ecc_ps_t next_time; /* when the next one leaves their list */
     uint32_t next;      /* in their list */
     uint32_t flow;
-    int32_t size;      /* bytes of data, also once it is an ACK */
+    int32_t size;      /* bytes of data, also once it is an ACK; of a control packet: -bytes on links */
     uint32_t position; /* in the table of hops */
 } ecc_packet_t;        /* the header follows, then what an ACK carries */
 

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "alarms.h"
 #include "cut.h"
 #include "ecn.h"
 #include "flow_hooks.h"
@@ -207,6 +208,12 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         return ret;
     }
     account(self, index, segment);
+    if (flow->has_alarms && ecc_alarms_has_counted(self, index)) {
+        ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_COUNT, flow->spec->on_count, 0);
+        if (ret != 0) {
+            return ret;
+        }
+    }
     if (flow->access_delay == 0) {
         return ecc_link_arrive(self, id);
     }
@@ -399,6 +406,21 @@ measure_rtt(ecc_engine_t *self, uint32_t index, ecc_ps_t sent)
     }
 }
 
+/* S-129. */
+static int
+receive_control(ecc_engine_t *self, uint32_t index, uint32_t id)
+{
+    int ret = 0;
+
+    if (self->flows[index].active) {
+        ret = ecc_flow_hooks_control(self, ecc_packets_at(&self->packets, id));
+    }
+    if (ecc_flow_discard(self, id) != 0 || ret != 0) { /* at its sender it is discarded without fail */
+        return ret;
+    }
+    return ecc_sender_try_send(self, index);
+}
+
 int
 ecc_sender_ack(ecc_engine_t *self, uint32_t index)
 {
@@ -409,6 +431,9 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
     int ret;
 
     ecc_state_trace_flow(self, ECC_EVENT_ACK, index, packet->offset);
+    if (packet->size < 0) {
+        return receive_control(self, index, id);
+    }
     count_received(self, flow, id, packet->size);
     measure_rtt(self, index, packet->sent);
     ret = flow->reliable ? acknowledge_reliable(self, index, packet, &acked) : acknowledge(self, index, packet, &acked);

@@ -6,7 +6,7 @@
  *
  * Only records, and the few functions that all files need: conversions of time (S-3 to S-5), traces, and reports. What
  * happens to the records is in the file of each: link.c, scheduler.c, router.c, channel.c, flow.c, sender.c, transport.c,
- * receiver.c, transfers.c; tables.c grows the arrays by flow.
+ * receiver.c, alarms.c, transfers.c; tables.c grows the arrays by flow.
  */
 
 #include <stdatomic.h>
@@ -63,7 +63,9 @@ enum ecc_flow_hook {
     ECC_FLOW_ON_ACK,
     ECC_FLOW_ON_LOSS,
     ECC_FLOW_ON_TIMER,
-    ECC_FLOW_ON_STOP
+    ECC_FLOW_ON_STOP,
+    ECC_FLOW_ON_COUNT,
+    ECC_FLOW_ON_CONTROL
 };
 #define ECC_NO_HOOK (-1)
 
@@ -205,6 +207,12 @@ typedef struct {
     bool retransmit_first;
 } ecc_transport_t;
 
+/* What the hooks of a flow await (S-49, S-128); see alarms.h. */
+typedef struct {
+    ecc_ps_t timers[ECC_MAX_TIMERS]; /* when each expires, or ECC_NEVER */
+    int64_t count;                   /* on_count is called once so many bytes have been sent, or INT64_MAX */
+} ecc_alarms_t;
+
 /* Four cache lines; a packet touches the first three. */
 typedef struct {
     _Alignas(ECC_CACHE_LINE) ecc_fifo_t acks;
@@ -248,6 +256,7 @@ typedef struct {
     bool reorders_acks : 1;  /* its ACKs are in the heap of its channel */
     bool reliable : 1;       /* it has a transport, see transport.h */
     bool can_be_marked : 1;  /* its packets */
+    bool has_alarms : 1;     /* see alarms.h */
     uint8_t n_timeouts;      /* since the last ACK, up to ECC_MAX_BACKOFFS */
     uint16_t header_offset;
 
@@ -334,16 +343,19 @@ struct ecc_engine {
     ecc_channel_t *channels;       /* wires, by link; NULL if no impairment exists */
     ecc_receiver_t *receivers;     /* by flow; NULL if no flow needs one */
     ecc_transport_t *transports;   /* by flow; NULL if no flow has one */
+    ecc_alarms_t *alarms;          /* by flow; NULL if no flow has any */
     size_t n_changes;
     size_t n_impairments;
     size_t n_queues;
     size_t n_receivers;
     size_t n_transports;
+    size_t n_alarms;
     int64_t acked;  /* by the ACK of the on_ack that is called */
     int64_t marked; /* as this ACK reports */
     int64_t ece;    /* whether it carries ECE */
     bool wants_receivers;
     bool wants_transports;
+    bool wants_alarms;
     bool wants_stops;       /* there are nodes for STOPs ... */
     bool wants_timers;      /* ... and TIMERs */
     unsigned char *scratch; /* header for hooks that have no packet */

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "alarms.h"
 #include "channel.h"
 #include "cut.h"
 #include "link.h"
@@ -35,6 +36,7 @@ ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config)
         self->wants_transports = self->wants_transports || spec->transport != ECC_TRANSPORT_NONE;
         self->wants_stops = self->wants_stops || spec->stop >= 0;
         self->wants_timers = self->wants_timers || spec->on_timer != NULL;
+        self->wants_alarms = self->wants_alarms || ecc_alarms_are_needed(spec);
         wants_sack = wants_sack || spec->transport == ECC_TRANSPORT_SACK;
         self->wants_receivers = self->wants_receivers || spec->n_reverse > 0 || spec->impairment > 0
             || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE;
@@ -65,6 +67,7 @@ ecc_tables_free(ecc_engine_t *self)
         ecc_transport_free(&self->transports[i], &self->memory);
     }
     release(self, self->n_transports * sizeof(*self->transports), self->transports);
+    release(self, self->n_alarms * sizeof(*self->alarms), self->alarms);
     release(self, self->n_hops * sizeof(*self->hops), self->hops);
     release(self, self->n_flow_queues * sizeof(*self->flow_queues), self->flow_queues);
     ecc_calendar_free(&self->fast, &self->memory);
@@ -168,6 +171,16 @@ reserve_transports(ecc_engine_t *self, uint32_t room)
     int ret = reserve_items(self, self->wants_transports, sizeof(*self->transports), room, &self->n_transports, &block);
 
     self->transports = block;
+    return ret;
+}
+
+static int
+reserve_alarms(ecc_engine_t *self, uint32_t room)
+{
+    void *block = self->alarms;
+    int ret = reserve_items(self, self->wants_alarms, sizeof(*self->alarms), room, &self->n_alarms, &block);
+
+    self->alarms = block;
     return ret;
 }
 
@@ -298,6 +311,9 @@ ecc_tables_reserve(ecc_engine_t *self, uint32_t room)
     }
     if (ret == 0) {
         ret = reserve_transports(self, room);
+    }
+    if (ret == 0) {
+        ret = reserve_alarms(self, room);
     }
     if (ret == 0) {
         ret = reserve_records(self, n_slots);

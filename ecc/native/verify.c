@@ -5,6 +5,7 @@
 
 #include "verify.h"
 
+#include "alarms.h"
 #include "cut.h"
 #include "receiver.h"
 #include "scheduler.h"
@@ -134,6 +135,7 @@ ecc_verify_engine(const ecc_engine_t *self)
         valid = valid && (flow->received <= flow->sent || !ecc_cut_has_sender(self, i))
             && ecc_sender_verify(self, i) == 0;
         valid = valid && (!flow->needs_receiver || ecc_receiver_verify(&self->receivers[i]) == 0);
+        valid = valid && (!flow->has_alarms || ecc_alarms_verify(self, i) == 0);
         if (flow->reliable && (i < self->n_flows || flow->active || flow->n_packets > 0)) {
             valid = valid
                 && ecc_transport_verify(

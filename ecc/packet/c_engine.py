@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 from ecc.jit import CompiledHooks, compile_hooks
-from ecc.models.base import Hook
+from ecc.models.base import Hook, Protocol
 from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, Engine, Partition, Team, addresses
 from ecc.packet.partition import Joints, joints, partition
 from ecc.packet.recorded_fields import Word, table
@@ -26,19 +26,11 @@ _OF_PACKETS: dict[str, tuple[str, ...]] = {
     "on_departure": ("mark",),
 }
 
-_SIDES: dict[str, tuple[tuple[str, ...], np.dtype[np.void], dict[str, tuple[str, ...]]]] = {
-    "links": (
-        LINK_HOOKS,
-        LINK_ENV,
-        {name: (*_OF_PACKETS.get(name, ()), "next_interval") for name in LINK_HOOKS},
-    ),
-    "flows": (
-        FLOW_HOOKS,
-        FLOW_ENV,
-        dict.fromkeys(FLOW_HOOKS, ("rate", "window", "timer")) | {"on_receive": (), "on_stop": ()},
-    ),
+_SIDES: dict[str, tuple[tuple[str, ...], np.dtype[np.void]]] = {
+    "links": (LINK_HOOKS, LINK_ENV),
+    "flows": (FLOW_HOOKS, FLOW_ENV),
 }
-"""Hooks of links and of flows, what they see, and the fields of it that the engine reads back."""
+"""Hooks of links and of flows, and what they see."""
 
 
 def build_engine(setup: Setup, scenario: Scenario, words: Sequence[Word] = (), **options: Any) -> Engine:
@@ -200,5 +192,15 @@ def hook_digests(setup: Setup) -> list[str]:
 def _compiled(
     side: str, states: NDArray[np.void], part: Part, params: NDArray[np.void], hooks: Mapping[str, Hook]
 ) -> CompiledHooks:
-    _, env, writable = _SIDES[side]
+    names, env = _SIDES[side]
+    writable = {name: _writable(side, name, part.protocol) for name in names}
     return compile_hooks(hooks, states.dtype, part.header, params.dtype, env, writable=writable)
+
+
+def _writable(side: str, name: str, protocol: Protocol) -> tuple[str, ...]:
+    """The fields of env that the engine reads back from a hook."""
+    if side == "links":
+        return (*_OF_PACKETS.get(name, ()), "next_interval")
+    if name in ("on_receive", "on_stop"):
+        return ("control_size", "control_kind") if name == "on_receive" else ()
+    return ("rate", "window", "timer", *(f"timer_{k}" for k in range(1, protocol.n_timers)), "counter")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
-from ecc.models.base import ECN_ECHOES, SCHEDULERS, TRANSPORTS, Protocol, check_choice
+from ecc.models.base import ECN_ECHOES, N_TIMERS, SCHEDULERS, TRANSPORTS, Protocol, check_choice
 from ecc.models.records import record_dtype, records
 from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, picoseconds
 from ecc.network import Flow
@@ -235,8 +235,13 @@ def _flow_table(
         protocol, its = part.protocol, part.flows
         check_choice(protocol, "transport", TRANSPORTS)
         check_choice(protocol, "ecn_echo", ECN_ECHOES)
+        if protocol.n_timers not in N_TIMERS:
+            raise ValueError(
+                f"n_timers of {type(protocol).__name__} must be from 1 to 4, got {shown(protocol.n_timers)}"
+            )
         out["header_offset"][its] = part.header_offset
         out["wants_random"][its] = "random" in protocol.required_env
+        out["n_timers"][its] = protocol.n_timers
         out["opening_size"][its] = protocol.opening_size
         out["transport"][its] = TRANSPORTS.index(protocol.transport)
         out["ecn"][its] = ECN_ECHOES.index(protocol.ecn_echo)

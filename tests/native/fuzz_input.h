@@ -158,9 +158,17 @@ flow_hook(void *state, void *header, void *params, void *env)
         seen->window = (double) (draw / 4 % 32) * 500.0;
     } else if (draw % 4 == 2) {
         seen->timer = (double) (draw / 4 % 64) * 1e-3;
+    } else if (draw % 16 == 11) {
+        seen->timer_1 = (double) (draw / 16 % 16) * 1e-3;
+        seen->timer_3 = (double) (draw / 256 % 16) * 1e-3;
+        seen->counter = (int64_t) (draw / 4096 % 5000);
+        seen->control_size = (int64_t) (draw / 4096 % 100);
+        seen->control_kind = (int64_t) (draw / 16 % 3);
     } else if (draw % 1024 == 3) {
         seen->rate = odd(draw / 1024);
         seen->timer = odd(draw / 8192);
+        seen->timer_1 = odd(draw / 65536);
+        seen->control_size = (int64_t) (draw / 65536);
     }
     return draw % 4096 == 7 ? -3 : 0;
 }
@@ -222,6 +230,7 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
         .ack_delay = (int64_t) read_bytes(self, 1) * MS / 4,
         .n_forward = 1 + (int64_t) (read_bytes(self, 1) % 3),
         .n_reverse = (int64_t) (read_bytes(self, 1) % 3),
+        .n_timers = (int64_t) (selector % 5),
         .bottleneck = selector & 128 ? 8 : -1,
         .header_offset = (int64_t) (read_bytes(self, 1) % 2) * 8,
         .state = record };
@@ -232,6 +241,8 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
     flow->on_loss = hooks & 16 ? flow_hook : NULL;
     flow->on_timer = hooks & 32 ? flow_hook : NULL;
     flow->on_stop = hooks & 64 ? flow_hook : NULL;
+    flow->on_count = hooks & 2 ? flow_hook : NULL;
+    flow->on_control = hooks & 8 ? flow_hook : NULL;
     for (int64_t k = 0; k < flow->n_forward + flow->n_reverse && input->config.n_routes < MAX_ROUTES; k++) {
         input->routes[input->config.n_routes++]
             = (int64_t) read_bytes(self, 1) % (input->config.n_links + (selector == 0));

@@ -71,6 +71,7 @@ def test_environments_are_read_from_the_header():
     assert FLOW_ENV.names == (
         "now", "packet_size", "rtt", "srtt", "min_rtt", "in_flight", "delivered", "lost", "rate", "window", "timer",
         "kind", "flow", "random", "size", "header_bytes", "acked", "recovering", "recovered", "marked", "ece",
+            "timer_1", "timer_2", "timer_3", "counter", "control_size", "control_kind",
     )  # fmt: skip
     assert LINK_HOOKS == (
         "on_start",
@@ -81,7 +82,9 @@ def test_environments_are_read_from_the_header():
         "on_drop",
         "on_interval",
     )
-    assert FLOW_HOOKS == ("on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_timer", "on_stop")
+    assert FLOW_HOOKS == (
+        "on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_timer", "on_stop", "on_count", "on_control"
+    )  # fmt: skip
     for dtype in (LINK_ENV, FLOW_ENV, LINK, FLOW, EVENT):
         assert all(dtype[name].itemsize == 8 for name in dtype.names)
         assert dtype.itemsize == 8 * len(dtype.names)

@@ -60,6 +60,9 @@ class FlowState:
     acks: int = 0
     losses: int = 0
     bottleneck: int = -1
+    received: int = 0
+    marks: int = 0
+    counts: int = 0
 
 
 PARAMS = {"drop": 0.02, "gain": 0.4, "interval": 0.01}
@@ -140,12 +143,15 @@ def seen_by_flow(flow: Any, env: Any) -> float:
         + 0.01 * env.in_flight + 1e-4 * env.delivered + 1e-3 * env.lost + env.flow + env.random + env.timer
         + 1e-7 * env.rate + 1e-4 * env.window + 1e-5 * env.size + 0.03 * env.header_bytes
         + 1e-3 * env.acked + 5.0 * env.recovering + 7.0 * env.recovered
-        + 1e-2 * env.marked + 11.0 * env.ece
+        + 1e-2 * env.marked + 11.0 * env.ece + env.timer_1 + env.timer_2 + env.timer_3 + env.counter
+        + env.control_size + env.control_kind
     )  # fmt: skip
 
 
 def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
     flow.mix = seen_by_flow(flow, env)
+    env.counter = 3000
+    env.timer_1 = 0.011
     if flow.mode == 0:
         env.rate = 8e5
     elif flow.mode == 1:
@@ -169,6 +175,28 @@ def flow_on_receive(flow: Any, header: Any, p: Any, env: Any) -> None:
     header.rate = 0.5 * header.rate + env.random + env.now
     env.rate = -1.0  # ignored
     env.timer = 0.5  # neither
+    env.counter = 1  # neither
+    flow.received += 1
+    flow.marks += env.marked
+    if flow.received % 3 == 0 or env.marked > 0:
+        env.control_size = 64 + 10 * (flow.received % 5)
+        env.control_kind = flow.received % 7
+
+
+def flow_on_control(flow: Any, header: Any, p: Any, env: Any) -> None:
+    flow.mix = seen_by_flow(flow, env) + header.rate + header.hops
+    if env.kind == 2:
+        env.timer_2 = 0.007
+    env.rate = 0.99 * env.rate
+
+
+def flow_on_count(flow: Any, header: Any, p: Any, env: Any) -> None:
+    flow.mix = seen_by_flow(flow, env)
+    flow.counts += 1
+    env.counter = 4000
+    env.timer_3 = 0.002 * (flow.counts % 3)
+    if flow.counts % 11 == 0:
+        env.timer_1 = math.inf
 
 
 def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
@@ -200,7 +228,11 @@ def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 def flow_on_timer(flow: Any, header: Any, p: Any, env: Any) -> None:
     flow.mix = seen_by_flow(flow, env)
-    env.rate = min(max(2.0 * env.rate, 1e5), 8e6) if flow.mode == 2 else 6e5
+    if env.kind == 0:
+        env.rate = min(max(2.0 * env.rate, 1e5), 8e6) if flow.mode == 2 else 6e5
+    if env.kind == 1:
+        env.timer_1 = 0.004
+        env.timer_2 = 0.004
     if flow.losses == 3:
         flow.losses += 1
         env.timer = 0.0
@@ -357,6 +389,7 @@ def cases(draw: Any) -> Case:
         flow["rto_granularity"] = draw(st.sampled_from([0, 10**9, 10**10]))
         flow["ack_every"], flow["ack_wait"] = draw(st.sampled_from([0, 0, 2, 5])), picoseconds(draw(TIMES))
         flow["enables_subsequent"] = draw(st.booleans())
+        flow["n_timers"] = draw(st.integers(0, 4))
     transfers = new_transfers(draw(st.integers(0, 40)) if n_templates else 0)
     for transfer in transfers:
         transfer["start"] = picoseconds(20 * draw(TIMES))

@@ -16,6 +16,7 @@ docs/engine_specification.md specifies it in numbered clauses (S-1, ...).
 
 from __future__ import annotations
 
+import copy
 import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -530,12 +531,19 @@ class Twin:
         self.try_send(flow)
 
     def timer(self, flow: TwinFlow) -> None:
-        wanted = self.call_flow(flow, "on_timer")
+        number = min(k for k, time in flow.timers.items() if time == self.now)
+        self.set_flow_timer(flow, number, NEVER)
+        wanted = self.call_flow(flow, "on_timer", kind=number)
         flow.n_zero_waits = flow.n_zero_waits + 1 if wanted >= 0.0 and to_ps(wanted) < 1 else 0
         if flow.n_zero_waits == MAX_ZERO_WAITS:
             text = "timer must be >= 5e-13 s, or negative for none, after 100 calls of on_timer that asked for less"
             raise self.error(flow, "on_timer", text, wanted)
         self.try_send(flow)
+
+    def set_flow_timer(self, flow: TwinFlow, number: int, time: int) -> None:
+        """Set a timer of a flow, whose TIMER is that of its first one (S-49)."""
+        flow.timers[number] = time
+        self.set_timer(Kind.TIMER, flow.number, min(flow.timers.values()))
 
     def try_send(self, flow: TwinFlow) -> None:
         """TRY-SEND (S-52): send what the window allows, or schedule the pacer, or wait for ACKs."""
@@ -583,6 +591,9 @@ class Twin:
         flow.draw_size()
         if (Kind.TIMEOUT, flow.number) not in self.timers:
             self.set_timer(Kind.TIMEOUT, flow.number, self.now + flow.timeout(self.now))
+        if flow.sent >= flow.count:
+            flow.count = math.inf
+            self.call_flow(flow, "on_count")
         if flow.given.access_delay > 0:
             self.put(flow.given.access_delay, Kind.ACCESS, flow.number, packet)
         else:
@@ -603,7 +614,9 @@ class Twin:
         self.data_packets += 1
         if flow.subsequent and flow.received >= flow.given.size and not self.subsequent_is_due(flow):
             self.set_timer(Kind.START, flow.number + 1, self.now + flow.subsequent[0]["start"])
-        self.call_flow(flow, "on_receive", packet)
+        wanted = self.call_receiver(flow, packet)
+        if wanted.control_size >= 1 and "on_control" in flow.hooks:
+            self.send_control(packet, wanted)
         packet.is_ack, packet.route, packet.hop = True, flow.reverse, 0
         receiver = flow.receiver
         if not flow.outgoing:
@@ -617,6 +630,22 @@ class Twin:
         if receiver.n_delayed >= flow.given.ack_every or not may_delay:
             self.set_timer(Kind.FLUSH, flow.number, None)
             self.send_ack(flow)
+
+    def send_control(self, received: Packet, wanted: Any) -> None:
+        """The receiver of a packet sends a control packet (S-129)."""
+        flow, size, kind = received.flow, wanted.control_size, wanted.control_kind
+        for value, least, most in ((size, 1, 2**30), (kind, 0, 2**31 - 1)):
+            if not least <= value <= most:
+                text = "a control packet must be of at most 2^30 bytes and of a kind from 0 to 2^31 - 1"
+                raise self.error(flow, "on_receive", text, value)
+        headers = {offset: copy.deepcopy(record) for offset, record in received.headers.items()}
+        packet = Packet(flow, 0, kind, self.now, headers, flow.reverse, 0, is_ack=True, control_size=size)
+        self.in_flight += 1
+        flow.packets += 1
+        if flow.reverse:
+            self.arrive(packet)
+        else:
+            self.return_ack(packet)
 
     def send_ack(self, flow: TwinFlow) -> None:
         """The packet that is kept becomes an ACK, which reports what is missing."""
@@ -652,6 +681,12 @@ class Twin:
         flow = packet.flow
         self.in_flight -= 1
         flow.packets -= 1
+        if packet.control_size > 0:
+            if flow.active:
+                self.call_flow(flow, "on_control", packet, packet.offset)
+            self.finish_if_done(flow)
+            self.try_send(flow)
+            return
         first = flow.srtt == 0.0
         flow.rtt = to_seconds(self.now - packet.sent)
         if flow.outgoing:
@@ -708,6 +743,7 @@ class Twin:
         if flow.active:
             flow.active = False
             flow.finish = self.now
+            flow.timers, flow.count = {}, math.inf
             for kind in (Kind.SEND, Kind.TIMER, Kind.STOP, *[Kind.TIMEOUT] * (flow.number >= self.n_flows)):
                 self.set_timer(kind, flow.number, None)
             self.call_flow(flow, "on_stop")
@@ -780,26 +816,44 @@ class Twin:
         if flow.given.wants_random:
             env.random = flow.random.next()
         self.invoke(flow, name, packet, env)
-        if name in ("on_receive", "on_stop"):
+        if name == "on_stop":
             return -1.0
         for quantity, unit in (("rate", "bit/s"), ("window", "bytes")):
             value = getattr(env, quantity)
             if not (math.isfinite(value) and value >= 0.0):
                 raise self.error(flow, name, f"{quantity} must be finite and >= 0 {unit}", value)
             setattr(flow, quantity, value)
-        if math.isnan(env.timer):
-            raise self.error(flow, name, "timer must not be NaN s", env.timer)
-        if env.timer >= 0.0 and "on_timer" in flow.hooks:
-            self.set_timer(Kind.TIMER, flow.number, self.now + max(1, to_ps(env.timer)))
-        return float(env.timer)
+        timers = [env.timer, env.timer_1, env.timer_2, env.timer_3][: max(1, flow.given.n_timers)]
+        for number, wait in enumerate(timers):
+            if math.isnan(wait):
+                raise self.error(flow, name, "timer must not be NaN s", wait)
+            if wait >= 0.0 and "on_timer" in flow.hooks:
+                self.set_flow_timer(flow, number, min(NEVER, self.now + max(1, to_ps(wait))))
+        if env.counter >= 1 and "on_count" in flow.hooks:
+            flow.count = flow.sent + env.counter
+        return float(min((wait for wait in timers if wait >= 0.0), default=-1.0))
+
+    def call_receiver(self, flow: TwinFlow, packet: Packet) -> Any:
+        """Call `on_receive`, if there is one; returns its `env`, of which the control packet alone counts (S-129)."""
+        if "on_receive" not in flow.hooks:
+            return Record(FLOW_ENV)
+        env = self.env_of(flow, "on_receive", packet)
+        if flow.given.wants_random:
+            env.random = flow.random.next()
+        self.invoke(flow, "on_receive", packet, env)
+        return env
 
     def env_of(self, flow: TwinFlow, name: str = "", packet: Packet | None = None, kind: int = 0) -> Any:
         """What a hook of a flow sees, but for random numbers; no name: what one without a packet would."""
         stream, in_flight = flow.outgoing, flow.outstanding
+        size = (packet.control_size or packet.size) if packet else flow.largest_size
+        marked = flow.newly_marked if name == "on_ack" else 0
+        if packet and name == "on_receive" and packet.codepoint == CE:
+            marked = packet.size
         if stream and name == "on_loss":
             in_flight = (stream.snd_nxt if kind == 1 else stream.flight_end) - stream.snd_una
         return Record(FLOW_ENV, {
-            "now": to_seconds(self.now), "packet_size": packet.size if packet else flow.largest_size,
+            "now": to_seconds(self.now), "packet_size": size,
             "rtt": flow.rtt, "srtt": flow.srtt, "min_rtt": flow.min_rtt,
             "in_flight": in_flight, "delivered": flow.delivered, "lost": flow.lost,
             "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.number,
@@ -807,8 +861,9 @@ class Twin:
             "size": flow.given.size, "header_bytes": flow.given.header_bytes,
             "acked": flow.acked if name == "on_ack" else 0, "recovering": int(stream is not None and stream.recovering),
             "recovered": int(stream is not None and name == "on_ack" and stream.recovered),
-            "marked": flow.newly_marked if name == "on_ack" else 0,
+            "marked": marked,
             "ece": flow.ece if name == "on_ack" else 0,
+            "timer_1": -1.0, "timer_2": -1.0, "timer_3": -1.0, "counter": 0, "control_size": 0, "control_kind": 0,
         })  # fmt: skip
 
     def invoke(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:

@@ -123,6 +123,7 @@ class Packet:
     sacks: Ranges = field(default_factory=list)  # of a reliable flow: what the receiver holds beyond front
     hop: int = 0  # index in route of the link it is at
     queue_index: int = 0  # of the link it is at
+    control_size: int = 0  # of a control packet (S-129), whose kind is its offset: bytes on links
     codepoint: int = NOT_ECT
     ecn: int = 0  # of data: 1 with CWR; of an ACK: what it reports of marks (S-108, S-109)
 
@@ -133,7 +134,7 @@ class Packet:
     @property
     def wire_size(self) -> int:
         given = self.flow.given
-        return int(given.ack_size if self.is_ack else self.size + given.header_bytes)
+        return self.control_size or int(given.ack_size if self.is_ack else self.size + given.header_bytes)
 
     @property
     def is_at_last_link(self) -> bool:
@@ -462,6 +463,8 @@ class TwinFlow:
     template_index: int = 0  # of a transfer
     end: int = -1  # when it finished, of a transfer
     echo: Echo = field(default_factory=Echo)
+    timers: dict[int, int] = field(default_factory=dict)  # that its hooks have set: number -> ps
+    count: float = math.inf  # bytes sent at which on_count is called
     subsequent: Sequence[dict[str, int]] = ()  # to a transfer: each to the one before it
 
     @property
