@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ecc.arguments import check_arguments, shown
+from ecc.flow_sizes import FlowSizes, flow_sizes
 from ecc.quantity import (
     OptionalQuantityField,
     OptionalSizeField,
@@ -20,11 +21,14 @@ from ecc.quantity import (
     Quantity,
     QuantityField,
     as_count,
+    as_number,
+    as_rate,
+    as_size,
     as_time,
     default,
 )
 
-__all__ = ["Demand", "all_to_all", "incast", "permutation", "shift"]
+__all__ = ["Demand", "all_to_all", "incast", "permutation", "poisson", "shift"]
 
 
 @check_arguments
@@ -204,3 +208,64 @@ def all_to_all(n_hosts: int, gap: Quantity = 0.0, **fields: Any) -> list[Demand]
         for by in range(1, as_count(n_hosts, "n_hosts", minimum=2, bits=10))
         for one in shift(n_hosts, by, **fields)
     ]
+
+
+@check_arguments
+def poisson(
+    n_hosts: int, load: float, capacity: Quantity, sizes: Any, duration: Quantity, seed: int = 1, **fields: Any
+) -> list[Demand]:
+    """Return random flows of random sizes between random hosts, which arrive as a Poisson process.
+
+    Parameters
+    ----------
+    n_hosts : int, >= 2
+        Source and destination of each flow are two of them, all pairs equally likely.
+    load : float, > 0
+        What a host sends on average, as a share of its capacity: n_hosts * load * capacity / mean size flows arrive
+        in a second.
+    capacity : float, bit/s
+        Of a host's link.
+    sizes : object
+        "web-search", "data-mining", "hadoop", a table of pairs (size, share) as of `ecc.flow_sizes.FlowSizes`, or one
+        size.
+    duration : float, s, > 0
+        Flows start from `start` (0 if it is not given) until then.
+    seed : int, optional
+    **fields : object
+        Further fields of Demand.
+
+    Returns
+    -------
+    list of Demand
+        In the order of their starts; a random number of them.
+
+    Raises
+    ------
+    ValueError
+        A number out of range, no such sizes, 10 million flows or more.
+
+    Examples
+    --------
+    >>> len(poisson(128, 0.5, "100 Gb/s", "web-search", "1 ms"))
+    468
+    """
+    count = as_count(n_hosts, "n_hosts", minimum=2, bits=20)
+    offered = count * as_number(load, "load", positive=True) * as_rate(capacity, "capacity") / 8.0
+    is_one = isinstance(sizes, int | float) or (isinstance(sizes, str) and sizes[:1].isdigit())
+    table = FlowSizes([(as_size(sizes, "sizes"), 1.0)]) if is_one else flow_sizes(sizes)
+    first, width = as_time(fields.pop("start", 0.0), "start"), as_time(duration, "duration", positive=True)
+    expected = offered / table.mean * width
+    if not expected < _MOST_FLOWS:
+        raise ValueError(
+            f"duration must be < {_MOST_FLOWS / expected * width:g} s for {_MOST_FLOWS:g} flows, got {width:g} s"
+        )
+    rng = np.random.default_rng(as_count(seed, "seed", bits=64))
+    n = int(rng.poisson(expected))  # that many, independent and uniform: the same process
+    starts = first + width * np.sort(rng.random(n))
+    source = rng.integers(count, size=n)
+    destination = (source + rng.integers(1, count, size=n)) % count
+    rows = zip(source.tolist(), destination.tolist(), table.draw(rng, n).tolist(), starts.tolist(), strict=True)
+    return [Demand(a, b, size, start, **fields) for a, b, size, start in rows]
+
+
+_MOST_FLOWS = 1e7

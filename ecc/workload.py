@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
+from ecc.flow_sizes import FLOW_SIZES, FlowSizes, flow_sizes
 from ecc.network import Flow, from_table, to_table
 from ecc.quantity import (
     LONGEST_TIME,
@@ -64,6 +65,7 @@ class Arrivals:
         Sequence of link indices.
     mean_interarrival : float, s, > 0
     mean_size : int, bytes, > 0
+        Of a table of sizes, its own mean if None; otherwise the table's sizes are scaled to it.
     shape : float
         Of the distribution: > 1 for "pareto", > 0 for "lognormal" (the standard deviation of the logarithm), None for
         the others.
@@ -77,9 +79,10 @@ class Arrivals:
         Instead of a size.
     duration : object
         (lowest, highest), s. Instead of a size: drawn uniformly.
-    distribution : str or None
+    distribution : object
         Of sizes or durations about their mean: "fixed", "exponential", "lognormal" or "pareto"; None: "pareto" if a
-        shape is given, else "fixed".
+        shape is given, else "fixed". Of sizes also a table: "web-search", "data-mining", "hadoop", or pairs of a size
+        and the share of transfers that are at most so large, as of `ecc.flow_sizes.FlowSizes`.
     spacing : str
         "poisson", or "regular": at start, start + mean_interarrival, ...
     batch : int, > 0
@@ -98,6 +101,8 @@ class Arrivals:
     --------
     >>> Arrivals([0], "10 ms", "100 kB", shape=1.4).offered_rate
     80000000.0
+    >>> Arrivals([0], "10 ms", distribution="web-search").mean_size
+    1711250
     """
 
     route: Sequence[int]
@@ -110,7 +115,7 @@ class Arrivals:
     packet_size: Any = 1000
     mean_duration: OptionalQuantityField = default(None)
     duration: Any = None
-    distribution: str | None = None
+    distribution: Any = None
     spacing: str = "poisson"
     batch: int = 1
     count: int | None = None
@@ -119,6 +124,10 @@ class Arrivals:
     def __post_init__(self) -> None:
         put = _putter(self)
         put("mean_interarrival", as_time(self.mean_interarrival, "mean_interarrival", positive=True))
+        table = self._table
+        if table is not None:
+            put("distribution", self.distribution if isinstance(self.distribution, str) else table.table)
+            put("mean_size", table.mean if self.mean_size is None else self.mean_size)
         amounts = [name for name in ("mean_size", "mean_duration", "duration") if getattr(self, name) is not None]
         if len(amounts) != 1:
             given = ", ".join(amounts) or "none"
@@ -134,7 +143,10 @@ class Arrivals:
             if self.distribution is not None or self.shape is not None:
                 raise ValueError("distribution and shape must be None for duration=(lowest, highest): it is uniform")
         usual = "fixed" if self.shape is None else "pareto"
-        _check_distribution(self, usual if self.distribution is None else self.distribution)
+        if table is None:
+            _check_distribution(self, usual if self.distribution is None else self.distribution, FLOW_SIZES)
+        elif self.shape is not None:
+            raise ValueError(f"shape must be None for a table of sizes, got {shown(self.shape)}")
         as_choice(self.spacing, "spacing", SPACINGS)
         put("batch", as_count(self.batch, "batch", minimum=1))
         if self.count is not None:
@@ -145,7 +157,7 @@ class Arrivals:
 
     @classmethod
     def at_load(
-        cls, route: Sequence[int], load: float, capacity: Quantity, mean_size: Quantity, **others: Any
+        cls, route: Sequence[int], load: float, capacity: Quantity, mean_size: Quantity | None = None, **others: Any
     ) -> Arrivals:
         """Return arrivals that offer a share of a capacity, Pareto of shape 1.4 by default (THESIS fig. 25).
 
@@ -155,7 +167,8 @@ class Arrivals:
             Sequence of link indices.
         load : float, > 0
         capacity : float, bit/s
-        mean_size : int, bytes
+        mean_size : int, bytes, optional
+            Needed unless there is a table of sizes, which has one.
         **others : object
             Further fields of Arrivals.
 
@@ -163,11 +176,15 @@ class Arrivals:
         --------
         >>> Arrivals.at_load([0], 0.9, "2.4 Gb/s", 30_000).offered_rate
         2160000000.0
+        >>> Arrivals.at_load([0], 0.5, "100 Gb/s", distribution="hadoop").mean_interarrival
+        1.926736e-05
         """
-        size = as_size(mean_size, "mean_size")
         offered = as_number(load, "load", positive=True) * as_rate(capacity, "capacity")
         if "distribution" not in others:
             others = {"shape": 1.4} | others
+        size = cls(route, 1.0, mean_size, **others).mean_size
+        if size is None:
+            raise ValueError("mean_size must be there for a load, got None")
         return cls(route, 8.0 * size / offered, size, **others)
 
     @classmethod
@@ -216,6 +233,12 @@ class Arrivals:
     # ---- what arrives ------------------------------------------------------------------------------------
 
     @property
+    def _table(self) -> FlowSizes | None:
+        """The table that sizes are drawn from, or None."""
+        given = self.distribution
+        return None if given is None or (isinstance(given, str) and given not in FLOW_SIZES) else flow_sizes(given)
+
+    @property
     def templates(self) -> tuple[Flow]:
         """What all transfers have in common."""
         return (Flow(self.route, packet_size=self.packet_size, reverse=self.reverse),)
@@ -241,6 +264,7 @@ class Arrivals:
 
     def _blocks(self, rng: np.random.Generator, end: float) -> Iterator[NDArray[np.void]]:
         gaps, amounts, delays = rng.spawn(3)
+        table = self._table
         now, begun, left = float(self.start), 0, self.count
         while left is None or left > 0:
             if self.spacing == "poisson":
@@ -250,7 +274,9 @@ class Arrivals:
             now, begun = float(starts[-1]), begun + BLOCK
             starts = np.repeat(starts[starts < end], self.batch)[:left]
             block = _drawn(starts)
-            if self.mean_size is not None:
+            if table is not None and self.mean_size is not None:
+                block["size"] = table.draw(amounts, len(starts), self.mean_size)
+            elif self.mean_size is not None:
                 sizes = _amounts(amounts, self.mean_size, self.distribution, self.shape, len(starts))
                 block["size"] = np.clip(np.rint(sizes), 1.0, 2.0**62)
             elif self.mean_duration is not None:
@@ -637,12 +663,11 @@ def _range(given: Any, name: str, read: Any = as_time) -> tuple[float, float]:
     return times[0], times[1]
 
 
-def _check_distribution(item: Any, distribution: str) -> None:
-    """Check a distribution and its shape."""
+def _check_distribution(item: Any, distribution: str, tables: Iterable[str] = ()) -> None:
+    """Check a distribution and its shape; tables of sizes are what else there may be."""
     if not isinstance(distribution, str) or distribution not in DISTRIBUTIONS:
-        raise ValueError(
-            f"distribution must be one of {', '.join(map(repr, DISTRIBUTIONS))}, got {shown(distribution)}"
-        )
+        allowed = ", ".join(map(repr, (*DISTRIBUTIONS, *tables)))
+        raise ValueError(f"distribution must be one of {allowed}, got {shown(distribution)}")
     if (item.shape is None) != (distribution in ("fixed", "exponential")):
         needs = "must be None" if item.shape is not None else "is needed"
         raise ValueError(f"shape {needs} for distribution {distribution!r}, got {shown(item.shape)}")

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow
-from scipy.stats import chi2
+from scipy.stats import chi2, kstest
 
 import ecc
 from ecc import demands
 from ecc.demands import Demand
 from ecc.fabric import Graph, ecmp_index
+from ecc.flow_sizes import FLOW_SIZES
 from ecc.network import Flow, Link, Network
 
 
@@ -209,6 +210,11 @@ REFUSED = {
     ),
     "by must be no multiple of n_hosts (4), got -4": lambda: demands.shift(4, by=-4),
     "sources must be at least one host, got ()": lambda: demands.incast(()),
+    "duration must be < ": lambda: demands.poisson(128, 1.0, "1 Tb/s", "1 kB", "1 s"),
+    "load must be > 0": lambda: demands.poisson(128, 0.0, "1 Tb/s", "1 kB", "1 s"),
+    "sizes must be one of 'web-search', 'data-mining', 'hadoop', or a table, got 'x'": lambda: demands.poisson(
+        4, 1.0, "1 Gb/s", "x", 1.0
+    ),
     "n_hosts must be >= 2": lambda: demands.permutation(1),
 }
 
@@ -253,3 +259,23 @@ def test_all_to_all_has_every_pair_once(n):
     assert len({(one.source, one.destination) for one in found}) == len(found) == n * (n - 1)
     assert all(one.start == 0.5 + ((one.destination - one.source) % n - 1) * 1e-3 for one in found)
     assert found[:n] == demands.shift(n, 1, start=0.5)
+
+
+def test_random_flows_have_the_load_that_is_asked_for():
+    n, duration = 64, 0.05
+    found = demands.poisson(n, 0.5, "100 Gb/s", "hadoop", duration, seed=4, start="1 ms", packet_size=1500)
+    sizes, starts = np.array([one.size for one in found]), np.array([one.start for one in found])
+    expected = n * 0.5 * 100e9 / 8 / FLOW_SIZES["hadoop"].mean * duration
+    assert abs(len(found) - expected) < 4 * np.sqrt(expected)
+    assert (np.diff(starts) >= 0).all() and starts.min() >= 1e-3 and starts.max() < duration + 1e-3
+    spread = np.sqrt(len(found) * np.mean(sizes.astype(float) ** 2))  # of a sum of a random number of random sizes
+    assert abs(sizes.sum() - 64 * 0.5 * 100e9 / 8 * duration) < 4 * spread
+    pairs = np.array([(one.source, one.destination) for one in found])
+    assert (pairs[:, 0] != pairs[:, 1]).all()
+    for column in pairs.T:
+        counts = np.bincount(column, minlength=n)
+        assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < chi2.ppf(0.999, n - 1)
+    gaps = np.diff(starts)
+    assert kstest(gaps / gaps.mean(), "expon").pvalue > 0.001
+    assert found == demands.poisson(n, 0.5, "100 Gb/s", "hadoop", duration, seed=4, start="1 ms", packet_size=1500)
+    assert {one.size for one in demands.poisson(4, 1.0, "1 Gb/s", "10 kB", "10 ms")} == {10_000}
