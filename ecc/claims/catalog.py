@@ -11,6 +11,7 @@ from ecc.claims.ledger import CHECKS, Check, Claim, claims
 __all__ = ["checks", "of_crosscheck", "select"]
 
 MODULES = (
+    "data_centers",
     "disciplines.designs",
     "disciplines.margins",
     "disciplines.packets",

@@ -141,6 +141,7 @@ class Finding:
 SECTIONS: Mapping[str, str] = {
     "theorems": "Theorems and closed forms",
     "disciplines": "Queue disciplines",
+    "data_centers": "Data centers",
     "simulations": "Simulations and measurements",
     "errata": "Errata of the papers",
     "open": "What the papers leave open",
@@ -158,6 +159,9 @@ PAPERS: Mapping[str, str] = {
     "MAXNET": "M. Suchara, R. Witt, B. Wydrowski, TCP MaxNet: implementation and experiments on the WAN in Lab, ICON "
     "2005",
     "EDN": "R. Kumar, J. Kaur, Towards a queue sensitive transport protocol",
+    "DCTCP": "M. Alizadeh et al., Data center TCP (DCTCP), SIGCOMM 2010",
+    "ECN-DELAY": "Y. Zhu, M. Ghobadi, V. Misra, J. Padhye, ECN or delay: lessons learnt from analysis of DCQCN and "
+    "TIMELY, CoNEXT 2016",
     "RFC8033": "R. Pan, P. Natarajan, F. Baker, G. White, Proportional integral controller enhanced (PIE), RFC 8033, "
     "2017",
     "RFC8289": "K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, Controlled delay active queue management, RFC 8289, "

@@ -18,9 +18,10 @@ n packets hold a mark, and e(n) = p (1 - p)^n/(1 - (1 - p)^n) that of a packet t
 (r, B in packets there.) Beyond K_max all packets are marked. Fluid leaves out hyper increase, which they do too. A path
 marks with the sum of what its links do, which are no more than a few percent.
 
-At rest x is the only one for its p: one link has x = C/N and one p; to first order p^3 = R_AI/(tau' r^2) [1/B +
-1/(T r)]^2 (in packets; their (11)). Their loop has a delay tau*, ours that of its path: what the queue adds to the RTT
-delays r, and marks, which packets take on as they leave the queue, not at all.
+At rest x is the only one for its p: one link has x = C/N and one p, of first order p^3 = R_AI/(tau' r^2) [1/B +
+1/(T r)]^2 (in packets; their (14), a sixth to a third too large). Where it is beyond p_max there is no rest, as no
+queue marks between p_max and 1: with the defaults, from 15 flows on. Their loop has a delay tau*, ours that of its
+path: what the queue adds to the RTT delays r, and marks, which packets take on as they leave the queue, not at all.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from ecc.quantity import QuantityField, SizeField, as_delay, as_rate, as_size, d
 
 LEAST_RATE = 1.0  # bit/s: laws divide by rates
 RARE = 1e-5  # expected marks below which their second power is left out
+LEAST_INCREASES = 1e-300  # 1/s: where all is marked, none is left, and the target would be infinite
 CERTAIN = 1.0 - 1e-6  # probability of a mark that counts as 1: logarithms need less
 
 
@@ -219,7 +221,7 @@ class DCQCN(Protocol):
         increases = r * (ends(R, 8.0 * p.byte_counter / s) + ends(R, p.increase_interval * r))
         cuts = (1.0 - unmarked(R, p.interval * r)) / p.interval
         alpha = 1.0 - unmarked(R, p.alpha_interval * r)
-        return alpha, x * (1.0 + alpha * cuts / increases)
+        return alpha, x * (1.0 + alpha * cuts / max(increases, LEAST_INCREASES))
 
     def resting_rate(self, R: float, s: float) -> float:
         """Return the rate that a flow keeps while the share R is marked [bit/s]: where the target rests, too.

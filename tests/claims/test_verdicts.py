@@ -28,10 +28,22 @@ QUICK = {
     "mm-1": Verdict.CONFIRMED,
     "hdr": Verdict.CONFIRMED,
     "codel-law": Verdict.CONFIRMED,
+    "timely-none": Verdict.CONFIRMED,
+    "timely-many": Verdict.CONFIRMED,
+    "patched-fixed": Verdict.CONDITIONAL,
+    "dcqcn-marks": Verdict.REFUTED,
+    "dctcp-threshold": Verdict.CONFIRMED,
+    "dctcp-sawtooth": Verdict.CONDITIONAL,
     "codel-target": Verdict.CONDITIONAL,
     "fq-fair": Verdict.CONFIRMED,
 }
 LONG = {
+    "dcqcn-fixed": Verdict.CONDITIONAL,
+    "dcqcn-margin": Verdict.REFUTED,
+    "dcqcn-nonmonotone": Verdict.CONFIRMED,
+    "dcqcn-delay": Verdict.CONDITIONAL,
+    "dcqcn-tuning": Verdict.CONDITIONAL,
+    "patched-stable": Verdict.REFUTED,
     "pie-gains": Verdict.CONDITIONAL,
     "pi2-gains": Verdict.CONDITIONAL,
     "hollot-red": Verdict.CONFIRMED,
@@ -107,7 +119,7 @@ def test_long(claim_id):
 def test_select_by_protocol_and_by_claim():
     assert [c.id for c in select(["qi-7", "rcp"])] == ["qi-7", "xcp-2", "th-f4", "th-f9", "th-f11"]
     assert select() == of_crosscheck()
-    assert {c.section for c in of_crosscheck()} == {"theorems", "disciplines", "simulations"}
+    assert {c.section for c in of_crosscheck()} == {"theorems", "disciplines", "data_centers", "simulations"}
     with pytest.raises(ValueError, match="crosscheck covers the protocols .*EMKC, .*RCP, .*XCP and claims such as"):
         select(["tcp"])
 

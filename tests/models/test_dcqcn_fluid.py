@@ -35,7 +35,7 @@ def test_bad_parameters_get_one_line(fields, message):
 
 
 def theirs(flows):
-    """p* of Zhu et al. 2016, (10): a^2 alpha/((b + d)(c + e)) = tau^2 R_AI R_C, in packets; alpha* and R_T*/R_C*."""
+    """p* of Zhu et al. 2016, (11): a^2 alpha/((b + d)(c + e)) = tau^2 R_AI R_C, in packets; alpha* and R_T*/R_C*."""
     p = DCQCN()
     r, B, T, F = 40e9 / flows / S, p.byte_counter / 1000, p.increase_interval, p.fast_recovery
 
