@@ -45,10 +45,12 @@ class Demand:
     stop : float, s, > start, or None
     packet_size : int, bytes, > 0
         Or (lowest, highest).
-    path : int or None
-        Index in `Network.paths(source, destination)`, or None: ECMP, by hash.
+    path : int, "all" or None
+        Index in `Network.paths(source, destination)`, None: ECMP, by hash, or "all": its packets are spread over them.
     delayed_acks : (int, Quantity) or None
-        These four as in Flow.
+    spraying : str
+    reordering_threshold : int or None
+        What Flow has, too, is as there.
 
     Raises
     ------
@@ -67,15 +69,19 @@ class Demand:
     start: QuantityField = default(0.0)
     stop: OptionalQuantityField = default(None)
     packet_size: PacketSizeField = default(1000)
-    path: int | None = None
+    path: int | str | None = None
     delayed_acks: tuple[int, Quantity] | None = None
+    spraying: str = "round robin"
+    reordering_threshold: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("source", "destination"):
             object.__setattr__(self, name, as_count(getattr(self, name), name))
         if self.source == self.destination:
             raise ValueError(f"destination must be another host than the source, got {self.destination} for both")
-        if self.path is not None:
+        if isinstance(self.path, str) and self.path != "all":
+            raise ValueError(f"path must be an index, 'all' or None, got {shown(self.path)}")
+        if self.path is not None and self.path != "all":
             object.__setattr__(self, "path", as_count(self.path, "path"))
 
 

@@ -180,7 +180,7 @@ def highest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span =
 @metric("flows that a JetMax router counts")
 def counted_flows(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """How many flows a JetMax router must have counted to give those on its link what they send: gamma C over it."""
-    on = [k for k, flow in enumerate(scenario.network.flows) if link in flow.route]
+    on = [k for k, flow in enumerate(scenario.network.flows) if any(link in route for route in flow.routes)]
     x = _in(run, between, run.rate.to_numpy()[:, on]).mean(axis=0)
     return float(scenario.protocol.params()["gamma"] * scenario.network.links[link].capacity / x[x > 0.0].mean())
 

@@ -40,6 +40,9 @@ from ecc.quantity import (
 __all__ = ["Flow", "Link", "Network"]
 
 FloatArray = NDArray[np.float64]
+SPRAYINGS = ("round robin", "random")
+"""How packets of a flow are spread over several routes."""
+_MOST_REORDERED = 255
 
 
 @check_arguments
@@ -105,6 +108,14 @@ class Flow:
         Size of a data packet on the wire; (lo, hi): drawn uniformly for each packet.
     reverse : sequence of int or None
         Sequence of link indices that the ACKs cross, or None: a pure delay equal to the forward one.
+    alternatives : sequence of sequence of int
+        Sequence of other routes from the sender to the receiver: each packet takes one of all of them. RTT, first
+        timeout and the pure delay of ACKs are those of `route`, the first one.
+    spraying : str
+        How packets are spread over several routes: "round robin", one route after the other, or "random".
+    reordering_threshold : int, packets, from 1 to 255, or None
+        So many packets from beyond missing data, or so many duplicate ACKs, prove that it was lost, as packets may
+        overtake each other. None: 3, or, without a transport and where packets stay in order, 1.
     delayed_acks : (int, Quantity) or None
         (packets, time): the receiver sends one ACK for so many packets (>= 2), or for what it has so long (s, >= 0)
         after the first of them; it is the last packet's ACK. None: one for each packet.
@@ -130,6 +141,9 @@ class Flow:
     packet_size: PacketSizeField = default(1000)
     reverse: Sequence[int] | None = None
     delayed_acks: tuple[int, Quantity] | None = None
+    alternatives: Sequence[Sequence[int]] = ()
+    spraying: str = "round robin"
+    reordering_threshold: int | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -152,6 +166,21 @@ class Flow:
                 raise ValueError(f"delayed_acks must be (packets, time), got {shown(self.delayed_acks)}")
             packets, wait = self.delayed_acks
             put("delayed_acks", (as_count(packets, "delayed_acks", minimum=2), as_delay(wait, "delayed_acks")))
+        if isinstance(self.alternatives, str) or not isinstance(self.alternatives, Iterable):
+            raise TypeError(f"alternatives must be a sequence of routes, got {shown(self.alternatives)}")
+        put("alternatives", tuple(_links_of(route, "alternatives") for route in self.alternatives))
+        if self.spraying not in SPRAYINGS:
+            raise ValueError(f"spraying must be one of {', '.join(map(repr, SPRAYINGS))}, got {shown(self.spraying)}")
+        if self.reordering_threshold is not None:
+            threshold = as_count(self.reordering_threshold, "reordering_threshold", minimum=1)
+            if threshold > _MOST_REORDERED:
+                raise ValueError(f"reordering_threshold must be <= {_MOST_REORDERED} packets, got {threshold}")
+            put("reordering_threshold", threshold)
+
+    @property
+    def routes(self) -> tuple[Sequence[int], ...]:
+        """All routes of the data, the first one first."""
+        return (self.route, *self.alternatives)
 
     @property
     def largest_packet(self) -> int:
@@ -262,6 +291,7 @@ class Network(Displayed):
             parts += [f"from {quantity_text(flow.start, 's')}"] if flow.start else []
             parts += [] if flow.stop is None else [f"to {quantity_text(flow.stop, 's')}"]
             parts += [] if flow.size is None else [quantity_text(flow.size, "bytes")]
+            parts += [f"{len(flow.routes)} routes, {flow.spraying}"] if flow.alternatives else []
             return ", ".join(parts)
 
         rows = [(f"link {k}", of_link(link)) for k, link in enumerate(self.links[:_SHOWN])]
@@ -286,14 +316,16 @@ class Network(Displayed):
         ValueError
             It does not fit.
         """
-        for path in ("route", "reverse"):
-            for link in getattr(flow, path) or ():
+        paths = [("route", flow.route), ("reverse", flow.reverse or ())]
+        paths += [("alternatives", route) for route in flow.alternatives]
+        for path, links in paths:
+            for link in links:
                 if link >= len(self.links):
                     raise ValueError(f"{path} must use links 0 to {len(self.links) - 1}, got {link} ({name})")
-        one_way = flow.access_delay + max(self._along(flow.route), self._along(flow.reverse or ()))
+        one_way = flow.access_delay + max(self._along(links) for _, links in paths)
         if one_way >= LONGEST_DELAY:
             raise ValueError(f"delays of {name} must add up to < {LONGEST_DELAY:g} s one way, got {one_way:g} s")
-        for link in flow.route:
+        for link in dict.fromkeys(link for route in flow.routes for link in route):
             buffer = self.links[link].buffer
             if buffer is not None and buffer < flow.largest_packet:
                 raise ValueError(
@@ -332,7 +364,14 @@ class Network(Displayed):
 
     @cached_property
     def incidence(self) -> NDArray[np.bool_]:
-        """Shape (n_flows, n_links): True where the data of the flow cross the link."""
+        """Shape (n_flows, n_links): True where the data of the flow cross the link.
+
+        Raises
+        ------
+        ValueError
+            A flow has several routes: only packet runs know what it sends over which.
+        """
+        self._require_one_route()
         crosses = np.zeros((self.n_flows, self.n_links), dtype=bool)
         for index, flow in enumerate(self.flows):
             crosses[index, list(flow.route)] = True
@@ -352,6 +391,7 @@ class Network(Displayed):
     @cached_property
     def forward_delays(self) -> FloatArray:
         """Shape (n_flows, n_links), s: from the sender to the queue of the link; NaN where it is not crossed."""
+        self._require_one_route()
         delays = np.full((self.n_flows, self.n_links), np.nan)
         for index, flow in enumerate(self.flows):
             at = flow.access_delay
@@ -372,6 +412,13 @@ class Network(Displayed):
             flow.access_delay if flow.reverse else rtt - flow.access_delay - self._along(flow.route)
             for flow, rtt in zip(self.flows, self.rtts, strict=True)
         ]).clip(min=0.0)  # fmt: skip
+
+    def _require_one_route(self) -> None:
+        for index, flow in enumerate(self.flows):
+            if flow.alternatives:
+                raise ValueError(
+                    f"alternatives must be empty except in packet runs, got {len(flow.alternatives)} (flow {index})"
+                )
 
     def _along(self, route: Sequence[int]) -> float:
         return float(sum(self.links[link].delay for link in route))
@@ -915,16 +962,18 @@ def _routed(graph: Graph, demands: Sequence[Any], seed: int, ack_links: bool) ->
             pair = (one.source, one.destination)
             nth = numbers[pair] = numbers.get(pair, -1) + 1
             count = graph.n_paths(*pair)
-            if one.path is not None and one.path >= count:
+            if isinstance(one.path, int) and one.path >= count:
                 raise ValueError(f"path must be one of {count}, 0 to {count - 1}, got {one.path}")
-            chosen = ecmp_index(count, *pair, nth, key) if one.path is None else one.path
+            chosen = one.path if isinstance(one.path, int) else 0 if one.path else ecmp_index(count, *pair, nth, key)
+            others = range(1, count) if one.path == "all" else ()
             reverse = None
             if ack_links:
                 back = pair[::-1]
                 reverse = graph.path(*back, ecmp_index(graph.n_paths(*back), *pair, nth, key, is_ack=True))
             flow = Flow(
                 graph.path(*pair, chosen), one.start, one.stop, one.size, packet_size=one.packet_size, reverse=reverse,
-                delayed_acks=one.delayed_acks,
+                delayed_acks=one.delayed_acks, alternatives=[graph.path(*pair, k) for k in others],
+                spraying=one.spraying, reordering_threshold=one.reordering_threshold,
             )  # fmt: skip
         except (TypeError, ValueError) as error:
             raise type(error)(f"{error} (flows[{index}])") from None

@@ -562,6 +562,11 @@ class Workload:
             if items is None or not all(isinstance(item, kind) for item in items):
                 raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {shown(given)}")
             object.__setattr__(self, name, items)
+        for k, flow in enumerate(self.transfers):
+            if flow.alternatives:
+                raise ValueError(
+                    f"alternatives must be empty in transfers, got {len(flow.alternatives)} (transfer {k})"
+                )
         if len(self.tmix) > 1:
             raise ValueError(f"tmix must be one Tmix at most, got {len(self.tmix)}")
 

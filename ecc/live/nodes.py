@@ -28,7 +28,15 @@ def prepared_for_links(setup: Setup) -> Setup:
     Parameters
     ----------
     setup : Setup
+
+    Raises
+    ------
+    ValueError
+        A flow has several routes: frames do not say which one they are on.
     """
+    for flow, n in enumerate(setup.flows["n_alternatives"].tolist()):
+        if n > 0:
+            raise ValueError(f"alternatives must be empty in live runs, got {n} (flow {flow})")
     links, flows = setup.links.copy(), setup.flows.copy()
     impairments = np.concatenate([setup.impairments, np.zeros(1, IMPAIRMENT)])
     plain = (flows["n_reverse"] == 0) & (flows["impairment"] == 0)

@@ -288,7 +288,7 @@ def _check_signals(which: str, flow: Flow, protocol: Protocol, links: Sequence[S
     Links may be without the routers of a protocol, as they may be in the world, but for a discipline in their place.
     """
     answers = protocol.answers
-    routers = [router for link in flow.route for router in links[link]]
+    routers = [router for route in flow.routes for link in route for router in links[link]]
     given = frozenset(EVERY_LINK).union(*(router.gives for router in routers))
     has_discipline = not all(router.has_hosts() for router in routers)
     if answers and not answers & given and (has_discipline or answers != protocol.gives):
@@ -310,7 +310,7 @@ def _routes_by_protocol(flows: Iterable[tuple[Flow, Protocol]]) -> dict[Protocol
     """The links that flows of a protocol cross."""
     found: dict[Protocol, set[int]] = {}
     for flow, protocol in flows:
-        found.setdefault(protocol, set()).update(flow.route, flow.reverse or ())
+        found.setdefault(protocol, set()).update(*flow.routes, flow.reverse or ())
     return found
 
 

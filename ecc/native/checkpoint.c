@@ -146,7 +146,7 @@ move_transport(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     move_ranges(archive, self, &transport->sacked);
     move_ranges(archive, self, &transport->held);
     ecc_archive_byte(archive, &transport->n_recent, ECC_MAX_SACK_BLOCKS);
-    ecc_archive_byte(archive, &transport->n_dup_acks, ECC_DUP_THRESH);
+    ecc_archive_byte(archive, &transport->n_dup_acks, transport->dup_thresh);
     transport->had_partial_ack = ecc_archive_flag(archive, transport->had_partial_ack);
     transport->recovering = ecc_archive_flag(archive, transport->recovering);
     transport->retransmit_first = ecc_archive_flag(archive, transport->retransmit_first);
@@ -183,10 +183,10 @@ move_receiver(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     receiver->owes_answer = ecc_archive_flag(archive, receiver->owes_answer);
     ECC_ARCHIVE_MOVE(archive, receiver->n_holes);
     ecc_archive_require(archive, receiver->n_holes < receiver->reordering_threshold);
-    for (uint32_t k = 0; k < ECC_MAX_HOLES; k++) {
-        ECC_ARCHIVE_MOVE(archive, receiver->holes[k]);
+    for (uint32_t k = 0; k < receiver->n_holes && archive->ret == 0; k++) {
+        ECC_ARCHIVE_MOVE(archive, ecc_receiver_holes(self, index)[k]);
     }
-    ecc_archive_require(archive, ecc_receiver_verify(receiver) == 0);
+    ecc_archive_require(archive, archive->ret == 0 && ecc_receiver_verify(self, index) == 0);
     ecc_archive_node(archive, self->now, &self->slow, self->base[ECC_EVENT_FLUSH] + index, has_kept);
     if (has_kept && archive->ret == 0) {
         uint32_t position = flow->position + (uint32_t) flow->spec->n_forward - 1;
@@ -301,6 +301,10 @@ move_flow(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     flow->timeout_pending = ecc_calendar_pending(&self->slow, self->base[ECC_EVENT_TIMEOUT] + index);
     if (ecc_archive_reads(archive)) {
         archive->arrived[index] = flow->received;
+    }
+    if (flow->sprays) {
+        ECC_ARCHIVE_MOVE(archive, self->sprays[index].random);
+        ecc_archive_index(archive, &self->sprays[index].next, (uint32_t) flow->spec->n_alternatives + 1);
     }
     if (flow->reliable && archive->ret == 0) {
         move_transport(archive, self, index);

@@ -14,6 +14,7 @@
 #define MAX_HEADER 4096
 #define MAX_RECORD 4096
 #define MAX_QUEUES 65536
+#define MAX_ALTERNATIVES 65535
 #define MAX_QUANTUM (INT64_C(1) << 30)
 #define MAX_PACKETS (INT64_C(1) << 53)
 
@@ -164,6 +165,12 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
         { ECC_ERR_TRANSPORT, is_delay(flow->rto_granularity, flow->rto_granularity), (double) flow->rto_granularity },
         { ECC_ERR_FLOW_ROUTE, flow->n_forward >= 1, (double) flow->n_forward },
         { ECC_ERR_FLOW_ROUTE, flow->n_reverse >= 0, (double) flow->n_reverse },
+        { ECC_ERR_SPRAYING, flow->n_alternatives >= 0 && flow->n_alternatives <= MAX_ALTERNATIVES,
+            (double) flow->n_alternatives },
+        { ECC_ERR_SPRAYING, flow->spraying >= 0 && flow->spraying <= ECC_SPRAYING_RANDOM, (double) flow->spraying },
+        { ECC_ERR_SPRAYING,
+            flow->reordering_threshold >= 0 && flow->reordering_threshold <= ECC_MAX_REORDERING_THRESHOLD,
+            (double) flow->reordering_threshold },
     };
 
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
@@ -279,14 +286,22 @@ check_links(ecc_engine_t *self, const ecc_config_t *config)
 static int
 check_flows(ecc_engine_t *self, const ecc_config_t *config)
 {
+    bool wants_flow_queues = false;
     double value = 0.0;
 
+    for (int64_t i = 0; i < config->n_links + config->n_additional; i++) {
+        wants_flow_queues = wants_flow_queues || config->links[i].wants_flow_queue != 0;
+    }
     for (int64_t i = 0; i < config->n_flows + config->n_templates; i++) {
         const ecc_flow_t *flow = i < config->n_flows ? &config->flows[i] : &config->templates[i - config->n_flows];
         int ret = ecc_config_check_flow(flow, (size_t) config->header_size, &value);
         if (ret == 0 && (flow->impairment < 0 || flow->impairment > config->n_impairments)) {
             value = (double) flow->impairment;
             ret = ECC_ERR_IMPAIRMENT;
+        }
+        if (ret == 0 && flow->n_alternatives > 0 && (i >= config->n_flows || wants_flow_queues)) {
+            value = (double) flow->n_alternatives;
+            ret = ECC_ERR_SPRAYING;
         }
         if (ret != 0) {
             return ecc_state_fail(self, ret, ECC_ENTITY_FLOW, i, ECC_NO_HOOK, value);
@@ -321,6 +336,50 @@ set_route_ends(ecc_engine_t *self, const ecc_flow_t *flow, uint32_t *hops)
     hops[flow->n_forward - 1] |= is_explicit ? ECC_END_HOST : ECC_END_IMMEDIATE_ACK;
 }
 
+/* One direction of a route: so many links, from a position of the table of hops on. */
+static int
+install_links(
+    ecc_engine_t *self, const ecc_config_t *config, uint32_t flow, uint32_t position, int64_t n, uint32_t flags)
+{
+    for (int64_t k = 0; k < n; k++, position++) {
+        int64_t link = config->routes[position];
+        if (link < 0 || link >= config->n_links) {
+            return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_ENTITY_FLOW, flow, ECC_NO_HOOK, (double) link);
+        }
+        self->hops[position] = (uint32_t) link << ECC_HOP_LINK | flags | ECC_END_LINK;
+    }
+    return 0;
+}
+
+/* The other routes of a flow, whose own begins at `first`: their positions from there, then their links (S-130). */
+static int
+install_alternatives(
+    ecc_engine_t *self, const ecc_config_t *config, uint32_t index, uint32_t first, uint32_t flags, uint32_t *position)
+{
+    int64_t n = config->flows[index].n_alternatives;
+    uint32_t offsets = *position;
+
+    if (n > config->n_routes - offsets) {
+        return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_ENTITY_FLOW, index, ECC_NO_HOOK, (double) n);
+    }
+    *position += (uint32_t) n;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t length = config->routes[offsets + k];
+        int ret;
+        if (length < 1 || length > config->n_routes - *position) {
+            return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_ENTITY_FLOW, index, ECC_NO_HOOK, (double) length);
+        }
+        ret = install_links(self, config, index, *position, length, flags);
+        if (ret != 0) {
+            return ret;
+        }
+        self->hops[offsets + k] = *position - first;
+        *position += (uint32_t) length;
+        self->hops[*position - 1] |= ECC_END_HOST; /* S-132 */
+    }
+    return 0;
+}
+
 int
 ecc_config_install_routes(ecc_engine_t *self, const ecc_config_t *config)
 {
@@ -329,24 +388,30 @@ ecc_config_install_routes(ecc_engine_t *self, const ecc_config_t *config)
     for (uint32_t i = 0; i < self->n_flows + self->transfers.n_templates; i++) {
         ecc_template_t *template = i < self->n_flows ? NULL : &self->transfers.templates[i - self->n_flows];
         const ecc_flow_t *flow = template == NULL ? &config->flows[i] : &template->spec;
+        uint32_t flags;
+        uint32_t first;
+        int ret;
         if (flow->n_forward > config->n_routes - position
             || flow->n_reverse > config->n_routes - position - flow->n_forward) {
             return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_ENTITY_FLOW, i, ECC_NO_HOOK,
                 (double) (flow->n_forward + flow->n_reverse));
         }
-        *(template == NULL ? &self->flows[i].position : &template->position) = position;
-        for (int64_t k = 0; k < flow->n_forward + flow->n_reverse; k++, position++) {
-            int64_t link = config->routes[position];
-            if (link < 0 || link >= config->n_links) {
-                return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_ENTITY_FLOW, i, ECC_NO_HOOK, (double) link);
-            }
-            self->hops[position] = (uint32_t) link << ECC_HOP_LINK
-                | (k >= flow->n_forward          ? ECC_HOP_IS_ACK
-                        : flow->header_bytes > 0 ? ECC_HOP_HEADER
-                                                 : 0u)
-                | ECC_END_LINK;
+        flags = flow->header_bytes > 0 ? ECC_HOP_HEADER : 0u;
+        first = position;
+        *(template == NULL ? &self->flows[i].position : &template->position) = first;
+        ret = install_links(self, config, i, first, flow->n_forward, flags);
+        if (ret == 0) {
+            position += (uint32_t) flow->n_forward;
+            ret = install_links(self, config, i, position, flow->n_reverse, ECC_HOP_IS_ACK);
         }
-        set_route_ends(self, flow, &self->hops[position - flow->n_forward - flow->n_reverse]);
+        if (ret == 0) {
+            position += (uint32_t) flow->n_reverse;
+            set_route_ends(self, flow, &self->hops[first]);
+            ret = flow->n_alternatives > 0 ? install_alternatives(self, config, i, first, flags, &position) : 0;
+        }
+        if (ret != 0) {
+            return ret;
+        }
     }
     return 0;
 }

@@ -23,10 +23,14 @@
 #include "ecn.h"
 #include "flow.h"
 #include "link.h"
+#include "spray.h"
 #include "transfers.h"
 #include "transport.h"
 
-#define ON_ACCESS (-1) /* `hop` of a crossing: else a link of the route, by number, or behind these the pure delay */
+/* `hop` of a crossing: else a link of the route, by number, or behind these the pure delay; or, from AFTER_ACKS behind
+   that on, a link of another route, by its position */
+#define ON_ACCESS (-1)
+#define AFTER_ACKS 2
 #define FIRST_ROOM 4096u
 
 /* Of a transfer, what a part needs to know where it only passes; of a flow -1 and 0. */
@@ -52,6 +56,24 @@ static int64_t
 n_hops(const ecc_flow_t *spec)
 {
     return spec->n_forward + spec->n_reverse;
+}
+
+/* The position of a wire that a crossing is on, relative to that of its flow. */
+static uint32_t
+relative(const ecc_flow_t *spec, int64_t hop)
+{
+    return (uint32_t) (hop < n_hops(spec) ? hop : hop - AFTER_ACKS);
+}
+
+/* Whether a crossing is on a wire. */
+static bool
+is_wire(const ecc_engine_t *self, uint32_t flow, int64_t hop)
+{
+    const ecc_flow_t *spec = self->flows[flow].spec;
+
+    return (hop >= 0 && hop < n_hops(spec))
+        || (hop >= n_hops(spec) + AFTER_ACKS && hop <= (int64_t) self->n_hops
+            && ecc_spray_has(self, flow, self->flows[flow].position + relative(spec, hop)));
 }
 
 /* Whether the end of the wire at a position is that of the pure delay behind it: the ACK is the only event (S-33, S-34). */
@@ -88,8 +110,8 @@ part_before(const ecc_engine_t *self, uint32_t flow, int64_t hop)
     if (hop == ON_ACCESS) {
         return ecc_cut_sender(self, flow);
     }
-    if (hop < n_hops(spec)) {
-        return self->cut->links[self->hops[position + hop] >> ECC_HOP_LINK];
+    if (is_wire(self, flow, hop)) {
+        return self->cut->links[self->hops[position + relative(spec, hop)] >> ECC_HOP_LINK];
     }
     if (ends_with_ack(self, position + (uint32_t) n_hops(spec) - 1)) {
         return self->cut->links[self->hops[position + n_hops(spec) - 1] >> ECC_HOP_LINK];
@@ -106,8 +128,8 @@ part_after(const ecc_engine_t *self, uint32_t flow, int64_t hop)
     if (hop == ON_ACCESS) {
         return self->cut->links[self->hops[position] >> ECC_HOP_LINK];
     }
-    return hop < n_hops(self->flows[flow].spec) ? part_behind_wire(self, flow, position + (uint32_t) hop)
-                                                : ecc_cut_sender(self, flow);
+    return is_wire(self, flow, hop) ? part_behind_wire(self, flow, position + relative(self->flows[flow].spec, hop))
+                                    : ecc_cut_sender(self, flow);
 }
 
 /* A packet on its way to another part takes so long at least (S-124). */
@@ -120,14 +142,30 @@ delay_before(const ecc_engine_t *self, uint32_t flow, int64_t hop)
     if (hop == ON_ACCESS) {
         return spec->access_delay;
     }
-    if (hop < n_hops(spec)) {
-        return self->links[self->hops[self->flows[flow].position + hop] >> ECC_HOP_LINK].spec.delay;
+    if (is_wire(self, flow, hop)) {
+        return self->links[self->hops[self->flows[flow].position + relative(spec, hop)] >> ECC_HOP_LINK].spec.delay;
     }
     if (!ends_with_ack(self, last)) {
         return spec->ack_delay;
     }
     /* what is received silently is counted ack_delay before the ACK */
     return self->links[self->hops[last] >> ECC_HOP_LINK].spec.delay + (spec->n_reverse > 0 ? spec->ack_delay : 0);
+}
+
+/* Whether what comes before and after a list may be in the parts where they are: there is a delay between these. */
+static bool
+allows_crossing(ecc_engine_t *self, uint32_t flow, int64_t hop)
+{
+    const ecc_flow_t *spec = self->flows[flow].spec;
+    bool is_silent = is_wire(self, flow, hop) && ends_with_ack(self, self->flows[flow].position + relative(spec, hop));
+    ecc_ps_t delay;
+
+    if (is_silent || part_before(self, flow, hop) == part_after(self, flow, hop)) {
+        return true;
+    }
+    delay = delay_before(self, flow, hop);
+    self->cut->lookahead = delay < self->cut->lookahead ? delay : self->cut->lookahead;
+    return delay > 0;
 }
 
 /* S-122: 0, or the first flow that does not allow the partition. */
@@ -144,13 +182,15 @@ allows_partition(ecc_engine_t *self, uint32_t flow)
         allowed = allowed && cut->receivers[flow] == cut->links[first >> ECC_HOP_LINK];
     }
     for (int64_t hop = ON_ACCESS; hop <= n_hops(spec); hop++) {
-        bool is_silent
-            = hop >= 0 && hop < n_hops(spec) && ends_with_ack(self, self->flows[flow].position + (uint32_t) hop);
-        if (!is_silent && part_before(self, flow, hop) != part_after(self, flow, hop)) {
-            ecc_ps_t delay = delay_before(self, flow, hop);
-            allowed = allowed && delay > 0;
-            self->cut->lookahead = delay < cut->lookahead ? delay : cut->lookahead;
-        }
+        allowed = allows_crossing(self, flow, hop) && allowed;
+    }
+    for (uint32_t route = 1; route <= spec->n_alternatives; route++) {
+        uint32_t position = ecc_spray_route(self, flow, route);
+        int64_t hop = (int64_t) position - self->flows[flow].position + AFTER_ACKS;
+        allowed = allowed && cut->links[self->hops[position] >> ECC_HOP_LINK] == part_after(self, flow, ON_ACCESS);
+        do {
+            allowed = allows_crossing(self, flow, hop++) && allowed;
+        } while ((self->hops[position++] & ECC_HOP_END) == ECC_END_LINK);
     }
     return allowed;
 }
@@ -484,6 +524,7 @@ ecc_cut_leaves_by_wire(ecc_engine_t *self, uint32_t id, ecc_ps_t time, int *ret)
     int64_t part = part_behind_wire(self, index, packet->position);
     int64_t hop = packet->position - self->flows[index].position;
 
+    hop += hop < n_hops(self->flows[index].spec) ? 0 : AFTER_ACKS;
     if (part == self->cut->part) {
         return false;
     }
@@ -556,9 +597,11 @@ static uint32_t
 position_of(const ecc_engine_t *self, const ecc_crossing_t *crossing)
 {
     const ecc_flow_state_t *flow = &self->flows[crossing->flow];
-    int64_t last = n_hops(flow->spec) - 1;
 
-    return flow->position + (uint32_t) (crossing->hop < 0 ? 0 : crossing->hop < last ? crossing->hop : last);
+    if (is_wire(self, (uint32_t) crossing->flow, crossing->hop)) {
+        return flow->position + relative(flow->spec, crossing->hop);
+    }
+    return flow->position + (uint32_t) (crossing->hop == ON_ACCESS ? 0 : n_hops(flow->spec) - 1);
 }
 
 /* Whether it is an ACK that says of data what has come; an immediate ACK is data until it is at the sender (S-33). */
@@ -567,7 +610,8 @@ is_ack(const ecc_engine_t *self, const ecc_crossing_t *crossing)
 {
     const ecc_flow_t *spec = self->flows[crossing->flow].spec;
 
-    return crossing->hop >= spec->n_forward && !self->flows[crossing->flow].immediate_ack;
+    return crossing->hop >= spec->n_forward && crossing->hop <= n_hops(spec)
+        && !self->flows[crossing->flow].immediate_ack;
 }
 
 /* A control packet of a receiver (S-129). */
@@ -588,9 +632,10 @@ is_crossing(const ecc_engine_t *self, const ecc_crossing_t *crossing)
     /* by the clock of its sender, which another machine may have */
     ecc_ps_t last_sent = ecc_cut_has_sender(self, (uint32_t) crossing->flow) ? crossing->time : ECC_NEVER;
 
-    return crossing->hop >= ON_ACCESS && crossing->hop <= n_hops(flow->spec)
-        && !(crossing->hop >= 0 && crossing->hop < n_hops(flow->spec)
-            && ends_with_ack(self, flow->position + (uint32_t) crossing->hop))
+    bool on_wire = is_wire(self, (uint32_t) crossing->flow, crossing->hop);
+
+    return (on_wire || crossing->hop == ON_ACCESS || crossing->hop == n_hops(flow->spec))
+        && !(on_wire && ends_with_ack(self, flow->position + relative(flow->spec, crossing->hop)))
         && part_before(self, (uint32_t) crossing->flow, crossing->hop) != self->cut->part
         && part_after(self, (uint32_t) crossing->flow, crossing->hop) == self->cut->part && crossing->time >= earliest
         && crossing->time <= ECC_NEVER && crossing->sent >= 0 && crossing->sent <= last_sent

@@ -112,6 +112,13 @@ copy_specs(ecc_engine_t *self, const ecc_config_t *config)
         ret = allocate_items(self, n_channels, sizeof(*self->channels), NULL, &block);
         self->channels = block;
     }
+    for (uint32_t i = 0; i < self->n_flows; i++) {
+        self->n_sprays = config->flows[i].n_alternatives > 0 ? self->n_flows : self->n_sprays;
+    }
+    if (ret == 0) {
+        ret = allocate_items(self, self->n_sprays, sizeof(*self->sprays), NULL, &block);
+        self->sprays = block;
+    }
     if (ret == 0 && self->n_flows > 0) {
         memcpy(self->flow_specs, config->flows, self->n_flows * sizeof(*self->flow_specs));
     }
@@ -291,6 +298,7 @@ ecc_engine_free(ecc_engine_t *self)
     ecc_transfers_free(self);
     ecc_tables_free(self);
     release(self, self->n_links * sizeof(*self->channels), self->channels);
+    release(self, self->n_sprays * sizeof(*self->sprays), self->sprays);
     release(self, self->n_queues * sizeof(*self->queues), self->queues);
     release(self, self->n_changes * sizeof(*self->changes), self->changes);
     release(self, self->n_impairments * sizeof(*self->impairments), self->impairments);

@@ -89,6 +89,9 @@ enum ecc_scheduler_kind {
     ECC_SCHEDULER_FQ        /* the same, with queues first that were empty: RFC 8290 */
 };
 
+/* Which route the next packet of a flow takes that has several (S-131). */
+enum ecc_spraying_kind { ECC_SPRAYING_ROUND_ROBIN, ECC_SPRAYING_RANDOM };
+
 /* What a report is about. */
 enum ecc_entity_kind { ECC_ENTITY_NONE, ECC_ENTITY_LINK, ECC_ENTITY_FLOW, ECC_ENTITY_TRANSFER };
 
@@ -194,16 +197,19 @@ typedef struct {
     ecc_ps_t ack_wait;        /* ... but at the latest so long after the first of them */
     int64_t ecn;              /* enum ecc_ecn_kind */
     int64_t transport;        /* enum ecc_transport_kind */
-    ecc_bytes_t receiver_window; /* of a transport; 0: no limit */
-    ecc_ps_t min_rto;            /* of a transport */
-    ecc_ps_t rto_granularity;    /* of a transport */
-    int64_t n_forward;           /* links of the route: the next n_forward of `routes` ... */
-    int64_t n_reverse;           /* ... and the n_reverse after those carry the ACKs */
-    int64_t n_timers;            /* that its hooks set, up to ECC_MAX_TIMERS; 0 and 1: one */
-    int64_t bottleneck;          /* offset of an int64 in state that samples show, -1 none */
-    int64_t wants_random;        /* non-zero: env.random is drawn */
-    int64_t header_offset;       /* as of a router */
-    int64_t enables_subsequent;  /* of a template, non-zero: its transfers may have subsequent ones */
+    ecc_bytes_t receiver_window;  /* of a transport; 0: no limit */
+    ecc_ps_t min_rto;             /* of a transport */
+    ecc_ps_t rto_granularity;     /* of a transport */
+    int64_t n_forward;            /* links of the route: the next n_forward of `routes` ... */
+    int64_t n_reverse;            /* ... and the n_reverse after those carry the ACKs; then come ... */
+    int64_t n_alternatives;       /* ... how many links so many other routes have, and these links */
+    int64_t spraying;             /* enum ecc_spraying_kind, of several routes */
+    int64_t reordering_threshold; /* packets that prove a loss before them; 0: as S-64 and S-84 have it */
+    int64_t n_timers;             /* that its hooks set, up to ECC_MAX_TIMERS; 0 and 1: one */
+    int64_t bottleneck;           /* offset of an int64 in state that samples show, -1 none */
+    int64_t wants_random;         /* non-zero: env.random is drawn */
+    int64_t header_offset;        /* as of a router */
+    int64_t enables_subsequent;   /* of a template, non-zero: its transfers may have subsequent ones */
     void *state;
     void *params;
     ecc_hook_t on_start;
@@ -321,7 +327,7 @@ typedef struct {
     int64_t n_additional; /* entries of `links` after those of the links: additional routers */
     int64_t n_flows;
     int64_t n_templates; /* 0: no transfers will come */
-    int64_t n_routes;    /* entries of `routes`: the sum of all n_forward and n_reverse */
+    int64_t n_routes;    /* entries of `routes` */
     int64_t header_size; /* bytes, a multiple of 8 */
     int64_t n_trace;     /* room in `trace` */
     int64_t record_size; /* bytes at `state` of every template, a multiple of 8 */

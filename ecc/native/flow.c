@@ -18,6 +18,7 @@
 #include "link.h"
 #include "receiver.h"
 #include "sender.h"
+#include "spray.h"
 #include "transfers.h"
 #include "transport.h"
 
@@ -50,6 +51,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     flow->access_delay = spec->access_delay;
     flow->ack_delay = spec->ack_delay;
     flow->size = spec->size;
+    flow->sprays = spec->n_alternatives > 0;
     flow->draws_sizes = spec->packet_size_max > spec->packet_size;
     flow->random_sizes = ecc_random_stream(self->seed, ECC_RANDOM_OF_SIZES + (uint64_t) number);
     flow->full_size = ecc_flow_full_size(flow);
@@ -61,6 +63,9 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     flow->random = ecc_random_stream(self->seed, ECC_RANDOM_OF_FLOWS + (uint64_t) number);
     if (flow->needs_receiver) {
         ecc_receiver_init(self, index);
+    }
+    if (flow->sprays) {
+        ecc_spray_init(self, index);
     }
     if (flow->reliable) {
         ecc_transport_init(self, index);
@@ -270,6 +275,9 @@ ecc_flow_access(ecc_engine_t *self, uint32_t index)
     if (flow->access.head != ECC_NO_PACKET) {
         ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_ACCESS] + index, packet->next_time);
     }
+    if (flow->sprays) {
+        packet->position = ecc_spray_next(self, index);
+    }
     return ecc_link_arrive(self, id);
 }
 
@@ -357,7 +365,7 @@ send_control(ecc_engine_t *self, uint32_t received)
         self->flows[index].n_packets++;
     }
     if (flow->spec->n_reverse > 0) {
-        packet->position++;
+        packet->position = flow->position + (uint32_t) flow->spec->n_forward;
         return ecc_link_arrive(self, id);
     }
     return flow->needs_receiver ? ecc_receiver_return(self, id) : ecc_flow_send_ack(self, id);

@@ -9,6 +9,7 @@
 #include "cut.h"
 #include "ecn.h"
 #include "scheduler.h"
+#include "spray.h"
 
 static bool
 is_known(const ecc_transport_t *transport, int64_t received, const ecc_range_t *range)
@@ -105,8 +106,8 @@ move_on_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t link, uint32_t
     flow = &self->flows[index];
     hop = self->hops[position];
     ecc_archive_require(archive,
-        (flow->started || !ecc_cut_has_sender(self, index)) && hop >> ECC_HOP_LINK == link && position >= flow->position
-            && position - flow->position < flow->spec->n_forward + flow->spec->n_reverse);
+        (flow->started || !ecc_cut_has_sender(self, index)) && hop >> ECC_HOP_LINK == link
+            && ecc_spray_has(self, index, position));
     ecc_archive_require(
         archive, is_queued || (hop & ECC_HOP_END) == ECC_END_LINK || (hop & ECC_HOP_END) == ECC_END_HOST);
     return ecc_lists_packet(

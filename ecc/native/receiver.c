@@ -15,13 +15,10 @@
 #include "link.h"
 #include "transport.h"
 
-#define THRESHOLD_IN_ORDER 1u
-#define THRESHOLD_REORDERED ((uint32_t) ECC_MAX_HOLES)
-
 static bool
 is_reordered(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops)
 {
-    bool found = false;
+    bool found = spec->n_alternatives > 0;
 
     for (int64_t k = 0; k < spec->n_forward; k++) {
         found = found || ecc_link_reorders(self, hops[k] >> ECC_HOP_LINK);
@@ -33,7 +30,7 @@ bool
 ecc_receiver_is_needed(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops)
 {
     return spec->n_reverse > 0 || spec->impairment > 0 || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE
-        || is_reordered(self, spec, hops);
+        || spec->reordering_threshold > 1 || is_reordered(self, spec, hops);
 }
 
 void
@@ -44,8 +41,8 @@ ecc_receiver_init(ecc_engine_t *self, uint32_t index)
     ecc_channel_t channel = receiver->channel;
 
     *receiver = (ecc_receiver_t) { .delayed = ECC_NO_PACKET, .channel = channel };
-    receiver->reordering_threshold
-        = is_reordered(self, flow->spec, &self->hops[flow->position]) ? THRESHOLD_REORDERED : THRESHOLD_IN_ORDER;
+    receiver->reordering_threshold = ecc_receiver_threshold(
+        flow->spec, is_reordered(self, flow->spec, &self->hops[flow->position]) ? ECC_DUP_THRESH : 1);
     if (flow->spec->impairment > 0) {
         const ecc_impairment_t *spec = &self->impairments[flow->spec->impairment - 1];
         ecc_channel_init(&receiver->channel, spec, self->seed, ECC_RANDOM_OF_ACKS + (uint64_t) flow->number);
@@ -53,11 +50,22 @@ ecc_receiver_init(ecc_engine_t *self, uint32_t index)
     }
 }
 
+/* Bytes that were received, or are given up. */
+static int64_t
+accounted(const ecc_receiver_t *self, const ecc_hole_t *holes)
+{
+    int64_t bytes = self->next;
+
+    for (uint32_t k = 0; k < self->n_holes; k++) {
+        bytes -= holes[k].missing;
+    }
+    return bytes;
+}
+
 /* S-66, S-67: a packet from offset `begin` on, which says that its sender has abandoned what is below `base`. */
 static void
-account(ecc_receiver_t *self, int64_t base, int64_t begin, int64_t size)
+account(ecc_receiver_t *self, ecc_hole_t *holes, int64_t base, int64_t begin, int64_t size)
 {
-    ecc_hole_t *holes = self->holes;
 
     if (self->next <= base) {
         self->next = base;
@@ -66,7 +74,9 @@ account(ecc_receiver_t *self, int64_t base, int64_t begin, int64_t size)
     }
     for (uint32_t k = 0; k < self->n_holes; k++) {
         holes[k].n_passed += holes[k].end <= begin;
-        holes[k].missing -= holes[k].begin <= begin && begin < holes[k].end ? size : 0;
+        if (holes[k].begin <= begin && begin < holes[k].end) {
+            holes[k].missing -= size < holes[k].missing ? size : holes[k].missing;
+        }
     }
     if (begin >= self->next) {
         if (begin > self->next) {
@@ -79,7 +89,7 @@ account(ecc_receiver_t *self, int64_t base, int64_t begin, int64_t size)
         self->n_holes--;
         memmove(holes, holes + 1, self->n_holes * sizeof(*holes));
     }
-    self->front = self->n_holes > 0 ? holes[0].begin : self->next;
+    self->front = accounted(self, holes);
 }
 
 int
@@ -125,7 +135,7 @@ send_ack(ecc_engine_t *self, uint32_t id)
         ecc_ecn_write_ack(self, packet);
     }
     if (flow->spec->n_reverse > 0) {
-        packet->position++;
+        packet->position = flow->position + (uint32_t) flow->spec->n_forward;
         return ecc_link_arrive(self, id);
     }
     return ecc_receiver_return(self, id);
@@ -162,7 +172,8 @@ ecc_receiver_receive(ecc_engine_t *self, uint32_t id, bool may_delay)
     uint32_t node = self->base[ECC_EVENT_FLUSH] + packet->flow;
 
     if (!flow->reliable) {
-        account(receiver, ecc_state_ack_info(self, packet)->front, packet->offset, packet->size);
+        account(receiver, ecc_receiver_holes(self, packet->flow), ecc_state_ack_info(self, packet)->front,
+            packet->offset, packet->size);
     }
     if (flow->spec->ack_every <= 1) {
         return send_ack(self, id);
@@ -207,19 +218,20 @@ ecc_receiver_read_ack(ecc_engine_t *self, const ecc_packet_t *packet)
 }
 
 int
-ecc_receiver_verify(const ecc_receiver_t *self)
+ecc_receiver_verify(const ecc_engine_t *self, uint32_t index)
 {
+    const ecc_receiver_t *receiver = &self->receivers[index];
+    const ecc_hole_t *holes = ecc_receiver_holes(self, index);
     int64_t end = 0;
-    uint32_t passed = self->reordering_threshold;
-    bool valid = self->n_holes < self->reordering_threshold && self->n_holes < ECC_MAX_HOLES
-        && self->front == (self->n_holes > 0 ? self->holes[0].begin : self->next);
+    uint32_t passed = receiver->reordering_threshold;
+    bool valid = receiver->n_holes < receiver->reordering_threshold;
 
-    for (uint32_t k = 0; k < self->n_holes && valid; k++) {
-        const ecc_hole_t *hole = &self->holes[k];
-        valid = hole->begin >= end && hole->end > hole->begin && hole->end <= self->next && hole->n_passed > 0
-            && hole->n_passed < passed && hole->missing <= hole->end - hole->begin;
+    for (uint32_t k = 0; k < receiver->n_holes && valid; k++) {
+        const ecc_hole_t *hole = &holes[k];
+        valid = hole->begin >= end && hole->end > hole->begin && hole->end <= receiver->next && hole->n_passed > 0
+            && hole->n_passed < passed && hole->missing >= 0 && hole->missing <= hole->end - hole->begin;
         end = hole->end;
         passed = hole->n_passed;
     }
-    return valid ? 0 : ECC_ERR_BROKEN;
+    return valid && receiver->front == accounted(receiver, holes) ? 0 : ECC_ERR_BROKEN;
 }

@@ -8,6 +8,16 @@
 
 #include "state.h"
 
+#define ECC_DUP_THRESH 3u /* so many packets, or duplicate ACKs, prove a loss where packets may overtake each other */
+#define ECC_MAX_REORDERING_THRESHOLD 255
+
+/* The reordering threshold of a flow, or, if none was given, another one. */
+static inline uint32_t
+ecc_receiver_threshold(const ecc_flow_t *spec, uint32_t other)
+{
+    return spec->reordering_threshold > 0 ? (uint32_t) spec->reordering_threshold : other;
+}
+
 /* S-71: whether a flow needs one, where its route is installed at `hops`. */
 bool ecc_receiver_is_needed(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops);
 
@@ -30,7 +40,14 @@ ECC_MUST_CHECK int ecc_receiver_return(ecc_engine_t *self, uint32_t packet);
  */
 ecc_ack_info_t ecc_receiver_read_ack(ecc_engine_t *self, const ecc_packet_t *packet);
 
+/* The holes of the receiver of a flow. */
+static inline ecc_hole_t *
+ecc_receiver_holes(const ecc_engine_t *self, uint32_t flow)
+{
+    return self->holes + (size_t) flow * self->max_holes;
+}
+
 /* Holes are in order, and those before have been passed more often. */
-ECC_MUST_CHECK int ecc_receiver_verify(const ecc_receiver_t *self);
+ECC_MUST_CHECK int ecc_receiver_verify(const ecc_engine_t *self, uint32_t flow);
 
 #endif

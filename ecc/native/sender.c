@@ -19,6 +19,7 @@
 #include "flow.h"
 #include "link.h"
 #include "receiver.h"
+#include "spray.h"
 #include "transport.h"
 
 #define MIN_TIMEOUT (INT64_C(1000000000000))
@@ -215,6 +216,9 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         }
     }
     if (flow->access_delay == 0) {
+        if (flow->sprays) {
+            packet->position = ecc_spray_next(self, index);
+        }
         return ecc_link_arrive(self, id);
     }
     due = ecc_state_add(self->now, flow->access_delay);

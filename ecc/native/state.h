@@ -134,8 +134,6 @@ typedef struct {
     } count; /* packets and bytes, by debug builds, for ecc_engine_verify */
 } ecc_link_state_t;
 
-#define ECC_MAX_HOLES 3
-
 /* A range of offsets of which nothing, or not all, has been received (S-63). */
 typedef struct {
     int64_t begin;
@@ -147,7 +145,7 @@ typedef struct {
 /* A receiver that finds missing data (S-62); see receiver.h. */
 typedef struct {
     int64_t next;
-    int64_t front;
+    int64_t front; /* bytes accounted for */
     int64_t missing;
     int64_t sender_base;    /* of the sender: what was sent when it last abandoned all that was in flight */
     int64_t sender_missing; /* known to the sender */
@@ -160,9 +158,8 @@ typedef struct {
     bool was_marked;       /* the last packet */
     bool owes_answer;      /* the next new packet carries CWR */
     uint32_t reordering_threshold;
-    uint32_t delayed; /* the packet whose ACK is delayed, or ECC_NO_PACKET */
-    uint32_t n_holes;
-    ecc_hole_t holes[ECC_MAX_HOLES];
+    uint32_t delayed;      /* the packet whose ACK is delayed, or ECC_NO_PACKET */
+    uint32_t n_holes;      /* in the table of holes: less than the threshold */
     ecc_channel_t channel; /* the pure delay of its ACKs, if the flow has an impairment */
 } ecc_receiver_t;
 
@@ -183,6 +180,12 @@ typedef struct {
 
 #define ECC_MAX_SACK_BLOCKS 3
 
+/* Of a flow with several routes: what the next choice depends on (S-131); see spray.h. */
+typedef struct {
+    uint64_t random;
+    uint32_t next;
+} ecc_spray_t;
+
 /* Loss recovery of a flow (S-73); see transport.h. Sender and receiver are one record. */
 typedef struct {
     int64_t snd_una;
@@ -199,7 +202,8 @@ typedef struct {
     ecc_ranges_t held;                   /* by the receiver, whose rcv_nxt is the flow's `received` ... */
     int64_t recent[ECC_MAX_SACK_BLOCKS]; /* ... and a sequence number in each range that an ACK reports, newest first */
     uint8_t n_recent;
-    uint8_t n_dup_acks;   /* up to ECC_DUP_THRESH */
+    uint8_t n_dup_acks;   /* up to dup_thresh */
+    uint8_t dup_thresh;   /* duplicate ACKs that prove a loss (DupThresh of RFC 6675) */
     bool had_partial_ack; /* in this recovery */
     bool uses_sack;
     bool recovering;
@@ -257,6 +261,7 @@ typedef struct {
     bool reliable : 1;       /* it has a transport, see transport.h */
     bool can_be_marked : 1;  /* its packets */
     bool has_alarms : 1;     /* see alarms.h */
+    bool sprays : 1;         /* it has several routes */
     uint8_t n_timeouts;      /* since the last ACK, up to ECC_MAX_BACKOFFS */
     uint16_t header_offset;
 
@@ -342,17 +347,22 @@ struct ecc_engine {
     ecc_queue_t *queues;           /* of all links that schedule; NULL if none does */
     ecc_channel_t *channels;       /* wires, by link; NULL if no impairment exists */
     ecc_receiver_t *receivers;     /* by flow; NULL if no flow needs one */
+    ecc_hole_t *holes;             /* max_holes of each receiver */
+    ecc_spray_t *sprays;           /* by flow; NULL if none has several routes */
     ecc_transport_t *transports;   /* by flow; NULL if no flow has one */
     ecc_alarms_t *alarms;          /* by flow; NULL if no flow has any */
     size_t n_changes;
     size_t n_impairments;
     size_t n_queues;
     size_t n_receivers;
+    size_t n_holes;
+    size_t n_sprays;
     size_t n_transports;
     size_t n_alarms;
-    int64_t acked;  /* by the ACK of the on_ack that is called */
-    int64_t marked; /* as this ACK reports */
-    int64_t ece;    /* whether it carries ECE */
+    uint32_t max_holes; /* of a receiver: the largest reordering threshold */
+    int64_t acked;      /* by the ACK of the on_ack that is called */
+    int64_t marked;     /* as this ACK reports */
+    int64_t ece;        /* whether it carries ECE */
     bool wants_receivers;
     bool wants_transports;
     bool wants_alarms;

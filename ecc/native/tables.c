@@ -14,6 +14,7 @@
 #include "channel.h"
 #include "cut.h"
 #include "link.h"
+#include "receiver.h"
 #include "transport.h"
 
 #define INITIAL_SLOTS 16u
@@ -39,7 +40,11 @@ ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config)
         self->wants_alarms = self->wants_alarms || ecc_alarms_are_needed(spec);
         wants_sack = wants_sack || spec->transport == ECC_TRANSPORT_SACK;
         self->wants_receivers = self->wants_receivers || spec->n_reverse > 0 || spec->impairment > 0
-            || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE;
+            || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE || spec->n_alternatives > 0
+            || spec->reordering_threshold > 1;
+        if (ecc_receiver_threshold(spec, ECC_DUP_THRESH) > self->max_holes) {
+            self->max_holes = ecc_receiver_threshold(spec, ECC_DUP_THRESH);
+        }
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
         self->wants_receivers = self->wants_receivers || ecc_link_reorders(self, i);
@@ -63,6 +68,7 @@ ecc_tables_free(ecc_engine_t *self)
         ecc_channel_free(&self->receivers[i].channel, &self->memory);
     }
     release(self, self->n_receivers * sizeof(*self->receivers), self->receivers);
+    release(self, self->n_holes * self->max_holes * sizeof(*self->holes), self->holes);
     for (size_t i = 0; i < self->n_transports; i++) {
         ecc_transport_free(&self->transports[i], &self->memory);
     }
@@ -161,6 +167,12 @@ reserve_receivers(ecc_engine_t *self, uint32_t room)
     int ret = reserve_items(self, self->wants_receivers, sizeof(*self->receivers), room, &self->n_receivers, &block);
 
     self->receivers = block;
+    block = self->holes;
+    if (ret == 0) {
+        ret = reserve_items(
+            self, self->wants_receivers, self->max_holes * sizeof(*self->holes), room, &self->n_holes, &block);
+    }
+    self->holes = block;
     return ret;
 }
 

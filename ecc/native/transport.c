@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "receiver.h"
 
 static int64_t
 min(int64_t a, int64_t b)
@@ -45,6 +46,7 @@ ecc_transport_init(ecc_engine_t *self, uint32_t index)
 
     *transport = (ecc_transport_t) { .uses_sack = self->flows[index].spec->transport == ECC_TRANSPORT_SACK,
         .receiver_window = self->flows[index].spec->receiver_window,
+        .dup_thresh = (uint8_t) ecc_receiver_threshold(self->flows[index].spec, ECC_DUP_THRESH),
         .sacked = sacked,
         .held = held };
     ecc_ranges_clear(&transport->sacked);
@@ -190,7 +192,7 @@ static int
 add_sack_blocks(
     ecc_transport_t *self, ecc_memory_t *memory, const ecc_flow_t *spec, const ecc_range_t *sacks, int64_t *bytes)
 {
-    int64_t enough = (ECC_DUP_THRESH - 1) * max(spec->packet_size, spec->packet_size_max);
+    int64_t enough = (self->dup_thresh - 1) * max(spec->packet_size, spec->packet_size_max);
     int64_t above = 0;
 
     *bytes = 0;
@@ -214,7 +216,7 @@ add_sack_blocks(
     for (uint32_t k = 1; k <= self->sacked.count; k++) {
         const ecc_range_t *range = ecc_ranges_at(&self->sacked, self->sacked.count - k);
         above += range->end - range->begin;
-        if (k == ECC_DUP_THRESH || above > enough) {
+        if (k == self->dup_thresh || above > enough) {
             self->lost_below = max(self->lost_below, range->begin);
             break;
         }
@@ -227,10 +229,10 @@ static bool
 count_duplicate(ecc_transport_t *self, int64_t size)
 {
     self->flight_end = self->n_dup_acks == 0 ? self->snd_nxt : self->flight_end;
-    assert(!self->recovering && self->n_dup_acks < ECC_DUP_THRESH);
-    self->n_dup_acks++; /* at most ECC_DUP_THRESH: a recovery ends only when new data is acknowledged */
+    assert(!self->recovering && self->n_dup_acks < self->dup_thresh);
+    self->n_dup_acks++; /* at most self->dup_thresh: a recovery ends only when new data is acknowledged */
     self->pipe_credit += self->uses_sack ? 0 : size;
-    if (self->n_dup_acks < ECC_DUP_THRESH && self->lost_below == self->snd_una) {
+    if (self->n_dup_acks < self->dup_thresh && self->lost_below == self->snd_una) {
         return false;
     }
     self->recovering = true;

@@ -8,8 +8,6 @@
 
 #include "state.h"
 
-#define ECC_DUP_THRESH 3 /* duplicate ACKs that prove a loss (DupThresh of RFC 6675) */
-
 /* Why a segment is the next (S-77), in the order in which they are tried. */
 enum ecc_segment_rule {
     ECC_RULE_NONE, /* of a flow that is not reliable */

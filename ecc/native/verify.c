@@ -134,7 +134,7 @@ ecc_verify_engine(const ecc_engine_t *self)
         valid = valid && flow->lost >= 0 && flow->lost <= flow->expected && flow->expected <= flow->sent;
         valid = valid && (flow->received <= flow->sent || !ecc_cut_has_sender(self, i))
             && ecc_sender_verify(self, i) == 0;
-        valid = valid && (!flow->needs_receiver || ecc_receiver_verify(&self->receivers[i]) == 0);
+        valid = valid && (!flow->needs_receiver || ecc_receiver_verify(self, i) == 0);
         valid = valid && (!flow->has_alarms || ecc_alarms_verify(self, i) == 0);
         if (flow->reliable && (i < self->n_flows || flow->active || flow->n_packets > 0)) {
             valid = valid

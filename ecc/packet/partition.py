@@ -98,17 +98,20 @@ def joints(
         given = dict(zip(names, flow, strict=True))
         forward = routes[at : (at := at + given["n_forward"])].tolist()
         reverse = routes[at : (at := at + given["n_reverse"])].tolist()
+        lengths = routes[at : (at := at + given["n_alternatives"])].tolist()
+        others = [routes[at : (at := at + length)].tolist() for length in lengths]
         sender, receiver, impaired = n_links + f, n_links + n_flows + f, given["impairment"] > 0
         places[sender], places[receiver] = forward[0], forward[-1]
         is_silent = not (
             receives[f] or reverse or impaired or given["ack_every"] > 1 or given["ecn"] or given["transport"]
-            or any(wire_reorders[k] for k in forward)
+            or any(wire_reorders[k] for k in forward) or others or given["reordering_threshold"] > 1
         )  # fmt: skip
         is_template = f >= n_flows - n_templates
         found.append((sender, forward[0], 0 if is_template else given["access_delay"], f))
-        for way in (forward, reverse):
+        for way in (forward, reverse, *others):
             found += [(a, b, delay[a], f) for a, b in zip(way, way[1:], strict=False)]
-        found.append((forward[-1], receiver, delay[forward[-1]], f))
+        found += [(forward[0], way[0], 0, f) for way in others]
+        found += [(way[-1], receiver, delay[way[-1]], f) for way in (forward, *others)]
         if is_silent or receives[f] or is_template:
             found.append((receiver, sender, 0, f))
         if reverse:

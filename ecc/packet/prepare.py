@@ -14,7 +14,7 @@ from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
 from ecc.models.base import ECN_ECHOES, N_TIMERS, SCHEDULERS, TRANSPORTS, Protocol, check_choice
 from ecc.models.records import record_dtype, records
 from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, picoseconds
-from ecc.network import Flow
+from ecc.network import SPRAYINGS, Flow
 from ecc.packet.setup import Part, Setup
 from ecc.quantity import LONGEST_TIME
 from ecc.scenario import Scenario
@@ -51,7 +51,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     rng = np.random.default_rng(scenario.seed)
     flows = [*network.flows, *(scenario.workload.templates if scenario.workload else [])]
     at, routers = _routers(deployment.links)
-    hops = max((len(flow.route) for flow in flows), default=0)
+    hops = max((len(route) for flow in flows for route in flow.routes), default=0)
     parts, header_size = _parts(scenario, at, routers, [*deployment.flows, *deployment.templates], hops)
     ack_delays = network.with_flows(flows).ack_delays
     of_links, of_flows, impairments = _impairments(scenario, len(at), len(flows))
@@ -60,6 +60,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
 
     link_table["n_changes"], link_table["impairment"] = n_changes, of_links
     flow_table = _flow_table(scenario, flows, ack_delays, parts)
+    _check_spraying(flows, parts)
     flow_table["impairment"] = of_flows
     warmup_end = 0.0
     if start == "equilibrium":
@@ -67,7 +68,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
         flow_table["opening_size"][: network.n_flows] = 0  # these flows have started
         flow_table["start"][: network.n_flows] = starts
     link_table["first_interval"] = _first_intervals(scenario, at, parts, warmup_end, rng)
-    routes = np.array([k for flow in flows for k in (*flow.route, *(flow.reverse or ()))], dtype=np.int64)
+    routes = np.array([k for flow in flows for k in _route_entries(flow)], dtype=np.int64)
     record_size = next((part.flow_states.itemsize for part in parts if (part.flows >= network.n_flows).any()), 0)
     return Setup(
         link_table, flow_table, routes, parts, network.n_links, network.n_flows, header_size, record_size, warmup_end,
@@ -84,6 +85,15 @@ def _check_start(start: str, perturbation: float, scenario: Scenario) -> None:
         raise ValueError(f"perturbation must be <= {_MOST_PERTURBED:g}, got {shown(perturbation)}")
     if start == "equilibrium" and len(scenario.deployment.protocols) > 1:
         raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {scenario.deployment}")
+
+
+def _check_spraying(flows: Sequence[Flow], parts: Sequence[Part]) -> None:
+    """Refuse flows with several routes where a router counts what each flow has in its queue."""
+    counting = [part for part in parts if "flow_queue" in part.protocol.required_env and len(part.routers)]
+    sprayed = next((index for index, flow in enumerate(flows) if flow.alternatives), None)
+    if counting and sprayed is not None:
+        name = type(counting[0].protocol).__name__
+        raise ValueError(f"alternatives must be empty where routers of {name} count queues by flow (flow {sprayed})")
 
 
 def _routers(protocols: Sequence[Sequence[Protocol]]) -> tuple[NDArray[np.int64], list[Protocol | None]]:
@@ -210,6 +220,12 @@ def _queues(protocols: Sequence[Sequence[Protocol]], links: NDArray[np.void]) ->
     return np.array(quanta, np.int64)
 
 
+def _route_entries(flow: Flow) -> tuple[int, ...]:
+    """The routes of a flow as the engines read them."""
+    lengths = tuple(len(route) for route in flow.alternatives)
+    return (*flow.route, *(flow.reverse or ()), *lengths, *(link for route in flow.alternatives for link in route))
+
+
 def _flow_table(
     scenario: Scenario, flows: Sequence[Flow], ack_delays: NDArray[np.float64], parts: Sequence[Part]
 ) -> NDArray[np.void]:
@@ -228,6 +244,9 @@ def _flow_table(
         out["enables_subsequent"][network.n_flows :] = scenario.workload.enables_subsequent
     out["n_forward"] = [len(flow.route) for flow in flows]
     out["n_reverse"] = [len(flow.reverse or ()) for flow in flows]
+    out["n_alternatives"] = [len(flow.alternatives) for flow in flows]
+    out["spraying"] = [SPRAYINGS.index(flow.spraying) for flow in flows]
+    out["reordering_threshold"] = [flow.reordering_threshold or 0 for flow in flows]
     delayed = [flow.delayed_acks or (0, 0.0) for flow in flows]  # for how many packets an ACK is sent; its wait
     out["ack_every"] = [packets for packets, _ in delayed]
     out["ack_wait"] = picoseconds([wait for _, wait in delayed])

@@ -826,6 +826,12 @@ bad_input_is_refused(void)
     REFUSED(ECC_ERR_FLOW_ROUTE, flows[0].n_forward, 0);
     REFUSED(ECC_ERR_FLOW_ROUTE, flows[0].n_forward, 2);
     REFUSED(ECC_ERR_FLOW_ROUTE, flows[0].n_reverse, 1);
+    REFUSED(ECC_ERR_FLOW_ROUTE, flows[0].n_alternatives, 1);
+    REFUSED(ECC_ERR_SPRAYING, flows[0].n_alternatives, -1);
+    REFUSED(ECC_ERR_SPRAYING, flows[0].n_alternatives, 65536);
+    REFUSED(ECC_ERR_SPRAYING, flows[0].spraying, 2);
+    REFUSED(ECC_ERR_SPRAYING, flows[0].reordering_threshold, -1);
+    REFUSED(ECC_ERR_SPRAYING, flows[0].reordering_threshold, 256);
     REFUSED(ECC_ERR_FLOW_ROUTE, routes[0], 1);
     REFUSED(ECC_ERR_FLOW_ROUTE, routes[0], -1);
     REFUSED(ECC_ERR_FLOW_DELAY, flows[0].access_delay, -1);

@@ -194,6 +194,7 @@ def test_a_failing_hook_is_named_with_place_and_time():
         ("ack_wait", -7, r"ACKs must be sent every >= 0 packets and wait .* from 0 to 1e18 ps, got -7 \(flow 0\)"),
         ("impairment", 1, r"impairments are numbered from 1, and need .*, got 1 \(flow 0\)"),
         ("access_delay", -5, r"delays of a flow must be from 0 to 1e18 ps, got -5 \(flow 0\)"),
+        ("reordering_threshold", 256, r"a flow may have up to 65535 other routes, taken in turn .* got 256 \(flow 0\)"),
         ("n_forward", 0, r"a route must name at least one link, and only links that exist, got 0 \(flow 0\)"),
     ],
 )

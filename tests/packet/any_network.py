@@ -360,13 +360,18 @@ def cases(draw: Any) -> Case:
         link["first_interval"] = draw(st.sampled_from([-1, 0, 10**10, 12345678901]))
         link["wants_flow_queue"], link["wants_random"] = draw(st.booleans()), draw(st.booleans())
     routes: list[int] = []
+    if sprayed := draw(st.integers(0, n_flows)) if draw(st.booleans()) else 0:  # so many of the first flows
+        links["wants_flow_queue"] = 0
     can_be_marked = draw(st.booleans())
     ways = st.permutations(range(n_links))
-    for flow in [*flows, *templates]:
+    for k, flow in enumerate([*flows, *templates]):
         forward = draw(ways)[: draw(st.integers(1, n_links))]
         reverse = draw(ways)[: draw(st.integers(0, n_links))] if draw(st.booleans()) else []
-        routes += [*forward, *reverse]
-        flow["n_forward"], flow["n_reverse"] = len(forward), len(reverse)
+        others = [draw(ways)[: draw(st.integers(1, n_links))] for _ in range(draw(st.integers(0, 3)) * (k < sprayed))]
+        routes += [*forward, *reverse, *map(len, others), *(link for way in others for link in way)]
+        flow["n_forward"], flow["n_reverse"], flow["n_alternatives"] = len(forward), len(reverse), len(others)
+        flow["spraying"] = draw(st.integers(0, 1)) if others else 0
+        flow["reordering_threshold"] = draw(st.sampled_from([0, 0, 0, 1, 2, 9]))
         flow["start"] = picoseconds(10 * draw(TIMES))
         if draw(st.booleans()):
             flow["stop"] = flow["start"] + max(1, picoseconds(20 * draw(TIMES)))
@@ -408,13 +413,13 @@ def cases(draw: Any) -> Case:
     for k, link in enumerate(links):  # which of two queues; not where there is one
         if links[k if k < n_links else link["at"]]["n_queues"] == 0:
             chosen[k] = [name for name in chosen[k] if name != "on_classify"]
-    others = st.one_of(st.just(list(FLOW_HOOKS)), st.lists(st.sampled_from(FLOW_HOOKS), unique=True))
+    some_hooks = st.one_of(st.just(list(FLOW_HOOKS)), st.lists(st.sampled_from(FLOW_HOOKS), unique=True))
     return Case(
-        links, flows, routes, chosen, [draw(others) for _ in flows],
+        links, flows, routes, chosen, [draw(some_hooks) for _ in flows],
         [draw(st.integers(0, 3)) for _ in flows], draw(st.sampled_from([0.0, 0.02, 0.2])),
         draw(st.integers(0, 2**64 - 1)), draw(st.floats(0.1, 1.5)), draw(st.sampled_from([0.001, 0.01, 0.0123])),
         draw(st.integers(0, n_flows)), draw(st.integers(1, 500)),
-        templates, [draw(others) for _ in templates], [draw(st.integers(0, 3)) for _ in templates],
+        templates, [draw(some_hooks) for _ in templates], [draw(st.integers(0, 3)) for _ in templates],
         transfers, draw(st.integers(1, 20)), n_additional, draw_changes(draw, links[:n_links]), impairments,
         quanta,
     )  # fmt: skip
@@ -507,6 +512,7 @@ def scenarios(draw: Any) -> Scenario:
         for _ in range(n_links)
     ]
     flows = []
+    sprays = draw(st.integers(0, 3)) == 0
     for _ in range(n_flows):
         way = draw(st.permutations(range(n_links)))
         cut = draw(st.integers(1, n_links))
@@ -517,6 +523,9 @@ def scenarios(draw: Any) -> Scenario:
             packet_size=draw(st.sampled_from([500, 1000, 1500, (300, 1500)])),
             reverse=draw(st.sampled_from([None, list(reversed(way[:cut])), way[cut:] or None])),
             delayed_acks=draw(st.sampled_from([None, None, (2, 0.04)])),
+            alternatives=[draw(st.permutations(range(n_links)))[:cut] for _ in range(draw(st.integers(0, 2)) * sprays)],
+            spraying=draw(st.sampled_from(["round robin", "random"])),
+            reordering_threshold=draw(st.sampled_from([None, 5])) if sprays else None,
         ))  # fmt: skip
     network, seed = Network(links, flows), draw(st.integers(0, 99))
     protocol = mixes(draw, n_links, n_flows) if draw(st.booleans()) else protocols(draw)

@@ -55,6 +55,7 @@ from ecc.packet.twin.state import (
     TwinLink,
     TwinQueue,
     TwinRouter,
+    is_reordered,
     to_ps,
     to_seconds,
     transmission,
@@ -172,7 +173,9 @@ class Twin:
             given = Record.of(row)
             forward = [self.links[next(route)] for _ in range(given.n_forward)]
             reverse = [self.links[next(route)] for _ in range(given.n_reverse)]
-            self.flows[k] = self.new_flow(k, given, agent, forward, reverse)
+            lengths = [next(route) for _ in range(given.n_alternatives)]
+            others = [[self.links[next(route)] for _ in range(length)] for length in lengths]
+            self.flows[k] = self.new_flow(k, given, agent, [forward, *others], reverse)
             self.set_timer(Kind.START, k, given.start)
         self.n_flows = len(flows)  # later ones are transfers
         self.templates: list[Template] = []
@@ -192,14 +195,16 @@ class Twin:
         return Channel(self.impairments[number - 1], Random(self.seed, stream)) if number > 0 else None
 
     def new_flow(
-        self, number: int, given: Any, agent: Agent, forward: Sequence[TwinLink], reverse: Sequence[TwinLink]
-    ) -> TwinFlow:
+        self, number: int, given: Any, agent: Agent, routes: Sequence[Sequence[TwinLink]],
+        reverse: Sequence[TwinLink],
+    ) -> TwinFlow:  # fmt: skip
         random, sizes = Random(self.seed, 2**32 + number), Random(self.seed, 2**33 + number)
         channel = self.new_channel(given.impairment, 2**35 + number)
-        receiver = Receiver(reordering_threshold=3 if any(link.reorders for link in forward) else 1)
+        receiver = Receiver(given.reordering_threshold or (3 if is_reordered(routes) else 1))
         flow = TwinFlow(
-            number, given, *agent.records, agent.hooks, random, forward, reverse, given.rate, given.window,
-            sizes, channel, receiver, Outgoing(given) if given.transport else None, Incoming(),
+            number, given, *agent.records, agent.hooks, random, routes, reverse, given.rate, given.window,
+            sizes, channel, Random(self.seed, 2**36 + number), receiver,
+            Outgoing(given) if given.transport else None, Incoming(),
         )  # fmt: skip
         flow.draw_size()
         if given.stop >= 0:
@@ -299,7 +304,7 @@ class Twin:
             del transfer["receiver_window"]
         template = self.templates[template_index]
         given: Any = Record(FLOW, {**template.given, **transfer})
-        flow = self.flows[number] = self.new_flow(number, given, template.agent, template.forward, template.reverse)
+        flow = self.flows[number] = self.new_flow(number, given, template.agent, [template.forward], template.reverse)
         flow.template_index, flow.subsequent = template_index, chain[1:]
         self.started += 1
         return number
@@ -336,7 +341,7 @@ class Twin:
             self.trace(kind, entity, getattr(subject.receiver.delayed if kind == Kind.FLUSH else subject, value))
         actions: dict[Kind, Callable[[Any], None]] = {
             Kind.LEAVE: self.leave, Kind.RECEIVE: self.receive, Kind.DEPARTURE: self.leave, Kind.HOP: self.hop,
-            Kind.ACCESS: self.arrive, Kind.ACK: self.ack, Kind.SEND: self.send, Kind.INTERVAL: self.interval,
+            Kind.ACCESS: self.enter, Kind.ACK: self.ack, Kind.SEND: self.send, Kind.INTERVAL: self.interval,
             Kind.START: self.start, Kind.STOP: self.stop, Kind.TIMER: self.timer, Kind.TIMEOUT: self.check_timeout,
             Kind.FLUSH: self.send_ack,
         }  # fmt: skip
@@ -597,7 +602,12 @@ class Twin:
         if flow.given.access_delay > 0:
             self.put(flow.given.access_delay, Kind.ACCESS, flow.number, packet)
         else:
-            self.arrive(packet)
+            self.enter(packet)
+
+    def enter(self, packet: Packet) -> None:
+        """A packet is at the first link of the route that it takes."""
+        packet.route = packet.flow.next_route()
+        self.arrive(packet)
 
     def receive(self, packet: Packet) -> None:
         """The receiver turns a packet into its ACK."""

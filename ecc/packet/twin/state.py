@@ -20,7 +20,7 @@ from ecc.packet.twin.transport import Incoming, Outgoing, Ranges, Rule, Segment
 __all__ = [
     "Agent", "CE", "CLASSIC", "Channel", "DRR", "ECT_0", "ECT_1", "Echo", "Hole", "MAX_BURST", "MAX_ZERO_WAITS",
     "NEVER", "NOT_ECT", "OLD", "Packet", "Random", "Receiver", "Record", "SCALABLE", "STEP", "Template", "TwinFlow",
-    "TwinLink", "TwinQueue", "TwinRouter", "WORD", "to_ps", "to_seconds", "transmission",
+    "TwinLink", "TwinQueue", "TwinRouter", "WORD", "is_reordered", "to_ps", "to_seconds", "transmission",
 ]  # fmt: skip
 
 NEVER = 4 * 10**18  # ps; nothing happens then or later
@@ -32,6 +32,7 @@ STEP = 0x9E3779B97F4A7C15
 NOT_ECT, ECT_1, ECT_0, CE = range(4)  # codepoints of the IP header
 CLASSIC, ACCURATE, SCALABLE = 1, 2, 3  # how receivers report marks (S-105)
 PRIORITY, DRR, FQ = range(3)  # how links choose the queue of the next packet (S-116)
+ROUND_ROBIN, RANDOM = range(2)  # how packets of a flow with several routes are spread over them (S-131)
 NEW, OLD = range(2)  # rounds of queues (S-117, S-118)
 
 # Numbers -----------------------------------------------------------------------------------------------------------
@@ -115,11 +116,11 @@ class Packet:
     offset: int  # bytes that its flow had sent before it
     sent: int  # ps, when it left the sender
     headers: Mapping[int, Record]  # the regions of the header, by offset
-    route: Sequence[TwinLink]  # forward, then, as an ACK, reverse
+    route: Sequence[TwinLink]  # one of those of its flow, then, as an ACK, reverse
     base: int  # what the sender had abandoned when it sent it
     is_ack: bool = False
-    front: int = 0  # what the ACK carries: all offsets below are accounted for ...
-    missing: int = 0  # ... and so many of these bytes, since the last timeout, are missing
+    front: int = 0  # what the ACK carries: so many bytes are accounted for ...
+    missing: int = 0  # ... and so many of them, since the last timeout, are missing
     sacks: Ranges = field(default_factory=list)  # of a reliable flow: what the receiver holds beyond front
     hop: int = 0  # index in route of the link it is at
     queue_index: int = 0  # of the link it is at
@@ -349,6 +350,11 @@ class TwinLink:
         return NEVER
 
 
+def is_reordered(routes: Sequence[Sequence[TwinLink]]) -> bool:
+    """Whether packets on these routes may overtake each other."""
+    return len(routes) > 1 or any(link.reorders for link in routes[0])
+
+
 @dataclass
 class Hole:
     """A gap in what a receiver got."""
@@ -365,7 +371,7 @@ class Receiver:
 
     reordering_threshold: int  # packets from beyond a hole that prove a loss
     next: int = 0
-    front: int = 0
+    front: int = 0  # bytes that were received or given up
     missing: int = 0
     holes: list[Hole] = field(default_factory=list)
     delayed: Packet | None = None  # with delayed ACKs
@@ -385,7 +391,7 @@ class Receiver:
             self.next = begin + size
         while self.holes and (self.holes[0].missing == 0 or self.holes[0].n_passed >= self.reordering_threshold):
             self.missing += self.holes.pop(0).missing
-        self.front = self.holes[0].begin if self.holes else self.next
+        self.front = self.next - sum(hole.missing for hole in self.holes)
 
 
 @dataclass
@@ -428,12 +434,13 @@ class TwinFlow:
     params: Record
     hooks: Mapping[str, Hook]
     random: Random
-    forward: Sequence[TwinLink]
+    routes: Sequence[Sequence[TwinLink]]  # of data; most flows have one
     reverse: Sequence[TwinLink]
     rate: float  # bit/s
     window: float  # bytes, 0: not window-clocked
     sizes: Random  # of packets, where they are drawn
     channel: Channel | None  # what the pure delay does to ACKs
+    route_random: Random  # where routes are drawn
     receiver: Receiver
     outgoing: Outgoing | None  # of a transport
     incoming: Incoming
@@ -451,6 +458,7 @@ class TwinFlow:
     ece: int = 0  # whether it carries ECE
     sender_missing: int = 0  # bytes missing since then, as the last ACK reported
     received: int = 0  # bytes
+    n_routed: int = 0  # packets that have entered one of its routes
     last_time: int = 0  # ps, of the last packet sent ...
     last_size: int = 0  # ... and its size with header_bytes, 0 before any
     timer_start: int = 0  # ps, of the retransmission timer
@@ -468,9 +476,22 @@ class TwinFlow:
     subsequent: Sequence[dict[str, int]] = ()  # to a transfer: each to the one before it
 
     @property
+    def forward(self) -> Sequence[TwinLink]:
+        """The first of its routes."""
+        return self.routes[0]
+
+    def next_route(self) -> Sequence[TwinLink]:
+        """The route of the packet that is at the first link now (S-131)."""
+        number, n = self.n_routed, len(self.routes)
+        if n > 1 and self.given.spraying == RANDOM:
+            number = self.route_random.between(0, n - 1)
+        self.n_routed += 1
+        return self.routes[number % n]
+
+    @property
     def needs_receiver(self) -> bool:
         """Else every ACK acknowledges its packet (S-71, S-72)."""
-        reordered = any(link.reorders for link in self.forward)
+        reordered = self.given.reordering_threshold > 1 or is_reordered(self.routes)
         return (
             bool(self.reverse)
             or self.channel is not None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 __all__ = ["NEWRENO", "SACK", "Incoming", "Outgoing", "Rule", "Segment"]
 
 NEWRENO, SACK = 1, 2
-DUP_THRESH = 3  # duplicate ACKs that prove a loss
+DUP_THRESH = 3  # duplicate ACKs that prove a loss, unless the flow has another threshold
 MAX_SACK_BLOCKS = 3  # ranges that an ACK reports
 
 Ranges = list[tuple[int, int]]  # in order, none touches another
@@ -73,6 +73,10 @@ class Outgoing:
     retransmit_first: bool = False
     rttvar: float = 0.0
     sacked: Ranges = field(default_factory=list)
+
+    @property
+    def dup_thresh(self) -> int:
+        return int(self.given.reordering_threshold or DUP_THRESH)
 
     @property
     def is_sack(self) -> bool:
@@ -161,7 +165,7 @@ class Outgoing:
                 self.sacked = added(self.sacked, max(begin, self.snd_una), end)
         largest = max(self.given.packet_size, self.given.packet_size_max)
         for k, (begin, _) in enumerate(reversed(self.sacked), 1):
-            if k >= DUP_THRESH or within(self.sacked, begin, self.snd_nxt) > (DUP_THRESH - 1) * largest:
+            if k >= self.dup_thresh or within(self.sacked, begin, self.snd_nxt) > (self.dup_thresh - 1) * largest:
                 self.lost_below = max(self.lost_below, begin)
                 break
         return within(self.sacked, 0, self.snd_nxt) - known
@@ -173,7 +177,7 @@ class Outgoing:
         self.dup_acks += 1
         if not self.is_sack:
             self.pipe_credit += size
-        if self.dup_acks < DUP_THRESH and self.lost_below == self.snd_una:
+        if self.dup_acks < self.dup_thresh and self.lost_below == self.snd_una:
             return False
         self.recovering = self.retransmit_first = True
         self.recovery_point, self.high_rxt, self.partial_acks = self.snd_nxt, self.snd_una, 0
