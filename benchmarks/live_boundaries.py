@@ -15,7 +15,7 @@ from functools import partial
 from math import pi
 
 from ecc.claims.checks.common.evidence import ROOM
-from ecc.claims.checks.open.live import BESIDE, CAPACITY, SEEN, WIDTH
+from ecc.claims.checks.live import BESIDE, CAPACITY, SEEN, WIDTH
 from ecc.errors import EccError
 from ecc.models import PIQIRCP, QIRCP, Protocol
 from ecc.network import Network

@@ -87,7 +87,8 @@ def ledger() -> str:
         "# The ledger of claims", "",
         "**Which claims of the papers hold?** This page lists them by section. `ecc crosscheck` computes the verdicts "
         "on theorems and on most queue disciplines, `ecc reproduce` all "
-        f"others too (`ecc reproduce ID` one of them); the page that they write has the evidence. {report}", "",
+        f"others too (`ecc reproduce ID` one of them, `ecc reproduce live` those on real frames); the page that they "
+        f"write has the evidence. {report}", "",
         "| verdict | meaning |", "|---|---|", *(f"| {verdict} | {text} |" for verdict, text in MEANING.items()), "",
         *(f"- **{key}**: {text}" for key, text in PAPERS.items()),
     ]  # fmt: skip

@@ -272,12 +272,14 @@ def reproduce(
     fresh: Annotated[bool, typer.Option("--fresh", help="Ignore stored results and replace them.")] = False,
     json: AsJson = False,
 ) -> int:
-    """Check all claims of the ledger, simulations included; only what changed since the last call is computed again."""
-    from ecc.claims.catalog import select
-    from ecc.claims.ledger import claims
+    """Check the claims of the ledger, simulations included; only what changed since the last call is computed again.
+
+    Live runs take minutes each and are made only for claims that are named, or for "live", which has all of them.
+    """
+    from ecc.claims.catalog import to_reproduce
     from ecc.store import Store
 
-    selected = select(names or (), list(claims().values()))
+    selected = to_reproduce(names or ())
     kept = Store(store, fresh) if store else Store(Store.of_user(), fresh, most=_MOST_KEPT)
     return _examine("reproduce", names or (), selected, out, jobs, json, store=kept, quick=quick)
 

@@ -230,10 +230,10 @@ def test_a_topic_has_one_name_in_five_places(topic):
 
 
 def test_topics_are_all_there_are():
-    """Open entries that code checks have a page; `answers` and `live` ones are checked by runs, and have no module.
+    """Open entries that code checks have a page; `answers` are checked by runs, and have no module.
 
     `replays` are of several topics.
     """
-    entries = {path.stem for path in ROOT.glob("ecc/claims/entries/open/*.toml")} - {"answers", "live"}
-    checks = {path.stem for path in ROOT.glob("ecc/claims/checks/open/[a-z]*.py")} - {"replays", "live"}
+    entries = {path.stem for path in ROOT.glob("ecc/claims/entries/open/*.toml")} - {"answers"}
+    checks = {path.stem for path in ROOT.glob("ecc/claims/checks/open/[a-z]*.py")} - {"replays"}
     assert entries == checks == set(TOPICS)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
-from ecc.claims.ledger import CHECKS, Check, Claim, claims
+from ecc.claims.ledger import CHECKS, ON_REQUEST, Check, Claim, claims
 
-__all__ = ["checks", "of_crosscheck", "select"]
+__all__ = ["checks", "of_crosscheck", "select", "to_reproduce"]
 
 MODULES = (
     "data_centers",
@@ -16,10 +16,10 @@ MODULES = (
     "disciplines.margins",
     "disciplines.packets",
     "errata",
+    "live",
     "open.empty_queue",
     "open.gain_design",
     "open.hopf_bifurcation",
-    "open.live",
     "open.networks",
     "open.replays",
     "open.rtt_distributions",
@@ -88,4 +88,24 @@ def select(names: Sequence[str] = (), among: Sequence[Claim] | None = None) -> l
         claim
         for claim in available
         if wanted & {claim.id, claim.section, *(plain(protocol) for protocol in claim.protocols)}
+    ]
+
+
+def to_reproduce(names: Sequence[str] = ()) -> list[Claim]:
+    """Return the claims of the whole ledger that `names` ask for; those on request only by their id or section.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        As for `select`.
+
+    Raises
+    ------
+    ValueError
+        A name that is none of these.
+    """
+    return [
+        claim
+        for claim in select(names, list(claims().values()))
+        if claim.section not in ON_REQUEST or {claim.id, claim.section} & set(names)
     ]

@@ -231,7 +231,7 @@ def examine(
         with closing(in_workers(calls, min(jobs, len(queue)), groups)) if queue else nullcontext(()) as ended:
             for k, result, error in ended:
                 try:
-                    if error is None and store is not None:
+                    if error is None and store is not None and "void" not in result:  # a live run may be made again
                         store.put(queue[k], result)
                 finally:
                     for key, index in todo[queue[k]]:

@@ -2,6 +2,7 @@
 
 An entry of the ledger names a `setup` (a function of `ecc.claims.setups`) and its `options`, the `runs` (a label ->
 protocol and parameters), and a list of `expect`: a metric (a function of `ecc.metrics`) and what it should be.
+An entry that names another one as what it `repeats` makes its runs on real frames too (`ecc.live`).
 
     [ev-f4]
     setup = "three_joins"
@@ -41,6 +42,7 @@ comparable"), `cause` says why a refuted claim cannot come out. A variation make
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -55,11 +57,12 @@ from ecc.claims.report.pictures import side_by_side
 from ecc.claims.report.text import count
 from ecc.claims.schema import Curve, Expectation, Experiment, Reading, Variation, protocol_tables
 from ecc.digests import code_digest, digest, function_digest
-from ecc.errors import EccError
+from ecc.errors import EccError, NativeError
 from ecc.models import all_protocols
 from ecc.scenario import Scenario
+from ecc.trajectory import Trajectory
 
-__all__ = ["Job", "judge", "of_one_seed", "on_real_frames", "perform", "plan", "protocol_of"]
+__all__ = ["Job", "judge", "perform", "plan", "protocol_of"]
 
 _ENGINES = {"packet": packet, "fluid": fluid, "live": live}
 
@@ -67,6 +70,12 @@ FEW_SEEDS, QUICK_SEEDS = 3, 2
 """Seeds of the runs that vary an assumption, and of quick runs."""
 SERIES_SHOWN = 12
 """Rates of at most so many flows are drawn."""
+SLOW, ATTEMPTS = (1.0, 4.0), 2
+"""Seconds of real time for one of a live run, the next one tried where runs are void; attempts at each."""
+LIVE_COST = 300.0
+"""s. About, of a live run."""
+CLOSE = 0.1
+"""Relative distance from packets within which a live run is as they are, whatever limit is between the two."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +138,9 @@ def plan(claim: Claim, quick: bool = False) -> list[Job]:
                 }
                 for engine in _engines(experiment, label, version):
                     for seed in range(1, 1 + (drawn_seeds if engine == "packet" else 1)):
-                        shown = engine == "packet" and seed == 1 and _shows(version) and _draws(experiment, point)
-                        jobs.append(_job(experiment.cost, (name, label, _value_of(point), engine, seed), spec | {
+                        shown = engine != "fluid" and seed == 1 and _shows(version) and _draws(experiment, point)
+                        cost = LIVE_COST if engine == "live" else experiment.cost
+                        jobs.append(_job(cost, (name, label, _value_of(point), engine, seed), spec | {
                             "engine": engine, "seed": seed, "series": shown,
                         }))  # fmt: skip
     return jobs
@@ -171,7 +181,9 @@ def _draws(experiment: Experiment, point: Mapping[str, Any]) -> bool:
 
 def _engines(experiment: Experiment, label: str, version: Variation | None) -> list[str]:
     also = experiment.fluid if isinstance(experiment.fluid, bool) else label in experiment.fluid
-    return ["packet", "fluid"] if also and version is None else ["packet"]
+    if version is not None:
+        return ["packet"]
+    return ["packet", *(["fluid"] if also else []), *(["live"] if experiment.live else [])]
 
 
 def _expectations(experiment: Experiment) -> list[Expectation]:
@@ -213,21 +225,21 @@ def _job(cost: float, role: tuple[Any, ...], spec: dict[str, Any]) -> Job:
     engine, classes = spec["engine"], all_protocols()
     protocols = sorted({table["protocol"] for table in protocol_tables(spec["protocol"])})
     code = digest(
-        code_digest(
-            "ecc.packet.simulation" if engine == "packet" else "ecc.fluid.network.simulation",
-            *(classes[name].__module__ for name in protocols),
-        ),
+        code_digest(_ENGINES[engine].simulate.__module__, *(classes[name].__module__ for name in protocols)),
         function_digest(setups.get(spec["setup"])),
         *(function_digest(metrics.get(item["metric"]).function) for item in spec["metrics"]),
     )
-    return Job(digest(code, json.dumps(spec, sort_keys=True)), perform, (spec,), cost, role)
+    group = "live" if engine == "live" else ""  # one after the other: they need processors to themselves
+    return Job(digest(code, json.dumps(spec, sort_keys=True)), perform, (spec,), cost, role, group)
 
 
 # ---- one run ---------------------------------------------------------------------------------------------
 
 
 def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what one run measures: `values` in the units asked for, `series` for the figure, `refused` by the fluid.
+    """Return what one run measures: `values` in the units asked for, `series` for the figure, `machine` of a live run.
+
+    Or why it measures nothing: `refused` by the fluid, or `void`, a live run that cannot be made here.
 
     Parameters
     ----------
@@ -246,7 +258,11 @@ def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
         options["histogram_from"] = spec["histogram_from"]
     scenario = Scenario(protocol=protocol_of(spec["protocol"]), seed=spec["seed"], **parts)
     try:
-        run = _ENGINES[spec["engine"]].simulate(scenario, sample=spec["sample"], **options)
+        run = (_live if spec["engine"] == "live" else _ENGINES[spec["engine"]].simulate)(
+            scenario, sample=spec["sample"], **options
+        )
+    except _Void as error:
+        return {"void": str(error), "seconds": perf_counter() - begin}
     except (EccError, ValueError) as error:
         if spec["engine"] != "fluid":
             raise
@@ -259,44 +275,40 @@ def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
     series = metrics.series(run, scenario, SERIES_SHOWN) if spec["series"] else None
     done = {"values": values, "series": series, "seconds": perf_counter() - begin}
     if spec["engine"] == "live":
-        done["machine"] = {name: run.stats[name] for name in ("slow", "attempts", "load", "lateness_p999")}
+        fastest = max(link.capacity for link in scenario.network.links)
+        done["machine"] = {name: run.stats[name] for name in MACHINE} | {"fastest": fastest}
     return done
 
 
-def of_one_seed(claim: Claim, runs: Sequence[str]) -> Claim:
-    """Return a claim with some of its runs only, in one seed and without variations: what is repeated on real frames.
-
-    Parameters
-    ----------
-    claim : Claim
-        With an experiment.
-    runs : sequence of str
-        Labels; expectations on others, or beside others, are left out.
-    """
-    experiment = _of(claim)
-    expected = [
-        e for e in _expectations(experiment) if {e.run, e.below or e.run, e.above or e.run} <= set(runs)
-    ]  # fmt: skip
-    kept = {label: table for label, table in experiment.runs.items() if label in runs}
-    one = replace(experiment, runs=kept, expect=tuple(expected), vary=(), curve=(), seeds=1, missing="", cause="")
-    return replace(claim, experiment=one)
+MACHINE = (
+    "slow", "attempts", "elapsed", "frozen", "load", "lateness_p50", "lateness_p99", "lateness_p999", "frames_sent",
+    "frames_lost", "frames_refused",
+)  # fmt: skip
+"""What a reader must know of a live run, of its `stats`."""
 
 
-def on_real_frames(jobs: Sequence[Job]) -> tuple[list[Job], list[dict[str, Any]]]:
-    """Return those jobs of a plan that run packets, and what comes of them as live runs.
+class _Void(Exception):
+    """No live run can be made here, and why."""
 
-    Parameters
-    ----------
-    jobs : sequence of Job
-        Of `plan`.
 
-    Raises
-    ------
-    EccError
-        Live runs cannot be made here, or are void.
-    """
-    chosen = [job for job in jobs if job.arguments[0]["engine"] == "packet"]
-    return chosen, [perform({**job.arguments[0], "engine": "live"}) for job in chosen]
+def _live(scenario: Scenario, sample: float) -> Trajectory:
+    """A live run, as slow as it must be not to be void; transfers of a workload are drawn before it begins."""
+    flows, tried = scenario.network.flows, 0
+    if scenario.workload is not None:
+        drawn = scenario.workload.draw(scenario.seed, scenario.duration)
+        scenario = scenario.with_(network=scenario.network.with_flows([*flows, *drawn]), workload=None)
+    for slow in SLOW:
+        try:
+            run = live.simulate(scenario, sample=sample, slow=slow, attempts=ATTEMPTS)
+        except NativeError:
+            raise
+        except EccError as error:  # namespaces are forbidden
+            raise _Void(str(error)) from None
+        tried += run.stats["attempts"]
+        if not run.stats["void"]:
+            data = run.data.isel(flow=slice(len(flows)))  # as of packets, transfers have no columns
+            return replace(run, data=data, stats={**run.stats, "attempts": tried})
+    raise _Void(f"{run.stats['void']}, in the last of {tried} runs")
 
 
 def protocol_of(table: Mapping[str, Any]) -> Any:
@@ -358,6 +370,8 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
     experiment = _of(claim)
     by_role = dict(zip((job.role for job in jobs), results, strict=True))
     expectations = _expectations(experiment)
+    if experiment.live:
+        return _judge_live(claim, by_role)
     met, rows, seeds = [], [], 0
     in_a_seed = False  # whether something that is missed on average is met in one seed alone
     for expectation in expectations:
@@ -439,9 +453,11 @@ def _estimate(claim: Claim, by_role: Mapping[Any, Any], expectation: Expectation
     return found
 
 
-def _other(claim: Claim, by_role: Mapping[Any, Any], expectation: Expectation, version: str) -> Estimate | None:
+def _other(
+    claim: Claim, by_role: Mapping[Any, Any], expectation: Expectation, version: str, engine: str = "packet"
+) -> Estimate | None:
     label = expectation.below or expectation.above
-    return _expected(claim, by_role, expectation, version, label) if label else None
+    return _expected(claim, by_role, expectation, version, label, engine) if label else None
 
 
 def _is_met(expectation: Expectation, estimate: Estimate, other: Estimate | None) -> bool:
@@ -556,6 +572,8 @@ def _survival(met: Sequence[bool], versions: Mapping[str, Sequence[bool]], seeds
 
 def _miss(row: Measurement) -> str:
     unit = f" {row.unit}" if row.unit else ""
+    if row.live is not None:
+        return f"{row.name} is {_short(row.live)}{unit} live and {_short(row.value)}{unit} in packets"
     if row.reported is None:
         return f"{row.name} is {_short(row.value)}{unit} ({row.note})"
     return f"{row.name} is {_short(row.value)}{unit} where {_short(row.reported)} is reported"
@@ -599,37 +617,116 @@ def _name(claim: Claim, expectation: Expectation) -> str:
     return f"{expectation.run}: {said}" if len(experiment.runs) > 1 else said
 
 
+# ---- live runs beside packets ----------------------------------------------------------------------------
+
+
+def _judge_live(claim: Claim, by_role: Mapping[Any, Any]) -> Finding:
+    """Whether live runs come out as packets do, whatever the paper says of both."""
+    experiment = _of(claim)
+    rows: list[Measurement] = []
+    missed: dict[tuple[str, Any], list[Measurement]] = {}
+    reported = Counter[str]()
+    for e in _expectations(experiment):
+        packets, other = _estimate(claim, by_role, e, ""), _other(claim, by_role, e, "")
+        found, beside = _expected(claim, by_role, e, "", e.run, "live"), _other(claim, by_role, e, "", "live")
+        as_packets = _is_met(e, packets, other)
+        row = replace(_row(claim, by_role, e, packets, other, as_packets), met=None)
+        if found is not None and (beside is not None or other is None):
+            as_live = _is_met(e, found, beside)
+            reported.update(packets=as_packets, live=as_live)
+            where = {(True, True): "both", (False, False): "neither", (True, False): "packets", (False, True): "live"}
+            is_close = abs(found.mean - packets.mean) <= CLOSE * abs(packets.mean)
+            said = f"as reported: {where[as_packets, as_live]}"
+            row = replace(
+                row, live=_rounded(found.mean), met=as_live == as_packets or is_close,
+                note=f"{row.note}; {said}" if row.note else said,
+            )  # fmt: skip
+            if not row.met:
+                missed.setdefault((e.run, e.at), []).append(row)
+        rows.append(row)
+    void: dict[str, list[str]] = {}
+    for (_, label, value, engine, _), result in by_role.items():
+        name = label if value is None else f"{label}, {_said(experiment, value)}"
+        if engine == "live" and "void" in result:
+            void.setdefault(result["void"], []).append(name)
+            rows.append(Measurement(f"{name}: live run", "", live="void", note=result["void"]))
+        elif engine == "live":
+            rows.append(_driven(name, result["machine"]))
+    whole, off = [row for row in rows if row.met is not None], [row for of_run in missed.values() for row in of_run]
+    reason = f"{len(whole) - len(off)} of {len(whole)} figures are live as they are in packets"
+    reason += f"; {'; '.join(map(_miss, off))}." if off else "."
+    reason += f" {reported['live']} are as reported live, {reported['packets']} in packets."
+    said = "; ".join(f"{', '.join(names)}: {why}" for why, names in void.items())
+    verdict = Verdict.REFUTED if off else Verdict.CONDITIONAL if void else Verdict.CONFIRMED
+    if not whole:
+        verdict, reason = Verdict.NOT_COMPARABLE, ""
+    reason = f"{reason}{f' Void: {said}.' if void else ''}".strip()
+    seconds = sum(float(result["seconds"]) for result in by_role.values())
+    return Finding(
+        claim, verdict, reason, rows, _pictures(claim, by_role, missed), [*experiment.assumptions, *_OF_LIVE], seconds
+    )  # fmt: skip
+
+
+_OF_LIVE = (
+    "Live runs are between network namespaces of one machine, on a clock that stands while the process is stalled. One "
+    "with late or lost frames is void and made again, then at a lower rate. Flows that come and go are drawn before it "
+    "begins.",
+    "One seed, without variations. A live figure is as in packets if it is within a tenth of theirs, or if both are as "
+    "reported, or neither.",
+)
+
+
+def _driven(name: str, machine: Mapping[str, float]) -> Measurement:
+    """At which rate a live run was driven, and what became of its frames."""
+    slow, void = machine["slow"], int(machine["attempts"]) - 1
+    late = "/".join(f"{1e6 * machine[f'lateness_{share}']:.0f}" for share in ("p50", "p99", "p999"))
+    note = (
+        f"{'at full speed' if slow == 1.0 else f'{slow:g} times slow'}: {machine['elapsed']:.0f} s, in "
+        f"{machine['frozen']:.0f} s of which time stood; {machine['frames_sent'] / 1e6:.2f} million frames, "
+        f"{machine['frames_lost']:.0f} lost, {machine['frames_refused']:.0f} refused; 50/99/99.9 % of the packets less "
+        f"than {late} us late; {count(void, 'void run')} before; load {machine['load']:.1f}"
+    )
+    rate = _rounded(machine["fastest"] / slow / 1e6)
+    return Measurement(f"{name}: rate at which the fastest link was driven", "", "Mb/s", live=rate, note=note)
+
+
 # ---- figures ---------------------------------------------------------------------------------------------
 
 
 def _pictures(
     claim: Claim, by_role: Mapping[Any, Any], missed: Mapping[tuple[str, Any], Sequence[Measurement]]
 ) -> list[Picture]:
-    """Runs, those first that miss what is expected (run, value of the sweep -> rows), then curves."""
-    found: dict[bool, list[Picture]] = {True: [], False: []}
-    for (version, label, value, _, _), result in by_role.items():
+    """Runs, live ones first, of each kind those first that miss what is expected (run, value -> rows), then curves."""
+    experiment = _of(claim)
+    kinds = {"packet": ("Packet runs", "as expected")}
+    if experiment.live:
+        kinds = {"live": ("Live runs", "as in packets")} | kinds
+    judged = next(iter(kinds))
+    found: dict[tuple[str, bool], list[Picture]] = {(engine, off): [] for engine in kinds for off in (True, False)}
+    for (version, label, value, engine, _), result in by_role.items():
         series = result.get("series")
         if not series:
             continue
         where = "" if value is None else f", {_said(_of(claim), value)}"
-        run = f"Packet run with {version}, seed 1." if version else "Packet run, seed 1."
+        kind = "Live run" if engine == "live" else "Packet run"
+        run = f"{kind} with {version}, seed 1." if version else f"{kind}, seed 1."
         rates, queues = _reported(claim, label, value, series)
         figure = plot.trajectory_figure(
             series["time"], np.array(series["rates"]).T, np.array(series["queues"]).T,
             flows=series["flows"], links=series["links"], packet_size=series["packet_size"],
             levels=rates, queue_levels=queues,
         )  # fmt: skip
-        wrong = [] if version else missed.get((label, value), [])
+        wrong = [] if version or engine != judged else missed.get((label, value), [])
         more = f"; and {len(wrong) - 2} more" if len(wrong) > 2 else ""
-        mark = f"Not as expected: {'; '.join(map(_miss, wrong[:2]))}{more}. " if wrong else ""
-        title = f"{label}{where}{', varied' if version else ''}"
-        found[bool(wrong)].append(Picture.of(figure, title, f"{mark}{run} {series['said']}"))
-    curves = [_curve(claim, by_role, curve) for curve in _of(claim).curve]
-    return [
-        *side_by_side(found[True], "Packet runs that are not as expected"),
-        *side_by_side(found[False], "Packet runs"),
-        *curves,
+        mark = f"Not {kinds[engine][1]}: {'; '.join(map(_miss, wrong[:2]))}{more}. " if wrong else ""
+        title = f"{label}{where}{', varied' if version else ''}{', live' if engine == 'live' else ''}"
+        found[engine, bool(wrong)].append(Picture.of(figure, title, f"{mark}{run} {series['said']}"))
+    curves = [_curve(claim, by_role, curve) for curve in experiment.curve]
+    drawn = [
+        side_by_side(pictures, f"{kinds[engine][0]} that are not {kinds[engine][1]}" if off else kinds[engine][0])
+        for (engine, off), pictures in found.items()
     ]
+    return [*(picture for of_kind in drawn for picture in of_kind), *curves]
 
 
 def _reported(claim: Claim, label: str, value: Any, series: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from importlib import resources
@@ -17,7 +17,19 @@ from typing import Any
 
 from ecc.claims.schema import Experiment, read
 
-__all__ = ["CHECKS", "PAPERS", "SECTIONS", "Claim", "Finding", "Measurement", "Picture", "Verdict", "check", "claims"]
+__all__ = [
+    "CHECKS",
+    "ON_REQUEST",
+    "PAPERS",
+    "SECTIONS",
+    "Claim",
+    "Finding",
+    "Measurement",
+    "Picture",
+    "Verdict",
+    "check",
+    "claims",
+]
 
 
 class Verdict(StrEnum):
@@ -55,8 +67,9 @@ class Claim:
 class Measurement:
     """One number or short text that was computed, beside what the paper reports for it, if anything.
 
-    `fluid` is the same number of the fluid run, where `value` is that of packets. `half` is half of the 95 % interval
-    of a mean over seeds; `met` says whether what was expected came out, None where nothing was.
+    `fluid` is the same number of the fluid run, and `live` of that on real frames, where `value` is that of packets.
+    `half` is half of the 95 % interval of a mean over seeds; `met` says whether what was expected came out, None where
+    nothing was.
     """
 
     name: str
@@ -67,6 +80,7 @@ class Measurement:
     fluid: float | str | None = None
     half: float | None = None
     met: bool | None = None
+    live: float | str | None = None
 
 
 @dataclass(frozen=True)
@@ -145,8 +159,12 @@ SECTIONS: Mapping[str, str] = {
     "simulations": "Simulations and measurements",
     "errata": "Errata of the papers",
     "open": "What the papers leave open",
+    "live": "On real frames",
 }
 """Sections of the ledger, in the order of the page: name of the file -> title."""
+
+ON_REQUEST = ("live",)
+"""Sections whose claims are checked only if one asks for them or for their section: they take minutes each."""
 
 
 PAPERS: Mapping[str, str] = {
@@ -189,7 +207,9 @@ def claims() -> Mapping[str, Claim]:
             for key, entry in tomllib.loads(file.read_text(encoding="utf-8")).items():
                 if key in found:
                     raise ValueError(f"claim {key!r} must be in the ledger once")
-                found[key] = _claim(key, section, entry)
+                found[key] = (
+                    _repeated(key, section, entry, found) if "repeats" in entry else _claim(key, section, entry)
+                )
     return found
 
 
@@ -209,6 +229,15 @@ def _claim(key: str, section: str, entry: Mapping[str, Any]) -> Claim:
     experiment = read(key, more) if more else None
     texts = (entry["source"], tuple(entry["protocols"]), entry["statement"], entry["reported"])
     return Claim(key, *texts, section, experiment)
+
+
+def _repeated(key: str, section: str, entry: Mapping[str, Any], before: Mapping[str, Claim]) -> Claim:
+    """The claim that what another one says of packets is so on real frames."""
+    of = before.get(entry["repeats"])
+    if of is None or of.experiment is None or len(entry) > 1:
+        raise ValueError(f"repeats must be the one key of claim {key!r}, a claim on runs before it, got {dict(entry)}")
+    statement = f"On real frames as in packets ({of.id}): {of.statement}"
+    return replace(of, id=key, section=section, statement=statement, experiment=of.experiment.on_real_frames())
 
 
 Check = Callable[[Claim], Finding]

@@ -8,7 +8,7 @@ where.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from inspect import Parameter, signature
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -100,8 +100,8 @@ class Experiment:
 
     `options` of the setup, beside them `quick` ones of quick runs; `sweep`: option -> values; `sample` [s]; `cost` of a
     run [s]; `figures`: whether runs are drawn, or at which values of the sweep (of a run that is not swept if None);
-    `fluid`: which runs the fluid makes, too; `missing`: a fact without which a miss proves nothing; `cause`: why a
-    refuted claim cannot come out.
+    `fluid`: which runs the fluid makes, too; `live`: whether all are made on real frames, too; `missing`: a fact
+    without which a miss proves nothing; `cause`: why a refuted claim cannot come out.
     """
 
     setup: str
@@ -115,6 +115,7 @@ class Experiment:
     seeds: int = 10
     figures: bool | Values | None = None
     fluid: bool | tuple[str, ...] = False
+    live: bool = False
     assumptions: tuple[str, ...] = ()
     missing: str = ""
     cause: str = ""
@@ -126,6 +127,10 @@ class Experiment:
     def points(self) -> list[dict[str, Any]]:
         """The sweep, one option and value each; [{}] without one."""
         return [{name: value} for name, values in self.sweep.items() for value in values] or [{}]
+
+    def on_real_frames(self) -> Experiment:
+        """Return this experiment with live runs, in one seed and without variations, which cost minutes each."""
+        return replace(self, live=True, seeds=1, vary=(), curve=(), missing="", cause="")
 
 
 def read(claim: str, entry: Table) -> Experiment:

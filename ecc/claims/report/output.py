@@ -143,7 +143,7 @@ def _claim(finding: Finding) -> list[str]:
         f"- Again: `{again(finding)}`", "",
     ]  # fmt: skip
     if finding.measurements:
-        head = ["quantity", "reported", "found", "± 95 %", "fluid", "as expected", "note"]
+        head = ["quantity", "reported", "found", "± 95 %", "fluid", "live", "as expected", "note"]
         lines += _table(head, [_row(measurement) for measurement in evidence(finding)])
     return lines
 
@@ -155,7 +155,7 @@ def _row(measurement: Measurement) -> list[str]:
     met = "" if measurement.met is None else "yes" if measurement.met else "no"
     return [
         measurement.name, value(measurement.reported), value(measurement.value), number_text(measurement.half),
-        value(measurement.fluid), met, measurement.note,
+        value(measurement.fluid), value(measurement.live), met, measurement.note,
     ]  # fmt: skip
 
 

@@ -26,7 +26,8 @@ FIGURES = 9_500_000
 """Bytes that all figures may take together; Plotly's script takes 4.7 million."""
 
 _LABELS = {
-    "value": "found", "value fluid": "fluid", "value reported": "reported", "value half": "±", "mark": "as expected",
+    "value": "found", "value fluid": "fluid", "value live": "live", "value reported": "reported", "value half": "±",
+    "mark": "as expected",
 }  # fmt: skip
 
 
@@ -231,12 +232,13 @@ def _measurements(measurements: Sequence[Measurement]) -> str:
             ("value", cell(m.value, "" if isinstance(m.value, str) else m.unit)),
             ("value half", cell(m.half, "")),
             ("value fluid", cell(m.fluid, "" if isinstance(m.fluid, str) else m.unit)),
+            ("value live", cell(m.live, "" if isinstance(m.live, str) else m.unit)),
             ("mark", "" if m.met is None else '<b class="yes">yes</b>' if m.met else '<b class="no">no</b>'),
             ("note", typeset(m.note)),
         ]
         for m in measurements
     ]
-    return _table(["Quantity", "Reported", "Found", "± 95&nbsp;%", "Fluid", "As expected", "Note"], rows)
+    return _table(["Quantity", "Reported", "Found", "± 95&nbsp;%", "Fluid", "Live", "As expected", "Note"], rows)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> str:

@@ -24,7 +24,7 @@ MEANING: Mapping[Verdict, str] = {
     Verdict.CONFIRMED: "what is reported comes out",
     Verdict.REFUTED: "something else comes out",
     Verdict.CONDITIONAL: "it comes out under conditions, which are named",
-    Verdict.NOT_COMPARABLE: "the paper leaves out a fact that decides",
+    Verdict.NOT_COMPARABLE: "the paper leaves out a fact that decides, or it cannot be run here",
 }
 
 _GREEK = {

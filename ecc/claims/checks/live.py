@@ -1,18 +1,21 @@
-"""Check that holds live runs against linear models, fluid and packets: stability boundaries, and a flash crowd."""
+"""Checks of live runs that repeat no other claim: stability boundaries, and the load of hosts and routers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import pi
 from typing import Any
 
-from ecc import plot
-from ecc.claims import experiments
+from ecc import live, plot
 from ecc.claims.checks.common.evidence import ROOM
-from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check, claims
+from ecc.claims.checks.theorems.router_work import PACKETS_PER_SECOND, REPORTED
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.errors import ConvergenceError, EccError
-from ecc.models import PIQIRCP, QIRCP, Protocol
+from ecc.models import PIQIRCP, QIRCP, NewReno, Protocol
 from ecc.network import Network
+from ecc.packet.hook_time import nanoseconds
+from ecc.scenario import Scenario
 from ecc.stability import MeasuredBoundary, PerturbedRun, critical_gain, measured_boundary, perturbed_run
 
 LOOPS: tuple[tuple[str, Protocol, float], ...] = (
@@ -27,18 +30,20 @@ SEEN: Mapping[str, Any] = {"periods": 24.0, "perturbation": 0.04, "floor": 6e-3,
 CLOSE = 0.03
 """Relative distance of boundaries on real frames from the hybrid ones."""
 NOT_RUN = "not run live"
-REPEATED: tuple[tuple[str, tuple[str, ...]], ...] = (("ev-f8", ("RCP", "PIQI-RCP")),)
-"""Claims that run on real frames, and which of their runs."""
+PACED, TIMES = 0.25, 3
+"""Seconds of real time for one of runs that are timed, so few that the thread never waits; runs of each protocol."""
+FRAMES = 3
+"""Of a packet through one router: data to and from it, and the ACK."""
+LITTLE = 0.05
+"""Share of the load that is not seen in it."""
 
 
 @check("open-live", cost=900, main=False)
 def open_live(claim: Claim) -> Finding:
-    """Run loops beside their boundaries, and EVAL's flash crowd, in packets and on real frames."""
+    """Run loops beside their boundaries, in the fluid, in packets and on real frames."""
     found = [_boundaries(*loop) for loop in LOOPS]
     rows = [row for one, _ in found for row in one]
     curves = {name: points for _, one in found for name, points in one.items()}
-    for name, runs in REPEATED:
-        rows += repeated(experiments.of_one_seed(claims()[name], runs))
     whole = [row for row in rows if row.met is not None]
     refused = sorted({row.note for row in rows if row.value == NOT_RUN})
     off = [row.name for row in whole if not row.met]
@@ -61,7 +66,6 @@ def open_live(claim: Claim) -> Finding:
             "Live runs are between network namespaces of one machine, on a clock that stands while the process is "
             "stalled; runs with late or lost frames are void and made again. Notes have the load of the machine as "
             "they began.",
-            "Of ev-f8 one seed, without variations: a live run should meet what the packet run of that seed meets.",
         ],
     )
 
@@ -108,39 +112,71 @@ def _boundaries(
     return rows, points
 
 
-def repeated(claim: Claim) -> list[Measurement]:
-    """Return what packets, the fluid and live runs give for each expectation of a claim.
-
-    Parameters
-    ----------
-    claim : Claim
-        Of one seed, as `experiments.of_one_seed` gives it.
-    """
-    jobs = experiments.plan(claim)
-    packets = experiments.judge(claim, jobs, [experiments.perform(*job.arguments) for job in jobs]).measurements
-    try:
-        chosen, results = experiments.on_real_frames(jobs)
-    except EccError as error:
-        return [
-            *(
-                Measurement(f"{claim.id}: {row.name}", row.value, row.unit, row.reported, "packets", row.fluid)
-                for row in packets
-            ),
-            Measurement(f"{claim.id}: live", NOT_RUN, note=str(error)),
-        ]
-    machine = _machine([result["machine"] for result in results])
-    live = experiments.judge(claim, chosen, results).measurements
-    return [
-        Measurement(
-            f"{claim.id}: {row.name}", row.value, row.unit, row.reported,
-            f"live; packets {beside.value}; {machine}", beside.fluid, met=row.met == beside.met,
-        )
-        for row, beside in zip(live, packets, strict=True)
-    ]  # fmt: skip
-
-
 def _machine(runs: Sequence[Mapping[str, Any]]) -> str:
     """What a reader must know of live runs."""
     void = sum(int(run["attempts"]) - 1 for run in runs)
     slow, load, late = (max(run[name] for run in runs) for name in ("slow", "load", "lateness_p999"))
     return f"{slow:g} s of real time a second, load {load:.1f}, 99.9 % less than {1e6 * late:.0f} us late, {void} void"
+
+
+# ---- load ------------------------------------------------------------------------------------------------
+
+
+@check("live-cpu", cost=60, main=False)
+def live_cpu(claim: Claim) -> Finding:
+    """Time what hosts, router and kernel do for a frame, as fast as they can, beside what the hooks of a link take."""
+    network = Network.dumbbell("1 Gb/s", rtts=[0.05], packet_size=1500, buffer="6 MB")
+    rows, spent, shares = [], {}, {}
+    protocols: dict[str, Protocol] = {name: protocol for name, (protocol, *_) in REPORTED.items()}
+    for name, protocol in (protocols | {"NewReno": NewReno()}).items():
+        scenario = Scenario(network, protocol, duration=2.0)
+        try:
+            _timed(scenario.with_(duration=0.1))  # compiles the hooks
+            frame, kernel = min(_timed(scenario) for _ in range(TIMES))
+        except EccError as error:
+            return Finding(claim, Verdict.NOT_COMPARABLE, f"Void: {error}.")
+        spent[name] = frame
+        load = 100.0 * frame * FRAMES * PACKETS_PER_SECOND
+        note = (
+            f"{_short(1e6 * frame)} us a frame, {kernel:.0%} of it in the kernel; a router receives and sends a third"
+        )
+        rows.append(Measurement(f"{name}: load of a core by all nodes at 1 Gb/s", _short(load), "%", note=note))
+        if name in protocols:
+            arrival, departure, _ = nanoseconds(protocol).values()
+            shares[name] = 1e-9 * (arrival + departure) / (FRAMES * frame)
+            note = f"{arrival + departure:.1f} ns a packet"
+            share = Measurement(f"{name}: share of the hooks of a link", _short(100.0 * shares[name]), "%", note=note)
+            rows.append(replace(share, met=shares[name] < LITTLE))
+    most = max(shares, key=shares.__getitem__)
+    times = [_short(1e6 * frame) for frame in spent.values()]
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if shares[most] < LITTLE else Verdict.REFUTED,
+        f"A frame takes {min(times)} to {max(times)} us of a core, whatever the protocol; what a link computes for a "
+        f"packet is {_short(100.0 * shares[most])} % of what its {FRAMES} frames take, at most ({most}).",
+        rows,
+        (),
+        [
+            f"One thread is all hosts and the router; of the {FRAMES} frames of a packet the router receives one and "
+            f"sends one. Runs at {1.0 / PACED:g} times their speed, in which the thread never waits; the fastest of "
+            f"{TIMES}.",
+            "The verdict is on the share of the hooks; differences of time per frame below some percent are chance.",
+        ],
+    )
+
+
+def _timed(scenario: Scenario) -> tuple[float, float]:
+    """Time of a processor that a frame takes [s], and the kernel's share of it."""
+    from resource import RUSAGE_SELF, getrusage  # not everywhere, as live runs are
+
+    before = getrusage(RUSAGE_SELF)
+    run = live.simulate(scenario, slow=PACED, lateness="1 s")  # late frames cost as much
+    after = getrusage(RUSAGE_SELF)
+    if run.stats["void"]:
+        raise EccError(run.stats["void"])
+    user, kernel = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+    return run.stats["cpu_seconds"] / run.stats["frames_sent"], kernel / (user + kernel)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.3g}")
