@@ -18,6 +18,10 @@ n packets hold a mark, and e(n) = p (1 - p)^n/(1 - (1 - p)^n) that of a packet t
 (r, B in packets there.) Beyond K_max all packets are marked. Fluid leaves out hyper increase, which they do too. A path
 marks with the sum of what its links do, which are no more than a few percent.
 
+Hosts answer marks of any discipline: over `PI(mark=True, ...)` they are the PI variant of 2016. A CNP is a packet of
+64 bytes that takes the way of ACKs; for marks less than tau after one, the next goes with the first packet after tau.
+Hyper increase adds R_HAI, not R_AI, where both kinds have come more than F times. No loss is answered.
+
 At rest x is the only one for its p: one link has x = C/N and one p, of first order p^3 = R_AI/(tau' r^2) [1/B +
 1/(T r)]^2 (in packets; their (14), a sixth to a third too large). Where it is beyond p_max there is no rest, as no
 queue marks between p_max and 1: with the defaults, from 15 flows on. Their loop has a delay tau*, ours that of its
@@ -34,17 +38,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
+from ecc.arguments import check_arguments, shown
 from ecc.errors import LinearizationError
 from ecc.laws.elementary import exp, log
-from ecc.models.base import Equilibrium, Params, Protocol, State, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, State, check_number
 from ecc.models.shared.equilibria import full_links
+from ecc.models.shared.rate_feedback import least_rate
 from ecc.network import Network
-from ecc.quantity import QuantityField, SizeField, as_delay, as_rate, as_size, default
+from ecc.quantity import Quantity, QuantityField, SizeField, as_delay, as_rate, as_size, default
 
 LEAST_RATE = 1.0  # bit/s: laws divide by rates
 RARE = 1e-5  # expected marks below which their second power is left out
 LEAST_INCREASES = 1e-300  # 1/s: where all is marked, none is left, and the target would be infinite
+NO_COUNTER = 2.0**60  # bytes: there is no byte counter
+CNP_BYTES = 64  # of a CNP on links
+ALPHA = 0  # the timer after which alpha decays; the other one increases rates
 CERTAIN = 1.0 - 1e-6  # probability of a mark that counts as 1: logarithms need less
 
 
@@ -105,6 +113,19 @@ def target_law(x: float, x_rtt: float, R: float, s: float, target: float, p: Par
     return (x - target) * cuts + p.rate_ai * raises
 
 
+@dataclass
+class FlowState:
+    """A flow's state, that of its sender (the reaction point) and that of its receiver (the notification point)."""
+
+    x: float = 0.0  # sending rate [bit/s]
+    target: float = 0.0  # x_T [bit/s]
+    alpha: float = 1.0
+    timer_increases: float = 0.0  # since the last CNP
+    byte_increases: float = 0.0
+    marked: int = 0  # came marked since the last CNP was sent [bytes]
+    notified: float = -inf  # when that was [s]
+
+
 @dataclass(frozen=True)
 class DCQCN(Protocol):
     """DCQCN.
@@ -122,7 +143,7 @@ class DCQCN(Protocol):
     increase_interval : float, s, > 0
         Time after which the timer increases a rate, T.
     byte_counter : int, bytes, > 0
-        What is sent until the byte counter increases a rate, B.
+        What is sent until the byte counter increases a rate, B; from 2^60 on: there is none.
     fast_recovery : float, >= 0
         Increases of either kind after a CNP that leave the target as it is, F.
     rate_ai, rate_hai : float, bit/s, > 0
@@ -156,6 +177,11 @@ class DCQCN(Protocol):
 
     combine = "sum"
     source_clock = "continuous"
+    ecn_echo = "accurate"
+    gives: ClassVar[frozenset[str]] = frozenset({"ecn"})
+    answers: ClassVar[frozenset[str]] = frozenset({"ecn"})
+    n_timers = 2
+    required_env = frozenset({"random"})
     times: ClassVar[tuple[str, ...]] = ("continuous",)
     main_parameter = "rate_ai"
     equilibrium_is_static = False
@@ -177,6 +203,29 @@ class DCQCN(Protocol):
             raise ValueError(
                 f"max_threshold must be > min_threshold ({self.min_threshold} bytes), got {shown(self.max_threshold)}"
             )
+
+    @classmethod
+    @check_arguments
+    def mellanox(cls, line_rate: Quantity = "25 Gb/s", **others: Any) -> DCQCN:
+        """Return the protocol with the parameters of Mellanox' adapters, as the simulator of HPCC has them (2019).
+
+        Those in bit/s and bytes are for 25 Gb/s there, and go with the line. There is no byte counter. The laws stay
+        those of 2015; the simulator moves alpha and cuts rates by clocks of their own.
+
+        Parameters
+        ----------
+        line_rate : float, bit/s, > 0, optional
+        **others : object
+            Of DCQCN.
+        """
+        rate = as_rate(line_rate, "line_rate")
+        share = rate / 25e9
+        values: dict[str, Any] = {
+            "interval": 4e-6, "alpha_interval": 1e-6, "increase_interval": 300e-6, "byte_counter": int(NO_COUNTER),
+            "fast_recovery": 1.0, "rate_ai": 5e6 * share, "rate_hai": 50e6 * share,
+            "min_threshold": round(100e3 * share), "max_threshold": round(400e3 * share), "p_max": 0.2,
+        }  # fmt: skip
+        return cls(rate, **(values | others))
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -203,6 +252,22 @@ class DCQCN(Protocol):
     def opening_rate(self, rtt: Any, packet: Any) -> Any:
         """The line's."""
         return self.line_rate
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_departure": link_on_departure}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {
+            "on_start": flow_on_start, "on_receive": flow_on_receive, "on_control": flow_on_control,
+            "on_timer": flow_on_timer, "on_count": flow_on_count,
+        }  # fmt: skip
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
+        raise ValueError("start must be 'empty' for packets of DCQCN: its equilibrium has queues")
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -272,3 +337,72 @@ class DCQCN(Protocol):
         alpha, target = (np.array(values) for values in zip(*rest, strict=True))
         feedback = np.full(network.n_flows, -1, dtype=np.int64)
         return Equilibrium(rates, marks, feedback, queue, states={"alpha": alpha, "target": target})
+
+
+# Hooks ---------------------------------------------------------------------------------------------------------------
+
+
+def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """The congestion point: mark by the queue that a packet leaves behind."""
+    if env.random < marking(8.0 * env.queue, p):
+        env.mark = 1
+
+
+def flow_on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """The notification point: a CNP at a mark, or for those of the last `interval` with the first packet after it."""
+    flow.marked += env.marked
+    if flow.marked > 0 and env.now - flow.notified >= p.interval:
+        env.control_size = CNP_BYTES
+        flow.marked = 0
+        flow.notified = env.now
+
+
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Open at the rate of the line; nothing is timed or counted until the first CNP."""
+    flow.x = p.line_rate
+    flow.target = p.line_rate
+    env.rate = flow.x
+
+
+def flow_on_control(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """A CNP: cut the rate; timers and counter begin anew."""
+    flow.target = flow.x
+    least = least_rate(p, env) if env.rtt > 0.0 else 0.0  # a CNP may come before the first ACK
+    flow.x = max(cut(flow.x, flow.alpha), least)
+    flow.alpha = raised_alpha(flow.alpha, p)
+    flow.timer_increases = 0.0
+    flow.byte_increases = 0.0
+    env.rate = flow.x
+    env.timer = p.alpha_interval
+    env.timer_1 = p.increase_interval
+    env.counter = int(p.byte_counter)
+
+
+def flow_on_timer(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Let alpha decay, or increase the rate."""
+    if env.kind == ALPHA:
+        flow.alpha = decayed_alpha(flow.alpha, p)
+        env.timer = p.alpha_interval
+    else:
+        increase(flow, p, env)
+        flow.timer_increases += 1.0
+        env.timer_1 = p.increase_interval
+
+
+def flow_on_count(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Increase the rate."""
+    increase(flow, p, env)
+    flow.byte_increases += 1.0
+    env.counter = int(p.byte_counter)
+
+
+def increase(flow: Any, p: Params, env: FlowEnv) -> None:
+    """2015, figure 7: fast recovery, additive or hyper increase, by what came before; up to the rate of the line."""
+    by_bytes = flow.byte_increases if p.byte_counter < NO_COUNTER else flow.timer_increases
+    if min(flow.timer_increases, by_bytes) > p.fast_recovery:
+        flow.target += p.rate_hai
+    elif max(flow.timer_increases, by_bytes) >= p.fast_recovery:
+        flow.target += p.rate_ai
+    flow.target = min(flow.target, p.line_rate)
+    flow.x = recovered(flow.x, flow.target)
+    env.rate = flow.x

@@ -7,6 +7,7 @@ import ecc
 from ecc.allocation import max_min, proportional
 from ecc.impairments import CapacitySchedule
 from ecc.models import (
+    DCQCN,
     EMKC,
     EMKCAVQ,
     FAST,
@@ -34,6 +35,18 @@ SMALL = {
     FAST: FAST(alpha=50.0),  # two flows of its default keep 400 packets in the queue, more than the buffer below
     Swift: Swift(base_target="0.1 s", fs_range="0.1 s", fs_max_cwnd=1000.0),  # its default is for RTTs of a data center
     TIMELY: TIMELY(delta=1e5, low=0.11, high=0.13, interval=0.05),  # ... and so are theirs
+    DCQCN: DCQCN(
+        "20 Mb/s",
+        interval=0.05,
+        alpha_interval=0.055,
+        increase_interval=0.055,
+        byte_counter=200_000,
+        rate_ai=1e5,
+        rate_hai=5e5,
+        min_threshold=10_000,
+        max_threshold=200_000,
+        p_max=0.1,
+    ),
     PatchedTIMELY: PatchedTIMELY(beta=0.08, delta=1e5, low=0.12, high=0.5, interval=0.05),
 }
 WINDOWS = [
