@@ -1,4 +1,4 @@
-"""Draws the figures of these pages: pictures of claims, and that of README's example.
+"""Draws the figures of these pages: pictures of claims, and those of examples.
 
     python docs/figures.py empty_queue first_example    # or all of them, without names
 
@@ -34,8 +34,8 @@ FIGURES = {
     "xcp_rtt_ratio": ("open-regions", "XCP: largest RTT over mean RTT"),
 }
 """File of a figure: the claim and the title of its picture."""
-EXAMPLE = "first_example"
-"""File of the `figure` that the Python block of README.md ends with."""
+EXAMPLES = {"first_example": "README.md", "fabrics_incast": "docs/fabrics.md"}
+"""File of a figure: the page whose Python block ends with this `figure`."""
 
 
 def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> None:
@@ -52,9 +52,10 @@ def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> Non
     jobs : int, optional
         Worker processes.
     """
-    if EXAMPLE in names:
-        example().write_image(folder / f"{EXAMPLE}.png", width=900, height=480)
-    of_claims = [name for name in names if name != EXAMPLE]
+    for name in EXAMPLES:
+        if name in names:
+            example(EXAMPLES[name]).write_image(folder / f"{name}.png", width=900, height=480)
+    of_claims = [name for name in names if name not in EXAMPLES]
     outcome = examine(
         [claims()[claim] for claim in dict.fromkeys(FIGURES[name][0] for name in of_claims)], jobs, store=store
     )
@@ -65,18 +66,25 @@ def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> Non
         go.Figure(pictures[FIGURES[name]]).write_image(folder / f"{name}.png", width=900, height=480)
 
 
-def example() -> go.Figure:
-    """Return the figure of README's example, by running it."""
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+def example(page: str) -> go.Figure:
+    """Return the figure of the example of a page, by running it.
+
+    Parameters
+    ----------
+    page : str
+        Path in the repository.
+    """
+    text = (Path(__file__).parents[1] / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (block,) = [block for block in blocks if re.search(r"^figure = ", block, re.MULTILINE)]
     scope: dict[str, object] = {}
-    exec(compile(block, "README.md", "exec"), scope)
+    exec(compile(block, page, "exec"), scope)
     return go.Figure(scope["figure"])
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    known = [*FIGURES, EXAMPLE]
+    known = [*FIGURES, *EXAMPLES]
     parser.add_argument("names", nargs="*", choices=[[], *known], metavar="NAME", help=", ".join(known))
     parser.add_argument("--store", type=Path, help="of results; the user's if not given")
     given = parser.parse_args()

@@ -429,35 +429,34 @@ def mean_completion_time(
 
 @metric("mean slowdown")
 def mean_slowdown(
-    run: Trajectory, scenario: Scenario, link: int = 0, sizes: Sequence[float] | None = None, between: Span = None
+    run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
 ) -> float:
-    """Mean of completion times over those with the link alone, which are the RTT without queues and size over capacity.
-
-    Of packet runs: of the transfers of the workload that ended, each taken to have its bottleneck at the link.
-    """
-    return float(_slowdowns(run, scenario, link, sizes, between).mean())
+    """Mean of completion times over those of the same flows alone, of packet runs: of all flows that completed."""
+    return float(_slowdowns(run, sizes, between).mean())
 
 
 @metric("99th percentile of the slowdown")
 def p99_slowdown(
-    run: Trajectory, scenario: Scenario, link: int = 0, sizes: Sequence[float] | None = None, between: Span = None
+    run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
 ) -> float:
-    """99th percentile of completion times over those with the link alone, as of `mean_slowdown`."""
-    return float(_slowdowns(run, scenario, link, sizes, between).quantile(0.99))
+    """99th percentile of completion times over those of the same flows alone, as of `mean_slowdown`."""
+    return float(_slowdowns(run, sizes, between).quantile(0.99))
 
 
-def _slowdowns(
-    run: Trajectory, scenario: Scenario, link: int, sizes: Sequence[float] | None, between: Span
-) -> pd.Series:
-    if "idle_rtt" not in run.flows:
-        raise ValueError("run must be a packet run for the slowdown of transfers, whose rows have an idle_rtt")
-    rows = _completed(run, scenario, sizes, between)
-    return rows["completion_time"] / (rows["idle_rtt"] + 8.0 * rows["size"] / scenario.network.capacities[link])
+def _slowdowns(run: Trajectory, sizes: Sequence[float] | None, between: Span) -> pd.Series:
+    if "ideal_time" not in run.flows:
+        raise ValueError("run must be a packet run for slowdowns, whose flows have an ideal_time")
+    rows = _ended(run.flows, sizes, between)
+    return rows["completion_time"] / rows["ideal_time"]
 
 
 def _completed(run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None, between: Span) -> pd.DataFrame:
     """The rows of the transfers of the workload that ended: of some sizes [bytes], of some starts."""
-    rows = run.flows.iloc[scenario.network.n_flows :]
+    return _ended(run.flows.iloc[scenario.network.n_flows :], sizes, between)
+
+
+def _ended(rows: pd.DataFrame, sizes: Sequence[float] | None, between: Span) -> pd.DataFrame:
+    """The rows of flows that completed: of some sizes [bytes], of some starts."""
     rows = rows[np.isfinite(rows["completion_time"].to_numpy(float))]
     if sizes is not None:
         rows = rows[(rows["size"] >= sizes[0]) & (rows["size"] < sizes[1])]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import check_arguments, shown
 from ecc.display import first_notes
 from ecc.errors import EccError
 from ecc.files import replacing
-from ecc.quantity import as_size
+from ecc.quantity import as_count, as_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,8 @@ class Trajectory:
     `data` is an xarray Dataset with dimensions time [s, end of each sample], flow and link, and the series of `SERIES`,
     which are properties of this object, too (`run.rate`, `run.queue`, ...). `flows` is a DataFrame with one row a
     transfer: start, finish, size, completion_time, delivered, lost, retransmitted [s, bytes] (of packets also min_rtt,
-    the least that an ACK took, and idle_rtt, without queues and transmission), and protocol where there are several.
+    the least that an ACK took, idle_rtt, without queues and transmission, and ideal_time, the completion time without
+    other flows), and protocol where there are several.
     `stats` holds counts and costs of the run, among them `stopped`: why it ended, and `notes`: what a reader of the run
     must know, a tuple of lines. Where they were requested: `trace`, a DataFrame of the first events (time [s], event,
     entity: index of the flow or link, value), and `queues`, how long queues were how long, for `queue_quantiles`.
@@ -426,6 +427,73 @@ class Trajectory:
             parts[""].assign_attrs(about["attrs"]), tables["flows"], stats, parts.get("queues"), tables.get("trace")
         )
 
+    def slowdowns(self, bins: int | Sequence[Any] = 10, quantiles: Sequence[float] = (0.5, 0.95, 0.99)) -> pd.DataFrame:
+        """Return how much longer flows took than they would have alone, over their size.
+
+        The slowdown of a flow is its completion time over its ideal one (`ecc.packet.ideal_times` defines it): that of
+        a flow which sends all that it has at once and meets no other.
+
+        Parameters
+        ----------
+        bins : int, or sequence of int, bytes, optional
+            So many bins of about as many flows each; or the edges of the bins, ascending, of which each but the last
+            begins with one of the edges. Bins without a flow are left out.
+        quantiles : sequence of float, from 0 to 1, optional
+            Linear between the order statistics.
+
+        Returns
+        -------
+        DataFrame
+            One row a bin: smallest and largest size and their median ("size") [bytes], how many flows completed, how
+            many did not ("unfinished", which count nowhere else), "mean", and quantiles of the slowdown: "p50", "p95",
+            "p99".
+
+        Raises
+        ------
+        ValueError
+            A run of another engine than packets; none of the flows of finite size has completed; edges that do not
+            ascend, a quantile out of range.
+        """
+        import pandas as pd
+
+        if "ideal_time" not in self.flows:
+            raise ValueError("run must be a packet run for slowdowns, whose flows have an ideal_time")
+        shares = np.asarray(quantiles, dtype=float)
+        if not ((shares >= 0.0) & (shares <= 1.0)).all():
+            raise ValueError(f"quantiles must be from 0 to 1, got {shown(quantiles)}")
+        rows = self.flows[self.flows["size"].notna()]
+        taken = rows["completion_time"].to_numpy() / rows["ideal_time"].to_numpy()
+        sizes, done = rows["size"].to_numpy(), np.isfinite(taken)
+        if not done.any():
+            raise ValueError(
+                f"run must have a flow of finite size that completed for slowdowns, got {len(rows)} without"
+            )
+        edges = _edges(bins, sizes[done])
+        found = np.searchsorted(edges, sizes, side="right") - 1
+        found[sizes == edges[-1]] = len(edges) - 2
+        table = []
+        for one in range(len(edges) - 1):
+            of, own = sizes[(found == one) & done], taken[(found == one) & done]
+            if not len(of):
+                continue
+            row = {"smallest": of.min(), "size": np.median(of), "largest": of.max(), "completed": len(of),
+                   "unfinished": int(((found == one) & ~done).sum()), "mean": own.mean()}  # fmt: skip
+            names = [f"p{100.0 * share:g}" for share in shares]
+            table.append(row | dict(zip(names, np.quantile(own, shares).tolist(), strict=True)))
+        return pd.DataFrame(table)
+
+    def plot_slowdowns(self, bins: int | Sequence[Any] = 10) -> go.Figure:
+        """Return a Plotly figure: median, 95th and 99th percentile of the slowdown over flow size.
+
+        Parameters
+        ----------
+        bins : int, or sequence of int, bytes, optional
+            As of `slowdowns`.
+        """
+        from ecc.plot import slowdown_figure
+
+        return slowdown_figure({str(self.data.attrs.get("protocol", "")): self.slowdowns(bins)})
+
     def plot(self) -> go.Figure:
         """Return a Plotly figure: rates of the flows above, queues of the links and what was recorded below."""
         from ecc.plot import trajectory_figure
@@ -457,6 +525,18 @@ class Trajectory:
     def _repr_html_(self) -> str:
         notes = "".join(f"<p>note: {escape(note)}</p>" for note in first_notes(self.notes))
         return notes + str(self.data._repr_html_())
+
+
+def _edges(bins: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Edges of bins: those that are given, or of so many bins of about as many of the sizes each."""
+    if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
+        inner = np.quantile(sizes, np.linspace(0.0, 1.0, as_count(bins, "bins", minimum=1, bits=20) + 1))
+        edges = np.unique(np.ceil(inner))
+        return edges if len(edges) > 1 else np.repeat(edges, 2)
+    edges = np.array([float(as_size(edge, "bins")) for edge in bins])
+    if len(edges) < 2 or not (np.diff(edges) > 0.0).all():
+        raise ValueError(f"bins must be a number, or two or more edges that ascend, got {shown(bins)}")
+    return edges
 
 
 def _recorded(name: str) -> tuple[str, str, str]:

@@ -134,7 +134,7 @@ def test_empty_grids_are_refused(grid):
         sweep(both, grid)
 
 
-def test_slowdown_is_the_completion_time_over_that_with_the_link_alone():
+def test_slowdown_is_the_completion_time_over_that_of_the_flow_alone():
     network = ecc.Network([ecc.Link("10 Mb/s", "5 ms")], [ecc.Flow([0], start=1e3)])
     arrivals = [
         Arrivals([0], 1.0, size, start=at, spacing="regular", count=2)
@@ -149,6 +149,6 @@ def test_slowdown_is_the_completion_time_over_that_with_the_link_alone():
     assert metrics.get("p99_slowdown").function(run, scenario) == pytest.approx(found.quantile(0.99), rel=1e-12)
     small = metrics.get("mean_slowdown").function(run, scenario, sizes=(0.0, 50e3))
     assert small == pytest.approx(found[rows["size"] < 50e3].mean(), rel=1e-12)
-    fluid = SimpleNamespace(flows=run.flows.drop(columns="idle_rtt"))
-    with pytest.raises(ValueError, match="run must be a packet run for the slowdown of transfers"):
+    fluid = SimpleNamespace(flows=run.flows.drop(columns="ideal_time"))
+    with pytest.raises(ValueError, match="run must be a packet run for slowdowns"):
         metrics.get("mean_slowdown").function(fluid, scenario)

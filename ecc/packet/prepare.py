@@ -15,6 +15,7 @@ from ecc.models.base import ECN_ECHOES, N_TIMERS, SCHEDULERS, TRANSPORTS, Protoc
 from ecc.models.records import record_dtype, records
 from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, picoseconds
 from ecc.network import SPRAYINGS, Flow
+from ecc.packet.ideal_times import IdealTimes
 from ecc.packet.setup import Part, Setup
 from ecc.quantity import LONGEST_TIME
 from ecc.scenario import Scenario
@@ -72,7 +73,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     record_size = next((part.flow_states.itemsize for part in parts if (part.flows >= network.n_flows).any()), 0)
     return Setup(
         link_table, flow_table, routes, parts, network.n_links, network.n_flows, header_size, record_size, warmup_end,
-        ack_delays[network.n_flows :], changes, impairments, quanta,
+        ack_delays[network.n_flows :], changes, impairments, quanta, IdealTimes(network, flows, flow_table),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ecc.models.base import Hook, Protocol
 from ecc.native import new_transfers, picoseconds
+from ecc.packet.ideal_times import IdealTimes
 
 __all__ = ["Part", "Setup"]
 
@@ -46,7 +47,8 @@ class Setup:
     dtypes LINK and FLOW of ecc.native; `routes`: as the engine reads them; `parts`: the protocols; `header_size`
     [bytes] of all of them together; `record_size` [bytes] of a transfer; `warmup_end` [s]: when the routers' clocks
     begin; `ack_delays` [s]: of each template, beside the access delay of a transfer; `changes`, `impairments`: dtypes
-    CHANGE and IMPAIRMENT, what links and flows refer to; `quanta` [bytes]: of each queue of links that have several.
+    CHANGE and IMPAIRMENT, what links and flows refer to; `quanta` [bytes]: of each queue of links that have several;
+    `ideal_times`: of `flows`.
     """
 
     links: NDArray[np.void]
@@ -62,6 +64,7 @@ class Setup:
     changes: NDArray[np.void]
     impairments: NDArray[np.void]
     quanta: NDArray[np.int64]
+    ideal_times: IdealTimes
 
     @property
     def n_additional(self) -> int:

@@ -130,7 +130,11 @@ class Transfers:
         rows : NDArray[void], shape (n,)
             Dtype TRANSFER_RESULT.
         """
-        return columns(rows) | (label_columns(rows, self._setup.n_flows, self.labels) if self._has_labels else {})
+        found = columns(rows)
+        number, n_flows = rows["number"], self._setup.n_flows
+        index = np.where(number < n_flows, number, n_flows + rows["template_index"])
+        found["ideal_time"] = self._setup.ideal_times(index, found["size"], found["idle_rtt"])
+        return found | (label_columns(rows, self._setup.n_flows, self.labels) if self._has_labels else {})
 
     # ---- checkpoints -------------------------------------------------------------------------------------------
 

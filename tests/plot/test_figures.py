@@ -81,6 +81,7 @@ FIGURES = {
     "slider_figure": lambda: slider_figure({"1": root_figure({"a": [-1.0]}), "2": root_figure({"a": [-2.0]})}),
     "small_multiples_figure": lambda: small_multiples_figure({"1": root_figure({"a": [-1.0]})}),
     "stability_map_figure": lambda: stability_map_figure([1.0, 2.0], [1.0, 2.0], [[0.5, 1.5], [0.6, 1.2]]),
+    "slowdown_figure": lambda: plot.slowdown_figure({"a": {"size": [1e3, 1e6], "p50": [1.0, 2.0]}}),
     "trajectory_figure": lambda: trajectory_figure([1.0, 2.0], [[1e6], [1e6]]),
 }
 

@@ -1,0 +1,76 @@
+"""How long flows would take alone: what slowdowns are relative to.
+
+The ideal completion time of a flow is the time from its start to its last ACK if all its packets leave its host at the
+start, back to back, and no other flow is in the network: propagation to the receiver and back, and the transmission of
+all packets on one link after the other, stored and forwarded, and of their ACKs on reverse links, with the headers that
+the run counts. Of n packets, all of full size but the last one, let S_i be the transmission of a full one, or of its
+ACK, on the i-th link of the whole path, and R_i that of the last one. As departures from a series of first-in,
+first-out queues,
+
+    ideal = idle RTT + R_1 + R_2 + ...                                                                       n = 1
+    ideal = idle RTT + max over j of [sum_{i<=j} S_i + (n - 2) max_{i<=j} S_i + sum_{i>=j} R_i]              n > 1
+
+No rate, window or handshake of a protocol, and no wait of delayed ACKs, is part of it; where sizes of packets are
+random, all have the mean one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.network import Flow, Network
+
+__all__ = ["IdealTimes"]
+
+
+class IdealTimes:
+    """The ideal completion times of flows of a network and of transfers by their templates.
+
+    Parameters
+    ----------
+    network : Network
+        Capacities are those at the beginning.
+    flows : sequence of Flow
+        Those of the network, then templates.
+    table : ndarray of record, shape (n,)
+        The same flows, dtype FLOW: sizes of headers and ACKs.
+    """
+
+    def __init__(self, network: Network, flows: Sequence[Flow], table: NDArray[np.void]) -> None:
+        paths: dict[tuple[Sequence[int], Sequence[int]], int] = {}
+        self._path = np.array([paths.setdefault((flow.route, flow.reverse or ()), len(paths)) for flow in flows])
+        shape = len(paths), max(len(route) + len(back) for route, back in paths)
+        self._data, self._acks = np.zeros(shape), np.zeros(shape)  # s for each byte of a packet, or an ACK, by stage
+        for row, (route, back) in enumerate(paths):
+            seconds = 8.0 / network.capacities[[*route, *back]]
+            self._data[row, : len(route)] = seconds[: len(route)]
+            self._acks[row, len(route) : len(seconds)] = seconds[len(route) :]
+        self._packet = np.array([flow.mean_packet for flow in flows])
+        self._header, self._ack = (table[name].astype(float) for name in ("header_bytes", "ack_size"))
+
+    def __call__(
+        self, index: NDArray[np.int64], size: NDArray[np.float64], idle_rtt: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return ideal completion times [s].
+
+        Parameters
+        ----------
+        index : ndarray of int, shape (n,)
+            In `flows`.
+        size : ndarray, shape (n,), bytes
+            NaN: endless.
+        idle_rtt : ndarray, shape (n,), s
+        """
+        packet, header, path = self._packet[index], self._header[index], self._path[index]
+        count = np.ceil(size / packet)
+        rest = size - (count - 1.0) * packet
+        acks = self._ack[index][:, None] * self._acks[path]
+        full = (packet + header)[:, None] * self._data[path] + acks
+        last = (rest + header)[:, None] * self._data[path] + acks
+        from_here = np.cumsum(last[:, ::-1], axis=1)[:, ::-1]
+        waits = np.cumsum(full, axis=1) + (count - 2.0)[:, None] * np.maximum.accumulate(full, axis=1)
+        transmission = np.where(count > 1.0, np.max(waits + from_here, axis=1), from_here[:, 0])
+        return np.where(np.isnan(size), np.nan, idle_rtt + transmission)

@@ -1,0 +1,62 @@
+"""Slowdowns of flows against their size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ecc.arguments import check_arguments, shown
+from ecc.plot.look import axis, colors, figure, lean
+
+__all__ = ["slowdown_figure"]
+
+_DASHES = ("solid", "dash", "dot")
+
+
+@check_arguments
+def slowdown_figure(tables: Mapping[str, Any], title: str = "") -> go.Figure:
+    """Return quantiles of the slowdown over flow size, both axes logarithmic: a color a run, a dash a quantile.
+
+    Parameters
+    ----------
+    tables : mapping
+        Name of a run -> table with a column "size" [bytes] and columns "p50", "p95", ... of the slowdown, one row a bin
+        of sizes: those of `Trajectory.slowdowns`.
+    title : str, optional
+
+    Returns
+    -------
+    plotly Figure
+
+    Raises
+    ------
+    ValueError
+        No table, or one without such columns.
+    """
+    made = figure(title=title)
+    made.update_layout(hovermode="x unified")
+    values: list[Any] = []
+    sizes: list[Any] = []
+    if not tables:
+        raise ValueError("tables must be at least one table, got none")
+    for (name, table), color in zip(tables.items(), colors(len(tables)), strict=True):
+        columns = [key for key in map(str, table) if key[:1] == "p" and key[1:].replace(".", "", 1).isdigit()]
+        if "size" not in table or not columns:
+            raise ValueError(f"tables must have columns 'size' and 'p50' or so, got {shown(list(table))} ({name})")
+        x = np.asarray(table["size"], dtype=float)
+        sizes.append(x)
+        for index, key in enumerate(columns):
+            y = np.asarray(table[key], dtype=float)
+            values.append(y)
+            label = "median" if key == "p50" else f"{key[1:]} %"
+            made.add_scatter(
+                x=lean(x), y=lean(y), name=f"{name}, {label}" if name else label, mode="lines+markers",
+                line={"color": color, "dash": _DASHES[index % len(_DASHES)], "width": 1.8}, marker={"size": 5},
+                hovertemplate=f"{name}, {label}: %{{y:.3g}}<extra></extra>",
+            )  # fmt: skip
+    made.update_xaxes(**axis("flow size [bytes]", log=True, values=np.concatenate(sizes)), hoverformat=".4g")
+    made.update_yaxes(**axis("slowdown (completion / ideal time)", log=True, values=np.concatenate(values)))
+    return made
