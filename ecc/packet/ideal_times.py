@@ -11,7 +11,7 @@ first-out queues,
     ideal = idle RTT + max over j of [sum_{i<=j} S_i + (n - 2) max_{i<=j} S_i + sum_{i>=j} R_i]              n > 1
 
 No rate, window or handshake of a protocol, and no wait of delayed ACKs, is part of it; where sizes of packets are
-random, all have the mean one.
+random, all have the mean one; a flow with several routes has the first.
 """
 
 from __future__ import annotations
