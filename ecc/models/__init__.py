@@ -11,6 +11,7 @@ from ecc.models.edn import EDN
 from ecc.models.emkc import EMKC
 from ecc.models.emkc_avq import EMKCAVQ
 from ecc.models.fast import FAST
+from ecc.models.hpcc import HPCC
 from ecc.models.jetmax import JetMax
 from ecc.models.kelly import Kelly
 from ecc.models.maxnet import MaxNet
@@ -28,9 +29,9 @@ from ecc.models.vegas import Vegas
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "MKC", "PEDN", "PIQIRCP", "QIRCP", "RCP",
-    "TIMELY", "UTIL", "VCP", "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno",
-    "PatchedTIMELY", "Protocol", "Swift", "Vegas", "all_protocols",
+    "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "PEDN", "PIQIRCP", "QIRCP",
+    "RCP", "TIMELY", "UTIL", "VCP", "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet",
+    "NewReno", "PatchedTIMELY", "Protocol", "Swift", "Vegas", "all_protocols",
 ]  # fmt: skip
 
 
@@ -44,5 +45,5 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         With traffic that responds to no feedback.
     """
     routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly, TIMELY, PatchedTIMELY, DCQCN)
-    windows = (NewReno, CUBIC, DCTCP, BIC, Vegas, FAST, Swift, VCP, UTIL, EDN, PEDN)
+    windows = (NewReno, CUBIC, DCTCP, BIC, Vegas, FAST, Swift, HPCC, VCP, UTIL, EDN, PEDN)
     return {cls.__name__: cls for cls in (*routed, *windows, *((ConstantRate,) if unresponsive else ()))}

@@ -1,0 +1,263 @@
+"""HPCC: windows that keep what is in flight, as links report it, at a share of their capacities (Li et al. 2019).
+
+At an ACK, of each link l of its path, with what the ACK before it reported:
+
+    u_l = min(q, q_prev)/(C T) + (B - B_prev)/(C tau_l),  tau_l = t - t_prev             Algorithm 1, MeasureInflight
+    U  <- (1 - tau/T) U + tau/T u,   u = max_l u_l, of link l*,  tau = min(tau_l*, T)
+    W  <- W_c eta/U + W_AI      U >= eta, or after max_stage RTTs of the other           Algorithm 1, ComputeWind
+    W  <- W_c + W_AI            else
+    W_c <- W                    once an RTT                                              Algorithm 1, NewAck
+
+    W  window [bytes], paced at W/T   T  base_rtt [s]   q  queue   B  sent so far [bytes]   C  capacity   t  time [s]
+
+The header is the paper's telemetry (INT): each link writes C, q, B and t as a packet leaves it. W = C_host T at first.
+The paper does not say what comes before the first ACK: this one only keeps its telemetry, and U is 1, as in the
+authors' simulator. There, rates R = W/T follow the same steps, from `min_rate` to `line_rate` (form="rate"), R_AI being
+W_AI/T, with max_stage = 0 in its scripts. csg-htsim and uet-htsim divide integers in tau/T, which is 0 or 1; never
+renew q_prev, B_prev and t_prev; and divide W where it says W_c, so that the division compounds ACK by ACK.
+
+At equilibrium U_l = eta W/(W - W_AI) at each flow's link l* of largest U: equal windows, and rates W/max(T, RTT), where
+these are equal max-min fair. One link, N flows:  U = eta + N W_AI/(C T): without queue if W_AI <= (1 - eta) C T/N, the
+paper's rule, else q = (U - 1) C T.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.arguments import shown
+from ecc.errors import ConvergenceError
+from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, check_choice, check_number
+from ecc.models.records import per_hop
+from ecc.models.shared import windows
+from ecc.network import Network
+from ecc.quantity import QuantityField, as_delay, as_rate, as_size, default
+
+
+@dataclass
+class Header:
+    """What each link of the path adds to a packet, which returns with its ACK."""
+
+    hops: int = 0  # links that have
+    capacity: tuple[float, ...] = per_hop()  # bit/s
+    queue: tuple[float, ...] = per_hop()  # behind the packet [bytes]
+    sent: tuple[float, ...] = per_hop()  # so far, with this packet [bytes]
+    time: tuple[float, ...] = per_hop()  # s
+
+
+@dataclass
+class LinkState:
+    """A router's state."""
+
+    sent: float = 0.0  # so far [bytes]
+
+
+@dataclass
+class FlowState(windows.FlowState):
+    """A host's state for one flow; the arrays are what the last ACK reported."""
+
+    reference: float = 0.0  # W_c [bytes]
+    U: float = 1.0
+    stage: int = 0  # RTTs in a row that only added
+    update_end: float = 0.0  # once more is delivered, W_c is renewed [bytes]
+    hops: int = 0
+    queue: tuple[float, ...] = per_hop()
+    sent: tuple[float, ...] = per_hop()
+    time: tuple[float, ...] = per_hop()
+
+
+@dataclass(frozen=True)
+class HPCC(windows.WindowProtocol):
+    """HPCC.
+
+    Parameters
+    ----------
+    eta : float, in (0, 1]
+        Target of U.
+    max_stage : int, >= 0
+        RTTs in a row that may only add.
+    w_ai : float, bytes, > 0
+        What an update adds.
+    base_rtt : float, s, > 0
+        T, the longest RTT of the network without queues.
+    line_rate : float, bit/s, > 0
+        Of hosts: the first window is its product with T, or `initial` packets.
+    form : str
+        "window", the paper's, or "rate", its simulator's: windows stay from `min_rate` T to `line_rate` T.
+    min_rate : float, bit/s, > 0
+    transport, initial, receiver_window, min_rto, L
+        As of every `WindowProtocol`; L plays no part. What is lost is sent again, and the next ACK
+        renews W_c.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    eta: float = 0.95
+    max_stage: float = 5.0
+    w_ai: QuantityField = default(80.0)
+    base_rtt: QuantityField = default(13e-6)
+    line_rate: QuantityField = default(100e9)
+    form: str = "window"
+    min_rate: QuantityField = default(100e6)
+    transport: str = field(default="sack", kw_only=True)
+
+    combine = "max"
+    header_bytes = (42, 42)  # of five links, sec. 4.1
+    slow_start_law = None
+    loss_response_law = None
+    linear_refusal = "HPCC has no linear model: its windows are paced, and follow an average of U over T"
+
+    def __post_init__(self) -> None:
+        for name in ("line_rate", "min_rate"):
+            object.__setattr__(self, name, as_rate(getattr(self, name), name))
+        check_number(self, eta=None, max_stage=0.0, w_ai=as_size, base_rtt=as_delay)
+        check_choice(self, "form", ("window", "rate"))
+        if self.eta > 1.0:
+            raise ValueError(f"eta must be <= 1, got {shown(self.eta)}")
+        if self.max_stage != int(self.max_stage):
+            raise ValueError(f"max_stage must be a whole number, got {shown(self.max_stage)}")
+        if self.min_rate > self.line_rate:
+            raise ValueError(f"min_rate must be <= line_rate ({self.line_rate:g} bit/s), got {shown(self.min_rate)}")
+        super().__post_init__()
+
+    def params(self) -> dict[str, float]:
+        is_rate, bytes_of = self.form == "rate", self.base_rtt / 8.0
+        return {
+            "eta": self.eta,
+            "max_stage": self.max_stage,
+            "w_ai": self.w_ai,
+            "base_rtt": self.base_rtt,
+            "first": self.line_rate * bytes_of,
+            "least": self.min_rate * bytes_of if is_rate else 0.0,
+            "most": self.line_rate * bytes_of if is_rate else inf,
+            **super().params(),
+        }
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = Header
+    LinkState = LinkState
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_departure": link_on_departure}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """Equal windows at each link of largest U; `fair_rate` is U."""
+        if assignment is not None:
+            raise ValueError("assignment must be None: flows of HPCC follow the link of largest U")
+        crosses, C, T = network.incidence, network.capacities, self.base_rtt
+        added = 8.0 * self.w_ai
+
+        def rates(U: NDArray[np.float64]) -> Any:
+            waits = T * np.maximum(U - 1.0, 0.0)
+            D = np.maximum(T, network.rtts + crosses @ waits)
+            largest = np.where(crosses, U, 0.0).max(axis=1)
+            return added / (D * np.maximum(1.0 - self.eta / np.maximum(largest, self.eta), 1e-15))
+
+        U = np.full(network.n_links, self.eta)
+        for _ in range(1000):
+            before = U.copy()
+            for link in range(network.n_links):
+                low, high = 0.0, 1e9
+                for _ in range(200):
+                    U[link] = middle = 0.5 * (low + high)
+                    load = float(rates(U) @ crosses[:, link])
+                    low, high = (middle, high) if load > min(middle, 1.0) * C[link] else (low, middle)
+            if np.abs(U - before).max() <= 1e-12 * U.max():
+                break
+        else:
+            raise ConvergenceError("no equilibrium of HPCC found", U, float(np.abs(U - before).max()))
+        bottleneck = np.where(crosses, U, -1.0).argmax(axis=1)
+        used = np.isin(np.arange(network.n_links), bottleneck)
+        queue = C * T * np.maximum(U - 1.0, 0.0)
+        return Equilibrium(rates(U), np.where(used, U, inf), bottleneck, queue)
+
+
+def in_flight(queue: float, rate: float, C: float, T: float) -> float:
+    """Algorithm 1, MeasureInflight: what a link holds and sends, as a share of C T."""
+    return queue / (C * T) + rate / C
+
+
+def divided(window: float, U: float, added: float, p: Params) -> float:
+    """Algorithm 1, ComputeWind: the window after a division."""
+    return window * p.eta / U + added
+
+
+def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """Add what the link knows to a packet of data."""
+    link.sent += env.packet_size
+    if env.kind == 0:
+        k = header.hops
+        header.capacity[k] = env.capacity
+        header.queue[k] = env.queue
+        header.sent[k] = link.sent
+        header.time[k] = env.now
+        header.hops = k + 1
+
+
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Open with a window of the host's line rate."""
+    flow.reference = p.initial * env.packet_size if p.initial > 0.0 else p.first
+    send_with(flow.reference, p, env)
+
+
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Algorithm 1, NewAck."""
+    is_first = flow.hops == 0
+    if not is_first:
+        flow.U = measured(flow, header, p)
+        divides = flow.U >= p.eta or flow.stage >= p.max_stage
+        window = divided(flow.reference, flow.U, p.w_ai, p) if divides else flow.reference + p.w_ai
+        window = min(max(window, p.least), p.most)
+        if env.delivered > flow.update_end:
+            flow.stage = 0 if divides else flow.stage + 1
+            flow.reference = window
+        send_with(window, p, env)
+    if is_first or env.delivered > flow.update_end:
+        flow.update_end = 1.0 * (env.delivered + env.in_flight)
+    flow.hops = header.hops
+    for k in range(header.hops):
+        flow.queue[k] = header.queue[k]
+        flow.sent[k] = header.sent[k]
+        flow.time[k] = header.time[k]
+
+
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """What was sent since the last update may never be acknowledged in order: the next ACK renews W_c."""
+    flow.update_end = -1.0
+
+
+def measured(flow: Any, header: Any, p: Params) -> float:
+    """Algorithm 1, MeasureInflight; links whose report is no newer than the last one say nothing."""
+    T = p.base_rtt
+    largest = 0.0
+    tau = 0.0
+    for k in range(header.hops):
+        passed = header.time[k] - flow.time[k]
+        if passed > 0.0:
+            rate = 8.0 * (header.sent[k] - flow.sent[k]) / passed
+            u = in_flight(8.0 * min(header.queue[k], flow.queue[k]), rate, header.capacity[k], T)
+            if u > largest:
+                largest = u
+                tau = min(passed, T)
+    return (1.0 - tau / T) * flow.U + tau / T * largest  # type: ignore[no-any-return]
+
+
+def send_with(window: float, p: Params, env: FlowEnv) -> None:
+    """Go on with a window, paced over T."""
+    env.window = window
+    env.rate = 8.0 * window / p.base_rtt
