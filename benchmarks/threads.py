@@ -5,9 +5,10 @@ thread and in N alternate, `--repeat` times; for each case the least wall time a
 ratio of the wall times, and the ratio of the CPU time in one thread to that of the busiest of N: what N idle cores
 would give, on a machine where others run too. Digests must agree.
 
-`--paper N...` runs no threads. It counts what each of at most N parts does in each window, and adds up a schedule: a
-window lasts as long as its busiest part, at the CPU time that an event takes in one thread and 60 ns for each packet
-that enters or leaves, and a meeting takes `--meeting` s.
+`--paper N...` runs no threads. It counts what each of at most N parts does in each quarter of the least delay, and adds
+up a schedule: a part begins what it does next when it has done what was before, and when all others have come so far
+that nothing of theirs can arrive there, at the delays from them, `--exchange` s ago. An event takes the CPU time that
+it has in one thread, and a packet that enters or leaves 130 ns.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import ecc
 from ecc.native import Engine
 from ecc.network import Flow, Link, Network
 from ecc.packet.c_engine import build_parts, joints_of
-from ecc.packet.partition import CROSSING, MEETING, partition
+from ecc.packet.partition import CROSSING, EXCHANGE, Joints, partition
 from ecc.packet.prepare import prepare
 from ecc.scenario import Scenario
 
@@ -70,7 +71,7 @@ CASES = {  # network, duration [s]
     "8 links of 100 Mb/s": (Network.parking_lot(["100 Mb/s"] * 8, "20 ms", packet_size=1500), 20.0),
     "64 links of 1 Gb/s": (Network.parking_lot(["1 Gb/s"] * 64, "20 ms", packet_size=1500), 0.5),
     "T_u, 10 times": (T_u(), 4.0),
-    "fat tree of 8 pods": (fat_tree(), 0.01),
+    "fat tree of 8 pods": (fat_tree(), 0.05),
 }
 
 
@@ -109,43 +110,83 @@ def compare(threads: int, repeat: int) -> None:
         print(f"{name:22} {of_one}  {of_several}  {cpu / busiest:20.2f}")
 
 
-def windows(engines: Sequence[Engine], duration: float, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the events of each part in each window, and the packets that enter or leave it; shapes (n_windows, n).
+def stretches(
+    engines: Sequence[Engine], delays: NDArray[np.float64], duration: float, size: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the events of each part in each stretch, and the packets that enter or leave it; shapes (n_stretches, n).
 
     Parameters
     ----------
     engines : sequence of Engine
         Of all parts.
+    delays : ndarray, s, shape (n, n)
+        From part to part, inf where nothing crosses. A stretch is a quarter of the least.
     duration : float, s
     size : int
         Bytes of a packet that leaves.
     """
     events, crossings = [], []
-    lookahead = min(engine.lookahead for engine in engines)
-    for end in np.append(np.arange(lookahead, duration, lookahead) - 1e-12, duration):
+    length = float(delays.min()) / 4.0
+    for end in np.append(np.arange(length, duration, length) - 1e-12, duration):
         before = [engine.stats.events for engine in engines]
         for engine in engines:
             engine.advance(float(end))
         events.append([engine.stats.events - n for engine, n in zip(engines, before, strict=True)])
         moved = np.zeros(len(engines), np.int64)
-        for a, engine in enumerate(engines):
-            for b, other in enumerate(engines):
-                if a != b and (leaving := engine.take_leaving(b)):
-                    other.enter(leaving)
-                    moved[[a, b]] += len(leaving) // size
+        for a, b in np.argwhere(delays < np.inf):
+            leaving = engines[a].take_leaving(int(b))
+            engines[b].enter(leaving)
+            moved[[a, b]] += len(leaving) // size
         crossings.append(moved)
     return np.array(events), np.array(crossings)
 
 
-def paper(n_parts: Sequence[int], meeting: float) -> None:
+def schedule(work: NDArray[np.float64], delays: NDArray[np.float64], exchange: float) -> float:
+    """Return how long all parts take, each in a thread that nothing else disturbs [s].
+
+    Parameters
+    ----------
+    work : ndarray, s, shape (n_stretches, n)
+    delays : ndarray of int, shape (n, n)
+        From part to part, in stretches; 0 where nothing crosses.
+    exchange : float, s
+    """
+    done = np.zeros_like(work)
+    pairs = [(np.flatnonzero(delays[:, b]), delays[delays[:, b] > 0, b]) for b in range(work.shape[1])]
+    for k, each in enumerate(work):
+        for b, (others, lags) in enumerate(pairs):
+            known = others[lags <= k]
+            heard = float(done[k - lags[lags <= k], known].max(initial=-exchange)) + exchange
+            done[k, b] = max(done[k - 1, b] if k else 0.0, heard) + each[b]
+    return float(done[-1].max())
+
+
+def delays_between(of: Joints, parts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the least delays from part to part [s], inf where nothing crosses; shape (n, n).
+
+    Parameters
+    ----------
+    of : Joints
+    parts : ndarray of int
+        Of all nodes.
+    """
+    n = int(parts.max()) + 1
+    out = np.full((n, n), np.inf)
+    begins, ends = parts[of.begins], parts[of.ends]
+    crosses = begins != ends
+    np.minimum.at(out, (begins[crosses], ends[crosses]), of.delays[crosses] * 1e-12)
+    return out
+
+
+def paper(n_parts: Sequence[int], exchange: float) -> None:
     """Print the schedule of each case on so many cores.
 
     Parameters
     ----------
     n_parts : sequence of int
-    meeting : float, s
+    exchange : float, s
     """
-    print("case                   cores  parts  windows  events a window  busiest / mean  meetings  speed-up")
+    print("case                   cores  parts  least delay [s]  events a delay  busiest / mean  speed-up")
     for name, (network, duration) in CASES.items():
         cost = min(_cost(network, duration) for _ in range(3))
         for n in n_parts:
@@ -158,13 +199,14 @@ def paper(n_parts: Sequence[int], meeting: float) -> None:
             if n_found == 1:
                 print(f"{name:22} {n:5}  {1:5}  (more would be slower)")
                 continue
-            events, crossings = windows(engines, duration, 48 + setup.header_size)
-            busy = (events * cost + crossings * CROSSING).max(axis=1).sum()
-            total = busy + meeting * len(events)
-            balance = events.max(axis=1).sum() / events.mean(axis=1).sum()
+            delays = delays_between(of, parts)
+            events, crossings = stretches(engines, delays, duration, 48 + setup.header_size)
+            lags = np.where(np.isinf(delays), 0.0, np.floor(4.0 * delays / delays.min() + 1e-9)).astype(int)
+            total = schedule(events * cost + crossings * CROSSING, lags, exchange)
+            balance = events.sum(axis=0).max() / events.sum(axis=0).mean()
             print(
-                f"{name:22} {n:5}  {n_found:5}  {len(events):7}  {events.sum() / len(events):15.0f}"
-                f"  {balance:14.2f}  {meeting * len(events) / total:8.1%}  {events.sum() * cost / total:8.2f}"
+                f"{name:22} {n:5}  {n_found:5}  {delays.min():15.6f}  {4 * events.sum() / len(events):14.0f}"
+                f"  {balance:14.2f}  {events.sum() * cost / total:8.2f}"
             )
 
 
@@ -180,10 +222,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--paper", type=int, nargs="+", metavar="N")
-    parser.add_argument("--meeting", type=float, default=MEETING, help="s")
+    parser.add_argument("--exchange", type=float, default=EXCHANGE, help="s")
     arguments = parser.parse_args()
     if arguments.paper:
-        paper(arguments.paper, arguments.meeting)
+        paper(arguments.paper, arguments.exchange)
     else:
         compare(arguments.threads, arguments.repeat)
 

@@ -616,7 +616,7 @@ move_cut(ecc_archive_t *archive, ecc_engine_t *self)
         return;
     }
     for (int64_t i = 0; i < cut->n_parts; i++) {
-        ecc_archive_require(archive, ecc_cut_outbox(self, cut->half, i)->size == 0);
+        ecc_archive_require(archive, ecc_cut_outbox(self, i)->size == 0);
     }
     for (uint32_t i = 0; i < self->transfers.n_templates && archive->ret == 0; i++) {
         int64_t part = cut->templates[i];
@@ -629,7 +629,6 @@ move_cut(ecc_archive_t *archive, ecc_engine_t *self)
         ecc_archive_require(archive, part == cut->links[i]);
         ecc_archive_whole(archive, &cut->last[i], 0, ECC_NEVER);
     }
-    ecc_archive_whole(archive, &cut->window, 0, ECC_NEVER);
 }
 
 static int

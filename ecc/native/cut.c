@@ -1,5 +1,5 @@
 /*
- * Parts of a network (S-121 to S-126): packets that leave this one for another, and those that enter it.
+ * Parts of a network (S-121 to S-127): packets that leave this one for another, and those that enter it.
  *
  * A packet leaves when it is put on a wire, an access line or a pure delay at whose end something is that another part
  * has: it is copied to an outbox, with the time at which it is there, and its memory is released. It enters by joining
@@ -152,23 +152,29 @@ delay_before(const ecc_engine_t *self, uint32_t flow, int64_t hop)
     return self->links[self->hops[last] >> ECC_HOP_LINK].spec.delay + (spec->n_reverse > 0 ? spec->ack_delay : 0);
 }
 
+/* What leaves one part for another takes so long at least; whether that is any time. */
+static bool
+note_delay(ecc_engine_t *self, int64_t before, int64_t after, ecc_ps_t delay)
+{
+    if (before == self->cut->part && delay < self->cut->delays[after]) {
+        self->cut->delays[after] = delay;
+    }
+    return delay > 0;
+}
+
 /* Whether what comes before and after a list may be in the parts where they are: there is a delay between these. */
 static bool
 allows_crossing(ecc_engine_t *self, uint32_t flow, int64_t hop)
 {
     const ecc_flow_t *spec = self->flows[flow].spec;
     bool is_silent = is_wire(self, flow, hop) && ends_with_ack(self, self->flows[flow].position + relative(spec, hop));
-    ecc_ps_t delay;
+    int64_t before = part_before(self, flow, hop);
+    int64_t after = part_after(self, flow, hop);
 
-    if (is_silent || part_before(self, flow, hop) == part_after(self, flow, hop)) {
-        return true;
-    }
-    delay = delay_before(self, flow, hop);
-    self->cut->lookahead = delay < self->cut->lookahead ? delay : self->cut->lookahead;
-    return delay > 0;
+    return is_silent || before == after || note_delay(self, before, after, delay_before(self, flow, hop));
 }
 
-/* S-122: 0, or the first flow that does not allow the partition. */
+/* S-122. */
 static bool
 allows_partition(ecc_engine_t *self, uint32_t flow)
 {
@@ -210,10 +216,9 @@ allows_template(ecc_engine_t *self, uint32_t index)
     for (int64_t hop = 0; hop < template->length; hop++) {
         bool is_last = hop == n_forward - 1 || hop == template->length - 1;
         uint32_t link = hops[hop] >> ECC_HOP_LINK;
-        if (links[link] != (is_last ? part : links[hops[hop + 1] >> ECC_HOP_LINK])) {
-            ecc_ps_t delay = self->links[link].spec.delay;
-            allowed = allowed && delay > 0;
-            self->cut->lookahead = delay < self->cut->lookahead ? delay : self->cut->lookahead;
+        int64_t after = is_last ? part : links[hops[hop + 1] >> ECC_HOP_LINK];
+        if (links[link] != after) {
+            allowed = note_delay(self, links[link], after, self->links[link].spec.delay) && allowed;
         }
     }
     return allowed;
@@ -247,8 +252,15 @@ allocate(ecc_engine_t *self, size_t size, void **block)
 static size_t
 numbers_size(const ecc_engine_t *self)
 {
-    return (2 * (size_t) self->n_links + 4 * (size_t) self->n_flows + self->transfers.n_templates + 1)
+    return (2 * (size_t) self->n_links + 4 * (size_t) self->n_flows + self->transfers.n_templates
+               + (size_t) self->cut->n_parts)
         * sizeof(int64_t);
+}
+
+static size_t
+n_outboxes(const ecc_cut_t *cut)
+{
+    return (size_t) cut->n_parts * (1 + ECC_N_BATCHES);
 }
 
 int
@@ -277,9 +289,7 @@ ecc_cut_init(ecc_engine_t *self, const ecc_partition_t *partition)
         return ret;
     }
     self->cut = block;
-    *self->cut = (ecc_cut_t) {
-        .part = partition->part, .n_parts = n_parts, .lookahead = ECC_NEVER, .first_arrival = ECC_NEVER
-    };
+    *self->cut = (ecc_cut_t) { .part = partition->part, .n_parts = n_parts };
     ret = allocate(self, numbers_size(self), &numbers);
     if (ret != 0) {
         return ret;
@@ -289,11 +299,18 @@ ecc_cut_init(ecc_engine_t *self, const ecc_partition_t *partition)
     self->cut->receivers = self->cut->senders + n_flows;
     self->cut->last = self->cut->receivers + n_flows;
     self->cut->templates = self->cut->last + n_links + 2 * n_flows;
-    ret = allocate(self, 2 * (size_t) n_parts * sizeof(ecc_outbox_t), &outboxes);
+    self->cut->delays = self->cut->templates + self->transfers.n_templates;
+    for (int64_t i = 0; i < n_parts; i++) {
+        self->cut->delays[i] = ECC_NEVER;
+    }
+    ret = allocate(self, n_outboxes(self->cut) * sizeof(ecc_outbox_t), &outboxes);
     if (ret != 0) {
         return ret;
     }
     self->cut->outboxes = outboxes;
+    for (size_t i = 0; i < n_outboxes(self->cut); i++) {
+        ecc_cut_empty(&self->cut->outboxes[i]);
+    }
     if (n_links > 0) {
         memcpy(self->cut->links, partition->links, n_links * sizeof(int64_t));
     }
@@ -323,12 +340,11 @@ ecc_cut_free(ecc_engine_t *self)
     if (self->cut == NULL) {
         return;
     }
-    for (int64_t i = 0; i < 2 * self->cut->n_parts && self->cut->outboxes != NULL; i++) {
+    for (size_t i = 0; i < n_outboxes(self->cut) && self->cut->outboxes != NULL; i++) {
         void *bytes = self->cut->outboxes[i].bytes;
         ecc_memory_release(&self->memory, self->cut->outboxes[i].room, &bytes);
     }
-    ecc_memory_release(
-        &self->memory, 2 * (size_t) self->cut->n_parts * sizeof(ecc_outbox_t), (void **) &self->cut->outboxes);
+    ecc_memory_release(&self->memory, n_outboxes(self->cut) * sizeof(ecc_outbox_t), (void **) &self->cut->outboxes);
     ecc_memory_release(&self->memory, numbers_size(self), (void **) &self->cut->links);
     ecc_memory_release(&self->memory, self->cut->n_slots * sizeof(*self->cut->slots), (void **) &self->cut->slots);
     ecc_memory_release(&self->memory, self->cut->n_heads * sizeof(*self->cut->heads), (void **) &self->cut->heads);
@@ -455,7 +471,7 @@ ecc_cut_free_slots(ecc_engine_t *self)
 static int
 append(ecc_engine_t *self, int64_t part, const ecc_crossing_t *crossing, uint32_t index, const ecc_packet_t *packet)
 {
-    ecc_outbox_t *outbox = ecc_cut_outbox(self, self->cut->half, part);
+    ecc_outbox_t *outbox = ecc_cut_outbox(self, part);
     size_t size = crossing_size(self);
     unsigned char *to;
 
@@ -493,6 +509,7 @@ leave(ecc_engine_t *self, int64_t part, uint32_t id, int64_t hop, ecc_ps_t time)
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     uint32_t index = packet->flow;
     ecc_crossing_t crossing = { time, packet->sent, packet->offset, packet->size, ecc_state_number(self, index), hop };
+    ecc_outbox_t *outbox = ecc_cut_outbox(self, part);
     int ret = append(self, part, &crossing, index, packet);
 
     if (ret != 0) {
@@ -502,7 +519,7 @@ leave(ecc_engine_t *self, int64_t part, uint32_t id, int64_t hop, ecc_ps_t time)
         self->flows[index].n_packets--;
         self->cut->slots[index - self->n_flows].n_away += ecc_cut_has_sender(self, index);
     }
-    self->cut->first_arrival = time < self->cut->first_arrival ? time : self->cut->first_arrival;
+    outbox->first_arrival = time < outbox->first_arrival ? time : outbox->first_arrival;
     ecc_packets_release(&self->packets, id);
     return 0;
 }
@@ -571,23 +588,36 @@ ecc_cut_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer)
     if (self->cut == NULL || part < 0 || part >= self->cut->n_parts) {
         return 0;
     }
-    outbox = ecc_cut_outbox(self, self->cut->half, part);
+    outbox = ecc_cut_outbox(self, part);
     size = outbox->size;
     if (buffer != NULL && size > 0) {
         memcpy(buffer, outbox->bytes, size);
-        outbox->size = 0;
+        ecc_cut_empty(outbox);
     }
     return (int64_t) size;
 }
 
 void
-ecc_cut_turn(ecc_engine_t *self)
+ecc_cut_hand_over(ecc_engine_t *self, int64_t part, uint32_t number)
 {
-    self->cut->half = !self->cut->half;
-    self->cut->first_arrival = ECC_NEVER;
-    for (int64_t part = 0; part < self->cut->n_parts; part++) {
-        ecc_cut_outbox(self, self->cut->half, part)->size = 0;
+    ecc_outbox_t *outbox = ecc_cut_outbox(self, part);
+    ecc_outbox_t *batch = ecc_cut_batch(self, part, number);
+    ecc_outbox_t read = *batch;
+
+    *batch = *outbox;
+    *outbox = read;
+    ecc_cut_empty(outbox);
+}
+
+ecc_ps_t
+ecc_cut_lookahead(const ecc_engine_t *self)
+{
+    ecc_ps_t least = ECC_NEVER;
+
+    for (int64_t part = 0; self->cut != NULL && part < self->cut->n_parts; part++) {
+        least = self->cut->delays[part] < least ? self->cut->delays[part] : least;
     }
+    return least;
 }
 
 /* ---- what enters ---- */
@@ -750,9 +780,9 @@ find_flow(ecc_engine_t *self, const ecc_crossing_t *crossing, passing_t passing,
 
 /* Another part has discarded a packet of a transfer whose sender is here. */
 static int
-enter_discarded(ecc_engine_t *self, const ecc_crossing_t *crossing)
+enter_discarded(ecc_engine_t *self, const ecc_crossing_t *crossing, ecc_ps_t latest)
 {
-    if (!ecc_cut_has_sender(self, (uint32_t) crossing->flow) || crossing->time < 0 || crossing->time > self->now) {
+    if (!ecc_cut_has_sender(self, (uint32_t) crossing->flow) || crossing->time < 0 || crossing->time > latest) {
         return ECC_ERR_CROSSING;
     }
     self->cut->slots[crossing->flow - self->n_flows].n_away--;
@@ -811,7 +841,7 @@ enter_packet(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned 
 }
 
 static int
-enter(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned char *body)
+enter(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned char *body, ecc_ps_t latest)
 {
     ecc_crossing_t here = *crossing;
     passing_t passing = { -1, 0 };
@@ -827,12 +857,12 @@ enter(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned char *b
     }
     here.flow = index;
     return index >= self->n_flows && crossing->hop == n_hops(self->flows[index].spec) + 1
-        ? enter_discarded(self, &here)
+        ? enter_discarded(self, &here, latest)
         : enter_packet(self, &here, body);
 }
 
 int
-ecc_cut_enter(ecc_engine_t *self, const unsigned char *bytes, size_t size)
+ecc_cut_enter(ecc_engine_t *self, const unsigned char *bytes, size_t size, ecc_ps_t latest)
 {
     size_t each = crossing_size(self);
     int ret = self->cut == NULL || size % each != 0 ? ECC_ERR_CROSSING : 0;
@@ -841,7 +871,7 @@ ecc_cut_enter(ecc_engine_t *self, const unsigned char *bytes, size_t size)
     while (ret == 0 && at < size) {
         ecc_crossing_t crossing;
         memcpy(&crossing, bytes + at, sizeof(crossing));
-        ret = enter(self, &crossing, bytes + at + sizeof(crossing));
+        ret = enter(self, &crossing, bytes + at + sizeof(crossing), latest);
         at += ret == 0 ? each : 0;
     }
     return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) (at / each));

@@ -2,18 +2,21 @@
 #define ECC_CUT_H
 
 /*
- * Where a network is cut into parts, each run by an engine of its own (S-121 to S-126): which links, senders and
+ * Where a network is cut into parts, each run by an engine of its own (S-121 to S-127): which links, senders and
  * receivers this one has, what leaves it, and what enters it, which is checked as input from anywhere.
  */
 
 #include "archive.h"
 #include "state.h"
 
+#define ECC_N_BATCHES 16 /* that one part may have handed over and the other not read: a power of two */
+
 /* Packets that have left for one part, in the order in which they did. */
 typedef struct {
     unsigned char *bytes;
     size_t size;
     size_t room;
+    ecc_ps_t first_arrival; /* the earliest of them, ECC_NEVER without any */
 } ecc_outbox_t;
 
 /* Of the transfer in a slot: its sender is here, or it only passes (S-127). */
@@ -32,11 +35,8 @@ struct ecc_cut {
     int64_t *receivers;     /* by flow */
     int64_t *templates;     /* sender and receiver of its transfers */
     ecc_ps_t *last;         /* arrival of the last packet that entered a wire, an access line, a pure delay */
-    ecc_ps_t lookahead;     /* the least time from an event here to what it causes elsewhere */
-    ecc_outbox_t *outboxes; /* by part, twice: others read one half while this engine fills the other */
-    bool half;              /* that is being filled ... */
-    ecc_ps_t first_arrival; /* ... and the earliest arrival in it */
-    ecc_ps_t window;        /* of a team, at the end of the last call: the same in all parts */
+    ecc_ps_t *delays;       /* by part: the least time from an event here to what it causes there; ECC_NEVER: nothing */
+    ecc_outbox_t *outboxes; /* for each part, one that is filled, and batches that the part may read meanwhile */
     ecc_cut_slot_t *slots;
     uint32_t *heads; /* by remainder of the number of a transfer: a slot, or ECC_NO_SLOT */
     uint32_t n_slots;
@@ -123,23 +123,43 @@ bool ecc_cut_leaves_by_wire(ecc_engine_t *self, uint32_t packet, ecc_ps_t time, 
 bool ecc_cut_leaves_by_access(ecc_engine_t *self, uint32_t packet, ecc_ps_t time, int *ret);
 bool ecc_cut_leaves_as_ack(ecc_engine_t *self, uint32_t packet, ecc_ps_t time, int *ret);
 
-/* Packets enter, as they left another part: 0, or a code, and those before the one that is wrong have entered. */
-ECC_MUST_CHECK int ecc_cut_enter(ecc_engine_t *self, const unsigned char *bytes, size_t size);
+/*
+ * Packets enter, as they left another part: 0, or a code, and those before the one that is wrong have entered. What was
+ * discarded elsewhere was so at `latest`, at the latest.
+ */
+ECC_MUST_CHECK int ecc_cut_enter(ecc_engine_t *self, const unsigned char *bytes, size_t size, ecc_ps_t latest);
 
 /* What an ACK reports is no more than its sender has sent, as far as this engine knows it. */
 bool ecc_cut_is_report(const ecc_engine_t *self, const ecc_packet_t *packet);
 
-/* What leaves from now on is in the other half, which is emptied. */
-void ecc_cut_turn(ecc_engine_t *self);
-
-/* What has left for a part, in one half. */
+/* What leaves for a part ... */
 static inline ecc_outbox_t *
-ecc_cut_outbox(const ecc_engine_t *self, bool half, int64_t part)
+ecc_cut_outbox(const ecc_engine_t *self, int64_t part)
 {
-    return &self->cut->outboxes[(half ? self->cut->n_parts : 0) + part];
+    return &self->cut->outboxes[part * (1 + ECC_N_BATCHES)];
 }
 
-/* Moves it to a buffer, unless that is NULL; its size. */
+/* ... and what has been handed over to it, by number from 0. */
+static inline ecc_outbox_t *
+ecc_cut_batch(const ecc_engine_t *self, int64_t part, uint32_t number)
+{
+    return ecc_cut_outbox(self, part) + 1 + number % ECC_N_BATCHES;
+}
+
+static inline void
+ecc_cut_empty(ecc_outbox_t *outbox)
+{
+    outbox->size = 0;
+    outbox->first_arrival = ECC_NEVER;
+}
+
+/* What has left for a part becomes a batch; the part has read the one that had its place. */
+void ecc_cut_hand_over(ecc_engine_t *self, int64_t part, uint32_t number);
+
+/* The least of the delays. */
+ecc_ps_t ecc_cut_lookahead(const ecc_engine_t *self);
+
+/* Moves what has left for a part to a buffer, unless that is NULL; its size. */
 int64_t ecc_cut_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer);
 
 #endif

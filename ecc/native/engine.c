@@ -744,13 +744,13 @@ ecc_engine_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer)
 int
 ecc_engine_enter(ecc_engine_t *self, const unsigned char *crossings, int64_t size)
 {
-    return ecc_cut_enter(self, crossings, size > 0 ? (size_t) size : 0);
+    return ecc_cut_enter(self, crossings, size > 0 ? (size_t) size : 0, self->now);
 }
 
 ecc_ps_t
 ecc_engine_lookahead(const ecc_engine_t *self)
 {
-    return self->cut == NULL ? ECC_NEVER : self->cut->lookahead;
+    return ecc_cut_lookahead(self);
 }
 
 int

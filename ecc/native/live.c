@@ -298,7 +298,7 @@ static int
 let_in(ecc_live_t *self, port_t *port)
 {
     ecc_engine_t *engine = self->engines[port->face->node];
-    int ret = ecc_cut_enter(engine, self->crossing, self->crossing_size);
+    int ret = ecc_cut_enter(engine, self->crossing, self->crossing_size, engine->now);
 
     if (ret == ECC_ERR_CROSSING) {
         port->face->refused++;

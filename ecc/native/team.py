@@ -43,6 +43,9 @@ class Team:
         That of any of them.
     words : sequence of ndarray
         For each engine, which of the words of all that are `recorded` it has.
+    records : sequence of (ndarray, ndarray, ndarray)
+        Records, others that an engine works on instead, and which of these it has: they are brought into line at the
+        beginning and the end of a call. Threads that write to one cache line would wait for each other.
 
     Raises
     ------
@@ -51,10 +54,11 @@ class Team:
     """
 
     def __init__(
-        self, engines: Sequence[Engine], partition: Partition, words: Sequence[NDArray[np.int64]] = ()
-    ) -> None:
+        self, engines: Sequence[Engine], partition: Partition, words: Sequence[NDArray[np.int64]] = (),
+        records: Sequence[tuple[NDArray[np.void], NDArray[np.void], NDArray[np.int64]]] = (),
+    ) -> None:  # fmt: skip
         self._guard = Guard()
-        self._engines, self._partition, self._words = list(engines), partition, words
+        self._engines, self._partition, self._words, self._records = list(engines), partition, words, records
         self._reason = "not yet"
         self._when_full: Callable[[], None] | None = None
         team = ffi.new("ecc_team_t **")
@@ -77,13 +81,17 @@ class Team:
         Raises
         ------
         NativeError
-            The first failure of a hook or the memory. Parts that did not fail may be ahead of it by less than the
-            lookahead.
+            The first failure of a hook or the memory. Parts that did not fail may be ahead of it, by less than the
+            delays to them.
         """
         end, most = int(picoseconds(until)), -1 if max_events is None else max_events
+        for theirs, own, which in self._records:
+            own[which] = theirs[which]
         while (codes := self._run(end, most))[0] == lib.ECC_STOP_NOT_YET and self._when_full is not None:
             self._when_full()
-        self.now = self._engines[0].stats.now
+        for theirs, own, which in self._records:
+            theirs[which] = own[which]
+        self.now = min(engine.stats.now for engine in self._engines)
         if lib.ECC_STOP_ERROR in codes:
             self._reason = "error"
             raise self._first_failure()
@@ -149,7 +157,8 @@ class Team:
         each = [engine.stats for engine in self._engines]
         sums = {name: sum(getattr(stats, name) for stats in each) for name in _SUMS}
         digest = sum(stats.digest for stats in each) % 2**64
-        return replace(each[0], **sums, digest=digest, stop=self._reason)
+        common = {name: min(getattr(stats, name) for stats in each) for name in ("now", "samples")}
+        return replace(each[0], **sums, **common, digest=digest, stop=self._reason)
 
     @property
     def n_parts(self) -> int:
@@ -166,12 +175,13 @@ class Team:
     @guarded
     def samples(self) -> dict[str, NDArray[Any]]:
         """The samples taken so far, as `Engine.samples`."""
-        out = self._engines[0].samples
+        n = self.stats.samples  # after a failure, parts may have come further
+        out = {name: array[:n] for name, array in self._engines[0].samples.items()}
         if any(len(words) for words in self._words):
             found = np.zeros((len(out["time"]), sum(map(len, self._words))), np.int64)
             for engine, words in zip(self._engines, self._words, strict=True):
                 if len(words):
-                    found[:, words] = engine.samples["words"]
+                    found[:, words] = engine.samples["words"][:n]
             out["words"] = found
         return out
 

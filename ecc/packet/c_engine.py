@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ecc.scenario import Scenario
 
 __all__ = ["build_engine", "build_parts", "build_team", "hook_digests", "joints_of"]
 
+_CACHE_LINE = 64  # bytes
 _OF_PACKETS: dict[str, tuple[str, ...]] = {
     "on_classify": ("queue_index",),
     "on_arrival": ("drop", "mark"),
@@ -75,7 +77,38 @@ def build_team(
         )
     if n_parts == 1:
         return build_engine(setup, scenario, words, **options)
-    return Team(*build_parts([setup] * n_parts, scenario, of, parts, words, **options))
+    setups = [replace(setup, parts=[_apart(part) for part in setup.parts]) for _ in range(n_parts)]
+    engines, found, owners = build_parts(setups, scenario, of, parts, words, **options)
+    return Team(engines, found, owners, _records(setup, setups, found))
+
+
+def _apart(part: Part) -> Part:
+    """A protocol with records and parameters of its own, in cache lines that nothing else is in."""
+
+    def copy(records: NDArray[np.void]) -> NDArray[np.void]:
+        room = np.zeros(records.nbytes + 2 * _CACHE_LINE, np.uint8)
+        begin = -room.ctypes.data % _CACHE_LINE
+        out: NDArray[np.void] = np.ndarray(records.shape, records.dtype, room, begin)
+        out[:] = records
+        return out
+
+    return replace(
+        part, link_states=copy(part.link_states), flow_states=copy(part.flow_states),
+        link_params=copy(part.link_params), flow_params=copy(part.flow_params),
+    )  # fmt: skip
+
+
+def _records(
+    setup: Setup, setups: Sequence[Setup], of: Partition
+) -> list[tuple[NDArray[np.void], NDArray[np.void], NDArray[np.int64]]]:
+    """Records of a run, those that the engine of each part works on instead, and which of these it has."""
+    at, out = setup.links["at"], []
+    for k, own in enumerate(setups):
+        for mine, whole in zip(own.parts, setup.parts, strict=True):
+            flows = np.flatnonzero(whole.flows < setup.n_flows)  # transfers have their records elsewhere
+            out.append((whole.link_states, mine.link_states, np.flatnonzero(of.links[at[whole.routers]] == k)))
+            out.append((whole.flow_states, mine.flow_states, flows[of.senders[whole.flows[flows]] == k]))
+    return out
 
 
 def joints_of(setup: Setup, chains: Sequence[tuple[int, int]] = ()) -> Joints:

@@ -19,7 +19,7 @@ from ecc.files import replacing
 
 __all__ = ["Checkpoint", "write_checkpoint"]
 
-FORMAT = 5
+FORMAT = 6
 DIGEST = hashlib.sha256().digest_size
 STOPPED = ("paused", "completed", "canceled", "interrupted")
 OPTIONS = {"sample", "start", "perturbation", "trace", "histogram_from", "memory_limit", "record", "threads"}

@@ -14,10 +14,10 @@ from ecc.native import Partition
 
 __all__ = ["Joints", "joints", "partition"]
 
-SENDER, HOP, RECEIVER, CROSSING = 150e-9, 100e-9, 50e-9, 60e-9
+SENDER, HOP, RECEIVER, CROSSING = 150e-9, 100e-9, 50e-9, 130e-9
 """What a packet costs at each [s of CPU], about: only the balance of the parts depends on it, and no result."""
-MEETING = 5e-6
-"""What it costs the threads to meet [s], about."""
+EXCHANGE = 2e-6
+"""What it costs a part to hear from the others, once in the least delay from them [s], about."""
 MOST_PARTS = 1024
 """That the engine knows; some may be empty, and are left out."""
 _MOST_TRIED = 12
@@ -145,8 +145,8 @@ def partition(
     parts : ndarray of int, shape (n_nodes,)
         Numbers from 0; all 0 where no delay separates anything, or parts would take longer than the whole.
     speedup : float
-        By a rough model of the network, no measurement: the balance of the parts, what crosses, and how often the
-        threads meet.
+        By a rough model of the network, no measurement: the balance of the parts, what crosses, and how often a part
+        has to hear from others.
     """
     n, n_parts = len(of.places), min(n_parts, MOST_PARTS)
     rates = _packet_rates(of, links, flows)
@@ -165,8 +165,9 @@ def partition(
             work = np.bincount(parts, loads, count)
             for node in (of.begins, of.ends):
                 np.add.at(work, parts[node[crosses]], CROSSING * rates[of.flows[crosses]])
-            lookahead = of.delays[crosses].min(initial=4 * 10**18) * 1e-12
-            time = float(work.max()) + MEETING / lookahead
+            least_into = np.full(count, np.inf)
+            np.minimum.at(least_into, parts[of.ends[crosses]], of.delays[crosses] * 1e-12)
+            time = float((work + EXCHANGE / least_into).max())
             if time < best[1]:
                 best = parts, time
     return best[0], float(loads.sum()) / best[1] if best[1] > 0.0 else 1.0

@@ -242,20 +242,25 @@ another_thread_may_stop_a_call(void)
     ecc_engine_free(shared.engine);
 }
 
+#define N_PARTS 3
+
 /* What the parts of one network write to: a record each, and samples together. */
 typedef struct {
-    record_t records[2];
+    record_t records[N_PARTS];
     int64_t cells[7][N_SAMPLES * N_FLOWS];
 } parts_t;
 
-/* Two links, one after the other, whose senders are in the first part and whose receivers are in the second. */
+/*
+ * Two links, one after the other. The first and all senders are in the first part, the second is in the second, and
+ * receivers are in the third, which is as near to the first as the first is to the second, and nearer to the second.
+ */
 static ecc_engine_t *
 new_part(parts_t *parts, int64_t n_parts, int64_t part)
 {
     static double gain = 1000.0;
     static const int64_t links_in[2] = { 0, 1 };
     static const int64_t senders_in[N_FLOWS] = { 0 };
-    static const int64_t receivers_in[N_FLOWS] = { 1, 1, 1, 1, 1, 1 };
+    static const int64_t receivers_in[N_FLOWS] = { 2, 2, 2, 2, 2, 2 };
     ecc_link_t links[2];
     ecc_flow_t flows[N_FLOWS];
     int64_t routes[2 * N_FLOWS];
@@ -274,7 +279,7 @@ new_part(parts_t *parts, int64_t n_parts, int64_t part)
 
     for (int64_t i = 0; i < 2; i++) {
         links[i] = (ecc_link_t) { .capacity = i == 0 ? 2e7 : 1e7,
-            .delay = 5 * MS,
+            .delay = i == 0 ? 5 * MS : MS,
             .buffer = 30000,
             .first_interval = -1,
             .impairment = i,
@@ -322,57 +327,78 @@ new_part(parts_t *parts, int64_t n_parts, int64_t part)
 typedef struct {
     ecc_team_t *team;
     int64_t part;
+    int64_t max_events;
 } member_t;
 
 static void *
 advance_part(void *context)
 {
     member_t *member = context;
+    int64_t n_calls = 0;
+    int stop;
 
-    for (int64_t i = 1; i <= N_SAMPLES; i++) {
-        CHECK(ecc_team_advance(member->team, member->part, i * SECOND / 10, -1) != ECC_STOP_ERROR);
+    for (int64_t i = 1; i <= N_SAMPLES; i += stop != ECC_STOP_MAX_EVENTS) {
+        stop = ecc_team_advance(member->team, member->part, i * SECOND / 10, member->max_events);
+        CHECK(stop == ECC_STOP_UNTIL || (stop == ECC_STOP_MAX_EVENTS && member->max_events > 0));
+        n_calls++;
     }
+    CHECK(member->max_events < 0 || n_calls > N_SAMPLES);
     return NULL;
+}
+
+/* The parts, in calls of so many events, do what the whole has done. */
+static void
+check_parts(const parts_t *whole, const ecc_stats_t *alone, int64_t max_events)
+{
+    static parts_t cut;
+    ecc_engine_t *engines[N_PARTS];
+    member_t members[N_PARTS];
+    pthread_t threads[N_PARTS];
+    ecc_stats_t all = { 0 };
+    ecc_team_t *team;
+
+    memset(&cut, 0, sizeof(cut));
+    for (int64_t i = 0; i < N_PARTS; i++) {
+        engines[i] = new_part(&cut, N_PARTS, i);
+    }
+    CHECK_EQUAL(ecc_team_new(engines, N_PARTS, &team), 0);
+    for (int64_t i = 0; i < N_PARTS; i++) {
+        members[i] = (member_t) { team, i, max_events };
+        CHECK_EQUAL(pthread_create(&threads[i], NULL, advance_part, &members[i]), 0);
+    }
+    for (int64_t i = 0; i < N_PARTS; i++) {
+        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+    }
+    ecc_team_free(team);
+    for (int64_t i = 0; i < N_PARTS; i++) {
+        ecc_stats_t stats;
+        CHECK_EQUAL(ecc_engine_verify(engines[i]), 0);
+        ecc_engine_stats(engines[i], &stats);
+        CHECK_EQUAL(stats.now, alone->now);
+        CHECK(stats.events > 500);
+        all.events += stats.events;
+        all.digest += stats.digest;
+        ecc_engine_free(engines[i]);
+        CHECK_EQUAL(cut.records[i].n_calls, whole->records[i].n_calls);
+    }
+    CHECK_EQUAL(all.events, alone->events);
+    CHECK(all.digest == alone->digest);
+    CHECK(memcmp(cut.cells, whole->cells, sizeof(whole->cells)) == 0);
 }
 
 static void
 parts_of_a_network_share_what_they_hand_over(void)
 {
     static parts_t whole;
-    static parts_t cut;
     ecc_engine_t *engine = new_part(&whole, 1, 0);
-    ecc_engine_t *engines[2];
-    member_t members[2];
-    pthread_t threads[2];
     ecc_stats_t alone;
-    ecc_stats_t stats[2];
-    ecc_team_t *team;
 
     CHECK_EQUAL(ecc_engine_advance(engine, 2 * SECOND, -1), 0);
     ecc_engine_stats(engine, &alone);
     ecc_engine_free(engine);
-    for (int64_t i = 0; i < 2; i++) {
-        engines[i] = new_part(&cut, 2, i);
-    }
-    CHECK_EQUAL(ecc_team_new(engines, 2, &team), 0);
-    for (int64_t i = 0; i < 2; i++) {
-        members[i] = (member_t) { team, i };
-        CHECK_EQUAL(pthread_create(&threads[i], NULL, advance_part, &members[i]), 0);
-    }
-    for (int64_t i = 0; i < 2; i++) {
-        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
-        CHECK_EQUAL(ecc_engine_verify(engines[i]), 0);
-        ecc_engine_stats(engines[i], &stats[i]);
-    }
-    ecc_team_free(team);
-    for (int64_t i = 0; i < 2; i++) {
-        ecc_engine_free(engines[i]);
-        CHECK_EQUAL(cut.records[i].n_calls, whole.records[i].n_calls);
-    }
-    CHECK(alone.events > 2000 && stats[0].events > 500 && stats[1].events > 500);
-    CHECK_EQUAL(stats[0].events + stats[1].events, alone.events);
-    CHECK(stats[0].digest + stats[1].digest == alone.digest);
-    CHECK(memcmp(cut.cells, whole.cells, sizeof(whole.cells)) == 0);
+    CHECK(alone.events > 2000);
+    check_parts(&whole, &alone, -1);
+    check_parts(&whole, &alone, 150);
 }
 
 int

@@ -226,6 +226,13 @@ class Failing(RCP):
         return {**super().link_hooks(), "on_arrival": fail_at_link_1}
 
 
+class Quiet(RCP):
+    """RCP whose routers never change anything: nothing happens when all flows have stopped."""
+
+    def link_hooks(self) -> Any:
+        return {}
+
+
 # Scenarios -----------------------------------------------------------------------------------------------------------
 
 LOT = ecc.Network.parking_lot(["20 Mb/s", "15 Mb/s", "20 Mb/s"], "10 ms", access_delay="2 ms")
@@ -235,7 +242,7 @@ LOT = ecc.Network.parking_lot(["20 Mb/s", "15 Mb/s", "20 Mb/s"], "10 ms", access
 def parts_for_free() -> Iterator[None]:
     """Networks are cut though parts may be slower."""
     with pytest.MonkeyPatch.context() as patch:
-        for cost in ("MEETING", "CROSSING"):
+        for cost in ("EXCHANGE", "CROSSING"):
             patch.setattr(f"ecc.packet.partition.{cost}", 0.0)
         yield
 
@@ -279,6 +286,18 @@ def test_a_run_in_threads_pauses_as_one_does_in_one_thread() -> None:
         assert (a.stats["digest"], a.stats["now"]) == (b.stats["digest"], b.stats["now"])
         np.testing.assert_array_equal(a.rate, b.rate)
     assert together.stopped == "completed"
+
+
+def test_parts_that_have_nothing_more_to_do_come_to_the_end_all_the_same() -> None:
+    network = ecc.Network(LOT.links, [ecc.Flow([0, 1, 2], stop=0.3, access_delay="2 ms")])
+    scenario = Scenario(network, Quiet(), 1.0)
+    with parts_for_free():
+        team = Run(scenario, 0.05, threads=3)._engine
+    assert isinstance(team, Team)
+    while team.advance(1.0, 1) == "max_events":
+        assert team.stats.now < 1.0
+    assert team.stats.now == team.now == 1.0 and team.stats.samples == 20
+    assert {engine.stats.now for engine in team._engines} == {1.0}
 
 
 def with_transfers(protocol: Any = None) -> Scenario:
@@ -428,12 +447,13 @@ def test_a_partition_that_parts_what_is_one_is_refused(compiled: Any) -> None:
         Team([engine_of(case, compiled, records_of(case))], of.of_parts(0, np.zeros(4, int)))
 
 
-def test_lookahead_is_the_least_delay_across_the_cut(compiled: Any) -> None:
+def test_lookahead_is_the_least_delay_from_a_part(compiled: Any) -> None:
     case, of = two_links()
+    case.links["delay"] = picoseconds(0.005), picoseconds(0.002)
     parts = np.array([0, 1, 0, 0])
-    for part in (0, 1):
+    for part, lookahead in ((0, 0.005), (1, 0.002)):
         engine = engine_of(case, compiled, records_of(case), partition=of.of_parts(part, parts))
-        assert engine.lookahead == 0.005
+        assert engine.lookahead == lookahead
     assert engine_of(case, compiled, records_of(case)).lookahead == float("inf")
 
 
