@@ -39,6 +39,7 @@ class Measured:
     frames_sent: int
     frames_lost: int  # sent, and never received
     frames_refused: int  # of others, damaged, replayed, or not awaited
+    frames_reordered: int  # received after one that was sent later
 
 
 class LiveEngine(Team):
@@ -179,6 +180,7 @@ class LiveEngine(Team):
             stats.elapsed * 1e-9, stats.frozen * 1e-9, stats.longest * 1e-9, lateness | {"max": stats.latest * 1e-9},
             sum(port.sent for port in self._ports), self._lost,
             sum(others) + sum(port.refused for port in self._ports),
+            sum(port.reordered for _, _, _, port in self._ends),
         )  # fmt: skip
 
 
@@ -200,15 +202,31 @@ class MachineEngine(LiveEngine):
         self._engines, self._reason, self.now = [engine], "not yet", 0.0
         self._join([engine], [frames], [(one, 0, peer, port) for one, peer, port in ends], slow, 0.0)
 
+    @guarded
+    def await_first(self) -> bool:
+        """Wait for 0.1 s, or until the first frame of the run is here; whether it is.
+
+        Raises
+        ------
+        NativeError
+            The memory ended.
+        """
+        stop = lib.ecc_live_await(self._live, SLICE)
+        if stop == lib.ECC_STOP_ERROR:
+            raise self._first_failure()
+        return bool(stop == lib.ECC_STOP_UNTIL)
+
     @property
     @guarded
     def counts(self) -> dict[str, int]:
-        """Frames so far: sent, not taken by the kernel, not awaited, and read, by what became of them."""
-        found = {name: sum(getattr(port, name) for port in self._ports) for name in ("sent", "not_sent", "refused")}
+        """Frames so far: what became of them, at the socket and as read."""
+        names = ("sent", "not_sent", "refused", "overrun")
+        found = {name: sum(getattr(port, name) for port in self._ports) for name in names}
         for _, _, _, port in self._ends:
             for verdict, n in port.verdicts.items():
                 found[verdict] = found.get(verdict, 0) + n
-        found["lost"] = sum(port.missing for _, _, _, port in self._ends)
+        for name, of in (("lost", "missing"), ("reordered", "reordered")):
+            found[name] = sum(getattr(port, of) for _, _, _, port in self._ends)
         return found
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import select
 import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +49,8 @@ class Machine:
     each flow whose sender or receiver it has, `sent`, `lost` and `delivered` [bytes, sender], `received` [bytes,
     receiver]; `links`: for each link that it has, `departed` and `dropped_bytes`, [bytes], and `dropped` [packets];
     `frames`: how many were sent, not taken by the kernel (`not_sent`), and read, by what became of them: taken,
-    foreign, truncated, forged, replayed, wrong; of those taken, `refused` by the engine; and `lost` on their way here.
+    foreign, truncated, forged, replayed, wrong; of those taken, `refused` by the engine, and `reordered` on their way;
+    `lost` on their way here; and `overrun`, of anybody, that came while there was no room for them.
     """
 
     machine: int
@@ -183,18 +183,14 @@ def node(
     key = _key(scenario, machines, exact, token)
     with ExitStack() as stack:
         opened = {peer: stack.enter_context(_socket(interface)) for peer, (interface, _) in sorted(links.items())}
-        ports = {peer: (_own(opened[peer]), _address(links[peer][1])) for peer in opened}
         mtu = min(map(_mtu, opened.values()), default=1500)
         frames = Frames(engine, layout, key, mtu=mtu, exact=exact)
-        ends = [(opened[peer], peer, Port(*ports[peer])) for peer in opened]
-        taps = [(stack.enter_context(_socket(links[peer][0])), Port(*ports[peer])) for peer in opened]
+        ends = [(one, peer, Port(_own(one), _address(links[peer][1]))) for peer, one in opened.items()]
         runner = MachineEngine(engine, frames, ends, slow)
         if ready is not None:
             ready()
         if not (partition.senders == machine).any():
-            _await_frame(frames, taps, patience)
-        for tap, _ in taps:
-            tap.close()
+            _await_frame(runner, patience)
         stopped = _advance(runner, scenario.duration, cancel)
         return _seen(runner, engine, partition, machine, stopped)
 
@@ -271,15 +267,12 @@ def _mtu(one: socket.socket) -> int:
     return min(int(struct.unpack("16si12x", answer)[1]), 65535)
 
 
-def _await_frame(frames: Frames, taps: Sequence[tuple[socket.socket, Port]], patience: float) -> None:
-    """Until a frame of the run has come; the sockets of the engine have it as well."""
-    ports = {tap: port for tap, port in taps}
+def _await_frame(runner: MachineEngine, patience: float) -> None:
+    """Until a frame of the run has come."""
     end = time.monotonic() + patience
     with Interrupts() as interrupts:
-        while (left := end - time.monotonic()) > 0.0:
+        while not runner.await_first():
             if interrupts.noted:
                 raise KeyboardInterrupt
-            for tap in select.select(list(ports), [], [], min(left, 0.1))[0]:
-                if frames.read(ports[tap], tap.recv(65600))[0] == "taken":
-                    return
-    raise EccError(f"a node without senders must get the first frame within {patience:g} s: none has come")
+            if time.monotonic() > end:
+                raise EccError(f"a node without senders must get the first frame within {patience:g} s: none has come")

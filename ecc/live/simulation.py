@@ -107,7 +107,7 @@ def simulate(
         As of `ecc.packet.simulate`. Its `stats` also have `void` (why the run is void, "" if it is not), `attempts`,
         `lateness_p50`, `_p99`, `_p999` and `_max` [s of the scenario], `elapsed` and `frozen` [s of real time, and for
         how much of it time stood], `longest_stall` [s of real time], `steal` (share of the processors), `load` (of the
-        system), `frames_sent`, `frames_lost` and `frames_refused`.
+        system), `frames_sent`, `frames_lost`, `frames_refused` and `frames_reordered`.
         Of flows in `traffic` rates and goodputs are those of the application, without headers of TCP and IP, and there
         are `tcp_window` [bytes], `tcp_rtt` [s, smoothed] and `tcp_retransmissions` [packets so far] at each sample (nan
         of others).
@@ -294,7 +294,7 @@ class _Run:
             "void": why, "attempts": attempt, "slow": self._slow, "clock": self._clock, "elapsed": measured.elapsed,
             "frozen": measured.frozen, "longest_stall": measured.longest_stall, "steal": share, "load": self._load,
             "frames_sent": measured.frames_sent, "frames_lost": measured.frames_lost,
-            "frames_refused": measured.frames_refused,
+            "frames_refused": measured.frames_refused, "frames_reordered": measured.frames_reordered,
             "notes": (*stats["notes"], *self._notes(why)),
         }  # fmt: skip
         data = run.data.assign_attrs(engine="live")

@@ -320,6 +320,7 @@ note_number(ecc_frame_port_t *port, uint64_t number)
         port->newest = number;
     } else {
         port->window |= UINT64_C(1) << (port->newest - number);
+        port->reordered++;
     }
 }
 

@@ -92,9 +92,10 @@ enum ecc_frame_verdict {
 typedef struct {
     unsigned char own[8]; /* MAC addresses: the first six bytes */
     unsigned char peer[8];
-    uint64_t written; /* number of the last frame that was written */
-    uint64_t newest;  /* highest number that was taken ... */
-    uint64_t window;  /* ... and which of the 64 numbers up to it were */
+    uint64_t written;  /* number of the last frame that was written */
+    uint64_t newest;   /* highest number that was taken ... */
+    uint64_t window;   /* ... and which of the 64 numbers up to it were */
+    int64_t reordered; /* that were taken after one with a higher number */
     int64_t verdicts[ECC_FRAME_N_VERDICTS];
 } ecc_frame_port_t;
 

@@ -62,6 +62,11 @@ class Port:
         return int(self._port.newest) - int(self._port.verdicts[0])
 
     @property
+    def reordered(self) -> int:
+        """Frames taken after one that the other end wrote later."""
+        return int(self._port.reordered)
+
+    @property
     def verdicts(self) -> dict[str, int]:
         """Frames read, by what became of them."""
         return dict(zip(VERDICTS, self._port.verdicts, strict=True))

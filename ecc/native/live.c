@@ -563,6 +563,15 @@ begin(ecc_live_t *self, ecc_ps_t until)
     return ret;
 }
 
+/* The kernel is asked for what it had no room for. */
+static void
+count_overruns(ecc_live_t *self)
+{
+    for (int64_t i = 0; i < self->n_ports; i++) {
+        self->ports[i].face->overrun += ecc_live_socket_overrun(&self->ports[i].socket);
+    }
+}
+
 int
 ecc_live_advance(ecc_live_t *self, ecc_ps_t until, int64_t real_time)
 {
@@ -584,8 +593,40 @@ ecc_live_advance(ecc_live_t *self, ecc_ps_t until, int64_t real_time)
         int of_node = ecc_run_end(self->engines[i], i == self->failed ? ret : 0);
         ret = ret == 0 ? of_node : ret;
     }
+    count_overruns(self);
     self->stats.now = self->now;
     return ret != 0 ? ECC_STOP_ERROR : self->now >= until ? ECC_STOP_UNTIL : ECC_STOP_MAX_EVENTS;
+}
+
+static bool
+has_first(const ecc_live_t *self)
+{
+    for (int64_t i = 0; i < self->n_ports; i++) {
+        if (self->ports[i].face->host == ECC_LIVE_NODE && self->ports[i].face->frames->verdicts[ECC_FRAME_TAKEN] > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int
+ecc_live_await(ecc_live_t *self, int64_t real_time)
+{
+    int64_t end = read_clock(CLOCK_MONOTONIC) + real_time;
+    int64_t left = real_time;
+    int ret = 0;
+
+    while (ret == 0 && left > 0 && !has_first(self)) {
+        struct timespec time = { .tv_nsec = left < LONGEST_SLEEP ? left : LONGEST_SLEEP };
+        (void) ppoll(self->polled, (nfds_t) self->n_ports, &time, NULL);
+        for (int64_t i = 0; i < self->n_ports && ret == 0; i++) {
+            self->failed = self->ports[i].face->node;
+            ret = collect(self, &self->ports[i], true);
+        }
+        left = end - read_clock(CLOCK_MONOTONIC);
+    }
+    count_overruns(self);
+    return ret != 0 ? ECC_STOP_ERROR : has_first(self) ? ECC_STOP_UNTIL : ECC_STOP_MAX_EVENTS;
 }
 
 int64_t

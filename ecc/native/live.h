@@ -33,6 +33,7 @@ typedef struct {
     int64_t not_sent;         /* frames that the kernel refused */
     int64_t received;         /* frames, of anybody */
     int64_t refused;          /* packets that the node did not await */
+    int64_t overrun;          /* frames of anybody that came while the ring was full */
 } ecc_live_port_t;
 
 typedef struct {
@@ -66,6 +67,12 @@ void ecc_live_free(ecc_live_t *self);
  * ECC_STOP_MAX_EVENTS, or ECC_STOP_ERROR, and then the report of an engine says more.
  */
 ECC_MUST_CHECK int ecc_live_advance(ecc_live_t *self, ecc_ps_t until, int64_t real_time);
+
+/*
+ * Lets come in what comes, for some ns of real time or until the first frame of the run is there; no time passes. Returns
+ * ECC_STOP_UNTIL if one is, ECC_STOP_MAX_EVENTS if none is, or ECC_STOP_ERROR.
+ */
+ECC_MUST_CHECK int ecc_live_await(ecc_live_t *self, int64_t real_time);
 
 /* Waits, not for long, until all that was sent has come; returns how many frames have not. To be called at the end. */
 int64_t ecc_live_settle(ecc_live_t *self);

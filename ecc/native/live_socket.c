@@ -128,6 +128,15 @@ ecc_live_socket_release(ecc_live_socket_t *self)
     self->next = self->next + 1 == self->n_slots ? 0 : self->next + 1;
 }
 
+int64_t
+ecc_live_socket_overrun(const ecc_live_socket_t *self)
+{
+    struct tpacket_stats stats = { 0 };
+    socklen_t size = sizeof(stats);
+
+    return getsockopt(self->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &size) == 0 ? stats.tp_drops : 0;
+}
+
 void
 ecc_live_socket_append(ecc_live_socket_t *self, size_t size)
 {

@@ -36,6 +36,9 @@ void ecc_live_socket_free(ecc_live_socket_t *self);
 const unsigned char *ecc_live_socket_next(const ecc_live_socket_t *self, int64_t *size, int64_t *stamp);
 void ecc_live_socket_release(ecc_live_socket_t *self);
 
+/* Frames that came while the ring was full, since the last call. */
+int64_t ecc_live_socket_overrun(const ecc_live_socket_t *self);
+
 /* Where the next frame that goes out is to be written; there is room unless ECC_LIVE_BATCH wait. */
 static inline unsigned char *
 ecc_live_socket_space(const ecc_live_socket_t *self)

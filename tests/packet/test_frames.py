@@ -200,7 +200,9 @@ def test_nothing_but_our_own_frames_is_taken(protocol: Any) -> None:
     assert frames.read(other, frame[:head] + rng.bytes(len(frame) - head))[0] == "taken"  # zeros are not looked at
     assert verdict(frame) == "replayed"
     assert verdict(written[2]) == "taken"
+    assert other.reordered == 0
     assert verdict(written[1]) == "taken"  # frames may overtake each other
+    assert other.reordered == 1
     assert verdict(written[1]) == "replayed" and verdict(written[2]) == "replayed"
     assert verdict(frame, Port(A, B)) == "foreign"  # comes back to who has sent it
     stranger = Frames(engine, formats(setup), TOKEN[::-1])
