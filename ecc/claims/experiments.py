@@ -681,13 +681,17 @@ def _driven(name: str, machine: Mapping[str, float]) -> Measurement:
     slow, void = machine["slow"], int(machine["attempts"]) - 1
     late = "/".join(f"{1e6 * machine[f'lateness_{share}']:.0f}" for share in ("p50", "p99", "p999"))
     note = (
-        f"{'at full speed' if slow == 1.0 else f'{slow:g} times slow'}: {machine['elapsed']:.0f} s, in "
+        f"{_speed(slow)}: {machine['elapsed']:.0f} s, in "
         f"{machine['frozen']:.0f} s of which time stood; {machine['frames_sent'] / 1e6:.2f} million frames, "
         f"{machine['frames_lost']:.0f} lost, {machine['frames_refused']:.0f} refused; 50/99/99.9 % of the packets less "
         f"than {late} us late; {count(void, 'void run')} before; load {machine['load']:.1f}"
     )
     rate = _rounded(machine["fastest"] / slow / 1e6)
     return Measurement(f"{name}: rate at which the fastest link was driven", "", "Mb/s", live=rate, note=note)
+
+
+def _speed(slow: float) -> str:
+    return "at full speed" if slow == 1.0 else f"{slow:g} times slow"
 
 
 # ---- figures ---------------------------------------------------------------------------------------------
@@ -708,7 +712,7 @@ def _pictures(
         if not series:
             continue
         where = "" if value is None else f", {_said(_of(claim), value)}"
-        kind = "Live run" if engine == "live" else "Packet run"
+        kind = f"Live run {_speed(result['machine']['slow'])}" if engine == "live" else "Packet run"
         run = f"{kind} with {version}, seed 1." if version else f"{kind}, seed 1."
         rates, queues = _reported(claim, label, value, series)
         figure = plot.trajectory_figure(

@@ -121,6 +121,7 @@ def test_each_expectation_is_measured_on_real_frames_beside_packets(short):
     assert finding.verdict is Verdict.CONFIRMED and row.met and row.live > 0.5 < row.value
     assert driven.live in (2.0, 0.5) and "load " in driven.note
     assert [picture.title for picture in finding.pictures] == ["PIQI-RCP, live", "PIQI-RCP"]
+    assert finding.pictures[0].caption.startswith(f"Live run {driven.note.partition(':')[0]}, seed 1. ")
 
 
 def test_mice_of_a_live_run_are_flows_that_are_drawn_before(monkeypatch):
