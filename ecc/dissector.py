@@ -32,7 +32,7 @@ end
 -- What follows on real frames; bytes, then how they are shown, and a unit.
 local MAGIC, MOST = 0x65636301, 2048
 local shim = {
-  { 4, "string", "magic" }, { 4, "uint32", "flow" }, { 4, "int32", "hop" }, { 4, "uint32", "size", " bytes" },
+  { 4, "string", "magic" }, { 4, "uint32", "flow" }, { 4, "int32", "hop" }, { 4, "int32", "size", " bytes" },
   { 4, "uint32", "n_words" }, { 8, "uint64", "number" }, { 8, "uint64", "time", " ps" },
   { 8, "uint64", "sent", " ps" }, { 8, "uint64", "offset", " bytes" },
 }

@@ -185,6 +185,22 @@ def test_packets_of_a_parking_lot_and_of_a_fat_tree_are_at_the_fixed_point() -> 
     at_the_fixed_point(ecc.Network.fat_tree(4, ecc.demands.incast(range(10), 15), "40 Gb/s"), 0.3)
 
 
+@pytest.mark.slow
+def test_packets_oscillate_as_the_lightest_damped_root_of_the_linear_model() -> None:
+    """It is stable: random marks keep it going."""
+    protocol = DCQCN(max_threshold="2 MB", p_max=0.1)
+    network = ecc.Network.dumbbell("40 Gb/s", rtts=["20 us"] * 10)
+    linear = ecc.linearize(protocol, network)
+    assert linear.is_stable
+    roots = [root for root in linear.roots(10) if root.imag > 0.0]
+    width = 50e-6
+    queue = ecc.packet.simulate(ecc.Scenario(network, protocol, 0.4), sample=width).queue[4000:, 0].to_numpy()
+    power = np.abs(np.fft.rfft(queue - queue.mean())) ** 2
+    rate = float(np.fft.rfftfreq(len(queue), width)[power.argmax()])
+    assert rate == pytest.approx(max(roots, key=lambda root: root.real).imag / (2.0 * np.pi), rel=0.1)
+    assert 0.5 < queue.std() / queue.mean() < 1.0
+
+
 def test_the_parameters_of_adapters_go_with_the_line() -> None:
     found = DCQCN.mellanox("100 Gb/s", floor=0.1)
     assert (found.line_rate, found.rate_ai, found.rate_hai) == (100e9, 20e6, 200e6)
