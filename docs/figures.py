@@ -21,6 +21,8 @@ from ecc.claims.ledger import claims
 from ecc.store import Store
 
 FIGURES = {
+    "data_centers_dcqcn": ("dcqcn-margin", "DCQCN's critical delay"),
+    "data_centers_timely": ("patched-stable", "Phase margin of patched TIMELY"),
     "empty_queue": ("open-empty-queue", "RCP and XCP at an empty queue, equal RTTs"),
     "gain_design_cost": ("open-gains", "Settling time and peak queue"),
     "gain_design_decay": ("open-gains", "Decay over the gain"),

@@ -1,0 +1,216 @@
+"""Transports of data centers: critical RTTs of DCQCN, cycles of DCTCP, TIMELY and Swift, fairness and noise in packets.
+
+    python benchmarks/data_centers.py [dcqcn | patched | timely | dctcp | swift]
+
+prints the tables of docs/data_centers.md that are not those of claims.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+import ecc
+from ecc.errors import EccError
+from ecc.impairments import Jitter
+from ecc.linear import DelaySystem
+from ecc.models import DCQCN, DCTCP, TIMELY, PatchedTIMELY, Protocol, Swift
+from ecc.network import Network
+from ecc.queues import StepMarking
+from ecc.scenario import Scenario
+
+
+def row(*cells: object) -> None:
+    """Print a row of a Markdown table.
+
+    Parameters
+    ----------
+    *cells : object
+    """
+    print("|", " | ".join(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells), "|", flush=True)
+
+
+def late(
+    protocol: Protocol | dict[str, Protocol], network: Network, duration: float, sample: float, jitter: float = 0.0
+) -> tuple[float, float, float, float, float, float]:
+    """Return of a packet run's second half: mean, standard deviation, least and largest queue [us], goodput, fairness.
+
+    Parameters
+    ----------
+    protocol : Protocol or dict
+    network : Network
+        One link.
+    duration, sample : float, s
+    jitter : float, s, optional
+        Largest delay of an ACK beside that of its path.
+    """
+    noise = [Jitter((0.0, jitter), acks_of="all")] if jitter > 0.0 else []
+    run = ecc.packet.simulate(Scenario(network, protocol, duration, impairments=noise), sample=sample)
+    half, C = len(run.queue) // 2, float(network.capacities[0])
+    queue = run.queue[half:, 0].to_numpy() * 8e6 / C
+    got = run.goodput[half:].mean("time").to_numpy()
+    index = float(got.sum() ** 2 / (len(got) * (got**2).sum()))
+    return float(queue.mean()), float(queue.std()), float(queue.min()), float(queue.max()), float(got.sum() / C), index
+
+
+def dumbbell(capacity: str, rtts: Sequence[float], size: int, within: float) -> Network:
+    """Return one link, whose flows start at random.
+
+    Parameters
+    ----------
+    capacity : str
+    rtts : sequence of float, s
+    size : int, bytes
+    within : float, s
+        Of the start.
+    """
+    starts = np.random.default_rng(1).uniform(0.0, within, len(rtts))
+    return Network.dumbbell(capacity, list(rtts), packet_size=size, starts=starts.tolist())
+
+
+def critical(model: Callable[[float], DelaySystem], low: float, high: float) -> tuple[float, bool]:
+    """Return where a model loses stability, and whether both sides are proven, 0.5 % from it.
+
+    Parameters
+    ----------
+    model : callable
+    low, high : float
+        Stable, and unstable.
+    """
+    for _ in range(16):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if model(middle).is_stable else (low, middle)
+    return low, model(0.995 * low).certify().stable is True and model(1.005 * low).certify().stable is False
+
+
+def dcqcn() -> None:
+    """Fixed points and critical RTTs of DCQCN."""
+    row("flows", "p", "queue [kB]", "alpha", "target/rate", "critical RTT [us]", "proven")
+    for flows in (1, 2, 5, 10, 14):
+
+        def model(rtt: float, flows: int = flows) -> DelaySystem:
+            return ecc.linearize(DCQCN(), Network.dumbbell("40 Gb/s", [rtt] * flows, packet_size=1000))  # type: ignore[return-value]
+
+        point = DCQCN().equilibrium(Network.dumbbell("40 Gb/s", ["10 us"] * flows, packet_size=1000))
+        assert point.queue is not None
+        limit, proven = critical(model, 5e-6, 150e-6)
+        row(
+            flows, float(point.fair_rate[0]), float(point.queue[0]) / 8e3, float(point.states["alpha"][0]),
+            float(point.states["target"][0] / point.rates[0]), 1e6 * limit, proven,
+        )  # fmt: skip
+    row("K_max [kB]", "R_AI [Mb/s]", "flows", "RTT [us]", "queue at rest [us]", "mean", "deviation", "least", "largest",
+        "goodput", "Jain's index")  # fmt: skip
+    tuned = DCQCN(rate_ai="10 Mb/s", max_threshold="1 MB")
+    for protocol, flows, rtt in (
+        (DCQCN(), 2, 10e-6), (DCQCN(), 10, 4e-6), (DCQCN(), 10, 55e-6), (DCQCN(), 10, 85e-6), (DCQCN(), 20, 4e-6),
+        (DCQCN(), 64, 85e-6), (tuned, 10, 4e-6), (tuned, 10, 85e-6),
+    ):  # fmt: skip
+        network = Network.dumbbell("40 Gb/s", [rtt] * flows, packet_size=1000)
+        try:
+            queue = protocol.equilibrium(network).queue
+            assert queue is not None
+            rest = float(queue[0]) / 40e3
+        except EccError:
+            rest = np.nan
+        found = late(protocol, network, 0.2, 1e-5)
+        row(protocol.max_threshold / 1000, protocol.rate_ai / 1e6, flows, 1e6 * rtt, rest, *found)
+
+
+def patched() -> None:
+    """Numbers of flows with which patched TIMELY is stable, over the RTT without queues; and noise."""
+    row("RTT [us]", "least stable", "most stable")
+    for rtt in (1e-6, 10e-6, 30e-6, 45e-6):
+        stable = [n for n in range(1, 41) if _is_stable(Network.dumbbell("10 Gb/s", [rtt] * n, packet_size=16_000))]
+        row(1e6 * rtt, min(stable), max(stable))
+    row("flows", "jitter [us]", "mean queue [us]", "standard deviation [us]", "goodput", "Jain's index")
+    for flows in (2, 10):
+        for jitter in (0.0, 10e-6, 50e-6, 100e-6):
+            mean, spread, _, _, used, index = late(
+                PatchedTIMELY(), dumbbell("10 Gb/s", [10e-6] * flows, 16_000, 1e-3), 0.3, 1e-5, jitter
+            )
+            row(flows, 1e6 * jitter, mean, spread, used, index)
+
+
+def _is_stable(network: Network) -> bool:
+    try:
+        return bool(ecc.linearize(PatchedTIMELY(), network).is_stable)
+    except EccError:
+        return False
+
+
+def timely() -> None:
+    """Swings of TIMELY."""
+    row("flows", "mean queue [us]", "least", "largest", "goodput", "Jain's index")
+    for flows in (2, 10, 30):
+        found = late(TIMELY(), dumbbell("10 Gb/s", [10e-6] * flows, 1000, 1e-3), 0.3, 1e-5)
+        row(flows, found[0], *found[2:])
+
+
+def dctcp() -> None:
+    """Shares of DCTCP with two RTTs."""
+    row("RTTs [us]", "goodput [Gb/s]", "ratio")
+    pair: dict[str, Protocol] = {"flows": DCTCP(initial=10.0), "links": StepMarking(threshold=40.0, packet_size=1500)}
+    for longer in (100e-6, 200e-6, 400e-6):
+        network = Network.dumbbell("10 Gb/s", [100e-6, longer], packet_size=1500, starts=[0.0, 3e-5])
+        run = ecc.packet.simulate(Scenario(network, pair, 0.6), sample=1e-4)
+        got = run.goodput[len(run.goodput) // 2 :].mean("time").to_numpy() / 1e9
+        row(f"100, {1e6 * longer:g}", ", ".join(f"{one:.2f}" for one in got), float(got[0] / got[1]))
+
+
+def swift() -> None:
+    """Swift's cycle over RTT, flows and its increase; shares with two RTTs; noise."""
+    row(
+        "RTT [us]",
+        "ai",
+        "flows",
+        "window at rest",
+        "queue at rest [us]",
+        "mean",
+        "deviation",
+        "least",
+        "largest",
+        "Jain",
+    )
+    for rtt, ai, counts in (
+        (10e-6, 1.0, (1, 2, 5, 10, 20, 50, 100, 200, 500)), (40e-6, 1.0, (2, 5, 10, 20, 50, 100, 500)),
+        (10e-6, 0.1, (50, 200, 500)),
+    ):  # fmt: skip
+        _swift_cycles(rtt, ai, counts)
+    row("RTTs [us]", "range [us]", "goodput [Gb/s]")
+    for longer, span in ((10e-6, 50e-6), (10e-6, 0.0), (15e-6, 50e-6), (40e-6, 50e-6)):
+        starts = [0.0, 3e-3 if longer == 10e-6 else 0.0]
+        network = Network.dumbbell("100 Gb/s", [10e-6, longer], packet_size=4000, starts=starts)
+        protocol = Swift(base_target="60 us", hop_scaling=0.0, fs_range=span)
+        run = ecc.packet.simulate(Scenario(network, protocol, 0.06), sample=1e-5)
+        got = run.goodput[len(run.goodput) // 2 :].mean("time").to_numpy() / 1e9
+        row(f"10, {1e6 * longer:g}", 1e6 * span, ", ".join(f"{one:.2f}" for one in got))
+    row("jitter [us]", "mean queue [us]", "deviation", "least", "largest", "goodput", "Jain's index")
+    for jitter in (0.0, 2e-6, 10e-6, 50e-6):
+        protocol = Swift(base_target=20e-6 + 0.5 * jitter, hop_scaling=0.0, fs_range="50 us")
+        row(1e6 * jitter, *late(protocol, dumbbell("100 Gb/s", [10e-6] * 10, 4000, 1e-3), 0.03, 2e-6, jitter))
+
+
+def _swift_cycles(rtt: float, ai: float, counts: Iterable[int]) -> None:
+    """Beside the equilibrium; the target of a large window is 10 us of queue."""
+    protocol = Swift(base_target=rtt + 10e-6, hop_scaling=0.0, fs_range="50 us", ai=ai)
+    for flows in counts:
+        duration = max(0.01, 600.0 * rtt)
+        network = dumbbell("100 Gb/s", [rtt] * flows, 4000, 0.1 * duration)
+        try:
+            point = protocol.equilibrium(network)
+            assert point.queue is not None
+            wait = float(point.queue[0]) / 100e9
+            rest = [float(point.rates[0]) * (rtt + wait) / 32_000.0, 1e6 * wait]
+        except EccError:
+            rest = [np.nan, np.nan]
+        mean, spread, least, largest, _, index = late(protocol, network, duration, 0.25 * rtt)
+        row(1e6 * rtt, ai, flows, *rest, mean, spread, least, largest, index)
+
+
+TABLES = {"dcqcn": dcqcn, "patched": patched, "timely": timely, "dctcp": dctcp, "swift": swift}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or TABLES:
+        TABLES[name]()
