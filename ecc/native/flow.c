@@ -160,15 +160,16 @@ ecc_flow_finish_if_done(ecc_engine_t *self, uint32_t index, ecc_ps_t now)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
-    if (index < self->n_flows || flow->active) {
+    if (index < self->n_flows) {
         return;
     }
-    if (self->cut != NULL) {
+    if (self->cut != NULL) { /* another part may be ahead, and report what the sender comes to later */
         ecc_cut_slot_t *slot = &self->cut->slots[index - self->n_flows];
         slot->end = now > slot->end ? now : slot->end;
         now = slot->end;
     }
-    if (flow->n_packets == 0 && !ecc_cut_is_away(self, index) && !ecc_transfers_subsequent_is_due(self, index)) {
+    if (!flow->active && flow->n_packets == 0 && !ecc_cut_is_away(self, index)
+        && !ecc_transfers_subsequent_is_due(self, index)) {
         ecc_transfers_finish(self, index, now);
     }
 }
