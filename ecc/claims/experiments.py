@@ -62,7 +62,7 @@ from ecc.models import all_protocols
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory
 
-__all__ = ["Job", "judge", "perform", "plan", "protocol_of"]
+__all__ = ["Job", "judge", "of_machine", "perform", "plan", "protocol_of"]
 
 _ENGINES = {"packet": packet, "fluid": fluid, "live": live}
 
@@ -678,16 +678,29 @@ _OF_LIVE = (
 
 def _driven(name: str, machine: Mapping[str, float]) -> Measurement:
     """At which rate a live run was driven, and what became of its frames."""
-    slow, void = machine["slow"], int(machine["attempts"]) - 1
-    late = "/".join(f"{1e6 * machine[f'lateness_{share}']:.0f}" for share in ("p50", "p99", "p999"))
-    note = (
-        f"{_speed(slow)}: {machine['elapsed']:.0f} s, in "
-        f"{machine['frozen']:.0f} s of which time stood; {machine['frames_sent'] / 1e6:.2f} million frames, "
-        f"{machine['frames_lost']:.0f} lost, {machine['frames_refused']:.0f} refused; 50/99/99.9 % of the packets less "
-        f"than {late} us late; {count(void, 'void run')} before; load {machine['load']:.1f}"
+    rate = _rounded(machine["fastest"] / machine["slow"] / 1e6)
+    return Measurement(
+        f"{name}: rate at which the fastest link was driven", "", "Mb/s", live=rate, note=of_machine([machine])
     )
-    rate = _rounded(machine["fastest"] / slow / 1e6)
-    return Measurement(f"{name}: rate at which the fastest link was driven", "", "Mb/s", live=rate, note=note)
+
+
+def of_machine(runs: Sequence[Mapping[str, float]]) -> str:
+    """Return what a reader must know of live runs, the worst of all, times and frames together.
+
+    Parameters
+    ----------
+    runs : sequence of mapping
+        With `MACHINE` of their `stats`.
+    """
+    worst = {name: max(run[name] for run in runs) for name in MACHINE}
+    whole = {name: sum(run[name] for run in runs) for name in MACHINE}
+    late = "/".join(f"{1e6 * worst[f'lateness_{share}']:.0f}" for share in ("p50", "p99", "p999"))
+    return (
+        f"{_speed(worst['slow'])}: {whole['elapsed']:.0f} s, in {whole['frozen']:.0f} s of which time stood; "
+        f"{whole['frames_sent'] / 1e6:.2f} million frames, {whole['frames_lost']:.0f} lost, "
+        f"{whole['frames_refused']:.0f} refused; 50/99/99.9 % of the packets less than {late} us late; "
+        f"{count(int(whole['attempts']) - len(runs), 'void run')} before; load {worst['load']:.1f}"
+    )
 
 
 def _speed(slow: float) -> str:

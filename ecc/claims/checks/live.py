@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import pi
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from ecc import live, plot
 from ecc.claims.checks.common.evidence import ROOM
 from ecc.claims.checks.theorems.router_work import PACKETS_PER_SECOND, REPORTED
+from ecc.claims.experiments import of_machine
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.errors import ConvergenceError, EccError
 from ecc.models import PIQIRCP, QIRCP, NewReno, Protocol
@@ -52,7 +53,7 @@ def open_live(claim: Claim) -> Finding:
     if refused:
         reason += f" Not run live: {'; '.join(refused)}."
     figure = plot.boundary_figure(
-        [BESIDE[0], BESIDE[1]], {"neither": [0.0, 0.0]}, {}, curves, log_x=False,
+        [BESIDE[0], BESIDE[1]], {"neither grows nor decays": [0.0, 0.0]}, {}, curves, log_x=False,
         x_title="gain, as a share of the hybrid boundary", y_title="growth rate [1/s]",
         title="Growth rates beside hybrid boundaries",
     )  # fmt: skip
@@ -101,7 +102,7 @@ def _boundaries(
             continue
         note = f"+- {found.error:.1e}, hybrid model {found.value / hybrid.value - 1.0:+.2%}"
         if engine == "live":
-            note += f"; {_machine([run.trajectory.stats for run in made])}"
+            note += f"; {of_machine([run.trajectory.stats for run in made])}"
         near = None if engine == "fluid" else abs(found.value / hybrid.value - 1.0) <= CLOSE
         rows.append(Measurement(f"{loop}: critical alpha, {word}", found.value, note=note, met=near))
         if engine == "fluid":  # which has the boundary of the continuous model
@@ -110,13 +111,6 @@ def _boundaries(
             (found.gains / hybrid.value).tolist(), found.growth_rates.tolist(), found.errors.tolist()
         )  # fmt: skip
     return rows, points
-
-
-def _machine(runs: Sequence[Mapping[str, Any]]) -> str:
-    """What a reader must know of live runs."""
-    void = sum(int(run["attempts"]) - 1 for run in runs)
-    slow, load, late = (max(run[name] for run in runs) for name in ("slow", "load", "lateness_p999"))
-    return f"{slow:g} s of real time a second, load {load:.1f}, 99.9 % less than {1e6 * late:.0f} us late, {void} void"
 
 
 # ---- load ------------------------------------------------------------------------------------------------
