@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from ecc.models import Protocol
+from ecc.models import DCQCN, Protocol
 from ecc.models.base import Hook
 from ecc.network import Flow, Link, Network
-from ecc.packet import simulate
+from ecc.packet import Run, resume, simulate
 from ecc.scenario import Scenario
 
 ROOM = 32
@@ -188,6 +189,30 @@ def test_control_packets_wait_in_the_queues_of_the_way_back() -> None:
     # between 100 and 200 ms 34 control packets of 2000 bytes and 100 ACKs of 40 come, more than 1 Mb/s carries
     assert run.arrival[-1, 1] * 0.1 == pytest.approx(8 * (34 * 2000 + 100 * 40), rel=0.03)
     assert run.queue[-1, 1] > 1e5
+
+
+def test_checkpoints_and_threads_have_timers_counters_and_control_packets(tmp_path: Path) -> None:
+    """DCQCN, whose senders have two timers and a counter, and whose receivers send CNPs."""
+    links = [Link("8 Mb/s", "5 ms"), Link("6 Mb/s", "1 ms"), Link("1 Mb/s", "2 ms")]
+    flows = [Flow([0, 1], reverse=[2]), Flow([1], access_delay="3 ms", reverse=[2])]
+    protocol = DCQCN(
+        "8 Mb/s", interval=0.003, alpha_interval=0.004, increase_interval=0.007, byte_counter=9000, rate_ai=1e5,
+        rate_hai=5e5, min_threshold=2000, max_threshold=20_000, p_max=0.5,
+    )  # fmt: skip
+    scenario = Scenario(Network(links, flows), protocol, 0.3)
+    names = ["flow.x", "flow.alpha", "flow.target", "flow.timer_increases", "flow.byte_increases", "flow.marked"]
+    whole = simulate(scenario, sample=0.01, record=names)
+    path = tmp_path / "state.npz"
+    later = []
+    for moment in (0.05, 0.12, 0.2):
+        Run(scenario, sample=0.01, record=names).advance(moment).save(path)
+        later.append(resume(path).advance().trajectory())
+    in_threads = simulate(scenario, sample=0.01, record=names, threads=3)
+    assert whole["flow.byte_increases"].max() > 0 and whole["flow.timer_increases"].max() > 0
+    for run in (*later, in_threads):
+        assert run.stats["digest"] == whole.stats["digest"]
+        for name in names:
+            assert np.array_equal(run[name], whole[name])
 
 
 def test_what_an_engine_cannot_carry_is_refused() -> None:
