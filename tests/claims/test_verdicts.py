@@ -43,6 +43,8 @@ LONG = {
     "dcqcn-nonmonotone": Verdict.CONFIRMED,
     "dcqcn-delay": Verdict.CONDITIONAL,
     "dcqcn-tuning": Verdict.CONDITIONAL,
+    "marks-jitter": Verdict.CONFIRMED,
+    "patched-pace": Verdict.CONFIRMED,
     "patched-stable": Verdict.REFUTED,
     "pie-gains": Verdict.CONDITIONAL,
     "pi2-gains": Verdict.CONDITIONAL,

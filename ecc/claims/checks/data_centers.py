@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from ecc import packet, plot
+from ecc import fluid, packet, plot
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.closed_loop import linearize
 from ecc.errors import LinearizationError
 from ecc.fluid import solve_dde
+from ecc.impairments import Jitter
 from ecc.laws.arguments import law_arguments
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
@@ -208,7 +210,7 @@ def _swings(p: DCQCN, flows: int, delay: float, end: float = 0.05) -> tuple[floa
     alpha, target = p.resting(x, marks, PACKET)
     rest = 8.0 * p.min_threshold + marks / _ramp(p)
 
-    def fluid(t: float, y: FloatArray, lag: FloatArray) -> FloatArray:
+    def slope(t: float, y: FloatArray, lag: FloatArray) -> FloatArray:
         x, alpha, target, queue = y
         r, R = lag[0][0], p.router_law(lag[0][3], laws)
         fills = flows * x - CAPACITY
@@ -218,7 +220,7 @@ def _swings(p: DCQCN, flows: int, delay: float, end: float = 0.05) -> tuple[floa
         ])  # fmt: skip
 
     found = solve_dde(
-        fluid, (0.0, end), np.array([x, alpha, target, 1.01 * rest]), [delay], t_eval=np.arange(0.0, end, 1e-5),
+        slope, (0.0, end), np.array([x, alpha, target, 1.01 * rest]), [delay], t_eval=np.arange(0.0, end, 1e-5),
         rtol=1e-6, atol=np.array([1e3, 1e-9, 1e3, 1.0]), jit=False,
     )  # fmt: skip
     queue = found.y[3]
@@ -600,4 +602,62 @@ def _patched_packets(flows: int) -> Measurement:
     return Measurement(
         f"packets, {flows} flows: standard deviation of the queue", float(queue.std()), "kB",
         note=f"{queue.min():.0f} to {queue.max():.0f} kB",
+    )  # fmt: skip
+
+
+@check("patched-pace", cost=2, main=False)
+def patched_pace(claim: Claim) -> Finding:
+    """The root of differences between flows, and how fast rates of the fluid come together."""
+    p = PatchedTIMELY().namespace()
+    stated = p.delta / (2.0 * SEG)
+    network = Network.dumbbell(LINE, ["1 us"] * 2, packet_size=16_000)
+    model = linearize(PatchedTIMELY(), network)
+    assert isinstance(model, DelaySystem)
+    roots = np.array(model.roots(8))
+    root = float(-roots[np.abs(roots + stated).argmin()].real)
+    run = fluid.simulate(Scenario(network, PatchedTIMELY(), 0.1), sample=1e-3, start=[0.7 * LINE, 0.3 * LINE])
+    rates = run.rate[10:].to_numpy()
+    gap = np.abs(rates[:, 0] - rates[:, 1])
+    pace = float(-np.polyfit(1e-3 * np.arange(len(gap)), np.log(gap), 1)[0])
+    near = abs(root / stated - 1.0) < 0.02 and abs(pace / stated - 1.0) < 0.05
+    return Finding(
+        claim, Verdict.CONFIRMED if near else Verdict.REFUTED,
+        f"Differences decay by {root:.1f} 1/s in the linear model, and rates of 7 and 3 Gb/s come together by "
+        f"{pace:.1f} 1/s in the fluid.",
+        [
+            Measurement("root of differences", root, "1/s", reported=stated, met=near),
+            Measurement("decay in the fluid, from 7 and 3 Gb/s", pace, "1/s", reported=stated, met=near),
+            Measurement("time from one flow at C to a tenth of C/N", 1e3 * log(20.0) / root, "ms", reported=76.7),
+        ],
+        (), ["C = 10 Gb/s, 16 kB segments, RTT of 1 us without queues; hosts compare the whole RTT with T_low."],
+    )  # fmt: skip
+
+
+@check("marks-jitter", cost=4, main=False)
+def marks_jitter(claim: Claim) -> Finding:
+    """Packets of both with late ACKs and notifications, and without."""
+    measured, lost = [], []
+    cases: tuple[tuple[Any, float, int, float], ...] = (
+        (DCQCN(), CAPACITY, 1000, 10e-6), (PatchedTIMELY(), LINE, 16_000, 10e-6)
+    )  # fmt: skip
+    for protocol, capacity, size, rtt in cases:
+        used = []
+        for jitter in (0.0, 100e-6):
+            noise = [Jitter((0.0, jitter), acks_of="all")] if jitter else []
+            network = Network.dumbbell(capacity, [rtt] * 2, packet_size=size)
+            run = packet.simulate(Scenario(network, protocol, 0.2, impairments=noise), sample=1e-5)
+            half = len(run.queue) // 2
+            queue = run.queue[half:, 0].to_numpy() * 8e6 / capacity
+            used.append(float(run.goodput[half:].sum("flow").mean()) / capacity)
+            measured.append(
+                Measurement(f"{type(protocol).__name__}, jitter up to {1e6 * jitter:g} us: goodput", used[-1],
+                            note=f"queue {queue.mean():.1f} us, standard deviation {queue.std():.1f} us")
+            )  # fmt: skip
+        lost.append(used[0] - used[1])
+    holds = lost[0] < 0.02 and lost[1] > 0.1
+    return Finding(
+        claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        f"Two flows of DCQCN lose {lost[0]:.1%} of their goodput to the jitter, two of patched TIMELY {lost[1]:.0%}: "
+        "it takes noise for a queue.",
+        measured, (), ["Packets, RTTs of 10 us, each ACK and notification later by a delay of its own, in order."],
     )  # fmt: skip
