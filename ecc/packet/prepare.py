@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -363,7 +364,7 @@ def _at_equilibrium(
         if not through.any():
             continue
         weight, rtts = point.rates[through], network.rtts[through]
-        fair = min(float(point.fair_rate[link]), float(network.capacities[link]))
+        fair = _announced(protocol, float(point.fair_rate[link]), float(network.capacities[link]))
         state = protocol.link_at(
             factor * fair, factor * float(weight.sum()), float(weight @ rtts / weight.sum()), float(rtts.max())
         )
@@ -375,6 +376,15 @@ def _at_equilibrium(
         flow_states[flow] = _tuple(state)
     warmup_end = float(np.nanmax(network.forward_delays) + 2.0 * gaps.max())
     return replace(part, link_states=link_states, flow_states=flow_states), starts, warmup_end
+
+
+def _announced(protocol: Protocol, R: float, capacity: float) -> float:
+    """What a router announces at equilibrium: R, or at a link that is no bottleneck (infinite) what binds no flow: the
+    largest rate, or the least price."""
+    if math.isfinite(R):
+        return R
+    least, most = protocol.rate_range(capacity)
+    return min(most, capacity) if protocol.combine == "min" else max(least, 0.0)
 
 
 def _tuple(state: Any) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ import pytest
 
 import ecc
 from ecc.allocation import max_min, proportional
+from ecc.demands import incast, permutation
 from ecc.impairments import CapacitySchedule
 from ecc.models import (
     DCQCN,
@@ -26,12 +27,15 @@ from ecc.models import (
     Vegas,
     all_protocols,
 )
-from ecc.network import Network
+from ecc.network import Flow, Link, Network
 from ecc.packet.operations import Operations, count_operations
 from ecc.scenario import Scenario
 
 PROTOCOLS = [cls() for cls in all_protocols().values() if cls.has_packet_hooks() and cls.equilibrium_is_static]
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
+every_protocol_with_bottlenecks = pytest.mark.parametrize(
+    "protocol", [one for one in PROTOCOLS if one.combine != "sum"], ids=lambda protocol: type(protocol).__name__
+)
 SMALL = {
     FAST: FAST(alpha=50.0),  # two flows of its default keep 400 packets in the queue, more than the buffer below
     Swift: Swift(base_target="0.1 s", fs_range="0.1 s", fs_max_cwnd=1000.0),  # its default is for RTTs of a data center
@@ -62,6 +66,13 @@ NETWORKS = {
     "parking_lot": Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="13 ms"),
 }
 every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS.keys())
+FAT_TREE = Network.fat_tree(
+    4, [*incast(range(4, 9), 0), *incast(range(9, 12), 1), *incast((12, 13), 14)], "20 Mb/s", "10 ms",
+    fabric_capacity="100 Mb/s", ack_links=False,
+)  # fmt: skip
+"""Flows are bottlenecked at the links into their hosts, the last of their paths: all others are no bottlenecks."""
+FABRIC = Network.fat_tree(4, permutation(16, seed=3), "20 Mb/s", "1 ms", buffer="100 kB", host_buffer="1 MB")
+HOOKED = [SMALL.get(cls) or cls() for cls in all_protocols().values() if cls.has_packet_hooks()]
 
 
 def fair(protocol, network, rates, followed):
@@ -81,6 +92,43 @@ def test_the_equilibrium_is_a_fixed_point_of_packet_runs(protocol, network):
     assert rates == pytest.approx(point.rates, rel=0.02)
     if not isinstance(protocol, XCP):  # constrained max-min, which only its own equilibrium says
         assert rates == pytest.approx(fair(protocol, network, rates, point.bottleneck), rel=0.02)
+
+
+@pytest.mark.slow
+@every_protocol_with_bottlenecks
+def test_the_equilibrium_is_a_fixed_point_of_packet_runs_on_a_fat_tree(protocol):
+    test_the_equilibrium_is_a_fixed_point_of_packet_runs(protocol, FAT_TREE)
+
+
+@every_protocol_with_bottlenecks
+def test_a_link_that_is_no_bottleneck_announces_at_equilibrium_what_binds_no_flow(protocol):
+    """Where prices are announced that is none, and not the largest number that there is for a rate."""
+    network = Network([Link("20 Mb/s", "10 ms"), Link("30 Mb/s", "10 ms"), Link("40 Mb/s", "5 ms")], [Flow([1, 0, 2])])
+    run = ecc.packet.simulate(Scenario(network, protocol, 2.0), sample=0.5, start="equilibrium")
+    assert run.rate[1:].mean() == pytest.approx(protocol.equilibrium(network).rates[0], rel=0.03)
+
+
+@pytest.mark.parametrize("protocol", HOOKED, ids=lambda protocol: type(protocol).__name__)
+def test_every_protocol_runs_on_a_fat_tree(protocol):
+    """ACKs cross links too; bytes are conserved, no link carries more than it can, and parts change nothing."""
+    scenario = Scenario(FABRIC, protocol, 0.3)
+    run = ecc.packet.simulate(scenario, sample=0.1)
+    assert run.is_complete and (run.flows["delivered"] > 0).all()
+    assert run.flows["min_rtt"].min() > 4e-3  # 4 links of 1 ms, or 12
+    sent = run.rate.sum("time").to_numpy() * 0.1 / 8.0
+    outstanding = sent - run.flows["delivered"] - run.flows["lost"]
+    assert (outstanding >= -1e-6).all() and outstanding.max() <= 1e6 + 6 * 1e5 + 20e6 * 0.012 / 8
+    carried = run.goodput.mean("time").to_numpy() @ FABRIC.incidence
+    assert (carried <= FABRIC.capacities).all()
+    assert ecc.packet.simulate(scenario, sample=0.1, threads=2).stats["digest"] == run.stats["digest"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", HOOKED, ids=lambda protocol: type(protocol).__name__)
+def test_the_twin_of_every_protocol_on_a_fabric(protocol):
+    network = Network.leaf_spine(2, 2, 2, [(0, 2), (1, 3), (3, 0)], "20 Mb/s", "1 ms", buffer="15 kB")
+    c, python = (ecc.packet.simulate(Scenario(network, protocol, 0.2), engine=engine) for engine in ("c", "python"))
+    assert c.stats["digest"] == python.stats["digest"] and c.stats["events"] == python.stats["events"] > 50
 
 
 @every_protocol
