@@ -113,6 +113,8 @@ class Flow:
         timeout and the pure delay of ACKs are those of `route`, the first one.
     spraying : str
         How packets are spread over several routes: "round robin", one route after the other, or "random".
+    trimmed_size : int, bytes, > 0, or None
+        Size of a packet whose data a router has cut off (`ecc.queues.Trimming`); None: it is dropped there instead.
     reordering_threshold : int, packets, from 1 to 255, or None
         So many packets from beyond missing data, or so many duplicate ACKs, prove that it was lost, as packets may
         overtake each other. None: 3, or, without a transport and where packets stay in order, 1.
@@ -144,6 +146,7 @@ class Flow:
     alternatives: Sequence[Sequence[int]] = ()
     spraying: str = "round robin"
     reordering_threshold: int | None = None
+    trimmed_size: OptionalSizeField = default(None)
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -169,6 +172,8 @@ class Flow:
         if isinstance(self.alternatives, str) or not isinstance(self.alternatives, Iterable):
             raise TypeError(f"alternatives must be a sequence of routes, got {shown(self.alternatives)}")
         put("alternatives", tuple(_links_of(route, "alternatives") for route in self.alternatives))
+        if self.trimmed_size is not None:
+            put("trimmed_size", as_size(self.trimmed_size, "trimmed_size"))
         if self.spraying not in SPRAYINGS:
             raise ValueError(f"spraying must be one of {', '.join(map(repr, SPRAYINGS))}, got {shown(self.spraying)}")
         if self.reordering_threshold is not None:

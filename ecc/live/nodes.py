@@ -32,11 +32,15 @@ def prepared_for_links(setup: Setup) -> Setup:
     Raises
     ------
     ValueError
-        A flow has several routes: frames do not say which one they are on.
+        A flow has several routes, or packets that can be trimmed: frames do not say which one they are on, or whether
+        they were.
     """
     for flow, n in enumerate(setup.flows["n_alternatives"].tolist()):
         if n > 0:
             raise ValueError(f"alternatives must be empty in live runs, got {n} (flow {flow})")
+    for flow, size in enumerate(setup.flows["trimmed_size"].tolist()):
+        if size > 0:
+            raise ValueError(f"trimmed_size must be None in live runs, got {size} bytes (flow {flow})")
     links, flows = setup.links.copy(), setup.flows.copy()
     impairments = np.concatenate([setup.impairments, np.zeros(1, IMPAIRMENT)])
     plain = (flows["n_reverse"] == 0) & (flows["impairment"] == 0)

@@ -335,7 +335,7 @@ else:
 class LinkEnv:
     """What the hooks of a link see of the engine (`engine.h`).
 
-    They may write `queue_index`, `drop`, `mark`, `next_interval`.
+    They may write `queue_index`, `drop`, `mark`, `trim`, `next_interval`.
     """
 
     now: float

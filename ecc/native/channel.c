@@ -50,7 +50,7 @@ ecc_channel_free(ecc_channel_t *self, ecc_memory_t *memory)
 bool
 ecc_channel_loses(ecc_channel_t *self, enum ecc_packet_kind kind)
 {
-    double probability = kind == ECC_PACKET_DATA ? self->spec.data_loss : self->spec.ack_loss;
+    double probability = kind == ECC_PACKET_ACK ? self->spec.ack_loss : self->spec.data_loss;
     return probability > 0.0 && ecc_random_next(&self->random) < probability;
 }
 

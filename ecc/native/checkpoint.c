@@ -182,7 +182,7 @@ move_receiver(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     receiver->was_marked = ecc_archive_flag(archive, receiver->was_marked);
     receiver->owes_answer = ecc_archive_flag(archive, receiver->owes_answer);
     ECC_ARCHIVE_MOVE(archive, receiver->n_holes);
-    ecc_archive_require(archive, receiver->n_holes < receiver->reordering_threshold);
+    ecc_archive_require(archive, receiver->n_holes <= receiver->reordering_threshold);
     for (uint32_t k = 0; k < receiver->n_holes && archive->ret == 0; k++) {
         ECC_ARCHIVE_MOVE(archive, ecc_receiver_holes(self, index)[k]);
     }

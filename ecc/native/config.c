@@ -165,6 +165,12 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
         { ECC_ERR_TRANSPORT, is_delay(flow->rto_granularity, flow->rto_granularity), (double) flow->rto_granularity },
         { ECC_ERR_FLOW_ROUTE, flow->n_forward >= 1, (double) flow->n_forward },
         { ECC_ERR_FLOW_ROUTE, flow->n_reverse >= 0, (double) flow->n_reverse },
+        { ECC_ERR_TRIMMING,
+            flow->trimmed_size == 0
+                || (flow->trimmed_size > 0 && flow->trimmed_size < ECC_MAX_PACKET_SIZE
+                    && flow->packet_size < ECC_MAX_PACKET_SIZE && flow->packet_size_max < ECC_MAX_PACKET_SIZE
+                    && flow->opening_size < ECC_MAX_PACKET_SIZE && flow->transport == ECC_TRANSPORT_NONE),
+            (double) flow->trimmed_size },
         { ECC_ERR_SPRAYING, flow->n_alternatives >= 0 && flow->n_alternatives <= MAX_ALTERNATIVES,
             (double) flow->n_alternatives },
         { ECC_ERR_SPRAYING, flow->spraying >= 0 && flow->spraying <= ECC_SPRAYING_RANDOM, (double) flow->spraying },

@@ -653,6 +653,14 @@ is_control(const ecc_engine_t *self, const ecc_crossing_t *crossing)
         && self->flows[crossing->flow].spec->on_control != NULL;
 }
 
+/* A trimmed packet, or its ACK (S-134). */
+static bool
+is_trimmed(const ecc_engine_t *self, const ecc_crossing_t *crossing)
+{
+    return crossing->hop != ON_ACCESS && crossing->size > INT32_MIN && ecc_packets_is_trimmed(crossing->size)
+        && self->flows[crossing->flow].spec->trimmed_size > 0;
+}
+
 /* The numbers of a crossing, whose flow is its index here, and that it comes over a cut (S-123). */
 static bool
 is_crossing(const ecc_engine_t *self, const ecc_crossing_t *crossing)
@@ -670,8 +678,10 @@ is_crossing(const ecc_engine_t *self, const ecc_crossing_t *crossing)
         && part_after(self, (uint32_t) crossing->flow, crossing->hop) == self->cut->part && crossing->time >= earliest
         && crossing->time <= ECC_NEVER && crossing->sent >= 0 && crossing->sent <= last_sent
         && (is_control(self, crossing)
-            || (crossing->size >= 1 && crossing->size <= ECC_MAX_PACKET_SIZE && crossing->offset >= 0
-                && crossing->offset <= ecc_cut_most_sent(self, (uint32_t) crossing->flow) - crossing->size));
+            || (((crossing->size >= 1 && crossing->size <= ECC_MAX_PACKET_SIZE) || is_trimmed(self, crossing))
+                && crossing->offset >= 0
+                && crossing->offset <= ecc_cut_most_sent(self, (uint32_t) crossing->flow)
+                        - ecc_packets_data((int32_t) crossing->size)));
 }
 
 bool
@@ -704,7 +714,8 @@ is_body(const ecc_engine_t *self, const ecc_crossing_t *crossing, const ecc_pack
     }
     if (is_ack(self, crossing)) {
         return valid
-            && (packet->size < 0 || (!flow->needs_receiver && !flow->reliable) || ecc_cut_is_report(self, packet));
+            && (is_control(self, crossing) || (!flow->needs_receiver && !flow->reliable)
+                || ecc_cut_is_report(self, packet));
     }
     if (flow->needs_receiver) {
         int64_t base = ecc_state_ack_info(self, packet)->front;

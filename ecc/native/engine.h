@@ -56,11 +56,12 @@ enum ecc_event_kind {
     ECC_EVENT_DROP,      /* link: a packet is dropped */
     ECC_EVENT_LOSS,      /* link: a packet is lost on the wire */
     ECC_EVENT_ACK_LOSS,  /* flow: an ACK is lost on its pure delay */
-    ECC_EVENT_MARK       /* link: a hook has marked a packet */
+    ECC_EVENT_MARK,      /* link: a hook has marked a packet */
+    ECC_EVENT_TRIM       /* link: a hook has trimmed a packet */
 };
 
 /* env.kind of hooks of routers. */
-enum ecc_packet_kind { ECC_PACKET_DATA, ECC_PACKET_ACK };
+enum ecc_packet_kind { ECC_PACKET_DATA, ECC_PACKET_ACK, ECC_PACKET_TRIMMED };
 
 /* env.kind of on_loss. */
 enum ecc_loss_kind { ECC_LOSS_GAP, ECC_LOSS_TIMEOUT };
@@ -114,6 +115,7 @@ typedef struct {
     int64_t ecn;          /* enum ecc_codepoint of the packet, 0 without one */
     int64_t drop;         /* w: non-zero drops the packet; on_arrival and on_dequeue only */
     int64_t mark;         /* w: non-zero marks the packet if it can be; on_arrival, on_dequeue, on_departure only */
+    int64_t trim;         /* w: non-zero trims the packet, or drops it if it cannot be; on_arrival only */
     double next_interval; /* w: s until this router's next on_interval, <= 0: none */
 } ecc_link_env_t;
 
@@ -206,6 +208,7 @@ typedef struct {
     int64_t spraying;             /* enum ecc_spraying_kind, of several routes */
     int64_t reordering_threshold; /* packets that prove a loss before them; 0: as S-64 and S-84 have it */
     int64_t n_timers;             /* that its hooks set, up to ECC_MAX_TIMERS; 0 and 1: one */
+    ecc_bytes_t trimmed_size;     /* of a trimmed packet on links; 0: none can be trimmed */
     int64_t bottleneck;           /* offset of an int64 in state that samples show, -1 none */
     int64_t wants_random;         /* non-zero: env.random is drawn */
     int64_t header_offset;        /* as of a router */

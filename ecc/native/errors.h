@@ -27,6 +27,8 @@
     X(TIMERS, "a flow must have from 0 to 4 timers")                                                                   \
     X(TRANSPORT,                                                                                                       \
         "transport must be 0, 1 or 2, its receiver window >= 0 bytes, its timeouts and granularity from 0 to 1e18 ps") \
+    X(TRIMMING,                                                                                                        \
+        "a flow whose packets can be trimmed has none of 2^30 bytes, a trimmed size below that, and no transport")     \
     X(SPRAYING,                                                                                                        \
         "a flow may have up to 65535 other routes, taken in turn (0) or at random (1), and a reordering threshold "    \
         "from 0 to 255 packets; transfers have one route, and so have flows whose bytes in queues a router wants")     \

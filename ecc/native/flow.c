@@ -380,6 +380,9 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
     bool may_wait = true;
     int ret;
 
+    if (ecc_packets_is_trimmed(packet->size)) {
+        return ecc_receiver_receive_trimmed(self, id);
+    }
     self->n_received++;
     if (flow->can_be_marked) {
         ret = ecc_ecn_receive(self, packet);

@@ -256,9 +256,32 @@ ecc_link_size(const ecc_engine_t *self, const ecc_packet_t *packet, uint32_t hop
 {
     const ecc_flow_t *flow = self->flows[packet->flow].spec;
 
-    return packet->size < 0           ? -packet->size
-        : (hop & ECC_HOP_IS_ACK) != 0 ? flow->ack_size
-                                      : packet->size + flow->header_bytes;
+    if (packet->size < 0 && !ecc_packets_is_trimmed(packet->size)) {
+        return -packet->size; /* a control packet */
+    }
+    if ((hop & ECC_HOP_IS_ACK) != 0) {
+        return flow->ack_size;
+    }
+    return packet->size < 0 ? flow->trimmed_size : packet->size + flow->header_bytes;
+}
+
+ECC_COLD int64_t
+ecc_link_trim(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_packet_kind kind)
+{
+    ecc_link_state_t *link = &self->links[index];
+    ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+    int64_t trimmed = self->flows[packet->flow].spec->trimmed_size;
+
+    if (kind != ECC_PACKET_DATA || trimmed == 0 || trimmed >= size) {
+        return 0;
+    }
+    if (self->link_env.mark != 0) {
+        ecc_link_count_mark(self, index, packet);
+    }
+    ecc_state_trace(self, ECC_EVENT_TRIM, index, packet->offset);
+    packet->size += INT32_MIN;
+    link->dropped_bytes += size - trimmed;
+    return trimmed;
 }
 
 /* Inlined into arrivals, which are frequent: a call costs 5 % of a run without hooks. */
@@ -290,9 +313,12 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     uint32_t position = packet->position;
     uint32_t hop = self->hops[position];
     uint32_t index = hop >> ECC_HOP_LINK;
-    enum ecc_packet_kind kind = (hop & ECC_HOP_IS_ACK) != 0 ? ECC_PACKET_ACK : ECC_PACKET_DATA;
+    enum ecc_packet_kind kind = ecc_link_kind(packet, hop);
     ecc_link_state_t *link = &self->links[index];
-    int64_t size = (hop & (ECC_HOP_IS_ACK | ECC_HOP_HEADER)) == 0 ? packet->size : ecc_link_size(self, packet, hop);
+    int64_t size = packet->size > 0 && (hop & (ECC_HOP_IS_ACK | ECC_HOP_HEADER)) == 0
+        ? packet->size
+        : ecc_link_size(self, packet, hop);
+    int64_t trimmed = 0;
     int ret;
 
     ecc_link_catch_up(self, link);
@@ -308,6 +334,15 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
         return ecc_scheduler_arrive(self, index, id, size, kind);
     }
     ret = ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, link->spec.on_arrival, packet, position, size, kind);
+    if (ret == 0 && self->link_env.trim != 0 && self->link_env.drop == 0) {
+        trimmed = ecc_link_trim(self, index, id, size, kind);
+        if (trimmed == 0) {
+            return ecc_link_drop(self, index, id, size, kind);
+        }
+        size = trimmed;
+        kind = ECC_PACKET_TRIMMED;
+        ret = ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, link->spec.on_arrival, packet, position, size, kind);
+    }
     if (ret != 0) {
         return ret;
     }
@@ -339,7 +374,7 @@ depart(ecc_engine_t *self, uint32_t index)
     ecc_queued_t first = *ecc_ring_at(&link->ring, 0);
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, first.packet);
     uint32_t hop = self->hops[first.position];
-    enum ecc_packet_kind kind = (hop & ECC_HOP_IS_ACK) != 0 ? ECC_PACKET_ACK : ECC_PACKET_DATA;
+    enum ecc_packet_kind kind = ecc_link_kind(packet, hop);
     int ret;
 
     ecc_state_trace(self, ECC_EVENT_DEPARTURE, index, packet->offset);

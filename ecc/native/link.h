@@ -23,6 +23,18 @@ void ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time);
 /* S-27: the capacity advertised to routers now. */
 double ecc_link_capacity(const ecc_engine_t *self, ecc_link_state_t *link);
 
+/* S-135: a packet that a hook wants trimmed: its new size, or 0 if it cannot be, and it is as it was. */
+int64_t ecc_link_trim(ecc_engine_t *self, uint32_t link, uint32_t packet, int64_t size, enum ecc_packet_kind kind);
+
+/* What a packet is for hooks. */
+static inline enum ecc_packet_kind
+ecc_link_kind(const ecc_packet_t *packet, uint32_t hop)
+{
+    return (hop & ECC_HOP_IS_ACK) != 0         ? ECC_PACKET_ACK
+        : ecc_packets_is_trimmed(packet->size) ? ECC_PACKET_TRIMMED
+                                               : ECC_PACKET_DATA;
+}
+
 /* S-24: the size of a packet at a position of the table of hops. */
 int64_t ecc_link_size(const ecc_engine_t *self, const ecc_packet_t *packet, uint32_t hop);
 

@@ -47,9 +47,11 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
     enum ecc_lists_stage stage)
 {
     ecc_flow_state_t *flow = &self->flows[index];
+    bool may_be_trimmed = stage != ECC_LISTS_DELAYED && flow->spec->trimmed_size > 0;
     bool may_be_control = stage == ECC_LISTS_ACK && flow->spec->on_control != NULL;
     ecc_packet_t *packet;
     bool is_control;
+    bool is_trimmed;
 
     if (ecc_archive_reads(archive)) {
         archive->ret = ecc_packets_allocate(&self->packets, &self->memory, &id);
@@ -64,11 +66,16 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
         flow->n_packets += index >= self->n_flows;
     }
     ecc_archive_whole(archive, &packet->sent, 0, self->now);
-    ecc_archive_int(archive, &packet->size, may_be_control ? -ECC_MAX_PACKET_SIZE : 1, ECC_MAX_PACKET_SIZE);
-    ecc_archive_require(archive, packet->size != 0);
-    is_control = archive->ret == 0 && packet->size < 0;
-    ecc_archive_whole(
-        archive, &packet->offset, 0, is_control ? ECC_MAX_CONTROL_KIND : ecc_cut_most_sent(self, index) - packet->size);
+    ecc_archive_int(archive, &packet->size,
+        may_be_trimmed       ? INT32_MIN + 1
+            : may_be_control ? -ECC_MAX_PACKET_SIZE
+                             : 1,
+        ECC_MAX_PACKET_SIZE);
+    is_trimmed = archive->ret == 0 && ecc_packets_is_trimmed(packet->size);
+    is_control = archive->ret == 0 && packet->size < 0 && !is_trimmed;
+    ecc_archive_require(archive, packet->size != 0 && (!is_control || may_be_control));
+    ecc_archive_whole(archive, &packet->offset, 0,
+        is_control ? ECC_MAX_CONTROL_KIND : ecc_cut_most_sent(self, index) - ecc_packets_data(packet->size));
     ecc_archive_move(archive, ecc_packets_header(packet), self->header_size);
     if (self->wants_ecn) {
         const ecc_ecn_t *ecn = ecc_state_ecn(self, ecc_packets_header(packet));
@@ -81,7 +88,7 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
         ecc_archive_whole(archive, &ecc_state_ack_info(self, packet)->front, 0, packet->offset);
     }
     if (stage == ECC_LISTS_DATA && ecc_archive_reads(archive)) {
-        archive->arrived[index] += packet->size;
+        archive->arrived[index] += ecc_packets_data(packet->size);
         ecc_archive_require(archive, flow->reliable || archive->arrived[index] <= ecc_cut_most_sent(self, index));
     }
     return id;

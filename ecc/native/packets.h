@@ -13,6 +13,7 @@
 #include "memory.h"
 
 #define ECC_NO_PACKET UINT32_MAX
+#define ECC_PACKETS_MAX_SIZE (INT32_C(1) << 30)
 
 typedef struct {
     ecc_ps_t sent;      /* when it left the sender */
@@ -46,6 +47,20 @@ static inline ecc_packet_t *
 ecc_packets_at(const ecc_packets_t *self, uint32_t packet)
 {
     return (ecc_packet_t *) (void *) (self->base + self->stride * packet);
+}
+
+/* Whether a packet has lost its data on the way (S-134). */
+static inline bool
+ecc_packets_is_trimmed(int64_t size)
+{
+    return size < -ECC_PACKETS_MAX_SIZE;
+}
+
+/* The bytes of data that a packet has or had: no control packet. */
+static inline int32_t
+ecc_packets_data(int32_t size)
+{
+    return size & INT32_MAX;
 }
 
 static inline unsigned char *

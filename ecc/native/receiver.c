@@ -30,7 +30,7 @@ bool
 ecc_receiver_is_needed(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops)
 {
     return spec->n_reverse > 0 || spec->impairment > 0 || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE
-        || spec->reordering_threshold > 1 || is_reordered(self, spec, hops);
+        || spec->reordering_threshold > 1 || spec->trimmed_size > 0 || is_reordered(self, spec, hops);
 }
 
 void
@@ -62,10 +62,30 @@ accounted(const ecc_receiver_t *self, const ecc_hole_t *holes)
     return bytes;
 }
 
-/* S-66, S-67: a packet from offset `begin` on, which says that its sender has abandoned what is below `base`. */
+/* What is before a packet is missing. Holes have been passed differently often: so they are few. */
 static void
-account(ecc_receiver_t *self, ecc_hole_t *holes, int64_t base, int64_t begin, int64_t size)
+leave_hole(ecc_receiver_t *self, ecc_hole_t *holes, int64_t begin, uint32_t n_passed)
 {
+    ecc_hole_t *last = self->n_holes > 0 ? &holes[self->n_holes - 1] : NULL;
+
+    if (last != NULL && last->n_passed == n_passed) { /* headers have passed it */
+        last->missing += begin - self->next;
+        last->end = begin;
+    } else {
+        holes[self->n_holes++] = (ecc_hole_t) { self->next, begin, begin - self->next, n_passed };
+    }
+}
+
+/* S-66, S-67, S-136: what a packet tells the receiver. */
+static void
+account(const ecc_engine_t *engine, const ecc_packet_t *packet)
+{
+    ecc_receiver_t *self = &engine->receivers[packet->flow];
+    ecc_hole_t *holes = ecc_receiver_holes(engine, packet->flow);
+    bool is_trimmed = ecc_packets_is_trimmed(packet->size);
+    int64_t base = ecc_state_ack_info(engine, packet)->front; /* what its sender has abandoned is below */
+    int64_t begin = packet->offset;
+    int64_t size = ecc_packets_data(packet->size);
 
     if (self->next <= base) {
         self->next = base;
@@ -73,16 +93,19 @@ account(ecc_receiver_t *self, ecc_hole_t *holes, int64_t base, int64_t begin, in
         self->n_holes = 0;
     }
     for (uint32_t k = 0; k < self->n_holes; k++) {
-        holes[k].n_passed += holes[k].end <= begin;
+        holes[k].n_passed += !is_trimmed && holes[k].end <= begin;
         if (holes[k].begin <= begin && begin < holes[k].end) {
-            holes[k].missing -= size < holes[k].missing ? size : holes[k].missing;
+            int64_t filled = size < holes[k].missing ? size : holes[k].missing;
+            holes[k].missing -= filled;
+            self->missing += is_trimmed ? filled : 0;
         }
     }
     if (begin >= self->next) {
         if (begin > self->next) {
-            holes[self->n_holes++] = (ecc_hole_t) { self->next, begin, begin - self->next, 1 };
+            leave_hole(self, holes, begin, !is_trimmed);
         }
         self->next = begin + size;
+        self->missing += is_trimmed ? size : 0;
     }
     while (self->n_holes > 0 && (holes[0].missing == 0 || holes[0].n_passed >= self->reordering_threshold)) {
         self->missing += holes[0].missing;
@@ -164,6 +187,19 @@ ecc_receiver_send_delayed(ecc_engine_t *self, uint32_t index)
 }
 
 int
+ecc_receiver_receive_trimmed(ecc_engine_t *self, uint32_t id)
+{
+    uint32_t index = ecc_packets_at(&self->packets, id)->flow;
+    int ret = ecc_receiver_send_delayed(self, index);
+
+    if (ret != 0) {
+        return ret;
+    }
+    account(self, ecc_packets_at(&self->packets, id));
+    return send_ack(self, id);
+}
+
+int
 ecc_receiver_receive(ecc_engine_t *self, uint32_t id, bool may_delay)
 {
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
@@ -172,8 +208,7 @@ ecc_receiver_receive(ecc_engine_t *self, uint32_t id, bool may_delay)
     uint32_t node = self->base[ECC_EVENT_FLUSH] + packet->flow;
 
     if (!flow->reliable) {
-        account(receiver, ecc_receiver_holes(self, packet->flow), ecc_state_ack_info(self, packet)->front,
-            packet->offset, packet->size);
+        account(self, packet);
     }
     if (flow->spec->ack_every <= 1) {
         return send_ack(self, id);
@@ -224,11 +259,12 @@ ecc_receiver_verify(const ecc_engine_t *self, uint32_t index)
     const ecc_hole_t *holes = ecc_receiver_holes(self, index);
     int64_t end = 0;
     uint32_t passed = receiver->reordering_threshold;
-    bool valid = receiver->n_holes < receiver->reordering_threshold;
+    uint32_t least = self->flows[index].spec->trimmed_size > 0 ? 0 : 1;
+    bool valid = receiver->n_holes <= receiver->reordering_threshold - least;
 
     for (uint32_t k = 0; k < receiver->n_holes && valid; k++) {
         const ecc_hole_t *hole = &holes[k];
-        valid = hole->begin >= end && hole->end > hole->begin && hole->end <= receiver->next && hole->n_passed > 0
+        valid = hole->begin >= end && hole->end > hole->begin && hole->end <= receiver->next && hole->n_passed >= least
             && hole->n_passed < passed && hole->missing >= 0 && hole->missing <= hole->end - hole->begin;
         end = hole->end;
         passed = hole->n_passed;

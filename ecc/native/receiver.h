@@ -26,6 +26,9 @@ void ecc_receiver_init(ecc_engine_t *self, uint32_t flow);
 /* Accounts for a packet (S-66; not of a reliable flow), and sends its ACK or, if it may be delayed, keeps it (S-69). */
 ECC_MUST_CHECK int ecc_receiver_receive(ecc_engine_t *self, uint32_t packet, bool may_delay);
 
+/* S-136: a trimmed packet: its data is missing, and an ACK says so at once. */
+ECC_MUST_CHECK int ecc_receiver_receive_trimmed(ecc_engine_t *self, uint32_t packet);
+
 /* FLUSH: the delayed ACK is sent. */
 ECC_MUST_CHECK int ecc_receiver_flush(ecc_engine_t *self, uint32_t flow);
 

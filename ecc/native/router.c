@@ -44,6 +44,7 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     env->ecn = self->wants_ecn ? ecc_state_ecn(self, header)->codepoint : ECC_NOT_ECT;
     env->drop = 0;
     env->mark = 0;
+    env->trim = 0;
     env->next_interval = router->next_interval;
     ret = hook(router->spec.state, header + router->spec.header_offset, router->spec.params, env);
     if (ret != 0) {
@@ -100,6 +101,7 @@ ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook
 {
     int64_t drop = self->link_env.drop;
     int64_t mark = self->link_env.mark;
+    int64_t trim = self->link_env.trim;
 
     for (uint32_t i = self->links[link].next; i != 0; i = self->links[i].next) {
         ecc_hook_t hook = hook_of(&self->links[i].spec, number);
@@ -111,10 +113,12 @@ ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook
             }
             drop |= self->link_env.drop;
             mark |= self->link_env.mark;
+            trim |= self->link_env.trim;
         }
     }
     self->link_env.drop = drop;
     self->link_env.mark = mark;
+    self->link_env.trim = trim;
     return 0;
 }
 

@@ -26,6 +26,7 @@ ecc_router_call(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ec
 
     self->link_env.drop = 0;
     self->link_env.mark = 0;
+    self->link_env.trim = 0;
     if (first != NULL) {
         ret = ecc_router_call_first(self, link, number, first, packet, position, packet_size, kind);
     }

@@ -255,7 +255,7 @@ drop_taken(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum e
 static enum ecc_packet_kind
 kind_of(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
-    return (self->hops[packet->position] & ECC_HOP_IS_ACK) != 0 ? ECC_PACKET_ACK : ECC_PACKET_DATA;
+    return ecc_link_kind(packet, self->hops[packet->position]);
 }
 
 /* S-119: the buffer holds more than it may. */
@@ -285,16 +285,32 @@ drop_of_longest(ecc_engine_t *self, uint32_t index)
     return ret;
 }
 
+/* The hooks of an arrival (S-113). */
+static int
+ask(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t size, enum ecc_packet_kind kind)
+{
+    int ret = classify(self, index, packet, size, kind);
+
+    return ret != 0 ? ret
+                    : ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, self->links[index].spec.on_arrival, packet,
+                        packet->position, size, kind);
+}
+
 int
 ecc_scheduler_arrive(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_packet_kind kind)
 {
     ecc_link_state_t *link = &self->links[index];
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
-    int ret = classify(self, index, packet, size, kind);
+    int ret = ask(self, index, packet, size, kind);
 
-    if (ret == 0) {
-        ret = ecc_router_call(
-            self, index, ECC_LINK_ON_ARRIVAL, link->spec.on_arrival, packet, packet->position, size, kind);
+    if (ret == 0 && self->link_env.trim != 0 && self->link_env.drop == 0) {
+        int64_t trimmed = ecc_link_trim(self, index, id, size, kind);
+        if (trimmed == 0) {
+            return ecc_link_drop(self, index, id, size, kind);
+        }
+        size = trimmed;
+        kind = ECC_PACKET_TRIMMED;
+        ret = ask(self, index, packet, size, kind);
     }
     if (ret != 0) {
         return ret;

@@ -432,16 +432,20 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
     uint32_t id = pop_ack(self, index);
     ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     int64_t acked = 0;
+    bool is_trimmed;
     int ret;
 
     ecc_state_trace_flow(self, ECC_EVENT_ACK, index, packet->offset);
-    if (packet->size < 0) {
+    is_trimmed = ecc_packets_is_trimmed(packet->size);
+    if (packet->size < 0 && !is_trimmed) {
         return receive_control(self, index, id);
     }
-    count_received(self, flow, id, packet->size);
-    measure_rtt(self, index, packet->sent);
+    if (!is_trimmed) {
+        count_received(self, flow, id, packet->size);
+        measure_rtt(self, index, packet->sent);
+    }
     ret = flow->reliable ? acknowledge_reliable(self, index, packet, &acked) : acknowledge(self, index, packet, &acked);
-    if (ret == 0 && flow->active) {
+    if (ret == 0 && flow->active && !is_trimmed) { /* S-137 */
         self->acked = acked;
         if (flow->can_be_marked) {
             ecc_ecn_read_ack(self, packet, acked);

@@ -113,8 +113,8 @@ typedef struct {
     int64_t dropped;
     int64_t dropped_bytes;
     int64_t marked;
-    int64_t tx_size[2];     /* by enum ecc_packet_kind: last size seen (0 if the capacity changes) ... */
-    ecc_ps_t tx_time[2];    /* ... and its transmission time */
+    int64_t tx_size[3];     /* by enum ecc_packet_kind: last size seen (0 if the capacity changes) ... */
+    ecc_ps_t tx_time[3];    /* ... and its transmission time */
     double next_interval;   /* router */
     uint32_t n_zero_waits;  /* router: INTERVALs in a row that on_interval wanted in less than 1 ps */
     uint64_t random;        /* router */

@@ -41,7 +41,7 @@ ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config)
         wants_sack = wants_sack || spec->transport == ECC_TRANSPORT_SACK;
         self->wants_receivers = self->wants_receivers || spec->n_reverse > 0 || spec->impairment > 0
             || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE || spec->n_alternatives > 0
-            || spec->reordering_threshold > 1;
+            || spec->reordering_threshold > 1 || spec->trimmed_size > 0;
         if (ecc_receiver_threshold(spec, ECC_DUP_THRESH) > self->max_holes) {
             self->max_holes = ecc_receiver_threshold(spec, ECC_DUP_THRESH);
         }

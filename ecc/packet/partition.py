@@ -105,6 +105,7 @@ def joints(
         is_silent = not (
             receives[f] or reverse or impaired or given["ack_every"] > 1 or given["ecn"] or given["transport"]
             or any(wire_reorders[k] for k in forward) or others or given["reordering_threshold"] > 1
+            or given["trimmed_size"]
         )  # fmt: skip
         is_template = f >= n_flows - n_templates
         found.append((sender, forward[0], 0 if is_template else given["access_delay"], f))

@@ -63,6 +63,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     link_table["n_changes"], link_table["impairment"] = n_changes, of_links
     flow_table = _flow_table(scenario, flows, ack_delays, parts)
     _check_spraying(flows, parts)
+    _check_trimming(flows, parts)
     flow_table["impairment"] = of_flows
     warmup_end = 0.0
     if start == "equilibrium":
@@ -96,6 +97,17 @@ def _check_spraying(flows: Sequence[Flow], parts: Sequence[Part]) -> None:
     if counting and sprayed is not None:
         name = type(counting[0].protocol).__name__
         raise ValueError(f"alternatives must be empty where routers of {name} count queues by flow (flow {sprayed})")
+
+
+def _check_trimming(flows: Sequence[Flow], parts: Sequence[Part]) -> None:
+    """Refuse transports that would have to know of trimmed packets."""
+    for part in parts:
+        for index in part.flows.tolist() if part.protocol.transport is not None else ():
+            if (size := flows[index].trimmed_size) is not None:
+                name = type(part.protocol).__name__
+                raise ValueError(
+                    f"trimmed_size must be None with the transport of {name}, got {size} bytes (flow {index})"
+                )
 
 
 def _routers(protocols: Sequence[Sequence[Protocol]]) -> tuple[NDArray[np.int64], list[Protocol | None]]:
@@ -248,6 +260,7 @@ def _flow_table(
     out["n_reverse"] = [len(flow.reverse or ()) for flow in flows]
     out["n_alternatives"] = [len(flow.alternatives) for flow in flows]
     out["spraying"] = [SPRAYINGS.index(flow.spraying) for flow in flows]
+    out["trimmed_size"] = [flow.trimmed_size or 0 for flow in flows]
     out["reordering_threshold"] = [flow.reordering_threshold or 0 for flow in flows]
     delayed = [flow.delayed_acks or (0, 0.0) for flow in flows]  # for how many packets an ACK is sent; its wait
     out["ack_every"] = [packets for packets, _ in delayed]

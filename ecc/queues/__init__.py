@@ -15,15 +15,31 @@ from ecc.queues.red import RED
 from ecc.queues.rem import REM
 from ecc.queues.schedulers import DRR, StrictPriority
 from ecc.queues.step_marking import StepMarking
+from ecc.queues.trimming import Trimming
 
 __all__ = [
     "AVQ", "DRR", "PI", "PI2", "PIE", "RED", "REM", "CoDel", "DropTail", "DualPI2", "FQCoDel", "QueueDiscipline",
-    "StepMarking", "StrictPriority", "all_disciplines",
+    "StepMarking", "StrictPriority", "Trimming", "all_disciplines",
 ]  # fmt: skip
 
 
 @check_arguments
 def all_disciplines() -> dict[str, type[Protocol]]:
     """Return the queue disciplines by class name."""
-    listed = (DropTail, StepMarking, RED, PI, REM, AVQ, PIE, PI2, CoDel, FQCoDel, DualPI2, StrictPriority, DRR)
+    listed = (
+        DropTail,
+        StepMarking,
+        RED,
+        PI,
+        REM,
+        AVQ,
+        PIE,
+        PI2,
+        CoDel,
+        FQCoDel,
+        DualPI2,
+        StrictPriority,
+        DRR,
+        Trimming,
+    )
     return {cls.__name__: cls for cls in listed}

@@ -827,6 +827,8 @@ bad_input_is_refused(void)
     REFUSED(ECC_ERR_FLOW_ROUTE, flows[0].n_forward, 2);
     REFUSED(ECC_ERR_FLOW_ROUTE, flows[0].n_reverse, 1);
     REFUSED(ECC_ERR_FLOW_ROUTE, flows[0].n_alternatives, 1);
+    REFUSED(ECC_ERR_TRIMMING, flows[0].trimmed_size, -1);
+    REFUSED(ECC_ERR_TRIMMING, flows[0].trimmed_size, INT64_C(1) << 30);
     REFUSED(ECC_ERR_SPRAYING, flows[0].n_alternatives, -1);
     REFUSED(ECC_ERR_SPRAYING, flows[0].n_alternatives, 65536);
     REFUSED(ECC_ERR_SPRAYING, flows[0].spraying, 2);

@@ -66,7 +66,7 @@ def test_packets_that_a_window_lets_go_count_in_a_slice():
 def test_environments_are_read_from_the_header():
     assert LINK_ENV.names == (
         "now", "capacity", "buffer", "queue", "backlog", "queue_index", "queue_low", "packet_size", "kind", "flow",
-        "link", "flow_queue", "sojourn", "random", "ecn", "drop", "mark", "next_interval",
+        "link", "flow_queue", "sojourn", "random", "ecn", "drop", "mark", "trim", "next_interval",
     )  # fmt: skip
     assert FLOW_ENV.names == (
         "now", "packet_size", "rtt", "srtt", "min_rtt", "in_flight", "delivered", "lost", "rate", "window", "timer",
@@ -194,6 +194,7 @@ def test_a_failing_hook_is_named_with_place_and_time():
         ("ack_wait", -7, r"ACKs must be sent every >= 0 packets and wait .* from 0 to 1e18 ps, got -7 \(flow 0\)"),
         ("impairment", 1, r"impairments are numbered from 1, and need .*, got 1 \(flow 0\)"),
         ("access_delay", -5, r"delays of a flow must be from 0 to 1e18 ps, got -5 \(flow 0\)"),
+        ("trimmed_size", -1, r"a flow whose packets can be trimmed has none of 2\^30 bytes, .* got -1 \(flow 0\)"),
         ("reordering_threshold", 256, r"a flow may have up to 65535 other routes, taken in turn .* got 256 \(flow 0\)"),
         ("n_forward", 0, r"a route must name at least one link, and only links that exist, got 0 \(flow 0\)"),
     ],

@@ -90,6 +90,8 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
         env.drop = 1
     if link.arrived % 3 == 0:
         env.mark = 1
+    if link.arrived % 4 == 0 or env.backlog > 8000:
+        env.trim = 1
     if link.arrived % 7 == 0:
         env.next_interval = 0.004
 
@@ -371,6 +373,7 @@ def cases(draw: Any) -> Case:
         routes += [*forward, *reverse, *map(len, others), *(link for way in others for link in way)]
         flow["n_forward"], flow["n_reverse"], flow["n_alternatives"] = len(forward), len(reverse), len(others)
         flow["spraying"] = draw(st.integers(0, 1)) if others else 0
+        flow["trimmed_size"] = draw(st.sampled_from([0, 0, 40, 400]))
         flow["reordering_threshold"] = draw(st.sampled_from([0, 0, 0, 1, 2, 9]))
         flow["start"] = picoseconds(10 * draw(TIMES))
         if draw(st.booleans()):
@@ -387,7 +390,7 @@ def cases(draw: Any) -> Case:
         flow["bottleneck"] = draw(st.sampled_from([-1, DTYPES[FlowState].fields["bottleneck"][1]]))
         flow["wants_random"] = draw(st.booleans())
         flow["impairment"] = draw(some_impairment)
-        flow["transport"] = draw(st.sampled_from([0, 0, 1, 2, 2]))
+        flow["transport"] = 0 if flow["trimmed_size"] else draw(st.sampled_from([0, 0, 1, 2, 2]))
         flow["ecn"] = draw(st.sampled_from([0, 0, 1, 2, 3])) if can_be_marked else 0
         flow["receiver_window"] = draw(st.sampled_from([0, 0, 2000, 8000]))
         flow["min_rto"] = draw(st.sampled_from([0, 10**10, 10**11, 10**12]))

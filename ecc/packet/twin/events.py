@@ -88,6 +88,7 @@ class Kind(IntEnum):
     LOSS = 12  # on the wire of a link
     ACK_LOSS = 13  # on the pure delay of a flow's ACKs
     MARK = 14  # at a link
+    TRIM = 15  # at a link
 
 
 class Twin:
@@ -401,7 +402,21 @@ class Twin:
         link.found[link.bin] += 1
         if link.schedules:
             self.classify(link, packet)
-        dropped, marked = self.call_link(link, "on_arrival", packet)
+        dropped, marked, trim = self.call_arrival(link, packet)
+        if trim and not dropped:
+            cut = size - packet.flow.given.trimmed_size
+            if packet.is_ack or packet.is_trimmed or packet.flow.given.trimmed_size == 0 or cut <= 0:
+                self.drop(link, packet)
+                return
+            if marked:
+                self.count_mark(link, packet)
+            self.trace(Kind.TRIM, link.index, packet.offset)
+            packet.is_trimmed, size = True, size - cut
+            link.dropped_bytes += cut
+            packet.queue_index = 0
+            if link.schedules:
+                self.classify(link, packet)
+            dropped, marked, _ = self.call_arrival(link, packet)
         bytes_full = 0 <= link.given.buffer < link.queue + size
         is_full = bytes_full or 0 < link.given.buffer_packets <= link.n_queued
         if dropped or (is_full and not link.drops_longest):
@@ -612,6 +627,9 @@ class Twin:
     def receive(self, packet: Packet) -> None:
         """The receiver turns a packet into its ACK."""
         flow = packet.flow
+        if packet.is_trimmed:
+            self.receive_trimmed(packet)
+            return
         if flow.given.ecn:
             if flow.given.ecn != CLASSIC and flow.echo.was_marked != (packet.codepoint == CE) and flow.receiver.delayed:
                 self.set_timer(Kind.FLUSH, flow.number, None)
@@ -657,6 +675,17 @@ class Twin:
         else:
             self.return_ack(packet)
 
+    def receive_trimmed(self, packet: Packet) -> None:
+        """A packet comes without its data: its ACK says at once that these are missing (S-136)."""
+        flow, receiver = packet.flow, packet.flow.receiver
+        if receiver.delayed:
+            self.set_timer(Kind.FLUSH, flow.number, None)
+            self.send_ack(flow)
+        packet.is_ack, packet.route, packet.hop = True, flow.reverse, 0
+        receiver.account(packet.offset, packet.size, packet.base, is_trimmed=True)
+        receiver.delayed = packet
+        self.send_ack(flow)
+
     def send_ack(self, flow: TwinFlow) -> None:
         """The packet that is kept becomes an ACK, which reports what is missing."""
         receiver = flow.receiver
@@ -697,25 +726,31 @@ class Twin:
             self.finish_if_done(flow)
             self.try_send(flow)
             return
-        first = flow.srtt == 0.0
-        flow.rtt = to_seconds(self.now - packet.sent)
-        if flow.outgoing:
-            var = flow.outgoing.rttvar
-            flow.outgoing.rttvar = flow.rtt / 2.0 if first else var + (abs(flow.srtt - flow.rtt) - var) / 4.0
-        flow.srtt = flow.rtt if first else flow.srtt + (flow.rtt - flow.srtt) / 8.0
-        flow.min_rtt = flow.rtt if first else min(flow.min_rtt, flow.rtt)
+        if not packet.is_trimmed:
+            self.measure(flow, self.now - packet.sent)
         (self.acknowledge_reliable if flow.outgoing else self.acknowledge)(flow, packet)
         if flow.active:
-            if flow.given.ecn:
+            if flow.given.ecn and not packet.is_trimmed:
                 front = flow.delivered if flow.outgoing else flow.expected
                 flow.newly_marked, flow.ece = flow.echo.read(packet, flow.acked, front)
-            self.call_flow(flow, "on_ack", packet)
+            if not packet.is_trimmed:  # S-137
+                self.call_flow(flow, "on_ack", packet)
             if 0 <= flow.given.size <= flow.delivered:
                 flow.completed = True
                 self.stop(flow)
             self.try_send(flow)
         else:
             self.finish_if_done(flow)
+
+    def measure(self, flow: TwinFlow, time: int) -> None:
+        """An RTT was measured (S-47, S-81)."""
+        first = flow.srtt == 0.0
+        flow.rtt = to_seconds(time)
+        if flow.outgoing:
+            var = flow.outgoing.rttvar
+            flow.outgoing.rttvar = flow.rtt / 2.0 if first else var + (abs(flow.srtt - flow.rtt) - var) / 4.0
+        flow.srtt = flow.rtt if first else flow.srtt + (flow.rtt - flow.srtt) / 8.0
+        flow.min_rtt = flow.rtt if first else min(flow.min_rtt, flow.rtt)
 
     def acknowledge(self, flow: TwinFlow, packet: Packet) -> None:
         """What an ACK acknowledges (S-48)."""
@@ -789,6 +824,11 @@ class Twin:
         found = [self.call_router(router, name, packet, sojourn) for router in link.routers]
         return any(env.drop for env in found), any(env.mark for env in found)
 
+    def call_arrival(self, link: TwinLink, packet: Packet) -> tuple[bool, bool, bool]:
+        """Call on_arrival of all routers of a link: whether one drops the packet, has marked it, wants it trimmed."""
+        found = [self.call_router(router, "on_arrival", packet) for router in link.routers]
+        return any(env.drop for env in found), any(env.mark for env in found), any(env.trim for env in found)
+
     def call_router(self, router: TwinRouter, name: str, packet: Packet | None = None, sojourn: int = 0) -> Any:
         """Call a hook of a router, if there is one, and adopt what it wrote (S-103, S-107); returns its `env`."""
         link, given = router.link, router.given
@@ -800,13 +840,13 @@ class Twin:
             "queue": queue, "backlog": link.queue, "queue_index": packet.queue_index if packet else 0,
             "queue_low": router.queue_low, "link": link.index,
             "packet_size": packet.wire_size if packet else 0,
-            "kind": int(packet.is_ack) if packet else 0,
+            "kind": packet.kind if packet else 0,
             "flow": packet.flow.number if packet else -1,
             "flow_queue": link.flow_queue_of(packet) if packet and given.wants_flow_queue else 0,
             "sojourn": to_seconds(sojourn),
             "random": router.random.next() if given.wants_random else 0.0,
             "ecn": packet.codepoint if packet else NOT_ECT,
-            "drop": 0, "mark": 0, "next_interval": router.next_interval,
+            "drop": 0, "mark": 0, "trim": 0, "next_interval": router.next_interval,
         })  # fmt: skip
         self.invoke(router, name, packet, env)
         if math.isnan(env.next_interval):

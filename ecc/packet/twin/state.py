@@ -33,6 +33,7 @@ NOT_ECT, ECT_1, ECT_0, CE = range(4)  # codepoints of the IP header
 CLASSIC, ACCURATE, SCALABLE = 1, 2, 3  # how receivers report marks (S-105)
 PRIORITY, DRR, FQ = range(3)  # how links choose the queue of the next packet (S-116)
 ROUND_ROBIN, RANDOM = range(2)  # how packets of a flow with several routes are spread over them (S-131)
+DATA, ACK, TRIMMED = range(3)  # what packets are for hooks of routers
 NEW, OLD = range(2)  # rounds of queues (S-117, S-118)
 
 # Numbers -----------------------------------------------------------------------------------------------------------
@@ -119,6 +120,7 @@ class Packet:
     route: Sequence[TwinLink]  # one of those of its flow, then, as an ACK, reverse
     base: int  # what the sender had abandoned when it sent it
     is_ack: bool = False
+    is_trimmed: bool = False  # it has lost its data on the way
     front: int = 0  # what the ACK carries: so many bytes are accounted for ...
     missing: int = 0  # ... and so many of them, since the last timeout, are missing
     sacks: Ranges = field(default_factory=list)  # of a reliable flow: what the receiver holds beyond front
@@ -135,7 +137,13 @@ class Packet:
     @property
     def wire_size(self) -> int:
         given = self.flow.given
-        return self.control_size or int(given.ack_size if self.is_ack else self.size + given.header_bytes)
+        whole = given.trimmed_size if self.is_trimmed else self.size + given.header_bytes
+        return self.control_size or int(given.ack_size if self.is_ack else whole)
+
+    @property
+    def kind(self) -> int:
+        """What it is for hooks of routers."""
+        return ACK if self.is_ack else TRIMMED if self.is_trimmed else DATA
 
     @property
     def is_at_last_link(self) -> bool:
@@ -362,7 +370,7 @@ class Hole:
     begin: int
     end: int
     missing: int
-    n_passed: int = 1  # packets received from beyond it
+    n_passed: int  # packets received from beyond it
 
 
 @dataclass
@@ -378,17 +386,24 @@ class Receiver:
     n_delayed: int = 0
     acks_lost: int = 0
 
-    def account(self, begin: int, size: int, base: int) -> None:
-        """A packet has arrived, whose sender has abandoned what was before `base` (S-66, S-67)."""
+    def account(self, begin: int, size: int, base: int, is_trimmed: bool = False) -> None:
+        """A packet has arrived, whose sender has abandoned what was before `base` (S-66, S-67, S-136)."""
         if base >= self.next:
             self.next, self.missing, self.holes = base, 0, []
         for hole in self.holes:
-            hole.n_passed += hole.end <= begin
-            hole.missing -= size if hole.begin <= begin < hole.end else 0
+            hole.n_passed += hole.end <= begin and not is_trimmed
+            if hole.begin <= begin < hole.end:
+                hole.missing -= size
+                self.missing += size if is_trimmed else 0
         if begin >= self.next:
-            if begin > self.next:
-                self.holes.append(Hole(self.next, begin, begin - self.next))
+            n_passed = 0 if is_trimmed else 1
+            if begin > self.next and self.holes and self.holes[-1].n_passed == n_passed:  # headers have passed it
+                self.holes[-1].missing += begin - self.next
+                self.holes[-1].end = begin
+            elif begin > self.next:
+                self.holes.append(Hole(self.next, begin, begin - self.next, n_passed))
             self.next = begin + size
+            self.missing += size if is_trimmed else 0
         while self.holes and (self.holes[0].missing == 0 or self.holes[0].n_passed >= self.reordering_threshold):
             self.missing += self.holes.pop(0).missing
         self.front = self.next - sum(hole.missing for hole in self.holes)
@@ -497,6 +512,7 @@ class TwinFlow:
             or self.channel is not None
             or self.given.ack_every > 1
             or self.given.ecn > 0
+            or self.given.trimmed_size > 0
             or reordered
         )
 
