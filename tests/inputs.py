@@ -179,6 +179,7 @@ def good() -> dict[str, Any]:
         "tables": {"a": {"size": x, "p50": x}}, "sizes": "hadoop", "shares": 0.5,
         "poisson.duration": "1 us", "poisson.capacity": "1 Gb/s", "leaf_spine.flows": [(0, 3)],
         "fat_tree.flows": [(0, 1)], "Network.n_hosts": 0,
+        "at_load.mean_size": "10 kB",
         "Arrivals.mean_size": "10 kB", "RandomLoss.link": 0, "DelaySpikes.link": 0, "Jitter.link": 0,
         "characteristic_loci.system": opened, "return_ratio.system": opened, "to_control.system": opened,
         "Trajectory.load.path": folder / "run.nc", "resume.path": folder / "run.ckpt", "periodic_orbit.f": _wright,
@@ -209,6 +210,12 @@ def a_run() -> ecc.Trajectory:
     series |= {"queue_max": queue, "arrival": rates.sum(axis=1, keepdims=True), "drops": queue.astype(int)}
     flows = {name: np.array([0.0, 0.0]) for name in ("start", "finish", "size", "completion_time")}
     return ecc.Trajectory.build(time, series, flows, {"stop": "completed", "notes": ()}, {"engine": "none"})
+
+
+def a_run_that_completes() -> ecc.Trajectory:
+    """A packet run with a flow of finite size."""
+    network = ecc.Network.dumbbell("10 Mb/s", rtts=["10 ms"], sizes=["10 kB"])
+    return ecc.packet.simulate(ecc.Scenario(network, ecc.models.NewReno(), 1.0))
 
 
 def an_engine(**options: Any) -> ecc.native.Engine:
@@ -259,6 +266,8 @@ def makers() -> dict[str, Callable[[], Any]]:
         "IsolatedLink": lambda: ecc.stability.isolated_links(protocol, network)[0],
         "Hopf": lambda: ecc.stability.hopf(ecc.models.RCP(queue_term=False), network),
         "Tmix": lambda: ecc.Tmix(good()["vectors"], [0], [1]),
+        "Trajectory.slowdowns": a_run_that_completes,
+        "Trajectory.plot_slowdowns": a_run_that_completes,
         "Network.paths": lambda: ecc.Network.fat_tree(2, [(0, 1)]),
         "Network.with_demands": lambda: ecc.Network.fat_tree(2, [(0, 1)]),
         "Run": lambda: ecc.packet.Run(good()["scenario"]),
