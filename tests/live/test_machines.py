@@ -84,7 +84,7 @@ def test_strangers_change_nothing_and_stop_nothing(tmp_path: Path) -> None:
     hosts, routers, sent = run_both(tmp_path, "2 s", "inf")
     assert_complete(hosts, routers)
     frames = routers["frames"]
-    assert sent["frames"] > 10_000
+    assert sent["frames"] > 1000
     assert all(frames[verdict] > 50 for verdict in ("foreign", "truncated", "forged", "replayed"))
     seen = sum(frames[verdict] for verdict in ("taken", "foreign", "truncated", "forged", "replayed"))
     assert seen + frames["overrun"] >= hosts["frames"]["sent"] - hosts["frames"]["not_sent"]
