@@ -174,6 +174,8 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
                 "anchor": ("y" if axis[0] == "x" else "x") + number[axis],
                 "matches": axis if shared and k else None,
             }
+            if shared and len({one.layout[_long(axis)].dtick for one in parts}) > 1:
+                own["dtick"] = None  # ticks at each whole number of a short range would crowd a longer one
             if "scaleanchor" in own:
                 own["scaleanchor"] = _moved(own["scaleanchor"], number)
             if column if axis[0] == "y" else k + columns < len(parts):  # another one on this side has it

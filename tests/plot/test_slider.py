@@ -185,6 +185,16 @@ def test_figures_of_any_kind_stand_side_by_side():
     assert small_multiples_figure({"a": grows, "b": grows}).layout.yaxis2.matches == "y"
 
 
+def test_one_range_has_one_distance_between_ticks():
+    few, many = (
+        trajectory_figure([0.0, 1.0], [[1e6]] * 2, [[0.0], [top * 1500.0]], packet_size=1500.0) for top in (6.0, 17.0)
+    )
+    assert few.layout.yaxis2.dtick == 1 and many.layout.yaxis2.dtick is None
+    made = small_multiples_figure({"few": few, "many": many})
+    assert made.layout.yaxis4.matches == "y2" and made.layout.yaxis2.dtick is made.layout.yaxis4.dtick is None
+    assert small_multiples_figure({"few": few, "again": few}).layout.yaxis4.dtick == 1
+
+
 def test_figures_that_cannot_stand_side_by_side_are_refused():
     with pytest.raises(ValueError, match="columns and figures must be 1 or more, got 2 and 0"):
         small_multiples_figure({})
