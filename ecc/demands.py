@@ -81,7 +81,7 @@ class Demand:
             raise ValueError(f"destination must be another host than the source, got {self.destination} for both")
         if isinstance(self.path, str) and self.path != "all":
             raise ValueError(f"path must be an index, 'all' or None, got {shown(self.path)}")
-        if self.path is not None and self.path != "all":
+        elif self.path is not None and not isinstance(self.path, str):
             object.__setattr__(self, "path", as_count(self.path, "path"))
 
 

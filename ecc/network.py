@@ -27,6 +27,7 @@ from ecc.quantity import (
     PacketSizeField,
     Quantity,
     QuantityField,
+    as_choice,
     as_count,
     as_delay,
     as_number,
@@ -174,8 +175,7 @@ class Flow:
         put("alternatives", tuple(_links_of(route, "alternatives") for route in self.alternatives))
         if self.trimmed_size is not None:
             put("trimmed_size", as_size(self.trimmed_size, "trimmed_size"))
-        if self.spraying not in SPRAYINGS:
-            raise ValueError(f"spraying must be one of {', '.join(map(repr, SPRAYINGS))}, got {shown(self.spraying)}")
+        as_choice(self.spraying, "spraying", SPRAYINGS)
         if self.reordering_threshold is not None:
             threshold = as_count(self.reordering_threshold, "reordering_threshold", minimum=1)
             if threshold > _MOST_REORDERED:

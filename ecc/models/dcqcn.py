@@ -45,7 +45,7 @@ from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protoco
 from ecc.models.shared.equilibria import full_links
 from ecc.models.shared.rate_feedback import least_rate
 from ecc.network import Network
-from ecc.quantity import Quantity, QuantityField, SizeField, as_delay, as_rate, as_size, default
+from ecc.quantity import Quantity, QuantityField, SizeField, as_delay, as_number, as_rate, as_size, default
 
 LEAST_RATE = 1.0  # bit/s: laws divide by rates
 RARE = 1e-5  # expected marks below which their second power is left out
@@ -281,6 +281,7 @@ class DCQCN(Protocol):
         s : float, bit
             Packet.
         """
+        x, R, s = as_number(x, "x", positive=True), as_number(R, "R", minimum=0.0), as_number(s, "s", minimum=1.0)
         p = self.namespace()
         r = x / s
         increases = r * (ends(R, 8.0 * p.byte_counter / s) + ends(R, p.increase_interval * r))
@@ -299,6 +300,7 @@ class DCQCN(Protocol):
         """
         from scipy.optimize import brentq
 
+        R, s = as_number(R, "R", minimum=0.0), as_number(s, "s", minimum=1.0)
         p = self.namespace()
 
         def growth(log_x: float) -> float:
