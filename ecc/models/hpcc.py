@@ -12,9 +12,10 @@ At an ACK, of each link l of its path, with what the ACK before it reported:
 
 The header is the paper's telemetry (INT): each link writes C, q, B and t as a packet leaves it. W = C_host T at first.
 The paper does not say what comes before the first ACK: this one only keeps its telemetry, and U is 1, as in the
-authors' simulator. There, rates R = W/T follow the same steps, from `min_rate` to `line_rate` (form="rate"), R_AI being
-W_AI/T, with max_stage = 0 in its scripts. csg-htsim and uet-htsim divide integers in tau/T, which is 0 or 1; never
-renew q_prev, B_prev and t_prev; and divide W where it says W_c, so that the division compounds ACK by ACK.
+authors' simulator. There, rates R = W/T follow the same steps, from `min_rate` on (form="rate"), R_AI being W_AI/T,
+with max_stage = 0 in its scripts. In both R <= C_host, without which U near 0, after an outage, leaves windows without
+limit. csg-htsim and uet-htsim divide integers in tau/T, which is 0 or 1; never renew q_prev, B_prev and t_prev; and
+divide W where it says W_c, so that the division compounds ACK by ACK.
 
 At equilibrium U_l = eta W/(W - W_AI) at each flow's link l* of largest U: equal windows, and rates W/max(T, RTT), where
 these are equal max-min fair. One link, N flows:  U = eta + N W_AI/(C T): without queue if W_AI <= (1 - eta) C T/N, the
@@ -88,7 +89,7 @@ class HPCC(windows.WindowProtocol):
     line_rate : float, bit/s, > 0
         Of hosts: the first window is its product with T, or `initial` packets.
     form : str
-        "window", the paper's, or "rate", its simulator's: windows stay from `min_rate` T to `line_rate` T.
+        "window", the paper's, or "rate", its simulator's: at least `min_rate` T. Both: at most `line_rate` T.
     min_rate : float, bit/s, > 0
     transport, initial, receiver_window, min_rto, L
         As of every `WindowProtocol`; L plays no part. What is lost is sent again, and the next ACK
@@ -137,7 +138,7 @@ class HPCC(windows.WindowProtocol):
             "base_rtt": self.base_rtt,
             "first": self.line_rate * bytes_of,
             "least": self.min_rate * bytes_of if is_rate else 0.0,
-            "most": self.line_rate * bytes_of if is_rate else inf,
+            "most": self.line_rate * bytes_of,
             **super().params(),
         }
 

@@ -13,7 +13,7 @@ from ecc.scenario import Scenario
 
 C, T = 100e9, 10e-6  # 125,000 bytes in T
 KB = 1000.0
-PAPER = HPCC(base_rtt=T, line_rate=C, w_ai=100)
+PAPER = HPCC(base_rtt=T, line_rate=4 * C, w_ai=100, initial=125)
 
 
 def env(**fields):
@@ -76,7 +76,6 @@ def test_the_papers_algorithm_played_by_hand():
         divided = 125_500 * 0.95 / 0.64 + 100
         assert window == pytest.approx(125_100 + 100 * k if k < 5 else divided)
         assert one.flow.stage == (k + 1 if k < 5 else 0) and one.flow.reference == window
-    # Beyond C T: the paper has no limit there.
     assert window > 186 * KB
 
 
