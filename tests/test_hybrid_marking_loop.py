@@ -109,6 +109,7 @@ def growth(name, k, end, push, dt=2.5e-3):
 STABLE = {"PI": 0.8, "PI2": 1.6, "PIE": 3.2, "REM": 0.8}  # scales
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name == "REM" else name for name in DISCIPLINES]
 )

@@ -355,6 +355,7 @@ class LinkEnv:
     ecn: int
     drop: int
     mark: int
+    trim: int
     next_interval: float
 
 

@@ -197,22 +197,22 @@ typedef struct {
     int64_t impairment;       /* number of that of ack_delay, from 1; 0: none */
     int64_t ack_every;        /* packets for which the receiver sends one ACK; 0 and 1: one for each ... */
     ecc_ps_t ack_wait;        /* ... but at the latest so long after the first of them */
-    int64_t ecn;              /* enum ecc_ecn_kind */
-    int64_t transport;        /* enum ecc_transport_kind */
     ecc_bytes_t receiver_window;  /* of a transport; 0: no limit */
     ecc_ps_t min_rto;             /* of a transport */
     ecc_ps_t rto_granularity;     /* of a transport */
     int64_t n_forward;            /* links of the route: the next n_forward of `routes` ... */
     int64_t n_reverse;            /* ... and the n_reverse after those carry the ACKs; then come ... */
     int64_t n_alternatives;       /* ... how many links so many other routes have, and these links */
-    int64_t spraying;             /* enum ecc_spraying_kind, of several routes */
     int64_t reordering_threshold; /* packets that prove a loss before them; 0: as S-64 and S-84 have it */
-    int64_t n_timers;             /* that its hooks set, up to ECC_MAX_TIMERS; 0 and 1: one */
     ecc_bytes_t trimmed_size;     /* of a trimmed packet on links; 0: none can be trimmed */
     int64_t bottleneck;           /* offset of an int64 in state that samples show, -1 none */
-    int64_t wants_random;         /* non-zero: env.random is drawn */
     int64_t header_offset;        /* as of a router */
-    int64_t enables_subsequent;   /* of a template, non-zero: its transfers may have subsequent ones */
+    int32_t ecn;                  /* enum ecc_ecn_kind */
+    int32_t transport;            /* enum ecc_transport_kind */
+    int32_t spraying;             /* enum ecc_spraying_kind, of several routes */
+    int32_t n_timers;             /* that its hooks set, up to ECC_MAX_TIMERS; 0 and 1: one */
+    int32_t wants_random;         /* non-zero: env.random is drawn */
+    int32_t enables_subsequent;   /* of a template, non-zero: its transfers may have subsequent ones */
     void *state;
     void *params;
     ecc_hook_t on_start;

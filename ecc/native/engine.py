@@ -40,7 +40,7 @@ __all__ = [
 COUNTERS = ("sent", "received", "arrived", "dropped", "marked", "queue_dropped", "queue_marked")
 """Samples that count from the start of a run."""
 
-_NUMPY = {"double": "f8", "int64_t": "i8", "uint64_t": "u8"}
+_NUMPY = {"double": "f8", "int32_t": "i4", "int64_t": "i8", "uint64_t": "u8"}
 _STOPS = {
     lib.ECC_STOP_NOT_YET: "not yet",
     lib.ECC_STOP_UNTIL: "until",

@@ -74,6 +74,7 @@ def test_more_flows_than_p_max_can_hold_have_no_fixed_point():
     assert 0.05 < point.fair_rate[0] < 0.06 and 1.1e6 < point.queue[0] / 8 < 1.2e6
 
 
+@pytest.mark.slow
 def test_paths_of_two_links_add_their_marks():
     network = Network.parking_lot(["40 Gb/s", "30 Gb/s"], delay="1 us", packet_size=1000)
     point = DCQCN().equilibrium(network)

@@ -356,7 +356,8 @@ def test_xcp_2_jetmax_stays_max_min_fair_where_xcp_does_not(n, long_link_first):
 
 
 @claim
-@pytest.mark.parametrize("bottleneck", [pytest.param("loss", marks=pytest.mark.slow), "rate"])
+@slow
+@pytest.mark.parametrize("bottleneck", ["loss", "rate"])
 def test_ev_f10_the_bottleneck_of_x1_goes_there_and_back(bottleneck):
     """EVAL fig. 10, a tenth of it: 80; 48.5 and 48.5; 40, 57 and 40 Mb/s."""
     network = Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="25 ms", starts=[0.0, 30.0, 60.0], packet_size=150)
@@ -522,6 +523,7 @@ def test_jx_f17_utilization_of_fifty_flows_either_way(capacity, rtts):
     assert run.queue_max.max() < 100_000 and run.drops.sum() == 0
 
 
+@slow
 @claim
 @pytest.mark.parametrize("bottleneck", ["loss", "rate"])
 def test_jx_f21_two_routers_of_the_linux_testbed(bottleneck):

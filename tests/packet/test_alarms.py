@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -219,7 +220,8 @@ def test_what_an_engine_cannot_carry_is_refused() -> None:
     text = "a control packet must be of at most 2^30 bytes and of a kind from 0 to 2^31 - 1, got "
     for engine in ("c", "python"):
         for protocol, got in ((Clocked(size=2.0**30 + 1), "1073741825"), (Clocked(kind=-1.0), "-1")):
-            run = simulate(Scenario(network(), protocol, 0.2), engine=engine)
+            with pytest.warns(RuntimeWarning, match=f"^the run ended at 0.026 s: {re.escape(text)}{got} "):
+                run = simulate(Scenario(network(), protocol, 0.2), engine=engine)
             assert f"{text}{got} (flow 0, on_receive, t = 0.026 s)" in str(run.stats["stopped"])
 
 
