@@ -15,7 +15,7 @@ _LIMITED = {
     "scaling_rtt_limit": "RTTs above the limit that routers set them (scaling_rtt_limit) count in full in d here"
 }
 _WINDOW = ("w", "m", "R", "D", "T", "since", "s", "a", "marked", "p")
-_SOURCE = ("x", "x_rtt", "R", "R_prev", "D", "T", "s", "p")
+_SOURCE = ("x", "x_rtt", "R", "R_prev", "D", "T", "p")
 
 EQUATIONS = Taken(
     "a fluid run",
@@ -23,7 +23,7 @@ EQUATIONS = Taken(
         "router_law": ("R", "y", "y_prev", *_MEASURED),
         "announce_law": ("R", "y", "x", *_MEASURED),
         "priority_law": ("R", "y", "x", *_MEASURED),
-        "source_law": _SOURCE,
+        "source_law": (*_SOURCE, "s"),
     },
     {
         "combine": None, "scaling_rtt": None, "rtt_weights": None, "router_clock": None, "source_clock": None,
@@ -41,7 +41,7 @@ EQUATIONS = Taken(
         "opening_rate": lambda router, source: "x" in source or "x_rtt" in source,
         "states": lambda router, source: "x" in source,  # they move as the rate is updated
     },
-    of_states=_SOURCE,
+    of_states=(*_SOURCE, "s"),
 )  # fmt: skip
 """Of `ecc.fluid.network.continuous`."""
 
