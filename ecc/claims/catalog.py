@@ -11,7 +11,9 @@ from ecc.claims.ledger import CHECKS, ON_REQUEST, Check, Claim, claims
 __all__ = ["checks", "of_crosscheck", "select", "to_reproduce"]
 
 MODULES = (
-    "data_centers",
+    "data_centers.dcqcn",
+    "data_centers.dctcp",
+    "data_centers.timely",
     "disciplines.designs",
     "disciplines.margins",
     "disciplines.packets",

@@ -1,0 +1,1 @@
+"""Checks of claims on transports of data centers, a module or two a protocol."""
