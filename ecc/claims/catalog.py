@@ -12,6 +12,8 @@ __all__ = ["checks", "of_crosscheck", "select", "to_reproduce"]
 
 MODULES = (
     "data_centers.dcqcn",
+    "data_centers.dcqcn_pi",
+    "data_centers.dcqcn_tables",
     "data_centers.dctcp",
     "data_centers.timely",
     "disciplines.designs",

@@ -103,8 +103,8 @@ def dcqcn_margin(claim: Claim) -> Finding:
         for flows, value in table.items()
     ]  # fmt: skip
     counts = range(1, last_with_fixed_point(p) + 1)
-    proven = {flows: proven(printed(p, flows, 50e-6)) for flows in counts}
-    stable = [flows for flows in counts if proven[flows] is True]
+    found = {flows: proven(printed(p, flows, 50e-6)) for flows in counts}
+    stable = [flows for flows in counts if found[flows] is True]
     limits = {flows: critical(p, flows) for flows in counts}
     worst = min(limits, key=lambda flows: limits[flows])
     measured += [
@@ -193,8 +193,8 @@ def dcqcn_tuning(claim: Claim) -> Finding:
     """The exact loop at 100 us for each number of flows that has a fixed point."""
     p = DCQCN(rate_ai=10e6, max_threshold=1_000_000)
     most = last_with_fixed_point(p)
-    proven = {flows: proven(printed(p, flows, 100e-6)) for flows in range(1, most + 1)}
-    stable = [flows for flows, value in proven.items() if value is True]
+    found = {flows: proven(printed(p, flows, 100e-6)) for flows in range(1, most + 1)}
+    stable = [flows for flows, value in found.items() if value is True]
     holds = len(stable) == most
     return Finding(
         claim, Verdict.CONDITIONAL if holds else Verdict.REFUTED,

@@ -31,7 +31,7 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 
 CAPACITY, PACKET = 40e9, 8000.0
-"""Bit/s and bit, of ECN-DELAY."""
+"""Bit/s and bit, of ECN-DELAY. The capacity is the line rate of hosts, which may be another one."""
 PRINTED = (
     "Their fluid as printed, (3) to (7): equal flows, marks and the rate beside them delayed by a constant, the queue "
     "in one place; linearized exactly, each verdict proven by a certificate."
@@ -40,7 +40,7 @@ PRINTED = (
 
 def marks_at_rest(p: DCQCN, flows: int) -> float:
     """p* at which equal flows rest, were marks not limited by a ramp: their (11)."""
-    x, laws = CAPACITY / flows, p.namespace()
+    x, laws = p.line_rate / flows, p.namespace()
 
     def growth(log_marks: float) -> float:
         marks = exp(log_marks)
@@ -56,7 +56,7 @@ def slope_of_ramp(p: DCQCN) -> float:
 
 def printed(p: DCQCN, flows: int, delay: float) -> DelaySystem:
     """Their loop around the fixed point, on the ramp or on what would continue it; states x, alpha, target, queue."""
-    x, marks = CAPACITY / flows, marks_at_rest(p, flows)
+    x, marks = p.line_rate / flows, marks_at_rest(p, flows)
     alpha, target = p.resting(x, marks, PACKET)
     at: dict[str, Any] = {
         "x": x, "x_rtt": x, "R": marks, "s": PACKET, "alpha": alpha, "target": target, "p": p.namespace()
@@ -86,12 +86,12 @@ def critical(p: DCQCN, flows: int) -> float:
 
 def their_margin(p: DCQCN, flows: int, delay: float) -> float:
     """Phase margin by their loop: p* by (14), and slopes to first order in p, as in their appendix A [degrees]."""
-    C, R_AI = CAPACITY / PACKET, p.rate_ai / PACKET
+    C, R_AI = p.line_rate / PACKET, p.rate_ai / PACKET
     B, T, F, tau, g, N = 8.0 * p.byte_counter / PACKET, p.increase_interval, p.fast_recovery, p.interval, p.g, flows
     R = C / N
     A = 1.0 / B + 1.0 / (T * R)
     marks = their_marks(p, flows)
-    ends = [marks * (1 - marks) ** (F * n) / ((1 - marks) ** -n - 1) for n in (B, T * R)]
+    ends = [marks * (1 - marks) ** ((F + 1) * n) / (1 - (1 - marks) ** n) for n in (B, T * R)]
     R_T = R * (1.0 + sum(ends) * tau * R_AI / (1.0 - (1.0 - marks) ** (tau * R)))
     alpha = 1.0 - (1.0 - marks) ** (p.alpha_interval * R)
     ramp, h = N * slope_of_ramp(p) * PACKET, 0.5 + 0.25 * A
@@ -116,15 +116,20 @@ def their_margin(p: DCQCN, flows: int, delay: float) -> float:
 
 def their_marks(p: DCQCN, flows: int) -> float:
     """Their (14), in packets."""
-    x, B = CAPACITY / (flows * PACKET), 8.0 * p.byte_counter / PACKET
+    x, B = p.line_rate / (flows * PACKET), 8.0 * p.byte_counter / PACKET
     first = p.rate_ai / PACKET / (p.alpha_interval * x**2)
     return float(np.cbrt(first * (1.0 / B + 1.0 / (p.increase_interval * x)) ** 2))
 
 
 @lru_cache
-def swings(p: DCQCN, flows: int, delay: float, end: float = 0.05) -> tuple[float, float, float]:
-    """Their nonlinear fluid from a queue 1 % off: largest deviation early and late [share], least queue late [kB]."""
-    laws, x = p.namespace(), CAPACITY / flows
+def swings(
+    p: DCQCN, flows: int, delay: float, end: float = 0.05, on_arrival: bool = False
+) -> tuple[float, float, float]:
+    """Their nonlinear fluid from a queue 1 % off: largest deviation early and late [share], least queue late [kB].
+
+    `on_arrival`: marks wait in the queue, too.
+    """
+    laws, x = p.namespace(), p.line_rate / flows
     marks = marks_at_rest(p, flows)
     alpha, target = p.resting(x, marks, PACKET)
     rest = 8.0 * p.min_threshold + marks / slope_of_ramp(p)
@@ -132,15 +137,18 @@ def swings(p: DCQCN, flows: int, delay: float, end: float = 0.05) -> tuple[float
     def slope(t: float, y: FloatArray, lag: FloatArray) -> FloatArray:
         x, alpha, target, queue = y
         r, R = lag[0][0], p.router_law(lag[0][3], laws)
-        fills = flows * x - CAPACITY
+        fills = flows * x - p.line_rate
         return np.array([
             p.source_law(x, r, R, PACKET, alpha, target, laws), alpha_law(r, R, PACKET, alpha, laws),
             target_law(x, r, R, PACKET, target, laws), 0.0 if queue <= 0.0 and fills < 0.0 else fills,
         ])  # fmt: skip
 
+    def waits(t: float, y: FloatArray) -> list[float]:
+        return [delay + max(y[3], 0.0) / p.line_rate]
+
     found = solve_dde(
-        slope, (0.0, end), np.array([x, alpha, target, 1.01 * rest]), [delay], t_eval=np.arange(0.0, end, 1e-5),
-        rtol=1e-6, atol=np.array([1e3, 1e-9, 1e3, 1.0]), jit=False,
+        slope, (0.0, end), np.array([x, alpha, target, 1.01 * rest]), waits if on_arrival else [delay],
+        t_eval=np.arange(0.0, end, 1e-5), rtol=1e-6, atol=np.array([1e3, 1e-9, 1e3, 1.0]), jit=False,
     )  # fmt: skip
     queue = found.y[3]
     off = np.abs(queue / rest - 1.0)
@@ -159,7 +167,7 @@ def run_of(p: DCQCN, flows: int, delay: float, expected: str) -> Measurement:
 
 def packets_of(p: DCQCN, flows: int, rtt: float) -> Measurement:
     """The queue of packets from 0.1 s to 0.2 s."""
-    network = Network.dumbbell(CAPACITY, [rtt] * flows, packet_size=1000)
+    network = Network.dumbbell(p.line_rate, [rtt] * flows, packet_size=1000)
     run = packet.simulate(Scenario(network, p, 0.2), sample=1e-5)
     queue = run.queue[len(run.queue) // 2 :, 0].to_numpy() / 1e3
     return Measurement(
