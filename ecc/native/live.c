@@ -469,13 +469,17 @@ write_foreign(ecc_live_t *self, port_t *port, const unsigned char *bytes, unsign
     return (int64_t) size;
 }
 
-/* Everything that is due goes out; whether there was anything. */
+/*
+ * What is due goes out; whether there was anything. At most half of what a ring holds, as the rings of the others fill
+ * until they are looked at again: the rest of a burst is for the next turn.
+ */
 static bool
 send_due(ecc_live_t *self)
 {
     bool any = false;
+    int n_left = ECC_LIVE_SLOTS / 2;
 
-    while (ecc_waiting_first(&self->waiting) <= self->now) {
+    while (ecc_waiting_first(&self->waiting) <= self->now && n_left-- > 0) {
         uint32_t index;
         const unsigned char *crossing = ecc_waiting_pop(&self->waiting, &index);
         port_t *port = &self->ports[index];

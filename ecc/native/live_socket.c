@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define N_SLOTS 1024u
 #define FIRST_SLOT_SIZE 2048u
 #define BLOCK_SIZE (256u * 1024u)
 /* of a frame in its slot: what the kernel says of it, and room to align it */
@@ -53,12 +52,12 @@ open_ring(ecc_live_socket_t *self)
     while (self->slot_size < IN_FRONT + self->room) {
         self->slot_size *= 2;
     }
-    self->n_slots = N_SLOTS;
-    self->ring_size = N_SLOTS * self->slot_size;
+    self->n_slots = ECC_LIVE_SLOTS;
+    self->ring_size = ECC_LIVE_SLOTS * self->slot_size;
     request = (struct tpacket_req) { .tp_block_size = BLOCK_SIZE,
         .tp_block_nr = (unsigned) (self->ring_size / BLOCK_SIZE),
         .tp_frame_size = (unsigned) self->slot_size,
-        .tp_frame_nr = N_SLOTS };
+        .tp_frame_nr = ECC_LIVE_SLOTS };
     ret = set_option(self->fd, PACKET_RX_RING, &request, sizeof(request));
     if (ret != 0) {
         return ret;

@@ -9,6 +9,7 @@
 #include "engine.h"
 
 #define ECC_LIVE_BATCH 64
+#define ECC_LIVE_SLOTS 1024 /* frames that a ring holds */
 
 typedef struct ecc_live_batch ecc_live_batch_t;
 

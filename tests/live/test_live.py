@@ -76,6 +76,13 @@ def test_losses_of_the_network_are_no_losses_of_the_kernel():
     assert run.drops.sum() > 0 and run.stats["frames_lost"] == 0
 
 
+@pytest.mark.slow
+def test_a_burst_longer_than_a_ring_loses_nothing():
+    scenario = Scenario(Network.dumbbell("20 Mb/s", rtts=[0.05], packet_size=200), NewReno(initial=4000), duration=0.5)
+    run = ecc.live.simulate(scenario, lateness="10 s", attempts=1)
+    assert run.stats["frames_sent"] > 4000 and run.stats["frames_lost"] == 0
+
+
 class FailingHook(QIRCP):
     """QI-RCP whose router fails at a tick."""
 
