@@ -178,6 +178,8 @@ PAPERS: Mapping[str, str] = {
     "2005",
     "EDN": "R. Kumar, J. Kaur, Towards a queue sensitive transport protocol",
     "DCTCP": "M. Alizadeh et al., Data center TCP (DCTCP), SIGCOMM 2010",
+    "DCTCP-ANALYSIS": "M. Alizadeh, A. Javanmard, B. Prabhakar, Analysis of DCTCP: stability, convergence, and "
+    "fairness, SIGMETRICS 2011",
     "ECN-DELAY": "Y. Zhu, M. Ghobadi, V. Misra, J. Padhye, ECN or delay: lessons learnt from analysis of DCQCN and "
     "TIMELY, CoNEXT 2016",
     "RFC8033": "R. Pan, P. Natarajan, F. Baker, G. White, Proportional integral controller enhanced (PIE), RFC 8033, "
