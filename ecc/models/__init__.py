@@ -19,6 +19,7 @@ from ecc.models.mkc import MKC
 from ecc.models.newreno import NewReno
 from ecc.models.pedn import PEDN
 from ecc.models.piqi_rcp import PIQIRCP
+from ecc.models.powertcp import PowerTCP, ThetaPowerTCP
 from ecc.models.qi_rcp import QIRCP
 from ecc.models.rcp import RCP
 from ecc.models.swift import Swift
@@ -31,7 +32,7 @@ from ecc.models.xcp import XCP
 __all__ = [
     "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "PEDN", "PIQIRCP", "QIRCP",
     "RCP", "TIMELY", "UTIL", "VCP", "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet",
-    "NewReno", "PatchedTIMELY", "Protocol", "Swift", "Vegas", "all_protocols",
+    "NewReno", "PatchedTIMELY", "PowerTCP", "Protocol", "Swift", "ThetaPowerTCP", "Vegas", "all_protocols",
 ]  # fmt: skip
 
 
@@ -45,5 +46,5 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         With traffic that responds to no feedback.
     """
     routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly, TIMELY, PatchedTIMELY, DCQCN)
-    windows = (NewReno, CUBIC, DCTCP, BIC, Vegas, FAST, Swift, HPCC, VCP, UTIL, EDN, PEDN)
+    windows = (NewReno, CUBIC, DCTCP, BIC, Vegas, FAST, Swift, HPCC, PowerTCP, ThetaPowerTCP, VCP, UTIL, EDN, PEDN)
     return {cls.__name__: cls for cls in (*routed, *windows, *((ConstantRate,) if unresponsive else ()))}

@@ -25,37 +25,17 @@ paper's rule, else q = (U - 1) C T.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import shown
-from ecc.errors import ConvergenceError
-from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, check_choice, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, check_choice, check_number
 from ecc.models.records import per_hop
-from ecc.models.shared import windows
+from ecc.models.shared import telemetry, windows
 from ecc.network import Network
 from ecc.quantity import QuantityField, as_delay, as_rate, as_size, default
-
-
-@dataclass
-class Header:
-    """What each link of the path adds to a packet, which returns with its ACK."""
-
-    hops: int = 0  # links that have
-    capacity: tuple[float, ...] = per_hop()  # bit/s
-    queue: tuple[float, ...] = per_hop()  # behind the packet [bytes]
-    sent: tuple[float, ...] = per_hop()  # so far, with this packet [bytes]
-    time: tuple[float, ...] = per_hop()  # s
-
-
-@dataclass
-class LinkState:
-    """A router's state."""
-
-    sent: float = 0.0  # so far [bytes]
 
 
 @dataclass
@@ -144,12 +124,12 @@ class HPCC(windows.WindowProtocol):
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
-    Header = Header
-    LinkState = LinkState
+    Header = telemetry.Header
+    LinkState = telemetry.LinkState
     FlowState = FlowState
 
     def link_hooks(self) -> dict[str, Hook]:
-        return {"on_departure": link_on_departure}
+        return {"on_departure": telemetry.link_on_departure}
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
@@ -160,32 +140,8 @@ class HPCC(windows.WindowProtocol):
         """Equal windows at each link of largest U; `fair_rate` is U."""
         if assignment is not None:
             raise ValueError("assignment must be None: flows of HPCC follow the link of largest U")
-        crosses, C, T = network.incidence, network.capacities, self.base_rtt
-        added = 8.0 * self.w_ai
-
-        def rates(U: NDArray[np.float64]) -> Any:
-            waits = T * np.maximum(U - 1.0, 0.0)
-            D = np.maximum(T, network.rtts + crosses @ waits)
-            largest = np.where(crosses, U, 0.0).max(axis=1)
-            return added / (D * np.maximum(1.0 - self.eta / np.maximum(largest, self.eta), 1e-15))
-
-        U = np.full(network.n_links, self.eta)
-        for _ in range(1000):
-            before = U.copy()
-            for link in range(network.n_links):
-                low, high = 0.0, 1e9
-                for _ in range(200):
-                    U[link] = middle = 0.5 * (low + high)
-                    load = float(rates(U) @ crosses[:, link])
-                    low, high = (middle, high) if load > min(middle, 1.0) * C[link] else (low, middle)
-            if np.abs(U - before).max() <= 1e-12 * U.max():
-                break
-        else:
-            raise ConvergenceError("no equilibrium of HPCC found", U, float(np.abs(U - before).max()))
-        bottleneck = np.where(crosses, U, -1.0).argmax(axis=1)
-        used = np.isin(np.arange(network.n_links), bottleneck)
-        queue = C * T * np.maximum(U - 1.0, 0.0)
-        return Equilibrium(rates(U), np.where(used, U, inf), bottleneck, queue)
+        most = self.line_rate * self.base_rtt
+        return telemetry.equilibrium_of_windows(network, self.base_rtt, self.eta, 8.0 * self.w_ai, most, "HPCC")
 
 
 def in_flight(queue: float, rate: float, C: float, T: float) -> float:
@@ -196,18 +152,6 @@ def in_flight(queue: float, rate: float, C: float, T: float) -> float:
 def divided(window: float, U: float, added: float, p: Params) -> float:
     """Algorithm 1, ComputeWind: the window after a division."""
     return window * p.eta / U + added
-
-
-def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Add what the link knows to a packet of data."""
-    link.sent += env.packet_size
-    if env.kind == 0:
-        k = header.hops
-        header.capacity[k] = env.capacity
-        header.queue[k] = env.queue
-        header.sent[k] = link.sent
-        header.time[k] = env.now
-        header.hops = k + 1
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
@@ -230,11 +174,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         send_with(window, p, env)
     if is_first or env.delivered > flow.update_end:
         flow.update_end = 1.0 * (env.delivered + env.in_flight)
-    flow.hops = header.hops
-    for k in range(header.hops):
-        flow.queue[k] = header.queue[k]
-        flow.sent[k] = header.sent[k]
-        flow.time[k] = header.time[k]
+    telemetry.keep(flow, header)
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:

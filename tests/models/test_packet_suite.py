@@ -23,7 +23,9 @@ from ecc.models import (
     Kelly,
     MaxNet,
     PatchedTIMELY,
+    PowerTCP,
     Swift,
+    ThetaPowerTCP,
     Vegas,
     all_protocols,
 )
@@ -40,6 +42,8 @@ SMALL = {
     FAST: FAST(alpha=50.0),  # two flows of its default keep 400 packets in the queue, more than the buffer below
     Swift: Swift(base_target="0.1 s", fs_range="0.1 s", fs_max_cwnd=1000.0),  # its default is for RTTs of a data center
     HPCC: HPCC(base_rtt="0.12 s", line_rate="20 Mb/s", min_rate="0.1 Mb/s", w_ai=1000, form="rate"),
+    PowerTCP: PowerTCP(base_rtt="0.12 s", line_rate="20 Mb/s", beta=4000),
+    ThetaPowerTCP: ThetaPowerTCP(base_rtt="0.12 s", line_rate="20 Mb/s", beta=4000),
     TIMELY: TIMELY(delta=1e5, low=0.11, high=0.13, interval=0.05),  # ... and so are theirs
     DCQCN: DCQCN(
         "20 Mb/s",

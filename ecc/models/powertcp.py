@@ -1,0 +1,357 @@
+"""PowerTCP and theta-PowerTCP: windows divided by the power of their path (Addanki, Michel and Schmid 2022).
+
+At an ACK, of each link l of its path with what the ACK before it reported, or (theta) of the RTT D and the one before:
+
+    Gamma_l = lambda (q + C T)/(C^2 T),  lambda = (q - q_prev + B - B_prev)/tau_l,  tau_l = t - t_prev    Algorithm 1
+    Gamma   = (1 + (D - D_prev)/tau) D/T,                                           tau = now - now_prev    Algorithm 2
+    P <- (1 - tau/T) P + tau/T Gamma,   Gamma = max_l Gamma_l, of link l*,  tau = min(tau_l*, T)
+    W <- gamma (W_old/P + beta) + (1 - gamma) W         at each ACK, theta: once an RTT
+
+    W  window [bytes], paced at W/T   W_old  that with which the acknowledged packet was sent   T  base_rtt [s]
+    q  queue   B  sent so far [bytes]   C  capacity   t  time [s]   beta  added [bytes]   P  smoothed power, 1 at first
+
+W = C_host T at first, and at most: with P near 0, after an outage, windows would have no limit. A power of 0 or less,
+which ACKs of theta that come together have, leads there too.
+
+In the authors' simulator (`ns3()`), rates R = W/T follow the same steps (form="rate"): from W_c, which is renewed once
+an RTT, instead of both W_old and W; from `min_rate` on; with P divided by `target`. It reports what came to a queue,
+not what left. There theta's T is the least RTT seen, its current at least `least_current`, and it acts at each ACK.
+Their TCP hosts bound both currents, and jump to W_c/P + beta below half the target.
+
+At equilibrium P = target W/(W - beta), as in HPCC: one link of N flows holds N beta bytes with target 1, and shares are
+equal. Flows of theta have the same windows where their RTTs are the same.
+
+The paper's proof takes P for Gamma, and W' = gamma_r (W_old/Gamma + beta - W), gamma_r = gamma/(update interval). Of
+all flows' windows together W_old/Gamma is C T at any time: their sum goes to C T + N beta as exp(-gamma_r t), whatever
+the delay. Differences of windows obey s + gamma_r = gamma_r k e^(-s D), k = C T/(C T + N beta): slower, by about
+1/(1 - k). And P is an average of Gamma over T, by which the sum obeys s + gamma_r = gamma_r k e^(-s D) s T/(1 + s T).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.arguments import check_arguments, shown
+from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, check_choice, check_number
+from ecc.models.records import per_hop
+from ecc.models.shared import telemetry, windows
+from ecc.models.shared.equilibria import full_links
+from ecc.network import Network
+from ecc.quantity import Quantity, QuantityField, as_delay, as_rate, as_size, default
+
+
+@dataclass
+class Header(telemetry.Header):
+    """Telemetry, and what stands for the host's memory of its windows."""
+
+    window: float = 0.0  # with which the packet was sent [bytes]
+
+
+@dataclass
+class ThetaHeader:
+    """What stands for the host's memory of its windows."""
+
+    window: float = 0.0  # with which the packet was sent [bytes]
+
+
+@dataclass
+class FlowState(windows.FlowState):
+    """A host's state for one flow; the arrays are what the last ACK reported."""
+
+    reference: float = 0.0  # W_c, or W between updates [bytes]
+    power: float = 1.0  # P
+    update_end: float = 0.0  # once more is delivered, an RTT is over [bytes]
+    hops: int = 0
+    queue: tuple[float, ...] = per_hop()
+    sent: tuple[float, ...] = per_hop()
+    time: tuple[float, ...] = per_hop()
+
+
+@dataclass
+class ThetaFlowState(windows.FlowState):
+    """A host's state for one flow."""
+
+    reference: float = 0.0  # W_c, or W between updates [bytes]
+    power: float = 1.0  # P
+    update_end: float = 0.0  # once more is delivered, an RTT is over [bytes]
+    rtt: float = 0.0  # of the ACK before [s]
+    time: float = 0.0  # when it came [s]
+
+
+@dataclass(frozen=True)
+class PowerTCP(windows.WindowProtocol):
+    """PowerTCP.
+
+    Parameters
+    ----------
+    gamma : float, in (0, 1]
+        Weight of an update in the window.
+    beta : float, bytes, > 0
+        What is added: C_host T/N in the paper, for N flows at a host.
+    base_rtt : float, s, > 0
+        T, the longest RTT of the network without queues.
+    line_rate : float, bit/s, > 0
+        Of hosts: the first and the largest window is its product with T; the first is `initial` packets if given.
+    target : float, > 0
+        What power is divided by; the paper's: 1.
+    least_current : float, in [0, 1]
+        The least current, the arrivals of a link as a share of its capacity; 0: there is none.
+    form : str
+        "window", the paper's, or "rate", its simulator's: at least `min_rate` T.
+    min_rate : float, bit/s, > 0
+    transport, initial, receiver_window, min_rto, L
+        As of every `WindowProtocol`; L plays no part. What is lost is sent again, and with the next ACK a new RTT
+        begins.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    gamma: float = 0.9
+    beta: QuantityField = default(1000.0)
+    base_rtt: QuantityField = default(13e-6)
+    line_rate: QuantityField = default(100e9)
+    target: float = 1.0
+    least_current: float = 0.0
+    form: str = "window"
+    min_rate: QuantityField = default(100e6)
+    transport: str = field(default="sack", kw_only=True)
+
+    combine = "max"
+    header_bytes = (42, 42)  # of five links, as for HPCC
+    slow_start_law = None
+    loss_response_law = None
+
+    def __post_init__(self) -> None:
+        for name in ("line_rate", "min_rate"):
+            object.__setattr__(self, name, as_rate(getattr(self, name), name))
+        check_number(self, gamma=None, beta=as_size, base_rtt=as_delay, target=None, least_current=0.0)
+        check_choice(self, "form", ("window", "rate"))
+        for name in ("gamma", "least_current"):
+            if getattr(self, name) > 1.0:
+                raise ValueError(f"{name} must be <= 1, got {shown(getattr(self, name))}")
+        if self.form == "rate" and self.min_rate > self.line_rate:
+            raise ValueError(f"min_rate must be <= line_rate ({self.line_rate:g} bit/s), got {shown(self.min_rate)}")
+        super().__post_init__()
+
+    @classmethod
+    @check_arguments
+    def ns3(cls, line_rate: Quantity = "25 Gb/s", base_rtt: Quantity = "13 us", **others: Any) -> PowerTCP:
+        """Return the protocol as the RDMA hosts of the authors' simulator run it (inet-tub/ns3-datacenter, 2022).
+
+        Parameters
+        ----------
+        line_rate : float, bit/s, > 0, optional
+        base_rtt : float, s, > 0, optional
+        **others : object
+            Of the class.
+        """
+        T = as_delay(base_rtt, "base_rtt", positive=True)
+        values: dict[str, Any] = {"beta": max(150e6 * T / 8.0, 1.0), "form": "rate"} | cls._constants()
+        return cls(line_rate=line_rate, base_rtt=T, **(values | others))
+
+    @classmethod
+    def _constants(cls) -> dict[str, float]:
+        return {"gamma": 0.9, "target": 0.95}
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return f"{type(self).__name__} has no linear model: windows are paced, and follow an average of power over T"
+
+    def params(self) -> dict[str, float]:
+        is_rate, bytes_of = self.form == "rate", self.base_rtt / 8.0
+        return {
+            "gamma": self.gamma,
+            "beta": self.beta,
+            "base_rtt": self.base_rtt,
+            "target": self.target,
+            "least_current": self.least_current,
+            "is_rate": 1.0 if is_rate else 0.0,
+            "least": self.min_rate * bytes_of if is_rate else 0.0,
+            "most": self.line_rate * bytes_of,
+            **super().params(),
+        }
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header: ClassVar[type] = Header
+    LinkState: ClassVar[type] = telemetry.LinkState
+    FlowState: ClassVar[type[windows.FlowState]] = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_departure": telemetry.link_on_departure}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": flow_on_start, "on_send": flow_on_send, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """Equal windows at each link of largest power; `fair_rate` is the power."""
+        self._check_no_assignment(assignment, "the link of largest power")
+        most = self.line_rate * self.base_rtt
+        return telemetry.equilibrium_of_windows(
+            network, self.base_rtt, self.target, 8.0 * self.beta, most, type(self).__name__
+        )
+
+    def _check_no_assignment(self, assignment: NDArray[np.int64] | None, what: str) -> None:
+        if assignment is not None:
+            raise ValueError(f"assignment must be None: flows of {type(self).__name__} follow {what}")
+
+
+@dataclass(frozen=True)
+class ThetaPowerTCP(PowerTCP):
+    """theta-PowerTCP, by RTTs instead of telemetry.
+
+    Parameters
+    ----------
+    gamma, beta, base_rtt, line_rate, target, least_current, form, min_rate
+        As of PowerTCP; in the form "rate" T is at most the least RTT seen.
+    transport, initial, receiver_window, min_rto, L
+        As of PowerTCP.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    combine = "sum"
+    header_bytes = (0, 0)
+
+    @classmethod
+    def _constants(cls) -> dict[str, float]:
+        return {"gamma": 0.7, "target": 1.05, "least_current": 0.5}
+
+    Header: ClassVar[type] = ThetaHeader
+    LinkState: ClassVar[type] = windows.WindowProtocol.LinkState
+    FlowState: ClassVar[type[windows.FlowState]] = ThetaFlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {**super().flow_hooks(), "on_ack": theta_on_ack}
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """Where RTTs are `target` W/(W - beta) T; `fair_rate` is the wait of a link [s]."""
+        self._check_no_assignment(assignment, "their whole path")
+        p = self.namespace()
+        T = np.full(network.n_flows, p.base_rtt)
+        if p.is_rate:
+            T = np.minimum(T, network.rtts)
+
+        def demand(D: NDArray[np.float64]) -> NDArray[np.float64]:
+            aim = p.target * T
+            W = p.beta / np.maximum(1.0 - aim / np.maximum(D, aim), 1e-15)
+            return np.asarray(8.0 * np.clip(W, p.least, p.most) / np.maximum(p.base_rtt, D))
+
+        waits = full_links(network, demand, type(self).__name__, "windows are any")
+        rates = demand(network.rtts + network.incidence @ waits)
+        return Equilibrium(rates, waits, np.full(network.n_flows, -1), waits * network.capacities)
+
+
+# Hooks ---------------------------------------------------------------------------------------------------------------
+
+
+def power(current: float, voltage: float) -> float:
+    """Algorithm 1, NormPower: of a link, arrivals over C and (q + C T)/(C T)."""
+    return current * voltage
+
+
+def smoothed(before: float, found: float, passed: float, T: float) -> float:
+    """Algorithms 1 and 2, NormPower: an average over T."""
+    weight = min(passed, T) / T
+    return (1.0 - weight) * before + weight * found
+
+
+def updated(window: float, old: float, P: float, p: Params) -> float:
+    """Algorithms 1 and 2, UpdateWindow; what is divided by the power is at most what the host sends in T."""
+    share = p.most
+    if old * p.target < p.most * P:
+        share = old * p.target / P
+    return min(max(p.gamma * (share + p.beta) + (1.0 - p.gamma) * window, p.least), p.most)
+
+
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Open with a window of the host's line rate."""
+    flow.reference = p.initial * env.packet_size if p.initial > 0.0 else p.most
+    send_with(flow.reference, p, env)
+
+
+def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Remember the window."""
+    header.window = env.window
+
+
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Algorithm 1, NewAck."""
+    is_first = flow.hops == 0
+    if not is_first:
+        flow.power = measured(flow, header, p)
+        if p.is_rate > 0.0:
+            send_with(updated(flow.reference, flow.reference, flow.power, p), p, env)
+        else:
+            send_with(updated(env.window, header.window, flow.power, p), p, env)
+    if is_first or env.delivered > flow.update_end:
+        flow.reference = env.window
+        flow.update_end = 1.0 * (env.delivered + env.in_flight)
+    telemetry.keep(flow, header)
+
+
+def theta_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Algorithm 2, NewAck."""
+    is_first = flow.rtt <= 0.0
+    ends = is_first or env.delivered > flow.update_end
+    passed = env.now - flow.time
+    if not is_first and passed > 0.0:
+        T = min(p.base_rtt, env.min_rtt) if p.is_rate > 0.0 else p.base_rtt
+        current = 1.0 + (env.rtt - flow.rtt) / passed
+        if p.least_current > 0.0:
+            current = max(current, p.least_current)
+        flow.power = smoothed(flow.power, power(current, env.rtt / T), passed, T)
+    if not is_first:
+        if p.is_rate > 0.0:
+            send_with(updated(flow.reference, flow.reference, flow.power, p), p, env)
+        elif ends:
+            send_with(updated(env.window, header.window, flow.power, p), p, env)
+    if ends:
+        flow.reference = env.window
+        flow.update_end = 1.0 * (env.delivered + env.in_flight)
+    flow.rtt = env.rtt
+    flow.time = env.now
+
+
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """What was sent since the last update may never be acknowledged in order: the next ACK ends the RTT."""
+    flow.update_end = -1.0
+
+
+def measured(flow: Any, header: Any, p: Params) -> float:
+    """Algorithm 1, NormPower; links whose report is no newer than the last one say nothing."""
+    T = p.base_rtt
+    largest = 0.0
+    tau = 0.0
+    for k in range(header.hops):
+        passed = header.time[k] - flow.time[k]
+        if passed > 0.0:
+            C = header.capacity[k]
+            arrived = 8.0 * (header.queue[k] - flow.queue[k] + header.sent[k] - flow.sent[k])
+            current = max(arrived / passed / C, p.least_current)
+            found = power(current, 1.0 + 8.0 * header.queue[k] / (C * T))
+            if found > largest:
+                largest = found
+                tau = passed
+    return smoothed(flow.power, largest, tau, T)
+
+
+def send_with(window: float, p: Params, env: FlowEnv) -> None:
+    """Go on with a window, paced over T."""
+    env.window = window
+    env.rate = 8.0 * window / p.base_rtt

@@ -1,0 +1,107 @@
+"""Telemetry of links: what each of a path adds to a packet, and where hosts rest that answer the largest report.
+
+As a packet leaves it, a link writes its capacity, the queue behind the packet, what it has sent so far with this
+packet, and the time. Two packets' reports of a link give what it sent, and what came to it, in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.errors import ConvergenceError
+from ecc.models.base import Equilibrium, LinkEnv, Params
+from ecc.models.records import per_hop
+from ecc.network import Network
+
+
+@dataclass
+class Header:
+    """What each link of the path adds to a packet, which returns with its ACK."""
+
+    hops: int = 0  # links that have
+    capacity: tuple[float, ...] = per_hop()  # bit/s
+    queue: tuple[float, ...] = per_hop()  # behind the packet [bytes]
+    sent: tuple[float, ...] = per_hop()  # so far, with this packet [bytes]
+    time: tuple[float, ...] = per_hop()  # s
+
+
+@dataclass
+class LinkState:
+    """A router's state."""
+
+    sent: float = 0.0  # so far [bytes]
+
+
+def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """Add what the link knows to a packet of data."""
+    link.sent += env.packet_size
+    if env.kind == 0:
+        k = header.hops
+        header.capacity[k] = env.capacity
+        header.queue[k] = env.queue
+        header.sent[k] = link.sent
+        header.time[k] = env.now
+        header.hops = k + 1
+
+
+def keep(flow: Any, header: Any) -> None:
+    """Keep what an ACK reports, for the next one."""
+    flow.hops = header.hops
+    for k in range(header.hops):
+        flow.queue[k] = header.queue[k]
+        flow.sent[k] = header.sent[k]
+        flow.time[k] = header.time[k]
+
+
+def equilibrium_of_windows(
+    network: Network, T: float, target: float, added: float, most: float, name: str
+) -> Equilibrium:
+    """Return where windows W = `added`/(1 - `target`/U) fill links, U the largest u of a path, and q = (u - 1) C T.
+
+    Windows that W <- W target/U + added keeps; a flow sends min(W, most)/max(T, RTT). Without queue u is the load.
+
+    Parameters
+    ----------
+    network : Network
+    T : float, s
+        For which windows are paced.
+    target : float
+    added, most : float, bit
+        Added to a window, and the largest one.
+    name : str
+        Of the protocol, for messages.
+
+    Returns
+    -------
+    Equilibrium
+        `fair_rate` is u at links that are the largest of some flow.
+    """
+    crosses, C = network.incidence, network.capacities
+
+    def rates(u: NDArray[np.float64]) -> Any:
+        waits = T * np.maximum(u - 1.0, 0.0)
+        D = np.maximum(T, network.rtts + crosses @ waits)
+        largest = np.where(crosses, u, 0.0).max(axis=1)
+        return np.minimum(added / np.maximum(1.0 - target / np.maximum(largest, target), 1e-15), most) / D
+
+    u = np.full(network.n_links, target)
+    for _ in range(1000):
+        before = u.copy()
+        for link in range(network.n_links):
+            low, high = 0.0, 1e9
+            for _ in range(200):
+                u[link] = middle = 0.5 * (low + high)
+                load = float(rates(u) @ crosses[:, link])
+                low, high = (middle, high) if load > min(middle, 1.0) * C[link] else (low, middle)
+        if np.abs(u - before).max() <= 1e-12 * u.max():
+            break
+    else:
+        raise ConvergenceError(f"no equilibrium of {name} found", u, float(np.abs(u - before).max()))
+    bottleneck = np.where(crosses, u, -1.0).argmax(axis=1)
+    used = np.isin(np.arange(network.n_links), bottleneck)
+    return Equilibrium(rates(u), np.where(used, u, inf), bottleneck, C * T * np.maximum(u - 1.0, 0.0))
