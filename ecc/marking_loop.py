@@ -9,6 +9,7 @@ packets with the probability P_l: F_l is what a packet takes to that queue, D - 
     q_l' = y_l - C_l                                   y_l = sum of x(t - F_l), less what is dropped on arrival
     z' = [law(z) - z]/T, or y_l [law(z) - z]           states of disciplines, by their clocks
     D(t) = D_0 + sum_l q_l(t - D + F_l)/C_l
+    R(t) = sum_l router_law(q_l(t - D + F_l), C_l)       of the host's protocol, where its laws ask for it
 
 With marks at one queue under NewReno it is the model of Misra, Gong, Towsley 2000, whose linear form is that of Hollot,
 Misra, Towsley, Gong 2001, but for D': theirs has ACKs come as packets were sent, x(t - D), though while the queue grows
@@ -46,7 +47,8 @@ __all__ = ["MarkingEquilibrium", "equilibrium_of_marks", "linearize_marks"]
 
 _Slopes = dict[tuple[int, float, int], float]
 """(state, delay [s], order of its derivative) -> coefficient."""
-_OF_HOSTS = ("w", "D", "s", "a", "marked", "p")
+_OF_HOSTS = ("w", "R", "D", "s", "a", "marked", "p")
+_OF_ROUTERS = ("q", "C", "s", "p")
 _OF_QUEUES = ("q", "q_prev", "y", "C", "T", "p")
 _ROUNDING = 1e-10  # relative: of an equilibrium
 _STEPS, _NEWTON = 500, 20  # towards it
@@ -362,7 +364,8 @@ class _Loop:
                 signal = self._signal(queue, kind)
                 spared[signal] = spared[signal] * (1.0 - _later(chosen[k][g], D - late[queue.link]))
         own = {name: z[self.at["host", g, name]] for name in ("w", *kind.states)}
-        known = {**own, "D": rtt, "s": kind.s, "a": kind.a, "marked": 1.0 - spared["mark"], "p": kind.p}
+        feedback = self._feedback(kind, z, delays) if _takes_feedback(kind.protocol.source_law, kind.states) else 0.0
+        known = {**own, "R": feedback, "D": rtt, "s": kind.s, "a": kind.a, "marked": 1.0 - spared["mark"], "p": kind.p}
         for name, here in own.items():
             state = kind.states.get(name)
             law = kind.protocol.source_law if state is None else state.law
@@ -373,6 +376,18 @@ class _Loop:
                 if jump is not None and not (isinstance(none, float) and none == 1.0):
                     moved = moved + acked * (1.0 - none) / kind.s * (_call(jump, known) - here)
             out[self.at["host", g, name]] = moved
+
+    def _feedback(self, kind: _Kind, z: Sequence[Any], delays: tuple[float, dict[int, float]]) -> Any:
+        """What the routers of its own protocol say of the queues of its path as its packets come there, summed."""
+        total: Any = 0.0
+        for link in kind.route:
+            q: Any = 0.0
+            if link in self.number:
+                k = self.number[link]
+                q = _later(z[self.at["queue", k, "q"]] * self.queues[k].packet, delays[0] - delays[1][link])
+            known = {"q": q, "C": float(self.network.capacities[link]), "s": kind.s, "p": kind.p}
+            total = total + _call(kind.protocol.router_law, known)
+        return total
 
     # ---- the equilibrium ---------------------------------------------------------------------------------
 
@@ -616,7 +631,8 @@ def _kinds(deployed: Deployment, network: Network) -> list[_Kind]:
     for (protocol, route, delays, rtt, packet, acknowledged), flows in equal.items():
         name, states = type(protocol).__name__, states_of(protocol)
         law = getattr(protocol, "source_law", None)
-        if law is None or "w" not in law_arguments(law) or protocol.loss_response_law is None:
+        takes = () if law is None else law_arguments(law)
+        if "w" not in takes or (protocol.loss_response_law is None and "marked" not in takes):
             raise ValueError(
                 f"{name} has no linear model over queue disciplines: it has no source_law of a window w with a "
                 "loss_response_law"
@@ -637,11 +653,26 @@ def _kinds(deployed: Deployment, network: Network) -> list[_Kind]:
                     f"{name} has no linear model over queue disciplines: its state {state_name} has the clock "
                     f"{state.clock!r}"
                 )
+        if _takes_feedback(law, states):
+            _check(
+                protocol.router_law, _OF_ROUTERS, f"{name} has no linear model over queue disciplines: its router_law"
+            )
+            if protocol.combine != "sum":
+                raise ValueError(
+                    f"{name} has no linear model over queue disciplines: what its laws get of links must be their sum, "
+                    f"got combine = {protocol.combine!r}"
+                )
         scalable = float(protocol.ecn_echo == "scalable")
         p = protocol.namespace()
         s, a = 8.0 * packet, 8.0 * acknowledged
         kinds.append(_Kind(tuple(flows), protocol, route, delays, rtt, s, a, p, states, scalable))
     return kinds
+
+
+def _takes_feedback(source_law: Any, states: Mapping[str, State]) -> bool:
+    """Whether a law of a host asks for what routers of its protocol say."""
+    laws = [source_law, *(state.law for state in states.values() if state.law is not None)]
+    return any("R" in law_arguments(law) for law in laws)
 
 
 def _check(law: Any, given: Sequence[str], what: str) -> None:

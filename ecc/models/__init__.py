@@ -17,6 +17,7 @@ from ecc.models.kelly import Kelly
 from ecc.models.maxnet import MaxNet
 from ecc.models.mkc import MKC
 from ecc.models.newreno import NewReno
+from ecc.models.nscc import NSCC
 from ecc.models.pedn import PEDN
 from ecc.models.piqi_rcp import PIQIRCP
 from ecc.models.powertcp import PowerTCP, ThetaPowerTCP
@@ -30,8 +31,8 @@ from ecc.models.vegas import Vegas
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "PEDN", "PIQIRCP", "QIRCP",
-    "RCP", "TIMELY", "UTIL", "VCP", "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet",
+    "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC", "PEDN", "PIQIRCP",
+    "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet",
     "NewReno", "PatchedTIMELY", "PowerTCP", "Protocol", "Swift", "ThetaPowerTCP", "Vegas", "all_protocols",
 ]  # fmt: skip
 
@@ -46,5 +47,21 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         With traffic that responds to no feedback.
     """
     routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly, TIMELY, PatchedTIMELY, DCQCN)
-    windows = (NewReno, CUBIC, DCTCP, BIC, Vegas, FAST, Swift, HPCC, PowerTCP, ThetaPowerTCP, VCP, UTIL, EDN, PEDN)
+    windows = (
+        NewReno,
+        CUBIC,
+        DCTCP,
+        BIC,
+        Vegas,
+        FAST,
+        Swift,
+        HPCC,
+        PowerTCP,
+        ThetaPowerTCP,
+        NSCC,
+        VCP,
+        UTIL,
+        EDN,
+        PEDN,
+    )
     return {cls.__name__: cls for cls in (*routed, *windows, *((ConstantRate,) if unresponsive else ()))}

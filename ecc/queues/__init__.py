@@ -11,6 +11,7 @@ from ecc.queues.fq_codel import FQCoDel
 from ecc.queues.pi import PI
 from ecc.queues.pi2 import PI2
 from ecc.queues.pie import PIE
+from ecc.queues.ramp_marking import RampMarking
 from ecc.queues.red import RED
 from ecc.queues.rem import REM
 from ecc.queues.schedulers import DRR, StrictPriority
@@ -19,7 +20,7 @@ from ecc.queues.trimming import Trimming
 
 __all__ = [
     "AVQ", "DRR", "PI", "PI2", "PIE", "RED", "REM", "CoDel", "DropTail", "DualPI2", "FQCoDel", "QueueDiscipline",
-    "StepMarking", "StrictPriority", "Trimming", "all_disciplines",
+    "RampMarking", "StepMarking", "StrictPriority", "Trimming", "all_disciplines",
 ]  # fmt: skip
 
 
@@ -29,6 +30,7 @@ def all_disciplines() -> dict[str, type[Protocol]]:
     listed = (
         DropTail,
         StepMarking,
+        RampMarking,
         RED,
         PI,
         REM,

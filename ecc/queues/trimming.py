@@ -4,6 +4,9 @@ A link has two queues. Data wait in the second one, which holds `limit` bytes; A
 in the first, which is served first. The receiver reports a trimmed packet as soon as its header comes, so that its
 sender knows of the loss after little more than an RTT without queues, and sends the data again. Packets of flows
 without a `trimmed_size`, and of transports, are dropped instead, as are all where the buffer of the link is full.
+
+With thresholds, data that leave are marked (ECN) by what they leave behind in their queue, q: with the probability
+(q - K_min)/(K_max - K_min), within 0 and 1, as in the switches of Ultra Ethernet 1.0.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc.models.base import Hook, Protocol, Queues, check_number
+from ecc.queues.ramp_marking import ramp
 
 HEADERS, DATA = 0, 1  # the queues
 
@@ -31,29 +35,50 @@ class Trimming(Protocol):
     ----------
     limit : float, bytes, > 0
         Of data that a link holds, with the packet in service if it has any.
+    min_threshold, max_threshold : float, bytes, >= 0, or None
+        Of data, up to which none is marked, and from which on all is; both None: none is marked.
 
     Raises
     ------
     ValueError, TypeError
-        No size > 0.
+        No size > 0; thresholds that are crossed, or one of two.
     """
 
     limit: float = 100_000.0
+    min_threshold: float | None = None
+    max_threshold: float | None = None
 
     times = ()
     linear_refusal = "Trimming has no linear model: it acts where the buffer is full"
-    gives = frozenset()
     LinkState = LinkState
 
     def __post_init__(self) -> None:
         check_number(self, limit=None)
+        if self.min_threshold is None and self.max_threshold is None:
+            return
+        if self.min_threshold is None or self.max_threshold is None:
+            raise ValueError("min_threshold and max_threshold must be both None, or both sizes, got one of them")
+        check_number(self, min_threshold=0.0, max_threshold=None)
+        if self.min_threshold >= self.max_threshold:
+            raise ValueError(
+                f"max_threshold must be > min_threshold ({self.min_threshold:g} bytes), got {self.max_threshold:g}"
+            )
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return frozenset() if self.min_threshold is None else frozenset({"ecn"})
+
+    @property
+    def required_env(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset() if self.min_threshold is None else frozenset({"random"})
 
     @property
     def queues(self) -> Queues:
         return Queues("priority", (1, 1))
 
     def link_hooks(self) -> dict[str, Hook]:
-        return {"on_classify": on_classify, "on_arrival": on_arrival}
+        hooks: dict[str, Hook] = {"on_classify": on_classify, "on_arrival": on_arrival}
+        return hooks if self.min_threshold is None else {**hooks, "on_departure": on_departure}
 
 
 def on_classify(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -66,3 +91,9 @@ def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     if env.kind == 0 and env.queue + env.packet_size > p.limit:
         env.trim = 1
         link.trimmed += 1
+
+
+def on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Mark data at random."""
+    if env.kind == 0 and env.random < ramp(1.0 * env.queue, p.min_threshold, p.max_threshold):
+        env.mark = 1

@@ -14,6 +14,7 @@ from ecc.models import (
     FAST,
     HPCC,
     MKC,
+    NSCC,
     PIQIRCP,
     QIRCP,
     RCP,
@@ -41,6 +42,7 @@ every_protocol_with_bottlenecks = pytest.mark.parametrize(
 SMALL = {
     FAST: FAST(alpha=50.0),  # two flows of its default keep 400 packets in the queue, more than the buffer below
     Swift: Swift(base_target="0.1 s", fs_range="0.1 s", fs_max_cwnd=1000.0),  # its default is for RTTs of a data center
+    NSCC: NSCC("20 Mb/s", "0.12 s", fair=0.5, eta=0.015, alpha=0.4),  # its increases go with bandwidth times delay
     HPCC: HPCC(base_rtt="0.12 s", line_rate="20 Mb/s", min_rate="0.1 Mb/s", w_ai=1000, form="rate"),
     PowerTCP: PowerTCP(base_rtt="0.12 s", line_rate="20 Mb/s", beta=4000),
     ThetaPowerTCP: ThetaPowerTCP(base_rtt="0.12 s", line_rate="20 Mb/s", beta=4000),

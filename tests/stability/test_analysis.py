@@ -19,7 +19,7 @@ from ecc.stability import analyze, critical_gain, stable_interval
 
 ONE = ecc.Network.dumbbell("100 Mb/s", ["100 ms"])
 WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "VCP", "UTIL", "Swift", "TIMELY", "HPCC"}
-WITHOUT |= {"PowerTCP", "ThetaPowerTCP", "ConstantRate"}
+WITHOUT |= {"NSCC", "PowerTCP", "ThetaPowerTCP", "ConstantRate"}
 SHORT = {"PatchedTIMELY", "DCQCN"}  # for RTTs of a data center: tests/models/test_timely.py, test_dcqcn_fluid.py
 RELAYS = {"EDN", "PEDN"}
 MINE = (Path(__file__).parents[2] / "examples" / "fair_share.py").read_text(encoding="utf-8")
@@ -64,6 +64,7 @@ def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, 
         "HPCC": "HPCC has no linear model: its windows are paced, and follow an average of U over T",
         "PowerTCP": "PowerTCP has no linear model: windows are paced, and follow an average of power over T",
         "ThetaPowerTCP": "ThetaPowerTCP has no linear model: windows are paced, and follow an average of power over T",
+        "NSCC": "NSCC has no linear model alone: {'flows': NSCC(), 'links': RampMarking()} has marks",
         "Swift": "Swift has no linear model: its windows grow up to the target delay, and have no slope there",
     }
     assert said.err.startswith(f"ecc: {reason.get(name, f'{name} has no equilibrium')}")

@@ -336,6 +336,7 @@ def _sets_windows(host: Protocol) -> bool:
 def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol, hosts: Sequence[Protocol]) -> Protocol | None:
     """The queue discipline of a link that has not just the routers of hosts; None: `host` needs none there."""
     from ecc.fluid.network.disciplines import discipline_refusal
+    from ecc.laws.arguments import law_arguments
 
     if list(deployed) == [host]:
         return None
@@ -349,7 +350,8 @@ def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol, hosts: 
         return None
     if refusal := discipline_refusal(acting[0]):
         raise ValueError(refusal)
-    if host.loss_response_law is None:
+    answers_marks = "marked" in law_arguments(host.source_law) and "ecn" in acting[0].gives
+    if host.loss_response_law is None and not answers_marks:
         raise ValueError(f"{name} has no fluid model over {type(acting[0]).__name__}: it has no loss_response_law")
     return acting[0]
 

@@ -330,7 +330,7 @@ def advance(
                         sources.memory[g] = record[_RESULT]
                 else:
                     jump = 0.0
-                    if by_rate and new_early + new_marked > 0.0:
+                    if loss_law != 0 and by_rate and new_early + new_marked > 0.0:
                         jumps = min(1.0, (new_early + new_marked) / packet[g])
                         is_mark = new_marked > new_early
                         status = call(mark_law if is_mark else loss_law, (pointer, pointer, params, pointer))
@@ -693,6 +693,8 @@ def run(problem: Problem) -> Result:
     for protocol in hosts:
         own = [g for g, one in enumerate(problem.protocols) if one == protocol]
         notes += _recoveries(protocol, float(sources.burst[own].max()), int(sources.repeated[own].max()))
+        if protocol.loss_response_law is None and curves.lost[own].any():
+            notes.append(f"packets were lost, which windows of {type(protocol).__name__} do not answer as fluid")
     found.stats["notes"] = tuple(dict.fromkeys(notes))
     if problem.records:
         found.recorded["env.window"] /= 8.0

@@ -1,0 +1,312 @@
+"""NSCC: Ultra Ethernet's windows, moved by marks and by queueing delay at once (UEC 1.0, 2025).
+
+At an ACK of A bytes, d its RTT less the least RTT T, D the target, W the window:
+
+                 d < D                                               d >= D
+    not marked   I <- I + alpha A (D - d);   W <- W + f A, fast      I <- I + fi A
+    marked       nothing                                             W <- W max(1 - gamma (m - D)/m, 1/2)
+                                                                     where m > D, at most once in T
+    m <- (1 - g) m + g d,  T/4 in place of d if d > D and not marked
+    W <- W + I/W, I <- 0        every 8 packets that arrive, or after T_net
+    W <- W + eta                ... if T_net has passed since the last eta
+    W <- W - A                  a trimmed or lost packet of A; g of T_net goes into m, as a delay
+    W <- V                      quick adapt: after a trim, or d > 4 D, if V <= W_max/8 has arrived in the last T + D.
+                                Trims, and ACKs with marks, of what was on its way then change nothing
+
+    a = C T_net/(100 Gb/s 12 us)   D = 3/4 T_net, or T_net without trimming   alpha = 4 s a/(12 us)   fi = 5 s a
+    eta = 0.15 s a   gamma = 0.8   g = 1/80   f = a/4, once d < 1 us for a window
+    s <= W <= W_max = 1.5 C T, at first W_max
+
+    C  rate of hosts   T_net  RTT of the network   s  packet   I  [bytes^2]   m  averaged delay
+
+This is `htsim/sim/uec.cpp` of ultraethernet/uet-htsim, whose authors set its defaults to those of the specification.
+Windows are its sender's alone: RCCC, credits of receivers, may limit them further and is not here, nor is the choice of
+paths by marks. An ACK reports each packet. Reordering beyond a flow's threshold counts as a trim; there are no probes.
+
+As fluid, marks are a share of what is acknowledged and cuts come once in T and a wait for a mark; quick adapt and
+losses are left out, and fast increase begins at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ecc.models.base import FlowEnv, Hook, Params, Protocol, State, check_choice, check_number
+from ecc.quantity import OptionalQuantityField, QuantityField, as_delay, as_rate, default
+
+REFERENCE_RATE, REFERENCE_RTT = 100e9, 12e-6  # to which constants are scaled [bit/s, s]
+FAST = 1e-6  # delays below let windows grow fast [s]
+ADJUSTED_PACKETS = 8.0  # of data between two increases
+LEAST_FACTOR = 0.5  # of a cut
+QUICK, QUICK_SHARE = 4.0, 0.125  # of the target, and of the largest window
+
+
+def cut(w: float, average: float, p: Params) -> float:
+    """The window after a mark with a delay beyond the target."""
+    return w * max(1.0 - p.gamma * (average - p.target) / average, LEAST_FACTOR)
+
+
+def averaged(average: float, sample: float, p: Params) -> float:
+    """The averaged delay after a sample."""
+    return average + p.delay_gain * (sample - average)
+
+
+def average_law(w: float, R: float, D: float, s: float, marked: float, average: float, p: Params) -> float:
+    """The averaged delay, an RTT later."""
+    unmarked = 0.25 * (D - R) if R > p.target else R
+    return average + w / s * p.delay_gain * (marked * R + (1.0 - marked) * unmarked - average)
+
+
+@dataclass
+class FlowState:
+    """A host's state for one flow."""
+
+    base: float = 0.0  # T [s]
+    average: float = 0.0  # m [s]
+    increase: float = 0.0  # I [bytes^2]
+    received: float = 0.0  # since I was added [bytes]
+    adjusted: float = 0.0  # when eta was [s]
+    decreased: float = -1.0  # when the last cut was [s]
+    uncongested: float = 0.0  # bytes in a row with almost no delay
+    is_fast: int = 0  # whether they are more than a window
+    delivered: float = 0.0  # so far [bytes]
+    lost: float = 0.0  # so far [bytes]
+    achieved: float = 0.0  # V [bytes]
+    achieved_until: float = 0.0  # when it is compared [s]; 0: it is not yet
+    is_trimmed: int = 0  # whether a packet was, since quick adapt
+    ignored: float = 0.0  # of what was on its way at quick adapt, so far [bytes]
+    to_ignore: float = 0.0  # of it, all [bytes]
+
+
+@dataclass(frozen=True)
+class NSCC(Protocol):
+    """NSCC.
+
+    Parameters
+    ----------
+    line_rate : float, bit/s, > 0
+        Of hosts, C.
+    network_rtt : float, s, > 0
+        T_net, the longest RTT of the network without queues; T is that, or the least RTT measured.
+    trimming : bool
+        Whether links trim, on which the target depends.
+    target : float, s, > 0, or None
+        D; None: 3/4 T_net with trimming, T_net without.
+    alpha, fair, eta : float, > 0
+        Increases below and beyond the target, and in T_net always, in packets scaled by a: 4, 5 and 0.15.
+    gamma : float, in (0, 1]
+        Share of the excess delay that a cut takes.
+    delay_gain : float, in (0, 1]
+        Weight of a sample in the averaged delay, g.
+    fast : float, >= 0
+        Of what is acknowledged that a window grows by without queue, scaled by a; 0: it does not.
+    quick_adapt : bool
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    line_rate: QuantityField = default(100e9)
+    network_rtt: QuantityField = default(12e-6)
+    trimming: bool = True
+    target: OptionalQuantityField = default(None)
+    alpha: float = 4.0
+    fair: float = 5.0
+    eta: float = 0.15
+    gamma: float = 0.8
+    delay_gain: float = 0.0125
+    fast: float = 0.25
+    quick_adapt: bool = True
+
+    combine = "sum"
+    times = ()
+    ecn_echo = "accurate"
+    gives: ClassVar[frozenset[str]] = frozenset()
+    answers: ClassVar[frozenset[str]] = frozenset({"ecn", "loss"})
+    equilibrium_is_static = False
+    header_bytes = (0, 0)
+    no_equilibrium = "its windows grow until packets are marked; over a discipline that marks it may have one"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "line_rate", as_rate(self.line_rate, "line_rate"))
+        check_number(
+            self, network_rtt=as_delay, alpha=None, fair=None, eta=None, gamma=None, delay_gain=None, fast=0.0,
+        )  # fmt: skip
+        if self.target is not None:
+            check_number(self, target=as_delay)
+        for name in ("trimming", "quick_adapt"):
+            check_choice(self, name, (True, False))
+        for name in ("gamma", "delay_gain"):
+            if getattr(self, name) > 1.0:
+                raise ValueError(f"{name} must be <= 1, got {getattr(self, name):g}")
+
+    @property
+    def linear_refusal(self) -> str:
+        return (
+            "NSCC has no linear model alone: {'flows': NSCC(), 'links': RampMarking()} has marks, without which its "
+            "windows never decrease"
+        )
+
+    def params(self) -> dict[str, float]:
+        a = self.line_rate * self.network_rtt / (REFERENCE_RATE * REFERENCE_RTT)
+        target = self.target if self.target is not None else (0.75 if self.trimming else 1.0) * self.network_rtt
+        return {
+            "line_rate": self.line_rate,
+            "network_rtt": self.network_rtt,
+            "target": target,
+            "alpha": self.alpha * a / REFERENCE_RTT,  # packets/s
+            "fair": self.fair * a,
+            "eta": self.eta * a,
+            "gamma": self.gamma,
+            "delay_gain": self.delay_gain,
+            "fast": self.fast * a,
+            "quick_adapt": float(self.quick_adapt),
+        }
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(q: float, C: float) -> float:
+        """What a packet waits; of the links of a path, the sum."""
+        return q / C
+
+    @staticmethod
+    def source_law(w: float, R: float, D: float, s: float, marked: float, average: float, p: Params) -> float:
+        """The window an RTT later, of which the share `marked` was marked."""
+        base = D - R
+        grown = p.eta * s * D / p.network_rtt
+        if R < FAST and p.fast > 0.0:
+            grown += (1.0 - marked) * p.fast * w
+        elif R < p.target:
+            grown += (1.0 - marked) * p.alpha * s * (p.target - R)
+        else:
+            grown += (1.0 - marked) * p.fair * s
+            if average > p.target:  # cuts are apart by T and what it takes until another packet comes marked
+                grown -= (w - cut(w, average, p)) * D * marked * w / (base * marked * w + D * s)
+        return min(max(w + grown, s), 1.5 * p.line_rate * base)
+
+    loss_response_law = None
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {"average": State(average_law, "rtt", 0.0, unit="s", lowest=0.0)}
+
+    @property
+    def initial(self) -> float:
+        """The largest window, in packets of UEC's size."""
+        return 1.5 * self.line_rate * self.network_rtt / (8.0 * 4096.0)
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
+        raise ValueError("start must be 'empty' for packets of NSCC: its equilibrium has queues")
+
+
+def largest(base: float, p: Params) -> float:
+    """W_max [bytes]."""
+    return 1.5 * p.line_rate * base / 8.0
+
+
+def send_with(window: float, flow: Any, p: Params, env: FlowEnv) -> None:
+    """Go on with a window between its limits."""
+    env.window = max(min(window, largest(flow.base, p)), 1.0 * env.packet_size)
+
+
+def quickly_adapts(flow: Any, is_marked: bool, delay: float, p: Params, env: FlowEnv) -> bool:
+    """Whether what has arrived becomes the window, or did so after this packet was sent: nothing else then changes."""
+    adapts = False
+    if flow.ignored < flow.to_ignore and is_marked:
+        adapts = True
+    elif env.now > flow.achieved_until:
+        is_congested = flow.is_trimmed > 0 or delay > QUICK * p.target
+        if flow.achieved_until > 0.0 and is_congested and flow.achieved < QUICK_SHARE * largest(flow.base, p):
+            send_with(flow.achieved, flow, p, env)
+            flow.to_ignore = 1.0 * env.in_flight
+            flow.ignored = 0.0
+            flow.is_trimmed = 0
+            adapts = True
+        flow.achieved = 0.0
+        flow.achieved_until = env.now + flow.base + p.target
+    if adapts:
+        flow.increase = 0.0
+        flow.received = 0.0
+    return adapts
+
+
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Open with the largest window."""
+    flow.base = p.network_rtt
+    flow.adjusted = env.now
+    send_with(largest(flow.base, p), flow, p, env)
+
+
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """One of the four quadrants; then what is due."""
+    acked = env.delivered - flow.delivered
+    flow.delivered = 1.0 * env.delivered
+    flow.achieved += acked
+    flow.received += acked
+    flow.ignored += acked
+    flow.base = min(flow.base, env.min_rtt)
+    delay = env.rtt - flow.base
+    is_marked = env.marked > 0
+    strays = delay > p.target and not is_marked
+    flow.average = averaged(flow.average, 0.25 * flow.base if strays else delay, p)
+    if p.quick_adapt > 0.0 and quickly_adapts(flow, is_marked, delay, p, env):
+        return
+    if not is_marked:
+        if delay >= p.target:
+            flow.increase += p.fair * env.packet_size * acked
+        else:
+            increase(flow, acked, delay, p, env)
+    elif delay >= p.target:
+        flow.is_fast = 0
+        flow.uncongested = 0.0
+        if flow.average > p.target and env.now - flow.decreased > flow.base:
+            flow.decreased = env.now
+            send_with(cut(env.window, flow.average, p), flow, p, env)
+    send_with(env.window, flow, p, env)
+    passed = env.now - flow.adjusted
+    if flow.received > ADJUSTED_PACKETS * env.packet_size or passed > p.network_rtt:
+        window = env.window + flow.increase / env.window
+        if passed >= p.network_rtt:
+            window += p.eta * env.packet_size
+            flow.adjusted = env.now
+        flow.increase = 0.0
+        flow.received = 0.0
+        send_with(window, flow, p, env)
+
+
+def increase(flow: Any, acked: float, delay: float, p: Params, env: FlowEnv) -> None:
+    """Below the target: fast after a window without delay, in proportion to what is left to it otherwise."""
+    flow.uncongested = flow.uncongested + acked if delay < FAST else 0.0
+    if p.fast > 0.0 and delay < FAST and (flow.uncongested > env.window or flow.is_fast > 0):
+        flow.is_fast = 1
+        env.window += p.fast * acked
+    else:
+        flow.is_fast = 0
+        flow.increase += p.alpha * env.packet_size * (p.target - delay) * acked
+
+
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """A trimmed packet, or what a timeout gives up."""
+    lost = env.lost - flow.lost
+    flow.lost = 1.0 * env.lost
+    flow.ignored += lost
+    flow.average = averaged(flow.average, p.network_rtt, p)
+    flow.is_trimmed = 1
+    if p.quick_adapt > 0.0 and quickly_adapts(flow, True, 0.0, p, env):
+        return
+    send_with(env.window - lost, flow, p, env)

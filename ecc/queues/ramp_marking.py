@@ -1,0 +1,68 @@
+"""Ramp marking: the probability of a mark grows linearly between two thresholds, as in switches of data centers.
+
+P = (q - K_min)/(K_max - K_min)   within 0 and 1, of a packet on its arrival, q the queue without it
+
+q  queue [packets]   K_min, K_max  thresholds [packets]
+
+It is RED with the queue of the moment, up to a probability of 1 and without even spacing (Zhu et al. 2015, sec. 3.1,
+with p_max = 1; Ultra Ethernet 1.0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import Hook, check_number
+from ecc.queues.discipline import QueueDiscipline, congested_at_random
+
+
+def ramp(q: Any, low: Any, high: Any) -> Any:
+    """From 0 at a threshold to 1 at the next."""
+    return min(max((q - low) / (high - low), 0.0), 1.0)
+
+
+def probability_law(q: Any, p: Any) -> Any:
+    """The share of packets that is chosen."""
+    return ramp(q, p.min_threshold, p.max_threshold)
+
+
+@dataclass(frozen=True)
+class RampMarking(QueueDiscipline):
+    """Packets are marked with a probability that grows with the queue.
+
+    Parameters
+    ----------
+    mark, packet_size
+        As of every `QueueDiscipline`; marks by default.
+    min_threshold, max_threshold : float, packets, >= 0
+        Queues up to which no packet is marked, and from which on all are.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range; thresholds that are crossed.
+    """
+
+    mark: bool = True
+    min_threshold: float = 7.0
+    max_threshold: float = 30.0
+
+    probability_law = staticmethod(probability_law)
+    required_env = frozenset({"random"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, min_threshold=0.0, max_threshold=None)
+        if self.min_threshold >= self.max_threshold:
+            raise ValueError(
+                f"max_threshold must be > min_threshold ({self.min_threshold:g} packets), got {self.max_threshold:g}"
+            )
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_arrival": on_arrival}
+
+
+def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Choose at random."""
+    congested_at_random(ramp(env.queue / p.packet_size, p.min_threshold, p.max_threshold), p, env)
