@@ -15,6 +15,8 @@ MODULES = (
     "data_centers.dcqcn_pi",
     "data_centers.dcqcn_tables",
     "data_centers.dctcp",
+    "data_centers.hpcc",
+    "data_centers.powertcp",
     "data_centers.timely",
     "disciplines.designs",
     "disciplines.margins",

@@ -182,6 +182,9 @@ PAPERS: Mapping[str, str] = {
     "fairness, SIGMETRICS 2011",
     "ECN-DELAY": "Y. Zhu, M. Ghobadi, V. Misra, J. Padhye, ECN or delay: lessons learnt from analysis of DCQCN and "
     "TIMELY, CoNEXT 2016",
+    "HPCC": "Y. Li et al., HPCC: high precision congestion control, SIGCOMM 2019",
+    "POWERTCP": "V. Addanki, O. Michel, S. Schmid, PowerTCP: pushing the performance limits of datacenter networks, "
+    "NSDI 2022",
     "RFC8033": "R. Pan, P. Natarajan, F. Baker, G. White, Proportional integral controller enhanced (PIE), RFC 8033, "
     "2017",
     "RFC8289": "K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, Controlled delay active queue management, RFC 8289, "
