@@ -18,6 +18,7 @@ MODULES = (
     "data_centers.hpcc",
     "data_centers.powertcp",
     "data_centers.timely",
+    "data_centers.timely_runs",
     "disciplines.designs",
     "disciplines.margins",
     "disciplines.packets",

@@ -61,8 +61,15 @@ def timely_many(claim: Claim) -> Finding:
     )  # fmt: skip
 
 
-def _patched(flows: int, propagation: float, slope: float = 2.0) -> DelaySystem:
-    """The loop of patched TIMELY as ECN-DELAY prints it: w = slope g + 1/2; states x, g, queue."""
+def patched_printed(flows: int, propagation: float, slope: float = 2.0) -> DelaySystem:
+    """Return the loop of patched TIMELY as ECN-DELAY prints it, with w = slope g + 1/2; states x, g, queue.
+
+    Parameters
+    ----------
+    flows : int
+    propagation : float, s
+    slope : float, optional
+    """
     p = PatchedTIMELY().namespace()
     reference = LINE * p.low
     x, excess = LINE / flows, flows * p.delta / (p.beta * LINE)  # q*/q' - 1
@@ -77,12 +84,19 @@ def _patched(flows: int, propagation: float, slope: float = 2.0) -> DelaySystem:
     return DelaySystem([matrix * scale / scale[:, None] for matrix in (now, late, later)], [0.0, delay, delay + update])
 
 
-def _patched_margin(flows: int, slope: float) -> float:
-    """Phase margin without propagation delay, the loop cut at what a host sees of the queue [degrees]."""
+def patched_margin(flows: int, slope: float, propagation: float = 0.0) -> float:
+    """Return the phase margin, with w = slope g + 1/2, of the loop cut at what a host sees of the queue [degrees].
+
+    Parameters
+    ----------
+    flows : int
+    slope : float
+    propagation : float, s, optional
+    """
     p = PatchedTIMELY().namespace()
     x, excess = LINE / flows, flows * p.delta / (p.beta * LINE)
     update = SEG / x
-    delay = (1.0 + excess) * p.low + MTU / LINE
+    delay = (1.0 + excess) * p.low + MTU / LINE + propagation
 
     def loop(w: float) -> complex:
         s = 1j * w
@@ -110,7 +124,7 @@ def patched_fixed(claim: Claim) -> Finding:
             Measurement(f"q* with {flows} flows", found / 8e3, "kB", reported=theirs / 8e3,
                         met=abs(found / theirs - 1.0) < 1e-6)
         )  # fmt: skip
-    unstable = proven(_patched(30, 0.0)) is False
+    unstable = proven(patched_printed(30, 0.0)) is False
     holds = all(one.met for one in measured)
     return Finding(
         claim, Verdict.CONDITIONAL if holds else Verdict.REFUTED,
@@ -129,20 +143,20 @@ def patched_stable(claim: Claim) -> Finding:
     def ranges(slope: float) -> list[tuple[int, int]]:
         found = []
         for delay in delays:
-            stable = [flows for flows in range(1, 61) if _patched(flows, delay, slope).is_stable]
+            stable = [flows for flows in range(1, 61) if patched_printed(flows, delay, slope).is_stable]
             found.append((min(stable), max(stable)))
         return found
 
     printed, theirs = ranges(2.0), ranges(0.5)
     certified = all(
-        proven(_patched(flows, delay)) is inside
+        proven(patched_printed(flows, delay)) is inside
         for delay, (low, high) in zip(delays, printed, strict=True)
         for flows, inside in ((low, True), (high, True), (high + 1, False), (40, False))
     )
     table: Mapping[int, float] = {2: -1.9535, 18: 42.921, 40: -1.3105}
     measured = [
-        Measurement(f"phase margin with w = g/2 + 1/2, {flows} flows", _patched_margin(flows, 0.5), "degrees",
-                    reported=value, note=f"with w = 2 g + 1/2 {_patched_margin(flows, 2.0):.1f}")
+        Measurement(f"phase margin with w = g/2 + 1/2, {flows} flows", patched_margin(flows, 0.5), "degrees",
+                    reported=value, note=f"with w = 2 g + 1/2 {patched_margin(flows, 2.0):.1f}")
         for flows, value in table.items()
     ]  # fmt: skip
     for delay, (low, high), (low_theirs, high_theirs) in zip(delays, printed, theirs, strict=True):
@@ -154,7 +168,7 @@ def patched_stable(claim: Claim) -> Finding:
         measured.append(_patched_packets(flows))
     counts = np.arange(2.0, 51.0, 4.0)
     curves = {
-        f"w = {name} + 1/2": [_patched_margin(int(flows), slope) for flows in counts]
+        f"w = {name} + 1/2": [patched_margin(int(flows), slope) for flows in counts]
         for name, slope in (("2 g (as printed)", 2.0), ("g/2", 0.5))
     }
     figure = plot.boundary_figure(
