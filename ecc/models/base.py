@@ -604,6 +604,11 @@ class Protocol:
         return 1.0
 
     @property
+    def initial_rto(self) -> float:
+        """With a transport: the least retransmission timeout before the first ACK [s]; RFC 6298: 1 s."""
+        return 1.0
+
+    @property
     def rto_granularity(self) -> float:
         """With a transport: the least that the timeout is longer than the smoothed RTT [s], the G of RFC 6298."""
         return 0.0

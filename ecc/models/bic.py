@@ -57,7 +57,7 @@ class BIC(windows.EndToEndProtocol):
     ----------
     form : str
         "paper" or "linux".
-    transport, initial, receiver_window, min_rto, L, ecn
+    transport, initial, receiver_window, min_rto, initial_rto, L, ecn
         As of every `EndToEndProtocol`.
 
     Raises

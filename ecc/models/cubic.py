@@ -143,7 +143,7 @@ class CUBIC(windows.EndToEndProtocol):
         Whether a flow that lost below its last maximum leaves room for others.
     slow_start : str
         "standard" (RFC 5681), or "hystart++" (RFC 9406).
-    transport, initial, receiver_window, min_rto, L, ecn
+    transport, initial, receiver_window, min_rto, initial_rto, L, ecn
         As of every `EndToEndProtocol`.
 
     Raises

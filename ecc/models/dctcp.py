@@ -52,7 +52,7 @@ class DCTCP(windows.WindowProtocol):
     ----------
     g : float, in (0, 1]
         Weight of a window of data in the averaged share of marks.
-    transport, initial, receiver_window, min_rto, L
+    transport, initial, receiver_window, min_rto, initial_rto, L
         As of every `WindowProtocol`.
 
     Raises

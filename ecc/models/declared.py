@@ -20,7 +20,7 @@ __all__ = ["ENTRIES", "LAWS", "Taken", "form_laws"]
 
 _PACKETS = (
     "Header", "LinkState", "FlowState", "required_env", "opening_size", "header_bytes", "wire_fields", "wire_header",
-    "transport", "min_rto", "rto_granularity", "has_packet_hooks", "ecn_echo", "n_timers",
+    "transport", "min_rto", "initial_rto", "rto_granularity", "has_packet_hooks", "ecn_echo", "n_timers",
     "gives", "answers", "has_hosts", "link_hooks", "flow_hooks", "link_at", "flow_at", "link_record",
 )  # fmt: skip
 _KNOWLEDGE = (

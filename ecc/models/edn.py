@@ -82,7 +82,7 @@ class EDN(windows.WindowProtocol):
         Delays in 7 bits each, as in the prototype, or exact.
     unit : float, s, > 0
         Of quantized delays.
-    transport, initial, receiver_window, min_rto, L
+    transport, initial, receiver_window, min_rto, initial_rto, L
         As of every `WindowProtocol`.
 
     Raises

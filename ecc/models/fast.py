@@ -46,7 +46,7 @@ class FAST(windows.EndToEndProtocol):
         Packets that a flow keeps in queues.
     gamma : float, in (0, 1]
         Step.
-    transport, initial, receiver_window, min_rto, L, ecn
+    transport, initial, receiver_window, min_rto, initial_rto, L, ecn
         As of every `EndToEndProtocol`.
 
     Raises

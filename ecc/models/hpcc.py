@@ -71,7 +71,7 @@ class HPCC(windows.WindowProtocol):
     form : str
         "window", the paper's, or "rate", its simulator's: at least `min_rate` T. Both: at most `line_rate` T.
     min_rate : float, bit/s, > 0
-    transport, initial, receiver_window, min_rto, L
+    transport, initial, receiver_window, min_rto, initial_rto, L
         As of every `WindowProtocol`; L plays no part. What is lost is sent again, and the next ACK
         renews W_c.
 

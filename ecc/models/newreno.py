@@ -39,7 +39,7 @@ class NewReno(windows.EndToEndProtocol):
 
     Parameters
     ----------
-    transport, initial, receiver_window, min_rto, L, ecn
+    transport, initial, receiver_window, min_rto, initial_rto, L, ecn
         As of every `EndToEndProtocol`.
 
     Raises

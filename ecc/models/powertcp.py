@@ -103,7 +103,7 @@ class PowerTCP(windows.WindowProtocol):
     form : str
         "window", the paper's, or "rate", its simulator's: at least `min_rate` T.
     min_rate : float, bit/s, > 0
-    transport, initial, receiver_window, min_rto, L
+    transport, initial, receiver_window, min_rto, initial_rto, L
         As of every `WindowProtocol`; L plays no part. What is lost is sent again, and with the next ACK a new RTT
         begins.
 
@@ -213,7 +213,7 @@ class ThetaPowerTCP(PowerTCP):
     ----------
     gamma, beta, base_rtt, line_rate, target, least_current, form, min_rate
         As of PowerTCP; in the form "rate" T is at most the least RTT seen.
-    transport, initial, receiver_window, min_rto, L
+    transport, initial, receiver_window, min_rto, initial_rto, L
         As of PowerTCP.
 
     Raises

@@ -76,7 +76,7 @@ class Swift(windows.WindowProtocol):
         Largest cut, and that at a loss.
     min_cwnd : float, packets, in (0, `fs_min_cwnd`]
         Least window.
-    transport, initial, receiver_window, min_rto, L
+    transport, initial, receiver_window, min_rto, initial_rto, L
         As of every `WindowProtocol`; L plays no part.
 
     Raises

@@ -47,7 +47,7 @@ class UTIL(windows.WindowProtocol):
         Over which routers measure (VCP: 200 ms).
     sampling : float, s, > 0
         Between samples of the queue (VCP: 10 ms).
-    transport, initial, receiver_window, min_rto, L
+    transport, initial, receiver_window, min_rto, initial_rto, L
         As of every `WindowProtocol`.
 
     Raises

@@ -91,7 +91,7 @@ class VCP(windows.WindowProtocol):
         Between samples of the queue (10 ms).
     opening : str
         "mi" or "slow_start" (EDN sec. 2): what a flow does until more than a low load is first reported to it.
-    transport, initial, receiver_window, min_rto, L
+    transport, initial, receiver_window, min_rto, initial_rto, L
         As of every `WindowProtocol`.
 
     Raises

@@ -61,7 +61,7 @@ class Vegas(windows.EndToEndProtocol):
         ... above which it shrinks (3 or 4).
     gamma : float, >= 0
         ... above which slow start ends (1).
-    transport, initial, receiver_window, min_rto, L, ecn
+    transport, initial, receiver_window, min_rto, initial_rto, L, ecn
         As of every `EndToEndProtocol`.
 
     Raises

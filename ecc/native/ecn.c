@@ -23,6 +23,13 @@ is_classic(const ecc_engine_t *self, uint32_t index)
     return self->flows[index].spec->ecn == ECC_ECN_CLASSIC;
 }
 
+/* S-106. */
+static int64_t
+ect_of(const ecc_engine_t *self, uint32_t index)
+{
+    return self->flows[index].spec->ecn == ECC_ECN_SCALABLE ? ECC_ECT_1 : ECC_ECT_0;
+}
+
 /* S-107. */
 bool
 ecc_ecn_mark(const ecc_engine_t *self, unsigned char *header)
@@ -41,13 +48,13 @@ ecc_ecn_send(ecc_engine_t *self, const ecc_packet_t *packet, bool is_new)
     ecc_receiver_t *receiver = &self->receivers[packet->flow];
     ecc_ecn_t *ecn = ecn_of(self, packet);
 
-    if (is_new) {
-        ecn->codepoint = self->flows[packet->flow].spec->ecn == ECC_ECN_SCALABLE ? ECC_ECT_1 : ECC_ECT_0;
-        if (receiver->owes_answer) {
-            receiver->owes_answer = false;
-            receiver->answered = packet->offset;
-            ecn->word = 1;
-        }
+    if (is_new || !is_classic(self, packet->flow)) {
+        ecn->codepoint = ect_of(self, packet->flow);
+    }
+    if (is_new && receiver->owes_answer) {
+        receiver->owes_answer = false;
+        receiver->answered = packet->offset;
+        ecn->word = 1;
     }
 }
 
@@ -69,14 +76,15 @@ ecc_ecn_receive(ecc_engine_t *self, const ecc_packet_t *packet)
     return ret;
 }
 
-/* S-108, S-109. */
+/* S-106, S-108, S-109. */
 void
 ecc_ecn_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
     const ecc_receiver_t *receiver = &self->receivers[packet->flow];
 
-    *ecn_of(self, packet)
-        = (ecc_ecn_t) { ECC_NOT_ECT, is_classic(self, packet->flow) ? receiver->has_marks : receiver->marked };
+    *ecn_of(self, packet) = is_classic(self, packet->flow)
+        ? (ecc_ecn_t) { ECC_NOT_ECT, receiver->has_marks }
+        : (ecc_ecn_t) { ect_of(self, packet->flow), receiver->marked };
 }
 
 /* S-108 to S-111. */
@@ -104,12 +112,13 @@ int
 ecc_ecn_verify(const ecc_engine_t *self, uint32_t index, const ecc_ecn_t *ecn, bool is_ack)
 {
     bool can_be_marked = self->flows[index].can_be_marked;
+    bool is_never_ect = !can_be_marked || (is_ack && is_classic(self, index));
     int64_t most = !is_ack || is_classic(self, index) ? 1
         : !ecc_cut_has_receiver(self, index)          ? ECC_ARCHIVE_MAX
         : can_be_marked                               ? self->receivers[index].marked
                                                       : 0;
 
-    return ecn->codepoint >= ECC_NOT_ECT && ecn->codepoint <= (is_ack || !can_be_marked ? ECC_NOT_ECT : ECC_CE)
+    return ecn->codepoint >= ECC_NOT_ECT && ecn->codepoint <= (is_never_ect ? ECC_NOT_ECT : ECC_CE)
             && ecn->word >= 0 && ecn->word <= (can_be_marked ? most : 0)
         ? 0
         : ECC_ERR_BROKEN;

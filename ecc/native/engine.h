@@ -199,6 +199,7 @@ typedef struct {
     ecc_ps_t ack_wait;        /* ... but at the latest so long after the first of them */
     ecc_bytes_t receiver_window;  /* of a transport; 0: no limit */
     ecc_ps_t min_rto;             /* of a transport */
+    ecc_ps_t initial_rto;         /* of a transport: as min_rto, until the first ACK */
     ecc_ps_t rto_granularity;     /* of a transport */
     int64_t n_forward;            /* links of the route: the next n_forward of `routes` ... */
     int64_t n_reverse;            /* ... and the n_reverse after those carry the ACKs; then come ... */

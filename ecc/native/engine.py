@@ -149,7 +149,7 @@ def new_links(n: Count) -> NDArray[np.void]:
 @check_arguments
 def new_flows(n: Count) -> NDArray[np.void]:
     """Return n flows to fill in: no hooks, silent, unlimited, 1000-byte packets, 40-byte ACKs, from time 0 on,
-    no transport (its RTO would be at least 1 s).
+    no transport (its timeouts would be at least 1 s).
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def new_flows(n: Count) -> NDArray[np.void]:
         flows[name] = -1
     flows["packet_size"] = 1000
     flows["ack_size"] = 40
-    flows["min_rto"] = 10**12  # RFC 6298
+    flows["min_rto"] = flows["initial_rto"] = 10**12  # RFC 6298
     return flows
 
 

@@ -57,7 +57,9 @@ timeout(ecc_engine_t *self, uint32_t index)
         wait = ecc_transport_rto(&self->transports[index], flow);
     } else {
         wait = ecc_state_ps(3.0 * (is_measured ? flow->srtt : ecc_state_seconds(ecc_flow_first_rtt(self, index))));
-        least = flow->reliable && flow->spec->min_rto > least ? flow->spec->min_rto : least;
+        if (flow->reliable) {
+            least = flow->spec->min_rto > flow->spec->initial_rto ? flow->spec->min_rto : flow->spec->initial_rto;
+        }
         wait = wait > least ? wait : least;
     }
     if (wait >= MAX_TIMEOUT) {

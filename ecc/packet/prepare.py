@@ -281,6 +281,7 @@ def _flow_table(
         out["ecn"][its] = ECN_ECHOES.index(protocol.ecn_echo)
         out["receiver_window"][its] = protocol.receiver_window
         out["min_rto"][its] = picoseconds(protocol.min_rto)
+        out["initial_rto"][its] = picoseconds(protocol.initial_rto)
         out["rto_granularity"][its] = picoseconds(protocol.rto_granularity)
         if scenario.header_bytes:
             if protocol.header_bytes is None:

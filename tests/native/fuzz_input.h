@@ -225,6 +225,7 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
         .transport = (int32_t) (read_bytes(self, 1) % 3),
         .receiver_window = (int64_t) (read_bytes(self, 1) % 4) * 2000,
         .min_rto = (int64_t) read_bytes(self, 1) * MS,
+        .initial_rto = SECOND,
         .rto_granularity = (int64_t) (read_bytes(self, 1) % 16) * MS,
         .access_delay = selector & 64 ? MS : 0,
         .ack_delay = (int64_t) read_bytes(self, 1) * MS / 4,

@@ -850,6 +850,7 @@ bad_input_is_refused(void)
     REFUSED(ECC_ERR_TRANSPORT, flows[0].transport, 3);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].receiver_window, -1);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].min_rto, -1);
+    REFUSED(ECC_ERR_TRANSPORT, flows[0].initial_rto, -1);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].rto_granularity, INT64_MAX);
     REFUSED(ECC_ERR_HEADER_SIZE, config.header_size, 12);
     REFUSED(ECC_ERR_TOO_LARGE, config.n_flows, INT64_C(1) << 40);
@@ -1019,6 +1020,7 @@ set_up_a_bit_of_everything(void)
     setup.flows[3].ack_every = 3;
     setup.flows[3].ack_wait = 20 * MS;
     setup.flows[3].transport = ECC_TRANSPORT_CUMULATIVE;
+    setup.flows[3].initial_rto = setup.flows[4].initial_rto = setup.flows[5].initial_rto = SECOND;
     setup.flows[3].ecn = ECC_ECN_ACCURATE;
     setup.flows[5].ecn = ECC_ECN_CLASSIC;
     setup.flows[4].transport = setup.flows[5].transport = ECC_TRANSPORT_SACK;
@@ -1159,6 +1161,7 @@ set_up_transfers(ecc_transfer_t *transfers, int64_t n)
     template.state = &setup.cells[7][16];
     template.enables_subsequent = 1;
     template.transport = ECC_TRANSPORT_SACK;
+    template.initial_rto = SECOND;
     setup.config.templates = &template;
     setup.config.n_templates = 1;
     setup.config.record_size = 16;

@@ -394,6 +394,7 @@ def cases(draw: Any) -> Case:
         flow["ecn"] = draw(st.sampled_from([0, 0, 1, 2, 3])) if can_be_marked else 0
         flow["receiver_window"] = draw(st.sampled_from([0, 0, 2000, 8000]))
         flow["min_rto"] = draw(st.sampled_from([0, 10**10, 10**11, 10**12]))
+        flow["initial_rto"] = draw(st.sampled_from([0, 10**10, 10**12]))
         flow["rto_granularity"] = draw(st.sampled_from([0, 10**9, 10**10]))
         flow["ack_every"], flow["ack_wait"] = draw(st.sampled_from([0, 0, 2, 5])), picoseconds(draw(TIMES))
         flow["enables_subsequent"] = draw(st.booleans())

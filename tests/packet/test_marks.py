@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecc.models import Protocol
+from ecc.models import DCTCP, NewReno, Protocol
 from ecc.models.base import Hook
-from ecc.network import Network
+from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.scenario import Scenario
 
@@ -122,7 +122,7 @@ def test_delayed_acks_of_a_flow_that_completes_have_reported_every_marked_byte(e
 
 
 def test_captures_have_the_codepoints_in_the_ip_header(tmp_path):
-    """The low bits of the second byte of each header: ECT(0), CE where it was marked, and not ECT of ACKs."""
+    """The low bits of the second byte of each header: ECT(0), and CE where it was marked."""
     network = Network.dumbbell("8 Mb/s", rtts=[0.1], packet_size=1000, sizes=[10_000])
     path, table = tmp_path / "link.pcapng", tmp_path / "link.parquet"
     for file in (path, table):
@@ -135,3 +135,33 @@ def test_captures_have_the_codepoints_in_the_ip_header(tmp_path):
         at += size
     assert bits == [2, 2, 3, 3, 3, 2, 2, 2, 2, 2] == pd.read_parquet(table)["ecn"].tolist()
     assert np.unique(bits).tolist() == [2, 3]
+
+
+def codepoints(protocol, tmp_path, buffer, size):
+    """Of data that left a link, and of the ACKs on another one."""
+    links = [Link("8 Mb/s", "50 ms", buffer=buffer), Link("8 Mb/s", "50 ms")]
+    network = Network(links, [Flow([0], reverse=[1], size=size)])
+    tables = [tmp_path / "data.parquet", tmp_path / "acks.parquet"]
+    found = simulate(Scenario(network, protocol, 60.0), capture=dict(enumerate(tables)))
+    assert found.flows["finish"].notna().all()
+    return found, *(pd.read_parquet(table)["ecn"].tolist() for table in tables)
+
+
+@pytest.mark.parametrize(("echo", "data", "acks"), [("classic", 2, 0), ("accurate", 2, 2), ("scalable", 1, 1)])
+def test_acks_are_ect_but_those_of_rfc_3168(echo, data, acks, tmp_path):
+    """RFC 3168, 6.1.4: not ECT. Linux sends those of DCTCP as it does data; a router marks one, which changes nothing.
+
+    Each router marks the third packet that it sees, of the data and of the ACKs.
+    """
+    found, of_data, of_acks = codepoints(Marker(first=3, last=3, echo=echo), tmp_path, None, 6000)
+    assert of_data == [data, data, 3, data, data, data]
+    assert of_acks == [acks, acks, 3 if acks else 0, acks, acks, acks]
+    assert found.flows["marked"].tolist() == [1000]
+
+
+@pytest.mark.parametrize("protocol", [NewReno(ecn=True), DCTCP()], ids=["RFC 3168", "DCTCP"])
+def test_what_is_sent_again_is_ect_but_that_of_rfc_3168(protocol, tmp_path):
+    found, data, acks = codepoints(protocol, tmp_path, 10_000, 400_000)
+    again = int(found.flows["retransmitted"].sum() / 1000)
+    assert again > 3 and data.count(2) == len(data) - (0 if isinstance(protocol, DCTCP) else again)
+    assert set(acks) == ({2} if isinstance(protocol, DCTCP) else {0})

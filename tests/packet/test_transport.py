@@ -83,6 +83,7 @@ class Window(Protocol):
     drops: tuple[int, ...] = ()
     receiver_window: int = 0
     min_rto: float = 1.0
+    initial_rto: float = 1.0
     rto_granularity: float = 0.0
 
     LinkState, FlowState = Arrivals, WindowState
@@ -240,6 +241,19 @@ def test_the_first_timer_waits_for_what_an_answer_takes(transport: str | None) -
     first = 0.25 + 0.001 + 0.5 + 0.0004 + 0.25 + 0.1 + 0.25 + 0.2
     assert first_again() == pytest.approx(3.0 * first)
     assert first_again(delayed_acks=(2, 1.0)) == pytest.approx(3.0 * (first + 1.0))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("least", "initial", "expected"), [(0.2, 1.0, 1000.0), (0.2, 0.3, 300.0), (0.4, 0.3, 400.0), (0.01, 0.01, 93.12)]
+)
+def test_the_first_timeout_has_a_least_value_of_its_own(
+    transport: str, least: float, initial: float, expected: float
+) -> None:
+    """... which is no less than that of the others, or three times what an answer takes (31.04 ms)."""
+    protocol = Window(transport, first=1, drops=(0,), min_rto=least, initial_rto=initial)
+    engine, _ = run(protocol, duration=2.0, size=1000)
+    assert sent(engine)[1] == (pytest.approx(expected, rel=2e-3), 0)
 
 
 @pytest.mark.parametrize("rtt", [0.99, 1.0, 2.02])

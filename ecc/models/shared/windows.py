@@ -104,7 +104,9 @@ class WindowProtocol(Protocol):
     receiver_window : int, bytes, >= 0
         How far data may be ahead of what is acknowledged; 0: no limit.
     min_rto : float, s, > 0
-        Least retransmission timeout (RFC 6298: 1 s; Linux and ns-2: 0.2 s).
+        Least retransmission timeout (RFC 6298: 1 s; Linux and ns-2: 0.2 s; in data centers some ms).
+    initial_rto : float, s, > 0
+        ... before the first ACK (RFC 6298, Linux: 1 s).
     L : float, packets, >= 1, or 0
         For how many packets an ACK counts at most in slow start (RFC 3465 sec. 2.2; 1 after a timeout, sec. 2.3). 0:
         without RFC 3465, ACKs count and not bytes, as in ns-2; also in the congestion avoidance of NewReno, DCTCP, VCP,
@@ -120,6 +122,7 @@ class WindowProtocol(Protocol):
     initial: float | None = None
     receiver_window: int = 0
     min_rto: QuantityField = default(1.0)
+    initial_rto: QuantityField = default(1.0)
     L: float = 2.0
 
     combine = "sum"
@@ -134,7 +137,8 @@ class WindowProtocol(Protocol):
         check_choice(self, "transport", ("newreno", "sack"))
         if self.initial is not None:
             check_number(self, initial=None)
-        object.__setattr__(self, "min_rto", as_delay(self.min_rto, "min_rto", positive=True))
+        for name in ("min_rto", "initial_rto"):
+            object.__setattr__(self, name, as_delay(getattr(self, name), name, positive=True))
         object.__setattr__(self, "receiver_window", as_count(self.receiver_window, "receiver_window"))
         check_number(self, L=0.0)
         if 0.0 < self.L < 1.0:
@@ -167,7 +171,7 @@ class EndToEndProtocol(WindowProtocol):
 
     Parameters
     ----------
-    transport, initial, receiver_window, min_rto, L
+    transport, initial, receiver_window, min_rto, initial_rto, L
         As of every `WindowProtocol`.
     ecn : bool
         Whether packets can be marked (RFC 3168). A mark is answered as a loss is, once a window (sec. 6.1.2); nothing

@@ -589,9 +589,10 @@ class Twin:
     def emit(self, flow: TwinFlow, segment: Segment) -> None:
         """EMIT (S-54, S-79): one packet leaves the sender."""
         packet = Packet(flow, segment.size, segment.begin, self.now, self.new_headers(), flow.forward, flow.sender_base)
-        if flow.given.ecn and not segment.is_retransmitted:
-            packet.codepoint = ECT_1 if flow.given.ecn == SCALABLE else ECT_0
-            if flow.echo.owes_answer:
+        if flow.given.ecn:
+            if flow.given.ecn != CLASSIC or not segment.is_retransmitted:
+                packet.codepoint = ECT_1 if flow.given.ecn == SCALABLE else ECT_0
+            if flow.echo.owes_answer and not segment.is_retransmitted:
                 packet.ecn, flow.echo.owes_answer, flow.echo.answered = 1, False, packet.offset
         self.in_flight += 1
         flow.packets += 1
@@ -695,8 +696,11 @@ class Twin:
         if flow.outgoing:
             packet.front, packet.sacks = flow.incoming.rcv_nxt, flow.incoming.sacks
         if flow.given.ecn:
-            packet.codepoint = NOT_ECT
-            packet.ecn = int(flow.echo.has_marks) if flow.given.ecn == CLASSIC else flow.echo.marked
+            if flow.given.ecn == CLASSIC:
+                packet.codepoint, packet.ecn = NOT_ECT, int(flow.echo.has_marks)
+            else:
+                packet.codepoint = ECT_1 if flow.given.ecn == SCALABLE else ECT_0
+                packet.ecn = flow.echo.marked
         if flow.reverse:
             self.arrive(packet)
         else:

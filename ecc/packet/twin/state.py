@@ -575,12 +575,14 @@ class TwinFlow:
 
     def timeout(self, now: int) -> int:
         given, measured = self.given, self.srtt > 0.0
-        wait: int = max(MIN_TIMEOUT, to_ps(3.0 * (self.srtt if measured else to_seconds(self.first_rtt(now)))))
+        wait = to_ps(3.0 * (self.srtt if measured else to_seconds(self.first_rtt(now))))
         if self.outgoing and measured:
             spread = max(to_seconds(given.rto_granularity), 4.0 * self.outgoing.rttvar)
             wait = max(given.min_rto, to_ps(self.srtt + spread))
         elif self.outgoing:
-            wait = max(given.min_rto, wait)
+            wait = max(given.min_rto, given.initial_rto, wait)
+        else:
+            wait = max(MIN_TIMEOUT, wait)
         return min(wait << min(self.n_timeouts, 6), max(MAX_TIMEOUT, wait))  # 64 s: six doublings at most
 
 
