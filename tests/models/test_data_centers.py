@@ -54,8 +54,8 @@ CASES = {
     "HPCC, rates": Case(
         HPCC(base_rtt="40 us", line_rate=C, w_ai=300, form="rate", max_stage=0), 0.94, 0.95, 15e3, 4e-3, 0.85
     ),
-    "PowerTCP": Case(PowerTCP(base_rtt="40 us", line_rate=C), 0.99, 0.95, 30e3, 4e-3, 0.85),
-    "ThetaPowerTCP": Case(ThetaPowerTCP(base_rtt="40 us", line_rate=C), 0.99, 0.95, 30e3, 4e-3, 0.85, by_delay=True),
+    "PowerTCP": Case(PowerTCP(base_rtt="40 us", line_rate=C), 0.99, 0.95, 30e3, 4e-3, 0.75),
+    "ThetaPowerTCP": Case(ThetaPowerTCP(base_rtt="40 us", line_rate=C), 0.99, 0.95, 200e3, 4e-3, 0.25, by_delay=True),
 }
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 DUMBBELL = Network.dumbbell(C, ["40 us"] * 4, packet_size=1000, buffer="1 MB", starts=STARTS)
