@@ -118,8 +118,8 @@ ecc_ecn_verify(const ecc_engine_t *self, uint32_t index, const ecc_ecn_t *ecn, b
         : can_be_marked                               ? self->receivers[index].marked
                                                       : 0;
 
-    return ecn->codepoint >= ECC_NOT_ECT && ecn->codepoint <= (is_never_ect ? ECC_NOT_ECT : ECC_CE)
-            && ecn->word >= 0 && ecn->word <= (can_be_marked ? most : 0)
+    return ecn->codepoint >= ECC_NOT_ECT && ecn->codepoint <= (is_never_ect ? ECC_NOT_ECT : ECC_CE) && ecn->word >= 0
+            && ecn->word <= (can_be_marked ? most : 0)
         ? 0
         : ECC_ERR_BROKEN;
 }
