@@ -36,7 +36,7 @@ FIGURES = {
     "xcp_rtt_ratio": ("open-regions", "XCP: largest RTT over mean RTT"),
 }
 """File of a figure: the claim and the title of its picture."""
-EXAMPLES = {"first_example": "README.md", "fabrics_incast": "docs/fabrics.md"}
+EXAMPLES = {"first_example": "README.md", "fabrics_incast": "docs/fabrics.md", "telemetry_theta": "docs/telemetry.md"}
 """File of a figure: the page whose Python block ends with this `figure`."""
 
 
