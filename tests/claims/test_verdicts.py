@@ -64,6 +64,7 @@ LONG = {
     "dcqcn-delay": Verdict.CONDITIONAL,
     "dcqcn-tuning": Verdict.CONDITIONAL,
     "dctcp-cycle": Verdict.CONDITIONAL,
+    "dctcp-converge": Verdict.CONFIRMED,
     "dctcp-used": Verdict.CONFIRMED,
     "dcqcn-long": Verdict.CONDITIONAL,
     "dcqcn-join": Verdict.CONFIRMED,

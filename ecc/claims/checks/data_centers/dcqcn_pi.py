@@ -97,7 +97,7 @@ def dcqcn_pi(claim: Claim) -> Finding:
         f"The fluid rests at the reference for any number of flows, stable where the controller acts every "
         f"{1e6 * max(shortest):.1f} us or less often. No interval is stated: their program steps at each evaluation of "
         "its right-hand side, so its gains have no time. Packets have equal rates, and a queue at the reference on "
-        "average with 10 flows; with 2 it is far lower: p* is less than what noise moves p by, and p is cut at 0.",
+        "average with 10 and 64; with 2 it is far lower: p* is less than what noise moves p by, and p is cut at 0.",
         measured, (),
         [PRINTED, "p' = (a - b)(q - q_ref)/T + b q'. "
          "Packets: marked as they come, p moves every 10 us; second half of 1 s."],
