@@ -1,6 +1,6 @@
 """Transports of data centers: critical RTTs of DCQCN, cycles of DCTCP, TIMELY and Swift, fairness and noise in packets.
 
-    python benchmarks/data_centers.py [dcqcn | patched | timely | dctcp | swift]
+    python benchmarks/data_centers.py [dcqcn | patched | timely | dctcp | swift | fluid]
 
 prints the tables of docs/data_centers.md that are not those of claims.
 """
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 
 import numpy as np
 
 import ecc
+from ecc.demands import permutation
 from ecc.errors import EccError
 from ecc.impairments import Jitter
 from ecc.linear import DelaySystem
@@ -209,7 +211,44 @@ def _swift_cycles(rtt: float, ai: float, counts: Iterable[int]) -> None:
         row(1e6 * rtt, ai, flows, *rest, mean, spread, least, largest, index)
 
 
-TABLES = {"dcqcn": dcqcn, "patched": patched, "timely": timely, "dctcp": dctcp, "swift": swift}
+def fluid() -> None:
+    """Fluid runs beside packets, at 10 Gb/s: rates of all flows together, and the longest mean queue of a link."""
+    starts = [0.0, 31.7e-6, 57.41e-6, 101.93e-6]
+    networks = {
+        "dumbbell": Network.dumbbell("10 Gb/s", [40e-6] * 4, packet_size=1000, buffer="1 MB", starts=starts),
+        "parking lot": Network.parking_lot(["10 Gb/s"] * 2, delay="5 us", starts=starts[:3]),
+        "fat tree": Network.fat_tree(
+            4, permutation(16, seed=3, packet_size=1000), "10 Gb/s", "3 us", buffer="1 MB", host_buffer="8 MB",
+            ack_links=False,
+        ),
+    }  # fmt: skip
+    swift = Swift(base_target="60 us", hop_scaling="2 us", fs_range="50 us")
+    protocols: dict[str, tuple[Protocol | dict[str, Protocol], float]] = {
+        "DCTCP": ({"flows": DCTCP(initial=10.0), "links": StepMarking(threshold=40.0)}, 8e-3),
+        "DCQCN": (DCQCN(line_rate="10 Gb/s"), 20e-3),
+        "TIMELY": (TIMELY(delta="50 Mb/s", floor=1.0), 20e-3),
+        "patched TIMELY": (PatchedTIMELY(delta="50 Mb/s", floor=1.0), 40e-3),
+        "Swift": (swift, 8e-3),
+    }
+    row("network", "protocol", "rate, fluid [Gb/s]", "packets", "difference", "queue, fluid [us]", "packets",
+        "difference", "RTT, difference", "a flow's rate, largest difference [Gb/s]")  # fmt: skip
+    for (place, network), (name, (protocol, duration)) in product(networks.items(), protocols.items()):
+        found = []
+        for engine in (ecc.fluid, ecc.packet):
+            run = engine.simulate(Scenario(network, protocol, duration), sample=1e-5)
+            half = len(run.queue) // 2
+            queues = run.queue[half:].mean("time").to_numpy() * 8e6 / network.capacities
+            found.append((run.rate[half:].mean("time").to_numpy() / 1e9, float(queues.max())))
+        (x, waits), (y, packets) = found
+        rtt = 1e6 * float(network.rtts.mean())
+        row(
+            place, name, float(x.sum()), float(y.sum()), f"{x.sum() / y.sum() - 1.0:+.1%}", waits, packets,
+            f"{waits / packets - 1.0:+.0%}", f"{(waits + rtt) / (packets + rtt) - 1.0:+.1%}",
+            float(np.abs(x - y).max()),
+        )  # fmt: skip
+
+
+TABLES = {"dcqcn": dcqcn, "patched": patched, "timely": timely, "dctcp": dctcp, "swift": swift, "fluid": fluid}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or TABLES:

@@ -8,9 +8,9 @@ import pytest
 import ecc
 from ecc.demands import permutation
 from ecc.impairments import CapacitySchedule
-from ecc.models import DCQCN, DCTCP, HPCC, TIMELY, PatchedTIMELY, PowerTCP, Swift, ThetaPowerTCP
+from ecc.models import DCQCN, DCTCP, HPCC, NSCC, TIMELY, PatchedTIMELY, PowerTCP, Swift, ThetaPowerTCP
 from ecc.network import Network
-from ecc.queues import StepMarking
+from ecc.queues import RampMarking, StepMarking
 from ecc.scenario import Scenario
 
 C = 10e9
@@ -56,7 +56,14 @@ CASES = {
     ),
     "PowerTCP": Case(PowerTCP(base_rtt="40 us", line_rate=C), 0.99, 0.95, 30e3, 4e-3, 0.75),
     "ThetaPowerTCP": Case(ThetaPowerTCP(base_rtt="40 us", line_rate=C), 0.99, 0.95, 200e3, 4e-3, 0.25, by_delay=True),
-}
+    "NSCC": Case(
+        {
+            "flows": NSCC(C, "40 us", trimming=False),
+            "links": RampMarking(packet_size=1000, min_threshold=10.0, max_threshold=40.0),
+        },
+        0.99, 0.95, 150e3, 4e-3, 0.7, by_delay=True, marks=True, is_random=True,
+    ),
+}  # fmt: skip
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 DUMBBELL = Network.dumbbell(C, ["40 us"] * 4, packet_size=1000, buffer="1 MB", starts=STARTS)
 PARKING_LOT = Network.parking_lot([C, C], delay="5 us", starts=STARTS[:3])
@@ -189,7 +196,7 @@ def test_an_outage_of_a_link_is_survived(case, network):
     check_conservation(run, network)
 
 
-@pytest.mark.parametrize("name", ["DCTCP", "DCQCN"])
+@pytest.mark.parametrize("name", ["DCTCP", "DCQCN", "NSCC"])
 @every_network
 def test_links_mark_and_hosts_answer(name, network):
     """All that is marked is counted at a link and at its host, ACKs at links alone; no host that is late is dropped."""
