@@ -2,6 +2,8 @@
 
 from ecc.arguments import check_arguments
 from ecc.models.base import Bound, Equilibrium, Protocol
+from ecc.models.bbr import BBR
+from ecc.models.bbr1 import BBRv1
 from ecc.models.bic import BIC
 from ecc.models.constant_rate import ConstantRate
 from ecc.models.cubic import CUBIC
@@ -31,9 +33,10 @@ from ecc.models.vegas import Vegas
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC", "PEDN", "PIQIRCP",
-    "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet",
-    "NewReno", "PatchedTIMELY", "PowerTCP", "Protocol", "Swift", "ThetaPowerTCP", "Vegas", "all_protocols",
+    "BBR", "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC", "PEDN",
+    "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "Bound", "ConstantRate", "Equilibrium",
+    "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Protocol", "Swift", "ThetaPowerTCP", "Vegas",
+    "all_protocols",
 ]  # fmt: skip
 
 
@@ -50,6 +53,8 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
     windows = (
         NewReno,
         CUBIC,
+        BBR,
+        BBRv1,
         DCTCP,
         BIC,
         Vegas,

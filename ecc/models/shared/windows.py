@@ -129,7 +129,7 @@ class WindowProtocol(Protocol):
     times: ClassVar[tuple[str, ...]] = ()
     equilibrium_is_static = False
     header_bytes = (0, 0)  # what some report is in the IP header
-    FlowState = FlowState
+    FlowState: ClassVar[type] = FlowState
     slow_start_law: ClassVar[Callable[..., float] | None] = staticmethod(doubled)
     loss_response_law: ClassVar[Callable[..., float] | None] = staticmethod(after_a_loss)
 
@@ -243,10 +243,14 @@ def initial_window(s: float) -> float:
     return 4.0 * s
 
 
+def first_window(s: float, p: Params) -> float:
+    """What a flow opens with: its parameter, or RFC 5681 (1)."""
+    return p.initial * s if p.initial > 0.0 else initial_window(s)
+
+
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Open with the initial window."""
-    s = 1.0 * env.packet_size
-    env.window = p.initial * s if p.initial > 0.0 else initial_window(s)
+    env.window = first_window(1.0 * env.packet_size, p)
 
 
 def in_slow_start(flow: Any, env: FlowEnv) -> bool:

@@ -1,0 +1,861 @@
+"""BBRv3: rate and volume follow a model of the path, made of deliveries, RTTs and losses (draft-ietf-ccwg-bbr).
+
+    bw       = min(max_bw, bw_shortterm)                         max_bw: of this cycle and the one before
+    bdp      = bw min_rtt                                        min_rtt: of 10 s
+    rate     = 0.99 pacing_gain bw
+    W        = cwnd_gain bdp + extra_acked, at most inflight_longterm and inflight_shortterm, at least 4 packets
+
+    state       pacing_gain  cwnd_gain  ends                                                   inflight_longterm
+    Startup     2.77         2          rate no 5/4 higher for 3 rounds, or 2 % lost           --
+    Drain       0.5          2          in flight <= bdp, or after 3 rounds                    all
+    DOWN        0.9          2          in flight <= bdp, and with headroom                    all
+    CRUISE      1            2          2 to 3 s or min(bdp, 63) rounds after UP               less 15 %
+    REFILL      1            2          a round                                                all
+    UP          1.25         2.25       as Startup, or at what was too much last time          all, grows
+    ProbeRTT    1            0.5        200 ms and a round; begins after 5 s without a lower RTT   less 15 %
+
+    2 % lost of what was in flight, where UP or REFILL sent it:  inflight_longterm <- that, at least 0.7 min(bdp, W)
+    a loss in a round, outside Startup, REFILL and UP:           bw_shortterm       <- max(rate of the round, 0.7 of it)
+                                                                 inflight_shortterm <- max(delivered in it, 0.7 of it)
+
+Volumes are in bytes, rates in bit/s. Names are the draft's, and functions are in its order; a rate sample is that of
+`delivery_rate`. form="google" is what Google's code (tcp_bbr.c, v3) has where it differs: see `Form`. With ECN (in that
+code alone; links mark, receivers report bytes, min_rtt <= 5 ms), alpha is the averaged share of marks of a round:
+
+    alpha <- alpha + (share - alpha)/16      inflight_shortterm <- inflight_shortterm (1 - alpha/3)   a round with marks
+    half of what a sample delivered is marked: as 2 % lost; in Startup for two rounds: Drain
+
+A lost packet never comes back, nor does its header: what was in flight with it is what was in flight with the packet
+whose ACK shows the loss, sent up to three packets later. Losses that one ACK shows are one burst of the draft. Not
+here: the undoing of recoveries that were spurious, which the engine's transports do not detect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ecc.arguments import shown
+from ecc.models.base import FlowEnv, Hook, Params, check_choice, check_number
+from ecc.models.shared import delivery_rate, filters, windows
+from ecc.quantity import QuantityField, as_delay, as_time, default
+
+STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT = range(7)
+STATES = ("Startup", "Drain", "ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL", "ProbeBW_UP", "ProbeRTT")
+"""Names of `FlowState.state`."""
+ACKS_INIT, ACKS_REFILLING, ACKS_PROBE_STARTING, ACKS_PROBE_FEEDBACK, ACKS_PROBE_STOPPING = range(5)
+
+INFINITE = 1e300
+STARTUP_GAIN, UP_GAIN, CWND_GAIN, UP_CWND_GAIN, PROBE_RTT_GAIN = 2.77, 1.25, 2.0, 2.25, 0.5
+PACING = 0.99  # of the rate, the rest is the margin
+FULL_GROWTH, FULL_ROUNDS, FULL_LOSSES, DRAIN_ROUNDS = 1.25, 3, 6, 3
+WAIT, WAIT_SPREAD, WAIT_ROUNDS, MOST_UP_ROUNDS = 2.0, 1.0, 63.0, 30  # s, s
+LEAST_PACKETS = 4.0
+QUANTUM_TIME, MOST_QUANTUM, LEAST_QUANTUM = 1e-3, 65536.0, 2.0  # s, bytes, packets
+FIRST_RTT = 1e-3  # s, where none is known yet
+ALPHA_GAIN, ECN_FACTOR, ECN_THRESHOLD, ECN_ROUNDS, ECN_REPROBE = 1.0 / 16.0, 1.0 / 3.0, 0.5, 2, 0.5
+
+
+@dataclass
+class Header(delivery_rate.Header):
+    """What travels with a packet and returns with its ACK."""
+
+    marked: int = 0  # bytes that ACKs had reported when it was sent
+
+
+@dataclass
+class FlowState(delivery_rate.FlowState):
+    """A host's state for one flow, by the draft's names; times in s, rates in bit/s, volumes in bytes."""
+
+    state: int = STARTUP
+    # the path
+    bw: float = 0.0
+    max_bw: float = 0.0
+    max_bw_filter: tuple[float, ...] = (0.0, 0.0)  # of the cycle before, and of this one
+    cycle_count: int = 0
+    bw_shortterm: float = INFINITE
+    inflight_shortterm: float = INFINITE
+    inflight_longterm: float = INFINITE
+    min_rtt: float = INFINITE
+    min_rtt_stamp: float = 0.0
+    # of the last round
+    bw_latest: float = 0.0
+    inflight_latest: float = 0.0
+    loss_round_delivered: int = 0
+    loss_round_start: int = 0
+    is_loss_in_round: int = 0
+    loss_events: int = 0  # ACKs that showed losses
+    # of ACKs that come together
+    extra_acked: float = 0.0
+    extra_acked_interval_start: float = 0.0
+    extra_acked_delivered: float = 0.0
+    extra_acked_value: tuple[float, ...] = (0.0,) * 3
+    extra_acked_time: tuple[float, ...] = (0.0,) * 3
+    # whether the pipe is full
+    full_bw: float = 0.0
+    full_bw_count: int = 0
+    full_bw_now: int = 0
+    full_bw_reached: int = 0
+    drain_start_round: int = 0
+    # ProbeBW
+    ack_phase: int = ACKS_INIT
+    cycle_stamp: float = 0.0
+    bw_probe_wait: float = 0.0
+    rounds_since_probe_up: int = 0
+    bw_probe_up_rounds: int = 0
+    bw_probe_up_acked: float = 0.0
+    probe_up_acked_per_inc: float = INFINITE
+    is_bw_probe_sample: int = 0
+    prev_probe_too_high: int = 0
+    prev_probe_precautionary: int = 0
+    # ProbeRTT
+    probe_rtt_min_delay: float = INFINITE
+    probe_rtt_min_stamp: float = 0.0
+    probe_rtt_expired: int = 0
+    probe_rtt_done_stamp: float = 0.0
+    probe_rtt_round_done: int = 0
+    idle_restart: int = 0
+    # recovery
+    prior_cwnd: float = 0.0
+    rto_recovery_point: int = 0  # a timeout is recovered once so much is acknowledged; 0: there is none
+    # ECN
+    ecn_eligible: int = 0
+    alpha: float = 1.0
+    marked: int = 0  # bytes that ACKs have reported
+    marked_in_alpha: int = 0  # ... up to the last update
+    delivered_in_alpha: int = 0
+    is_marked_in_round: int = 0
+    was_marked_in_round: int = 0  # in the round before
+    marked_in_cycle: int = 0
+    lost_in_cycle: int = 0
+    startup_ecn_rounds: int = 0
+
+
+@dataclass(frozen=True)
+class Form:
+    """The constants, and choices (1: yes), in which the draft and Google's code differ; volumes are in packets.
+
+    Google's gains are whole numbers of 1/256.
+    """
+
+    startup_gain: float = STARTUP_GAIN
+    drain_gain: float = 0.5
+    down_gain: float = 0.9
+    extra_acked_rounds: float = 10.0
+    drain_rounds: float = 3.0  # after which Drain ends anyway
+    adds_budget: float = 0.0  # room for offload is added to the window, which is at least that in the draft
+    any_growth: float = 0.0  # each ACK can show that the rate still grows, and not only that which begins a round
+    clears_signals: float = 0.0  # losses of Startup are forgotten when Drain begins
+    bounds_cruise: float = 0.0  # inflight_shortterm is at most inflight_longterm where CRUISE begins
+    startup_cwnds: float = 0.0  # in Startup W grows up to so many first windows, whatever the model says
+
+
+FORMS = {
+    "draft": Form(),
+    "google": Form(
+        startup_gain=710 / 256, drain_gain=88 / 256, down_gain=232 / 256, extra_acked_rounds=5.0, drain_rounds=1e9,
+        adds_budget=1.0, any_growth=1.0, clears_signals=1.0, bounds_cruise=1.0, startup_cwnds=2.0,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BBR(windows.WindowProtocol):
+    """BBR version 3.
+
+    Parameters
+    ----------
+    form : str
+        "draft" (draft-ietf-ccwg-bbr) or "google" (Google's code).
+    loss_threshold : float, in (0, 1)
+        Share lost that ends probing: LossThresh.
+    beta : float, in (0, 1)
+        What a round with losses leaves: Beta.
+    headroom : float, in [0, 1)
+        Share of inflight_longterm that is left free: Headroom.
+    min_rtt_window, probe_rtt_interval, probe_rtt_duration : float, s, > 0
+        MinRTTFilterLen, ProbeRTTInterval, ProbeRTTDuration.
+    quanta : float, >= 0
+        Send quanta for which the window has room: 3 of TCP whose hosts offload segmentation, 1 of QUIC. 0: hosts send
+        packet by packet, as here.
+    ecn : bool
+        Whether packets can be marked, and marks are answered as in Google's code.
+    ecn_max_rtt : float, s, >= 0
+        Largest min_rtt at which they are; 0: any.
+    transport, initial, receiver_window, min_rto, L
+        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    form: str = "draft"
+    loss_threshold: float = 0.02
+    beta: float = 0.7
+    headroom: float = 0.15
+    min_rtt_window: QuantityField = default(10.0)
+    probe_rtt_interval: QuantityField = default(5.0)
+    probe_rtt_duration: QuantityField = default(0.2)
+    quanta: float = 0.0
+    ecn: bool = False
+    ecn_max_rtt: QuantityField = default(0.005)
+    transport: str = field(default="sack", kw_only=True)
+    initial: float | None = field(default=10.0, kw_only=True)
+    min_rto: QuantityField = field(default=default(0.2), kw_only=True)
+
+    slow_start_law = None
+    loss_response_law = None
+    required_env = frozenset({"random"})
+    linear_refusal = "BBR has no linear model: its hosts are machines of states that probe in turns, and never settle"
+
+    def __post_init__(self) -> None:
+        check_choice(self, "form", tuple(FORMS))
+        check_choice(self, "ecn", (False, True))
+        object.__setattr__(self, "ecn_max_rtt", as_time(self.ecn_max_rtt, "ecn_max_rtt"))
+        check_number(
+            self, loss_threshold=None, beta=None, headroom=0.0, min_rtt_window=as_delay, probe_rtt_interval=as_delay,
+            probe_rtt_duration=as_delay, quanta=0.0,
+        )  # fmt: skip
+        for name in ("loss_threshold", "beta", "headroom"):
+            if getattr(self, name) >= 1.0:
+                raise ValueError(f"{name} must be < 1, got {shown(getattr(self, name))}")
+        super().__post_init__()
+
+    def params(self) -> dict[str, float]:
+        own = ("loss_threshold", "beta", "headroom", "min_rtt_window", "probe_rtt_interval", "probe_rtt_duration")
+        return {
+            **{name: getattr(self, name) for name in (*own, "quanta", "ecn_max_rtt")},
+            **vars(FORMS[self.form]),
+            "ecn": float(self.ecn),
+            "has_selective_acks": float(self.transport == "sack"),
+            **super().params(),
+        }
+
+    @property
+    def ecn_echo(self) -> str | None:
+        return "accurate" if self.ecn else None
+
+    @property
+    def answers(self) -> frozenset[str]:
+        return frozenset({"loss", "ecn"} if self.ecn else {"loss"})
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = Header
+    FlowState = FlowState
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {
+            "on_start": flow_on_start, "on_send": flow_on_send, "on_receive": delivery_rate.on_receive,
+            "on_ack": flow_on_ack, "on_loss": flow_on_loss,
+        }  # fmt: skip
+
+
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """OnInit; no RTT is known."""
+    windows.flow_on_start(flow, header, p, env)
+    flow.min_rtt_stamp = env.now
+    flow.probe_rtt_min_stamp = env.now
+    flow.extra_acked_interval_start = env.now
+    init_pacing_rate(env.window, FIRST_RTT, p, env)
+
+
+def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """OnTransmit: HandleRestartFromIdle, and what the packet takes along."""
+    if env.in_flight == 0 and flow.app_limited > 0:
+        flow.idle_restart = 1
+        flow.extra_acked_interval_start = env.now
+        if is_in_probe_bw(flow):
+            set_pacing_rate(flow, 1.0, env)
+        elif flow.state == PROBE_RTT:
+            check_probe_rtt_done(flow, p, env)
+    delivery_rate.on_send(flow, header, p, env)
+    header.marked = flow.marked
+
+
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """UpdateOnACK, after the losses that the ACK shows, and the end of a recovery."""
+    if flow.round_count == 0 and flow.delivered == 0:
+        init_pacing_rate(env.window, env.srtt, p, env)
+    delivery_rate.on_ack(flow, header, p, env)
+    flow.marked += env.marked
+    if flow.newly_lost > 0:
+        handle_losses(flow, p, env)
+    if env.recovered > 0 or (flow.rto_recovery_point > 0 and env.delivered >= flow.rto_recovery_point):
+        flow.rto_recovery_point = 0
+        restore_cwnd(flow, env)
+    if flow.newly_acked > 0:
+        update_model_and_state(flow, header, p, env)
+        set_pacing_rate(flow, pacing_gain(flow, p), env)
+        set_cwnd(flow, p, env)
+    bound_cwnd(flow, p, env)
+
+
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """OnEnterFastRecovery, OnEnterRTO: after a timeout all that was in flight is considered lost."""
+    save_cwnd(flow, flow.rto_recovery_point > 0 or flow.state == PROBE_RTT, env)
+    if env.kind == 1:
+        flow.rto_recovery_point = flow.snd_nxt
+        delivery_rate.count_losses(flow, 0)
+        flow.tx_in_flight = flow.newly_lost
+        flow.sample_lost = flow.newly_lost
+        flow.sample_app_limited = 1 if flow.app_limited > 0 else 0
+        if flow.newly_lost > 0:
+            handle_losses(flow, p, env)
+        env.window = 1.0 * env.packet_size
+
+
+def update_model_and_state(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """UpdateModelAndState."""
+    if flow.round_start > 0:
+        flow.rounds_since_probe_up += 1
+        if p.ecn > 0.0:
+            update_alpha(flow, p, env)
+    if env.marked > 0 and flow.ecn_eligible > 0:
+        flow.is_marked_in_round = 1
+    update_latest_delivery_signals(flow)
+    update_congestion_signals(flow, p, env)
+    update_ack_aggregation(flow, p, env)
+    check_full_bw_reached(flow, p)
+    check_startup_done(flow, p, env)
+    check_drain_done(flow, p, env)
+    update_probe_bw_cycle_phase(flow, header, p, env)
+    update_min_rtt(flow, p, env)
+    check_probe_rtt(flow, p, env)
+    if flow.loss_round_start > 0:  # AdvanceLatestDeliverySignals
+        flow.bw_latest = flow.rate
+        flow.inflight_latest = 1.0 * flow.sample_delivered
+    flow.bw = min(flow.max_bw, flow.bw_shortterm)
+    if flow.sample_lost > 0:
+        flow.lost_in_cycle = 1
+    if flow.marked > header.marked:
+        flow.marked_in_cycle = 1
+
+
+# ---- gains, and what is to be in flight ------------------------------------------------------------------------------
+
+
+def pacing_gain(flow: Any, p: Params) -> float:
+    """The table's."""
+    if flow.state == STARTUP:
+        return p.startup_gain
+    if flow.state == DRAIN:
+        return p.drain_gain
+    if flow.state == DOWN:
+        return p.down_gain
+    return UP_GAIN if flow.state == UP else 1.0
+
+
+def cwnd_gain(flow: Any) -> float:
+    """The table's."""
+    if flow.state == UP:
+        return UP_CWND_GAIN
+    return PROBE_RTT_GAIN if flow.state == PROBE_RTT else CWND_GAIN
+
+
+def is_in_probe_bw(flow: Any) -> bool:
+    """IsInAProbeBWState."""
+    inside: bool = flow.state in (DOWN, CRUISE, REFILL, UP)
+    return inside
+
+
+def is_probing_bw(flow: Any) -> bool:
+    """IsProbingBW."""
+    probing: bool = flow.state in (STARTUP, REFILL, UP)
+    return probing
+
+
+def bdp(bw: float, flow: Any, p: Params, env: FlowEnv) -> float:
+    """BDPMultiple(1)."""
+    volume: float = (
+        bw * flow.min_rtt / 8.0 if flow.min_rtt < INFINITE else windows.first_window(1.0 * env.packet_size, p)
+    )
+    return volume
+
+
+def quantization_budget(cap: float, flow: Any, p: Params, env: FlowEnv) -> float:
+    """QuantizationBudget, with SetSendQuantum and UpdateOffloadBudget."""
+    s = 1.0 * env.packet_size
+    budget = p.quanta * max(min(env.rate * QUANTUM_TIME / 8.0, MOST_QUANTUM), LEAST_QUANTUM * s)
+    cap = cap + budget if p.adds_budget > 0.0 else max(cap, budget)
+    cap = max(cap, LEAST_PACKETS * s)
+    return cap + 2.0 * s if flow.state == UP else cap
+
+
+def inflight(bw: float, flow: Any, p: Params, env: FlowEnv) -> float:
+    """Inflight(bw, 1)."""
+    return quantization_budget(bdp(bw, flow, p, env), flow, p, env)
+
+
+def target_inflight(flow: Any, p: Params, env: FlowEnv) -> float:
+    """TargetInflight."""
+    return min(bdp(flow.bw, flow, p, env), env.window)
+
+
+def inflight_with_headroom(flow: Any, p: Params, env: FlowEnv) -> float:
+    """InflightWithHeadroom."""
+    if flow.inflight_longterm >= INFINITE:
+        return INFINITE
+    s = 1.0 * env.packet_size
+    level: float = max(flow.inflight_longterm - max(s, p.headroom * flow.inflight_longterm), LEAST_PACKETS * s)
+    return level
+
+
+# ---- Startup and Drain -----------------------------------------------------------------------------------------------
+
+
+def reset_full_bw(flow: Any, full_bw: float) -> None:
+    """ResetFullBW, and the rate from which it is to grow."""
+    flow.full_bw = full_bw
+    flow.full_bw_count = 0
+    flow.full_bw_now = 0
+
+
+def check_full_bw_reached(flow: Any, p: Params) -> None:
+    """CheckFullBWReached: three rounds in which the rate grows by less than a quarter."""
+    if flow.full_bw_now > 0 or flow.sample_app_limited > 0:
+        return
+    if flow.round_start == 0 and p.any_growth == 0.0:
+        return
+    if flow.rate >= FULL_GROWTH * flow.full_bw:
+        reset_full_bw(flow, flow.rate)
+    elif flow.round_start > 0:
+        flow.full_bw_count += 1
+        if flow.full_bw_count >= FULL_ROUNDS:
+            flow.full_bw_now = 1
+            flow.full_bw_reached = 1
+
+
+def check_startup_done(flow: Any, p: Params, env: FlowEnv) -> None:
+    """CheckStartupDone and CheckStartupHighLoss, EnterDrain."""
+    if flow.state == STARTUP and flow.full_bw_reached == 0:
+        if p.has_selective_acks > 0.0:
+            is_high = (
+                flow.loss_round_start > 0
+                and env.recovering > 0
+                and flow.loss_events >= FULL_LOSSES
+                and is_loss_too_high(flow, p)
+            )
+        else:
+            is_high = env.recovering > 0 and flow.newly_lost > 0
+        if is_high:
+            leave_startup(flow, p, env)
+    if flow.loss_round_start > 0:
+        flow.loss_events = 0
+    if flow.state == STARTUP and flow.full_bw_reached > 0:
+        flow.state = DRAIN
+        flow.drain_start_round = flow.round_count
+        if p.clears_signals > 0.0:
+            reset_congestion_signals(flow)
+
+
+def leave_startup(flow: Any, p: Params, env: FlowEnv) -> None:
+    """The pipe is full, as losses or marks show."""
+    flow.full_bw_reached = 1
+    flow.inflight_longterm = max(bdp(flow.bw, flow, p, env), flow.inflight_latest)
+
+
+def check_drain_done(flow: Any, p: Params, env: FlowEnv) -> None:
+    """CheckDrainDone, EnterProbeBW."""
+    if flow.state == DRAIN and (
+        env.in_flight <= inflight(flow.bw, flow, p, env) or flow.round_count > flow.drain_start_round + p.drain_rounds
+    ):
+        start_probe_bw_down(flow, env)
+
+
+# ---- ProbeBW ---------------------------------------------------------------------------------------------------------
+
+
+def start_probe_bw_down(flow: Any, env: FlowEnv) -> None:
+    """StartProbeBW_DOWN and PickProbeWait, of whose two random numbers one is in the digits behind the other."""
+    reset_congestion_signals(flow)
+    flow.probe_up_acked_per_inc = INFINITE
+    flow.rounds_since_probe_up = 1 if env.random >= 0.5 else 0
+    flow.bw_probe_wait = WAIT + WAIT_SPREAD * ((2.0 * env.random) % 1.0)
+    flow.cycle_stamp = env.now
+    flow.ack_phase = ACKS_PROBE_STOPPING
+    delivery_rate.start_round(flow)
+    flow.state = DOWN
+
+
+def start_probe_bw_cruise(flow: Any, p: Params) -> None:
+    """StartProbeBW_CRUISE."""
+    if p.bounds_cruise > 0.0 and flow.inflight_shortterm < INFINITE:
+        flow.inflight_shortterm = min(flow.inflight_shortterm, flow.inflight_longterm)
+    flow.state = CRUISE
+
+
+def start_probe_bw_refill(flow: Any, up_rounds: int) -> None:
+    """StartProbeBW_REFILL."""
+    reset_short_term_model(flow)
+    flow.bw_probe_up_rounds = up_rounds
+    flow.bw_probe_up_acked = 0.0
+    flow.prev_probe_precautionary = 0
+    flow.ack_phase = ACKS_REFILLING
+    delivery_rate.start_round(flow)
+    flow.state = REFILL
+
+
+def start_probe_bw_up(flow: Any, env: FlowEnv) -> None:
+    """StartProbeBW_UP."""
+    flow.ack_phase = ACKS_PROBE_STARTING
+    delivery_rate.start_round(flow)
+    reset_full_bw(flow, flow.rate)
+    flow.state = UP
+    raise_inflight_longterm_slope(flow, env)
+
+
+def update_probe_bw_cycle_phase(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """UpdateProbeBWCyclePhase."""
+    if flow.full_bw_reached == 0 or adapt_long_term_model(flow, header, p, env):
+        return
+    if flow.state == DOWN or flow.state == CRUISE:
+        if is_time_to_probe_bw(flow, p, env):
+            return
+        if flow.state == DOWN and is_time_to_cruise(flow, p, env):
+            start_probe_bw_cruise(flow, p)
+    elif flow.state == REFILL:
+        if flow.round_start > 0:
+            flow.is_bw_probe_sample = 1
+            start_probe_bw_up(flow, env)
+    elif flow.state == UP and is_time_to_go_down(flow, env):
+        flow.prev_probe_too_high = 0
+        start_probe_bw_down(flow, env)
+
+
+def is_time_to_cruise(flow: Any, p: Params, env: FlowEnv) -> bool:
+    """IsTimeToCruise."""
+    is_low: bool = env.in_flight <= min(inflight_with_headroom(flow, p, env), inflight(flow.max_bw, flow, p, env))
+    return is_low
+
+
+def is_time_to_go_down(flow: Any, env: FlowEnv) -> bool:
+    """IsTimeToGoDown."""
+    if flow.prev_probe_too_high > 0 and env.in_flight >= flow.inflight_longterm:
+        flow.prev_probe_precautionary = 1
+        return True
+    if delivery_rate.is_window_limited(flow) and env.window >= flow.inflight_longterm:
+        reset_full_bw(flow, flow.rate)
+        return False
+    is_full: bool = flow.full_bw_now > 0
+    return is_full
+
+
+def is_time_to_probe_bw(flow: Any, p: Params, env: FlowEnv) -> bool:
+    """IsTimeToProbeBW, IsRenoCoexistenceProbeTime; with ECN also once marks have ceased, in a cycle without losses."""
+    if (
+        flow.ecn_eligible > 0
+        and flow.marked_in_cycle > 0
+        and flow.lost_in_cycle == 0
+        and flow.is_marked_in_round + flow.was_marked_in_round == 0
+        and env.recovering == 0
+        and flow.inflight_longterm < INFINITE
+    ):
+        n, volume = 0, ECN_REPROBE * flow.inflight_longterm / env.packet_size
+        while volume >= 2.0 and n < MOST_UP_ROUNDS:
+            volume *= 0.5
+            n += 1
+        start_probe_bw_refill(flow, n)
+        return True
+    rounds = min(target_inflight(flow, p, env) / env.packet_size, WAIT_ROUNDS)
+    if env.now > flow.cycle_stamp + flow.bw_probe_wait or flow.rounds_since_probe_up >= rounds:
+        start_probe_bw_refill(flow, 0)
+        return True
+    return False
+
+
+def raise_inflight_longterm_slope(flow: Any, env: FlowEnv) -> None:
+    """RaiseInflightLongtermSlope: 1, 2, 4, ... packets a round."""
+    growth = 1 << flow.bw_probe_up_rounds
+    flow.bw_probe_up_rounds = min(flow.bw_probe_up_rounds + 1, MOST_UP_ROUNDS)
+    flow.probe_up_acked_per_inc = max(env.window / growth, 1.0 * env.packet_size)
+
+
+def probe_inflight_longterm_upward(flow: Any, env: FlowEnv) -> None:
+    """ProbeInflightLongtermUpward."""
+    if not delivery_rate.is_window_limited(flow) or env.window < flow.inflight_longterm:
+        return
+    flow.bw_probe_up_acked += flow.newly_acked
+    if flow.bw_probe_up_acked >= flow.probe_up_acked_per_inc:
+        delta = flow.bw_probe_up_acked // flow.probe_up_acked_per_inc
+        flow.bw_probe_up_acked -= delta * flow.probe_up_acked_per_inc
+        flow.inflight_longterm += delta * env.packet_size
+    if flow.round_start > 0:
+        raise_inflight_longterm_slope(flow, env)
+
+
+def adapt_long_term_model(flow: Any, header: Any, p: Params, env: FlowEnv) -> bool:
+    """AdaptLongTermModel: whether it has changed the state."""
+    if flow.ack_phase == ACKS_PROBE_STARTING and flow.round_start > 0:
+        flow.ack_phase = ACKS_PROBE_FEEDBACK
+    if flow.ack_phase == ACKS_PROBE_STOPPING and flow.round_start > 0:
+        flow.is_bw_probe_sample = 0
+        flow.ack_phase = ACKS_INIT
+        if is_in_probe_bw(flow):
+            if flow.sample_app_limited == 0:
+                advance_max_bw_filter(flow)
+            if flow.prev_probe_precautionary > 0 and flow.prev_probe_too_high == 0:
+                start_probe_bw_refill(flow, 0)
+                return True
+    if is_marking_too_high(flow, header):
+        if flow.is_bw_probe_sample > 0:
+            handle_inflight_too_high(flow, p, env)
+    elif not is_loss_too_high(flow, p) and flow.inflight_longterm < INFINITE:
+        flow.inflight_longterm = max(flow.inflight_longterm, 1.0 * flow.tx_in_flight)
+        if flow.state == UP:
+            probe_inflight_longterm_upward(flow, env)
+    return False
+
+
+# ---- ProbeRTT --------------------------------------------------------------------------------------------------------
+
+
+def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
+    """UpdateMinRTT."""
+    flow.probe_rtt_expired = 1 if env.now > flow.probe_rtt_min_stamp + p.probe_rtt_interval else 0
+    if env.rtt < flow.probe_rtt_min_delay or flow.probe_rtt_expired > 0:
+        flow.probe_rtt_min_delay = env.rtt
+        flow.probe_rtt_min_stamp = env.now
+    if flow.probe_rtt_min_delay < flow.min_rtt or env.now > flow.min_rtt_stamp + p.min_rtt_window:
+        flow.min_rtt = flow.probe_rtt_min_delay
+        flow.min_rtt_stamp = flow.probe_rtt_min_stamp
+
+
+def probe_rtt_cwnd(flow: Any, p: Params, env: FlowEnv) -> float:
+    """ProbeRTTCwnd."""
+    return max(PROBE_RTT_GAIN * bdp(flow.bw, flow, p, env), LEAST_PACKETS * env.packet_size)
+
+
+def check_probe_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
+    """CheckProbeRTT, EnterProbeRTT and HandleProbeRTT."""
+    if flow.state != PROBE_RTT and flow.probe_rtt_expired > 0 and flow.idle_restart == 0:
+        save_cwnd(flow, env.recovering > 0 or flow.rto_recovery_point > 0, env)
+        flow.state = PROBE_RTT
+        flow.probe_rtt_done_stamp = 0.0
+        flow.ack_phase = ACKS_PROBE_STOPPING
+        delivery_rate.start_round(flow)
+    if flow.state == PROBE_RTT:
+        delivery_rate.mark_app_limited(flow, env)
+        if flow.probe_rtt_done_stamp == 0.0:
+            if env.in_flight <= probe_rtt_cwnd(flow, p, env):
+                flow.probe_rtt_done_stamp = env.now + p.probe_rtt_duration
+                flow.probe_rtt_round_done = 0
+                delivery_rate.start_round(flow)
+        else:
+            if flow.round_start > 0:
+                flow.probe_rtt_round_done = 1
+            if flow.probe_rtt_round_done > 0:
+                check_probe_rtt_done(flow, p, env)
+    flow.idle_restart = 0
+
+
+def check_probe_rtt_done(flow: Any, p: Params, env: FlowEnv) -> None:
+    """CheckProbeRTTDone and ExitProbeRTT."""
+    if flow.probe_rtt_done_stamp == 0.0 or env.now <= flow.probe_rtt_done_stamp:
+        return
+    flow.probe_rtt_min_stamp = env.now
+    restore_cwnd(flow, env)
+    reset_short_term_model(flow)
+    if flow.full_bw_reached > 0:
+        start_probe_bw_down(flow, env)
+        start_probe_bw_cruise(flow, p)
+    else:
+        flow.state = STARTUP
+
+
+# ---- the path: rates, and ACKs that come together --------------------------------------------------------------------
+
+
+def update_max_bw(flow: Any) -> None:
+    """UpdateMaxBw: samples that the application limited count if they are larger."""
+    if flow.rate >= flow.max_bw or flow.sample_app_limited == 0:
+        flow.max_bw_filter[1] = max(flow.max_bw_filter[1], flow.rate)
+        flow.max_bw = max(flow.max_bw_filter[0], flow.max_bw_filter[1])
+
+
+def advance_max_bw_filter(flow: Any) -> None:
+    """AdvanceMaxBwFilter; a cycle without a sample is none."""
+    if flow.max_bw_filter[1] > 0.0:
+        flow.max_bw_filter[0] = flow.max_bw_filter[1]
+        flow.max_bw_filter[1] = 0.0
+        flow.max_bw = flow.max_bw_filter[0]
+        flow.cycle_count += 1
+
+
+def update_ack_aggregation(flow: Any, p: Params, env: FlowEnv) -> None:
+    """UpdateACKAggregation."""
+    expected = flow.bw * (env.now - flow.extra_acked_interval_start) / 8.0
+    if flow.extra_acked_delivered <= expected:
+        flow.extra_acked_delivered = 0.0
+        flow.extra_acked_interval_start = env.now
+        expected = 0.0
+    flow.extra_acked_delivered += flow.newly_acked
+    extra = min(flow.extra_acked_delivered - expected, env.window)
+    rounds = p.extra_acked_rounds if flow.full_bw_reached > 0 else 1.0
+    flow.extra_acked = filters.windowed_max(
+        flow.extra_acked_value, flow.extra_acked_time, rounds, 1.0 * flow.round_count, extra
+    )
+
+
+# ---- losses and marks ------------------------------------------------------------------------------------------------
+
+
+def is_loss_too_high(flow: Any, p: Params) -> bool:
+    """IsInflightTooHigh."""
+    if p.has_selective_acks == 0.0:
+        has_lost: bool = flow.sample_lost > 0
+        return has_lost
+    is_high: bool = flow.sample_lost > flow.tx_in_flight * p.loss_threshold
+    return is_high
+
+
+def is_marking_too_high(flow: Any, header: Any) -> bool:
+    """Half of what the sample delivered was marked."""
+    is_high: bool = flow.ecn_eligible > 0 and flow.marked - header.marked > ECN_THRESHOLD * flow.sample_delivered
+    return is_high
+
+
+def handle_losses(flow: Any, p: Params, env: FlowEnv) -> None:
+    """NoteLoss and HandleLostPacket, of the losses that one ACK shows, or a timeout."""
+    flow.loss_events += 1
+    if flow.is_loss_in_round == 0:
+        flow.loss_round_delivered = flow.delivered
+    flow.is_loss_in_round = 1
+    if flow.is_bw_probe_sample > 0 and is_loss_too_high(flow, p):
+        flow.tx_in_flight = int(inflight_at_loss(flow, p))
+        handle_inflight_too_high(flow, p, env)
+
+
+def inflight_at_loss(flow: Any, p: Params) -> float:
+    """InflightAtLoss: the prefix of the burst with which the share was reached."""
+    size = 1.0 * flow.newly_lost
+    before = flow.tx_in_flight - size
+    prefix = (p.loss_threshold * before - (flow.sample_lost - size)) / (1.0 - p.loss_threshold)
+    level: float = before + min(max(prefix, 0.0), size)
+    return level
+
+
+def handle_inflight_too_high(flow: Any, p: Params, env: FlowEnv) -> None:
+    """HandleInflightTooHigh."""
+    flow.prev_probe_too_high = 1
+    flow.is_bw_probe_sample = 0
+    if flow.sample_app_limited == 0:
+        flow.inflight_longterm = max(1.0 * flow.tx_in_flight, p.beta * target_inflight(flow, p, env))
+    if flow.state == UP:
+        start_probe_bw_down(flow, env)
+
+
+def update_latest_delivery_signals(flow: Any) -> None:
+    """UpdateLatestDeliverySignals."""
+    flow.loss_round_start = 0
+    flow.bw_latest = max(flow.bw_latest, flow.rate)
+    flow.inflight_latest = max(flow.inflight_latest, 1.0 * flow.sample_delivered)
+    if flow.prior_delivered >= flow.loss_round_delivered:
+        flow.loss_round_delivered = flow.delivered
+        flow.loss_round_start = 1
+
+
+def reset_congestion_signals(flow: Any) -> None:
+    """ResetCongestionSignals."""
+    flow.is_loss_in_round = 0
+    flow.is_marked_in_round = 0
+    flow.lost_in_cycle = 0
+    flow.marked_in_cycle = 0
+    flow.bw_latest = 0.0
+    flow.inflight_latest = 0.0
+
+
+def reset_short_term_model(flow: Any) -> None:
+    """ResetShortTermModel."""
+    flow.bw_shortterm = INFINITE
+    flow.inflight_shortterm = INFINITE
+
+
+def update_congestion_signals(flow: Any, p: Params, env: FlowEnv) -> None:
+    """UpdateCongestionSignals, AdaptLowerBoundsFromCongestion: once a round, where it does not probe."""
+    update_max_bw(flow)
+    if flow.loss_round_start == 0:
+        return
+    if not is_probing_bw(flow) and flow.is_loss_in_round + flow.is_marked_in_round > 0:
+        if flow.inflight_shortterm >= INFINITE:
+            flow.inflight_shortterm = env.window
+        marked_inflight = INFINITE
+        if flow.is_marked_in_round > 0:
+            marked_inflight = flow.inflight_shortterm * (1.0 - ECN_FACTOR * flow.alpha)
+        if flow.is_loss_in_round > 0:
+            if flow.bw_shortterm >= INFINITE:
+                flow.bw_shortterm = flow.max_bw
+            flow.bw_shortterm = max(flow.bw_latest, p.beta * flow.bw_shortterm)
+            flow.inflight_shortterm = max(flow.inflight_latest, p.beta * flow.inflight_shortterm)
+        flow.inflight_shortterm = min(flow.inflight_shortterm, marked_inflight)
+    flow.is_loss_in_round = 0
+    flow.was_marked_in_round = flow.is_marked_in_round
+    flow.is_marked_in_round = 0
+
+
+def update_alpha(flow: Any, p: Params, env: FlowEnv) -> None:
+    """The averaged share of marks, once a round; in Startup, two rounds of many marks show that the pipe is full."""
+    if p.ecn_max_rtt == 0.0 or flow.min_rtt <= p.ecn_max_rtt:
+        flow.ecn_eligible = 1
+    delivered = flow.delivered - flow.delivered_in_alpha
+    if flow.ecn_eligible == 0 or delivered <= 0:
+        return
+    share = (flow.marked - flow.marked_in_alpha) / delivered
+    flow.alpha = min(flow.alpha + ALPHA_GAIN * (share - flow.alpha), 1.0)
+    flow.marked_in_alpha = flow.marked
+    flow.delivered_in_alpha = flow.delivered
+    if flow.full_bw_reached == 0:
+        flow.startup_ecn_rounds = flow.startup_ecn_rounds + 1 if share >= ECN_THRESHOLD else 0
+        if flow.startup_ecn_rounds >= ECN_ROUNDS:
+            leave_startup(flow, p, env)
+
+
+# ---- rate and window -------------------------------------------------------------------------------------------------
+
+
+def init_pacing_rate(window: float, rtt: float, p: Params, env: FlowEnv) -> None:
+    """InitPacingRate."""
+    env.rate = p.startup_gain * 8.0 * window / rtt
+
+
+def set_pacing_rate(flow: Any, gain: float, env: FlowEnv) -> None:
+    """SetPacingRateWithGain."""
+    rate = PACING * gain * flow.bw
+    if rate > env.rate or (flow.full_bw_reached > 0 and rate > 0.0):
+        env.rate = rate
+
+
+def save_cwnd(flow: Any, is_cut: bool, env: FlowEnv) -> None:
+    """SaveCwnd; `is_cut`: by a recovery or by ProbeRTT, for now."""
+    flow.prior_cwnd = max(flow.prior_cwnd, env.window) if is_cut else env.window
+
+
+def restore_cwnd(flow: Any, env: FlowEnv) -> None:
+    """RestoreCwnd."""
+    env.window = max(env.window, flow.prior_cwnd)
+
+
+def set_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
+    """SetCwnd, with UpdateMaxInflight."""
+    s = 1.0 * env.packet_size
+    first = windows.first_window(s, p)
+    most = quantization_budget(cwnd_gain(flow) * bdp(flow.bw, flow, p, env) + flow.extra_acked, flow, p, env)
+    if flow.full_bw_reached > 0:
+        env.window = min(env.window + flow.newly_acked, most)
+    elif env.window < most or flow.delivered < first or env.window < p.startup_cwnds * first:
+        env.window += flow.newly_acked
+    env.window = max(env.window, LEAST_PACKETS * s)
+
+
+def bound_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
+    """BoundCwndForProbeRTT and BoundCwndForModel."""
+    if flow.state == PROBE_RTT:
+        env.window = min(env.window, probe_rtt_cwnd(flow, p, env))
+    cap = flow.inflight_shortterm
+    if flow.state == PROBE_RTT or flow.state == CRUISE:
+        cap = min(cap, inflight_with_headroom(flow, p, env))
+    elif is_in_probe_bw(flow):
+        cap = min(cap, flow.inflight_longterm)
+    env.window = min(env.window, max(cap, LEAST_PACKETS * env.packet_size))

@@ -1,0 +1,358 @@
+"""BBR version 1: rate and volume follow the largest delivery rate and the least RTT (Cardwell et al. 2016, Linux).
+
+    bw       = max rate of the last 10 rounds                  min_rtt: least RTT of 10 s
+    rate     = 0.99 pacing_gain bw
+    W        = cwnd_gain bw min_rtt + extra_acked + room for offload
+
+    state       pacing_gain              cwnd_gain   ends
+    Startup     2.89                     2.89        rate no 5/4 higher for 3 rounds
+    Drain       0.34                     2.89        in flight <= bdp
+    ProbeBW     5/4, 3/4, 1 (six times)  2           a phase: after min_rtt, 5/4 also not before 5/4 bdp are in flight
+                                                     or something is lost, 3/4 as soon as bdp is
+    ProbeRTT    1                        4 packets   200 ms and a round; begins after 10 s without an RTT as low
+
+Losses act only on the window: each takes what was lost from it; in the first round of a recovery as much is sent as is
+acknowledged; then it grows back, and what it was before the recovery is restored at its end. After a timeout it is one
+packet. Volumes are in bytes, rates in bit/s; the sample of a rate is that of `delivery_rate`. Gains are Linux's whole
+numbers of 1/256, extra_acked the most of 10 rounds, at most 100 ms of bw. Not here: the rate of a policer, which Linux
+looks for among heavy losses ("long-term" sampling).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ecc.models.base import FlowEnv, Hook, Params, check_number
+from ecc.models.bbr import init_pacing_rate, restore_cwnd, save_cwnd, set_pacing_rate
+from ecc.models.shared import delivery_rate, filters, windows
+from ecc.quantity import QuantityField, as_delay, default
+
+STARTUP, DRAIN, PROBE_BW, PROBE_RTT = range(4)
+STATES = ("Startup", "Drain", "ProbeBW", "ProbeRTT")
+"""Names of `FlowState.state`."""
+
+INFINITE = 1e300
+HIGH_GAIN, DRAIN_GAIN, CWND_GAIN, UP_GAIN, DOWN_GAIN = 739 / 256, 88 / 256, 2.0, 1.25, 0.75
+PACING = 0.99
+CYCLE, BW_ROUNDS = 8, 10.0
+FULL_GROWTH, FULL_ROUNDS = 1.25, 3
+LEAST_PACKETS = 4.0
+QUANTUM_TIME, MOST_QUANTUM, LEAST_RATE = 1.0 / 1024.0, 65536.0, 1.2e6  # s, bytes, bit/s for quanta of two packets
+AGGREGATION_TIME = 0.1  # s
+FIRST_RTT = 1e-3  # s, where none is known yet
+
+
+@dataclass
+class FlowState(delivery_rate.FlowState):
+    """A host's state for one flow; times in s, rates in bit/s, volumes in bytes."""
+
+    state: int = STARTUP
+    bw: float = 0.0
+    bw_value: tuple[float, ...] = (0.0,) * 3
+    bw_time: tuple[float, ...] = (0.0,) * 3
+    min_rtt: float = INFINITE
+    min_rtt_stamp: float = 0.0
+    extra_acked: float = 0.0
+    extra_acked_interval_start: float = 0.0
+    extra_acked_delivered: float = 0.0
+    extra_acked_value: tuple[float, ...] = (0.0,) * 3
+    extra_acked_time: tuple[float, ...] = (0.0,) * 3
+    full_bw: float = 0.0
+    full_bw_count: int = 0
+    full_bw_reached: int = 0
+    cycle_index: int = 0  # phase of ProbeBW: 0 is 5/4, 1 is 3/4
+    cycle_stamp: float = 0.0
+    probe_rtt_done_stamp: float = 0.0
+    probe_rtt_round_done: int = 0
+    idle_restart: int = 0
+    packet_conservation: int = 0
+    was_recovering: int = 0
+    prior_cwnd: float = 0.0
+    rto_recovery_point: int = 0  # a timeout is recovered once so much is acknowledged; 0: there is none
+
+
+@dataclass(frozen=True)
+class BBRv1(windows.WindowProtocol):
+    """BBR version 1.
+
+    Parameters
+    ----------
+    min_rtt_window, probe_rtt_duration : float, s, > 0
+        How long a least RTT counts, and how long ProbeRTT lasts at least.
+    quanta : float, >= 0
+        Send quanta for which the window has room beyond what its gain says; of a millisecond each, at least 2 packets.
+    transport, initial, receiver_window, min_rto, L
+        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    min_rtt_window: QuantityField = default(10.0)
+    probe_rtt_duration: QuantityField = default(0.2)
+    quanta: float = 3.0
+    transport: str = field(default="sack", kw_only=True)
+    initial: float | None = field(default=10.0, kw_only=True)
+    min_rto: QuantityField = field(default=default(0.2), kw_only=True)
+
+    slow_start_law = None
+    loss_response_law = None
+    required_env = frozenset({"random"})
+    linear_refusal = "BBRv1 has no linear model: its hosts are machines of states that probe in turns, and never settle"
+
+    def __post_init__(self) -> None:
+        check_number(self, min_rtt_window=as_delay, probe_rtt_duration=as_delay, quanta=0.0)
+        super().__post_init__()
+
+    def params(self) -> dict[str, float]:
+        own = {name: getattr(self, name) for name in ("min_rtt_window", "probe_rtt_duration", "quanta")}
+        return {**own, "startup_gain": PACING * HIGH_GAIN, **super().params()}
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = delivery_rate.Header
+    FlowState = FlowState
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {
+            "on_start": flow_on_start, "on_send": flow_on_send, "on_receive": delivery_rate.on_receive,
+            "on_ack": flow_on_ack, "on_loss": flow_on_loss,
+        }  # fmt: skip
+
+
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """No RTT is known."""
+    windows.flow_on_start(flow, header, p, env)
+    flow.min_rtt_stamp = env.now
+    flow.extra_acked_interval_start = env.now
+    init_pacing_rate(env.window, FIRST_RTT, p, env)
+
+
+def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """What the packet takes along; a flow that was idle restarts at the rate that it knows."""
+    if env.in_flight == 0 and flow.app_limited > 0:
+        flow.idle_restart = 1
+        flow.extra_acked_interval_start = env.now
+        flow.extra_acked_delivered = 0.0
+        if flow.state == PROBE_BW:
+            set_pacing_rate(flow, 1.0, env)
+        elif flow.state == PROBE_RTT:
+            check_probe_rtt_done(flow, env)
+    delivery_rate.on_send(flow, header, p, env)
+
+
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """The model, then rate and window."""
+    if flow.round_count == 0 and flow.delivered == 0:
+        init_pacing_rate(env.window, env.srtt, p, env)
+    delivery_rate.on_ack(flow, header, p, env)
+    if flow.newly_acked > 0:
+        update_bw(flow)
+        update_ack_aggregation(flow, env)
+        update_cycle_phase(flow, p, env)
+        check_full_bw_reached(flow)
+        check_drain(flow, p, env)
+        update_min_rtt(flow, p, env)
+        set_pacing_rate(flow, pacing_gain(flow), env)
+    set_cwnd(flow, p, env)
+
+
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """A recovery begins; after a timeout, which ends a round, the growth of the rate is looked for anew."""
+    save_cwnd(flow, flow.rto_recovery_point > 0 or flow.state == PROBE_RTT, env)
+    if env.kind == 1:
+        flow.rto_recovery_point = flow.snd_nxt
+        flow.packet_conservation = 0
+        flow.was_recovering = 0
+        flow.full_bw = 0.0
+        delivery_rate.count_losses(flow, 0)
+        env.window = 1.0 * env.packet_size
+
+
+# ---- gains, and what is to be in flight ------------------------------------------------------------------------------
+
+
+def pacing_gain(flow: Any) -> float:
+    """The table's."""
+    if flow.state == STARTUP:
+        return HIGH_GAIN
+    if flow.state == DRAIN:
+        return DRAIN_GAIN
+    return cycle_gain(flow) if flow.state == PROBE_BW else 1.0
+
+
+def cycle_gain(flow: Any) -> float:
+    """Of a phase of ProbeBW."""
+    if flow.cycle_index == 0:
+        return UP_GAIN
+    return DOWN_GAIN if flow.cycle_index == 1 else 1.0
+
+
+def inflight(gain: float, flow: Any, p: Params, env: FlowEnv) -> float:
+    """So many bandwidth-delay products, in an even number of packets, with room for offload."""
+    s = 1.0 * env.packet_size
+    return with_budget(gain * flow.bw * flow.min_rtt / 8.0, s, flow, p, env)
+
+
+def with_budget(volume: float, s: float, flow: Any, p: Params, env: FlowEnv) -> float:
+    """A volume with room for offload, in an even number of packets; 5/4 is to exceed a small one, too."""
+    least = 1.0 if env.rate < LEAST_RATE else 2.0
+    quantum = max(min(env.rate * QUANTUM_TIME / 8.0, MOST_QUANTUM) // s, least)
+    packets = -((-volume / s) // 1.0) + p.quanta * quantum
+    packets += packets % 2.0
+    return (packets + 2.0 if flow.state == PROBE_BW and flow.cycle_index == 0 else packets) * s
+
+
+# ---- the path --------------------------------------------------------------------------------------------------------
+
+
+def update_bw(flow: Any) -> None:
+    """The largest rate of 10 rounds; samples that the application limited count if they are larger."""
+    if flow.round_start > 0:
+        flow.packet_conservation = 0
+    if flow.sample_app_limited == 0 or flow.rate >= flow.bw:
+        flow.bw = filters.windowed_max(flow.bw_value, flow.bw_time, BW_ROUNDS, 1.0 * flow.round_count, flow.rate)
+
+
+def update_ack_aggregation(flow: Any, env: FlowEnv) -> None:
+    """What is acknowledged beyond bw since ACKs last kept up with it."""
+    expected = flow.bw * (env.now - flow.extra_acked_interval_start) / 8.0
+    if flow.extra_acked_delivered <= expected:
+        flow.extra_acked_delivered = 0.0
+        flow.extra_acked_interval_start = env.now
+        expected = 0.0
+    flow.extra_acked_delivered += flow.newly_acked
+    extra = min(flow.extra_acked_delivered - expected, env.window)
+    flow.extra_acked = filters.windowed_max(
+        flow.extra_acked_value, flow.extra_acked_time, BW_ROUNDS, 1.0 * flow.round_count, extra
+    )
+
+
+def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
+    """The least RTT, and ProbeRTT where it has expired."""
+    has_expired = env.now > flow.min_rtt_stamp + p.min_rtt_window
+    if env.rtt <= flow.min_rtt or has_expired:
+        flow.min_rtt = env.rtt
+        flow.min_rtt_stamp = env.now
+    if has_expired and flow.idle_restart == 0 and flow.state != PROBE_RTT:
+        save_cwnd(flow, env.recovering > 0 or flow.rto_recovery_point > 0, env)
+        flow.state = PROBE_RTT
+        flow.probe_rtt_done_stamp = 0.0
+    if flow.state == PROBE_RTT:
+        delivery_rate.mark_app_limited(flow, env)
+        if flow.probe_rtt_done_stamp == 0.0:
+            if env.in_flight <= LEAST_PACKETS * env.packet_size:
+                flow.probe_rtt_done_stamp = env.now + p.probe_rtt_duration
+                flow.probe_rtt_round_done = 0
+                delivery_rate.start_round(flow)
+        else:
+            if flow.round_start > 0:
+                flow.probe_rtt_round_done = 1
+            if flow.probe_rtt_round_done > 0:
+                check_probe_rtt_done(flow, env)
+    flow.idle_restart = 0
+
+
+def check_probe_rtt_done(flow: Any, env: FlowEnv) -> None:
+    """Leave ProbeRTT after its time."""
+    if flow.probe_rtt_done_stamp > 0.0 and env.now > flow.probe_rtt_done_stamp:
+        flow.min_rtt_stamp = env.now
+        restore_cwnd(flow, env)
+        if flow.full_bw_reached > 0:
+            start_probe_bw(flow, env)
+        else:
+            flow.state = STARTUP
+
+
+# ---- states ----------------------------------------------------------------------------------------------------------
+
+
+def check_full_bw_reached(flow: Any) -> None:
+    """Three rounds in which the rate grows by less than a quarter."""
+    if flow.full_bw_reached > 0 or flow.round_start == 0 or flow.sample_app_limited > 0:
+        return
+    if flow.bw >= FULL_GROWTH * flow.full_bw:
+        flow.full_bw = flow.bw
+        flow.full_bw_count = 0
+    else:
+        flow.full_bw_count += 1
+        if flow.full_bw_count >= FULL_ROUNDS:
+            flow.full_bw_reached = 1
+
+
+def check_drain(flow: Any, p: Params, env: FlowEnv) -> None:
+    """Startup ends in Drain, and Drain in ProbeBW."""
+    if flow.state == STARTUP and flow.full_bw_reached > 0:
+        flow.state = DRAIN
+    if flow.state == DRAIN and env.in_flight <= inflight(1.0, flow, p, env):
+        start_probe_bw(flow, env)
+
+
+def start_probe_bw(flow: Any, env: FlowEnv) -> None:
+    """Any phase but that of 3/4."""
+    flow.state = PROBE_BW
+    flow.cycle_index = (CYCLE - int((CYCLE - 1) * env.random)) % CYCLE
+    flow.cycle_stamp = env.now
+
+
+def update_cycle_phase(flow: Any, p: Params, env: FlowEnv) -> None:
+    """The next phase of ProbeBW."""
+    if flow.state != PROBE_BW:
+        return
+    is_over = env.now - flow.cycle_stamp > flow.min_rtt
+    before = env.in_flight + flow.newly_acked + flow.newly_lost  # in flight before this ACK
+    if flow.cycle_index == 0:
+        is_over = is_over and (flow.newly_lost > 0 or before >= inflight(UP_GAIN, flow, p, env))
+    elif flow.cycle_index == 1:
+        is_over = is_over or before <= inflight(1.0, flow, p, env)
+    if is_over:
+        flow.cycle_index = (flow.cycle_index + 1) % CYCLE
+        flow.cycle_stamp = env.now
+
+
+# ---- window ----------------------------------------------------------------------------------------------------------
+
+
+def set_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
+    """Less what is lost, and up to what the model says."""
+    s = 1.0 * env.packet_size
+    if flow.newly_acked > 0:
+        if not is_conserving(flow, s, env):
+            target = (HIGH_GAIN if flow.state == STARTUP or flow.state == DRAIN else CWND_GAIN) * flow.bw
+            if flow.state == PROBE_RTT:
+                target = flow.bw
+            volume = target * flow.min_rtt / 8.0
+            if flow.full_bw_reached > 0:
+                volume += min(flow.extra_acked, AGGREGATION_TIME * flow.bw / 8.0)
+            most = with_budget(volume, s, flow, p, env)
+            if flow.full_bw_reached > 0:
+                env.window = min(env.window + flow.newly_acked, most)
+            elif env.window < most or flow.delivered < windows.first_window(s, p):
+                env.window += flow.newly_acked
+            env.window = max(env.window, LEAST_PACKETS * s)
+    if flow.state == PROBE_RTT:
+        env.window = min(env.window, LEAST_PACKETS * s)
+
+
+def is_conserving(flow: Any, s: float, env: FlowEnv) -> bool:
+    """Take losses from the window, restore it at the end of a recovery; whether it conserves packets, for a round."""
+    env.window = max(env.window - flow.newly_lost, s)
+    sending = 1.0 * (env.in_flight + flow.newly_acked)
+    if env.recovering > 0 and flow.was_recovering == 0:
+        flow.packet_conservation = 1
+        delivery_rate.start_round(flow)
+        env.window = sending
+    elif env.recovering == 0 and (
+        flow.was_recovering > 0 or (flow.rto_recovery_point > 0 and env.delivered >= flow.rto_recovery_point)
+    ):
+        flow.packet_conservation = 0
+        flow.rto_recovery_point = 0
+        restore_cwnd(flow, env)
+    flow.was_recovering = 1 if env.recovering > 0 else 0
+    if flow.packet_conservation > 0:
+        env.window = max(env.window, sending)
+        return True
+    return False
