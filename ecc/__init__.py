@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ecc.demands import Demand
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError, UndecidedError
     from ecc.linear import DelaySystem, SampledSystem
-    from ecc.network import Flow, Link, Network
+    from ecc.network import Flow, Link, Network, Pause
     from ecc.scenario import Scenario
     from ecc.sweeps import sweep
     from ecc.trajectory import Trajectory
@@ -52,6 +52,7 @@ _HOME: dict[str, str | None] = {
     "NativeError": "errors",
     "Network": "network",
     "OnOff": "workload",
+    "Pause": "network",
     "SampledSystem": "linear",
     "Scenario": "scenario",
     "Tmix": "workload",
@@ -69,7 +70,7 @@ _PACKAGES = (
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearizationError",
-    "Link", "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Tmix", "Trajectory", "UndecidedError",
+    "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix", "Trajectory", "UndecidedError",
     "Workload", "allocation", "compare", "demands", "fluid", "headers", "impairments", "linear", "linearize", "live",
     "models", "native", "packet", "plot", "queues", "stability", "sweep", "tmix", "transients",
 ]  # fmt: skip

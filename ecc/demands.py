@@ -50,6 +50,7 @@ class Demand:
     delayed_acks : (int, Quantity) or None
     spraying : str
     reordering_threshold : int or None
+    priority : int
         What Flow has, too, is as there.
 
     Raises
@@ -73,6 +74,7 @@ class Demand:
     delayed_acks: tuple[int, Quantity] | None = None
     spraying: str = "round robin"
     reordering_threshold: int | None = None
+    priority: int = 0
 
     def __post_init__(self) -> None:
         for name in ("source", "destination"):

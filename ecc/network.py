@@ -9,7 +9,7 @@ transmission time is part of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ from ecc.quantity import (
     PacketSizeField,
     Quantity,
     QuantityField,
+    SizeField,
     as_choice,
     as_count,
     as_delay,
@@ -38,12 +39,58 @@ from ecc.quantity import (
     required,
 )
 
-__all__ = ["Flow", "Link", "Network"]
+__all__ = ["Flow", "Link", "Network", "Pause"]
 
 FloatArray = NDArray[np.float64]
 SPRAYINGS = ("round robin", "random")
 """How packets of a flow are spread over several routes."""
 _MOST_REORDERED = 255
+_PRIORITIES = range(8)
+
+
+@check_arguments
+@dataclass(frozen=True)
+class Pause:
+    """Priority flow control of a link (PFC, IEEE 802.1Qbb): what comes over it is not dropped, but stopped.
+
+    What has come over the link and waits in the queues behind it, at its next links, is counted for each priority. Above
+    `xoff` a PAUSE frame is sent back: after the delay of the link it serves no packet of this priority any more, once that
+    in transmission has left. At `xon` or below, another frame lets it resume, after its delay too.
+
+    Parameters
+    ----------
+    xoff : int, bytes, > 0
+    xon : int, bytes, >= 0, <= xoff, or None
+        None: half of `xoff`.
+    headroom : int, bytes, >= 0, or None
+        What may come beyond `xoff`; more is dropped. None: what can come at most before the link has stopped, which is
+        capacity * 2 * delay / 8 + 2 * the largest packet of the run.
+
+    Raises
+    ------
+    ValueError, TypeError
+        No size, or xon above xoff.
+
+    Examples
+    --------
+    >>> Link("100 Gb/s", "1 us", pause=Pause("100 kB")).pause.xon
+    50000
+    """
+
+    xoff: SizeField = required()
+    xon: OptionalSizeField = default(None)
+    headroom: OptionalSizeField = default(None)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "xoff", as_size(self.xoff, "xoff"))
+        for name in ("xon", "headroom"):
+            given = getattr(self, name)
+            if given is not None and given != 0:
+                object.__setattr__(self, name, as_size(given, name))
+        if self.xon is None:
+            object.__setattr__(self, "xon", self.xoff // 2)
+        if self.xon is not None and self.xon > self.xoff:
+            raise ValueError(f"xon must be <= xoff ({self.xoff} bytes), got {self.xon}")
 
 
 @check_arguments
@@ -60,6 +107,8 @@ class Link:
         Drop-tail; holds the packet in service too.
     buffer_packets : int, packets, > 0, or None for unlimited
         Where both are given, both hold.
+    pause : Pause or None
+        Priority flow control (PFC) of what comes over the link; None: what its next links have no room for is dropped.
 
     Raises
     ------
@@ -78,6 +127,7 @@ class Link:
     delay: QuantityField = default(0.0)
     buffer: OptionalSizeField = default(None)
     buffer_packets: int | None = None
+    pause: Pause | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "capacity", as_rate(self.capacity, "capacity"))
@@ -86,6 +136,10 @@ class Link:
             object.__setattr__(self, "buffer", as_size(self.buffer, "buffer"))
         if self.buffer_packets is not None:
             object.__setattr__(self, "buffer_packets", as_count(self.buffer_packets, "buffer_packets", minimum=1))
+        if isinstance(self.pause, Mapping):
+            object.__setattr__(self, "pause", from_table(Pause, self.pause, "pause"))
+        if not isinstance(self.pause, Pause | None):
+            raise TypeError(f"pause must be a Pause or None, got {shown(self.pause)}")
 
 
 @check_arguments
@@ -122,6 +176,8 @@ class Flow:
     delayed_acks : (int, Quantity) or None
         (packets, time): the receiver sends one ACK for so many packets (>= 2), or for what it has so long (s, >= 0)
         after the first of them; it is the last packet's ACK. None: one for each packet.
+    priority : int, from 0 to 7
+        Class of its packets and ACKs for priority flow control (`Pause`), and for nothing else.
 
     Raises
     ------
@@ -148,6 +204,7 @@ class Flow:
     spraying: str = "round robin"
     reordering_threshold: int | None = None
     trimmed_size: OptionalSizeField = default(None)
+    priority: int = 0
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -176,6 +233,8 @@ class Flow:
         if self.trimmed_size is not None:
             put("trimmed_size", as_size(self.trimmed_size, "trimmed_size"))
         as_choice(self.spraying, "spraying", SPRAYINGS)
+        if as_count(self.priority, "priority") not in _PRIORITIES:
+            raise ValueError(f"priority must be from 0 to {_PRIORITIES[-1]}, got {self.priority}")
         if self.reordering_threshold is not None:
             threshold = as_count(self.reordering_threshold, "reordering_threshold", minimum=1)
             if threshold > _MOST_REORDERED:
@@ -289,7 +348,8 @@ class Network(Displayed):
             packets = None if link.buffer_packets is None else f"{link.buffer_packets} packets"
             limits = [text for text in (link.buffer and quantity_text(link.buffer, "bytes"), packets) if text]
             buffer = " and ".join(limits) or "unlimited"
-            return f"{quantity_text(link.capacity, 'bit/s')}, {quantity_text(link.delay, 's')}, buffer {buffer}"
+            pause = "" if link.pause is None else f", XOFF {quantity_text(link.pause.xoff, 'bytes')}"
+            return f"{quantity_text(link.capacity, 'bit/s')}, {quantity_text(link.delay, 's')}, buffer {buffer}{pause}"
 
         def of_flow(flow: Flow, rtt: float) -> str:
             parts = [f"links {', '.join(map(str, flow.route))}", f"RTT {quantity_text(rtt, 's')}"]
@@ -374,9 +434,9 @@ class Network(Displayed):
         Raises
         ------
         ValueError
-            A flow has several routes: only packet runs know what it sends over which.
+            A flow has several routes, or a link is paused: only packet runs know what is sent where and when.
         """
-        self._require_one_route()
+        self._refuse_packets_only()
         crosses = np.zeros((self.n_flows, self.n_links), dtype=bool)
         for index, flow in enumerate(self.flows):
             crosses[index, list(flow.route)] = True
@@ -396,7 +456,7 @@ class Network(Displayed):
     @cached_property
     def forward_delays(self) -> FloatArray:
         """Shape (n_flows, n_links), s: from the sender to the queue of the link; NaN where it is not crossed."""
-        self._require_one_route()
+        self._refuse_packets_only()
         delays = np.full((self.n_flows, self.n_links), np.nan)
         for index, flow in enumerate(self.flows):
             at = flow.access_delay
@@ -418,12 +478,16 @@ class Network(Displayed):
             for flow, rtt in zip(self.flows, self.rtts, strict=True)
         ]).clip(min=0.0)  # fmt: skip
 
-    def _require_one_route(self) -> None:
+    def _refuse_packets_only(self) -> None:
         for index, flow in enumerate(self.flows):
             if flow.alternatives:
                 raise ValueError(
                     f"alternatives must be empty except in packet runs, got {len(flow.alternatives)} (flow {index})"
                 )
+
+        for index, link in enumerate(self.links):
+            if link.pause is not None:
+                raise ValueError(f"pause must be None except in packet runs, got {link.pause} (link {index})")
 
     def _along(self, route: Sequence[int]) -> float:
         return float(sum(self.links[link].delay for link in route))
@@ -639,6 +703,7 @@ class Network(Displayed):
         host_buffer: Quantity | None = None,
         seed: int = 1,
         ack_links: bool = True,
+        pause: Pause | None = None,
     ) -> Network:
         """Return a leaf-spine fabric: hosts at leaves, and each leaf joined to each spine.
 
@@ -665,6 +730,8 @@ class Network(Displayed):
             Of the hosts' own links.
         seed, ack_links : int, bool, optional
             As of `with_demands`.
+        pause : Pause, optional
+            Priority flow control (PFC) of all links that lead to a switch.
 
         Returns
         -------
@@ -687,7 +754,7 @@ class Network(Displayed):
                   as_count(hosts_per_leaf, "hosts_per_leaf", minimum=1, bits=16)]  # fmt: skip
         return cls._fabric(
             leaf_spine_ends(*counts), flows, capacity, delay, buffer, fabric_capacity, oversubscription,
-            counts[2] / counts[1], host_delay, host_buffer, seed, ack_links,
+            counts[2] / counts[1], host_delay, host_buffer, seed, ack_links, pause,
         )  # fmt: skip
 
     @classmethod
@@ -704,6 +771,7 @@ class Network(Displayed):
         host_buffer: Quantity | None = None,
         seed: int = 1,
         ack_links: bool = True,
+        pause: Pause | None = None,
     ) -> Network:
         """Return a fat tree of switches with k ports: k^3/4 hosts in k pods (Al-Fares et al. 2008).
 
@@ -716,7 +784,7 @@ class Network(Displayed):
         oversubscription : float, > 0, optional
             Capacity of the links of hosts over that of links between switches: 1 by default. Instead of
             fabric_capacity.
-        host_delay, host_buffer, seed, ack_links : object
+        host_delay, host_buffer, seed, ack_links, pause : object
             As of `leaf_spine`.
 
         Returns
@@ -741,7 +809,7 @@ class Network(Displayed):
             raise ValueError(f"k must be even, got {ports}")
         return cls._fabric(
             fat_tree_ends(ports), flows, capacity, delay, buffer, fabric_capacity, oversubscription, 1.0, host_delay,
-            host_buffer, seed, ack_links,
+            host_buffer, seed, ack_links, pause,
         )  # fmt: skip
 
     @classmethod
@@ -759,6 +827,7 @@ class Network(Displayed):
         host_buffer: Quantity | None,
         seed: int,
         ack_links: bool,
+        pause: Pause | None,
     ) -> Network:
         """A fabric whose lowest switches have so many links of hosts for each one to the tier above."""
         ends, n_hosts = nodes
@@ -774,8 +843,8 @@ class Network(Displayed):
             between = as_rate(fabric_capacity, "fabric_capacity")
         near = as_delay(delay if host_delay is None else host_delay, "delay" if host_delay is None else "host_delay")
         own = None if host_buffer is None else as_size(host_buffer, "host_buffer")
-        links = [Link(of_host, near, own)] * n_hosts + [Link(of_host, near, buffer)] * n_hosts
-        links += [Link(between, delay, buffer)] * (len(ends) - 2 * n_hosts)
+        links = [Link(of_host, near, own, pause=pause)] * n_hosts + [Link(of_host, near, buffer)] * n_hosts
+        links += [Link(between, delay, buffer, pause=pause)] * (len(ends) - 2 * n_hosts)
         return cls(links, _routed(Graph(ends, n_hosts), flows, seed, ack_links), ends=ends, n_hosts=n_hosts)
 
     @classmethod
@@ -978,7 +1047,7 @@ def _routed(graph: Graph, demands: Sequence[Any], seed: int, ack_links: bool) ->
             flow = Flow(
                 graph.path(*pair, chosen), one.start, one.stop, one.size, packet_size=one.packet_size, reverse=reverse,
                 delayed_acks=one.delayed_acks, alternatives=[graph.path(*pair, k) for k in others],
-                spraying=one.spraying, reordering_threshold=one.reordering_threshold,
+                spraying=one.spraying, reordering_threshold=one.reordering_threshold, priority=one.priority,
             )  # fmt: skip
         except (TypeError, ValueError) as error:
             raise type(error)(f"{error} (flows[{index}])") from None
@@ -1028,7 +1097,11 @@ def to_table(item: Any) -> dict[str, Any]:
         Flow or another dataclass of plain values.
     """
     values = {f.name: (getattr(item, f.name), f.default) for f in fields(item)}
-    return {k: list(v) if isinstance(v, tuple) else v for k, (v, default) in values.items() if v != default}
+    return {
+        k: list(v) if isinstance(v, tuple) else to_table(v) if is_dataclass(v) else v
+        for k, (v, default) in values.items()
+        if v != default
+    }
 
 
 def from_table(kind: type, table: Any, where: str) -> Any:

@@ -35,16 +35,18 @@ SERIES: Mapping[str, tuple[str, str, str]] = {
     "arrival": ("link", "bit/s", "arrival rate, averaged over each sample"),
     "drops": ("link", "packets", "dropped in each sample"),
     "marks": ("link", "packets", "marked in each sample"),
+    "paused": ("link priority", "", "share of each sample in which the link was paused (PFC), by priority"),
+    "pauses": ("link priority", "frames", "PAUSE frames sent to the link in each sample, by priority"),
     "class_queue": ("class", "bytes", "in each queue of links with 2 to 64 queues, link by link"),
     "class_drops": ("class", "packets", "dropped in each sample by each of these queues"),
     "class_marks": ("class", "packets", "marked in each sample in each of these queues"),
 }
-"""Series of a trajectory: name -> (second dimension, unit, meaning). The first dimension is `time`: end of sample."""
+"""Series of a trajectory: name -> (other dimensions, unit, meaning). The first dimension is `time`: end of sample."""
 
 
 EVENTS = (
     "departure", "hop", "access", "ack", "send", "interval", "start", "stop", "timer", "timeout", "flush",
-    "drop", "loss", "ack loss", "mark",
+    "drop", "loss", "ack loss", "mark", "trim", "pause", "resume",
 )  # fmt: skip
 """What a trace calls the events of the packet engine, by number."""
 
@@ -118,7 +120,7 @@ class Trajectory:
         variables = {}
         for name, values in series.items():
             over, unit, meaning = SERIES[name] if name in SERIES else _recorded(name)
-            variables[name] = (("time", over), np.asarray(values), {"units": unit, "long_name": meaning})
+            variables[name] = (("time", *over.split()), np.asarray(values), {"units": unit, "long_name": meaning})
         data = xr.Dataset(variables, coords={"time": ("time", np.asarray(time, dtype=float), {"units": "s"})})
         data = data.assign_coords({d: np.arange(data.sizes[d]) for d in ("flow", "link") if d in data.sizes})
         if classes is not None:
@@ -202,6 +204,16 @@ class Trajectory:
     def marks(self) -> xr.DataArray:
         """Packets marked (ECN) in each sample, over (time, link). Of packet runs."""
         return self._series("marks")
+
+    @property
+    def paused(self) -> xr.DataArray:
+        """Share of each sample in which a link was paused (PFC), over (time, link, priority)."""
+        return self._series("paused")
+
+    @property
+    def pauses(self) -> xr.DataArray:
+        """PAUSE frames (PFC) sent to a link in each sample, over (time, link, priority)."""
+        return self._series("pauses")
 
     @property
     def class_queue(self) -> xr.DataArray:

@@ -33,7 +33,7 @@ def prepared_for_links(setup: Setup) -> Setup:
     ------
     ValueError
         A flow has several routes, or packets that can be trimmed: frames do not say which one they are on, or whether
-        they were.
+        they were. A link can be paused.
     """
     for flow, n in enumerate(setup.flows["n_alternatives"].tolist()):
         if n > 0:
@@ -41,6 +41,8 @@ def prepared_for_links(setup: Setup) -> Setup:
     for flow, size in enumerate(setup.flows["trimmed_size"].tolist()):
         if size > 0:
             raise ValueError(f"trimmed_size must be None in live runs, got {size} bytes (flow {flow})")
+    if (paused := np.flatnonzero(setup.links["xoff"])).size:
+        raise ValueError(f"pause must be None in live runs (link {paused[0]})")
     links, flows = setup.links.copy(), setup.flows.copy()
     impairments = np.concatenate([setup.impairments, np.zeros(1, IMPAIRMENT)])
     plain = (flows["n_reverse"] == 0) & (flows["impairment"] == 0)

@@ -17,6 +17,7 @@
 #include "config.h"
 #include "cut.h"
 #include "lists.h"
+#include "pause.h"
 #include "tables.h"
 #include "transfers.h"
 #include "receiver.h"
@@ -87,6 +88,38 @@ move_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
         link->measured_until = link->measures_queue ? self->now : 0;
         ECC_DEBUG(link->count.departed_bytes = link->arrived - link->dropped_bytes - link->queue);
         ECC_DEBUG(link->count.arrived = link->dropped + (int64_t) link->ring.count + link->n_waiting);
+    }
+}
+
+/* What PFC knows of a link, after the queues of all: frames that have come, but were not looked at, included. */
+static void
+move_pause(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
+{
+    ecc_pause_t *pause = &self->pauses[index];
+    uint32_t count = ecc_archive_count(archive, pause->frames.count, sizeof(ecc_queued_t) / 2);
+    ecc_ps_t last = 0;
+
+    for (uint32_t priority = 0; priority < ECC_N_PRIORITIES; priority++) {
+        ecc_pause_class_t *class = &pause->classes[priority];
+        ecc_archive_whole(archive, &class->held, 0, ECC_ARCHIVE_MAX);
+        ecc_archive_whole(archive, &class->since, 0, self->now);
+        ecc_archive_whole(archive, &class->time, 0, self->now);
+        ecc_archive_whole(archive, &class->count, 0, ECC_ARCHIVE_MAX);
+        class->asked = ecc_archive_flag(archive, class->asked);
+        class->is_paused = ecc_archive_flag(archive, class->is_paused);
+    }
+    for (uint32_t k = 0; k < count && archive->ret == 0; k++) {
+        ecc_queued_t frame = ecc_archive_reads(archive) ? (ecc_queued_t) { 0 } : *ecc_ring_at(&pause->frames, k);
+        ecc_archive_whole(archive, &frame.leaves, last, ECC_NEVER);
+        ecc_archive_index(archive, &frame.queue, ECC_N_PRIORITIES);
+        ecc_archive_int(archive, &frame.size, 0, 1);
+        last = frame.leaves;
+        if (ecc_archive_reads(archive)) {
+            archive->ret = ecc_ring_append(&pause->frames, &self->memory, frame);
+        }
+    }
+    if (ecc_archive_reads(archive)) {
+        ecc_pause_await(self, index);
     }
 }
 
@@ -557,10 +590,10 @@ move_transfers(ecc_archive_t *archive, ecc_engine_t *self)
 static void
 move_layout(ecc_archive_t *archive, const ecc_engine_t *self)
 {
-    const uint64_t ours[] = { UINT64_C(0x36706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
+    const uint64_t ours[] = { UINT64_C(0x37706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
         self->packets.stride, self->header_size, self->n_links, self->n_routers, self->n_flows,
         self->transfers.n_templates, self->transfers.record_size, self->transfers.first_hop, self->transfers.max_length,
-        self->n_impairments, self->n_changes, self->n_queues, self->wants_flow_queues, self->wants_receivers,
+        self->n_impairments, self->n_changes, self->n_queues, self->n_priorities, self->wants_flow_queues, self->wants_receivers,
         self->wants_transports, self->wants_ecn, self->wants_stops, self->wants_timers, self->seed,
         (uint64_t) self->samples.period, (uint64_t) self->samples.n_samples };
     uint64_t found[sizeof(ours) / sizeof(*ours)];
@@ -643,6 +676,9 @@ pass(ecc_engine_t *self, ecc_archive_t *archive)
     }
     move_transfers(archive, self);
     move_routers(archive, self);
+    for (uint32_t i = 0; i < self->n_links && self->pauses != NULL && archive->ret == 0; i++) {
+        move_pause(archive, self, i);
+    }
     ecc_archive_require(archive, archive->from == NULL || archive->at == archive->size);
     if (archive->ret == 0 && ecc_verify_engine(self) != 0) {
         archive->ret = ECC_ERR_CHECKPOINT;

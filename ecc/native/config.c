@@ -16,6 +16,7 @@
 #define MAX_QUEUES 65536
 #define MAX_ALTERNATIVES 65535
 #define MAX_QUANTUM (INT64_C(1) << 30)
+#define MAX_PAUSE (INT64_C(1) << 50)
 #define MAX_PACKETS (INT64_C(1) << 53)
 
 static bool
@@ -120,6 +121,11 @@ check_link(const ecc_link_t *link, const ecc_config_t *config, int64_t *n_change
         *value = (double) link->buffer;
         return ECC_ERR_LINK_BUFFER;
     }
+    if (link->xoff < 0 || link->xoff > MAX_PAUSE || link->xon < 0 || link->xon > link->xoff || link->headroom < 0
+        || link->headroom > MAX_PAUSE || (link->xoff > 0 && config->partition.n_parts > 1)) {
+        *value = (double) link->xoff;
+        return ECC_ERR_PAUSE;
+    }
     if (link->buffer_packets < 0) {
         *value = (double) link->buffer_packets;
         return ECC_ERR_LINK_BUFFER;
@@ -172,6 +178,7 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
                     && flow->packet_size < ECC_MAX_PACKET_SIZE && flow->packet_size_max < ECC_MAX_PACKET_SIZE
                     && flow->opening_size < ECC_MAX_PACKET_SIZE && flow->transport == ECC_TRANSPORT_NONE),
             (double) flow->trimmed_size },
+        { ECC_ERR_PAUSE, flow->priority >= 0 && flow->priority < ECC_N_PRIORITIES, (double) flow->priority },
         { ECC_ERR_SPRAYING, flow->n_alternatives >= 0 && flow->n_alternatives <= MAX_ALTERNATIVES,
             (double) flow->n_alternatives },
         { ECC_ERR_SPRAYING, flow->spraying >= 0 && flow->spraying <= ECC_SPRAYING_RANDOM, (double) flow->spraying },
@@ -223,6 +230,7 @@ are_samples(const ecc_samples_t *samples, int64_t n_flows)
     return samples->n_samples > 0 && samples->period > 0 && samples->n_flows >= 0 && samples->n_flows <= n_flows
         && samples->sent != NULL && samples->received != NULL && samples->bottleneck != NULL && samples->queue != NULL
         && samples->queue_peak != NULL && samples->arrived != NULL && samples->dropped != NULL
+        && (samples->paused == NULL || samples->pauses != NULL)
         && (samples->queues == NULL || (samples->queue_dropped != NULL && samples->queue_marked != NULL));
 }
 

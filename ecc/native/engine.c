@@ -18,6 +18,7 @@
 #include "flow.h"
 #include "flow_hooks.h"
 #include "link.h"
+#include "pause.h"
 #include "receiver.h"
 #include "router.h"
 #include "run.h"
@@ -221,7 +222,10 @@ build(ecc_engine_t *self, const ecc_config_t *config)
         return ret;
     }
     build_links(self, config);
-    ret = ecc_scheduler_init(self, config);
+    ret = ecc_pause_init(self, config);
+    if (ret == 0) {
+        ret = ecc_scheduler_init(self, config);
+    }
     if (ret != 0) {
         return ret;
     }
@@ -293,6 +297,7 @@ ecc_engine_free(ecc_engine_t *self)
     for (uint32_t i = 0; i < self->n_links && self->channels != NULL; i++) {
         ecc_channel_free(&self->channels[i], &self->memory);
     }
+    ecc_pause_free(self);
     ecc_packets_free(&self->packets, &self->memory);
     ecc_cut_free(self);
     ecc_transfers_free(self);
@@ -371,8 +376,23 @@ sample_links(ecc_engine_t *self)
     }
 }
 
+static void
+sample_pauses(ecc_engine_t *self)
+{
+    const ecc_samples_t *samples = &self->samples;
+    int64_t k = self->n_sampled * self->n_links * self->n_priorities;
+
+    for (uint32_t i = 0; i < self->n_links && samples->paused != NULL; i++) {
+        ecc_pause_catch_up(self, i);
+        for (uint32_t priority = 0; priority < self->n_priorities; priority++, k++) {
+            samples->paused[k] = ecc_pause_time(self, i, priority);
+            samples->pauses[k] = self->pauses[i].classes[priority].count;
+        }
+    }
+}
+
 /* S-15, S-16. */
-ECC_COLD static void
+ECC_COLD static int
 sample(ecc_engine_t *self)
 {
     const ecc_samples_t *samples = &self->samples;
@@ -381,6 +401,9 @@ sample(ecc_engine_t *self)
     self->now = self->next_sample;
     sample_flows(self);
     sample_links(self);
+    if (self->pauses != NULL) {
+        sample_pauses(self);
+    }
     for (int64_t i = 0; i < samples->n_recorded; i++) {
         const ecc_recorded_t *one = &samples->recorded[i];
         const void *from = one->record != NULL ? one->record : ecc_flow_hooks_env(self, (uint32_t) one->flow);
@@ -389,6 +412,7 @@ sample(ecc_engine_t *self)
     self->n_sampled++;
     self->next_sample
         = self->n_sampled < samples->n_samples ? ecc_state_add(self->next_sample, samples->period) : ECC_NEVER;
+    return self->pauses == NULL ? 0 : ecc_pause_find_deadlock(self);
 }
 
 /* All that happens silently by now (S-29, S-33) has happened, and queues are measured up to now. */
@@ -559,7 +583,7 @@ ecc_run_until(ecc_engine_t *self, ecc_ps_t until)
         next = fast <= slow ? fast : slow;
         if (next > limit) {
             if (limit < until || self->next_sample == until) {
-                sample(self);
+                ret = sample(self);
                 limit = self->next_sample < until ? self->next_sample : until;
                 continue;
             }

@@ -39,8 +39,9 @@ typedef int64_t ecc_bytes_t;
 #define ECC_N_BINS 4352           /* of queues up to 2^40 bytes */
 #define ECC_MAX_SAMPLED_QUEUES 64 /* of a link: one with more has none of them in samples */
 #define ECC_MAX_TIMERS 4          /* of a flow, that its hooks set */
+#define ECC_N_PRIORITIES 8        /* of flows, 0 to 7 */
 
-/* Kinds of events, in the order in which they happen at one instant (S-10); the last four are in traces only. */
+/* Kinds of events, in the order in which they happen at one instant (S-10); those from DROP on are in traces only. */
 enum ecc_event_kind {
     ECC_EVENT_DEPARTURE, /* link: the last bit of the packet in service leaves the queue */
     ECC_EVENT_HOP,       /* link: the first packet on the wire reaches its end */
@@ -57,7 +58,9 @@ enum ecc_event_kind {
     ECC_EVENT_LOSS,      /* link: a packet is lost on the wire */
     ECC_EVENT_ACK_LOSS,  /* flow: an ACK is lost on its pure delay */
     ECC_EVENT_MARK,      /* link: a hook has marked a packet */
-    ECC_EVENT_TRIM       /* link: a hook has trimmed a packet */
+    ECC_EVENT_TRIM,      /* link: a hook has trimmed a packet */
+    ECC_EVENT_PAUSE,     /* link: a PAUSE frame is sent to it */
+    ECC_EVENT_RESUME     /* link: it is sent a frame that ends the pause */
 };
 
 /* env.kind of hooks of routers. */
@@ -167,6 +170,9 @@ typedef struct {
     int64_t n_queues;         /* 0: one; else so many, whose quanta are the next n_queues of `quanta` */
     int64_t scheduler;        /* enum ecc_scheduler_kind */
     int64_t drops_longest;    /* non-zero: a full buffer drops the first packet of the longest queue */
+    ecc_bytes_t xoff;         /* it is paused while more than this of a class has come over it and is queued; 0: never */
+    ecc_bytes_t xon;          /* then it resumes at this or less */
+    ecc_bytes_t headroom;     /* what may come beyond xoff and is not dropped */
     int64_t at;               /* of an additional router: the link it is at */
     int64_t header_offset;    /* bytes from the start of a header to what the hooks see, a multiple of 8 */
     void *state;
@@ -206,6 +212,7 @@ typedef struct {
     int64_t n_alternatives;       /* ... how many links so many other routes have, and these links */
     int64_t reordering_threshold; /* packets that prove a loss before them; 0: as S-64 and S-84 have it */
     ecc_bytes_t trimmed_size;     /* of a trimmed packet on links; 0: none can be trimmed */
+    int64_t priority;             /* class of its packets and ACKs where links are paused, below ECC_N_PRIORITIES */
     int64_t bottleneck;           /* offset of an int64 in state that samples show, -1 none */
     int64_t header_offset;        /* as of a router */
     int32_t ecn;                  /* enum ecc_ecn_kind */
@@ -283,6 +290,8 @@ typedef struct {
     int64_t *queues;        /* (sample, queue) bytes, of links with 2 to ECC_MAX_SAMPLED_QUEUES; NULL: not wanted */
     int64_t *queue_dropped; /* (sample, queue) packets; with queues */
     int64_t *queue_marked;  /* (sample, queue) packets; with queues */
+    int64_t *paused;        /* (sample, link, priority) ps, of the priorities up to the highest of a flow; NULL: not wanted */
+    int64_t *pauses;        /* (sample, link, priority) PAUSE frames; with paused */
     int64_t n_recorded;     /* entries of `recorded`, which belong to the caller */
     const ecc_recorded_t *recorded;
     int64_t *words; /* (sample, recorded) */

@@ -37,7 +37,7 @@ __all__ = [
     "addresses", "bin_edges", "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
 ]  # fmt: skip
 
-COUNTERS = ("sent", "received", "arrived", "dropped", "marked", "queue_dropped", "queue_marked")
+COUNTERS = ("sent", "received", "arrived", "dropped", "marked", "queue_dropped", "queue_marked", "paused", "pauses")
 """Samples that count from the start of a run."""
 
 _NUMPY = {"double": "f8", "int32_t": "i4", "int64_t": "i8", "uint64_t": "u8"}
@@ -371,6 +371,10 @@ class Engine:
         if n_queues := int(sampled_queues(links[: self._links]).sum()):
             by_queue = dict.fromkeys(("queues", "queue_dropped", "queue_marked"), (n_samples, n_queues))
             self._samples |= {name: np.zeros(shape, np.int64) for name, shape in by_queue.items()}
+        if (links["xoff"][: self._links] > 0).any():
+            classes = 1 + max(int(table["priority"].max(initial=0)) for table in (flows, templates))
+            by_class = dict.fromkeys(("paused", "pauses"), (n_samples, self._links * classes))
+            self._samples |= {name: np.zeros(shape, np.int64) for name, shape in by_class.items()}
         self._recorded = np.zeros(0, RECORDED) if recorded is None else np.array(recorded, RECORDED)  # read in samples
         if len(self._recorded):
             self._samples["words"] = np.zeros((n_samples, len(self._recorded)), np.int64)
@@ -617,7 +621,8 @@ class Engine:
         none]. By link: `queue` [bytes, at the instant], `queue_peak` [bytes, highest in the sample], `arrived` [bytes
         in the sample, dropped ones included], `dropped` and `marked` [packets in the sample], `queue_mean` [bytes,
         exact average over the sample]. By queue of the links with 2 to 64, link by link: `queues` [bytes, at the
-        instant], `queue_dropped` and `queue_marked` [packets in the sample]. `words` are what is `recorded`.
+        instant], `queue_dropped` and `queue_marked` [packets in the sample]. By link and priority, where links can be
+        paused: `paused` [ps in the sample], `pauses` [frames in the sample]. `words` are what is `recorded`.
         """
         n = self.stats.samples
         out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, n + 1)}

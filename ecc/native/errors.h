@@ -32,6 +32,9 @@
     X(SPRAYING,                                                                                                        \
         "a flow may have up to 65535 other routes, taken in turn (0) or at random (1), and a reordering threshold "    \
         "from 0 to 255 packets; transfers have one route, and so have flows whose bytes in queues a router wants")     \
+    X(PAUSE,                                                                                                           \
+        "xoff, xon and headroom must be from 0 to 2^50 bytes, xon at most xoff, priorities from 0 to 7; a network "    \
+        "with links that are paused is in one part")                                                                   \
     X(CHANGES,                                                                                                         \
         "changes of capacity must be finite and >= 0 bit/s, at growing times from 0 to below 4e18 ps, and there")      \
     X(IMPAIRMENT,                                                                                                      \
@@ -62,6 +65,8 @@
         "each once, "                                                                                                  \
         "an MTU from 1 to 65535 bytes, at most 2048 bytes of headers, and no marks where a header is in the ECN bits") \
     X(UNTIL, "the time to advance to must be from 0 to 4e18 ps")                                                       \
+    X(DEADLOCK,                                                                                                        \
+        "links that are paused forever, as each holds packets that wait for another (PFC deadlock), must be none")     \
     X(BROKEN, "an invariant of the engine does not hold")
 
 enum ecc_error_order {

@@ -16,6 +16,7 @@
 #include "bins.h"
 #include "cut.h"
 #include "flow.h"
+#include "pause.h"
 #include "receiver.h"
 #include "router.h"
 #include "scheduler.h"
@@ -375,15 +376,21 @@ depart(ecc_engine_t *self, uint32_t index)
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, first.packet);
     uint32_t hop = self->hops[first.position];
     enum ecc_packet_kind kind = ecc_link_kind(packet, hop);
-    int ret;
+    int ret = 0;
 
     ecc_state_trace(self, ECC_EVENT_DEPARTURE, index, packet->offset);
     leave(self, link);
     if (link->queues != NULL) {
         link->queues[first.queue].bytes -= first.size;
         link->queue_index = first.queue;
+        if (self->pauses != NULL) {
+            ret = ecc_pause_leave(self, packet, first.size);
+        }
     } else if (link->ring.count > 0) {
         ecc_calendar_insert(&self->fast, node(self, ECC_EVENT_DEPARTURE, index), ecc_ring_at(&link->ring, 0)->leaves);
+    }
+    if (ret != 0) {
+        return ret;
     }
     ret = ecc_router_call(
         self, index, ECC_LINK_ON_DEPARTURE, link->spec.on_departure, packet, first.position, first.size, kind);
@@ -402,8 +409,13 @@ depart(ecc_engine_t *self, uint32_t index)
 int
 ecc_link_departure(ecc_engine_t *self, uint32_t index)
 {
-    int ret = depart(self, index);
+    int ret = 0;
 
+    if (self->links[index].ring.count > 0) {
+        ret = depart(self, index);
+    } else { /* a frame has come (S-141) */
+        ecc_state_trace(self, ECC_EVENT_DEPARTURE, index, -1);
+    }
     return ret == 0 && self->links[index].queues != NULL ? ecc_scheduler_serve(self, index) : ret;
 }
 

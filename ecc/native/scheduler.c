@@ -10,6 +10,7 @@
 #include "scheduler.h"
 
 #include "link.h"
+#include "pause.h"
 #include "router.h"
 
 static const ecc_fifo_t EMPTY = { ECC_NO_PACKET, ECC_NO_PACKET };
@@ -36,7 +37,7 @@ ecc_scheduler_init(ecc_engine_t *self, const ecc_config_t *config)
 
     for (uint32_t i = 0; i < self->n_links; i++) {
         uint32_t given = (uint32_t) self->links[i].spec.n_queues;
-        self->links[i].n_queues = given > 0 ? given : schedules(self, i);
+        self->links[i].n_queues = given > 0 ? given : schedules(self, i) || self->pauses != NULL;
         n_queues += self->links[i].n_queues;
     }
     if (n_queues == 0) {
@@ -134,7 +135,28 @@ has_sent_enough(const ecc_engine_t *self, const ecc_link_state_t *link, const ec
     return queue->packets.head != ECC_NO_PACKET && queue->deficit < size_of_first(self, queue);
 }
 
-/* The queue that has its turn; some packet waits. */
+/* Whether a packet waits in a queue, and may be served (S-141). */
+static bool
+may_serve(const ecc_engine_t *self, const ecc_link_state_t *link, const ecc_queue_t *queue)
+{
+    return queue->packets.head != ECC_NO_PACKET
+        && (self->pauses == NULL
+            || ecc_pause_lets_pass(self, link, ecc_packets_at(&self->packets, queue->packets.head)));
+}
+
+/* The first of the queues with a packet that may be served, or n_queues. */
+static uint32_t
+first_queue(const ecc_engine_t *self, const ecc_link_state_t *link)
+{
+    uint32_t number = 0;
+
+    while (number < link->n_queues && !may_serve(self, link, &link->queues[number])) {
+        number++;
+    }
+    return number;
+}
+
+/* The queue that has its turn; some packet may be served. */
 static uint32_t
 next_by_turns(const ecc_engine_t *self, ecc_link_state_t *link)
 {
@@ -142,7 +164,10 @@ next_by_turns(const ecc_engine_t *self, ecc_link_state_t *link)
         enum ecc_round round = link->rounds[ECC_ROUND_NEW].head != ECC_NO_PACKET ? ECC_ROUND_NEW : ECC_ROUND_OLD;
         uint32_t number = link->rounds[round].head;
         ecc_queue_t *queue = &link->queues[number];
-        if (has_sent_enough(self, link, queue)) {
+        if (queue->packets.head != ECC_NO_PACKET && !may_serve(self, link, queue)) {
+            deactivate_first(link, round);
+            ecc_scheduler_activate(link, number, ECC_ROUND_OLD);
+        } else if (has_sent_enough(self, link, queue)) {
             queue->deficit += queue->quantum;
             deactivate_first(link, round);
             ecc_scheduler_activate(link, number, ECC_ROUND_OLD);
@@ -157,19 +182,14 @@ next_by_turns(const ecc_engine_t *self, ecc_link_state_t *link)
     }
 }
 
-/* S-116: the queue of the next packet; some packet waits. */
+/* S-116: the queue of the next packet, or n_queues if none may be served. */
 static uint32_t
 next_queue(const ecc_engine_t *self, ecc_link_state_t *link)
 {
-    uint32_t number = 0;
+    bool by_turns = link->spec.scheduler != ECC_SCHEDULER_PRIORITY;
+    uint32_t first = by_turns && self->pauses == NULL ? 0 : first_queue(self, link);
 
-    if (link->spec.scheduler != ECC_SCHEDULER_PRIORITY) {
-        return next_by_turns(self, link);
-    }
-    while (link->queues[number].packets.head == ECC_NO_PACKET) {
-        number++;
-    }
-    return number;
+    return by_turns && first < link->n_queues ? next_by_turns(self, link) : first;
 }
 
 /* ---- packets ---- */
@@ -243,13 +263,15 @@ static int
 drop_taken(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_packet_kind kind)
 {
     ecc_link_state_t *link = &self->links[index];
+    int ret;
 
     if (link->measures_queue) {
         ecc_link_measure(link, self->now);
     }
     link->queues[link->queue_index].bytes -= size;
     ecc_link_shrink(self, link, size, ecc_packets_at(&self->packets, id)->position);
-    return ecc_link_drop(self, index, id, size, kind);
+    ret = self->pauses == NULL ? 0 : ecc_pause_leave(self, ecc_packets_at(&self->packets, id), size);
+    return ret != 0 ? ret : ecc_link_drop(self, index, id, size, kind);
 }
 
 static enum ecc_packet_kind
@@ -315,14 +337,18 @@ ecc_scheduler_arrive(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t si
     if (ret != 0) {
         return ret;
     }
-    if (self->link_env.drop != 0 || (link->spec.drops_longest == 0 && !has_room(link, size, 1))) {
+    if (self->link_env.drop != 0 || (link->spec.drops_longest == 0 && !has_room(link, size, 1))
+        || (self->pauses != NULL && !ecc_pause_has_room(self, packet, size))) {
         return ecc_link_drop(self, index, id, size, kind);
     }
     if (self->link_env.mark != 0) {
         ecc_link_count_mark(self, index, packet);
     }
     ecc_scheduler_join(self, index, link->queue_index, id, self->now);
-    ret = drop_of_longest(self, index);
+    if (self->pauses != NULL) {
+        ret = ecc_pause_join(self, packet, size);
+    }
+    ret = ret == 0 ? drop_of_longest(self, index) : ret;
     return ret == 0 ? ecc_scheduler_serve(self, index) : ret;
 }
 
@@ -347,7 +373,7 @@ dequeue(ecc_engine_t *self, uint32_t index, uint32_t number)
         }
         queue->deficit -= link->spec.scheduler != ECC_SCHEDULER_PRIORITY ? size : 0;
         ret = ecc_link_transmit(self, index, (ecc_queued_t) { 0, id, (int32_t) size, position, number }, kind);
-        ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_DEPARTURE] + index, link->free_at);
+        ecc_calendar_move(&self->fast, self->base[ECC_EVENT_DEPARTURE] + index, link->free_at);
     }
     if (link->spec.scheduler == ECC_SCHEDULER_DRR && queue->packets.head == ECC_NO_PACKET) {
         deactivate_first(link, ECC_ROUND_OLD);
@@ -362,8 +388,16 @@ ecc_scheduler_serve(ecc_engine_t *self, uint32_t index)
     ecc_link_state_t *link = &self->links[index];
     int ret = 0;
 
+    if (self->pauses != NULL) {
+        ecc_pause_catch_up(self, index);
+    }
     while (ret == 0 && link->ring.count == 0 && link->n_waiting > 0) {
-        ret = dequeue(self, index, next_queue(self, link));
+        uint32_t number = next_queue(self, link);
+        if (number == link->n_queues) {
+            ecc_pause_await(self, index);
+            break;
+        }
+        ret = dequeue(self, index, number);
     }
     return ret;
 }
@@ -372,7 +406,7 @@ int
 ecc_scheduler_verify(const ecc_engine_t *self, const ecc_link_state_t *link, ecc_bytes_t *bytes)
 {
     bool by_turns = link->spec.scheduler != ECC_SCHEDULER_PRIORITY;
-    bool valid = link->ring.count <= 1 && (link->ring.count == 1 || link->n_waiting == 0);
+    bool valid = link->ring.count <= 1 && (link->ring.count == 1 || link->n_waiting == 0 || self->pauses != NULL);
     int64_t dropped = link->dropped;
     int64_t marked = link->marked;
     uint32_t n_waiting = 0;

@@ -134,6 +134,24 @@ typedef struct {
     } count; /* packets and bytes, by debug builds, for ecc_engine_verify */
 } ecc_link_state_t;
 
+/* What PFC knows of a link and a class (S-139); see pause.h. */
+typedef struct {
+    ecc_bytes_t held;    /* that came over the link, in queues behind it */
+    ecc_bytes_t counted; /* the same, for ecc_pause_verify */
+    ecc_ps_t since;      /* when it was paused last ... */
+    ecc_ps_t time;       /* ... and how long before */
+    int64_t count;       /* PAUSE frames that it was sent */
+    bool asked;          /* the last frame sent was PAUSE ... */
+    bool is_paused;      /* ... and the last that came */
+} ecc_pause_class_t;
+
+typedef struct {
+    ecc_ring_t frames; /* on their way to the link: `leaves` when they come, `queue` the class, `size` 1: PAUSE */
+    ecc_pause_class_t classes[ECC_N_PRIORITIES];
+    uint32_t next;  /* of a list, while deadlocks are looked for ... */
+    bool is_moving; /* ... of links that may yet serve */
+} ecc_pause_t;
+
 /* A range of offsets of which nothing, or not all, has been received (S-63). */
 typedef struct {
     int64_t begin;
@@ -349,6 +367,7 @@ struct ecc_engine {
     ecc_receiver_t *receivers;     /* by flow; NULL if no flow needs one */
     ecc_hole_t *holes;             /* max_holes of each receiver */
     ecc_spray_t *sprays;           /* by flow; NULL if none has several routes */
+    ecc_pause_t *pauses;           /* by link; NULL if none can be paused */
     ecc_transport_t *transports;   /* by flow; NULL if no flow has one */
     ecc_alarms_t *alarms;          /* by flow; NULL if no flow has any */
     size_t n_changes;
@@ -385,6 +404,7 @@ struct ecc_engine {
     ecc_samples_t samples;
     int64_t n_sampled;
     ecc_ps_t next_sample;
+    uint32_t n_priorities; /* of flows, where links can be paused, else 0 */
     uint32_t n_links;
     uint32_t n_routers; /* the first of each link included */
     uint32_t n_flows;

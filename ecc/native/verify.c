@@ -7,6 +7,7 @@
 
 #include "alarms.h"
 #include "cut.h"
+#include "pause.h"
 #include "receiver.h"
 #include "scheduler.h"
 #include "sender.h"
@@ -112,7 +113,7 @@ ecc_verify_engine(const ecc_engine_t *self)
     const ecc_node_t *nodes = self->fast.nodes;
     uint32_t n_packets = 0;
     bool valid = ecc_calendar_verify(&self->fast) == 0 && ecc_calendar_verify(&self->slow) == 0
-        && ecc_transfers_verify(self) == 0;
+        && ecc_transfers_verify(self) == 0 && (self->pauses == NULL || ecc_pause_verify(self) == 0);
 
     for (uint32_t i = 0; i < self->n_links; i++) {
         const ecc_link_state_t *link = &self->links[i];

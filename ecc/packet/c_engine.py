@@ -66,8 +66,10 @@ def build_team(
     Raises
     ------
     ValueError
-        No delay separates any parts.
+        No delay separates any parts, or links can be paused.
     """
+    if (paused := np.flatnonzero(setup.links["xoff"])).size:
+        raise ValueError(f"threads must be 1 where links have pause, got {threads} (link {paused[0]})")
     of = joints_of(setup, scenario.workload.chains if scenario.workload else ())
     parts, _ = partition(of, threads, setup.links[: setup.n_links], setup.flows)
     n_parts = int(parts.max(initial=0)) + 1

@@ -64,6 +64,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     flow_table = _flow_table(scenario, flows, ack_delays, parts)
     _check_spraying(flows, parts)
     _check_trimming(flows, parts)
+    _pause_links(scenario, flows, link_table, flow_table, changes)
     flow_table["impairment"] = of_flows
     warmup_end = 0.0
     if start == "equilibrium":
@@ -108,6 +109,36 @@ def _check_trimming(flows: Sequence[Flow], parts: Sequence[Part]) -> None:
                 raise ValueError(
                     f"trimmed_size must be None with the transport of {name}, got {size} bytes (flow {index})"
                 )
+
+
+def _pause_links(
+    scenario: Scenario, flows: Sequence[Flow], links: NDArray[np.void], table: NDArray[np.void],
+    changes: NDArray[np.void],
+) -> None:  # fmt: skip
+    """Write what PFC does at links, and refuse buffers that are too small for it."""
+    network, at = scenario.network, 0
+    if all(link.pause is None for link in network.links):
+        return
+    packet = int(np.max(table["packet_size_max"] + table["header_bytes"], initial=0))
+    packet = max(packet, int(table["ack_size"].max(initial=0)))
+    for index, link in enumerate(network.links):
+        n, row = int(links["n_changes"][index]), links[index]
+        capacity = max([link.capacity, *changes["capacity"][at : at + n].tolist()])
+        at += n
+        if link.pause is not None:
+            needed = math.ceil(capacity * 2.0 * link.delay / 8.0) + 2 * packet
+            row["xoff"], row["xon"] = link.pause.xoff, link.pause.xon
+            row["headroom"] = needed if link.pause.headroom is None else link.pause.headroom
+    steps = {(a, b) for flow in flows for route in (*flow.routes, flow.reverse or ())
+             for a, b in zip(route, route[1:], strict=False)}  # fmt: skip
+    classes = len({flow.priority for flow in flows})
+    for index, link in enumerate(network.links):
+        held = classes * sum(int(links["xoff"][a] + links["headroom"][a]) for a, b in steps if b == index)
+        if link.buffer is not None and link.buffer < held:
+            raise ValueError(
+                f"buffer must be None or >= the XOFF and headroom of the links that lead there ({held} bytes), "
+                f"got {link.buffer} bytes (link {index})"
+            )
 
 
 def _routers(protocols: Sequence[Sequence[Protocol]]) -> tuple[NDArray[np.int64], list[Protocol | None]]:
@@ -261,6 +292,7 @@ def _flow_table(
     out["n_alternatives"] = [len(flow.alternatives) for flow in flows]
     out["spraying"] = [SPRAYINGS.index(flow.spraying) for flow in flows]
     out["trimmed_size"] = [flow.trimmed_size or 0 for flow in flows]
+    out["priority"] = [flow.priority for flow in flows]
     out["reordering_threshold"] = [flow.reordering_threshold or 0 for flow in flows]
     delayed = [flow.delayed_acks or (0, 0.0) for flow in flows]  # for how many packets an ACK is sent; its wait
     out["ack_every"] = [packets for packets, _ in delayed]

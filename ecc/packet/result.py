@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +80,7 @@ def trajectory_of(
             "drops": seen["dropped"],
             "marks": seen["marked"],
             **{name: seen[given] for name, given in _BY_CLASS.items() if given in seen},
+            **(_pauses(setup, seen) if "paused" in seen else {}),
             **recorded(recording, words),
         },
         flows,
@@ -115,6 +117,15 @@ def _classes(setup: Setup) -> NDArray[np.int64]:
     """The link of each queue that samples show, and its number there."""
     counts = sampled_queues(setup.links[: setup.n_links]).tolist()
     return np.array([(link, index) for link, n in enumerate(counts) for index in range(n)], dtype=np.int64).T
+
+
+def _pauses(setup: Setup, seen: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The share of the time that links were paused, and frames, by link and priority."""
+    period = 1e12 * (seen["time"][0] if len(seen["time"]) else 1.0)
+    shape = (len(seen["time"]), setup.n_links, -1)
+    if not len(seen["time"]):
+        shape = (0, setup.n_links, 1 + int(setup.flows["priority"].max(initial=0)))
+    return {"paused": seen["paused"].reshape(shape) / period, "pauses": seen["pauses"].reshape(shape)}
 
 
 def _notes_on_threads(engine: Engine | Team | PythonEngine, threads: int) -> tuple[str, ...]:

@@ -829,6 +829,11 @@ bad_input_is_refused(void)
     REFUSED(ECC_ERR_FLOW_ROUTE, flows[0].n_alternatives, 1);
     REFUSED(ECC_ERR_TRIMMING, flows[0].trimmed_size, -1);
     REFUSED(ECC_ERR_TRIMMING, flows[0].trimmed_size, INT64_C(1) << 30);
+    REFUSED(ECC_ERR_PAUSE, links[0].xoff, -1);
+    REFUSED(ECC_ERR_PAUSE, links[0].xon, 1);
+    REFUSED(ECC_ERR_PAUSE, links[0].headroom, -1);
+    REFUSED(ECC_ERR_PAUSE, flows[0].priority, 8);
+    REFUSED(ECC_ERR_PAUSE, flows[0].priority, -1);
     REFUSED(ECC_ERR_SPRAYING, flows[0].n_alternatives, -1);
     REFUSED(ECC_ERR_SPRAYING, flows[0].n_alternatives, 65536);
     REFUSED(ECC_ERR_SPRAYING, flows[0].spraying, 2);

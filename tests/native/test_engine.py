@@ -215,6 +215,7 @@ def test_bad_flows_are_refused(field, value, message):
         ("buffer", -2, r"buffer must be >= 0 bytes, or -1 for unlimited, and .*, got -2 \(link 0\)"),
         ("buffer_packets", -3, r"buffer must be .* and >= 0 packets, 0 for unlimited, got -3 \(link 0\)"),
         ("impairment", -1, r"impairments are numbered from 1, and need .*, got -1 \(link 0\)"),
+        ("xoff", -1, r"xoff, xon and headroom must be from 0 to 2\^50 bytes, xon at most .*, got -1 \(link 0\)"),
         ("n_changes", 1, r"changes of capacity must be finite and >= 0 bit/s, .*, and there, got 1 \(link 0\)"),
         ("first_interval", 2**62, r"first interval must be below 4e18 ps, got 4.61168601843e\+18 \(link 0\)"),
     ],

@@ -316,6 +316,14 @@ def draw_queues(draw: Any, links: np.ndarray) -> np.ndarray:
     return np.array(draw(st.lists(st.sampled_from([40, 500, 3000]), min_size=n_queues, max_size=n_queues)), np.int64)
 
 
+def draw_pauses(draw: Any, links: np.ndarray) -> None:
+    """Let some links of some networks be paused."""
+    for link in links if draw(st.booleans()) else []:
+        link["xoff"] = draw(st.sampled_from([0, 1, 3000, 20_000]))
+        link["xon"] = draw(st.sampled_from([0, link["xoff"] // 2, link["xoff"]]))
+        link["headroom"] = draw(st.sampled_from([0, 2000, 50_000]))
+
+
 def draw_changes(draw: Any, links: np.ndarray) -> np.ndarray:
     """Capacities that change, at some links."""
     changes = []
@@ -341,7 +349,7 @@ def draw_impairments(draw: Any) -> np.ndarray:
 
 
 @st.composite
-def cases(draw: Any) -> Case:
+def cases(draw: Any, pauses: bool = False) -> Case:
     n_links, n_flows, n_additional = (
         draw(st.integers(1, 6)),
         draw(st.integers(1, 12)),
@@ -399,6 +407,7 @@ def cases(draw: Any) -> Case:
         flow["ack_every"], flow["ack_wait"] = draw(st.sampled_from([0, 0, 2, 5])), picoseconds(draw(TIMES))
         flow["enables_subsequent"] = draw(st.booleans())
         flow["n_timers"] = draw(st.integers(0, 4))
+        flow["priority"] = draw(st.sampled_from([0, 0, 1, 7]))
     transfers = new_transfers(draw(st.integers(0, 40)) if n_templates else 0)
     for transfer in transfers:
         transfer["start"] = picoseconds(20 * draw(TIMES))
@@ -413,6 +422,8 @@ def cases(draw: Any) -> Case:
             transfer["is_subsequent"], transfer["start"], transfer["stop"] = 1, picoseconds(draw(TIMES)), -1
     some = st.one_of(st.just(list(LINK_HOOKS)), st.lists(st.sampled_from(LINK_HOOKS), unique=True))
     quanta = draw_queues(draw, links[:n_links])
+    if pauses:
+        draw_pauses(draw, links[:n_links])
     chosen = [draw(some) for _ in links]
     for k, link in enumerate(links):  # which of two queues; not where there is one
         if links[k if k < n_links else link["at"]]["n_queues"] == 0:

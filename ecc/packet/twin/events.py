@@ -89,6 +89,8 @@ class Kind(IntEnum):
     ACK_LOSS = 13  # on the pure delay of a flow's ACKs
     MARK = 14  # at a link
     TRIM = 15  # at a link
+    PAUSE = 16  # a frame is sent to a link
+    RESUME = 17  # likewise
 
 
 class Twin:
@@ -162,6 +164,11 @@ class Twin:
             queues = [TwinQueue(next(quantum)) for _ in range(given.n_queues)]
             channel = self.new_channel(given.impairment, 2**34 + k)
             self.links.append(TwinLink(k, given, changing, channel, queues=queues or [TwinQueue()]))
+        self.is_lossless = any(link.given.xoff > 0 for link in self.links)
+        for link in self.links:
+            link.in_lossless = self.is_lossless
+        self.n_priorities = 1 + max((int(table["priority"].max(initial=0)) for table in (flows, templates)
+                                     if table is not None), default=0)  # fmt: skip
         self.routers: list[TwinRouter] = []
         for k, (row, agent) in enumerate(zip(links, routers, strict=True)):
             given = Record.of(row)
@@ -330,7 +337,8 @@ class Twin:
             entity = self.start_subsequent(before)
         elif kind == Kind.START and entity == self.n_flows:
             entity = self.start_next()
-        subject: Any = packet or (self.routers if kind == Kind.INTERVAL else self.flows)[entity]
+        of: Any = {Kind.INTERVAL: self.routers, Kind.DEPARTURE: self.links}.get(kind, self.flows)
+        subject: Any = packet or of[entity]
         if kind >= 0:
             self.events += 1
             word = self.now * 16 + kind + entity * 0xD1B54A32D192ED03
@@ -339,6 +347,10 @@ class Twin:
             value = {Kind.INTERVAL: "queue", Kind.SEND: "sent"}.get(
                 kind, "offset" if packet or kind == Kind.FLUSH else "in_flight"
             )
+            if kind == Kind.DEPARTURE and packet is None:  # a frame has come
+                self.trace(kind, entity, -1)
+                self.serve(subject)
+                return
             self.trace(kind, entity, getattr(subject.receiver.delayed if kind == Kind.FLUSH else subject, value))
         actions: dict[Kind, Callable[[Any], None]] = {
             Kind.LEAVE: self.leave, Kind.RECEIVE: self.receive, Kind.DEPARTURE: self.leave, Kind.HOP: self.hop,
@@ -419,7 +431,7 @@ class Twin:
             dropped, marked, _ = self.call_arrival(link, packet)
         bytes_full = 0 <= link.given.buffer < link.queue + size
         is_full = bytes_full or 0 < link.given.buffer_packets <= link.n_queued
-        if dropped or (is_full and not link.drops_longest):
+        if dropped or (is_full and not link.drops_longest) or not self.has_headroom(packet):
             self.drop(link, packet)
             return
         if marked:
@@ -427,6 +439,7 @@ class Twin:
         link.grow(packet)
         if link.schedules:
             link.join(packet, self.now)
+            self.count_held(packet, packet.wire_size)
             while link.is_too_full and any(queue.waiting for queue in link.queues):
                 self.drop_taken(link, *link.longest.waiting.popleft())
             self.serve(link)
@@ -445,6 +458,7 @@ class Twin:
     def drop_taken(self, link: TwinLink, arrived: int, packet: Packet) -> None:
         """A packet is dropped that has waited."""
         link.shrink(packet, self.now)
+        self.count_held(packet, -packet.wire_size)
         self.drop(link, packet, self.now - arrived)
 
     def classify(self, link: TwinLink, packet: Packet) -> None:
@@ -466,8 +480,12 @@ class Twin:
 
     def serve(self, link: TwinLink) -> None:
         """Where a link schedules and its server is free: serve the first packet that on_dequeue does not drop."""
+        link.read_frames(self.now)
         while link.in_service is None and any(queue.waiting for queue in link.queues):
             queue = link.next_queue()
+            if queue is None:
+                self.await_frame(link)
+                return
             arrived, packet = queue.waiting.popleft()
             dropped, marked = self.call_link(link, "on_dequeue", packet, self.now - arrived)
             if dropped:
@@ -476,10 +494,55 @@ class Twin:
                 if marked:
                     self.count_mark(link, packet)
                 link.in_service = packet
+                self.set_timer(Kind.DEPARTURE, link.index, None)
                 queue.deficit -= packet.wire_size
                 self.transmit(link, packet)
             if link.scheduler == DRR and not queue.waiting:
                 link.rounds[OLD].remove(queue)
+
+    def has_headroom(self, packet: Packet) -> bool:
+        """Whether the link that a packet came over has room for it at this one (S-139)."""
+        link = packet.upstream
+        if link is None:
+            return True
+        held: int = link.classes[packet.flow.given.priority].held
+        return bool(held + packet.wire_size <= link.given.xoff + link.given.headroom)
+
+    def count_held(self, packet: Packet, change: int) -> None:
+        """A packet joins or leaves a queue: the link that it came over may be paused, or resume (S-140)."""
+        link, priority = packet.upstream, packet.flow.given.priority
+        if link is None:
+            return
+        one = link.classes[priority]
+        one.held += change
+        pauses = change > 0
+        if pauses != one.asked and (one.held > link.given.xoff if pauses else one.held <= link.given.xon):
+            one.asked = pauses
+            one.count += pauses
+            self.trace(Kind.PAUSE if pauses else Kind.RESUME, link.index, priority)
+            link.frames.append((min(NEVER, self.now + link.given.delay), priority, pauses))
+            self.await_frame(link)
+
+    def await_frame(self, link: TwinLink) -> None:
+        """Where packets wait and none is served, the link looks again when the next frame comes (S-142)."""
+        waits = link.in_service is None and any(queue.waiting for queue in link.queues)
+        if waits and link.frames and (Kind.DEPARTURE, link.index) not in self.timers:
+            self.set_timer(Kind.DEPARTURE, link.index, max(self.now, link.frames[0][0]))
+
+    def find_deadlock(self, time: int) -> None:
+        """Fail if links wait for each other at a time (S-143)."""
+        moving = [link for link in self.links if not link.is_blocked]
+        for link in moving:  # which grows
+            for packet in link.packets:
+                if packet.upstream is not None and packet.upstream not in moving:
+                    moving.append(packet.upstream)
+        stuck = [link.index for link in self.links if link not in moving]
+        if stuck:
+            self.now = time
+            raise NativeError(
+                "links that are paused forever, as each holds packets that wait for another (PFC deadlock), must be "
+                f"none, got {len(stuck)} (link {stuck[0]})"
+            )
 
     def leave(self, packet: Packet) -> None:
         """The last bit of a packet leaves the queue; where the link schedules, the next packet is served."""
@@ -493,6 +556,7 @@ class Twin:
         flow, size = packet.flow, packet.wire_size
         link.shrink(packet, self.now)
         link.in_service = None
+        self.count_held(packet, -size)
         link.departed += size
         _, marked = self.call_link(link, "on_departure", packet)
         if marked:
@@ -942,15 +1006,19 @@ class Twin:
     def take_samples(self, until: int) -> None:
         """Take the samples up to and at a time."""
         while len(self.rows) < self.n_samples and (len(self.rows) + 1) * self.period <= until:
+            time = (len(self.rows) + 1) * self.period
             for link in self.links:
-                link.measure((len(self.rows) + 1) * self.period)
-            self.rows.append(self.sample())
+                link.measure(time)
+                link.read_frames(time)
+            self.rows.append(self.sample(time))
             for link in self.links:
                 link.queue_peak = link.queue
                 link.area = 0
+            if self.is_lossless:
+                self.find_deadlock(time)
 
-    def sample(self) -> dict[str, Any]:
-        """What a sample shows, if it were taken now."""
+    def sample(self, time: int = 0) -> dict[str, Any]:
+        """What a sample shows, if it were taken at a time [ps] before the next event."""
         flows = [self.flows[k] for k in range(len(self.bottlenecks))]
         names = [name if flow.started else None for name, flow in zip(self.bottlenecks, flows, strict=True)]
         return {
@@ -964,8 +1032,15 @@ class Twin:
             "marked": [link.marked for link in self.links],
             "queue_mean": [float(link.area) / float(self.period) for link in self.links],
             **self.sampled_queues,
+            **(self.sampled_pauses(time) if self.is_lossless else {}),
             **({"words": [self.word(one) for one in self.recorded]} if self.recorded else {}),
         }  # fmt: skip
+
+    def sampled_pauses(self, time: int) -> dict[str, list[int]]:
+        """How long each link has been paused for each class [ps], and by how many frames."""
+        classes = [one for link in self.links for one in link.classes[: self.n_priorities]]
+        paused = [one.time + (time - one.since if one.is_paused else 0) for one in classes]
+        return {"paused": paused, "pauses": [one.count for one in classes]}
 
     @property
     def sampled_queues(self) -> dict[str, list[int]]:

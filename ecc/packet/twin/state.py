@@ -146,6 +146,12 @@ class Packet:
         return ACK if self.is_ack else TRIMMED if self.is_trimmed else DATA
 
     @property
+    def upstream(self) -> TwinLink | None:
+        """The link that it came over to the one it is at, if that can be paused."""
+        before = self.route[self.hop - 1] if self.hop > 0 else None
+        return before if before is not None and before.given.xoff > 0 else None
+
+    @property
     def is_at_last_link(self) -> bool:
         return self.hop == len(self.route) - 1
 
@@ -213,6 +219,18 @@ class TwinQueue:
     waiting: deque[tuple[int, Packet]] = field(default_factory=deque)  # each since when [ps]
 
 
+@dataclass
+class PauseState:
+    """What PFC knows of a link and a class (S-139)."""
+
+    held: int = 0  # bytes that came over the link and are queued behind it
+    asked: bool = False  # the last frame sent was PAUSE ...
+    is_paused: bool = False  # ... and the last that came
+    since: int = 0  # ps, when it was paused last ...
+    time: int = 0  # ... and how long before
+    count: int = 0  # PAUSE frames
+
+
 @dataclass(eq=False)
 class TwinLink:
     index: int
@@ -228,6 +246,9 @@ class TwinLink:
     queues: list[TwinQueue] = field(default_factory=list)  # used if it schedules
     rounds: list[list[TwinQueue]] = field(default_factory=lambda: [[], []])  # that will have a turn
     in_service: Packet | None = None  # if it schedules
+    in_lossless: bool = False  # some link of the network can be paused
+    classes: list[PauseState] = field(default_factory=lambda: [PauseState() for _ in range(8)])  # by priority
+    frames: deque[tuple[int, int, bool]] = field(default_factory=deque)  # when they come [ps], class, whether PAUSE
     arrived: int = 0  # bytes
     departed: int = 0  # bytes
     dropped: int = 0  # packets
@@ -250,7 +271,7 @@ class TwinLink:
     @property
     def schedules(self) -> bool:
         """Whether the next packet is chosen when the one before it has left (S-112)."""
-        return self.given.n_queues > 0 or any("on_dequeue" in router.hooks for router in self.routers)
+        return self.in_lossless or self.given.n_queues > 0 or any("on_dequeue" in router.hooks for router in self.routers)
 
     @property
     def scheduler(self) -> int:
@@ -278,13 +299,21 @@ class TwinLink:
             queue.deficit = queue.quantum
             self.rounds[NEW if self.scheduler == FQ else OLD].append(queue)
 
-    def next_queue(self) -> TwinQueue:
-        """The queue of the next packet; some packet waits (S-116 to S-118)."""
-        if self.scheduler == PRIORITY:
-            return next(queue for queue in self.queues if queue.waiting)
+    def may_serve(self, queue: TwinQueue) -> bool:
+        """Whether a packet waits in a queue, and its class is not paused."""
+        return bool(queue.waiting) and not self.classes[queue.waiting[0][1].flow.given.priority].is_paused
+
+    def next_queue(self) -> TwinQueue | None:
+        """The queue of the next packet, if one may be served (S-116 to S-118, S-142)."""
+        first = next((queue for queue in self.queues if self.may_serve(queue)), None)
+        if self.scheduler == PRIORITY or first is None:
+            return first
         while True:
             number = NEW if self.rounds[NEW] else OLD
             queue = self.rounds[number][0]
+            if queue.waiting and not self.may_serve(queue):
+                self.rounds[OLD].append(self.rounds[number].pop(0))
+                continue
             needed = 1 if self.scheduler == FQ else queue.waiting[0][1].wire_size if queue.waiting else queue.deficit
             if queue.deficit < needed:
                 queue.deficit += queue.quantum
@@ -295,6 +324,29 @@ class TwinLink:
                 self.rounds[number].pop(0)
                 if number == NEW:
                     self.rounds[OLD].append(queue)
+
+    def read_frames(self, now: int) -> None:
+        """The frames that have come take effect (S-141)."""
+        while self.frames and self.frames[0][0] <= now:
+            time, priority, pauses = self.frames.popleft()
+            one = self.classes[priority]
+            one.is_paused = pauses
+            if pauses:
+                one.since = time
+            else:
+                one.time += time - one.since
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether nothing but a frame, of which none is on its way, lets it serve what waits (S-143)."""
+        waits = self.in_service is None and any(queue.waiting for queue in self.queues)
+        return waits and not self.frames and not self.given.drops_longest
+
+    @property
+    def packets(self) -> list[Packet]:
+        """All in the queue, where it schedules."""
+        served = [] if self.in_service is None else [self.in_service]
+        return served + [packet for queue in self.queues for _, packet in queue.waiting]
 
     def grow(self, packet: Packet) -> None:
         """The queue has a packet more."""
