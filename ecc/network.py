@@ -59,7 +59,7 @@ class Pause:
 
     Parameters
     ----------
-    xoff : int, bytes, > 0
+    xoff : int, bytes, > 0, at most 2^50
     xon : int, bytes, >= 0, <= xoff, or None
         None: half of `xoff`.
     headroom : int, bytes, >= 0, or None
@@ -85,8 +85,9 @@ class Pause:
         object.__setattr__(self, "xoff", as_size(self.xoff, "xoff"))
         for name in ("xon", "headroom"):
             given = getattr(self, name)
-            if given is not None and given != 0:
-                object.__setattr__(self, name, as_size(given, name))
+            if given is not None:
+                is_none = type(given) in (int, float) and given == 0
+                object.__setattr__(self, name, 0 if is_none else as_size(given, name))
         if self.xon is None:
             object.__setattr__(self, "xon", self.xoff // 2)
         if self.xon is not None and self.xon > self.xoff:

@@ -123,7 +123,7 @@ def good() -> dict[str, Any]:
     ecc.packet.Run(scenario).save(folder / "run.ckpt")
     values = {
         "network": network, "networks": network, "protocol": protocol, "scenario": scenario,
-        "crossings": b"", "part": 0, "vectors": vectors,
+        "crossings": b"", "part": 0, "vectors": vectors, "xoff": "10 kB",
         "system": ecc.DelaySystem([-1.0], [0.5]), "flow": network.flows[0], "flows": network.flows,
         "links": network.links, "route": [0], "reverse": [1], "capacity": "10 Mb/s", "rtts": ["100 ms"], "name": "a",
         "capacities": ["10 Mb/s", "20 Mb/s"], "mean_interarrival": "10 ms", "mean_size": "10 kB", "mean_on": 1.0,
