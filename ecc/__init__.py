@@ -70,9 +70,9 @@ _PACKAGES = (
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearizationError",
-    "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix", "Trajectory", "UndecidedError",
-    "Workload", "allocation", "compare", "demands", "fluid", "headers", "impairments", "linear", "linearize", "live",
-    "models", "native", "packet", "plot", "queues", "stability", "sweep", "tmix", "transients",
+    "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix", "Trajectory",
+    "UndecidedError", "Workload", "allocation", "compare", "demands", "fluid", "headers", "impairments", "linear",
+    "linearize", "live", "models", "native", "packet", "plot", "queues", "stability", "sweep", "tmix", "transients",
 ]  # fmt: skip
 
 

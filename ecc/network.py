@@ -53,9 +53,9 @@ _PRIORITIES = range(8)
 class Pause:
     """Priority flow control of a link (PFC, IEEE 802.1Qbb): what comes over it is not dropped, but stopped.
 
-    What has come over the link and waits in the queues behind it, at its next links, is counted for each priority. Above
-    `xoff` a PAUSE frame is sent back: after the delay of the link it serves no packet of this priority any more, once that
-    in transmission has left. At `xon` or below, another frame lets it resume, after its delay too.
+    What has come over the link and waits in the queues behind it, at its next links, is counted for each priority.
+    Above `xoff` a PAUSE frame is sent back: after the delay of the link it serves no packet of this priority any more,
+    once that in transmission has left. At `xon` or below, another frame lets it resume, after its delay too.
 
     Parameters
     ----------

@@ -593,9 +593,9 @@ move_layout(ecc_archive_t *archive, const ecc_engine_t *self)
     const uint64_t ours[] = { UINT64_C(0x37706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
         self->packets.stride, self->header_size, self->n_links, self->n_routers, self->n_flows,
         self->transfers.n_templates, self->transfers.record_size, self->transfers.first_hop, self->transfers.max_length,
-        self->n_impairments, self->n_changes, self->n_queues, self->n_priorities, self->wants_flow_queues, self->wants_receivers,
-        self->wants_transports, self->wants_ecn, self->wants_stops, self->wants_timers, self->seed,
-        (uint64_t) self->samples.period, (uint64_t) self->samples.n_samples };
+        self->n_impairments, self->n_changes, self->n_queues, self->n_priorities, self->wants_flow_queues,
+        self->wants_receivers, self->wants_transports, self->wants_ecn, self->wants_stops, self->wants_timers,
+        self->seed, (uint64_t) self->samples.period, (uint64_t) self->samples.n_samples };
     uint64_t found[sizeof(ours) / sizeof(*ours)];
 
     memcpy(found, ours, sizeof(ours));

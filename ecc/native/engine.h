@@ -170,11 +170,11 @@ typedef struct {
     int64_t n_queues;         /* 0: one; else so many, whose quanta are the next n_queues of `quanta` */
     int64_t scheduler;        /* enum ecc_scheduler_kind */
     int64_t drops_longest;    /* non-zero: a full buffer drops the first packet of the longest queue */
-    ecc_bytes_t xoff;         /* it is paused while more than this of a class has come over it and is queued; 0: never */
-    ecc_bytes_t xon;          /* then it resumes at this or less */
-    ecc_bytes_t headroom;     /* what may come beyond xoff and is not dropped */
-    int64_t at;               /* of an additional router: the link it is at */
-    int64_t header_offset;    /* bytes from the start of a header to what the hooks see, a multiple of 8 */
+    ecc_bytes_t xoff;      /* it is paused while more than this of a class has come over it and is queued; 0: never */
+    ecc_bytes_t xon;       /* then it resumes at this or less */
+    ecc_bytes_t headroom;  /* what may come beyond xoff and is not dropped */
+    int64_t at;            /* of an additional router: the link it is at */
+    int64_t header_offset; /* bytes from the start of a header to what the hooks see, a multiple of 8 */
     void *state;
     void *params;
     ecc_hook_t on_start;
@@ -290,9 +290,9 @@ typedef struct {
     int64_t *queues;        /* (sample, queue) bytes, of links with 2 to ECC_MAX_SAMPLED_QUEUES; NULL: not wanted */
     int64_t *queue_dropped; /* (sample, queue) packets; with queues */
     int64_t *queue_marked;  /* (sample, queue) packets; with queues */
-    int64_t *paused;        /* (sample, link, priority) ps, of the priorities up to the highest of a flow; NULL: not wanted */
-    int64_t *pauses;        /* (sample, link, priority) PAUSE frames; with paused */
-    int64_t n_recorded;     /* entries of `recorded`, which belong to the caller */
+    int64_t *paused; /* (sample, link, priority) ps, of the priorities up to the highest of a flow; NULL: not wanted */
+    int64_t *pauses; /* (sample, link, priority) PAUSE frames; with paused */
+    int64_t n_recorded; /* entries of `recorded`, which belong to the caller */
     const ecc_recorded_t *recorded;
     int64_t *words; /* (sample, recorded) */
 } ecc_samples_t;

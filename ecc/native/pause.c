@@ -105,8 +105,7 @@ ecc_pause_await(ecc_engine_t *self, uint32_t index)
     const ecc_ring_t *frames = &self->pauses[index].frames;
     uint32_t node = self->base[ECC_EVENT_DEPARTURE] + index;
 
-    if (link->ring.count == 0 && link->n_waiting > 0 && frames->count > 0
-        && !ecc_calendar_pending(&self->fast, node)) {
+    if (link->ring.count == 0 && link->n_waiting > 0 && frames->count > 0 && !ecc_calendar_pending(&self->fast, node)) {
         ecc_ps_t time = ecc_ring_at(frames, 0)->leaves;
         ecc_calendar_insert(&self->fast, node, time > self->now ? time : self->now);
     }
@@ -200,7 +199,8 @@ ecc_pause_time(const ecc_engine_t *self, uint32_t index, uint32_t priority)
 
 /* Calls `visit` for all packets in the queue of a link. */
 static void
-visit_packets(const ecc_engine_t *self, uint32_t index, void (*visit)(const ecc_engine_t *self, const ecc_packet_t *packet))
+visit_packets(
+    const ecc_engine_t *self, uint32_t index, void (*visit)(const ecc_engine_t *self, const ecc_packet_t *packet))
 {
     const ecc_link_state_t *link = &self->links[index];
 
@@ -319,8 +319,9 @@ ecc_pause_verify(const ecc_engine_t *self)
                 && (class->asked ? class->held > link->spec.xon : class->held <= link->spec.xoff);
             self->pauses[i].classes[priority].counted = 0;
         }
-        valid = valid && (ring->count > 0 || link->n_waiting == 0 || self->pauses[i].frames.count == 0
-            || ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_DEPARTURE] + i));
+        valid = valid
+            && (ring->count > 0 || link->n_waiting == 0 || self->pauses[i].frames.count == 0
+                || ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_DEPARTURE] + i));
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
         visit_packets(self, i, count);

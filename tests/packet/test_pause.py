@@ -28,8 +28,8 @@ def test_times_of_pause_and_resume(engine):
 
     At 20 ms packet 10 comes, and 4 have left: 6 of 1000 bytes are held, more than the XOFF of 5000. The PAUSE frame is
     there at 30 ms, when packet 30 has just left, and no other is served. Of these 30, 28 have left at 11 + 56 = 67 ms,
-    when XON is reached: the link resumes at 77 ms, and packet 31 leaves at 78 ms. Most are held when packet 30 comes, at
-    40 ms: 30 - 14.
+    when XON is reached: the link resumes at 77 ms, and packet 31 leaves at 78 ms. Most are held when packet 30 comes,
+    at 40 ms: 30 - 14.
     """
     run = simulate(two_links(Pause(5000, 2000)), sample=0.001, engine=engine, trace=10_000)
     frames = run.trace[run.trace["event"].isin(["pause", "resume"])]
@@ -48,7 +48,7 @@ def test_times_of_pause_and_resume(engine):
 @ENGINES
 @pytest.mark.parametrize("rate", ["8 Mb/s", "7.3 Mb/s"])
 def test_no_loss_with_the_headroom_and_loss_with_less(engine, rate):
-    """headroom = 8e6 * 20 ms / 8 + 2 * 1000 bytes = 22,000 bytes; the flow that arrives while nothing leaves needs it."""
+    """headroom = 8e6 * 20 ms / 8 + 2 * 1000 bytes = 22,000 bytes, of which the first pause needs some 11,000."""
     lossless = simulate(two_links(Pause(5000, 2000), rate), sample=0.01, engine=engine)
     assert lossless.drops.sum() == 0 and lossless.pauses.sum() > 1
     short = simulate(two_links(Pause(5000, 2000, headroom=9000), rate), sample=0.01, engine=engine)
@@ -71,7 +71,11 @@ def test_the_formula_of_the_headroom_is_what_can_come():
 def victims(pause: Pause | None) -> Network:
     """Flow 0 crosses links 0 and 1, which is slow; flow 1 crosses 0 and 2, which nobody else does."""
     return Network(
-        [Link("8 Mb/s", "1 ms", pause=pause), Link("1 Mb/s", "1 ms", None if pause else 20_000), Link("8 Mb/s", "1 ms")],
+        [
+            Link("8 Mb/s", "1 ms", pause=pause),
+            Link("1 Mb/s", "1 ms", None if pause else 20_000),
+            Link("8 Mb/s", "1 ms"),
+        ],
         [Flow([0, 1]), Flow([0, 2])],
     )
 
@@ -110,7 +114,7 @@ def test_dcqcn_on_an_incast_is_paused_and_loses_nothing():
 
 
 def ring(pause: Pause) -> Scenario:
-    """Three switches in a ring, a host at each: every flow takes two of its links; each host sends as fast as it can."""
+    """Three switches in a ring, a host at each, which sends more than its share; every flow takes two of the links."""
     links = [Link("10 Mb/s", "0.1 ms", pause=pause)] * 3 + [Link("100 Mb/s", "0.1 ms", pause=pause)] * 3
     links += [Link("100 Mb/s", "0.1 ms")] * 3
     flows = [Flow([3 + k, k, (k + 1) % 3, 6 + (k + 2) % 3]) for k in range(3)]

@@ -271,7 +271,9 @@ class TwinLink:
     @property
     def schedules(self) -> bool:
         """Whether the next packet is chosen when the one before it has left (S-112)."""
-        return self.in_lossless or self.given.n_queues > 0 or any("on_dequeue" in router.hooks for router in self.routers)
+        return (
+            self.in_lossless or self.given.n_queues > 0 or any("on_dequeue" in router.hooks for router in self.routers)
+        )
 
     @property
     def scheduler(self) -> int:
