@@ -1,6 +1,6 @@
-"""Transports of data centers: critical RTTs of DCQCN, cycles of DCTCP, TIMELY and Swift, fairness and noise in packets.
+"""Transports of data centers: critical RTTs of DCQCN, swings of TIMELY, fairness and noise in packets.
 
-    python benchmarks/data_centers.py [dcqcn | patched | timely | dctcp | swift | fluid]
+    python benchmarks/data_centers.py [dcqcn | patched | timely | dctcp | fluid]
 
 prints the tables of docs/data_centers.md that are not those of claims.
 """
@@ -8,7 +8,7 @@ prints the tables of docs/data_centers.md that are not those of claims.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
@@ -161,56 +161,6 @@ def dctcp() -> None:
         row(f"100, {1e6 * longer:g}", ", ".join(f"{one:.2f}" for one in got), float(got[0] / got[1]))
 
 
-def swift() -> None:
-    """Swift's cycle over RTT, flows and its increase; shares with two RTTs; noise."""
-    row(
-        "RTT [us]",
-        "ai",
-        "flows",
-        "window at rest",
-        "queue at rest [us]",
-        "mean",
-        "deviation",
-        "least",
-        "largest",
-        "Jain",
-    )
-    for rtt, ai, counts in (
-        (10e-6, 1.0, (1, 2, 5, 10, 20, 50, 100, 200, 500)), (40e-6, 1.0, (2, 5, 10, 20, 50, 100, 500)),
-        (10e-6, 0.1, (50, 200, 500)),
-    ):  # fmt: skip
-        _swift_cycles(rtt, ai, counts)
-    row("RTTs [us]", "range [us]", "goodput [Gb/s]")
-    for longer, span in ((10e-6, 50e-6), (10e-6, 0.0), (15e-6, 50e-6), (40e-6, 50e-6)):
-        starts = [0.0, 3e-3 if longer == 10e-6 else 0.0]
-        network = Network.dumbbell("100 Gb/s", [10e-6, longer], packet_size=4000, starts=starts)
-        protocol = Swift(base_target="60 us", hop_scaling=0.0, fs_range=span)
-        run = ecc.packet.simulate(Scenario(network, protocol, 0.06), sample=1e-5)
-        got = run.goodput[len(run.goodput) // 2 :].mean("time").to_numpy() / 1e9
-        row(f"10, {1e6 * longer:g}", 1e6 * span, ", ".join(f"{one:.2f}" for one in got))
-    row("jitter [us]", "mean queue [us]", "deviation", "least", "largest", "goodput", "Jain's index")
-    for jitter in (0.0, 2e-6, 10e-6, 50e-6):
-        protocol = Swift(base_target=20e-6 + 0.5 * jitter, hop_scaling=0.0, fs_range="50 us")
-        row(1e6 * jitter, *late(protocol, dumbbell("100 Gb/s", [10e-6] * 10, 4000, 1e-3), 0.03, 2e-6, jitter))
-
-
-def _swift_cycles(rtt: float, ai: float, counts: Iterable[int]) -> None:
-    """Beside the equilibrium; the target of a large window is 10 us of queue."""
-    protocol = Swift(base_target=rtt + 10e-6, hop_scaling=0.0, fs_range="50 us", ai=ai)
-    for flows in counts:
-        duration = max(0.01, 600.0 * rtt)
-        network = dumbbell("100 Gb/s", [rtt] * flows, 4000, 0.1 * duration)
-        try:
-            point = protocol.equilibrium(network)
-            assert point.queue is not None
-            wait = float(point.queue[0]) / 100e9
-            rest = [float(point.rates[0]) * (rtt + wait) / 32_000.0, 1e6 * wait]
-        except EccError:
-            rest = [np.nan, np.nan]
-        mean, spread, least, largest, _, index = late(protocol, network, duration, 0.25 * rtt)
-        row(1e6 * rtt, ai, flows, *rest, mean, spread, least, largest, index)
-
-
 def fluid() -> None:
     """Fluid runs beside packets, at 10 Gb/s: rates of all flows together, and the longest mean queue of a link."""
     starts = [0.0, 31.7e-6, 57.41e-6, 101.93e-6]
@@ -248,7 +198,7 @@ def fluid() -> None:
         )  # fmt: skip
 
 
-TABLES = {"dcqcn": dcqcn, "patched": patched, "timely": timely, "dctcp": dctcp, "swift": swift, "fluid": fluid}
+TABLES = {"dcqcn": dcqcn, "patched": patched, "timely": timely, "dctcp": dctcp, "fluid": fluid}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or TABLES:

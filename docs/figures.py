@@ -31,6 +31,8 @@ FIGURES = {
     "networks_t_u": ("open-networks", "RCP in T_u: critical beta of l1"),
     "rtt_estimates_ratio": ("open-estimates", "Critical estimate of d"),
     "rtt_estimates_tiny": ("open-tiny", "RTTs below the control interval"),
+    "swift_cycle": ("swift-cut", "Swing of ten flows of Swift over beta"),
+    "swift_scaling": ("swift-scaling", "Queue of Swift over the number of flows"),
     "varying_loss": ("open-varying", "EMKC is stable for all delays only beyond this loss"),
     "varying_ranges": ("open-jitter", "The worst sequence of RTTs found"),
     "xcp_rtt_ratio": ("open-regions", "XCP: largest RTT over mean RTT"),

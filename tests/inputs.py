@@ -49,8 +49,8 @@ ROOT = str(Path(ecc.__file__).parent)
 RESULTS = """Allocation Analysis Bound Case Certificate Comparison ConvergenceError Crossing DdeResult DdeSolution
 Decay Design EccError EmptyQueueCycle Equilibrium Formats FrequencyResponse Growth Hopf LeastDecay LimitCycle
 IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError Oscillation Partition PeriodicOrbit
-PerturbedRun MarkingCycle RelayCycle RttMargin RttRatio ModelAnalysis StabilityClassification Search StabilityLimit
-StableInterval Stats Switched SwitchedLoop Team Theorem UndecidedError
+PerturbedRun MarkingCycle RelayCycle TargetCycle RttMargin RttRatio ModelAnalysis StabilityClassification Search
+StabilityLimit StableInterval Stats Switched SwitchedLoop Team Theorem UndecidedError
 WireFields WorstRttDistribution""".split()
 """Classes that hold what the library has found."""
 CALLED = (

@@ -17,6 +17,7 @@ MODULES = (
     "data_centers.dctcp",
     "data_centers.hpcc",
     "data_centers.powertcp",
+    "data_centers.swift",
     "data_centers.timely",
     "data_centers.timely_runs",
     "disciplines.designs",

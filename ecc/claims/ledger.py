@@ -185,6 +185,9 @@ PAPERS: Mapping[str, str] = {
     "HPCC": "Y. Li et al., HPCC: high precision congestion control, SIGCOMM 2019",
     "POWERTCP": "V. Addanki, O. Michel, S. Schmid, PowerTCP: pushing the performance limits of datacenter networks, "
     "NSDI 2022",
+    "SWIFT": "G. Kumar et al., Swift: delay is simple and effective for congestion control in the datacenter, SIGCOMM "
+    "2020",
+    "HTSIM": "Broadcom/csg-htsim, a packet simulator, 2024",
     "RFC8033": "R. Pan, P. Natarajan, F. Baker, G. White, Proportional integral controller enhanced (PIE), RFC 8033, "
     "2017",
     "RFC8289": "K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, Controlled delay active queue management, RFC 8289, "

@@ -13,9 +13,12 @@ A window below a packet is sent as one packet each D s/W (sec. 3.2). Links count
 does. There is no slow start, and no target for the delay of a host.
 
 At equilibrium every flow has D = D*. The scaling makes one window for each D: flows with equal paths have equal ones,
-and what it adds to the queue of one link grows about as sqrt(N) with N of them. This alone makes them fair. Where it is
-cut off at 0 (windows beyond fs_max) or at its range, D = D* holds for any shares: a cut takes beta of what D is too
-long, which leaves D above the target and never lets it swing below.
+and what it adds to the queue of one link grows about as sqrt(N) with N of them. Where it is cut off at 0 (windows
+beyond fs_max) or at its range, D = D* holds for any shares.
+
+A cut takes beta of what D is too long, which leaves D above the target: one flow, or flows that cut at one time, do not
+swing below it. Cuts of many flows are spread over the RTT, and each answers what others have answered already: the
+queue swings by about N ai packets (`ecc.stability.target_cycle`, docs/swift.md).
 """
 
 from __future__ import annotations
@@ -192,6 +195,32 @@ class Swift(windows.WindowProtocol):
         return Equilibrium(
             rates, np.full(network.n_links, self.hop_scaling), feedback, waits * network.capacities, notes
         )
+
+    def steepness(self, network: Network) -> NDArray[np.float64]:
+        """By how much the target of each flow falls as its window grows, both relative: -(W/D) dD*/dW at rest.
+
+        The argument of `ecc.stability.target_cycle`: a/sqrt(W/s)/(2 D), less than 1/2; 0 where scaling is cut off.
+
+        Parameters
+        ----------
+        network : Network
+
+        Returns
+        -------
+        ndarray, shape (n_flows,)
+
+        Raises
+        ------
+        LinearizationError
+            No single equilibrium.
+        """
+        point, p = self.equilibrium(network), self.namespace()
+        assert point.queue is not None
+        D = network.rtts + network.incidence @ (point.queue / network.capacities)
+        windows = point.rates * D / (8.0 * np.array([flow.mean_packet for flow in network.flows]))
+        inside = (windows > self.fs_min_cwnd) & (windows < self.fs_max_cwnd)
+        slopes: NDArray[np.float64] = np.where(inside, 0.5 * p.fs_alpha / np.sqrt(windows) / D, 0.0)
+        return slopes
 
     def _windows(self, scaling: NDArray[np.float64]) -> NDArray[np.float64]:
         """The windows [packets] that add so much to the target; infinite where nothing is to be added."""

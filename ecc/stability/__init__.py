@@ -6,7 +6,7 @@ By question:
     Boundaries: `stable_interval`, around the present value of a parameter; `critical_gain`; `stability_map` (over two
         parameters); `hopf` (what waits at the boundary: a small stable cycle, or a large one).
     Limit cycles: `relay_cycle` (of a source that is a relay); `marking_cycle` (of hosts over step marking, and over RED
-        beyond its boundary).
+        beyond its boundary); `target_cycle` (of hosts that keep a delay at a target).
     RTT distributions: `worst_rtt_distribution`, which loses stability first among all of one mean, and
         `is_stable_for_all_rtts`; `local_margin`: whether equal RTTs are the worst of those beside them;
         `critical_rtt_ratio`, `is_stable_up_to_ratio`: XCP, whose shuffling bounds the largest RTT over the mean.
@@ -47,6 +47,7 @@ from ecc.stability.rtt_estimates import RttMargin, rtt_margin
 from ecc.stability.rtt_ratio import RttRatio, critical_rtt_ratio, is_stable_up_to_ratio
 from ecc.stability.run_classification import StabilityClassification, classify_stability
 from ecc.stability.runs import MeasuredBoundary, PerturbedRun, measured_boundary, perturbed_run
+from ecc.stability.target_cycles import TargetCycle, target_cycle
 from ecc.stability.theorem_registry import THEOREMS, Theorem, search
 from ecc.stability.varying_delays import (
     Growth,
@@ -80,6 +81,7 @@ __all__ = [
     "RttRatio",
     "StabilityClassification",
     "StableInterval",
+    "TargetCycle",
     "Theorem",
     "WorstRttDistribution",
     "absolute_radius",
@@ -115,6 +117,7 @@ __all__ = [
     "search",
     "stability_map",
     "stable_interval",
+    "target_cycle",
     "water_filled",
     "worst_delays",
     "worst_rtt_distribution",
