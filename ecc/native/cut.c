@@ -190,7 +190,7 @@ allows_partition(ecc_engine_t *self, uint32_t flow)
     for (int64_t hop = ON_ACCESS; hop <= n_hops(spec); hop++) {
         allowed = allows_crossing(self, flow, hop) && allowed;
     }
-    for (uint32_t route = 1; route <= spec->n_alternatives; route++) {
+    for (uint32_t route = 1; route <= (uint32_t) spec->n_alternatives; route++) {
         uint32_t position = ecc_spray_route(self, flow, route);
         int64_t hop = (int64_t) position - self->flows[flow].position + AFTER_ACKS;
         allowed = allowed && cut->links[self->hops[position] >> ECC_HOP_LINK] == part_after(self, flow, ON_ACCESS);

@@ -194,22 +194,22 @@ typedef struct {
     ecc_ps_t stop;    /* -1 never */
     ecc_bytes_t size; /* -1 unlimited */
     ecc_bytes_t packet_size;
-    ecc_bytes_t packet_size_max; /* sizes are drawn up to this; 0: all are packet_size */
-    ecc_bytes_t opening_size;    /* of packets until the first ACK; 0: packet_size */
-    ecc_bytes_t ack_size;        /* on reverse links */
-    ecc_bytes_t header_bytes; /* that a packet is longer on links, and for the pacer, than its data; less than 2^16 */
-    ecc_ps_t access_delay;    /* before the first link */
-    ecc_ps_t ack_delay;       /* after the last reverse link, or after the receiver */
-    int64_t impairment;       /* number of that of ack_delay, from 1; 0: none */
-    int64_t ack_every;        /* packets for which the receiver sends one ACK; 0 and 1: one for each ... */
-    ecc_ps_t ack_wait;        /* ... but at the latest so long after the first of them */
+    ecc_bytes_t packet_size_max;  /* sizes are drawn up to this; 0: all are packet_size */
+    ecc_bytes_t opening_size;     /* of packets until the first ACK; 0: packet_size */
+    ecc_bytes_t ack_size;         /* on reverse links */
+    ecc_ps_t access_delay;        /* before the first link */
+    ecc_ps_t ack_delay;           /* after the last reverse link, or after the receiver */
+    int64_t impairment;           /* number of that of ack_delay, from 1; 0: none */
+    int64_t ack_every;            /* packets for which the receiver sends one ACK; 0 and 1: one for each ... */
+    ecc_ps_t ack_wait;            /* ... but at the latest so long after the first of them */
     ecc_bytes_t receiver_window;  /* of a transport; 0: no limit */
     ecc_ps_t min_rto;             /* of a transport */
     ecc_ps_t initial_rto;         /* of a transport: as min_rto, until the first ACK */
     ecc_ps_t rto_granularity;     /* of a transport */
     int64_t n_forward;            /* links of the route: the next n_forward of `routes` ... */
     int64_t n_reverse;            /* ... and the n_reverse after those carry the ACKs; then come ... */
-    int64_t n_alternatives;       /* ... how many links so many other routes have, and these links */
+    int32_t n_alternatives;       /* ... how many links so many other routes have, and these links */
+    int32_t header_bytes;         /* that a packet is longer on links, and for the pacer, than its data; below 2^16 */
     int64_t reordering_threshold; /* packets that prove a loss before them; 0: as S-64 and S-84 have it */
     ecc_bytes_t trimmed_size;     /* of a trimmed packet on links; 0: none can be trimmed */
     int64_t priority;             /* class of its packets and ACKs where links are paused, below ECC_N_PRIORITIES */

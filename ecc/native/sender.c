@@ -154,7 +154,7 @@ new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *
 static void
 note_pace(ecc_engine_t *self, ecc_flow_state_t *flow, int32_t size)
 {
-    int32_t paced_size = flow->has_header_bytes ? size + (int32_t) flow->spec->header_bytes : size;
+    int32_t paced_size = flow->has_header_bytes ? size + flow->spec->header_bytes : size;
 
     flow->last_sent_at = self->now;
     if (flow->last_size != paced_size) {

@@ -25,7 +25,7 @@ ecc_spray_next(ecc_engine_t *self, uint32_t index)
     if (spec->spraying == ECC_SPRAYING_RANDOM) {
         route = (uint32_t) ecc_random_between(&spray->random, 0, spec->n_alternatives);
     } else {
-        spray->next = route == spec->n_alternatives ? 0 : route + 1;
+        spray->next = route == (uint32_t) spec->n_alternatives ? 0 : route + 1;
     }
     return ecc_spray_route(self, index, route);
 }
@@ -37,7 +37,7 @@ ecc_spray_has(const ecc_engine_t *self, uint32_t index, uint32_t position)
     bool found
         = position >= flow->position && position - flow->position < flow->spec->n_forward + flow->spec->n_reverse;
 
-    for (uint32_t route = 1; !found && route <= flow->spec->n_alternatives; route++) {
+    for (uint32_t route = 1; !found && route <= (uint32_t) flow->spec->n_alternatives; route++) {
         uint32_t at = ecc_spray_route(self, index, route);
         while (at < position && (self->hops[at] & ECC_HOP_END) == ECC_END_LINK) {
             at++;

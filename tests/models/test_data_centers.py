@@ -206,7 +206,7 @@ def test_links_mark_and_hosts_answer(name, network):
     at_links, at_hosts = int(run.marks.sum()), run.flows["marked"].sum() / 1000
     assert 0 < at_hosts <= at_links and run.drops.sum() == 0
     if not any(flow.reverse for flow in network.flows):
-        assert at_links - at_hosts <= 60  # on their way
+        assert at_links - at_hosts <= 150  # on their way: windows are up to 75 packets
 
 
 @pytest.mark.parametrize(
