@@ -97,7 +97,7 @@ def their_margin(p: DCQCN, flows: int, delay: float) -> float:
     ramp, h = N * slope_of_ramp(p) * PACKET, 0.5 + 0.25 * A
     k = 0.5 * A * R - h * marks * R
 
-    def loop(w: float) -> complex:
+    def loop(w: Any) -> Any:
         s = 1j * w
         low, lag = N * s + g * C, s + marks * R
         late = (
@@ -109,7 +109,7 @@ def their_margin(p: DCQCN, flows: int, delay: float) -> float:
         )  # fmt: skip
         own = -0.5 * marks * R * alpha + 0.5 * A * (R_T - R) + h * marks * (R - R_T)
         now = s * low * (-lag * s + lag * own + k * (marks * R + A * R_AI))
-        return complex(late / now * np.exp(-s * delay))
+        return late / now * np.exp(-s * delay)
 
     return least_margin(loop)
 

@@ -104,7 +104,7 @@ def dcqcn_long(claim: Claim) -> Finding:
     return _margins(claim, p, {100e-6: table}, {100e-6: range(2, 35)}, runs)
 
 
-@check("dcqcn-steps", cost=2)
+@check("dcqcn-steps", cost=2, main=False)
 def dcqcn_steps(claim: Claim) -> Finding:
     """Six tables with R_AI = 10 Mb/s."""
     tables = {
@@ -119,7 +119,7 @@ def dcqcn_steps(claim: Claim) -> Finding:
     return _margins(claim, DCQCN(rate_ai=10e6), tables, negative, [])
 
 
-@check("dcqcn-100g", cost=2)
+@check("dcqcn-100g", cost=1)
 def dcqcn_100g(claim: Claim) -> Finding:
     """Three tables at 100 Gb/s."""
     tables = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import degrees
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -23,10 +24,10 @@ def proven(system: DelaySystem) -> bool | None:
     return system.certify().stable
 
 
-def least_margin(loop: Callable[[float], complex]) -> float:
+def least_margin(loop: Callable[[Any], Any]) -> float:
     """The phase margin nearest to 0 of a scalar loop over its crossings of 1 [degrees]."""
     w = np.geomspace(1.0, 1e7, 4_001)
-    excess = np.array([abs(loop(float(one))) - 1.0 for one in w])
+    excess = np.abs(loop(w)) - 1.0
     found = []
     for k in np.flatnonzero(excess[:-1] * excess[1:] < 0.0):
         at = float(brentq(lambda v: abs(loop(v)) - 1.0, w[k], w[k + 1]))

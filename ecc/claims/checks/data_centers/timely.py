@@ -98,12 +98,12 @@ def patched_margin(flows: int, slope: float, propagation: float = 0.0) -> float:
     update = SEG / x
     delay = (1.0 + excess) * p.low + MTU / LINE + propagation
 
-    def loop(w: float) -> complex:
+    def loop(w: Any) -> Any:
         s = 1j * w
         steep = 2.0 * x * p.delta * p.alpha * slope / (s * p.interval * (SEG * s + p.alpha * x))
         level = x * x * 0.5 * p.beta / (LINE * p.low) * flows / s
         seen = (steep + level) - steep * np.exp(-s * update)
-        return complex(seen * np.exp(-s * delay) / (s * SEG + 0.5 * p.delta))
+        return seen * np.exp(-s * delay) / (s * SEG + 0.5 * p.delta)
 
     return least_margin(loop)
 
