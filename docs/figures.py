@@ -38,7 +38,12 @@ FIGURES = {
     "xcp_rtt_ratio": ("open-regions", "XCP: largest RTT over mean RTT"),
 }
 """File of a figure: the claim and the title of its picture."""
-EXAMPLES = {"first_example": "README.md", "fabrics_incast": "docs/fabrics.md", "telemetry_theta": "docs/telemetry.md"}
+EXAMPLES = {
+    "first_example": "README.md",
+    "fabrics_incast": "docs/fabrics.md",
+    "nscc_cycle": "docs/nscc.md",
+    "telemetry_theta": "docs/telemetry.md",
+}
 """File of a figure: the page whose Python block ends with this `figure`."""
 
 

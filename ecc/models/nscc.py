@@ -23,8 +23,8 @@ This is `htsim/sim/uec.cpp` of ultraethernet/uet-htsim, whose authors set its de
 Windows are its sender's alone: RCCC, credits of receivers, may limit them further and is not here, nor is the choice of
 paths by marks. An ACK reports each packet. Reordering beyond a flow's threshold counts as a trim; there are no probes.
 
-As fluid, marks are a share of what is acknowledged and cuts come once in T and a wait for a mark; quick adapt and
-losses are left out, and fast increase begins at once.
+As fluid, windows are sent at once, marks are a share of what is acknowledged, and cuts come once in T and a wait for a
+mark; quick adapt and losses are left out, and fast increase begins at once.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ class NSCC(Protocol):
     line_rate : float, bit/s, > 0
         Of hosts, C.
     network_rtt : float, s, > 0
-        T_net, the longest RTT of the network without queues; T is that, or the least RTT measured.
+        T_net, the longest RTT of the network without queues.
+    base_rtt : float, s, > 0, or None
+        T until a packet has a shorter RTT; None: T_net. As fluid, T is the RTT without queues.
     trimming : bool
         Whether links trim, on which the target depends.
     target : float, s, > 0, or None
@@ -112,6 +114,7 @@ class NSCC(Protocol):
 
     line_rate: QuantityField = default(100e9)
     network_rtt: QuantityField = default(12e-6)
+    base_rtt: OptionalQuantityField = default(None)
     trimming: bool = True
     target: OptionalQuantityField = default(None)
     alpha: float = 4.0
@@ -136,8 +139,9 @@ class NSCC(Protocol):
         check_number(
             self, network_rtt=as_delay, alpha=None, fair=None, eta=None, gamma=None, delay_gain=None, fast=0.0,
         )  # fmt: skip
-        if self.target is not None:
-            check_number(self, target=as_delay)
+        for name in ("base_rtt", "target"):
+            if getattr(self, name) is not None:
+                check_number(self, **{name: as_delay})
         for name in ("trimming", "quick_adapt"):
             check_choice(self, name, (True, False))
         for name in ("gamma", "delay_gain"):
@@ -157,6 +161,7 @@ class NSCC(Protocol):
         return {
             "line_rate": self.line_rate,
             "network_rtt": self.network_rtt,
+            "base_rtt": self.network_rtt if self.base_rtt is None else self.base_rtt,
             "target": target,
             "alpha": self.alpha * a / REFERENCE_RTT,  # packets/s
             "fair": self.fair * a,
@@ -246,8 +251,9 @@ def quickly_adapts(flow: Any, is_marked: bool, delay: float, p: Params, env: Flo
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open with the largest window."""
-    flow.base = p.network_rtt
+    """Open with the largest window; a host sends no faster than its line, and delays begin as a packet leaves it."""
+    env.rate = p.line_rate
+    flow.base = p.base_rtt
     flow.adjusted = env.now
     send_with(largest(flow.base, p), flow, p, env)
 
