@@ -13,7 +13,7 @@ import sys
 
 import ecc
 from ecc.live import TCP
-from ecc.models import CUBIC, NewReno
+from ecc.models import CUBIC, BBRv1, NewReno
 
 SAMPLE, SETTLED, APART = 0.05, 5.0, 0.5  # s
 CAPACITY = 20e6  # bit/s
@@ -21,7 +21,7 @@ DATA = 1448 / 1500  # of a packet with timestamps
 OURS = {
     "reno": {"NewReno(transport='sack')": NewReno(transport="sack"), "NewReno()": NewReno()},
     "cubic": {"CUBIC(slow_start='hystart++')": CUBIC(slow_start="hystart++"), "CUBIC()": CUBIC()},
-    "bbr": {},
+    "bbr": {"BBRv1()": BBRv1()},
 }
 
 

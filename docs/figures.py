@@ -39,6 +39,7 @@ FIGURES = {
 }
 """File of a figure: the claim and the title of its picture."""
 EXAMPLES = {
+    "bbr_states": "docs/bbr.md",
     "first_example": "README.md",
     "fabrics_incast": "docs/fabrics.md",
     "nscc_cycle": "docs/nscc.md",
