@@ -36,7 +36,7 @@ ecc_pause_init(ecc_engine_t *self, const ecc_config_t *config)
     }
     for (int64_t i = 0; i < config->n_flows + config->n_templates; i++) {
         const ecc_flow_t *flow = i < config->n_flows ? &config->flows[i] : &config->templates[i - config->n_flows];
-        if (flow->priority >= self->n_priorities) {
+        if ((int64_t) flow->priority >= self->n_priorities) {
             self->n_priorities = (uint32_t) flow->priority + 1;
         }
     }
