@@ -1,9 +1,9 @@
 """A packet run in several threads against the same run in one: `python benchmarks/threads.py [--threads N]`
 
-Chains of links (parking lots), T_u with ten times its capacities and delays, and a fat tree, with RCP. Runs in one
-thread and in N alternate, `--repeat` times; for each case the least wall time and the least CPU time of either, the
-ratio of the wall times, and the ratio of the CPU time in one thread to that of the busiest of N: what N idle cores
-would give, on a machine where others run too. Digests must agree.
+Chains of links (parking lots), T_u with ten times its capacities and delays, and fat trees of 128 hosts at 1 Gb/s and
+of 1,024 at 100 Gb/s, with RCP. Runs in one thread and in N alternate, `--repeat` times; for each case the least wall
+time and the least CPU time of either, the ratio of the wall times, and the ratio of the CPU time in one thread to that
+of the busiest of N: what N idle cores would give, on a machine where others run too. Digests must agree.
 
 `--paper N...` runs no threads. It counts what each of at most N parts does in each quarter of the least delay, and adds
 up a schedule: a part begins what it does next when it has done what was before, and when all others have come so far
@@ -37,33 +37,19 @@ def T_u() -> Network:
     )
 
 
-def fat_tree(k: int = 8) -> Network:
-    """Return a fat tree of k pods with a flow from each host to one in another pod.
+def fat_tree(k: int, capacity: str, delay: str) -> Network:
+    """Return a fat tree with a flow from each host to one in another pod.
 
     Parameters
     ----------
     k : int, even
-        Ports of a switch. Links of 1 Gb/s and 5 us are numbered pod by pod.
+        Ports of a switch.
+    capacity, delay : str
+        Of all links.
     """
-    half = k // 2
-    per_pod = 6 * half * half
-    kinds = ("up", "to_aggregation", "to_core", "from_core", "to_edge", "down")
-
-    def link(pod: int, kind: str, a: int, b: int) -> int:
-        return pod * per_pod + kinds.index(kind) * half * half + a * half + b
-
-    flows = []
-    for host in range(k * half * half):
-        other = (host + half * half * (1 + host % (k - 1))) % (k * half * half)
-        (pod, here), (to, there) = divmod(host, half * half), divmod(other, half * half)
-        (edge, port), (last, end) = divmod(here, half), divmod(there, half)
-        core = (host // half) % half
-        route = [
-            link(pod, "up", edge, port), link(pod, "to_aggregation", edge, port), link(pod, "to_core", port, core),
-            link(to, "from_core", port, core), link(to, "to_edge", port, last), link(to, "down", last, end),
-        ]  # fmt: skip
-        flows.append(Flow(route))
-    return Network([Link("1 Gb/s", "5 us")] * (k * per_pod), flows)
+    n_hosts, per_pod = k**3 // 4, k**2 // 4
+    pairs = [(host, (host + per_pod * (1 + host % (k - 1))) % n_hosts) for host in range(n_hosts)]
+    return Network.fat_tree(k, pairs, capacity, delay, ack_links=False)
 
 
 CASES = {  # network, duration [s]
@@ -71,7 +57,8 @@ CASES = {  # network, duration [s]
     "8 links of 100 Mb/s": (Network.parking_lot(["100 Mb/s"] * 8, "20 ms", packet_size=1500), 20.0),
     "64 links of 1 Gb/s": (Network.parking_lot(["1 Gb/s"] * 64, "20 ms", packet_size=1500), 0.5),
     "T_u, 10 times": (T_u(), 4.0),
-    "fat tree of 8 pods": (fat_tree(), 0.05),
+    "fat tree, 1 Gb/s": (fat_tree(8, "1 Gb/s", "5 us"), 0.05),
+    "fat tree, 100 Gb/s": (fat_tree(16, "100 Gb/s", "1 us"), 0.0005),
 }
 
 

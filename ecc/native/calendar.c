@@ -1,7 +1,7 @@
 /*
  * The calendar queue: how buckets are searched, and how their width follows the mean time between events.
  *
- * Invariants (ecc_calendar_verify): a bucket is sorted, its bit is set if and only if it has a node, no pending node is
+ * Invariants (ecc_calendar_verify): a bucket begins with its first node and is sorted unless it says otherwise, its bit is set if and only if it has a node, no pending node is
  * before the clock, and every pending node is in the bucket of its day.
  */
 
@@ -15,6 +15,7 @@
 #define LAST_SHIFT 56
 #define MIN_BUCKETS 64u
 #define MAX_BUCKETS (1u << 28)
+#define MOST_PASSED 8 /* nodes; where a place in a bucket is further from its end, the bucket is sorted later */
 
 static unsigned
 lowest_bit(uint64_t word)
@@ -174,21 +175,84 @@ ecc_calendar_insert_into(ecc_calendar_t *self, ecc_bucket_t *bucket, uint32_t id
         bucket->head = id;
         bucket->time = time;
     } else {
-        /* from the tail: events set for the same distant time come in their order */
+        /* from the tail: events set for the same distant time come in their order, or in none */
         uint32_t prev = bucket->tail;
-        while (ecc_calendar_before(self, time, id, nodes[prev].time, prev)) {
+        int n_passed = 0;
+        while (!bucket->is_unsorted && ecc_calendar_before(self, time, id, nodes[prev].time, prev)) {
             prev = nodes[prev].prev;
-            self->work++;
+            if (++n_passed == MOST_PASSED) {
+                prev = bucket->tail;
+                bucket->is_unsorted = 1;
+            }
         }
+        self->work += (uint32_t) n_passed;
         node->prev = prev;
         node->next = nodes[prev].next;
         nodes[prev].next = id;
         if (node->next == ECC_NO_NODE) {
-            bucket->tail = id;
+            bucket->tail = id & ECC_LARGEST_NODE;
         } else {
             nodes[node->next].prev = id;
         }
     }
+}
+
+/* Merges two sorted chains, linked by `next`. */
+static uint32_t
+merge(ecc_calendar_t *self, uint32_t a, uint32_t b)
+{
+    ecc_node_t *nodes = self->nodes;
+    uint32_t head = ECC_NO_NODE;
+    uint32_t *end = &head;
+
+    while (a != ECC_NO_NODE && b != ECC_NO_NODE) {
+        uint32_t *first = ecc_calendar_before(self, nodes[a].time, a, nodes[b].time, b) ? &a : &b;
+        *end = *first;
+        end = &nodes[*first].next;
+        *first = *end;
+    }
+    *end = a != ECC_NO_NODE ? a : b;
+    return head;
+}
+
+/* Sorts what is behind the head: merges sorted runs, each with one of about its length. */
+void
+ecc_calendar_sort(ecc_calendar_t *self, ecc_bucket_t *bucket)
+{
+    ecc_node_t *nodes = self->nodes;
+    uint32_t chain = nodes[bucket->head].next;
+    uint32_t sorted[32]; /* of up to 2^k runs, or none */
+    uint32_t prev = bucket->head;
+
+    for (int k = 0; k < 32; k++) {
+        sorted[k] = ECC_NO_NODE;
+    }
+    while (chain != ECC_NO_NODE) {
+        uint32_t run = chain;
+        uint32_t last = chain;
+        int k = 0;
+        while (nodes[last].next != ECC_NO_NODE
+            && ecc_calendar_before(self, nodes[last].time, last, nodes[nodes[last].next].time, nodes[last].next)) {
+            last = nodes[last].next;
+        }
+        chain = nodes[last].next;
+        nodes[last].next = ECC_NO_NODE;
+        for (; sorted[k] != ECC_NO_NODE; k++) {
+            run = merge(self, sorted[k], run);
+            sorted[k] = ECC_NO_NODE;
+        }
+        sorted[k] = run;
+    }
+    for (int k = 0; k < 32; k++) {
+        chain = merge(self, sorted[k], chain);
+    }
+    nodes[prev].next = chain;
+    for (; chain != ECC_NO_NODE; chain = nodes[chain].next) {
+        nodes[chain].prev = prev;
+        prev = chain;
+    }
+    bucket->tail = prev & ECC_LARGEST_NODE;
+    bucket->is_unsorted = 0;
 }
 
 void
@@ -199,10 +263,13 @@ ecc_calendar_remove(ecc_calendar_t *self, uint32_t id)
     uint32_t index = ecc_calendar_bucket(self, node->time);
     ecc_bucket_t *bucket = &self->buckets[index];
 
+    if (bucket->head == id && bucket->is_unsorted) {
+        ecc_calendar_sort(self, bucket);
+    }
     if (node->next != ECC_NO_NODE) {
         nodes[node->next].prev = node->prev;
     } else {
-        bucket->tail = node->prev;
+        bucket->tail = node->prev & ECC_LARGEST_NODE; /* where it was the only one, the bucket is empty */
     }
     if (node->prev != ECC_NO_NODE) {
         nodes[node->prev].next = node->next;
@@ -347,8 +414,11 @@ ecc_calendar_verify(const ecc_calendar_t *self)
             if (node->prev != prev || ecc_calendar_bucket(self, node->time) != index || node->time < self->clock) {
                 return ECC_ERR_BROKEN;
             }
-            if (prev != ECC_NO_NODE && !ecc_calendar_before(self, self->nodes[prev].time, prev, node->time, id)) {
-                return ECC_ERR_BROKEN;
+            if (prev != ECC_NO_NODE) {
+                uint32_t before = bucket->is_unsorted ? bucket->head : prev;
+                if (!ecc_calendar_before(self, self->nodes[before].time, before, node->time, id)) {
+                    return ECC_ERR_BROKEN;
+                }
             }
             prev = id;
             n_listed++;

@@ -5,7 +5,8 @@
  * A calendar queue (Brown 1988) of nodes that have numbers: a node has at most one time. Order: (time, number), or, at
  * equal times, as another list says.
  *
- * A bucket holds the nodes of a stretch of 2^shift ps (a day), sorted; days that are n_buckets apart share a bucket.
+ * A bucket holds the nodes of a stretch of 2^shift ps (a day); days that are n_buckets apart share a bucket. Its first
+ * node is known; the others are sorted when that leaves, as many of them may have one time, and come in any order.
  * Two levels of bits tell which buckets hold anything. The width follows the mean time between events. All memory is
  * allocated at the start: no later call can fail.
  */
@@ -17,6 +18,7 @@
 
 #define ECC_NO_NODE UINT32_MAX
 #define ECC_CALENDAR_EMPTY (UINT32_MAX - 1)
+#define ECC_LARGEST_NODE (UINT32_MAX >> 1)
 #define ECC_NOT_PENDING INT64_C(-1)
 
 typedef struct {
@@ -27,8 +29,9 @@ typedef struct {
 
 typedef struct {
     ecc_ps_t time; /* of the head */
-    uint32_t head;
-    uint32_t tail;
+    uint32_t head; /* the first of all */
+    uint32_t tail : 31;
+    uint32_t is_unsorted : 1; /* behind the head */
 } ecc_bucket_t;
 
 typedef struct {
@@ -74,6 +77,7 @@ void ecc_calendar_remove(ecc_calendar_t *self, uint32_t node);
 /* The infrequent cases of what follows. */
 void ecc_calendar_insert_into(ecc_calendar_t *self, ecc_bucket_t *bucket, uint32_t node, ecc_ps_t time);
 void ecc_calendar_search(ecc_calendar_t *self);
+void ecc_calendar_sort(ecc_calendar_t *self, ecc_bucket_t *bucket);
 
 static inline uint32_t
 ecc_calendar_bucket(const ecc_calendar_t *self, ecc_ps_t time)
@@ -125,7 +129,7 @@ ecc_calendar_insert(ecc_calendar_t *self, uint32_t id, ecc_ps_t time)
     assert(time >= self->clock && self->nodes[id].time == ECC_NOT_PENDING);
     if (bucket->head == ECC_NO_NODE) {
         self->nodes[id] = (ecc_node_t) { time, ECC_NO_NODE, ECC_NO_NODE };
-        *bucket = (ecc_bucket_t) { time, id, id };
+        *bucket = (ecc_bucket_t) { time, id, id & ECC_LARGEST_NODE, 0 };
         ecc_calendar_mark(self, index);
     } else {
         ecc_calendar_insert_into(self, bucket, id, time);
@@ -153,9 +157,13 @@ ecc_calendar_pop(ecc_calendar_t *self)
     ecc_ps_t time = self->first_time;
     uint32_t index = ecc_calendar_bucket(self, time);
     ecc_bucket_t *bucket = &self->buckets[index];
-    uint32_t next = self->nodes[id].next;
+    uint32_t next;
 
     assert(id == bucket->head && self->nodes[id].time == time);
+    if (bucket->is_unsorted) {
+        ecc_calendar_sort(self, bucket);
+    }
+    next = self->nodes[id].next;
     self->nodes[id].time = ECC_NOT_PENDING;
     self->n_popped++;
     self->clock = time;

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "ahead.h"
 #include "channel.h"
 #include "checkpoint.h"
 #include "config.h"
@@ -448,7 +449,7 @@ hash_flow(ecc_engine_t *self, uint64_t kind, uint32_t flow)
 }
 
 /* Fetches the memory that the next event will touch while this one runs. */
-static inline void
+static inline __attribute__((always_inline)) void
 prefetch_next(ecc_engine_t *self)
 {
     uint32_t id = self->fast.first;
@@ -474,7 +475,11 @@ run_fast(ecc_engine_t *self)
     uint32_t id = ecc_calendar_pop(&self->fast);
 
     ecc_calendar_find(&self->fast);
-    prefetch_next(self);
+    if (self->looks_ahead) {
+        ecc_ahead_fetch(self);
+    } else {
+        prefetch_next(self);
+    }
 
     if (id >= base[ECC_EVENT_SEND]) {
         hash_flow(self, ECC_EVENT_SEND, id - base[ECC_EVENT_SEND]);

@@ -1,5 +1,5 @@
 /*
- * Memory of packets: an array that doubles, with a list of the packets released; see packets.h for the lists they are
+ * Memory of packets: an array that grows by a half, with a list of the packets released; see packets.h for the lists they are
  * in.
  */
 
@@ -32,7 +32,7 @@ int
 ecc_packets_grow(ecc_packets_t *self, ecc_memory_t *memory)
 {
     uint32_t old = self->capacity;
-    uint32_t new = old == 0 ? FIRST_CAPACITY : old >= UINT32_MAX / 2 ? UINT32_MAX : old * 2;
+    uint32_t new = old == 0 ? FIRST_CAPACITY : old >= UINT32_MAX / 2 ? UINT32_MAX : old + old / 2;
     void *base = self->base;
     int ret;
 

@@ -345,6 +345,15 @@ typedef struct {
 
 typedef struct ecc_cut ecc_cut_t; /* see cut.h */
 
+#define ECC_N_AHEAD 16u
+
+/* Which events have been looked at before they happen (ahead.h). */
+typedef struct {
+    uint64_t day;                /* of the fast calendar, the first not looked at */
+    uint32_t nodes[ECC_N_AHEAD]; /* of the last events looked at */
+    uint32_t n;
+} ecc_ahead_t;
+
 struct ecc_engine {
     ecc_ps_t now;
     ecc_calendar_t fast;
@@ -352,6 +361,8 @@ struct ecc_engine {
     /* number of the first node of a kind, in its calendar; after the STARTs of the flows there is that of the next
        transfer, then, by slot, those of subsequent ones */
     uint32_t base[ECC_N_EVENT_KINDS];
+    ecc_ahead_t ahead;
+    bool looks_ahead;
     ecc_packets_t packets;
     ecc_transfers_t transfers;
     ecc_link_state_t *links;

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "ahead.h"
 #include "alarms.h"
 #include "channel.h"
 #include "cut.h"
@@ -300,6 +301,8 @@ reserve_nodes(ecc_engine_t *self, uint32_t room)
         return ret;
     }
     memcpy(self->base, base, n_fast_kinds * sizeof(*base));
+    self->looks_ahead = ecc_ahead_is_worth_it(self);
+    self->ahead = (ecc_ahead_t) { 0 }; /* its nodes had other numbers */
     ret = make_order(self, room, n_fast_kinds, ECC_N_EVENT_KINDS, n_slow, &order);
     if (ret == 0) {
         ret = ecc_calendar_renumber(
