@@ -1227,6 +1227,53 @@ every_allocation_may_fail(void)
     CHECK(k > 12 && n_late > 2);
 }
 
+/* S-138 to S-142: packets of 1 ms on the first link, of 2 ms on the second, 10 ms between them; see test_pause.py. */
+static void
+a_pause_and_its_end_by_hand(void)
+{
+    static unsigned char saved[1 << 20];
+    static const int64_t route[] = { 0, 1 };
+    static int64_t paused[64];
+    static int64_t pauses[64];
+    ecc_engine_t *engine;
+    ecc_engine_t *other;
+    int64_t size;
+
+    set_up(a_link(8e6, 10 * MS, -1), 1, a_flow(8e6, 0.0, 0));
+    setup.links[1] = a_link(4e6, 0, -1);
+    setup.config.n_links = 2;
+    setup.links[0].xoff = 5000;
+    setup.links[0].xon = 2000;
+    setup.links[0].headroom = 22000;
+    setup.flows[0].n_forward = 2;
+    setup.config.routes = route;
+    setup.config.n_routes = 2;
+    set_samples(10 * MS, 20);
+    setup.config.samples.paused = paused;
+    setup.config.samples.pauses = pauses;
+    engine = new_engine();
+    (void) run(engine, 100 * MS);
+    CHECK_EQUAL(event(ECC_EVENT_PAUSE, 0, 0).time, 20 * MS);
+    CHECK_EQUAL(event(ECC_EVENT_RESUME, 0, 0).time, 67 * MS);
+    CHECK_EQUAL(paused[2 * 2], 0);
+    CHECK_EQUAL(paused[2 * 4], 20 * MS); /* at 50 ms, since 30 ms */
+    CHECK_EQUAL(paused[2 * 8], 47 * MS); /* at 90 ms, until 77 ms */
+    CHECK_EQUAL(pauses[2 * 8], 1);
+    CHECK_EQUAL(link_result_of(engine, 1).dropped, 0);
+    CHECK(ecc_engine_save(engine, NULL) < (int64_t) sizeof(saved));
+    size = ecc_engine_save(engine, saved);
+    other = new_engine();
+    CHECK_EQUAL(ecc_engine_load(other, saved, size), 0);
+    CHECK_EQUAL(run(other, 190 * MS).digest, run(engine, 190 * MS).digest);
+    ecc_engine_free(other);
+    ecc_engine_free(engine);
+    setup.links[0].headroom = 5000;
+    engine = new_engine();
+    (void) run(engine, 190 * MS);
+    CHECK(link_result_of(engine, 1).dropped > 0);
+    ecc_engine_free(engine);
+}
+
 int
 main(void)
 {
@@ -1244,6 +1291,7 @@ main(void)
     clocks_queue_books_and_random_numbers();
     old_packets_are_dropped_at_the_head_of_the_queue();
     schedulers_order_packets_by_hand();
+    a_pause_and_its_end_by_hand();
     bad_hooks_stop_the_run();
     clocks_that_stand_stop_the_run();
     a_window_without_end_ends_no_call();
