@@ -124,6 +124,37 @@ adapts_to_a_steady_stream(ecc_ps_t gap)
     ecc_calendar_free(&calendar, &memory);
 }
 
+/* Many events at one time, set in any order: they come in that of their numbers, and little is walked over. */
+static void
+orders_events_at_one_time(uint64_t seed)
+{
+    uint64_t random = ecc_random_stream(seed, 0);
+    uint32_t ids[N_NODES];
+    ecc_memory_t memory;
+    ecc_calendar_t calendar;
+
+    ecc_memory_init(&memory, NULL);
+    CHECK_EQUAL(ecc_calendar_init(&calendar, &memory, N_NODES, 2 * N_NODES), 0);
+    for (uint32_t id = 0; id < N_NODES; id++) {
+        uint32_t k = (uint32_t) draw(&random, id + 1);
+        ids[id] = id;
+        ids[id] = ids[k];
+        ids[k] = id;
+    }
+    for (uint32_t k = 0; k < N_NODES; k++) {
+        ecc_calendar_insert(&calendar, ids[k], 1000);
+    }
+    CHECK(calendar.work < 10 * N_NODES);
+    CHECK(calendar.buckets[ecc_calendar_bucket(&calendar, 1000)].is_unsorted);
+    CHECK_EQUAL(ecc_calendar_verify(&calendar), 0);
+    ecc_calendar_cancel(&calendar, 0);
+    for (uint32_t id = 1; id < N_NODES; id++) {
+        ecc_calendar_find(&calendar);
+        CHECK_EQUAL(ecc_calendar_pop(&calendar), id);
+    }
+    ecc_calendar_free(&calendar, &memory);
+}
+
 int
 main(void)
 {
@@ -134,5 +165,8 @@ main(void)
     adapts_to_a_steady_stream(3);
     adapts_to_a_steady_stream(12000000);
     adapts_to_a_steady_stream(7000000000000);
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        orders_events_at_one_time(seed);
+    }
     return 0;
 }
