@@ -13,7 +13,7 @@ from ecc.closed_loop import linearize
 from ecc.errors import LinearizationError
 from ecc.fluid import solve_dde
 from ecc.marking_loop import equilibrium_of_marks
-from ecc.models import BIC, CUBIC, FAST, NewReno
+from ecc.models import BIC, CUBIC, NewReno
 from ecc.models.base import Queues, State, check_number
 from ecc.models.protocol_assignment import parameter_names, read_protocol, with_parameter
 from ecc.models.shared.windows import EndToEndProtocol
@@ -384,6 +384,15 @@ class Asking(Slope):
         return q / N
 
 
+@dataclass(frozen=True)
+class Counting(NewReno):
+    """A host whose law asks for what no host knows."""
+
+    @staticmethod
+    def source_law(w, N):
+        return w / N
+
+
 @pytest.mark.parametrize(
     ("pair", "network", "options", "message"),
     [
@@ -392,7 +401,7 @@ class Asking(Slope):
         (over(Asking(mark=True)), NET, {}, "its probability_law takes N, and what there is is q, q_prev"),
         (over(DropTail()), NET, {}, "no linear model of windows over links without a queue discipline"),
         (over(PI(mark=True), BIC(ecn=True)), NET, {}, "BIC has no linear model over queue disciplines: its memory"),
-        (over(PI(mark=True), FAST(ecn=True)), NET, {}, "FAST has no linear model .* its source_law takes R"),
+        (over(PI(mark=True), Counting(ecn=True)), NET, {}, "Counting has no linear model .* its source_law takes N"),
         (over(PI(mark=True)), NET, {"mean_rtt": "flows"}, "must be None for hosts over queue disciplines"),
         (over(PI(mark=True)), NET, {"clocking": "self"}, "clocking must be 'ack' or 'rate', got 'self'"),
         (over(PI(mark=True)), Network.dumbbell("30 Mb/s", [0.1, 0.2]), {}, "2 kinds and 1 queues: clocking='rate' has"),

@@ -58,7 +58,8 @@ CASES = {
     "ThetaPowerTCP": Case(ThetaPowerTCP(base_rtt="40 us", line_rate=C), 0.99, 0.95, 200e3, 4e-3, 0.25, by_delay=True),
     "NSCC": Case(
         {
-            "flows": NSCC(C, "40 us", trimming=False),
+            # Not of the link's rate: packets of two flows would come at one time, and then in the order of their names.
+            "flows": NSCC(1.01 * C, "40 us", trimming=False),
             "links": RampMarking(packet_size=1000, min_threshold=10.0, max_threshold=40.0),
         },
         0.99, 0.95, 150e3, 4e-3, 0.7, by_delay=True, marks=True, is_random=True,
