@@ -47,7 +47,7 @@ def test_the_equilibrium_is_a_fixed_point_of_packet_runs(protocol, name):
 def test_labels_units_and_averages():
     network = Network.dumbbell("10 Mb/s", rtts=[0.02], stops=[3.0])
     run = simulate(Scenario(network, QIRCP(), 4.0), sample="250 ms")
-    missing = {"class_queue", "class_drops", "class_marks", "paused", "pauses"}  # its link has one queue, and never pauses
+    missing = {"class_queue", "class_drops", "class_marks", "paused", "pauses"}  # one queue, no pause
     assert set(run.data.data_vars) == set(SERIES) - missing
     assert run.rate.dims == ("time", "flow") and run.queue.dims == ("time", "link")
     assert run.data["time"].to_numpy() == pytest.approx(np.arange(1, 17) * 0.25)
