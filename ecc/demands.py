@@ -51,6 +51,7 @@ class Demand:
     spraying : str
     reordering_threshold : int or None
     priority : int
+    trimmed_size : int, bytes, > 0, or None
         What Flow has, too, is as there.
 
     Raises
@@ -75,6 +76,7 @@ class Demand:
     spraying: str = "round robin"
     reordering_threshold: int | None = None
     priority: int = 0
+    trimmed_size: OptionalSizeField = default(None)
 
     def __post_init__(self) -> None:
         for name in ("source", "destination"):

@@ -87,7 +87,8 @@ class Pause:
             given = getattr(self, name)
             if given is not None:
                 is_none = type(given) in (int, float) and given == 0
-                object.__setattr__(self, name, 0 if is_none else as_size(given, name))
+                size = 0 if is_none else as_size(given, f"{name}, unless 0,")
+                object.__setattr__(self, name, size)
         if self.xon is None:
             object.__setattr__(self, "xon", self.xoff // 2)
         if self.xon is not None and self.xon > self.xoff:
@@ -1049,6 +1050,7 @@ def _routed(graph: Graph, demands: Sequence[Any], seed: int, ack_links: bool) ->
                 graph.path(*pair, chosen), one.start, one.stop, one.size, packet_size=one.packet_size, reverse=reverse,
                 delayed_acks=one.delayed_acks, alternatives=[graph.path(*pair, k) for k in others],
                 spraying=one.spraying, reordering_threshold=one.reordering_threshold, priority=one.priority,
+                trimmed_size=one.trimmed_size,
             )  # fmt: skip
         except (TypeError, ValueError) as error:
             raise type(error)(f"{error} (flows[{index}])") from None

@@ -92,7 +92,10 @@ def _check_flow(flow: int, scenario: Scenario, setup: Setup) -> None:
         raise ValueError(f"flow {flow} must have no size for the kernel's TCP, got {given.size} bytes")
     name = type(protocol).__name__
     if protocol.link_hooks() or "on_receive" in protocol.flow_hooks():
-        raise ValueError(f"flow {flow} must run a protocol without routers for the kernel's TCP to replace, got {name}")
+        raise ValueError(
+            f"flow {flow} must run a protocol without hooks of links and receivers, such as NewReno, whose place the "
+            f"kernel's TCP takes; got {name}"
+        )
     if setup.flows["ecn"][flow] > 1:
         raise ValueError(f"ecn_echo of flow {flow} must be None or 'classic' for the kernel's TCP, got {name}'s")
 

@@ -48,8 +48,8 @@ def test_bad_traffic(traffic, options, refused, monkeypatch):
 @pytest.mark.parametrize(
     ("flow", "protocol", "refused"),
     [
-        ({}, QIRCP(), r"^flow 0 must run a protocol without routers for the kernel's TCP to replace, got QIRCP$"),
-        ({}, EDN(), r"^flow 0 must run a protocol without routers .* got EDN$"),
+        ({}, QIRCP(), r"^flow 0 must run a protocol without hooks of links and receivers, .* got QIRCP$"),
+        ({}, EDN(), r"^flow 0 must run a protocol without hooks .* got EDN$"),
         ({}, DCTCP(), r"^ecn_echo of flow 0 must be None or 'classic' for the kernel's TCP, got DCTCP's$"),
         ({"size": 30_000}, NewReno(), r"^flow 0 must have no size for the kernel's TCP, got 30000 bytes$"),
         ({"reverse": [0]}, NewReno(), r"^flow 0 must have no reverse links for the kernel's TCP, got \[0\]$"),

@@ -51,6 +51,16 @@ def test_a_trimmed_packet_is_reported_after_an_rtt_without_queues():
     assert run.flows["finish"][0] == pytest.approx(0.024512 + 0.002, abs=1e-9)
 
 
+def test_links_of_a_fabric_trim_what_demands_allow():
+    demands = [ecc.Demand(host, 3, "20 kB", trimmed_size=64) for host in range(3)]
+    net = Network.leaf_spine(2, 1, 2, demands, "1 Gb/s", "1 us")
+    disciplines = {"default": Trimming(limit=4000)}
+    scenario = Scenario(net, {"flows": ConstantRate("900 Mb/s"), "links": disciplines}, 0.1)
+    run = simulate(scenario, record=["link.trimmed"])
+    assert run["link.trimmed"][-1].sum() > 10 and run.drops.sum() == 0
+    assert run.flows["completion_time"].notna().all()
+
+
 def test_without_trimmed_size_packets_are_dropped_instead():
     run = simulate(incast(ConstantRate("8 Mb/s"), trimmed=None), sample=0.05)
     assert run.drops.sum() > 100
