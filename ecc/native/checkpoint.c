@@ -199,6 +199,7 @@ move_receiver(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     ecc_receiver_t *receiver = &self->receivers[index];
     bool has_kept = ecc_archive_flag(archive, receiver->delayed != ECC_NO_PACKET);
     int64_t most = ecc_cut_most_sent(self, index);
+    int64_t most_marked = ecc_cut_has_sender(self, index) ? flow->sent : ECC_ARCHIVE_MAX; /* retransmissions are, too */
 
     ecc_archive_whole(archive, &receiver->next, 0, most);
     ecc_archive_whole(archive, &receiver->front, 0, receiver->next);
@@ -207,7 +208,7 @@ move_receiver(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     ecc_archive_whole(archive, &receiver->sender_missing, 0, flow->sent);
     ecc_archive_whole(archive, &receiver->acks_lost, 0, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &receiver->n_delayed, has_kept, has_kept ? flow->spec->ack_every - 1 : 0);
-    ecc_archive_whole(archive, &receiver->marked, 0, flow->can_be_marked ? most : 0);
+    ecc_archive_whole(archive, &receiver->marked, 0, flow->can_be_marked ? most_marked : 0);
     ecc_archive_whole(
         archive, &receiver->sender_marked, 0, ecc_cut_has_receiver(self, index) ? receiver->marked : ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &receiver->answered, 0, most);

@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecc.models import DCTCP, NewReno, Protocol
+from ecc.impairments import Jitter
+from ecc.models import DCTCP, ConstantRate, NewReno, Protocol
 from ecc.models.base import Hook
 from ecc.network import Flow, Link, Network
-from ecc.packet import simulate
+from ecc.packet import Run, resume, simulate
+from ecc.queues import StepMarking
 from ecc.scenario import Scenario
 
 
@@ -165,3 +167,16 @@ def test_what_is_sent_again_is_ect_but_that_of_rfc_3168(protocol, tmp_path):
     again = int(found.flows["retransmitted"].sum() / 1000)
     assert again > 3 and data.count(2) == len(data) - (0 if isinstance(protocol, DCTCP) else again)
     assert set(acks) == ({2} if isinstance(protocol, DCTCP) else {0})
+
+
+def test_marks_of_what_was_sent_twice_are_saved(tmp_path):
+    """Receivers count bytes of copies too: more than the flow has sent, where all came with marks."""
+    hosts = {0: DCTCP(initial=20, min_rto=0.02, initial_rto=0.02), 1: ConstantRate("9 Mb/s")}
+    network = Network.dumbbell("10 Mb/s", rtts=[0.01, 0.01])
+    protocol = {"flows": hosts, "links": StepMarking(threshold=0.1)}
+    late = [Jitter((0.0, 0.1), link=0, in_order=False)]
+    scenario = Scenario(network, protocol, 0.4, impairments=late)
+    run = Run(scenario).advance(0.2)
+    run.save(tmp_path / "marked.ckpt")
+    ends = [one.advance().trajectory() for one in (run, resume(tmp_path / "marked.ckpt"))]
+    assert ends[0].stats["digest"] == ends[1].stats["digest"]
