@@ -11,6 +11,7 @@ from ecc.queues.fq_codel import FQCoDel
 from ecc.queues.pi import PI
 from ecc.queues.pi2 import PI2
 from ecc.queues.pie import PIE
+from ecc.queues.policer import Policer
 from ecc.queues.ramp_marking import RampMarking
 from ecc.queues.red import RED
 from ecc.queues.rem import REM
@@ -19,8 +20,8 @@ from ecc.queues.step_marking import StepMarking
 from ecc.queues.trimming import Trimming
 
 __all__ = [
-    "AVQ", "DRR", "PI", "PI2", "PIE", "RED", "REM", "CoDel", "DropTail", "DualPI2", "FQCoDel", "QueueDiscipline",
-    "RampMarking", "StepMarking", "StrictPriority", "Trimming", "all_disciplines",
+    "AVQ", "DRR", "PI", "PI2", "PIE", "RED", "REM", "CoDel", "DropTail", "DualPI2", "FQCoDel", "Policer",
+    "QueueDiscipline", "RampMarking", "StepMarking", "StrictPriority", "Trimming", "all_disciplines",
 ]  # fmt: skip
 
 
@@ -43,5 +44,6 @@ def all_disciplines() -> dict[str, type[Protocol]]:
         StrictPriority,
         DRR,
         Trimming,
+        Policer,
     )
     return {cls.__name__: cls for cls in listed}

@@ -1,0 +1,106 @@
+"""A policer: a bucket of tokens, one for each byte, that fills at a rate; what finds too few of them is dropped.
+
+level  <- min(B, level + r (t - s))                     each arrival, at t, the one before at s
+the packet is chosen   b > level, else level <- level - b
+
+level  tokens [bytes]   B  burst [bytes]   r  rate [bytes/s]   b  packet [bytes]
+
+In any time of length T at most B + r T bytes pass: RFC 2697 with an excess burst of 0 (green passes, red is chosen).
+As fluid, of a rate y at which packets come: level' = r - y from 0 to B, and the share 1 - r/y is chosen where the
+bucket is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import Hook, State
+from ecc.quantity import QuantityField, SizeField, as_rate, as_size, default
+from ecc.queues.discipline import QueueDiscipline, congested
+
+
+def filled(level: Any, passed: Any, p: Any) -> Any:
+    """The tokens at the next arrival."""
+    return min(p.burst, level + p.rate / 8.0 * passed)
+
+
+def level_law(y: Any, p: Any) -> Any:
+    """How the tokens change, in packets: none is left where more comes."""
+    return p.rate / (8.0 * p.packet_size) - y
+
+
+def probability_law(level: Any, y: Any, p: Any) -> Any:
+    """What an empty bucket does not let pass."""
+    return max(1.0 - p.rate / (8.0 * p.packet_size * y), 0.0) if level < 1.0 else 0.0
+
+
+@dataclass(frozen=True)
+class Policer(QueueDiscipline):
+    """A token-bucket policer before the queue of a link.
+
+    Parameters
+    ----------
+    mark, packet_size
+        As of every `QueueDiscipline`. What is marked passes without tokens. A policer counts bytes: `packet_size` is of
+        its fluid.
+    rate : float, bit/s, > 0
+        At which the bucket fills.
+    burst : int, bytes, > 0
+        That the bucket holds, and has at the start. A larger packet never passes.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+
+    Examples
+    --------
+    >>> Policer(rate="5 Mb/s", burst="30 kB").burst
+    30000
+    """
+
+    rate: QuantityField = default(1e6)
+    burst: SizeField = default(15_000)
+
+    probability_law = staticmethod(probability_law)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "rate", as_rate(self.rate, "rate"))
+        object.__setattr__(self, "burst", as_size(self.burst, "burst"))
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        most = self.burst / self.packet_size
+        return {"level": State(level_law, "continuous", most, unit="packets", lowest=0.0, highest=most)}
+
+    @dataclass
+    class LinkState:
+        """The bucket, and what found too few tokens in it."""
+
+        level: float = -1.0  # [bytes]; < 0 before the start
+        last: float = 0.0  # arrival [s]
+        policed: int = 0  # packets ...
+        policed_bytes: int = 0
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_start": on_start, "on_arrival": on_arrival}
+
+
+def on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+    """The bucket begins full."""
+    link.level = p.burst
+
+
+def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Take a token for each byte of the packet, or choose it."""
+    link.level = filled(link.level, env.now - link.last, p)
+    link.last = env.now
+    if env.packet_size > link.level:
+        link.policed += 1
+        link.policed_bytes += env.packet_size
+        congested(p, env)
+    else:
+        link.level -= env.packet_size
