@@ -166,7 +166,8 @@ def good() -> dict[str, Any]:
         "sampled_queues.links": links,
         "Engine.routes": [0], "transfers": ecc.native.new_transfers(1), "more": False,
         "response.run": None, "run": None, "trajectory_figure.time": x, "comparison_figure.time": x, "Synthetic.rate":
-        10.0, "saved": {}, "thread": 1, "loss": 0.01, "packet_size": 1000, "timeout": 1.0, "size ": 1,
+        10.0, "saved": {}, "thread": 1, "loss": 0.01, "marked": 0.01, "packet_size": 1000, "timeout": 1.0,
+        "size ": 1, "random": True,
         "Engine.load.saved": an_engine().save(),
         "control": "reno", "machine": 0, "node.links": {}, "node.token": "0123456789abcdef", "TCP.flows": [0],
         "own": bytes(6), "peer": bytes(6), "token": bytes(16), "port": ecc.native.Port(bytes(6), bytes(6)),

@@ -24,6 +24,7 @@ MODULES = (
     "disciplines.margins",
     "disciplines.packets",
     "errata",
+    "internet.prague",
     "live",
     "open.empty_queue",
     "open.gain_design",

@@ -156,6 +156,7 @@ SECTIONS: Mapping[str, str] = {
     "theorems": "Theorems and closed forms",
     "disciplines": "Queue disciplines",
     "data_centers": "Data centers",
+    "internet": "The Internet",
     "simulations": "Simulations and measurements",
     "errata": "Errata of the papers",
     "open": "What the papers leave open",
@@ -201,6 +202,12 @@ PAPERS: Mapping[str, str] = {
     "REM": "S. Athuraliya, S. H. Low, V. H. Li, Q. Yin, REM: active queue management, IEEE Network 15, 2001",
     "AVQ": "S. Kunniyur, R. Srikant, Analysis and design of an adaptive virtual queue (AVQ) algorithm for active queue "
     "management, SIGCOMM 2001",
+    "PRAGUE": "L4STeam/udp_prague, prague_cc.cpp, 2026; K. De Schepper, O. Tilmans, B. Briscoe, V. Goel, Prague "
+    "congestion control, draft-briscoe-iccrg-prague-congestion-control-04, 2024",
+    "RFC9331": "K. De Schepper, B. Briscoe, The explicit congestion notification (ECN) protocol for low latency, low "
+    "loss, and scalable throughput (L4S), RFC 9331, 2023",
+    "RFC9332": "K. De Schepper, B. Briscoe, G. White, Dual-queue coupled active queue management (AQM) for low "
+    "latency, low loss, and scalable throughput (L4S), RFC 9332, 2023",
     "LINUX": "net/sched/sch_dualpi2.c of Linux, and tc-dualpi2(8) of iproute2, 2024",
 }
 """Short names in `Claim.source` -> the papers."""

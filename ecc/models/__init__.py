@@ -23,6 +23,7 @@ from ecc.models.nscc import NSCC
 from ecc.models.pedn import PEDN
 from ecc.models.piqi_rcp import PIQIRCP
 from ecc.models.powertcp import PowerTCP, ThetaPowerTCP
+from ecc.models.prague import Prague
 from ecc.models.qi_rcp import QIRCP
 from ecc.models.rcp import RCP
 from ecc.models.swift import Swift
@@ -35,8 +36,8 @@ from ecc.models.xcp import XCP
 __all__ = [
     "BBR", "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC", "PEDN",
     "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "Bound", "ConstantRate", "Equilibrium",
-    "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Protocol", "Swift", "ThetaPowerTCP", "Vegas",
-    "all_protocols",
+    "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Prague", "Protocol", "Swift",
+    "ThetaPowerTCP", "Vegas", "all_protocols",
 ]  # fmt: skip
 
 
@@ -56,6 +57,7 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         BBR,
         BBRv1,
         DCTCP,
+        Prague,
         BIC,
         Vegas,
         FAST,

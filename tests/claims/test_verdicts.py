@@ -55,6 +55,9 @@ QUICK = {
     "fq-fair": Verdict.CONFIRMED,
 }
 LONG = {
+    "prague-rate": Verdict.CONDITIONAL,
+    "prague-rtt": Verdict.CONFIRMED,
+    "prague-coexistence": Verdict.CONDITIONAL,
     "dcqcn-fixed": Verdict.CONDITIONAL,
     "dcqcn-margin": Verdict.REFUTED,
     "dcqcn-nonmonotone": Verdict.CONFIRMED,
@@ -155,7 +158,8 @@ def test_long(claim_id):
 def test_select_by_protocol_and_by_claim():
     assert [c.id for c in select(["qi-7", "rcp"])] == ["qi-7", "xcp-2", "th-f4", "th-f9", "th-f11"]
     assert select() == of_crosscheck()
-    assert {c.section for c in of_crosscheck()} == {"theorems", "disciplines", "data_centers", "simulations"}
+    sections = {"theorems", "disciplines", "data_centers", "internet", "simulations"}
+    assert {c.section for c in of_crosscheck()} == sections
     with pytest.raises(ValueError, match="crosscheck covers the protocols .*EMKC, .*RCP, .*XCP and claims such as"):
         select(["tcp"])
 

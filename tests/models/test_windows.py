@@ -9,7 +9,7 @@ import pytest
 import ecc
 from ecc.errors import LinearizationError
 from ecc.impairments import CapacitySchedule, RandomLoss
-from ecc.models import BIC, CUBIC, DCTCP, FAST, NewReno, Vegas, bic, fast, vegas
+from ecc.models import BIC, CUBIC, DCTCP, FAST, NewReno, Prague, Vegas, bic, fast, vegas
 from ecc.models.base import settings
 from ecc.models.shared import windows
 from ecc.network import Flow, Network
@@ -17,7 +17,17 @@ from ecc.queues.discipline import QueueDiscipline
 from ecc.scenario import Scenario
 from ecc.workload import Workload
 
-WINDOWS = [NewReno(), NewReno(transport="sack"), CUBIC(), DCTCP(), Vegas(), FAST(alpha=5.0), BIC(), BIC(form="linux")]
+WINDOWS = [
+    NewReno(),
+    NewReno(transport="sack"),
+    CUBIC(),
+    DCTCP(),
+    Prague(),
+    Vegas(),
+    FAST(alpha=5.0),
+    BIC(),
+    BIC(form="linux"),
+]
 every_window = pytest.mark.parametrize("protocol", WINDOWS, ids=lambda p: f"{type(p).__name__}-{'-'.join(settings(p))}")
 
 

@@ -1,0 +1,1 @@
+"""Checks of claims on transports of the Internet, a module a protocol."""

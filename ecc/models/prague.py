@@ -1,0 +1,285 @@
+"""Prague (RFC 9331, draft-briscoe-iccrg-prague-congestion-control, udp_prague): DCTCP for the Internet, paced.
+
+    V     = max(D, 25 ms)                    virtual RTT
+    alpha <- alpha + (m - alpha)/16          each V and RTT, of whose bytes the share m was marked; first at a mark
+    W     <- W + s (D/V)^2 a/W               a bytes that an ACK reports without marks
+    W     <- (1 - alpha/2) W                 a mark, once in V and an RTT; W/2 at the first one, which ends slow start
+    W     <- W/2                             a loss, once in V and an RTT; W stays until then
+    rate  = W/D, twice as much while W < ssthresh/2
+
+    W  window [bytes in hooks, bit in laws]   s  packet   D  smoothed RTT
+
+Packets are ECT(1), receivers report marked bytes. In V a flow gains s D/V of what is not marked, and loses alpha W/2 at
+a mark. If each V has one, its rate is
+
+    W/D = x s/(p V)      x = 2 (1 - p)       p  share marked
+
+for any D up to 25 ms: x marks in V, on the average. Where they come at random some V pass without, an answered mark
+comes every V (1 + 1/x), and x is 1 + sqrt(3) for small p (`mean_rate`).
+
+After 7 V without a mark, and one more for each 15.36 Mb/s, windows grow by what the rate sends in 1 ms, if that is more
+than a packet. A window may be less than two packets: they are sent at W/D. Slow start (RFC 5681), the first cut and the
+pacing in slow start are those of Linux, the rest is that of udp_prague. Not here: its rate mode for RTTs below 2 ms,
+its packets that shrink with the rate, cuts that are undone where packets came in another order, and the detection of
+queues that mark as in RFC 3168.
+
+As fluid all marks count, as if they came at random: one is answered with the probability 1/(1 + x). With
+signals="random" hosts wait an RTT after each mark besides, too long where a queue marks in bursts (`DualPI2`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any, ClassVar
+
+from ecc.arguments import check_arguments, shown
+from ecc.models.base import FlowEnv, Hook, Params, State, check_choice, check_number
+from ecc.models.newreno import NewReno
+from ecc.models.shared import windows
+from ecc.quantity import Quantity, QuantityField, as_delay, as_number, as_rate, as_time, default
+
+GROWTH_WAIT, GROWTH_RATE, GROWTH_TIME = 7.0, 15.36e6, 1e-3  # V; bit/s for one more; s of the rate
+ROOM, LEAST_PACKETS = 1.03, 2.0  # the window lets pacing act
+
+
+def virtual_rtt(D: float, p: Params) -> float:
+    """RTTs below the reference count as that."""
+    return max(D, p.reference_rtt)
+
+
+def grown(w: float, unmarked: float, D: float, step: float, s: float, p: Params) -> float:
+    """The window after ACKs of so much without marks."""
+    share = D / virtual_rtt(D, p)
+    return w + step * unmarked / w * share * share
+
+
+def averaged(alpha: float, marked: float, D: float, p: Params) -> float:
+    """The share of marks an RTT later, of which V has V/D."""
+    return alpha + p.g * (D / virtual_rtt(D, p)) * (marked - alpha)
+
+
+def reduced(w: float, alpha: float) -> float:
+    """The window after a mark."""
+    return (1.0 - 0.5 * alpha) * w
+
+
+def answered(w: float, alpha: float, D: float, s: float, p: Params) -> float:
+    """The share of random marks that is answered: none in the V after one that is."""
+    x = alpha * w / s * virtual_rtt(D, p) / D
+    return 1.0 / (1.0 + x)
+
+
+@dataclass
+class FlowState(windows.FlowState):
+    """A host's state for one flow."""
+
+    W: float = 0.0  # window [bytes]
+    alpha: float = 0.0
+    saw_mark: int = 0
+    acked: float = 0.0  # since alpha was updated [bytes]
+    marked: float = 0.0
+    updated: float = 0.0  # when [s]
+    update_after: float = 0.0  # the next update is due once more is delivered [bytes]
+    reduced_at: float = -1.0  # by a mark [s]
+    reduce_after: float = 0.0
+    lost_at: float = -1.0
+    lost_until: float = 0.0
+    wait: float = GROWTH_WAIT  # V until windows grow by what the rate sends
+
+
+@dataclass(frozen=True)
+class Prague(windows.WindowProtocol):
+    """Prague.
+
+    Parameters
+    ----------
+    g : float, in (0, 1]
+        Weight of a virtual RTT in the averaged share of marks.
+    reference_rtt : float, s, >= 0
+        Least virtual RTT; 0: windows grow and fall as DCTCP's, by their own RTT.
+    growth : bool
+        Whether windows grow faster where no marks come for long.
+    min_rate : float, bit/s, > 0
+        Least rate.
+    transport, initial, receiver_window, min_rto, initial_rto, L
+        As of every `WindowProtocol`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    g: float = 0.0625
+    reference_rtt: QuantityField = default(0.025)
+    growth: bool = True
+    min_rate: QuantityField = default(1e5)
+    transport: str = field(default="sack", kw_only=True)
+
+    ecn_echo = "scalable"
+    answers: ClassVar[frozenset[str]] = frozenset({"ecn", "loss"})
+    no_equilibrium = "its windows grow until packets are marked or lost, and jump there"
+
+    def __post_init__(self) -> None:
+        check_number(self, g=None, min_rate=as_rate)
+        object.__setattr__(self, "reference_rtt", as_time(self.reference_rtt, "reference_rtt"))
+        check_choice(self, "growth", (False, True))
+        if self.g > 1.0:
+            raise ValueError(f"g must be <= 1, got {self.g:g}")
+        super().__post_init__()
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    router_law = staticmethod(NewReno.router_law)
+
+    @staticmethod
+    def source_law(w: float, marked: float, D: float, s: float, p: Params) -> float:
+        """The window an RTT later."""
+        return grown(w, (1.0 - marked) * w, D, s, s, p)
+
+    @staticmethod
+    def mark_response_law(w: float, alpha: float, D: float, s: float, p: Params) -> float:
+        """The window after a mark, on the average."""
+        return w - answered(w, alpha, D, s, p) * (w - reduced(w, alpha))
+
+    @staticmethod
+    def loss_response_law(w: float) -> float:
+        """Half."""
+        return windows.halved(w)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {"alpha": State(averaged, "rtt", 0.0, lowest=0.0, highest=1.0)}
+
+    def params(self) -> dict[str, float]:
+        own = {name: float(getattr(self, name)) for name in ("g", "reference_rtt", "growth", "min_rate")}
+        return {**own, **super().params()}
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    FlowState = FlowState
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+
+    # ---- published results -------------------------------------------------------------------------------
+
+    @check_arguments
+    def mean_rate(self, marked: float, rtt: Quantity, packet_size: Quantity = 1500.0, random: bool = False) -> float:
+        """Return the rate of a flow of which a share is marked.
+
+        Implements x s/(p V), as above.
+
+        Parameters
+        ----------
+        marked : float, in (0, 1)
+        rtt : float, s, > 0
+        packet_size : float, bytes, > 0, optional
+        random : bool, optional
+            Whether marks come at random, and some virtual RTTs pass without.
+
+        Returns
+        -------
+        float, bit/s
+
+        Raises
+        ------
+        ValueError
+            A value out of range.
+
+        Examples
+        --------
+        >>> round(Prague().mean_rate(0.1, "5 ms"))
+        8640000
+        """
+        share, D = as_number(marked, "marked", positive=True), as_delay(rtt, "rtt", positive=True)
+        if not share < 1.0:
+            raise ValueError(f"marked must be < 1, got {shown(share)}")
+        size = as_number(packet_size, "packet_size", positive=True)
+        # x/2 = (1 - p)(1 + 1/x) where marks come at random
+        x = (1.0 - share) + sqrt((1.0 - share) * (3.0 - share)) if random else 2.0 * (1.0 - share)
+        return float(8.0 * size * x / (share * virtual_rtt(D, self.namespace())))
+
+
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Open with the initial window."""
+    windows.flow_on_start(flow, header, p, env)
+    flow.W = env.window
+    flow.updated = env.now
+
+
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Count marks, open the window by what came without, and answer a mark."""
+    s, V = 1.0 * env.packet_size, virtual_rtt(env.srtt, p)
+    if env.acked > 0:
+        flow.backed_off = 0
+    update_alpha(flow, V, p, env)
+    unmarked = max(env.acked - env.marked, 0)
+    if unmarked > 0 and not is_answered(flow.lost_at, flow.lost_until, V, env):
+        if flow.W < flow.ssthresh:
+            flow.W += windows.counted_in_slow_start(unmarked, s, p.L)
+        else:
+            flow.W = grown(flow.W, unmarked, env.srtt, increase(flow, s, p, env), s, p)
+    if env.marked > 0 and not (
+        is_answered(flow.reduced_at, flow.reduce_after, V, env) or is_answered(flow.lost_at, flow.lost_until, V, env)
+    ):
+        flow.W = reduced(flow.W, flow.alpha) if flow.saw_mark > 0 else windows.halved(flow.W)
+        flow.ssthresh = flow.W
+        flow.saw_mark = 1
+        flow.reduced_at = env.now
+        flow.reduce_after = 1.0 * (env.delivered + env.in_flight)
+        flow.wait = GROWTH_WAIT + 8.0 * flow.W / env.srtt / GROWTH_RATE // 1.0
+    send(flow, p, env)
+
+
+def is_answered(since: float, until: float, V: float, env: FlowEnv) -> bool:
+    """Whether V or an RTT has not yet passed since an answer."""
+    waits: bool = since >= 0.0 and (env.now - since < V or env.delivered <= until)
+    return waits
+
+
+def update_alpha(flow: Any, V: float, p: Params, env: FlowEnv) -> None:
+    """Take in the marks of a virtual RTT."""
+    flow.acked += env.acked
+    flow.marked += env.marked
+    if env.delivered > flow.update_after and env.now - flow.updated >= V and flow.acked > 0.0:
+        if flow.saw_mark > 0:
+            flow.alpha += p.g * (min(flow.marked / flow.acked, 1.0) - flow.alpha)
+        flow.acked = 0.0
+        flow.marked = 0.0
+        flow.updated = env.now
+        flow.update_after = 1.0 * (env.delivered + env.in_flight)
+        flow.wait = max(flow.wait - 1.0, 0.0)
+
+
+def increase(flow: Any, s: float, p: Params, env: FlowEnv) -> float:
+    """What a window of ACKs adds with a long RTT [bytes]."""
+    grows = p.growth > 0.0 and flow.wait <= 0.0
+    step: float = max(flow.W / env.srtt * GROWTH_TIME, s) if grows else s
+    return step
+
+
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Half the window, or one packet."""
+    V = virtual_rtt(env.srtt, p)
+    if env.kind == 1:
+        windows.time_out(flow, windows.halved(flow.W), env)
+        flow.W = env.window
+    elif not is_answered(flow.lost_at, flow.lost_until, V, env):
+        flow.W = windows.halved(flow.W)
+        flow.ssthresh = flow.W
+        share = p.reference_rtt / V if V > 0.0 else 0.0
+        flow.wait = flow.W / env.packet_size * share * p.reference_rtt / env.srtt // 1.0
+    flow.lost_at = env.now
+    flow.lost_until = 1.0 * (env.delivered + env.in_flight)
+    send(flow, p, env)
+
+
+def send(flow: Any, p: Params, env: FlowEnv) -> None:
+    """Pace a window an RTT; that of the engine is a little larger."""
+    if env.srtt > 0.0:
+        flow.W = max(flow.W, p.min_rate * env.srtt / 8.0)
+        env.rate = 8.0 * flow.W / env.srtt * (2.0 if flow.W < 0.5 * flow.ssthresh else 1.0)
+    env.window = max(ROOM * flow.W + env.packet_size, LEAST_PACKETS * env.packet_size)
