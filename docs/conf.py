@@ -120,6 +120,7 @@ MODULES = {
     "ecc.fluid": "Fluid runs and delay differential equations",
     "ecc.packet": "Packet runs",
     "ecc.live": "Live runs",
+    "ecc.conform": "Conformance",
     "ecc.transients": "Transients of runs",
     "ecc.allocation": "Fair allocations",
     "ecc.impairments": "Impairments",

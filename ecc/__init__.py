@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from ecc import (
         allocation,
+        conform,
         demands,
         fluid,
         headers,
@@ -64,15 +65,16 @@ _HOME: dict[str, str | None] = {
     "sweep": "sweeps",
 }
 _PACKAGES = (
-    "allocation", "demands", "fluid", "headers", "impairments", "linear", "live", "models", "native", "packet",
-    "plot", "queues", "stability", "tmix", "transients",
+    "allocation", "conform", "demands", "fluid", "headers", "impairments", "linear", "live", "models", "native",
+    "packet", "plot", "queues", "stability", "tmix", "transients",
 )  # fmt: skip
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearizationError",
     "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix", "Trajectory",
-    "UndecidedError", "Workload", "allocation", "compare", "demands", "fluid", "headers", "impairments", "linear",
-    "linearize", "live", "models", "native", "packet", "plot", "queues", "stability", "sweep", "tmix", "transients",
+    "UndecidedError", "Workload", "allocation", "compare", "conform", "demands", "fluid", "headers", "impairments",
+    "linear", "linearize", "live", "models", "native", "packet", "plot", "queues", "stability", "sweep", "tmix",
+    "transients",
 ]  # fmt: skip
 
 

@@ -1,7 +1,8 @@
-"""The command line: `ecc crosscheck`, `ecc reproduce`, `ecc simulate`, `ecc sweep`, `ecc stability`, `ecc claims`.
+"""The command line: `ecc crosscheck`, `reproduce`, `conform`, `simulate`, `sweep`, `stability`, `claims`.
 
 Exit codes: 0 the work was done (a refuted claim is a result), 1 a check or a run ended in an error, 2 bad input, 3 a
-file could not be written, 130 Ctrl-C or SIGTERM. Results go to standard output, progress and errors to standard error.
+file could not be written, 4 a protocol does not conform, 130 Ctrl-C or SIGTERM. Results go to standard output, progress
+and errors to standard error.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from ecc.claims.crosscheck import Outcome
     from ecc.claims.ledger import Claim, Finding
+    from ecc.claims.report.output import Report
     from ecc.models import Protocol
     from ecc.network import Network
     from ecc.scenario import Scenario
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-FAILED, BAD_INPUT, UNWRITTEN, INTERRUPTED = 1, 2, 3, 130
+FAILED, BAD_INPUT, UNWRITTEN, REFUTED, INTERRUPTED = 1, 2, 3, 4, 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
@@ -253,7 +256,7 @@ def crosscheck(names: Names = None, out: Out = Path("ecc-report"), jobs: Jobs = 
     """Check the theorems of the papers; write a report with verdicts, measurements and figures."""
     from ecc.claims.catalog import select
 
-    return _examine("crosscheck", names or (), select(names or ()), out, jobs, json)
+    return _examine_claims("crosscheck", names or (), select(names or ()), out, jobs, json)
 
 
 @app.command()
@@ -281,10 +284,10 @@ def reproduce(
 
     selected = to_reproduce(names or ())
     kept = Store(store, fresh) if store else Store(Store.of_user(), fresh, most=_MOST_KEPT)
-    return _examine("reproduce", names or (), selected, out, jobs, json, store=kept, quick=quick)
+    return _examine_claims("reproduce", names or (), selected, out, jobs, json, store=kept, quick=quick)
 
 
-def _examine(
+def _examine_claims(
     command: str,
     names: Sequence[str],
     selected: Sequence[Claim],
@@ -294,18 +297,43 @@ def _examine(
     store: Store | None = None,
     quick: bool = False,
 ) -> int:
-    """Check claims with progress, write the report, print the verdicts, and return the exit code."""
+    """Check claims of the ledger."""
+    from ecc.claims.crosscheck import examine
+    from ecc.claims.report.output import Report
+
+    line = shlex.join(["ecc", command, *(["--quick"] if quick else []), *names])
+
+    def work(workers: int, progress: Any, steps: Any) -> Outcome:
+        return examine(selected, workers, progress, store, quick, steps)
+
+    def report(result: Outcome) -> Report:
+        return Report(result.findings, line, result.interrupted, quick, result.failures)
+
+    return _examine(work, report, len(selected), out, jobs, json, store)
+
+
+def _examine(
+    work: Callable[[int, Any, Any], Outcome],
+    report_of: Callable[[Outcome], Report],
+    many: int,
+    out: Path,
+    jobs: int,
+    json: bool,
+    store: Store | None = None,
+    what: str = "claim",
+) -> int:
+    """Check claims or cases with progress, write the report, print the verdicts, and return the exit code."""
     from time import monotonic
 
-    from ecc.claims.crosscheck import Costs, Pace, describe, examine
-    from ecc.claims.report.output import Report, as_json, report_folder, write_report
+    from ecc.claims.crosscheck import Costs, Pace, describe
+    from ecc.claims.report.output import as_json, report_folder, write_report
 
     making(out)  # refused now rather than after the work
     workers = jobs or os.cpu_count() or 1
     _work_begins()
     with _progress() as bar:
         pace = Pace(workers)
-        task = bar.add_task("claims", total=1.0)
+        task = bar.add_task(f"{what}s", total=1.0)
         bar.moving = lambda: bar.update(task, completed=pace.share(monotonic()))
 
         def report_progress(claim: Claim, finding: Finding | None) -> None:
@@ -318,21 +346,20 @@ def _examine(
             pace.step(costs, monotonic())
             bar.update(task, description=f"jobs {done}/{count}")
 
-        result = examine(selected, workers, report_progress, store, quick, step)
+        result = work(workers, report_progress, step)
         _work_ends()
     if result.interrupted:
         _complain(
-            f"interrupted after {len(result.findings)} of {len(selected)} claims"
+            f"interrupted after {len(result.findings)} of {many} {what}s"
             + ("; results up to then:" if result.findings else "")
         )
-    line = shlex.join(["ecc", command, *(["--quick"] if quick else []), *names])
-    report = Report(result.findings, line, result.interrupted, quick, result.failures)
+    report = report_of(result)
     folder = report_folder(report, out)
     unwritten = _unwritten(write_report, report, folder)
     if json:
         print(as_json(report))
     elif result.findings:
-        _print(_verdicts(result.findings))
+        _print(_verdicts(result.findings, what))
     for trouble in (unwritten, None if store is None else store.trouble):
         if trouble:
             _complain(str(trouble))
@@ -344,6 +371,49 @@ def _examine(
     if result.interrupted:
         return INTERRUPTED
     return UNWRITTEN if unwritten else FAILED if result.failures else 0
+
+
+@app.command()
+def conform(
+    protocol: Annotated[
+        str, typer.Argument(metavar="PROTOCOL", help="Name of a protocol; module:Class or file.py:Class of your own.")
+    ],
+    case: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CASE", help="Id of a case, or what it begins with (bbr, cubic); may be given again."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be given again."),
+    ] = None,
+    out: Out = Path("ecc-conformance"),
+    jobs: Jobs = 0,
+    json: AsJson = False,
+) -> int:
+    """Run the conformance cases that apply to a protocol; exit code 4 if one of them is refuted.
+
+    Each case is a scenario on packets with numbers and bands from a specification; the report has the figures.
+    """
+    from ecc.conform.runs import Conformance, cases, conformance_report, examined
+    from ecc.network import from_table
+    from ecc.scenario import protocol_class
+
+    kind = protocol_class(protocol)
+    chosen: Protocol = from_table(kind, _settings(kind, settings or ()), "--set")
+    selected = cases(case or ())
+    given = ["ecc", "conform", protocol, *(word for one in settings or () for word in ("--set", one))]
+    line = shlex.join([*given, *(word for one in case or () for word in ("--case", one))])
+    found: list[Conformance] = []
+
+    def report(result: Outcome) -> Report:
+        found.append(Conformance(chosen, result.findings, result.failures, result.interrupted))
+        return conformance_report(found[0], line, shlex.join([*given, "--case"]))
+
+    def work(workers: int, progress: Any, steps: Any) -> Outcome:
+        return examined(chosen, selected, workers, progress, steps)
+
+    code = _examine(work, report, len(selected), out, jobs, json, what="case")
+    return code or (0 if found[0].conforms else REFUTED)
 
 
 @app.command()
@@ -981,7 +1051,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) ->
 _STYLES = {"confirmed": "green", "refuted": "red", "conditional": "yellow", "not comparable": "dim"}
 
 
-def _verdicts(findings: Sequence[Finding]) -> Table:
+def _verdicts(findings: Sequence[Finding], what: str = "claim") -> Table:
     from rich.text import Text
 
     from ecc.claims.report.text import beside
@@ -994,6 +1064,8 @@ def _verdicts(findings: Sequence[Finding]) -> Table:
         shown = "" if pair is None else f"{number_text(pair.reported)} → {number_text(pair.value)} {pair.unit}".strip()
         verdict = Text(finding.verdict, style=_STYLES[finding.verdict])
         rows.append((Text(finding.claim.id, no_wrap=True), verdict, shown, finding.reason, beside(finding)))
+    if what == "case":
+        return _table("", ("case", "verdict", "reason"), [(*row[:2], row[3]) for row in rows])
     heads = ("claim", "verdict", "published → found", "reason", "yet")
     return _table("", *((heads, rows) if any(row[-1] for row in rows) else (heads[:-1], [row[:-1] for row in rows])))
 

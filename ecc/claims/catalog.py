@@ -11,6 +11,8 @@ from ecc.claims.ledger import CHECKS, ON_REQUEST, Check, Claim, claims
 __all__ = ["checks", "of_crosscheck", "select", "to_reproduce"]
 
 MODULES = (
+    "conformance.bbr_paths",
+    "conformance.bbr_states",
     "data_centers.dcqcn",
     "data_centers.dcqcn_pi",
     "data_centers.dcqcn_tables",

@@ -160,6 +160,7 @@ SECTIONS: Mapping[str, str] = {
     "simulations": "Simulations and measurements",
     "errata": "Errata of the papers",
     "open": "What the papers leave open",
+    "conformance": "Conformance to specifications",
     "live": "On real frames",
 }
 """Sections of the ledger, in the order of the page: name of the file -> title."""
@@ -208,6 +209,8 @@ PAPERS: Mapping[str, str] = {
     "loss, and scalable throughput (L4S), RFC 9331, 2023",
     "RFC9332": "K. De Schepper, B. Briscoe, G. White, Dual-queue coupled active queue management (AQM) for low "
     "latency, low loss, and scalable throughput (L4S), RFC 9332, 2023",
+    "BBR-DRAFT": "N. Cardwell et al., BBR congestion control, draft-ietf-ccwg-bbr, IETF, 2026; its section BBR Example "
+    "Test Cases",
     "LINUX": "net/sched/sch_dualpi2.c of Linux, and tc-dualpi2(8) of iproute2, 2024",
 }
 """Short names in `Claim.source` -> the papers."""

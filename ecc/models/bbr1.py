@@ -101,6 +101,7 @@ class BBRv1(windows.WindowProtocol):
     slow_start_law = None
     loss_response_law = None
     required_env = frozenset({"random"})
+    conformance_names = {"max_bw": "bw"}  # noqa: RUF012
     linear_refusal = "BBRv1 has no linear model: its hosts are machines of states that probe in turns, and never settle"
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from ecc import __version__
 from ecc.claims.ledger import PAPERS, SECTIONS, Finding, Measurement
 from ecc.claims.report.page import Report, page
-from ecc.claims.report.text import INTRODUCTION, TITLE, again, beside, count, evidence, tally
+from ecc.claims.report.text import again, beside, count, evidence, tally
 from ecc.display import json_text, number_text
 from ecc.files import WriteError, making, replacing
 
@@ -108,7 +108,14 @@ def as_markdown(report: Report) -> str:
     report : Report
     """
     findings = report.findings
-    lines = [f"# {TITLE}", "", INTRODUCTION, "", f"{count(len(findings), 'claim')}: {tally(findings)}.", ""]
+    lines = [
+        f"# {report.title}",
+        "",
+        report.introduction,
+        "",
+        f"{count(len(findings), 'claim')}: {tally(findings)}.",
+        "",
+    ]
     lines += ["Partial: the run was interrupted before every claim was checked.", ""] if report.partial else []
     lines += ["Quick: fewer seeds, and shorter runs where a claim has a short form.", ""] if report.quick else []
     lines += [f"- {_text(key)} failed: {_text(error)}" for key, error in report.failures.items()]
@@ -126,11 +133,11 @@ def as_markdown(report: Report) -> str:
                 ],
             )
             for finding in group:
-                lines += _claim(finding)
+                lines += _claim(finding, report.again)
     return "\n".join(lines) + "\n"
 
 
-def _claim(finding: Finding) -> list[str]:
+def _claim(finding: Finding, command: str) -> list[str]:
     claim = finding.claim
     lines = [
         "", f"### {claim.id}", "",
@@ -140,7 +147,7 @@ def _claim(finding: Finding) -> list[str]:
         f"- Verdict: **{finding.verdict}**. {_text(finding.reason)}",
         *(f"- Assumed: {_text(text)}" for text in finding.assumptions),
         *(f"- Figure: {_text(picture.title)}. {_text(picture.caption)}" for picture in finding.pictures),
-        f"- Again: `{again(finding)}`", "",
+        f"- Again: `{again(finding, command)}`", "",
     ]  # fmt: skip
     if finding.measurements:
         head = ["quantity", "reported", "found", "± 95 %", "fluid", "live", "as expected", "note"]

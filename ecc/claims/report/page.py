@@ -36,7 +36,8 @@ class Report:
     """What a report contains.
 
     `findings` in the order of the page; `command`, what was run; `partial`: it was interrupted; `quick`: it was a quick
-    run; `failures`: claim id -> error in one line, of checks that ended without a finding.
+    run; `failures`: claim id -> error in one line, of checks that ended without a finding; `title`, `introduction`: of
+    the page; `again`: the command that checks a claim again, before its id.
     """
 
     findings: Sequence[Finding]
@@ -44,6 +45,9 @@ class Report:
     partial: bool = False
     quick: bool = False
     failures: Mapping[str, str] = field(default_factory=dict)
+    title: str = TITLE
+    introduction: str = INTRODUCTION
+    again: str = "ecc reproduce"
 
 
 def page(report: Report) -> str:
@@ -67,11 +71,11 @@ def page(report: Report) -> str:
     articles = []
     for section, group in _by_section(findings):
         articles.append(f"<h2>{SECTIONS[section]}</h2>")
-        articles += [_article(finding, numbers, room) for finding in group]
+        articles += [_article(finding, numbers, room, report.again) for finding in group]
     return template.substitute(
         version=escape(__version__),
-        title=TITLE,
-        introduction=INTRODUCTION,
+        title=escape(report.title),
+        introduction=escape(report.introduction),
         summary=_summary(findings),
         alerts=_alerts(report),
         filter=_filter(findings),
@@ -194,7 +198,7 @@ def _facts(report: Report) -> str:
 # ---- one claim -------------------------------------------------------------------------------------------
 
 
-def _article(finding: Finding, numbers: Iterator[int], room: int) -> str:
+def _article(finding: Finding, numbers: Iterator[int], room: int, command: str) -> str:
     claim = finding.claim
     key = escape(claim.id)
     parts = [
@@ -214,7 +218,7 @@ def _article(finding: Finding, numbers: Iterator[int], room: int) -> str:
         parts += ["<h4>Assumptions</h4>", f'<ul class="assumptions">{items}</ul>']
     took = f"took {finding.seconds:.1f} s"
     parts.append(
-        f'<p class="again">Again: <code>{escape(again(finding))}</code> · {took} · '
+        f'<p class="again">Again: <code>{escape(again(finding, command))}</code> · {took} · '
         '<a href="#claims">all claims</a></p></article>'
     )
     return "\n".join(parts)

@@ -68,15 +68,17 @@ def tally(findings: Sequence[Finding]) -> str:
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
 
 
-def again(finding: Finding) -> str:
+def again(finding: Finding, command: str = "ecc reproduce") -> str:
     """Return the command that checks a claim again.
 
     Parameters
     ----------
     finding : Finding
         On the claim.
+    command : str, optional
+        Before the id of the claim.
     """
-    return f"ecc reproduce {finding.claim.id}"
+    return f"{command} {finding.claim.id}"
 
 
 def evidence(finding: Finding) -> list[Measurement]:

@@ -1,0 +1,256 @@
+"""Cases of BBR on its model of the path: bandwidth, RTT, aggregation, policers (draft-ietf-ccwg-bbr)."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+
+from ecc.claims.checks.conformance.bbr_states import BOUNDS, DEEP, MODEL, gain, is_version_3
+from ecc.claims.checks.conformance.laboratory import PACKET, Laboratory, NotReached, Trace, case
+from ecc.claims.checks.conformance.paths import CAPACITY, RTT, LossesBetween, bdp, path
+from ecc.claims.ledger import Measurement
+from ecc.impairments import CapacitySchedule, DelaySpikes
+from ecc.network import Network
+from ecc.queues import Policer
+
+HOLD, HELD = 0.02, 40
+"""ACKs that come together: every so many of them wait, and those behind, for so long [s]."""
+AGGREGATION = DelaySpikes(every=(HELD, HELD), delay=(HOLD, HOLD), acks_of=[0])
+AGGREGATE = f"Every {HELD} ACKs one is held for {1e3 * HOLD:g} ms, and those behind it with it."
+MOST_LOST = 0.05
+"""Share of packets that may be lost in the long run behind a policer; the draft says "excessive" without a number."""
+
+
+@case("bbr-aggregation-startup", "state", "max_bw", "min_rtt", "extra_acked", cost=2)
+def aggregation_startup(room: Laboratory) -> str:
+    trace = room.run(path(buffer=8.0), 4.0, *MODEL, "extra_acked", impairments=[AGGREGATION])
+    a, b, following = trace.span("Startup")
+    product = float(trace["max_bw"][b] * trace["min_rtt"][b] / 8.0)
+    held = HOLD * CAPACITY / 8.0
+    room.expect("extra_acked where Startup ends, over what a hold collects", trace["extra_acked"][b] / held,
+                at_least=0.5, at_most=2.0)  # fmt: skip
+    window = float(trace["window"][a:b].max())
+    room.expect("largest window, over the bandwidth-delay product", window / product,
+                at_least=2.0 if is_version_3(room) else 1.8)  # fmt: skip
+    room.expect("max_bw then, over the capacity", trace["max_bw"][b] / CAPACITY, at_least=0.98,
+                at_most=1.0 + HOLD / RTT, note="a sample over an RTT may contain one hold more")  # fmt: skip
+    doubling = np.log2(max(trace["rate"][b - 1], 1.0) / trace["rate"][trace.at(0.5 * RTT + 0.1)])
+    room.expect("doublings of the pacing rate in Startup", float(doubling), at_least=1.0)
+    room.expect_that("state that follows", following, "Drain")
+    room.draw(trace, "Startup under ACK aggregation", AGGREGATE, volumes=("in_flight", "window", "extra_acked"),
+              marks=[trace.time[b]], span=(0.0, trace.time[b] + 0.5))  # fmt: skip
+    return (
+        f"Startup ends with max_bw = {trace['max_bw'][b] / 1e6:.1f} Mb/s and {trace['extra_acked'][b] / 1e3:.0f} kB "
+        f"of extra_acked"
+    )
+
+
+@case("bbr-aggregation-cruise", "state", "max_bw", "min_rtt", "extra_acked", cost=2)
+def aggregation_cruise(room: Laboratory) -> str:
+    trace = room.run(path(buffer=8.0), 8.0, *MODEL, "extra_acked", impairments=[AGGREGATION])
+    a, b, _ = trace.span("ProbeBW_CRUISE")
+    begin = float(trace.time[a]) + 4.0 * RTT
+    inside = (trace.states == "ProbeBW_CRUISE") & (trace.time > begin)
+    product = trace["max_bw"][inside] * trace["min_rtt"][inside] / 8.0
+    held = HOLD * CAPACITY / 8.0
+    room.expect("median extra_acked over what a hold collects", float(np.median(trace["extra_acked"][inside])) / held,
+                at_least=0.5, at_most=2.0)  # fmt: skip
+    over = np.median((trace["window"][inside] - 2.0 * product) / np.maximum(trace["extra_acked"][inside], 1.0))
+    room.expect("window above two bandwidth-delay products, over extra_acked", float(over), at_least=0.9,
+                note="the window is augmented by it")  # fmt: skip
+    used = float(trace.goodput[inside].mean()) / CAPACITY
+    room.expect("goodput over the capacity", used, at_least=0.95)
+    room.draw(trace, "CRUISE under ACK aggregation", AGGREGATE, volumes=("in_flight", "window", "extra_acked"),
+              span=(trace.time[a] - 0.1, min(trace.time[a] + 1.5, trace.time[b])))  # fmt: skip
+    return f"CRUISE uses {used:.1%} of the capacity with a window that has room for {held / 1e3:.0f} kB of a hold"
+
+
+@case("bbr-small-bdp", "state", "max_bw", cost=1)
+def small_bdp(room: Laboratory) -> str:
+    capacity = 100e3
+    network = Network.dumbbell(capacity, rtts=[RTT], buffer=40 * PACKET, packet_size=PACKET)
+    trace = room.run(network, 60.0, *MODEL, *BOUNDS, sample=0.01)
+    if not any(name.startswith("ProbeBW") for name, *_ in trace.spans):
+        raise NotReached("it is not in ProbeBW within 60 s")
+    begin = next(float(trace.time[a]) for name, a, _ in trace.spans if name.startswith("ProbeBW"))
+    late = trace.time > begin
+    room.expect("bandwidth-delay product", bdp(capacity) / PACKET, at_most=1.0, unit="packets")
+    room.expect("least window in ProbeBW", trace["window"][late].min() / PACKET, at_least=4.0, unit="packets")
+    cruise = np.array([name == "ProbeBW_CRUISE" for name in trace.states]) & late
+    rate = float(np.median(trace["rate"][cruise])) if cruise.any() else 0.0
+    room.expect("pacing rate in CRUISE over the capacity", rate / capacity, near=0.99, band=0.03)
+    used = trace.mean(trace.goodput, begin) / capacity
+    room.expect("goodput over the capacity", used, at_least=0.95)
+    room.expect("packets dropped", trace.drops[late].sum(), at_most=0)
+    room.draw(trace, "Less than a packet in the pipe", f"{capacity / 1e3:g} kb/s, RTT {1e3 * RTT:g} ms: 0.4 packets.")
+    return f"The window never goes below 4 packets, and {used:.1%} of 100 kb/s are used"
+
+
+@case("bbr-bandwidth-up", "state", "max_bw", "round_count", cost=3)
+def bandwidth_up(room: Laboratory) -> str:
+    low, high = 10e6, 100e6
+    plain = room.run(path(low, buffer=0.8), 12.0, *MODEL, *BOUNDS)
+    after = next((float(plain.time[a]) for name, a, _ in plain.spans if name == "ProbeBW_CRUISE" and a > 3000), 3.0)
+    change = after + 0.01
+    more = [CapacitySchedule(0, [change], [high])]
+    trace = room.run(path(low, buffer=0.8), change + 8.0, *MODEL, *BOUNDS, "bw_probe_up_rounds", impairments=more)
+    reached = np.flatnonzero((trace["max_bw"] >= 0.98 * high) & (trace.time > change))
+    if not len(reached):
+        best = float(trace["max_bw"].max())
+        room.expect("largest max_bw in 8 s", best / 1e6, at_least=0.98 * high / 1e6, unit="Mb/s")
+        return ""
+    k = int(reached[0])
+    if is_version_3(room):
+        a = max(i for name, i, _ in trace.spans if name == "ProbeBW_UP" and i <= k)
+        grown = np.diff(trace["round_count"][[a, k]])[0]
+        steps = _steps(trace, a, k)
+        ratios = [late / early for early, late in zip(steps, steps[1:], strict=False)]
+        room.expect("step of inflight_longterm over that of the round before, median of the first rounds",
+                    float(np.median(ratios)) if ratios else 0.0, near=2.0, within=0.3,
+                    note=f"packets: {', '.join(f'{step:.0f}' for step in steps)}")  # fmt: skip
+        least = log(high / low) / log(1.25)
+        room.expect("rounds from the beginning of UP", grown, at_most=3.0 * least,
+                    note=f"at a gain of 1.25, {least:.0f} are needed at least")  # fmt: skip
+        room.expect("largest inflight_longterm over the new bandwidth-delay product",
+                    min(float(trace["inflight_longterm"][k:].max()) / bdp(high), 99.0), at_least=1.0)  # fmt: skip
+    else:
+        rounds = float(trace["round_count"][k] - trace["round_count"][trace.at(change)])
+        cycles = log(high / low) / log(1.25)
+        room.expect("rounds from the change", rounds, at_most=8.0 * (cycles + 2.0), note="8 rounds a cycle of 5/4")
+    took = float(trace.time[k]) - change
+    room.expect("time until max_bw is that of the path", took, at_most=8.0, unit="s")
+    room.draw(trace, "Ten times the bandwidth", "From 10 to 100 Mb/s at the first line; found at the second.",
+              volumes=("in_flight", "window", "inflight_longterm"), marks=[change, float(trace.time[k])])  # fmt: skip
+    return f"The new bandwidth is found {took:.1f} s after the change"
+
+
+def _steps(trace: Trace, a: int, b: int) -> list[float]:
+    """By how many packets inflight_longterm grew in each of up to six rounds in a row, once it did, from a to b."""
+    rounds, bound = trace["round_count"], trace["inflight_longterm"]
+    found: list[float] = []
+    for count in range(int(rounds[a]), int(rounds[b])):
+        first = int(np.searchsorted(rounds, count))
+        step = float(bound[int(np.searchsorted(rounds, count + 1))] - bound[first]) / PACKET
+        if step < 0.5 and found:
+            break
+        found += [step] if step >= 0.5 else []
+    return found[:6]
+
+
+@case("bbr-bandwidth-down", "state", "max_bw", "round_count", cost=3)
+def bandwidth_down(room: Laboratory) -> str:
+    high, low = 100e6, 10e6
+    plain = room.run(path(high, buffer=1.0), 9.0, *MODEL, *BOUNDS)
+    after = next((float(plain.time[a]) for name, a, _ in plain.spans if name == "ProbeBW_CRUISE" and a > 3000), 3.0)
+    change = after + 0.01
+    less = [CapacitySchedule(0, [change], [low])]
+    trace = room.run(path(high, buffer=1.0), change + 16.0, *MODEL, *BOUNDS, "cycle_count", impairments=less)
+    later = trace.time > change
+    if is_version_3(room):
+        least = float(trace["bw_shortterm"][later & (trace.time < change + 3.0)].min())
+        room.expect("least bw_shortterm within 3 s of the change, over the old bandwidth", least / high, at_most=0.7)
+    down = np.flatnonzero(later & (trace["max_bw"] <= 1.1 * low))
+    seconds = float(trace.time[down[0]]) - change if len(down) else 16.0
+    if is_version_3(room):
+        begun = [a for name, a, _ in trace.spans if name == "ProbeBW_UP" and change < trace.time[a] < change + seconds]
+        room.expect("cycles that begin to probe until max_bw is at most 1.1 times the new bandwidth", len(begun),
+                    at_most=3, note="the one of the change is not whole")  # fmt: skip
+    else:
+        rounds = trace["round_count"][trace.at(change + seconds)] - trace["round_count"][trace.at(change)]
+        room.expect("rounds until max_bw is at most 1.1 times the new bandwidth", rounds, at_most=14.0,
+                    note="10 of the filter, and those in which ACKs of the old bandwidth come")  # fmt: skip
+    room.expect("time until then", seconds, at_most=15.0, unit="s")
+    used = trace.mean(trace.goodput, change + 8.0) / low
+    room.expect("goodput over the new bandwidth, 8 s later", used, at_least=0.8)
+    room.draw(trace, "A tenth of the bandwidth", "From 100 to 10 Mb/s at the line, with a buffer of 0.625 MB.",
+              rates=("rate", "max_bw", "bw_shortterm"), marks=[change], span=(change - 1.0, change + 12.0))  # fmt: skip
+    if is_version_3(room):
+        _in_a_deep_buffer(room)
+    return f"max_bw is that of the path {seconds:.1f} s after the change."
+
+
+def _in_a_deep_buffer(room: Laboratory) -> None:
+    """The same where a full queue lasts for seconds at the new bandwidth, so that ProbeRTT ends every cycle."""
+    high, change = 4e6, 3.0
+    network = Network.dumbbell(high, rtts=[RTT], buffer=100 * PACKET, packet_size=PACKET)
+    trace = room.run(network, 34.0, *MODEL, *BOUNDS, impairments=[CapacitySchedule(0, [change], [high / 10])],
+                     sample=0.005)  # fmt: skip
+    left = float(trace["max_bw"][-1]) / high
+    room.measurements.append(Measurement("max_bw 31 s after the change over a buffer of 3 s, over the old bandwidth",
+                                         left, note="from 4 Mb/s to 0.4 Mb/s, 100 packets"))  # fmt: skip
+    if left > 0.15:
+        room.draw(trace, "A tenth of the bandwidth, and a buffer of 3 s", "From 4 to 0.4 Mb/s at the line; ProbeRTT "
+                  "ends each cycle before the filter of max_bw moves on.", marks=[change])  # fmt: skip
+        room.conditions.append(
+            f"Over a buffer that takes 3 s to drain it does not adapt: after 31 s max_bw still has {left:.0%} of the "
+            "old bandwidth. There ProbeRTT, due every 5 s, ends each cycle, and the filter moves on only in a round of "
+            "ProbeBW that the application does not limit."
+        )
+
+
+@case("bbr-policer", "state", "max_bw", cost=2)
+def policer(room: Laboratory) -> str:
+    tokens = 5e6
+    trace = room.run(path(buffer=DEEP), 20.0, *MODEL, *BOUNDS, links={0: Policer(rate=tokens, burst="100 kB")})
+    begin = next((float(trace.time[a]) for name, a, _ in trace.spans if name.startswith("ProbeBW")), np.inf)
+    if begin > 15.0:
+        raise NotReached("it is not in ProbeBW within 15 s")
+    late = trace.time > begin
+    if is_version_3(room):
+        room.expect("least bw_shortterm over the largest max_bw", trace["bw_shortterm"][late].min()
+                    / trace["max_bw"].max(), at_most=0.8)  # fmt: skip
+        low = trace["inflight_shortterm"][late].min()
+        room.expect("least inflight_shortterm", float(low) / 1e3, at_most=bdp() / 1e3, unit="kB")
+    used = trace.mean(trace.goodput, 10.0) / tokens
+    room.expect("goodput over the rate of tokens, 10 to 20 s", used, at_least=0.8)
+    sent = trace.mean(trace.goodput, 10.0) * 10.0 / 8.0 / PACKET
+    dropped = float(trace.drops[trace.time > 10.0].sum())
+    room.expect("share lost, 10 to 20 s", dropped / (dropped + sent), at_most=MOST_LOST,
+                note="a number of ours: the case says, without excessive continuous loss")  # fmt: skip
+    room.draw(trace, "Behind a policer", "A token bucket of 5 Mb/s and 100 kB drops what exceeds it.",
+              rates=("rate", "max_bw", "bw_shortterm"), span=(0.0, 8.0))  # fmt: skip
+    return f"{used:.0%} of the tokens are used, {dropped / (dropped + sent):.1%} of the packets are lost"
+
+
+@case("bbr-cruise-losses", "state", "max_bw", "bw_shortterm", "inflight_shortterm", cost=2)
+def cruise_losses(room: Laboratory) -> str:
+    plain = room.run(path(buffer=DEEP), 4.0, *MODEL, *BOUNDS)
+    a, b, _ = plain.span("ProbeBW_CRUISE")
+    begin = 0.5 * float(plain.time[a] + plain.time[b])
+    every = 4.0
+    lossy = LossesBetween(begin=begin, end=begin + 4.0 * RTT, every=every)
+    trace = room.run(path(buffer=DEEP), float(plain.time[b]) + 2.0, *MODEL, *BOUNDS, links={0: lossy})
+    after = (trace.time > begin + 1.2 * RTT) & (trace.time < begin + 8.0 * RTT)
+    calm = after & (trace["bw_shortterm"] < 1e290)
+    if not calm.any():
+        room.expect_that("losses set bw_shortterm", False)
+        return ""
+    bw, volume = float(trace["bw_shortterm"][calm].min()), float(trace["inflight_shortterm"][calm].min())
+    room.expect("least bw_shortterm over max_bw", bw / CAPACITY, at_least=0.69, at_most=1.0 - 0.5 / every,
+                note="one packet in four is lost for four RTTs; what is delivered bounds it")  # fmt: skip
+    room.expect("least inflight_shortterm over the bandwidth-delay product", volume / bdp(), at_least=0.7,
+                at_most=2.0 * 0.75)  # fmt: skip
+    refill, _, _ = trace.span("ProbeBW_REFILL", after=begin)
+    room.expect_that("REFILL forgets bw_shortterm", bool(trace["bw_shortterm"][refill + 1] >= 1e290))
+    room.expect("pacing rate in between over bw_shortterm", gain(trace, trace.at(begin + 5.0 * RTT), refill), near=1.0)
+    room.draw(trace, "Losses in CRUISE", f"One packet in {every:g} is lost for four RTTs from the line on.",
+              rates=("rate", "max_bw", "bw_shortterm"), volumes=("in_flight", "window", "inflight_shortterm"),
+              marks=[begin], span=(begin - 0.3, float(trace.time[refill]) + 0.3))  # fmt: skip
+    return f"bw_shortterm falls to {bw / 1e6:.1f} Mb/s, inflight_shortterm to {volume / 1e3:.0f} kB, until REFILL"
+
+
+@case("bbr-min-rtt-filter", "state", "max_bw", "min_rtt", cost=2)
+def min_rtt_filter(room: Laboratory) -> str:
+    fast, slow, change = 4e6, 0.4e6, 3.0
+    less = [CapacitySchedule(0, [change], [slow])]
+    network = Network.dumbbell(fast, rtts=[RTT], buffer=100 * PACKET, packet_size=PACKET)
+    trace = room.run(network, 34.0, *MODEL, impairments=less, sample=0.005)
+    before, after = (1e3 * (RTT + 8.0 * PACKET / capacity) for capacity in (fast, slow))
+    room.expect("min_rtt before", 1e3 * trace["min_rtt"][trace.at(change)], near=before, band=0.01, unit="ms")
+    late = 1e3 * trace["min_rtt"][trace.time > change + 16.0]
+    room.expect("least min_rtt from 16 s after the change on", float(late.min()), at_least=0.99 * after, unit="ms",
+                note="10 s of the filter, and the next ProbeRTT")  # fmt: skip
+    room.draw(trace, "A path whose RTT has grown", f"At the line a packet begins to take {8e3 * PACKET / slow:.0f} ms.",
+              marks=[change])  # fmt: skip
+    return f"min_rtt goes from {before:.0f} to {late.min():.0f} ms; the RTT of a packet is {after:.0f} ms now"

@@ -1,0 +1,95 @@
+"""Paths of the cases: one link, and losses that come when a case wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.claims.checks.conformance.laboratory import PACKET
+from ecc.models.base import Hook, check_number
+from ecc.network import Network
+from ecc.quantity import QuantityField, as_time, default
+from ecc.queues.discipline import QueueDiscipline
+
+__all__ = ["CAPACITY", "RTT", "LossesBetween", "bdp", "path"]
+
+CAPACITY, RTT = 20e6, 0.05
+"""Of the path of most cases [bit/s], [s]."""
+
+
+def bdp(capacity: float = CAPACITY, rtt: float = RTT) -> float:
+    """Return the bandwidth-delay product of a path [bytes].
+
+    Parameters
+    ----------
+    capacity : float, bit/s, optional
+    rtt : float, s, optional
+    """
+    return capacity * rtt / 8.0
+
+
+def path(capacity: float = CAPACITY, rtt: float = RTT, buffer: float = 4.0, flows: int = 1) -> Network:
+    """Return one link that flows of packets of `PACKET` bytes cross.
+
+    Parameters
+    ----------
+    capacity : float, bit/s, optional
+    rtt : float, s, optional
+    buffer : float, optional
+        In bandwidth-delay products.
+    flows : int, optional
+    """
+    size = max(int(buffer * bdp(capacity, rtt)), 2 * PACKET)
+    return Network.dumbbell(capacity, rtts=[rtt] * flows, buffer=size, packet_size=PACKET)
+
+
+@dataclass
+class LinkState:
+    """Of the link."""
+
+    seen: int = 0  # packets of data between the two times
+
+
+@dataclass(frozen=True)
+class LossesBetween(QueueDiscipline):
+    """Of the packets of data that come between two times, one in so many is lost, and again between two later times.
+
+    Parameters
+    ----------
+    mark, packet_size
+        As of every `QueueDiscipline`; it never marks.
+    begin, end, again, until : float, s, >= 0
+        It loses from `begin` to `end`, and from `again` to `until`.
+    every : float, >= 1
+        One in so many.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    begin: QuantityField = default(0.0)
+    end: QuantityField = default(0.0)
+    again: QuantityField = default(0.0)
+    until: QuantityField = default(0.0)
+    every: float = 10.0
+
+    LinkState = LinkState
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("begin", "end", "again", "until"):
+            object.__setattr__(self, name, as_time(getattr(self, name), name))
+        check_number(self, every=1.0)
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_arrival": on_arrival}
+
+
+def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Lose every so-many-th packet."""
+    if env.kind == 0 and (p.begin <= env.now < p.end or p.again <= env.now < p.until):
+        link.seen += 1
+        if link.seen % p.every == 0.0:
+            env.drop = 1

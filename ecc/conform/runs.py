@@ -1,0 +1,189 @@
+"""Runs of the cases for one protocol, in this process or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ecc.arguments import check_arguments, shown
+from ecc.claims.catalog import checks
+from ecc.claims.checks.conformance.laboratory import CASES, examine
+from ecc.claims.crosscheck import Outcome, Progress, Steps
+from ecc.claims.crosscheck import examine as examine_claims
+from ecc.claims.ledger import Claim, Finding, Verdict, claims
+from ecc.claims.report.output import Report, write_report
+from ecc.models.base import Protocol, label
+from ecc.quantity import as_count
+from ecc.scenario import protocol_class
+
+__all__ = ["Conformance", "cases", "conformance_report", "examined", "run"]
+
+INTRODUCTION = (
+    "Each case runs the controller on packets, in a scenario of its own, and compares what it does with what the "
+    "specification says: numbers and bands are in the tables. Confirmed: all is in its band. Conditional: it is under "
+    "a condition, which is named. Refuted: it is not. Not comparable: the case does not apply, as the controller lacks "
+    "what it needs."
+)
+SECTION = "conformance"
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """What the cases found of a protocol.
+
+    `findings` in the order of the ledger; `failures`: id of a case -> error in one line, of those that raised;
+    `interrupted`: Ctrl-C ended it before all were done.
+    """
+
+    protocol: Protocol
+    findings: Sequence[Finding]
+    failures: Mapping[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+
+    @property
+    def conforms(self) -> bool:
+        """Whether no case that applies is refuted or has failed."""
+        return not self.failures and all(one.verdict is not Verdict.REFUTED for one in self.findings)
+
+    def __getitem__(self, case_id: str) -> Finding:
+        for one in self.findings:
+            if one.claim.id == case_id:
+                return one
+        raise KeyError(case_id)
+
+    def write(self, directory: str | Path) -> tuple[Path, Path]:
+        """Write the report, with all figures, as a page, as Markdown and as JSON; return page and JSON.
+
+        Parameters
+        ----------
+        directory : str or Path
+        """
+        return write_report(conformance_report(self), directory)
+
+
+@check_arguments
+def cases(names: Sequence[str] = ()) -> list[Claim]:
+    """Return the cases that there are, as claims of the ledger.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        Ids, or what they begin with: "bbr", "cubic". None: all.
+
+    Raises
+    ------
+    ValueError
+        A name of no case.
+    """
+    checks()
+    there = [claim for key, claim in claims().items() if key in CASES]
+    for name in names:
+        if not any(_is(name, claim.id) for claim in there):
+            groups = ", ".join(dict.fromkeys(claim.id.split("-")[0] for claim in there))
+            raise ValueError(f"case must be one of {groups}, or an id such as {there[0].id}, got {shown(name)}")
+    return [claim for claim in there if not names or any(_is(name, claim.id) for name in names)]
+
+
+def _is(name: str, case_id: str) -> bool:
+    return case_id == name or case_id.startswith(f"{name}-")
+
+
+@check_arguments
+def run(
+    protocol: Protocol | str,
+    cases: Sequence[str] = (),
+    jobs: int = 1,
+    progress: Callable[[Claim, Finding | None], None] | None = None,
+) -> Conformance:
+    """Return what the cases find of a protocol.
+
+    Parameters
+    ----------
+    protocol : Protocol or str
+        Protocol; or the name of one, or "module:Class" or "file.py:Class" of your own, with its default parameters.
+    cases : sequence of str, optional
+        Ids of cases, or what they begin with ("bbr"). None: all.
+    jobs : int, >= 1, optional
+        Worker processes; 1: this process.
+    progress : callable, optional
+        Called as progress(case, finding) when each case ends.
+
+    Returns
+    -------
+    Conformance
+
+    Raises
+    ------
+    ValueError
+        A name of no protocol, or of no case.
+
+    Examples
+    --------
+    >>> found = run("BBR", cases=["bbr-startup-plateau"])
+    >>> found.conforms, str(found["bbr-startup-plateau"].verdict)
+    (True, 'confirmed')
+    """
+    chosen: Protocol = protocol_class(protocol)() if isinstance(protocol, str) else protocol
+    selected = _cases(cases)
+    if as_count(jobs, "jobs", minimum=1) > 1:
+        found = examined(chosen, selected, jobs, progress)
+        return Conformance(chosen, found.findings, found.failures, found.interrupted)
+    findings = []
+    for claim in selected:
+        findings.append(examine(claim.id, claim, chosen))
+        if progress is not None:
+            progress(claim, findings[-1])
+    return Conformance(chosen, findings)
+
+
+_cases = cases
+
+
+def examined(
+    protocol: Protocol,
+    selected: Sequence[Claim],
+    jobs: int,
+    progress: Progress | None = None,
+    steps: Steps | None = None,
+) -> Outcome:
+    """Return what cases find, in worker processes; neither one that raises nor Ctrl-C loses what others found.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    selected : sequence of Claim
+    jobs : int, >= 1
+    progress, steps : callable, optional
+        As of `ecc.claims.crosscheck.examine`.
+    """
+    own: dict[str, Any] = {}
+    for claim in selected:
+        own[claim.id] = partial(_examined, protocol)
+        own[claim.id].cost = CASES[claim.id].cost
+    about = [replace(claim, protocols=(type(protocol).__name__,)) for claim in selected]
+    return examine_claims(about, jobs, progress, steps=steps, checks=own)
+
+
+def _examined(protocol: Protocol, claim: Claim) -> Finding:
+    checks()
+    return examine(claim.id, claim, protocol)
+
+
+def conformance_report(found: Conformance, command: str = "", again: str = "") -> Report:
+    """Return the report on what the cases found.
+
+    Parameters
+    ----------
+    found : Conformance
+    command, again : str, optional
+        What was run, and what runs a case again, before its id.
+    """
+    name = type(found.protocol).__name__
+    return Report(
+        found.findings, command or f"ecc conform {name}", found.interrupted, failures=found.failures,
+        title=f"Conformance of {label(found.protocol)}", introduction=INTRODUCTION,
+        again=again or f"ecc conform {name} --case",
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""States of a controller against time, above its rates and volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from ecc.arguments import Vector
+from ecc.plot.look import GREY, axis, buckets_for, colors, figure, thinned
+
+__all__ = ["states_figure"]
+
+
+def states_figure(
+    time: Vector,
+    panels: Mapping[str, Mapping[str, Vector]],
+    states: Sequence[str] = (),
+    marks: Sequence[float] = (),
+    title: str = "",
+) -> go.Figure:
+    """Return series under one another on one time axis, below the states that a controller was in.
+
+    Parameters
+    ----------
+    time : Vector, shape (n_times,), s
+    panels : mapping
+        Title of an axis, with its unit -> name of a series -> values of shape (n_times,); a panel for each.
+    states : sequence of str, optional
+        One for each time; none: no such panel.
+    marks : sequence of float, s, optional
+        When something happened: dotted lines through all panels.
+    title : str, optional
+
+    Returns
+    -------
+    plotly Figure
+    """
+    series = [(name, values) for curves in panels.values() for name, values in curves.items()]
+    first = 1 if len(states) else 0
+    rows = first + len(panels)
+    made = figure(
+        make_subplots(rows=rows, cols=1, shared_xaxes=True, vertical_spacing=0.05), title=title, height=140 + 150 * rows
+    )
+    at = np.asarray(time, dtype=float)
+    if first:
+        names = list(dict.fromkeys(states))
+        edges = [k for k in range(len(states)) if k == 0 or states[k] != states[k - 1]]
+        shown = [*edges, len(states) - 1]
+        made.add_scatter(
+            x=at[shown], y=[states[k] for k in shown], name="state", mode="lines", line={"color": GREY, "shape": "hv"},
+            showlegend=False, row=1, col=1,
+        )  # fmt: skip
+        made.update_yaxes(categoryorder="array", categoryarray=names, type="category", row=1, col=1)
+    shades = dict(zip(dict.fromkeys(name for name, _ in series), colors(len(series)), strict=False))
+    for row, (label, curves) in enumerate(panels.items(), 1 + first):
+        for name, values in curves.items():
+            x, y = thinned(at, values, buckets_for(len(series)))
+            made.add_scatter(
+                x=x, y=y, name=name, mode="lines", line={"color": shades[name], "width": 1.6}, row=row, col=1
+            )
+        made.update_yaxes(**axis(label), row=row, col=1)
+    for mark in marks:
+        made.add_vline(x=mark, line={"dash": "dot", "color": GREY, "width": 1})
+    made.update_xaxes(**axis("time [s]"), row=rows, col=1)
+    return made

@@ -1,0 +1,33 @@
+"""The verdicts of the conformance cases on our own protocols."""
+
+import pytest
+
+from ecc import conform
+from ecc.claims.ledger import Verdict
+
+pytestmark = pytest.mark.claim
+
+OTHERS = {
+    ("BBR", "bbr-drain-time"): Verdict.CONDITIONAL,  # 10 % less bandwidth do not keep the queue from draining
+    ("BBR", "bbr-bandwidth-down"): Verdict.CONDITIONAL,  # not where ProbeRTT ends every cycle
+    ("BBR", "bbr-policer"): Verdict.REFUTED,
+    ("BBRv1", "bbr-policer"): Verdict.REFUTED,
+}
+"""What is neither confirmed nor, for lack of what a case needs, not comparable."""
+APPLY_TO_VERSION_1 = {
+    "bbr-startup-plateau", "bbr-drain-inflight", "bbr-probe-rtt", "bbr-probe-rtt-startup", "bbr-aggregation-startup",
+    "bbr-aggregation-cruise", "bbr-small-bdp", "bbr-bandwidth-up", "bbr-bandwidth-down", "bbr-policer",
+    "bbr-min-rtt-filter",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["BBR", "BBRv1"])
+def test_bbr(protocol):
+    found = conform.run(protocol, ["bbr"])
+    assert found.findings
+    for one in found.findings:
+        applies = protocol == "BBR" or one.claim.id in APPLY_TO_VERSION_1
+        usual = Verdict.CONFIRMED if applies else Verdict.NOT_COMPARABLE
+        assert one.verdict is OTHERS.get((protocol, one.claim.id), usual), (one.claim.id, one.reason)
+        assert bool(one.pictures) is applies

@@ -1,0 +1,105 @@
+"""The conformance laboratory: which cases apply, what they find of a controller with a fault, and what is written."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+import ecc
+from ecc import conform
+from ecc.models import BBR, BBRv1, NewReno
+
+STARTUP = ["bbr-startup-plateau", "bbr-drain-inflight"]
+
+
+@dataclass(frozen=True)
+class SlowDrain(BBR):
+    """Drain paces at 0.9 of the bandwidth."""
+
+    def params(self):
+        return super().params() | {"drain_gain": 0.9}
+
+
+def test_both_versions_leave_startup_and_drain_as_specified():
+    for protocol in (BBR(), BBRv1()):
+        found = conform.run(protocol, STARTUP)
+        assert found.conforms, [one.reason for one in found.findings]
+        assert [one.claim.id for one in found.findings] == STARTUP
+        assert [one.claim.protocols for one in found.findings] == [(type(protocol).__name__,)] * 2
+        assert all(one.pictures and one.measurements for one in found.findings)
+
+
+def test_a_wrong_gain_is_found_and_named():
+    found = conform.run(SlowDrain(), STARTUP)
+    assert not found.conforms
+    assert str(found["bbr-startup-plateau"].verdict) == "confirmed"
+    assert str(found["bbr-drain-inflight"].verdict) == "refuted"
+    assert "Pacing gain of Drain: 0.9, to be 0.49 to 0.51" in found["bbr-drain-inflight"].reason
+
+
+def test_what_a_protocol_lacks_is_the_reason_why_a_case_does_not_apply():
+    found = conform.run(NewReno(), ["bbr-startup-plateau"])
+    assert found.conforms
+    assert str(found.findings[0].verdict) == "not comparable"
+    assert "does not apply: it has no named states" in found.findings[0].reason
+    assert "no variable max_bw" in found.findings[0].reason
+
+
+def test_a_controller_that_never_gets_there_is_refuted():
+    found = conform.run(BBR(probe_rtt_interval=1000.0), ["bbr-probe-rtt"])
+    assert found.findings[0].reason == "No stay in ProbeRTT that ends within 13 s."
+    assert not found.conforms
+
+
+def test_names_of_cases_and_protocols():
+    assert {claim.section for claim in conform.cases()} == {"conformance"}
+    assert all(claim.id.startswith("bbr-") for claim in conform.cases(["bbr"]))
+    with pytest.raises(ValueError, match="case must be one of bbr.*got 'tahoe'"):
+        conform.run(BBR(), ["tahoe"])
+    with pytest.raises(ValueError, match="protocol name must be one of"):
+        conform.run("Tahoe")
+    with pytest.raises(ValueError, match="jobs must be >= 1"):
+        conform.run(BBR(), STARTUP, jobs=0)
+    with pytest.raises(KeyError):
+        conform.run(BBR(), STARTUP)["bbr-policer"]
+
+
+def test_the_report_has_figures_and_says_how_to_run_a_case_again(tmp_path):
+    page, results = conform.run("BBR", STARTUP[:1]).write(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert "Conformance of BBR" in text and "ecc conform BBR --case bbr-startup-plateau" in text
+    assert text.count('class="plot"') == 1
+    assert json.loads(results.read_text(encoding="utf-8"))["findings"][0]["verdict"] == "confirmed"
+
+
+@pytest.mark.slow
+def test_the_command_runs_a_class_of_ones_own_and_its_exit_code_says_whether_it_conforms(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\nfrom ecc.models import BBR\n\n@dataclass(frozen=True)\nclass Mine(BBR):\n"
+        '    def params(self):\n        return super().params() | {"drain_gain": 0.9}\n',
+        encoding="utf-8",
+    )
+
+    def command(*words):
+        line = [sys.executable, "-m", "ecc", "conform", *words, "--jobs", "1", "--json"]
+        return subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
+
+    done = command("mine.py:Mine", "--case", STARTUP[0], "--case", STARTUP[1])
+    assert done.returncode == 4, done.stderr
+    assert [one["verdict"] for one in json.loads(done.stdout)["findings"]] == ["confirmed", "refuted"]
+    assert (tmp_path / "ecc-conformance" / "report.html").is_file()
+    done = command("BBR", "--case", STARTUP[0], "--set", "headroom=0.2")
+    assert done.returncode == 0 and json.loads(done.stdout)["command"].endswith(
+        "--set headroom=0.2 --case " + STARTUP[0]
+    )
+    done = command("BBR", "--case", "nothing")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_workers_find_the_same_as_this_process():
+    alone, several = (conform.run("BBR", STARTUP, jobs=jobs) for jobs in (1, 2))
+    assert [one.measurements for one in alone.findings] == [one.measurements for one in several.findings]
+    assert ecc.conform is conform
