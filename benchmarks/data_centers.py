@@ -1,6 +1,6 @@
 """Transports of data centers: critical RTTs of DCQCN, swings of TIMELY, fairness and noise in packets.
 
-    python benchmarks/data_centers.py [dcqcn | patched | timely | dctcp | fluid]
+    python benchmarks/data_centers.py [dcqcn | patched | timely | dctcp | granularity | fluid]
 
 prints the tables of docs/data_centers.md that are not those of claims.
 """
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from ecc.errors import EccError
 from ecc.impairments import Jitter
 from ecc.linear import DelaySystem
 from ecc.models import DCQCN, DCTCP, TIMELY, PatchedTIMELY, Protocol, Swift
+from ecc.models.base import FlowEnv, Hook, Params
+from ecc.models.dctcp import flow_on_ack as on_ack_of_dctcp
 from ecc.network import Network
 from ecc.queues import StepMarking
 from ecc.scenario import Scenario
@@ -161,6 +165,61 @@ def dctcp() -> None:
         row(f"100, {1e6 * longer:g}", ", ".join(f"{one:.2f}" for one in got), float(got[0] / got[1]))
 
 
+@dataclass(frozen=True)
+class FineDCTCP(DCTCP):
+    """DCTCP in congestion avoidance whose packets are parts of one: windows grow by as many parts in an RTT.
+
+    Parameters
+    ----------
+    parts : float
+        Of a packet.
+    g, transport, initial, receiver_window, min_rto, initial_rto, L
+        As of `DCTCP`.
+    """
+
+    parts: float = 1.0
+
+    def params(self) -> dict[str, float]:
+        return {"parts": self.parts, **super().params()}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return super().flow_hooks() | {"on_ack": _on_ack_of_parts}
+
+
+def _on_ack_of_parts(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    before = env.window
+    flow.ssthresh = min(flow.ssthresh, before)
+    on_ack_of_dctcp(flow, header, p, env)
+    if env.window > before:
+        env.window = before + p.parts * (env.window - before)
+
+
+def granularity() -> None:
+    """DCTCP's long flow of a parking lot, from starts at random, over the size of packets, and as fluid."""
+    row("engine", "parts of a packet", "runs", "rate of the long flow [Gb/s]: least", "mean", "largest",
+        "rates of all", "share of its time that a queue is beyond K")  # fmt: skip
+    for parts, engine in ((1, ecc.packet), (2, ecc.packet), (4, ecc.packet), (8, ecc.packet), (1, ecc.fluid)):
+        rng, rates, beyond = np.random.default_rng(1), [], []
+        for _ in range(24 if engine is ecc.packet else 8):
+            starts = rng.uniform(0.0, 3e-4, 3).tolist()
+            size = 1000 // parts
+            network = Network.parking_lot(["10 Gb/s"] * 2, delay="5 us", starts=starts, packet_size=size)
+            pair = {
+                "flows": FineDCTCP(initial=10.0 * parts, parts=parts) if engine is ecc.packet else DCTCP(initial=10.0),
+                "links": StepMarking(threshold=40.0 * parts, packet_size=size),
+            }
+            run = engine.simulate(Scenario(network, pair, 60e-3), sample=1e-5)
+            third = len(run.queue) // 3
+            rates.append(run.rate[third:].mean("time").to_numpy() / 1e9)
+            beyond.append(float((run.queue[third:].to_numpy() > 40e3).any(axis=1).mean()))
+        found = np.array(rates)
+        row(
+            "packets" if engine is ecc.packet else "fluid", parts, len(found), float(found[:, 0].min()),
+            float(found[:, 0].mean()), float(found[:, 0].max()), float(found.sum(axis=1).mean()),
+            float(np.mean(beyond)),
+        )  # fmt: skip
+
+
 def fluid() -> None:
     """Fluid runs beside packets, at 10 Gb/s: rates of all flows together, and the longest mean queue of a link."""
     starts = [0.0, 31.7e-6, 57.41e-6, 101.93e-6]
@@ -186,6 +245,7 @@ def fluid() -> None:
         found = []
         for engine in (ecc.fluid, ecc.packet):
             run = engine.simulate(Scenario(network, protocol, duration), sample=1e-5)
+            assert run.is_complete, run.stats["stopped"]
             half = len(run.queue) // 2
             queues = run.queue[half:].mean("time").to_numpy() * 8e6 / network.capacities
             found.append((run.rate[half:].mean("time").to_numpy() / 1e9, float(queues.max())))
@@ -198,7 +258,14 @@ def fluid() -> None:
         )  # fmt: skip
 
 
-TABLES = {"dcqcn": dcqcn, "patched": patched, "timely": timely, "dctcp": dctcp, "fluid": fluid}
+TABLES = {
+    "dcqcn": dcqcn,
+    "patched": patched,
+    "timely": timely,
+    "dctcp": dctcp,
+    "granularity": granularity,
+    "fluid": fluid,
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or TABLES:

@@ -78,6 +78,7 @@ LONG = {
     "marks-jitter": Verdict.CONFIRMED,
     "patched-pace": Verdict.CONFIRMED,
     "patched-stable": Verdict.REFUTED,
+    "hpcc-path": Verdict.CONDITIONAL,
     "swift-cut": Verdict.CONDITIONAL,
     "swift-fair": Verdict.CONDITIONAL,
     "swift-integer": Verdict.REFUTED,

@@ -113,3 +113,14 @@ def test_a_rest_with_a_queue_is_one(protocol: Protocol, time: str) -> None:
 )
 def test_what_stopped_a_run_is_one_line_with_the_state_and_the_time(protocol: Protocol, message: str) -> None:
     assert re.fullmatch(message, run(protocol).stats["stopped"])
+
+
+def test_links_in_series_of_one_capacity_do_not_chatter() -> None:
+    """What leaves a busy link comes to the next one at its capacity, but for rounding: no queue begins by that."""
+    links = [ecc.Link("10 Gb/s", "3 us") for _ in range(6)]
+    flows = [ecc.Flow([0, 1, 2], packet_size=1000), ecc.Flow([3, 4, 5], packet_size=1000)]
+    timely = ecc.models.PatchedTIMELY(delta="500 Mb/s", floor=1.0)
+    r = ecc.fluid.simulate(ecc.Scenario(ecc.Network(links, flows), timely, "3 ms"), sample="100 us")
+    assert r.is_complete
+    np.testing.assert_allclose(r.goodput[-1], 10e9, rtol=1e-3)
+    assert (r.queue[-1, [0, 3]] > 1e3).all() and (r.queue_max[:, [1, 2, 4, 5]] < 1.0).all()

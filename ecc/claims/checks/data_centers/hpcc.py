@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.models import HPCC
+from ecc.models import hpcc as law
+from ecc.models.base import FlowEnv, Hook, Params
+from ecc.models.records import per_hop
 from ecc.network import Network
 from ecc.scenario import Scenario
 
@@ -79,4 +84,118 @@ def hpcc_empty(claim: Claim) -> Finding:
         if below and above else
         "Queues of packets within the rule are not all below 5 % of C T, or those beyond it are not there.",
         measured, (), [SETUP],
+    )  # fmt: skip
+
+
+# ---- a path of two links -----------------------------------------------------------------------------------
+
+
+@dataclass
+class _FlowState(law.FlowState):
+    """A host's state, with each link's own average, and what is needed for means over ACKs."""
+
+    loads: tuple[float, ...] = per_hop()
+    acks: float = 0.0
+    sum_U: float = 0.0
+    sum_load: float = 0.0  # of the first link
+
+
+@dataclass(frozen=True)
+class _Counted(HPCC):
+    """HPCC that keeps sums of what it measures; `late`: U is the largest of averages, not averages of the largest."""
+
+    late: bool = False
+    FlowState = _FlowState
+
+    def params(self) -> dict[str, float]:
+        return {"late": float(self.late), **super().params()}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return super().flow_hooks() | {"on_ack": _on_ack}
+
+
+def _on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    T, largest, loudest, weight = p.base_rtt, 0.0, 0.0, 0.0
+    if flow.hops > 0:
+        for k in range(header.hops):
+            passed = header.time[k] - flow.time[k]
+            if passed > 0.0:
+                rate = 8.0 * (header.sent[k] - flow.sent[k]) / passed
+                u = law.in_flight(8.0 * min(header.queue[k], flow.queue[k]), rate, header.capacity[k], T)
+                flow.loads[k] += min(passed / T, 1.0) * (u - flow.loads[k])
+                if u > loudest:
+                    loudest, weight = u, min(passed / T, 1.0)
+            largest = max(largest, flow.loads[k])
+    if p.late > 0.0 and loudest > 0.0 and weight < 1.0:
+        flow.U = (largest - weight * loudest) / (1.0 - weight)  # from which the law's average comes to the largest
+    law.flow_on_ack(flow, header, p, env)
+    flow.acks += 1.0
+    flow.sum_U += flow.U
+    flow.sum_load += flow.loads[0]
+
+
+class _Path(NamedTuple):
+    """Of the flow over two links and one over a link: rates [Gb/s], mean windows and U, and what link 0 reports."""
+
+    rates: tuple[float, float]
+    windows: tuple[float, float]
+    U: tuple[float, float]
+    loads: tuple[float, float]
+
+
+def _on_a_path(late: bool, size: int, w_ai: float) -> _Path:
+    """A flow over two links of 10 Gb/s, beside one over each; the second half of 20 ms."""
+    network = Network.parking_lot([10e9] * 2, delay=5e-6, starts=[0.0, 31.7e-6, 57.41e-6], packet_size=size)
+    protocol = _Counted(base_rtt=20e-6, line_rate=10e9, w_ai=w_ai, late=late)
+    names = ("acks", "sum_U", "sum_load", "reference")
+    run = packet.simulate(Scenario(network, protocol, 20e-3), sample=1e-5, record=[f"flow.{name}" for name in names])
+    half = len(run.queue) // 2
+    acks, U, load, window = (run[f"flow.{name}"].to_numpy()[half:, :2] for name in names)
+    passed, rates = acks[-1] - acks[0], run.rate[half:].mean("time").to_numpy() / 1e9
+    means = [rates[:2], window.mean(axis=0), (U[-1] - U[0]) / passed, (load[-1] - load[0]) / passed]
+    return _Path(*(tuple(float(one) for one in mean) for mean in means))  # type: ignore[arg-type]
+
+
+@check("hpcc-path", cost=3, main=False)
+def hpcc_path(claim: Claim) -> Finding:
+    """Windows, and what flows take for U, over one and two links; finer packets, and averages before the maximum."""
+    w_ai = 300.0
+    network = Network.parking_lot([10e9] * 2, delay=5e-6)
+    rest = HPCC(base_rtt=20e-6, line_rate=10e9, w_ai=w_ai).equilibrium(network).rates[0] / 1e9
+    published = _on_a_path(False, 1000, w_ai)
+    predicted = [w_ai / (1.0 - ETA / U) for U in published.U]
+    variants = {
+        "packets of 100 bytes": _on_a_path(False, 100, w_ai),
+        "averages of links before the largest": _on_a_path(True, 1000, w_ai),
+        "both": _on_a_path(True, 100, w_ai),
+        "packets of 1000 bytes, W_AI = 1000 bytes": _on_a_path(False, 1000, 1000.0),
+    }
+    both = variants["both"].rates
+    fair, limit = abs(published.rates[0] / rest - 1.0) < 0.1, abs(both[0] / rest - 1.0) < 0.1
+    measured = [
+        Measurement("rate of the flow over two links", published.rates[0], "Gb/s", reported=float(rest),
+                    note=f"of one over a link {published.rates[1]:.2f}", met=fair),
+        *(
+            Measurement(f"window of a flow over {name}", published.windows[k], "bytes",
+                        note=f"W_AI/(1 - eta/U) of its mean U: {predicted[k]:.0f}")
+            for k, name in enumerate(("two links", "one link"))
+        ),
+        Measurement("mean U of the flow over two links", published.U[0],
+                    note=f"of one link alone, to it: {published.loads[0]:.4f}"),
+        Measurement("mean U of a flow over one link", published.U[1]),
+        *(
+            Measurement(f"rate of the flow over two links, {name}", found.rates[0], "Gb/s",
+                        note=f"of one over a link {found.rates[1]:.2f}; U {found.U[0]:.4f} and {found.U[1]:.4f}")
+            for name, found in variants.items()
+        ),
+    ]  # fmt: skip
+    return Finding(
+        claim, Verdict.CONFIRMED if fair else Verdict.CONDITIONAL if limit else Verdict.REFUTED,
+        f"The flow over two links has {published.rates[0]:.1f} Gb/s and not {rest:.1f}. Windows are W_AI/(1 - eta/U) "
+        f"of what each takes for U, but these differ: {published.U[0]:.3f} and {published.U[1]:.3f}. One link alone "
+        f"reports {published.loads[0]:.3f} to it, and the larger of two reports, each with noise, is more than either. "
+        f"Where packets are small and links are averaged before the maximum, it has {both[0]:.1f} Gb/s.",
+        measured, (),
+        ["Two links of 10 Gb/s, RTTs of 20 us over both and 10 us over one, T = 20 us, eta = 0.95, W_AI = 300 bytes, "
+         "packets of 1000 bytes unless stated; 20 ms, the second half, one seed."],
     )  # fmt: skip
