@@ -129,7 +129,7 @@ __all__ = [
 ]
 
 SOURCE_CLOCKS = ("interval", "ack", "rtt", "always", "continuous")
-TRANSPORTS = (None, "newreno", "sack")
+TRANSPORTS = (None, "newreno", "sack", "rack")
 SCHEDULERS = ("priority", "drr", "fq")
 ECN_ECHOES = (None, "classic", "accurate", "scalable")
 N_TIMERS = (1, 2, 3, 4)
@@ -385,6 +385,7 @@ class FlowEnv:
     acked: int
     recovering: int
     recovered: int
+    undone: int
     marked: int
     ece: int
     timer_1: float
@@ -571,14 +572,16 @@ class Protocol:
 
     @property
     def transport(self) -> str | None:
-        """How lost data is sent again: "newreno" (RFC 6582), "sack" (RFC 6675), or None: it is not.
+        """How lost data is sent again: "newreno" (RFC 6582), "sack" (RFC 6675), "rack" (RFC 8985), or None: it is not.
 
         The engine keeps sequence numbers, duplicate ACKs, retransmissions, timeouts and the estimate of what is in
         flight (a duplicate ACK has let a packet out of the network: no hook inflates a window); hooks set `env.window`
         or `env.rate`. `on_ack` comes for every ACK, with `env.acked` (bytes newly acknowledged, 0 for a duplicate),
         `env.recovering` and `env.recovered` (this ACK has ended a recovery); `on_loss` once a recovery (`env.kind` 0,
-        `env.in_flight` the flight size) and once a timeout (1). Exactly: docs/engine_specification.md, S-73 to S-92. A
-        class attribute or a parameter of this name says which.
+        `env.in_flight` the flight size) and once a timeout (1). "rack" finds losses by time, those of retransmissions
+        and of the end of a flow too, and sets `env.undone` in the `on_ack` of an ACK which shows that the last
+        `on_loss` was for nothing: a protocol then takes back what it did. Exactly: docs/engine_specification.md, S-73
+        to S-92 and S-144 to S-154. A class attribute or a parameter of this name says which.
         """
         return None
 

@@ -26,8 +26,8 @@ code alone; links mark, receivers report bytes, min_rtt <= 5 ms), alpha is the a
     half of what a sample delivered is marked: as 2 % lost; in Startup for two rounds: Drain
 
 A lost packet never comes back, nor does its header: what was in flight with it is what was in flight with the packet
-whose ACK shows the loss, sent up to three packets later. Losses that one ACK shows are one burst of the draft. Not
-here: the undoing of recoveries that were spurious, which the engine's transports do not detect.
+whose ACK shows the loss. Losses that one ACK shows are one burst of the draft. Where the transport finds that a
+recovery was for nothing (`env.undone`), bounds and state are again what they were before it.
 """
 
 from __future__ import annotations
@@ -118,6 +118,10 @@ class FlowState(delivery_rate.FlowState):
     # recovery
     prior_cwnd: float = 0.0
     rto_recovery_point: int = 0  # a timeout is recovered once so much is acknowledged; 0: there is none
+    undo_state: int = -1  # that losses have ended; -1: none
+    undo_bw_shortterm: float = 0.0  # before the first loss of the last round with losses
+    undo_inflight_shortterm: float = 0.0
+    undo_inflight_longterm: float = 0.0
     # ECN
     ecn_eligible: int = 0
     alpha: float = 1.0
@@ -201,7 +205,7 @@ class BBR(windows.WindowProtocol):
     quanta: float = 0.0
     ecn: bool = False
     ecn_max_rtt: QuantityField = default(0.005)
-    transport: str = field(default="sack", kw_only=True)
+    transport: str = field(default="rack", kw_only=True)
     initial: float | None = field(default=10.0, kw_only=True)
     min_rto: QuantityField = field(default=default(0.2), kw_only=True)
 
@@ -229,7 +233,8 @@ class BBR(windows.WindowProtocol):
             **{name: getattr(self, name) for name in (*own, "quanta", "ecn_max_rtt")},
             **vars(FORMS[self.form]),
             "ecn": float(self.ecn),
-            "has_selective_acks": float(self.transport == "sack"),
+            "has_selective_acks": float(self.transport != "newreno"),
+            "finds_losses_by_time": float(self.transport == "rack"),
             **super().params(),
         }
 
@@ -286,6 +291,8 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     if env.recovered > 0 or (flow.rto_recovery_point > 0 and env.delivered >= flow.rto_recovery_point):
         flow.rto_recovery_point = 0
         restore_cwnd(flow, env)
+    if env.undone > 0:
+        handle_spurious_losses(flow, env)
     if flow.newly_acked > 0:
         update_model_and_state(flow, header, p, env)
         set_pacing_rate(flow, pacing_gain(flow, p), env)
@@ -294,16 +301,17 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """OnEnterFastRecovery, OnEnterRTO: after a timeout all that was in flight is considered lost."""
+    """OnEnterFastRecovery, OnEnterRTO: after a timeout all that was in flight is lost, unless time tells what is."""
     save_cwnd(flow, flow.rto_recovery_point > 0 or flow.state == PROBE_RTT, env)
     if env.kind == 1:
         flow.rto_recovery_point = flow.snd_nxt
-        delivery_rate.count_losses(flow, 0)
-        flow.tx_in_flight = flow.newly_lost
-        flow.sample_lost = flow.newly_lost
-        flow.sample_app_limited = 1 if flow.app_limited > 0 else 0
-        if flow.newly_lost > 0:
-            handle_losses(flow, p, env)
+        if p.finds_losses_by_time == 0.0:
+            delivery_rate.count_losses(flow, 0)
+            flow.tx_in_flight = flow.newly_lost
+            flow.sample_lost = flow.newly_lost
+            flow.sample_app_limited = 1 if flow.app_limited > 0 else 0
+            if flow.newly_lost > 0:
+                handle_losses(flow, p, env)
         env.window = 1.0 * env.packet_size
 
 
@@ -441,6 +449,7 @@ def check_startup_done(flow: Any, p: Params, env: FlowEnv) -> None:
         else:
             is_high = env.recovering > 0 and flow.newly_lost > 0
         if is_high:
+            flow.undo_state = STARTUP
             leave_startup(flow, p, env)
     if flow.loss_round_start > 0:
         flow.loss_events = 0
@@ -722,6 +731,10 @@ def handle_losses(flow: Any, p: Params, env: FlowEnv) -> None:
     flow.loss_events += 1
     if flow.is_loss_in_round == 0:
         flow.loss_round_delivered = flow.delivered
+        flow.undo_state = -1  # SaveStateUponLoss
+        flow.undo_bw_shortterm = flow.bw_shortterm
+        flow.undo_inflight_shortterm = flow.inflight_shortterm
+        flow.undo_inflight_longterm = flow.inflight_longterm
     flow.is_loss_in_round = 1
     if flow.is_bw_probe_sample > 0 and is_loss_too_high(flow, p):
         flow.tx_in_flight = int(inflight_at_loss(flow, p))
@@ -744,7 +757,26 @@ def handle_inflight_too_high(flow: Any, p: Params, env: FlowEnv) -> None:
     if flow.sample_app_limited == 0:
         flow.inflight_longterm = max(1.0 * flow.tx_in_flight, p.beta * target_inflight(flow, p, env))
     if flow.state == UP:
+        flow.undo_state = UP
         start_probe_bw_down(flow, env)
+
+
+def handle_spurious_losses(flow: Any, env: FlowEnv) -> None:
+    """HandleSpuriousLossDetection."""
+    restore_cwnd(flow, env)
+    flow.rto_recovery_point = 0
+    flow.is_loss_in_round = 0
+    reset_full_bw(flow, 0.0)
+    flow.bw_shortterm = max(flow.bw_shortterm, flow.undo_bw_shortterm)
+    flow.inflight_shortterm = max(flow.inflight_shortterm, flow.undo_inflight_shortterm)
+    flow.inflight_longterm = max(flow.inflight_longterm, flow.undo_inflight_longterm)
+    if flow.undo_state == STARTUP and flow.state != STARTUP:
+        flow.full_bw_reached = 0
+        if flow.state != PROBE_RTT:
+            flow.state = STARTUP
+    elif flow.undo_state == UP and flow.state != UP and flow.state != PROBE_RTT:
+        start_probe_bw_refill(flow, 0)
+    flow.undo_state = -1
 
 
 def update_latest_delivery_signals(flow: Any) -> None:

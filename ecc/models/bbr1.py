@@ -94,7 +94,7 @@ class BBRv1(windows.WindowProtocol):
     min_rtt_window: QuantityField = default(10.0)
     probe_rtt_duration: QuantityField = default(0.2)
     quanta: float = 3.0
-    transport: str = field(default="sack", kw_only=True)
+    transport: str = field(default="rack", kw_only=True)
     initial: float | None = field(default=10.0, kw_only=True)
     min_rto: QuantityField = field(default=default(0.2), kw_only=True)
 
@@ -110,7 +110,8 @@ class BBRv1(windows.WindowProtocol):
 
     def params(self) -> dict[str, float]:
         own = {name: getattr(self, name) for name in ("min_rtt_window", "probe_rtt_duration", "quanta")}
-        return {**own, "startup_gain": PACING * HIGH_GAIN, **super().params()}
+        by_time = float(self.transport == "rack")
+        return {**own, "startup_gain": PACING * HIGH_GAIN, "finds_losses_by_time": by_time, **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -150,6 +151,9 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     if flow.round_count == 0 and flow.delivered == 0:
         init_pacing_rate(env.window, env.srtt, p, env)
     delivery_rate.on_ack(flow, header, p, env)
+    if env.undone > 0:  # a recovery was for nothing: the growth of the rate is looked for anew
+        flow.full_bw = 0.0
+        flow.full_bw_count = 0
     if flow.newly_acked > 0:
         update_bw(flow)
         update_ack_aggregation(flow, env)
@@ -169,7 +173,8 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         flow.packet_conservation = 0
         flow.was_recovering = 0
         flow.full_bw = 0.0
-        delivery_rate.count_losses(flow, 0)
+        if p.finds_losses_by_time == 0.0:
+            delivery_rate.count_losses(flow, 0)
         env.window = 1.0 * env.packet_size
 
 

@@ -24,6 +24,7 @@
 #include "scheduler.h"
 #include "sender.h"
 #include "archive.h"
+#include "rack.h"
 #include "transport.h"
 #include "verify.h"
 
@@ -192,6 +193,62 @@ move_transport(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
                 == 0);
 }
 
+/* The list of what is outstanding follows from the times of segments. */
+static void
+move_segments(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
+{
+    ecc_rack_t *rack = &self->racks[index];
+    uint32_t count = ecc_archive_count(archive, rack->count, 2 * sizeof(int64_t) + sizeof(int32_t) + 3);
+    int64_t begin = self->transports[index].snd_una;
+
+    for (uint32_t k = 0; k < count && archive->ret == 0; k++) {
+        ecc_sent_t segment = ecc_archive_reads(archive) ? (ecc_sent_t) { 0 } : *ecc_rack_at(rack, k);
+        ecc_archive_whole(archive, &segment.begin, begin, begin);
+        ecc_archive_whole(archive, &segment.sent, 0, self->now);
+        ecc_archive_int(archive, &segment.size, 1, ECC_MAX_PACKET_SIZE);
+        ecc_archive_byte(archive, &segment.state, ECC_SENT_SACKED);
+        ecc_archive_byte(archive, &segment.probes, segment.state == ECC_SENT_OUTSTANDING);
+        segment.was_repeated = ecc_archive_flag(archive, segment.was_repeated);
+        begin += segment.size;
+        if (ecc_archive_reads(archive)) {
+            archive->ret = ecc_rack_append(rack, &self->memory, segment);
+        }
+    }
+}
+
+static void
+move_rack(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
+{
+    ecc_rack_t *rack = &self->racks[index];
+    const ecc_transport_t *transport = &self->transports[index];
+    int64_t most = ecc_cut_has_sender(self, index) ? transport->snd_nxt : 0;
+
+    move_segments(archive, self, index);
+    ecc_archive_int(archive, &rack->multiplier, 1, INT32_MAX);
+    ecc_archive_int(archive, &rack->persists, 0, INT32_MAX);
+    ecc_archive_whole(archive, &rack->dsack_round, -1, most);
+    ecc_archive_whole(archive, &rack->sent, -1, self->now);
+    ecc_archive_whole(archive, &rack->end, 0, most);
+    ecc_archive_whole(archive, &rack->rtt, 0, self->now);
+    ecc_archive_whole(archive, &rack->window, 0, ECC_NEVER);
+    ecc_archive_whole(archive, &rack->fack, 0, most);
+    ecc_archive_whole(archive, &rack->probe_end, -1, most);
+    ecc_archive_byte(archive, &rack->awaits, ECC_AWAITS_PROBE);
+    ecc_archive_whole(archive, &rack->wait_until, 0, ECC_NEVER);
+    ecc_archive_require(
+        archive, rack->awaits == ECC_AWAITS_NOTHING || rack->wait_until >= self->now || !self->flows[index].active);
+    ecc_archive_whole(archive, &rack->undo_from, 0, most);
+    ecc_archive_whole(archive, &rack->first_retransmission, 0, ECC_NEVER);
+    ecc_archive_whole(archive, &rack->not_duplicated, -ECC_ARCHIVE_MAX, ECC_ARCHIVE_MAX);
+    rack->has_reordering = ecc_archive_flag(archive, rack->has_reordering);
+    rack->timed_out = ecc_archive_flag(archive, rack->timed_out);
+    rack->probe_is_copy = ecc_archive_flag(archive, rack->probe_is_copy);
+    rack->wants_probe = ecc_archive_flag(archive, rack->wants_probe);
+    rack->may_undo = ecc_archive_flag(archive, rack->may_undo);
+    rack->by_timeout = ecc_archive_flag(archive, rack->by_timeout);
+    ecc_archive_require(archive, archive->ret == 0 && (most == 0 || ecc_rack_verify(rack, transport, self->now) == 0));
+}
+
 static void
 move_receiver(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
 {
@@ -342,6 +399,9 @@ move_flow(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     }
     if (flow->reliable && archive->ret == 0) {
         move_transport(archive, self, index);
+    }
+    if (flow->has_rack && archive->ret == 0) {
+        move_rack(archive, self, index);
     }
     if (flow->needs_receiver && archive->ret == 0) {
         move_receiver(archive, self, index);

@@ -165,7 +165,7 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
         { ECC_ERR_ACKS, is_delay(flow->ack_wait, flow->ack_wait), (double) flow->ack_wait },
         { ECC_ERR_ECN, flow->ecn >= 0 && flow->ecn <= ECC_ECN_SCALABLE, (double) flow->ecn },
         { ECC_ERR_TIMERS, flow->n_timers >= 0 && flow->n_timers <= ECC_MAX_TIMERS, (double) flow->n_timers },
-        { ECC_ERR_TRANSPORT, flow->transport >= 0 && flow->transport <= ECC_TRANSPORT_SACK, (double) flow->transport },
+        { ECC_ERR_TRANSPORT, flow->transport >= 0 && flow->transport <= ECC_TRANSPORT_RACK, (double) flow->transport },
         { ECC_ERR_TRANSPORT, flow->receiver_window >= 0, (double) flow->receiver_window },
         { ECC_ERR_TRANSPORT, is_delay(flow->min_rto, flow->min_rto), (double) flow->min_rto },
         { ECC_ERR_TRANSPORT, is_delay(flow->initial_rto, flow->initial_rto), (double) flow->initial_rto },

@@ -73,7 +73,7 @@ enum ecc_loss_kind { ECC_LOSS_GAP, ECC_LOSS_TIMEOUT };
 enum ecc_segment_kind { ECC_SEGMENT_NEW, ECC_SEGMENT_RETRANSMITTED };
 
 /* How a flow recovers lost data: not at all, or by RFC 6582 or RFC 6675. */
-enum ecc_transport_kind { ECC_TRANSPORT_NONE, ECC_TRANSPORT_CUMULATIVE, ECC_TRANSPORT_SACK };
+enum ecc_transport_kind { ECC_TRANSPORT_NONE, ECC_TRANSPORT_CUMULATIVE, ECC_TRANSPORT_SACK, ECC_TRANSPORT_RACK };
 
 /* Of a packet, as in the IP header (RFC 3168). */
 enum ecc_codepoint { ECC_NOT_ECT, ECC_ECT_1, ECC_ECT_0, ECC_CE };
@@ -143,6 +143,7 @@ typedef struct {
     int64_t acked;        /* bytes that this ACK acknowledges and none did before; on_ack only, else 0 */
     int64_t recovering;   /* 1: a transport is in fast recovery */
     int64_t recovered;    /* 1: this ACK has ended it; on_ack only */
+    int64_t undone;       /* 1: this ACK shows that the last on_loss was for nothing; on_ack only */
     int64_t marked;       /* bytes that this ACK newly reports as marked; of on_receive: of this packet, if marked */
     int64_t ece;          /* 1: this ACK carries ECE (S-109); on_ack only, else 0 */
     double timer_1;       /* w: as timer, of timers 1 to 3, where the flow has so many */

@@ -26,7 +26,8 @@
     X(ECN, "ecn of a flow must be 0, 1, 2 or 3")                                                                       \
     X(TIMERS, "a flow must have from 0 to 4 timers")                                                                   \
     X(TRANSPORT,                                                                                                       \
-        "transport must be 0, 1 or 2, its receiver window >= 0 bytes, its timeouts and granularity from 0 to 1e18 ps") \
+        "transport must be from 0 to 3, its receiver window >= 0 bytes, its timeouts and granularity from 0 to 1e18 "  \
+        "ps")                                                                                                          \
     X(TRIMMING,                                                                                                        \
         "a flow whose packets can be trimmed has none of 2^30 bytes, a trimmed size below that, and no transport")     \
     X(SPRAYING,                                                                                                        \

@@ -20,6 +20,7 @@
 #include "sender.h"
 #include "spray.h"
 #include "transfers.h"
+#include "rack.h"
 #include "transport.h"
 
 void
@@ -69,6 +70,10 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     }
     if (flow->reliable) {
         ecc_transport_init(self, index);
+        flow->has_rack = spec->transport == ECC_TRANSPORT_RACK;
+        if (flow->has_rack) {
+            ecc_rack_init(self, index);
+        }
     }
     if (flow->has_alarms) {
         ecc_alarms_init(self, index);

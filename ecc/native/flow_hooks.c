@@ -21,10 +21,11 @@ fill_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind
     ecc_flow_env_t *env = &self->flow_env;
 
     env->in_flight = hook_number != ECC_FLOW_ON_LOSS
-        ? ecc_transport_in_flight(transport)
+        ? ecc_transport_in_flight(self, index)
         : (kind == ECC_LOSS_GAP ? transport->flight_end : transport->snd_nxt) - transport->snd_una;
     env->recovering = transport->recovering;
     env->recovered = hook_number == ECC_FLOW_ON_ACK && transport->recovered;
+    env->undone = hook_number == ECC_FLOW_ON_ACK && self->flows[index].has_rack && self->racks[index].undone;
 }
 
 /* What a hook of a flow sees (S-102), but for the random number. */
@@ -53,6 +54,7 @@ fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_siz
     env->acked = self->acked;
     env->recovering = 0;
     env->recovered = 0;
+    env->undone = 0;
     env->marked = self->marked;
     env->ece = self->ece;
     env->timer_1 = -1.0;

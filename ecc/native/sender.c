@@ -18,6 +18,7 @@
 #include "flow_hooks.h"
 #include "flow.h"
 #include "link.h"
+#include "rack.h"
 #include "receiver.h"
 #include "spray.h"
 #include "transport.h"
@@ -31,7 +32,7 @@ in_flight(const ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
-    return flow->reliable ? ecc_transport_in_flight(&self->transports[index]) : ecc_state_in_flight(flow);
+    return flow->reliable ? ecc_transport_in_flight(self, index) : ecc_state_in_flight(flow);
 }
 
 /* Whether the window has no room for a packet (S-52.1, S-78). */
@@ -76,6 +77,9 @@ next(const ecc_engine_t *self, uint32_t index)
     const ecc_flow_state_t *flow = &self->flows[index];
     ecc_segment_t segment = { flow->sent, flow->packet_size, ECC_RULE_NONE };
 
+    if (flow->has_rack) {
+        return ecc_rack_next(self, index);
+    }
     if (flow->reliable) {
         return ecc_transport_next(&self->transports[index], flow);
     }
@@ -100,24 +104,74 @@ start_timer(ecc_engine_t *self, uint32_t index)
     }
 }
 
-/* S-79, S-80. */
+/* S-153: TIMEOUT is pending when the wait of a transport of type 3 ends, or before that. */
 static void
+await(ecc_engine_t *self, uint32_t index)
+{
+    uint32_t node = self->base[ECC_EVENT_TIMEOUT] + index;
+    ecc_ps_t time = self->racks[index].wait_until;
+
+    if (self->racks[index].awaits != ECC_AWAITS_NOTHING
+        && (!ecc_calendar_pending(&self->slow, node) || self->slow.nodes[node].time > time)) {
+        self->flows[index].timeout_pending = true;
+        ecc_calendar_move(&self->slow, node, time);
+    }
+}
+
+/* S-153: a probe is waited for, unless something else is. */
+static void
+await_probe(ecc_engine_t *self, uint32_t index)
+{
+    ecc_rack_t *rack = &self->racks[index];
+    ecc_ps_t time;
+    ecc_ps_t latest;
+
+    if (rack->awaits == ECC_AWAITS_REORDERING) {
+        return;
+    }
+    rack->awaits = ecc_rack_may_probe(self, index) ? ECC_AWAITS_PROBE : ECC_AWAITS_NOTHING;
+    if (rack->awaits == ECC_AWAITS_PROBE) {
+        time = ecc_state_add(self->now, ecc_rack_probe_timeout(self, index));
+        latest = ecc_state_add(self->flows[index].timer_start, timeout(self, index));
+        time = time < latest ? time : latest;
+        rack->wait_until = time > self->now ? time : self->now;
+        await(self, index);
+    }
+}
+
+/* S-79, S-80, S-147. */
+static int
 note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     ecc_transport_t *transport = &self->transports[index];
     bool was_idle = transport->snd_una == transport->snd_nxt;
+    int ret = 0;
 
-    ecc_transport_note_sent(transport, segment);
-    if (segment.rule != ECC_RULE_NEW) {
+    if (flow->has_rack) {
+        ret = ecc_rack_note_sent(self, index, segment);
+    } else {
+        ecc_transport_note_sent(transport, segment);
+    }
+    if (!ecc_segment_is_new(segment)) {
         flow->lost += segment.size;
         flow->expected += segment.size;
+    }
+    if (flow->has_rack) {
+        if (was_idle || (!ecc_segment_is_new(segment) && segment.begin == transport->snd_una)) {
+            start_timer(self, index);
+        }
+        if (ret == 0 && segment.rule == ECC_RULE_NEW) {
+            await_probe(self, index);
+        }
+        return ret;
     }
     if (was_idle
         || (transport->uses_sack && transport->recovering && segment.rule != ECC_RULE_NEW
             && segment.begin < transport->recovery_point)) {
         start_timer(self, index);
     }
+    return ret;
 }
 
 /* A packet of a segment, with a header of zeros; it counts as in the network. */
@@ -142,7 +196,7 @@ new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *
         ecc_state_ack_info(self, packet)->front = self->receivers[index].sender_base;
     }
     if (flow->can_be_marked) {
-        ecc_ecn_send(self, packet, segment.rule == ECC_RULE_NONE || segment.rule == ECC_RULE_NEW);
+        ecc_ecn_send(self, packet, ecc_segment_is_new(segment));
     }
     if (index >= self->n_flows) {
         flow->n_packets++;
@@ -164,17 +218,18 @@ note_pace(ecc_engine_t *self, ecc_flow_state_t *flow, int32_t size)
 }
 
 /* What the flow counts once a packet is sent: bytes, the size of the next packet, and the retransmission timer. */
-static void
+static int
 account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 {
     ecc_flow_state_t *flow = &self->flows[index];
+    int ret = 0;
 
     if (ecc_state_in_flight(flow) == 0) {
         flow->timer_start = self->now;
     }
     flow->sent += segment.size;
     if (flow->reliable) {
-        note_sent(self, index, segment);
+        ret = note_sent(self, index, segment);
     }
     if (flow->draws_sizes) {
         bool opening = flow->srtt == 0.0 && flow->spec->opening_size > 0;
@@ -186,6 +241,7 @@ account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         ecc_calendar_insert(
             &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, ecc_state_add(self->now, timeout(self, index)));
     }
+    return ret == 0 ? 0 : ecc_flow_fail(self, ret, index, ECC_NO_HOOK, self->racks[index].count);
 }
 
 /* EMIT (S-54). */
@@ -193,8 +249,7 @@ static int
 emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    bool is_new = segment.rule == ECC_RULE_NONE || segment.rule == ECC_RULE_NEW;
-    enum ecc_segment_kind kind = is_new ? ECC_SEGMENT_NEW : ECC_SEGMENT_RETRANSMITTED;
+    enum ecc_segment_kind kind = ecc_segment_is_new(segment) ? ECC_SEGMENT_NEW : ECC_SEGMENT_RETRANSMITTED;
     ecc_packet_t *packet;
     ecc_ps_t due;
     uint32_t id = ECC_NO_PACKET;
@@ -210,7 +265,10 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     if (ret != 0) {
         return ret;
     }
-    account(self, index, segment);
+    ret = account(self, index, segment);
+    if (ret != 0) {
+        return ret;
+    }
     if (flow->has_alarms && ecc_alarms_has_counted(self, index)) {
         ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_COUNT, flow->spec->on_count, 0);
         if (ret != 0) {
@@ -245,7 +303,8 @@ try_send(ecc_engine_t *self, uint32_t index)
         int32_t size = segment.size;
         int ret;
         flow->changed = false;
-        if (size <= 0 || (flow->window > 0.0 && segment.rule != ECC_RULE_FIRST && is_full(self, index, size))
+        bool is_free = segment.rule == ECC_RULE_FIRST || ecc_segment_is_probe(segment);
+        if (size <= 0 || (flow->window > 0.0 && !is_free && is_full(self, index, size))
             || (flow->window == 0.0 && flow->rate == 0.0)) {
             ecc_calendar_cancel(&self->fast, send_node);
             return 0;
@@ -343,7 +402,8 @@ acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *pac
 {
     ecc_flow_state_t *flow = &self->flows[index];
     ecc_ack_effect_t effect;
-    int ret = ecc_transport_receive_ack(self, packet, &effect);
+    int ret = flow->has_rack ? ecc_rack_receive_ack(self, packet, &effect)
+                             : ecc_transport_receive_ack(self, packet, &effect);
 
     if (ret != 0) {
         return ecc_flow_fail(self, ret, index, ECC_NO_HOOK, (double) packet->offset);
@@ -353,6 +413,10 @@ acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *pac
     flow->n_timeouts = effect.acked > 0 ? 0 : flow->n_timeouts;
     if (effect.starts_timer && (flow->active || index < self->n_flows)) { /* S-51 */
         start_timer(self, index);
+    }
+    if (flow->has_rack && flow->active) {
+        await_probe(self, index);
+        await(self, index);
     }
     return effect.begins_recovery && flow->active
         ? ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->spec->on_loss, ECC_LOSS_GAP)
@@ -482,11 +546,43 @@ abandon(ecc_engine_t *self, uint32_t index)
     }
 }
 
+/* S-154: what a transport of type 3 has waited for. */
+static int
+end_wait(ecc_engine_t *self, uint32_t index)
+{
+    ecc_rack_t *rack = &self->racks[index];
+    bool is_probe = rack->awaits == ECC_AWAITS_PROBE;
+    bool begins = false;
+    int ret = 0;
+
+    if (is_probe) {
+        rack->awaits = ECC_AWAITS_NOTHING;
+        rack->wants_probe = true;
+    } else {
+        begins = ecc_rack_find_losses(self, index);
+    }
+    if (is_probe || begins) {
+        start_timer(self, index);
+    } else {
+        ecc_ps_t deadline = ecc_state_add(self->flows[index].timer_start, timeout(self, index));
+        self->flows[index].timeout_pending = true;
+        ecc_calendar_move(
+            &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, deadline > self->now ? deadline : self->now);
+    }
+    await(self, index);
+    if (begins) {
+        ret = ecc_flow_hooks_without_packet(
+            self, index, ECC_FLOW_ON_LOSS, self->flows[index].spec->on_loss, ECC_LOSS_GAP);
+    }
+    return ret != 0 ? ret : ecc_sender_try_send(self, index);
+}
+
 int
 ecc_sender_timeout(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     ecc_ps_t deadline = ecc_state_add(flow->timer_start, timeout(self, index));
+    bool waits = flow->has_rack && self->racks[index].awaits != ECC_AWAITS_NOTHING;
     int ret = 0;
 
     ecc_state_trace_flow(self, ECC_EVENT_TIMEOUT, index, ecc_state_in_flight(flow));
@@ -494,13 +590,22 @@ ecc_sender_timeout(ecc_engine_t *self, uint32_t index)
     if (ecc_state_in_flight(flow) == 0 || (flow->reliable && !flow->active)) {
         return 0;
     }
+    if (waits && self->racks[index].wait_until <= self->now) {
+        return end_wait(self, index);
+    }
+    if (waits && self->racks[index].wait_until < deadline) {
+        deadline = self->racks[index].wait_until;
+    }
     if (deadline > self->now) {
         flow->timeout_pending = true;
         ecc_calendar_insert(&self->slow, self->base[ECC_EVENT_TIMEOUT] + index, deadline);
         return 0;
     }
     flow->n_timeouts = (uint8_t) (flow->n_timeouts + (flow->n_timeouts < ECC_MAX_BACKOFFS));
-    if (flow->reliable) {
+    if (flow->has_rack) {
+        ecc_rack_time_out(self, index);
+        start_timer(self, index);
+    } else if (flow->reliable) {
         ecc_transport_time_out(&self->transports[index]);
         start_timer(self, index);
     } else {

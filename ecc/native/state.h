@@ -6,7 +6,7 @@
  *
  * Only records, and the few functions that all files need: conversions of time (S-3 to S-5), traces, and reports. What
  * happens to the records is in the file of each: link.c, scheduler.c, router.c, channel.c, flow.c, sender.c, transport.c,
- * receiver.c, alarms.c, transfers.c; tables.c grows the arrays by flow.
+ * rack.c, receiver.c, alarms.c, transfers.c; tables.c grows the arrays by flow.
  */
 
 #include <stdatomic.h>
@@ -229,6 +229,61 @@ typedef struct {
     bool retransmit_first;
 } ecc_transport_t;
 
+/* A segment that is not yet acknowledged (S-144). */
+enum ecc_sent_state { ECC_SENT_OUTSTANDING, ECC_SENT_LOST, ECC_SENT_SACKED };
+
+#define ECC_NO_SEGMENT UINT32_MAX
+
+typedef struct {
+    int64_t begin;
+    ecc_ps_t sent; /* last */
+    int32_t size;
+    uint32_t before; /* of those outstanding, the one sent before it, or ECC_NO_SEGMENT ... */
+    uint32_t after;
+    uint8_t state;     /* enum ecc_sent_state */
+    uint8_t probes;    /* copies in flight beside it */
+    bool was_repeated; /* sent more than once */
+} ecc_sent_t;
+
+/* What else the timer of a transport of type 3 is for (S-153). */
+enum ecc_awaits { ECC_AWAITS_NOTHING, ECC_AWAITS_REORDERING, ECC_AWAITS_PROBE };
+
+/* RACK-TLP: what a transport of type 3 knows beside its transport (S-144); see rack.h. */
+typedef struct {
+    ecc_sent_t *items; /* a ring, in the order of the stream */
+    uint32_t room;     /* a power of two */
+    uint32_t first;    /* number of the first */
+    uint32_t count;
+    uint32_t oldest; /* of those outstanding, or ECC_NO_SEGMENT */
+    uint32_t newest;
+    uint32_t lost; /* number of the first that is lost, if lost_bytes > 0 */
+    uint32_t n_sacked;
+    int32_t multiplier; /* of the reordering window ... */
+    int32_t persists;
+    int64_t dsack_round; /* -1: none */
+    int64_t in_flight;
+    int64_t lost_bytes;
+    ecc_ps_t sent; /* of the segment delivered that was sent last, -1: none ... */
+    int64_t end;   /* ... where it ends */
+    ecc_ps_t rtt;
+    ecc_ps_t window;     /* for reordering */
+    int64_t fack;        /* end of the highest segment delivered */
+    int64_t probe_end;   /* -1: no probe is out */
+    ecc_ps_t wait_until; /* unless it awaits nothing */
+    int64_t undo_from;
+    ecc_ps_t first_retransmission; /* since `undo_from`, or ECC_NEVER */
+    int64_t not_duplicated;        /* bytes retransmitted since, that no ACK has reported as a duplicate */
+    uint8_t awaits;                /* enum ecc_awaits */
+    bool has_reordering;
+    bool timed_out;
+    bool probe_is_copy;
+    bool wants_probe;
+    bool may_undo;
+    bool by_timeout;
+    bool undone;        /* by the ACK that is being processed */
+    bool has_duplicate; /* of the receiver: the last packet was one */
+} ecc_rack_t;
+
 /* What the hooks of a flow await (S-49, S-128); see alarms.h. */
 typedef struct {
     ecc_ps_t timers[ECC_MAX_TIMERS]; /* when each expires, or ECC_NEVER */
@@ -280,6 +335,7 @@ typedef struct {
     bool can_be_marked : 1;  /* its packets */
     bool has_alarms : 1;     /* see alarms.h */
     bool sprays : 1;         /* it has several routes */
+    bool has_rack : 1;       /* see rack.h */
     uint8_t n_timeouts;      /* since the last ACK, up to ECC_MAX_BACKOFFS */
     uint16_t header_offset;
 
@@ -380,6 +436,7 @@ struct ecc_engine {
     ecc_spray_t *sprays;           /* by flow; NULL if none has several routes */
     ecc_pause_t *pauses;           /* by link; NULL if none can be paused */
     ecc_transport_t *transports;   /* by flow; NULL if no flow has one */
+    ecc_rack_t *racks;             /* by flow; NULL if no flow has one */
     ecc_alarms_t *alarms;          /* by flow; NULL if no flow has any */
     size_t n_changes;
     size_t n_impairments;
@@ -388,6 +445,7 @@ struct ecc_engine {
     size_t n_holes;
     size_t n_sprays;
     size_t n_transports;
+    size_t n_racks;
     size_t n_alarms;
     uint32_t max_holes; /* of a receiver: the largest reordering threshold */
     int64_t acked;      /* by the ACK of the on_ack that is called */
@@ -395,6 +453,7 @@ struct ecc_engine {
     int64_t ece;        /* whether it carries ECE */
     bool wants_receivers;
     bool wants_transports;
+    bool wants_racks;
     bool wants_alarms;
     bool wants_stops;       /* there are nodes for STOPs ... */
     bool wants_timers;      /* ... and TIMERs */

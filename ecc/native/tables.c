@@ -15,6 +15,7 @@
 #include "channel.h"
 #include "cut.h"
 #include "link.h"
+#include "rack.h"
 #include "receiver.h"
 #include "transport.h"
 
@@ -39,7 +40,8 @@ ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config)
         self->wants_stops = self->wants_stops || spec->stop >= 0;
         self->wants_timers = self->wants_timers || spec->on_timer != NULL;
         self->wants_alarms = self->wants_alarms || ecc_alarms_are_needed(spec);
-        wants_sack = wants_sack || spec->transport == ECC_TRANSPORT_SACK;
+        wants_sack = wants_sack || spec->transport >= ECC_TRANSPORT_SACK;
+        self->wants_racks = self->wants_racks || spec->transport == ECC_TRANSPORT_RACK;
         self->wants_receivers = self->wants_receivers || spec->n_reverse > 0 || spec->impairment > 0
             || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE || spec->n_alternatives > 0
             || spec->reordering_threshold > 1 || spec->trimmed_size > 0;
@@ -74,6 +76,10 @@ ecc_tables_free(ecc_engine_t *self)
         ecc_transport_free(&self->transports[i], &self->memory);
     }
     release(self, self->n_transports * sizeof(*self->transports), self->transports);
+    for (size_t i = 0; i < self->n_racks; i++) {
+        ecc_rack_free(&self->racks[i], &self->memory);
+    }
+    release(self, self->n_racks * sizeof(*self->racks), self->racks);
     release(self, self->n_alarms * sizeof(*self->alarms), self->alarms);
     release(self, self->n_hops * sizeof(*self->hops), self->hops);
     release(self, self->n_flow_queues * sizeof(*self->flow_queues), self->flow_queues);
@@ -184,6 +190,16 @@ reserve_transports(ecc_engine_t *self, uint32_t room)
     int ret = reserve_items(self, self->wants_transports, sizeof(*self->transports), room, &self->n_transports, &block);
 
     self->transports = block;
+    return ret;
+}
+
+static int
+reserve_racks(ecc_engine_t *self, uint32_t room)
+{
+    void *block = self->racks;
+    int ret = reserve_items(self, self->wants_racks, sizeof(*self->racks), room, &self->n_racks, &block);
+
+    self->racks = block;
     return ret;
 }
 
@@ -326,6 +342,9 @@ ecc_tables_reserve(ecc_engine_t *self, uint32_t room)
     }
     if (ret == 0) {
         ret = reserve_transports(self, room);
+    }
+    if (ret == 0) {
+        ret = reserve_racks(self, room);
     }
     if (ret == 0) {
         ret = reserve_alarms(self, room);

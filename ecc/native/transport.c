@@ -44,7 +44,7 @@ ecc_transport_init(ecc_engine_t *self, uint32_t index)
     ecc_ranges_t sacked = transport->sacked;
     ecc_ranges_t held = transport->held;
 
-    *transport = (ecc_transport_t) { .uses_sack = self->flows[index].spec->transport == ECC_TRANSPORT_SACK,
+    *transport = (ecc_transport_t) { .uses_sack = self->flows[index].spec->transport >= ECC_TRANSPORT_SACK,
         .receiver_window = self->flows[index].spec->receiver_window,
         .dup_thresh = (uint8_t) ecc_receiver_threshold(self->flows[index].spec, ECC_DUP_THRESH),
         .sacked = sacked,
@@ -63,18 +63,24 @@ ecc_transport_free(ecc_transport_t *self, ecc_memory_t *memory)
 /* ---- the sender ---- */
 
 int64_t
-ecc_transport_in_flight(const ecc_transport_t *self)
+ecc_transport_in_flight(const ecc_engine_t *self, uint32_t index)
 {
+    const ecc_transport_t *transport = &self->transports[index];
+    int64_t below = transport->lost_below;
     int64_t held_above = 0;
 
-    for (uint32_t k = self->sacked.count; k > 0; k--) { /* few: above lost_below there are less than three */
-        const ecc_range_t *range = ecc_ranges_at(&self->sacked, k - 1);
-        if (range->end <= self->lost_below) {
+    if (self->flows[index].has_rack) {
+        return self->racks[index].in_flight;
+    }
+    for (uint32_t k = transport->sacked.count; k > 0; k--) { /* few: above lost_below there are less than three */
+        const ecc_range_t *range = ecc_ranges_at(&transport->sacked, k - 1);
+        if (range->end <= below) {
             break;
         }
-        held_above += range->end - max(range->begin, self->lost_below);
+        held_above += range->end - max(range->begin, below);
     }
-    return max(0, self->snd_nxt - self->lost_below - held_above + self->high_rxt - self->snd_una - self->pipe_credit);
+    return max(
+        0, transport->snd_nxt - below - held_above + transport->high_rxt - transport->snd_una - transport->pipe_credit);
 }
 
 void
@@ -125,6 +131,17 @@ rescue(const ecc_transport_t *self, int64_t size)
 }
 
 ecc_segment_t
+ecc_transport_new(const ecc_transport_t *self, const ecc_flow_state_t *flow)
+{
+    int64_t size = flow->size < 0 ? flow->packet_size : min(flow->packet_size, flow->size - self->snd_nxt);
+
+    if (self->receiver_window > 0 && self->snd_nxt + size - self->snd_una > self->receiver_window) {
+        size = 0;
+    }
+    return (ecc_segment_t) { self->snd_nxt, (int32_t) size, ECC_RULE_NEW };
+}
+
+ecc_segment_t
 ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 {
     ecc_segment_t segment = { 0 };
@@ -137,11 +154,7 @@ ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow)
         segment = hole(self, self->high_rxt, self->lost_below, size, ECC_RULE_LOST);
     }
     if (segment.size == 0) {
-        int64_t new_size = flow->size < 0 ? size : min(size, flow->size - self->snd_nxt);
-        segment = (ecc_segment_t) { self->snd_nxt, (int32_t) new_size, ECC_RULE_NEW };
-        if (self->receiver_window > 0 && segment.begin + segment.size - self->snd_una > self->receiver_window) {
-            segment.size = 0;
-        }
+        segment = ecc_transport_new(self, flow);
     }
     return segment.size == 0 && self->uses_sack && self->recovering ? rescue(self, size) : segment;
 }
@@ -349,6 +362,10 @@ ecc_transport_receive_data(ecc_engine_t *self, const ecc_packet_t *packet, bool 
     int64_t numbers[ECC_MAX_SACK_BLOCKS + 1];
     uint32_t n = transport->n_recent;
 
+    if (flow->has_rack) { /* S-148: an ACK reports duplicates */
+        self->racks[packet->flow].has_duplicate
+            = end <= rcv_nxt || ecc_ranges_within(&transport->held, begin, end) == end - begin;
+    }
     *may_delay = begin == rcv_nxt && transport->held.count == 0;
     if (begin > rcv_nxt) {
         int ret = ecc_ranges_add(&transport->held, &self->memory, begin, end);
@@ -372,12 +389,17 @@ ecc_transport_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
     const ecc_transport_t *transport = &self->transports[packet->flow];
     ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
+    bool is_duplicate = self->flows[packet->flow].has_rack && self->racks[packet->flow].has_duplicate;
 
     *info = (ecc_ack_info_t) { .front = self->flows[packet->flow].received };
     for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS && transport->uses_sack; k++) {
         sack_blocks(info)[k] = k < transport->n_recent
             ? *ecc_ranges_at(&transport->held, ecc_ranges_find(&transport->held, transport->recent[k]))
             : (ecc_range_t) { 0, 0 };
+    }
+    if (is_duplicate) {
+        memmove(sack_blocks(info) + 1, sack_blocks(info), (ECC_MAX_SACK_BLOCKS - 1) * sizeof(ecc_range_t));
+        sack_blocks(info)[0] = (ecc_range_t) { packet->offset, packet->offset + packet->size };
     }
 }
 

@@ -15,7 +15,9 @@ enum ecc_segment_rule {
     ECC_RULE_LOST,
     ECC_RULE_NEW,
     ECC_RULE_UNSACKED,
-    ECC_RULE_RESCUE
+    ECC_RULE_RESCUE,
+    ECC_RULE_NEW_PROBE, /* S-147 */
+    ECC_RULE_PROBE
 };
 
 /* The next segment; small enough for registers. */
@@ -24,6 +26,18 @@ typedef struct {
     int32_t size; /* 0: there is none */
     enum ecc_segment_rule rule;
 } ecc_segment_t;
+
+static inline bool
+ecc_segment_is_new(ecc_segment_t self)
+{
+    return self.rule == ECC_RULE_NONE || self.rule == ECC_RULE_NEW || self.rule == ECC_RULE_NEW_PROBE;
+}
+
+static inline bool
+ecc_segment_is_probe(ecc_segment_t self)
+{
+    return self.rule == ECC_RULE_NEW_PROBE || self.rule == ECC_RULE_PROBE;
+}
 
 /* What an ACK has changed. */
 typedef struct {
@@ -36,13 +50,16 @@ void ecc_transport_init(ecc_engine_t *self, uint32_t flow);
 void ecc_transport_free(ecc_transport_t *self, ecc_memory_t *memory);
 
 /* S-76: what may still be in the network. */
-int64_t ecc_transport_in_flight(const ecc_transport_t *self);
+int64_t ecc_transport_in_flight(const ecc_engine_t *self, uint32_t flow);
 
 /* S-81: the mean deviation, of the RTT that the flow has just measured and has not yet smoothed. */
 void ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow);
 
 /* S-88, after the first ACK, without backoff. */
 ecc_ps_t ecc_transport_rto(const ecc_transport_t *self, const ecc_flow_state_t *flow);
+
+/* S-77.3; of size 0 if there is none. */
+ecc_segment_t ecc_transport_new(const ecc_transport_t *self, const ecc_flow_state_t *flow);
 
 /* S-77, S-79. */
 ecc_segment_t ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow);

@@ -13,6 +13,7 @@
 #include "sender.h"
 #include "state.h"
 #include "transfers.h"
+#include "rack.h"
 #include "transport.h"
 
 /* Packets in a channel that reorders, whose first arrives at `time`. */
@@ -142,6 +143,9 @@ ecc_verify_engine(const ecc_engine_t *self)
                 && ecc_transport_verify(
                        &self->transports[i], flow, ecc_cut_has_sender(self, i), ecc_cut_has_receiver(self, i))
                     == 0;
+            valid = valid
+                && (!flow->has_rack || !ecc_cut_has_sender(self, i)
+                    || ecc_rack_verify(&self->racks[i], &self->transports[i], self->now) == 0);
         }
     }
     return valid && n_packets == self->packets.n_used ? 0 : ECC_ERR_BROKEN;

@@ -72,6 +72,7 @@ def test_a_falling_stream_has_a_recent_maximum_once_the_old_one_expires():
 def env(**fields):
     defaults = {
         "now": 0.0, "in_flight": 0, "packet_size": 1000, "kind": 0, "window": 1e9, "size": -1, "recovering": 0,
+        "undone": 0,
     }  # fmt: skip
     return SimpleNamespace(**{**defaults, **fields})
 

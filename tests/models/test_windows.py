@@ -34,7 +34,7 @@ every_window = pytest.mark.parametrize("protocol", WINDOWS, ids=lambda p: f"{typ
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: NewReno(transport="reno"), "transport must be one of 'newreno', 'sack', got 'reno'"),
+        (lambda: NewReno(transport="reno"), "transport must be one of 'newreno', 'sack', 'rack', got 'reno'"),
         (lambda: NewReno(initial=0.0), "initial must be > 0, got 0.0"),
         (lambda: NewReno(min_rto=1e7), r"min_rto must be < 1e\+06 s, which the clock holds, got 10000000\.0"),
         (lambda: NewReno(min_rto=-1.0), "min_rto must be > 0 s, got -1.0"),

@@ -184,7 +184,7 @@ set_link(reader_t *self, ecc_link_t *link, int64_t *record)
         .delay = (int64_t) read_bytes(self, 1) * MS / 8,
         .buffer = -1,
         .first_interval = (int64_t) (read_bytes(self, 1) % 8) * MS - 1,
-        .impairment = (int32_t) (read_bytes(self, 1) % 3),
+        .impairment = (int32_t) (read_bytes(self, 1) % 4),
         .header_offset = (int64_t) (read_bytes(self, 1) % 2) * 8,
         .state = record };
     link->on_start = hooks & 1 ? link_hook : NULL;
@@ -217,12 +217,12 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
         .packet_size = 500 + (int64_t) (selector & 24),
         .ack_size = 40,
         .header_bytes = selector & 32,
-        .impairment = (int32_t) (read_bytes(self, 1) % 3),
+        .impairment = (int32_t) (read_bytes(self, 1) % 4),
         .ack_every = (int64_t) (read_bytes(self, 1) % 4),
         .ack_wait = 40 * MS,
         .enables_subsequent = (int32_t) (read_bytes(self, 1) % 8),
         .ecn = (int32_t) ((hooks >> 7) * (1 + selector % 3)),
-        .transport = (int32_t) (read_bytes(self, 1) % 3),
+        .transport = (int32_t) (read_bytes(self, 1) % 4),
         .receiver_window = (int64_t) (read_bytes(self, 1) % 4) * 2000,
         .min_rto = (int64_t) read_bytes(self, 1) * MS,
         .initial_rto = SECOND,

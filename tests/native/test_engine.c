@@ -852,7 +852,7 @@ bad_input_is_refused(void)
     REFUSED(ECC_ERR_RATE, flows[0].rate, -1.0);
     REFUSED(ECC_ERR_WINDOW, flows[0].window, (double) INFINITY);
     REFUSED(ECC_ERR_ECN, flows[0].ecn, 4);
-    REFUSED(ECC_ERR_TRANSPORT, flows[0].transport, 3);
+    REFUSED(ECC_ERR_TRANSPORT, flows[0].transport, 4);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].receiver_window, -1);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].min_rto, -1);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].initial_rto, -1);
@@ -1028,7 +1028,8 @@ set_up_a_bit_of_everything(void)
     setup.flows[3].initial_rto = setup.flows[4].initial_rto = setup.flows[5].initial_rto = SECOND;
     setup.flows[3].ecn = ECC_ECN_ACCURATE;
     setup.flows[5].ecn = ECC_ECN_CLASSIC;
-    setup.flows[4].transport = setup.flows[5].transport = ECC_TRANSPORT_SACK;
+    setup.flows[4].transport = ECC_TRANSPORT_SACK;
+    setup.flows[5].transport = ECC_TRANSPORT_RACK;
     for (int64_t i = 0; i < 6; i++) {
         ecc_flow_t *flow = &setup.flows[i];
         flow->start = i * 7 * MS;

@@ -10,7 +10,7 @@ import pytest
 from ecc.native import FLOW_ENV, LINK_ENV
 from ecc.native._engine import lib
 from ecc.packet.twin import Kind
-from ecc.packet.twin.transport import NEWRENO, SACK
+from ecc.packet.twin.transport import NEWRENO, RACK, SACK
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "engine_specification.md"
@@ -76,7 +76,7 @@ def test_kinds_of_events_are_those_of_both_engines():
     assert sorted(written.values()) == list(range(len(rows) + len(traced)))
     assert written == {kind.name: kind.value for kind in Kind if kind >= 0}
     assert written == {name: getattr(lib, f"ECC_EVENT_{name}") for name in written}
-    assert (lib.ECC_TRANSPORT_CUMULATIVE, lib.ECC_TRANSPORT_SACK) == (NEWRENO, SACK)
+    assert (lib.ECC_TRANSPORT_CUMULATIVE, lib.ECC_TRANSPORT_SACK, lib.ECC_TRANSPORT_RACK) == (NEWRENO, SACK, RACK)
     assert (lib.ECC_PACKET_DATA, lib.ECC_PACKET_ACK, lib.ECC_LOSS_GAP, lib.ECC_LOSS_TIMEOUT) == (0, 1, 0, 1)
     assert (lib.ECC_SEGMENT_NEW, lib.ECC_SEGMENT_RETRANSMITTED) == (0, 1)
 

@@ -144,7 +144,7 @@ def seen_by_flow(flow: Any, env: Any) -> float:
         0.5 * flow.mix + env.now + 0.001 * env.packet_size + env.rtt + 2.0 * env.srtt + 3.0 * env.min_rtt + env.kind
         + 0.01 * env.in_flight + 1e-4 * env.delivered + 1e-3 * env.lost + env.flow + env.random + env.timer
         + 1e-7 * env.rate + 1e-4 * env.window + 1e-5 * env.size + 0.03 * env.header_bytes
-        + 1e-3 * env.acked + 5.0 * env.recovering + 7.0 * env.recovered
+        + 1e-3 * env.acked + 5.0 * env.recovering + 7.0 * env.recovered + 9.0 * env.undone
         + 1e-2 * env.marked + 11.0 * env.ece + env.timer_1 + env.timer_2 + env.timer_3 + env.counter
         + env.control_size + env.control_kind
     )  # fmt: skip
@@ -398,7 +398,7 @@ def cases(draw: Any, pauses: bool = False) -> Case:
         flow["bottleneck"] = draw(st.sampled_from([-1, DTYPES[FlowState].fields["bottleneck"][1]]))
         flow["wants_random"] = draw(st.booleans())
         flow["impairment"] = draw(some_impairment)
-        flow["transport"] = 0 if flow["trimmed_size"] else draw(st.sampled_from([0, 0, 1, 2, 2]))
+        flow["transport"] = 0 if flow["trimmed_size"] else draw(st.sampled_from([0, 0, 1, 2, 3, 3]))
         flow["ecn"] = draw(st.sampled_from([0, 0, 1, 2, 3])) if can_be_marked else 0
         flow["receiver_window"] = draw(st.sampled_from([0, 0, 2000, 8000]))
         flow["min_rto"] = draw(st.sampled_from([0, 10**10, 10**11, 10**12]))

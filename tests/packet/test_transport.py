@@ -326,7 +326,7 @@ def test_a_transfer_arrives_whole_through_random_loss(transport: str) -> None:
 
 
 def test_an_unknown_transport_is_refused() -> None:
-    with pytest.raises(ValueError, match="transport must be one of None, 'newreno', 'sack', got 'tahoe'"):
+    with pytest.raises(ValueError, match="transport must be one of None, 'newreno', 'sack', 'rack', got 'tahoe'"):
         run(Window("tahoe"))
 
 
@@ -352,7 +352,8 @@ def impaired_scenarios(draw: Any) -> Scenario:
     ]  # fmt: skip
     first = draw(st.sampled_from([0.0, 2.0, 20.0]))
     protocol = Window(
-        draw(st.sampled_from(["newreno", "sack"])), first, rate=draw(st.sampled_from([0.0, 1e6])) if first else 1e6,
+        draw(st.sampled_from(["newreno", "sack", "rack"])), first,
+        rate=draw(st.sampled_from([0.0, 1e6])) if first else 1e6,
         min_rto=draw(st.sampled_from([0.01, 0.2])), receiver_window=draw(st.sampled_from([0, 0, 3000])),
     )  # fmt: skip
     impairments = draw(st.lists(st.sampled_from(possible), unique=True, max_size=4))
@@ -361,7 +362,7 @@ def impaired_scenarios(draw: Any) -> Scenario:
 
 
 @pytest.mark.property
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(scenario=impaired_scenarios())
 def test_every_byte_arrives_once_and_as_in_the_twin(scenario: Scenario) -> None:
     setup = prepare(scenario)

@@ -2,14 +2,15 @@
 
     interval = max(P.send_time - P.first_send_time, now - P.delivered_time)     the longer of sending and ACKs
     rate     = 8 (delivered - P.delivered)/interval                             [bit/s]
-    lost     = sent - delivered - in_flight                                     a packet is one of the three
+    lost     = sent + revived - delivered - in_flight                           a packet is one of the three
     a round begins once P.delivered >= next_round_delivered, which is `delivered` then
 
 P is the packet whose arrival an ACK reports: what the sender knew when it sent P travels in P's header, which the ACK
 brings back. So nothing is kept for packets in flight; a copy has a header of its own, no sample is ambiguous, and none
 has an interval below the RTT of P, which the draft discards. `delivered` is what the receiver has counted, copies too,
 and each ACK carries that: it is right where ACKs are lost or stand for several packets. `in_flight` is the engine's
-pipe, therefore `lost` is what the transport considers lost, so far.
+pipe, therefore `lost` is what the transport considers lost, so far. Of that, `revived` is what it no longer does
+(`env.undone`): `lost` only grows.
 
 A protocol's `Header` and `FlowState` derive from those here, and its hooks call `on_send`, `on_receive` and `on_ack`.
 """
@@ -47,6 +48,7 @@ class FlowState:
     received: int = 0  # the receiver's
     delivered: int = 0
     lost: int = 0
+    revived: int = 0
     delivered_time: float = 0.0  # when `delivered` grew last [s]
     first_send_time: float = 0.0  # of the packet that was delivered last [s]
     app_limited: int = 0  # until so much is delivered, samples are the application's; 0: they are not
@@ -98,6 +100,8 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         flow.delivered = header.received
         flow.delivered_time = env.now
         flow.first_send_time = header.send_time
+    if env.undone > 0:
+        flow.revived += max(flow.lost + flow.delivered + env.in_flight - flow.sent - flow.revived, 0)
     count_losses(flow, env.in_flight)
     if env.size > 0 and flow.snd_nxt >= env.size and env.in_flight < env.window and env.recovering == 0:
         mark_app_limited(flow, env)
@@ -122,7 +126,7 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 def count_losses(flow: Any, in_flight: int) -> None:
     """What was sent and is neither delivered nor in flight."""
-    flow.newly_lost = max(flow.sent - flow.delivered - in_flight - flow.lost, 0)
+    flow.newly_lost = max(flow.sent + flow.revived - flow.delivered - in_flight - flow.lost, 0)
     flow.lost += flow.newly_lost
 
 

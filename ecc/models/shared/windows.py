@@ -98,7 +98,7 @@ class WindowProtocol(Protocol):
     Parameters
     ----------
     transport : str
-        "newreno" (RFC 6582) or "sack" (RFC 6675): how losses are recovered.
+        "newreno" (RFC 6582), "sack" (RFC 6675) or "rack" (RFC 8985): how losses are recovered.
     initial : float, > 0, or None
         First window, in packets; None: RFC 5681 (1), 2 to 4 (ns-2: 2, Linux: 10).
     receiver_window : int, bytes, >= 0
@@ -134,7 +134,7 @@ class WindowProtocol(Protocol):
     loss_response_law: ClassVar[Callable[..., float] | None] = staticmethod(after_a_loss)
 
     def __post_init__(self) -> None:
-        check_choice(self, "transport", ("newreno", "sack"))
+        check_choice(self, "transport", ("newreno", "sack", "rack"))
         if self.initial is not None:
             check_number(self, initial=None)
         for name in ("min_rto", "initial_rto"):

@@ -30,6 +30,7 @@ from ecc.errors import NativeError
 from ecc.native import EVENT, FLOW, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT, TRANSFER_RESULT, bin_edges, new_flows
 from ecc.packet.recorded_fields import Word
 from ecc.packet.setup import Setup
+from ecc.packet.twin.rack import Awaits, Rack
 from ecc.packet.twin.state import (
     CE,
     CLASSIC,
@@ -60,7 +61,7 @@ from ecc.packet.twin.state import (
     to_seconds,
     transmission,
 )
-from ecc.packet.twin.transport import Incoming, Outgoing, Rule, Segment
+from ecc.packet.twin.transport import RACK, Incoming, Outgoing, Rule, Segment
 
 __all__ = ["Kind", "Twin", "build_twin"]
 
@@ -209,10 +210,11 @@ class Twin:
         random, sizes = Random(self.seed, 2**32 + number), Random(self.seed, 2**33 + number)
         channel = self.new_channel(given.impairment, 2**35 + number)
         receiver = Receiver(given.reordering_threshold or (3 if is_reordered(routes) else 1))
+        outgoing = (Rack if given.transport == RACK else Outgoing)(given) if given.transport else None
         flow = TwinFlow(
             number, given, *agent.records, agent.hooks, random, routes, reverse, given.rate, given.window,
             sizes, channel, Random(self.seed, 2**36 + number), receiver,
-            Outgoing(given) if given.transport else None, Incoming(),
+            outgoing, Incoming(reports_duplicates=given.transport == RACK),
         )  # fmt: skip
         flow.draw_size()
         if given.stop >= 0:
@@ -635,7 +637,7 @@ class Twin:
         while flow.active:
             segment = flow.next
             may_limit = flow.outstanding > 0 or not flow.outgoing
-            limited = flow.window > 0.0 and segment.rule != Rule.FIRST and may_limit
+            limited = flow.window > 0.0 and segment.rule != Rule.FIRST and not segment.is_probe and may_limit
             full = limited and flow.outstanding + segment.size > flow.window
             if segment.size <= 0 or full or flow.window == flow.rate == 0.0:
                 self.set_timer(Kind.SEND, flow.number, None)
@@ -669,10 +671,13 @@ class Twin:
             flow.timer_start = self.now
         flow.sent += packet.size
         if stream:
+            self.tell(flow)
             stream.sent(segment)
         if segment.is_retransmitted:
             flow.lost += packet.size
             flow.expected += packet.size
+        if segment.rule == Rule.NEW:
+            self.await_probe(flow)
         flow.draw_size()
         if (Kind.TIMEOUT, flow.number) not in self.timers:
             self.set_timer(Kind.TIMEOUT, flow.number, self.now + flow.timeout(self.now))
@@ -836,14 +841,46 @@ class Twin:
     def acknowledge_reliable(self, flow: TwinFlow, packet: Packet) -> None:
         """What an ACK of a reliable flow acknowledges (S-82 to S-86)."""
         assert flow.outgoing is not None
+        self.tell(flow, packet.sent)
         flow.acked, begins_recovery, starts = flow.outgoing.receive_ack(packet.front, packet.sacks, packet.size)
         flow.expected += flow.acked
         if flow.acked > 0:
             flow.n_timeouts = 0
         if starts and (flow.active or flow.number < self.n_flows):
             self.start_timer(flow)
+        if flow.active:
+            self.await_probe(flow)
         if begins_recovery and flow.active:
             self.call_flow(flow, "on_loss")
+
+    def tell(self, flow: TwinFlow, sent: int = 0) -> None:
+        """What a sender of type 3 reads off the clock and its flow; when the packet of an ACK was sent."""
+        if isinstance(flow.outgoing, Rack):
+            stream = flow.outgoing
+            stream.now, stream.echo, stream.srtt, stream.min_rtt = self.now, sent, flow.srtt, flow.min_rtt
+
+    def await_probe(self, flow: TwinFlow) -> None:
+        """S-153, where nothing else is waited for; TIMEOUT is pending when the wait ends, or before that."""
+        if isinstance(flow.outgoing, Rack):
+            flow.outgoing.await_probe(min(NEVER, flow.timer_start + flow.timeout(self.now)))
+            self.await_end(flow.outgoing, flow.number)
+
+    def await_end(self, stream: Rack, number: int) -> None:
+        if stream.awaits != Awaits.NOTHING and self.timers.get((Kind.TIMEOUT, number), NEVER) > stream.wait_until:
+            self.set_timer(Kind.TIMEOUT, number, stream.wait_until)
+
+    def end_wait(self, flow: TwinFlow, stream: Rack) -> None:
+        """S-154."""
+        self.tell(flow)
+        begins_recovery, starts = stream.end_wait()
+        if starts:
+            self.start_timer(flow)
+        else:
+            self.set_timer(Kind.TIMEOUT, flow.number, max(self.now, flow.timer_start + flow.timeout(self.now)))
+        self.await_end(stream, flow.number)
+        if begins_recovery:
+            self.call_flow(flow, "on_loss")
+        self.try_send(flow)
 
     def start_timer(self, flow: TwinFlow) -> None:
         """The retransmission timer of a reliable flow starts (S-87)."""
@@ -866,11 +903,17 @@ class Twin:
         deadline = flow.timer_start + flow.timeout(self.now)
         if flow.in_flight == 0 or (flow.outgoing and not flow.active):
             return
+        if isinstance(flow.outgoing, Rack) and flow.outgoing.awaits != Awaits.NOTHING:
+            if flow.outgoing.wait_until <= self.now:
+                self.end_wait(flow, flow.outgoing)
+                return
+            deadline = min(deadline, flow.outgoing.wait_until)
         if deadline > self.now:
             self.set_timer(Kind.TIMEOUT, flow.number, deadline)
             return
         flow.n_timeouts += 1
         if flow.outgoing:
+            self.tell(flow)
             flow.outgoing.time_out()
             self.start_timer(flow)
         else:
@@ -979,6 +1022,7 @@ class Twin:
             "size": flow.given.size, "header_bytes": flow.given.header_bytes,
             "acked": flow.acked if name == "on_ack" else 0, "recovering": int(stream is not None and stream.recovering),
             "recovered": int(stream is not None and name == "on_ack" and stream.recovered),
+            "undone": int(stream is not None and name == "on_ack" and stream.undone),
             "marked": marked,
             "ece": flow.ece if name == "on_ack" else 0,
             "timer_1": -1.0, "timer_2": -1.0, "timer_3": -1.0, "counter": 0, "control_size": 0, "control_kind": 0,

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-__all__ = ["NEWRENO", "SACK", "Incoming", "Outgoing", "Rule", "Segment"]
+__all__ = ["NEWRENO", "RACK", "SACK", "Incoming", "Outgoing", "Rule", "Segment"]
 
-NEWRENO, SACK = 1, 2
+NEWRENO, SACK, RACK = 1, 2, 3
 DUP_THRESH = 3  # duplicate ACKs that prove a loss, unless the flow has another threshold
 MAX_SACK_BLOCKS = 3  # ranges that an ACK reports
 
@@ -36,6 +36,8 @@ class Rule(IntEnum):
     NEW = 3
     UNSACKED = 4
     RESCUE = 5
+    NEW_PROBE = 6  # S-147
+    PROBE = 7
 
 
 class Segment(NamedTuple):
@@ -47,7 +49,11 @@ class Segment(NamedTuple):
 
     @property
     def is_retransmitted(self) -> bool:
-        return self.rule not in (Rule.NONE, Rule.NEW)
+        return self.rule not in (Rule.NONE, Rule.NEW, Rule.NEW_PROBE)
+
+    @property
+    def is_probe(self) -> bool:
+        return self.rule in (Rule.NEW_PROBE, Rule.PROBE)
 
 
 NOTHING = Segment(0, 0, Rule.NONE)
@@ -70,6 +76,7 @@ class Outgoing:
     partial_acks: int = 0
     recovering: bool = False
     recovered: bool = False
+    undone: bool = False  # of type 3 (rack.py)
     retransmit_first: bool = False
     rttvar: float = 0.0
     sacked: Ranges = field(default_factory=list)
@@ -80,7 +87,7 @@ class Outgoing:
 
     @property
     def is_sack(self) -> bool:
-        return bool(self.given.transport == SACK)
+        return bool(self.given.transport >= SACK)
 
     @property
     def in_flight(self) -> int:
@@ -100,10 +107,7 @@ class Outgoing:
             return self.hole(self.snd_una, self.snd_nxt, most, Rule.FIRST)
         found = self.hole(self.high_rxt, self.lost_below, most, Rule.LOST)
         if not found.size:
-            window = self.given.receiver_window
-            new = min(most, self.given.size - self.snd_nxt) if self.given.size >= 0 else most
-            if window == 0 or self.snd_nxt + new <= self.snd_una + window:
-                found = Segment(self.snd_nxt, new, Rule.NEW)
+            found = self.new(most)
         if found.size or not (self.is_sack and self.recovering):
             return found
         highest = self.sacked[-1][1] if self.sacked else self.snd_una
@@ -112,6 +116,13 @@ class Outgoing:
             begin = max(highest, self.snd_nxt - most)
             found = Segment(begin, self.snd_nxt - begin, Rule.RESCUE)
         return found
+
+    def new(self, most: int) -> Segment:
+        """What has not been sent."""
+        window = self.given.receiver_window
+        new = min(most, self.given.size - self.snd_nxt) if self.given.size >= 0 else most
+        fits = window == 0 or self.snd_nxt + new <= self.snd_una + window
+        return Segment(self.snd_nxt, new, Rule.NEW) if fits else NOTHING
 
     def restarts_with(self, segment: Segment) -> bool:
         """Whether the timer starts anew with a segment (S-80)."""
@@ -198,14 +209,19 @@ class Incoming:
     rcv_nxt: int = 0
     held: Ranges = field(default_factory=list)
     recent: list[int] = field(default_factory=list)  # sequence numbers where it grew last
+    duplicate: Ranges = field(default_factory=list)  # what came last, if all of it was there
+    reports_duplicates: bool = False  # S-148
 
     @property
     def sacks(self) -> Ranges:
-        return [next(r for r in self.held if r[0] <= number < r[1]) for number in self.recent]
+        blocks = [next(r for r in self.held if r[0] <= number < r[1]) for number in self.recent]
+        return [*self.duplicate, *blocks][:MAX_SACK_BLOCKS]
 
     def receive_data(self, begin: int, end: int) -> tuple[int, bool]:
         """A packet has arrived: how many bytes it lets be delivered, and whether its ACK may be delayed."""
         before, may_delay = self.rcv_nxt, begin == self.rcv_nxt and not self.held
+        is_known = end <= self.rcv_nxt or within(self.held, begin, end) == end - begin
+        self.duplicate = [(begin, end)] if self.reports_duplicates and is_known else []
         if begin > self.rcv_nxt:
             self.held = added(self.held, begin, end)
             self.recent.insert(0, begin)
@@ -214,7 +230,8 @@ class Incoming:
             self.held = [r for r in self.held if r[0] > self.rcv_nxt]
         last, self.recent = self.recent, []
         for number in last:
-            if number >= self.rcv_nxt and not any(b <= number < e for b, e in self.sacks):
+            known = (r for r in self.held if any(r[0] <= n < r[1] for n in self.recent))
+            if number >= self.rcv_nxt and not any(b <= number < e for b, e in known):
                 self.recent.append(number)
         del self.recent[MAX_SACK_BLOCKS:]
         return self.rcv_nxt - before, may_delay

@@ -1,0 +1,287 @@
+"""RACK-TLP in the twin of the packet engine: S-144 to S-154 of docs/engine_specification.md, the names as there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from ecc.packet.twin.state import NEVER, to_ps, to_seconds
+from ecc.packet.twin.transport import Outgoing, Ranges, Rule, Segment, added, within
+
+__all__ = ["Awaits", "Rack"]
+
+FIRST_PROBE = 10**12  # ps, before any RTT is known
+PERSISTENCE = 16
+
+
+class Awaits(IntEnum):
+    """What the sender waits for, beside its timeout."""
+
+    NOTHING = 0
+    REORDERING = 1
+    PROBE = 2
+
+
+@dataclass
+class Sent:
+    """A segment that has been sent, and is not yet acknowledged."""
+
+    begin: int
+    size: int
+    sent: int  # ps
+    is_lost: bool = False
+    is_sacked: bool = False
+    was_repeated: bool = False
+    probes: int = 0  # copies in flight beside it
+
+    @property
+    def end(self) -> int:
+        return self.begin + self.size
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.sent, self.end
+
+    @property
+    def is_outstanding(self) -> bool:
+        return not (self.is_lost or self.is_sacked)
+
+
+@dataclass
+class Rack(Outgoing):
+    """What a sender of type 3 knows of its stream."""
+
+    segments: list[Sent] = field(default_factory=list)
+    now: int = 0  # ps; these four are set before each call
+    echo: int = 0  # when the packet of the ACK was sent
+    srtt: float = 0.0
+    min_rtt: float = 0.0
+    newest: tuple[int, int] = (-1, 0)  # of what was delivered, what was sent last: when, and its end
+    rtt: int = 0
+    window: int = 0
+    fack: int = 0
+    multiplier: int = 1
+    persists: int = PERSISTENCE
+    dsack_round: int | None = None
+    has_reordering: bool = False
+    timed_out: bool = False
+    probe_end: int | None = None
+    probe_is_copy: bool = False
+    wants_probe: bool = False
+    awaits: Awaits = Awaits.NOTHING
+    wait_until: int = 0
+    may_undo: bool = False
+    by_timeout: bool = False
+    undo_from: int = 0
+    first_retransmission: int = NEVER
+    not_duplicated: int = 0
+
+    @property
+    def in_flight(self) -> int:
+        return sum(s.size * (1 + s.probes) for s in self.segments if s.is_outstanding)
+
+    @property
+    def lost(self) -> list[Sent]:
+        return [s for s in self.segments if s.is_lost]
+
+    @property
+    def n_sacked(self) -> int:
+        return sum(s.is_sacked for s in self.segments)
+
+    @property
+    def is_repairing(self) -> bool:
+        return self.recovering or self.timed_out
+
+    # ---- what is sent ----------------------------------------------------------------------------------------
+
+    def next(self, most: int) -> Segment:
+        if self.lost:
+            rule = Rule.FIRST if self.retransmit_first else Rule.LOST
+            return Segment(self.lost[0].begin, self.lost[0].size, rule)
+        new = self.new(most)
+        if self.wants_probe and new.size > 0:
+            return new._replace(rule=Rule.NEW_PROBE)
+        if self.wants_probe and self.segments:
+            return Segment(self.segments[-1].begin, self.segments[-1].size, Rule.PROBE)
+        return new
+
+    def restarts_with(self, segment: Segment) -> bool:
+        return segment.is_retransmitted and segment.begin == self.snd_una
+
+    def sent(self, segment: Segment) -> None:
+        if segment.is_probe:
+            self.wants_probe, self.probe_is_copy = False, segment.rule == Rule.PROBE
+            self.probe_end = self.snd_nxt if self.probe_is_copy else segment.begin + segment.size
+        if not segment.is_retransmitted:
+            self.snd_nxt = segment.begin + segment.size
+            self.segments.append(Sent(segment.begin, segment.size, self.now))
+            return
+        one = next(s for s in self.segments if s.begin == segment.begin)
+        one.sent, one.is_lost, one.was_repeated = self.now, False, True
+        if segment.rule == Rule.PROBE:
+            one.probes = 1
+            return
+        self.retransmit_first = False
+        if self.may_undo:
+            self.first_retransmission = min(self.first_retransmission, self.now)
+            self.not_duplicated += segment.size
+
+    # ---- what is lost ----------------------------------------------------------------------------------------
+
+    @property
+    def reordering_window(self) -> int:
+        """S-149."""
+        if not self.has_reordering and (self.is_repairing or self.n_sacked >= self.dup_thresh):
+            return 0
+        return to_ps(min(self.multiplier * self.min_rtt / 4.0, self.srtt))
+
+    def find_losses(self) -> bool:
+        """S-150: what is lost by now; whether a recovery begins."""
+        self.window = self.reordering_window
+        earlier = [s for s in self.segments if s.is_outstanding and self.newest > s.order]
+        left = [s.sent + self.rtt + self.window - self.now for s in earlier]
+        for segment, time in zip(earlier, left, strict=True):
+            if time <= 0:
+                segment.is_lost, segment.probes = True, 0
+        wait = max([0, *left])
+        self.awaits = Awaits.REORDERING if wait > 0 else Awaits.NOTHING
+        self.wait_until = min(NEVER, self.now + wait)
+        if all(time > 0 for time in left) or self.recovering or self.snd_una < self.recovery_point:
+            return False
+        self.begin_episode(by_timeout=False)
+        self.recovering = self.retransmit_first = True
+        self.recovery_point = self.flight_end = self.snd_nxt
+        self.probe_end, self.wants_probe = None, False
+        return True
+
+    def begin_episode(self, by_timeout: bool) -> None:
+        """S-151: from here on it can turn out that what is done was for nothing."""
+        self.may_undo, self.by_timeout, self.undo_from = True, by_timeout, self.snd_una
+        self.first_retransmission, self.not_duplicated = NEVER, 0
+
+    def time_out(self) -> None:
+        if self.snd_una >= self.recovery_point:
+            self.begin_episode(by_timeout=True)
+        for segment in self.segments:
+            is_overdue = segment.sent + self.rtt + self.window <= self.now
+            if segment.is_outstanding and (segment.begin == self.snd_una or is_overdue):
+                segment.is_lost, segment.probes = True, 0
+        self.recovering, self.retransmit_first, self.timed_out = False, True, True
+        self.recovery_point = self.snd_nxt
+        self.awaits, self.probe_end, self.wants_probe = Awaits.NOTHING, None, False
+
+    # ---- probes ----------------------------------------------------------------------------------------------
+
+    def await_probe(self, latest: int) -> None:
+        """S-153: a probe is waited for, but no longer than for the timeout, unless something else is."""
+        if self.awaits == Awaits.REORDERING:
+            return
+        may = self.segments and self.probe_end is None and not self.is_repairing
+        may = may and not any(s.is_lost or s.is_sacked for s in self.segments)
+        self.awaits = Awaits.PROBE if may else Awaits.NOTHING
+        if may:
+            wait = to_ps(2.0 * self.srtt) if self.srtt > 0.0 else FIRST_PROBE
+            if self.srtt > 0.0 and len(self.segments) == 1 and self.given.ack_every > 1:
+                wait += self.given.ack_wait
+            self.wait_until = max(self.now, min(self.now + wait, latest))
+
+    def end_wait(self) -> tuple[bool, bool]:
+        """S-154: what was waited for; whether a recovery begins, and the timer starts."""
+        if self.awaits == Awaits.PROBE:
+            self.awaits, self.wants_probe = Awaits.NOTHING, True
+            return False, True
+        begins = self.find_losses()
+        return begins, begins
+
+    # ---- what an ACK tells -----------------------------------------------------------------------------------
+
+    def receive_ack(self, ack: int, sacks: Ranges, size: int) -> tuple[int, bool, bool]:
+        acked, before = max(0, ack - self.snd_una), self.is_repairing
+        duplicate = self.duplicate_of(ack, sacks)
+        self.recovered = self.undone = self.wants_probe = False
+        below = [s for s in self.segments if s.begin < ack]
+        shows_original = any(s.was_repeated and self.echo < self.first_retransmission < NEVER for s in below)
+        is_new = [s for s in self.segments if not s.is_sacked and self.reports(s, ack, sacks)]
+        for segment in is_new:
+            segment.is_sacked, segment.is_lost, segment.probes = True, False, 0
+        self.note_delivered(is_new)
+        self.segments = [s for s in self.segments if s.begin >= ack]
+        if acked > 0:
+            self.snd_una = self.lost_below = self.high_rxt = ack
+            self.retransmit_first = False
+        self.sacked = []
+        for segment in self.segments:
+            if segment.is_sacked:
+                self.sacked = added(self.sacked, segment.begin, segment.end)
+        is_of_probe = self.probe_end is not None and self.probe_is_copy and duplicate[1] == self.probe_end
+        has_repaired = self.process_probe(ack, duplicate)
+        if self.snd_una >= self.recovery_point:
+            self.recovered, self.recovering, self.timed_out = self.recovering, False, False
+        is_counted = duplicate[0] < duplicate[1] and duplicate[0] >= self.undo_from and not is_of_probe
+        if self.may_undo and is_counted and self.not_duplicated > 0:
+            self.not_duplicated -= duplicate[1] - duplicate[0]
+            shows_original |= self.not_duplicated <= 0
+        self.adapt_window(duplicate[0] < duplicate[1], before and not self.is_repairing)
+        begins = False
+        if self.may_undo and shows_original:
+            self.undo()
+        else:
+            begins = self.find_losses()
+            self.recovered &= not self.recovering
+        if has_repaired and not (begins or self.is_repairing or self.undone):
+            self.flight_end, self.recovered, begins = self.snd_nxt, True, True
+        return acked, begins, acked > 0 or begins
+
+    def reports(self, segment: Sent, ack: int, sacks: Ranges) -> bool:
+        """Whether an ACK says that a segment has been received."""
+        return segment.begin < ack or any(within([r], segment.begin, segment.end) > 0 for r in sacks)
+
+    @staticmethod
+    def duplicate_of(ack: int, sacks: Ranges) -> tuple[int, int]:
+        """The first range, if it reports a duplicate (RFC 2883)."""
+        if not sacks:
+            return 0, 0
+        begin, end = sacks[0]
+        is_held = len(sacks) > 1 and within([sacks[1]], begin, end) == end - begin
+        return (begin, end) if end <= ack or is_held else (0, 0)
+
+    def note_delivered(self, segments: list[Sent]) -> None:
+        """S-149: what the newest of these tells of the RTT, and their order of reordering."""
+        if any(not s.was_repeated and s.end < self.fack for s in segments):
+            self.has_reordering = True
+        self.fack = max([self.fack, *(s.end for s in segments)])
+        clear = [
+            s.order for s in segments
+            if not s.was_repeated or (self.echo >= s.sent and to_seconds(self.now - s.sent) >= self.min_rtt)
+        ]  # fmt: skip
+        if clear:
+            self.rtt = self.now - max(clear)[0]
+            self.newest = max(self.newest, max(clear))
+
+    def process_probe(self, ack: int, duplicate: tuple[int, int]) -> bool:
+        """S-152: whether a probe has repaired a loss."""
+        is_known = not self.probe_is_copy or duplicate[1] == self.probe_end
+        if self.probe_end is None or ack < self.probe_end or (ack == self.probe_end and not is_known):
+            return False
+        self.probe_end = None
+        return not is_known
+
+    def adapt_window(self, has_duplicate: bool, has_recovered: bool) -> None:
+        """S-149: the reordering window adapts to duplicates."""
+        if self.dsack_round is not None and self.snd_una >= self.dsack_round:
+            self.dsack_round = None
+        if self.dsack_round is None and has_duplicate:
+            self.dsack_round = self.snd_nxt
+            self.multiplier, self.persists = self.multiplier + 1, PERSISTENCE
+        elif has_recovered:
+            self.persists = max(0, self.persists - 1)
+            self.multiplier = self.multiplier if self.persists > 0 else 1
+
+    def undo(self) -> None:
+        """S-151: what was held for lost was not."""
+        self.has_reordering |= not self.by_timeout
+        for segment in self.segments:
+            segment.is_lost = False
+        self.recovered |= self.recovering
+        self.recovering = self.timed_out = self.retransmit_first = self.may_undo = False
+        self.recovery_point, self.undone, self.awaits = self.snd_una, True, Awaits.NOTHING
