@@ -16,8 +16,9 @@ from ecc.errors import LinearizationError
 from ecc.fluid.network import declared
 from ecc.laws.arguments import law_arguments
 from ecc.models import BIC, EMKCAVQ, FAST, PIQIRCP, QIRCP, XCP, JetMax
-from ecc.models.base import GrantedWindows, Protocol, Queues, SampledPrices, State, SteppedRates
+from ecc.models.base import GrantedWindows, Protocol, Queues, SampledPrices, State, StateMachine, SteppedRates
 from ecc.models.declared import ENTRIES, LAWS, Taken
+from ecc.models.shared.windows import WindowProtocol
 
 NETWORK = ecc.Network(
     links=[ecc.Link("2 Mb/s", "5 ms", buffer="10 kB"), ecc.Link("1.5 Mb/s", "10 ms", buffer="10 kB")],
@@ -60,6 +61,21 @@ def refusal_law(y: Any, C: Any) -> Any:
 
 def interval_law(d: Any) -> Any:
     return 0.5 * d
+
+
+@dataclass
+class Nothing:
+    """What a machine without states keeps."""
+
+
+def a_window(flow: Any, header: Any, p: Any, env: Any) -> None:
+    env.window = 10.0 * env.packet_size
+    env.rate = env.window / 0.1
+
+
+def half_a_window(flow: Any, header: Any, p: Any, env: Any) -> None:
+    env.window = 5.0 * env.packet_size
+    env.rate = env.window / 0.1
 
 
 def opening_rate(self: Protocol, rtt: Any, packet: Any) -> Any:
@@ -106,6 +122,7 @@ DECLARATIONS: dict[str, list[Any]] = {
         SampledPrices(0.3),
         SteppedRates((3, 3), False, 0.3, refusal_law),
         GrantedWindows(interval_law, queue_interval_law),
+        StateMachine(half_a_window, Nothing),
         None,
     ],
     "floor": [3.0],
@@ -156,6 +173,15 @@ class Waits(BIC):
         return w + s - 10.0 * s * R + 0.01 * m
 
 
+@dataclass(frozen=True)
+class Paces(WindowProtocol):
+    """A machine of states that sends at a window over the RTT."""
+
+    fluid_form = StateMachine(a_window, Nothing)
+    slow_start_law = None
+    loss_response_law = None
+
+
 ENGINES: dict[str, tuple[type[Protocol], Callable[[Protocol], tuple[list[Any], tuple[str, ...]]]]] = {
     "equations": (PIQIRCP, fluid()),
     "recurrence": (PIQIRCP, fluid(time="discrete")),
@@ -164,6 +190,7 @@ ENGINES: dict[str, tuple[type[Protocol], Callable[[Protocol], tuple[list[Any], t
     "granted": (XCP, fluid()),
     "windows": (Waits, fluid()),
     "integrator": (Waits, fluid(clocking="rate")),
+    "machines": (Paces, fluid()),
     "linear continuous": (QIRCP, linear(NETWORK, "continuous")),
     "linear discrete": (QIRCP, linear(NETWORK, "discrete")),
     "linear hybrid": (QIRCP, linear(NETWORK, "hybrid")),
@@ -176,6 +203,7 @@ SAME = {
     ("recurrence", "stamping"),
     *((f"linear {time}", entry) for time in ("continuous", "discrete", "hybrid")
       for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate", "floor", "initial")),
+    *(("machines", entry) for entry in ("combine", "initial")),  # losses are summed; hooks may read `initial`
     *(("linear windows", entry) for entry in ("slow_start_law", "loss_response_law", "memory_law", "initial")),
     *((engine, entry) for engine in ("windows", "integrator")
       for entry in ("mark_response_law", "states")),  # no link marks; no law asks for the states here
@@ -227,6 +255,7 @@ def test_what_a_class_declares_changes_the_run_or_is_refused_or_told(entry: str,
             "recurrence": declared.RECURRENCE,
             "windows": declared.WINDOWS,
             "integrator": declared.WINDOWS,
+            "machines": declared.MACHINES,
             "linear windows": window_loop._TAKEN,
             "linear rates": rate_loop._TAKEN,
         }.get(engine, closed_loop._TAKEN)

@@ -4,6 +4,7 @@ from ecc.arguments import check_arguments
 from ecc.models.base import Bound, Equilibrium, Protocol
 from ecc.models.bbr import BBR
 from ecc.models.bbr1 import BBRv1
+from ecc.models.bbr2 import BBRv2
 from ecc.models.bic import BIC
 from ecc.models.constant_rate import ConstantRate
 from ecc.models.cubic import CUBIC
@@ -35,8 +36,8 @@ from ecc.models.xcp import XCP
 
 __all__ = [
     "BBR", "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC", "PEDN",
-    "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "Bound", "ConstantRate", "Equilibrium",
-    "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Prague", "Protocol", "Swift",
+    "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "ConstantRate",
+    "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Prague", "Protocol", "Swift",
     "ThetaPowerTCP", "Vegas", "all_protocols",
 ]  # fmt: skip
 
@@ -56,6 +57,7 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         CUBIC,
         BBR,
         BBRv1,
+        BBRv2,
         DCTCP,
         Prague,
         BIC,

@@ -114,6 +114,7 @@ __all__ = [
     "ECN_ECHOES",
     "N_TIMERS",
     "SCHEDULERS",
+    "RESERVED_NAMES",
     "SOURCE_CLOCKS",
     "STATE_CLOCKS",
     "TRANSPORTS",
@@ -122,6 +123,7 @@ __all__ = [
     "Protocol",
     "Queues",
     "State",
+    "StateMachine",
     "check_number",
     "clock_of_states",
     "interval_of",
@@ -136,7 +138,7 @@ N_TIMERS = (1, 2, 3, 4)
 STATE_CLOCKS = ("interval", "rtt", "arrival", "continuous", "update")
 JUMPS = ("loss", "mark")
 
-_ARGUMENTS = frozenset(
+RESERVED_NAMES = frozenset(
     "R R_prev x x_rtt y y_prev u N N_all q q_prev q_mean q_flow C d D T w m since s loss marked scalable p".split()
 )
 """Names of arguments that no state can have."""
@@ -257,7 +259,23 @@ class GrantedWindows(NamedTuple):
     paced: bool = False
 
 
-FluidForm = SampledPrices | SteppedRates | GrantedWindows
+class StateMachine(NamedTuple):
+    """The fluid form of hosts that are machines of states, which probe in turns, jump, and keep what they measure.
+
+    Attributes
+    ----------
+    on_step : callable
+        `on_step(flow, header, p, env)`, in the language of hooks: moves the fields of `flow` by a step of the fluid,
+        and sets `env.rate` [bit/s] and `env.window` [bit] (`FluidEnv`). `header` has no fields.
+    state : type
+        Dataclass of float fields: what `flow` has, and with which values it begins.
+    """
+
+    on_step: Callable[[Any, Any, Any, Any], None]
+    state: type
+
+
+FluidForm = SampledPrices | SteppedRates | GrantedWindows | StateMachine
 
 
 class Queues(NamedTuple):
@@ -394,6 +412,34 @@ class FlowEnv:
     counter: int
     control_size: int
     control_kind: int
+
+
+class FluidEnv:
+    """What `StateMachine.on_step` sees (`ecc.fluid.network.machines`): bits, bit/s, s; it may write the last two."""
+
+    now: float
+    step: float
+    rtt: float
+    """Of what is acknowledged now; 0 before the first ACK."""
+    delivery_rate: float
+    """Mean of what was acknowledged since that was sent."""
+    acked: float
+    """Acknowledged in this step."""
+    lost: float
+    """Found lost in this step."""
+    loss: float
+    """Share lost of both."""
+    marked: float
+    """Share marked of what is acknowledged now."""
+    delivered: float
+    in_flight: float
+    packet_size: float
+    flow: float
+    """Index in the network."""
+    flows: float
+    """How many there are."""
+    rate: float
+    window: float
 
 
 @dataclass(frozen=True)
@@ -536,7 +582,7 @@ class Protocol:
 
     @property
     def fluid_form(self) -> FluidForm | None:
-        """What acts in steps or by intervals in continuous fluid: one of the three records above.
+        """What acts in steps, by intervals or in states in continuous fluid: one of the four records above.
 
         None: nothing does, routers and sources act at every moment, by delay differential equations. Windows clocked by
         ACKs need none: they are those of a source law with an argument `w`. A class attribute of this name will do.
@@ -668,6 +714,8 @@ class Protocol:
 
         One that does not sends at its `opening_rate` for as long as it lives.
         """
+        if isinstance(self.fluid_form, StateMachine):
+            return True
         if getattr(self, "source_law", None) is not None or not (self.has_packet_hooks() and self.has_hosts()):
             return True
         return not {"on_ack", "on_loss", "on_timer", "on_control"}.isdisjoint(self.flow_hooks())
@@ -675,7 +723,7 @@ class Protocol:
     @classmethod
     def has_hosts(cls) -> bool:
         """Return whether flows can run the protocol; else it is a queue discipline, for links only."""
-        has_law = getattr(cls, "source_law", None) is not None
+        has_law = getattr(cls, "source_law", None) is not None or cls.fluid_form is not Protocol.fluid_form
         return has_law or cls.flow_hooks is not Protocol.flow_hooks or cls.link_hooks is Protocol.link_hooks
 
     @classmethod
@@ -834,7 +882,7 @@ def states_of(protocol: Protocol) -> Mapping[str, State]:
     """
     kind = type(protocol).__name__
     for name, state in protocol.states.items():
-        if not name.isidentifier() or name in _ARGUMENTS:
+        if not name.isidentifier() or name in RESERVED_NAMES:
             raise ValueError(f"states of {kind} must have names that laws have for nothing else, got {shown(name)}")
         if not isinstance(state, State):
             raise TypeError(f"states of {kind} must be State, got {shown(state)} for {name}")

@@ -32,12 +32,14 @@ recovery was for nothing (`env.undone`), bounds and state are again what they we
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 from ecc.arguments import shown
-from ecc.models.base import FlowEnv, Hook, Params, check_choice, check_number
-from ecc.models.shared import delivery_rate, filters, windows
+from ecc.models.base import FlowEnv, Hook, Params, StateMachine, check_choice, check_number
+from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, windows
+from ecc.models.shared.bbr_parts import INFINITE, LEAST_PACKETS, restore_cwnd, save_cwnd, set_pacing_rate
 from ecc.quantity import QuantityField, as_delay, as_time, default
 
 STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT = range(7)
@@ -45,14 +47,10 @@ STATES = ("Startup", "Drain", "ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL"
 """Names of `FlowState.state`."""
 ACKS_INIT, ACKS_REFILLING, ACKS_PROBE_STARTING, ACKS_PROBE_FEEDBACK, ACKS_PROBE_STOPPING = range(5)
 
-INFINITE = 1e300
-STARTUP_GAIN, UP_GAIN, CWND_GAIN, UP_CWND_GAIN, PROBE_RTT_GAIN = 2.77, 1.25, 2.0, 2.25, 0.5
-PACING = 0.99  # of the rate, the rest is the margin
-FULL_GROWTH, FULL_ROUNDS, FULL_LOSSES, DRAIN_ROUNDS = 1.25, 3, 6, 3
+STARTUP_GAIN, UP_GAIN, CWND_GAIN, PROBE_RTT_GAIN = 2.77, 1.25, 2.0, 0.5
+FULL_GROWTH, FULL_ROUNDS, DRAIN_ROUNDS = 1.25, 3, 3
 WAIT, WAIT_SPREAD, WAIT_ROUNDS, MOST_UP_ROUNDS = 2.0, 1.0, 63.0, 30  # s, s
-LEAST_PACKETS = 4.0
 QUANTUM_TIME, MOST_QUANTUM, LEAST_QUANTUM = 1e-3, 65536.0, 2.0  # s, bytes, packets
-FIRST_RTT = 1e-3  # s, where none is known yet
 ALPHA_GAIN, ECN_FACTOR, ECN_THRESHOLD, ECN_ROUNDS, ECN_REPROBE = 1.0 / 16.0, 1.0 / 3.0, 0.5, 2, 0.5
 
 
@@ -64,20 +62,16 @@ class Header(delivery_rate.Header):
 
 
 @dataclass
-class FlowState(delivery_rate.FlowState):
+class FlowState(bbr_parts.FlowState):
     """A host's state for one flow, by the draft's names; times in s, rates in bit/s, volumes in bytes."""
 
-    state: int = STARTUP
     # the path
-    bw: float = 0.0
     max_bw: float = 0.0
     max_bw_filter: tuple[float, ...] = (0.0, 0.0)  # of the cycle before, and of this one
     cycle_count: int = 0
     bw_shortterm: float = INFINITE
     inflight_shortterm: float = INFINITE
     inflight_longterm: float = INFINITE
-    min_rtt: float = INFINITE
-    min_rtt_stamp: float = 0.0
     # of the last round
     bw_latest: float = 0.0
     inflight_latest: float = 0.0
@@ -85,21 +79,11 @@ class FlowState(delivery_rate.FlowState):
     loss_round_start: int = 0
     is_loss_in_round: int = 0
     loss_events: int = 0  # ACKs that showed losses
-    # of ACKs that come together
-    extra_acked: float = 0.0
-    extra_acked_interval_start: float = 0.0
-    extra_acked_delivered: float = 0.0
-    extra_acked_value: tuple[float, ...] = (0.0,) * 3
-    extra_acked_time: tuple[float, ...] = (0.0,) * 3
     # whether the pipe is full
-    full_bw: float = 0.0
-    full_bw_count: int = 0
     full_bw_now: int = 0
-    full_bw_reached: int = 0
     drain_start_round: int = 0
     # ProbeBW
     ack_phase: int = ACKS_INIT
-    cycle_stamp: float = 0.0
     bw_probe_wait: float = 0.0
     rounds_since_probe_up: int = 0
     bw_probe_up_rounds: int = 0
@@ -112,12 +96,7 @@ class FlowState(delivery_rate.FlowState):
     probe_rtt_min_delay: float = INFINITE
     probe_rtt_min_stamp: float = 0.0
     probe_rtt_expired: int = 0
-    probe_rtt_done_stamp: float = 0.0
-    probe_rtt_round_done: int = 0
-    idle_restart: int = 0
     # recovery
-    prior_cwnd: float = 0.0
-    rto_recovery_point: int = 0  # a timeout is recovered once so much is acknowledged; 0: there is none
     undo_state: int = -1  # that losses have ended; -1: none
     undo_bw_shortterm: float = 0.0  # before the first loss of the last round with losses
     undo_inflight_shortterm: float = 0.0
@@ -137,7 +116,7 @@ class FlowState(delivery_rate.FlowState):
 
 @dataclass(frozen=True)
 class Form:
-    """The constants, and choices (1: yes), in which the draft and Google's code differ; volumes are in packets.
+    """The constants, and choices (1: yes), in which the draft, Google's code and version 2 differ; volumes in packets.
 
     Google's gains are whole numbers of 1/256.
     """
@@ -145,6 +124,9 @@ class Form:
     startup_gain: float = STARTUP_GAIN
     drain_gain: float = 0.5
     down_gain: float = 0.9
+    startup_cwnd_gain: float = CWND_GAIN  # of Drain, too
+    up_cwnd_gain: float = 2.25
+    full_losses: float = 6.0  # ACKs that show losses, in a round, for Startup to end by them
     extra_acked_rounds: float = 10.0
     drain_rounds: float = 3.0  # after which Drain ends anyway
     adds_budget: float = 0.0  # room for offload is added to the window, which is at least that in the draft
@@ -152,6 +134,9 @@ class Form:
     clears_signals: float = 0.0  # losses of Startup are forgotten when Drain begins
     bounds_cruise: float = 0.0  # inflight_shortterm is at most inflight_longterm where CRUISE begins
     startup_cwnds: float = 0.0  # in Startup W grows up to so many first windows, whatever the model says
+    compares_max_bw: float = 0.0  # max_bw has to grow in Startup, and not the rate of a sample
+    ends_up_by_queue: float = 0.0  # UP ends after an RTT at 5/4 bdp in flight, and not where the rate grows no more
+    recalls_inflight: float = 1.0  # inflight_longterm is what was delivered in a round, if Startup ends by losses
 
 
 FORMS = {
@@ -163,14 +148,12 @@ FORMS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class BBR(windows.WindowProtocol):
-    """BBR version 3.
+@dataclass(frozen=True, kw_only=True)
+class BoundedInflight(windows.WindowProtocol):
+    """Base of versions 2 and 3, which bound what is in flight by the losses that they meet.
 
     Parameters
     ----------
-    form : str
-        "draft" (draft-ietf-ccwg-bbr) or "google" (Google's code).
     loss_threshold : float, in (0, 1)
         Share lost that ends probing: LossThresh.
     beta : float, in (0, 1)
@@ -182,10 +165,6 @@ class BBR(windows.WindowProtocol):
     quanta : float, >= 0
         Send quanta for which the window has room: 3 of TCP whose hosts offload segmentation, 1 of QUIC. 0: hosts send
         packet by packet, as here.
-    ecn : bool
-        Whether packets can be marked, and marks are answered as in Google's code.
-    ecn_max_rtt : float, s, >= 0
-        Largest min_rtt at which they are; 0: any.
     transport, initial, receiver_window, min_rto, L
         As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part.
 
@@ -195,7 +174,6 @@ class BBR(windows.WindowProtocol):
         A parameter out of range.
     """
 
-    form: str = "draft"
     loss_threshold: float = 0.02
     beta: float = 0.7
     headroom: float = 0.15
@@ -203,21 +181,15 @@ class BBR(windows.WindowProtocol):
     probe_rtt_interval: QuantityField = default(5.0)
     probe_rtt_duration: QuantityField = default(0.2)
     quanta: float = 0.0
-    ecn: bool = False
-    ecn_max_rtt: QuantityField = default(0.005)
-    transport: str = field(default="rack", kw_only=True)
-    initial: float | None = field(default=10.0, kw_only=True)
-    min_rto: QuantityField = field(default=default(0.2), kw_only=True)
+    transport: str = "rack"
+    initial: float | None = 10.0
+    min_rto: QuantityField = default(0.2)
 
     slow_start_law = None
     loss_response_law = None
     required_env = frozenset({"random"})
-    linear_refusal = "BBR has no linear model: its hosts are machines of states that probe in turns, and never settle"
 
     def __post_init__(self) -> None:
-        check_choice(self, "form", tuple(FORMS))
-        check_choice(self, "ecn", (False, True))
-        object.__setattr__(self, "ecn_max_rtt", as_time(self.ecn_max_rtt, "ecn_max_rtt"))
         check_number(
             self, loss_threshold=None, beta=None, headroom=0.0, min_rtt_window=as_delay, probe_rtt_interval=as_delay,
             probe_rtt_duration=as_delay, quanta=0.0,
@@ -230,21 +202,30 @@ class BBR(windows.WindowProtocol):
     def params(self) -> dict[str, float]:
         own = ("loss_threshold", "beta", "headroom", "min_rtt_window", "probe_rtt_interval", "probe_rtt_duration")
         return {
-            **{name: getattr(self, name) for name in (*own, "quanta", "ecn_max_rtt")},
-            **vars(FORMS[self.form]),
-            "ecn": float(self.ecn),
+            **{name: getattr(self, name) for name in (*own, "quanta")},
+            **vars(self._form),
+            "ecn": 0.0,
+            "ecn_max_rtt": 0.0,
             "has_selective_acks": float(self.transport != "newreno"),
             "finds_losses_by_time": float(self.transport == "rack"),
             **super().params(),
         }
 
     @property
-    def ecn_echo(self) -> str | None:
-        return "accurate" if self.ecn else None
+    @abstractmethod
+    def _form(self) -> Form:
+        """The constants of the version."""
 
     @property
     def answers(self) -> frozenset[str]:
-        return frozenset({"loss", "ecn"} if self.ecn else {"loss"})
+        return frozenset({"loss"})
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return (
+            f"{type(self).__name__} has no linear model: its hosts are machines of states that probe in turns, and "
+            "never settle"
+        )
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -258,20 +239,69 @@ class BBR(windows.WindowProtocol):
         }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class BBR(BoundedInflight):
+    """BBR version 3.
+
+    Parameters
+    ----------
+    form : str
+        "draft" (draft-ietf-ccwg-bbr) or "google" (Google's code).
+    ecn : bool
+        Whether packets can be marked, and marks are answered as in Google's code.
+    ecn_max_rtt : float, s, >= 0
+        Largest min_rtt at which they are; 0: any.
+    loss_threshold, beta, headroom, min_rtt_window, probe_rtt_interval, probe_rtt_duration, quanta
+        As of every `BoundedInflight`.
+    transport, initial, receiver_window, min_rto, L
+        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    form: str = "draft"
+    ecn: bool = False
+    ecn_max_rtt: QuantityField = default(0.005)
+
+    def __post_init__(self) -> None:
+        check_choice(self, "form", tuple(FORMS))
+        check_choice(self, "ecn", (False, True))
+        object.__setattr__(self, "ecn_max_rtt", as_time(self.ecn_max_rtt, "ecn_max_rtt"))
+        super().__post_init__()
+
+    def params(self) -> dict[str, float]:
+        return {**super().params(), "ecn": float(self.ecn), "ecn_max_rtt": self.ecn_max_rtt}
+
+    @property
+    def _form(self) -> Form:
+        return FORMS[self.form]
+
+    @property
+    def fluid_form(self) -> StateMachine | None:
+        """None with ECN: the fluid answers no marks."""
+        return None if self.ecn else bbr_fluid.VERSION_3
+
+    @property
+    def ecn_echo(self) -> str | None:
+        return "accurate" if self.ecn else None
+
+    @property
+    def answers(self) -> frozenset[str]:
+        return frozenset({"loss", "ecn"} if self.ecn else {"loss"})
+
+
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """OnInit; no RTT is known."""
-    windows.flow_on_start(flow, header, p, env)
-    flow.min_rtt_stamp = env.now
+    """OnInit."""
+    bbr_parts.flow_on_start(flow, header, p, env)
     flow.probe_rtt_min_stamp = env.now
-    flow.extra_acked_interval_start = env.now
-    init_pacing_rate(env.window, FIRST_RTT, p, env)
 
 
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """OnTransmit: HandleRestartFromIdle, and what the packet takes along."""
-    if env.in_flight == 0 and flow.app_limited > 0:
-        flow.idle_restart = 1
-        flow.extra_acked_interval_start = env.now
+    if bbr_parts.restart_from_idle(flow, env):
         if is_in_probe_bw(flow):
             set_pacing_rate(flow, 1.0, env)
         elif flow.state == PROBE_RTT:
@@ -283,7 +313,7 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """UpdateOnACK, after the losses that the ACK shows, and the end of a recovery."""
     if flow.round_count == 0 and flow.delivered == 0:
-        init_pacing_rate(env.window, env.srtt, p, env)
+        bbr_parts.init_pacing_rate(env.window, env.srtt, p, env)
     delivery_rate.on_ack(flow, header, p, env)
     flow.marked += env.marked
     if flow.newly_lost > 0:
@@ -325,7 +355,7 @@ def update_model_and_state(flow: Any, header: Any, p: Params, env: FlowEnv) -> N
         flow.is_marked_in_round = 1
     update_latest_delivery_signals(flow)
     update_congestion_signals(flow, p, env)
-    update_ack_aggregation(flow, p, env)
+    bbr_parts.update_ack_aggregation(flow, p.extra_acked_rounds if flow.full_bw_reached > 0 else 1.0, env)
     check_full_bw_reached(flow, p)
     check_startup_done(flow, p, env)
     check_drain_done(flow, p, env)
@@ -356,10 +386,12 @@ def pacing_gain(flow: Any, p: Params) -> float:
     return UP_GAIN if flow.state == UP else 1.0
 
 
-def cwnd_gain(flow: Any) -> float:
+def cwnd_gain(flow: Any, p: Params) -> float:
     """The table's."""
     if flow.state == UP:
-        return UP_CWND_GAIN
+        return p.up_cwnd_gain
+    if flow.state == STARTUP or flow.state == DRAIN:
+        return p.startup_cwnd_gain
     return PROBE_RTT_GAIN if flow.state == PROBE_RTT else CWND_GAIN
 
 
@@ -427,8 +459,9 @@ def check_full_bw_reached(flow: Any, p: Params) -> None:
         return
     if flow.round_start == 0 and p.any_growth == 0.0:
         return
-    if flow.rate >= FULL_GROWTH * flow.full_bw:
-        reset_full_bw(flow, flow.rate)
+    rate = flow.max_bw if p.compares_max_bw > 0.0 else flow.rate
+    if rate >= FULL_GROWTH * flow.full_bw:
+        reset_full_bw(flow, rate)
     elif flow.round_start > 0:
         flow.full_bw_count += 1
         if flow.full_bw_count >= FULL_ROUNDS:
@@ -443,7 +476,7 @@ def check_startup_done(flow: Any, p: Params, env: FlowEnv) -> None:
             is_high = (
                 flow.loss_round_start > 0
                 and env.recovering > 0
-                and flow.loss_events >= FULL_LOSSES
+                and flow.loss_events >= p.full_losses
                 and is_loss_too_high(flow, p)
             )
         else:
@@ -463,7 +496,9 @@ def check_startup_done(flow: Any, p: Params, env: FlowEnv) -> None:
 def leave_startup(flow: Any, p: Params, env: FlowEnv) -> None:
     """The pipe is full, as losses or marks show."""
     flow.full_bw_reached = 1
-    flow.inflight_longterm = max(bdp(flow.bw, flow, p, env), flow.inflight_latest)
+    flow.inflight_longterm = bdp(flow.bw, flow, p, env)
+    if p.recalls_inflight > 0.0:
+        flow.inflight_longterm = max(flow.inflight_longterm, flow.inflight_latest)
 
 
 def check_drain_done(flow: Any, p: Params, env: FlowEnv) -> None:
@@ -510,6 +545,7 @@ def start_probe_bw_refill(flow: Any, up_rounds: int) -> None:
 def start_probe_bw_up(flow: Any, env: FlowEnv) -> None:
     """StartProbeBW_UP."""
     flow.ack_phase = ACKS_PROBE_STARTING
+    flow.cycle_stamp = env.now
     delivery_rate.start_round(flow)
     reset_full_bw(flow, flow.rate)
     flow.state = UP
@@ -529,7 +565,7 @@ def update_probe_bw_cycle_phase(flow: Any, header: Any, p: Params, env: FlowEnv)
         if flow.round_start > 0:
             flow.is_bw_probe_sample = 1
             start_probe_bw_up(flow, env)
-    elif flow.state == UP and is_time_to_go_down(flow, env):
+    elif flow.state == UP and is_time_to_go_down(flow, p, env):
         flow.prev_probe_too_high = 0
         start_probe_bw_down(flow, env)
 
@@ -540,11 +576,16 @@ def is_time_to_cruise(flow: Any, p: Params, env: FlowEnv) -> bool:
     return is_low
 
 
-def is_time_to_go_down(flow: Any, env: FlowEnv) -> bool:
+def is_time_to_go_down(flow: Any, p: Params, env: FlowEnv) -> bool:
     """IsTimeToGoDown."""
     if flow.prev_probe_too_high > 0 and env.in_flight >= flow.inflight_longterm:
         flow.prev_probe_precautionary = 1
         return True
+    if p.ends_up_by_queue > 0.0:
+        queues: bool = env.now > flow.cycle_stamp + flow.min_rtt and env.in_flight >= quantization_budget(
+            UP_GAIN * bdp(flow.max_bw, flow, p, env), flow, p, env
+        )
+        return queues
     if delivery_rate.is_window_limited(flow) and env.window >= flow.inflight_longterm:
         reset_full_bw(flow, flow.rate)
         return False
@@ -645,18 +686,8 @@ def check_probe_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
         flow.probe_rtt_done_stamp = 0.0
         flow.ack_phase = ACKS_PROBE_STOPPING
         delivery_rate.start_round(flow)
-    if flow.state == PROBE_RTT:
-        delivery_rate.mark_app_limited(flow, env)
-        if flow.probe_rtt_done_stamp == 0.0:
-            if env.in_flight <= probe_rtt_cwnd(flow, p, env):
-                flow.probe_rtt_done_stamp = env.now + p.probe_rtt_duration
-                flow.probe_rtt_round_done = 0
-                delivery_rate.start_round(flow)
-        else:
-            if flow.round_start > 0:
-                flow.probe_rtt_round_done = 1
-            if flow.probe_rtt_round_done > 0:
-                check_probe_rtt_done(flow, p, env)
+    if flow.state == PROBE_RTT and bbr_parts.ends_probe_rtt(flow, probe_rtt_cwnd(flow, p, env), p, env):
+        check_probe_rtt_done(flow, p, env)
     flow.idle_restart = 0
 
 
@@ -674,7 +705,7 @@ def check_probe_rtt_done(flow: Any, p: Params, env: FlowEnv) -> None:
         flow.state = STARTUP
 
 
-# ---- the path: rates, and ACKs that come together --------------------------------------------------------------------
+# ---- the path: rates -------------------------------------------------------------------------------------------------
 
 
 def update_max_bw(flow: Any) -> None:
@@ -691,21 +722,6 @@ def advance_max_bw_filter(flow: Any) -> None:
         flow.max_bw_filter[1] = 0.0
         flow.max_bw = flow.max_bw_filter[0]
         flow.cycle_count += 1
-
-
-def update_ack_aggregation(flow: Any, p: Params, env: FlowEnv) -> None:
-    """UpdateACKAggregation."""
-    expected = flow.bw * (env.now - flow.extra_acked_interval_start) / 8.0
-    if flow.extra_acked_delivered <= expected:
-        flow.extra_acked_delivered = 0.0
-        flow.extra_acked_interval_start = env.now
-        expected = 0.0
-    flow.extra_acked_delivered += flow.newly_acked
-    extra = min(flow.extra_acked_delivered - expected, env.window)
-    rounds = p.extra_acked_rounds if flow.full_bw_reached > 0 else 1.0
-    flow.extra_acked = filters.windowed_max(
-        flow.extra_acked_value, flow.extra_acked_time, rounds, 1.0 * flow.round_count, extra
-    )
 
 
 # ---- losses and marks ------------------------------------------------------------------------------------------------
@@ -847,33 +863,11 @@ def update_alpha(flow: Any, p: Params, env: FlowEnv) -> None:
 # ---- rate and window -------------------------------------------------------------------------------------------------
 
 
-def init_pacing_rate(window: float, rtt: float, p: Params, env: FlowEnv) -> None:
-    """InitPacingRate."""
-    env.rate = p.startup_gain * 8.0 * window / rtt
-
-
-def set_pacing_rate(flow: Any, gain: float, env: FlowEnv) -> None:
-    """SetPacingRateWithGain."""
-    rate = PACING * gain * flow.bw
-    if rate > env.rate or (flow.full_bw_reached > 0 and rate > 0.0):
-        env.rate = rate
-
-
-def save_cwnd(flow: Any, is_cut: bool, env: FlowEnv) -> None:
-    """SaveCwnd; `is_cut`: by a recovery or by ProbeRTT, for now."""
-    flow.prior_cwnd = max(flow.prior_cwnd, env.window) if is_cut else env.window
-
-
-def restore_cwnd(flow: Any, env: FlowEnv) -> None:
-    """RestoreCwnd."""
-    env.window = max(env.window, flow.prior_cwnd)
-
-
 def set_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
     """SetCwnd, with UpdateMaxInflight."""
     s = 1.0 * env.packet_size
     first = windows.first_window(s, p)
-    most = quantization_budget(cwnd_gain(flow) * bdp(flow.bw, flow, p, env) + flow.extra_acked, flow, p, env)
+    most = quantization_budget(cwnd_gain(flow, p) * bdp(flow.bw, flow, p, env) + flow.extra_acked, flow, p, env)
     if flow.full_bw_reached > 0:
         env.window = min(env.window + flow.newly_acked, most)
     elif env.window < most or flow.delivered < first or env.window < p.startup_cwnds * first:

@@ -24,52 +24,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ecc.models.base import FlowEnv, Hook, Params, check_number
-from ecc.models.bbr import init_pacing_rate, restore_cwnd, save_cwnd, set_pacing_rate
-from ecc.models.shared import delivery_rate, filters, windows
+from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, filters, windows
+from ecc.models.shared.bbr_parts import LEAST_PACKETS, PACING, restore_cwnd, save_cwnd
 from ecc.quantity import QuantityField, as_delay, default
 
 STARTUP, DRAIN, PROBE_BW, PROBE_RTT = range(4)
 STATES = ("Startup", "Drain", "ProbeBW", "ProbeRTT")
 """Names of `FlowState.state`."""
 
-INFINITE = 1e300
 HIGH_GAIN, DRAIN_GAIN, CWND_GAIN, UP_GAIN, DOWN_GAIN = 739 / 256, 88 / 256, 2.0, 1.25, 0.75
-PACING = 0.99
 CYCLE, BW_ROUNDS = 8, 10.0
 FULL_GROWTH, FULL_ROUNDS = 1.25, 3
-LEAST_PACKETS = 4.0
 QUANTUM_TIME, MOST_QUANTUM, LEAST_RATE = 1.0 / 1024.0, 65536.0, 1.2e6  # s, bytes, bit/s for quanta of two packets
 AGGREGATION_TIME = 0.1  # s
-FIRST_RTT = 1e-3  # s, where none is known yet
 
 
 @dataclass
-class FlowState(delivery_rate.FlowState):
+class FlowState(bbr_parts.FlowState):
     """A host's state for one flow; times in s, rates in bit/s, volumes in bytes."""
 
-    state: int = STARTUP
-    bw: float = 0.0
     bw_value: tuple[float, ...] = (0.0,) * 3
     bw_time: tuple[float, ...] = (0.0,) * 3
-    min_rtt: float = INFINITE
-    min_rtt_stamp: float = 0.0
-    extra_acked: float = 0.0
-    extra_acked_interval_start: float = 0.0
-    extra_acked_delivered: float = 0.0
-    extra_acked_value: tuple[float, ...] = (0.0,) * 3
-    extra_acked_time: tuple[float, ...] = (0.0,) * 3
-    full_bw: float = 0.0
-    full_bw_count: int = 0
-    full_bw_reached: int = 0
     cycle_index: int = 0  # phase of ProbeBW: 0 is 5/4, 1 is 3/4
-    cycle_stamp: float = 0.0
-    probe_rtt_done_stamp: float = 0.0
-    probe_rtt_round_done: int = 0
-    idle_restart: int = 0
     packet_conservation: int = 0
     was_recovering: int = 0
-    prior_cwnd: float = 0.0
-    rto_recovery_point: int = 0  # a timeout is recovered once so much is acknowledged; 0: there is none
 
 
 @dataclass(frozen=True)
@@ -102,6 +80,7 @@ class BBRv1(windows.WindowProtocol):
     loss_response_law = None
     required_env = frozenset({"random"})
     conformance_names = {"max_bw": "bw"}  # noqa: RUF012
+    fluid_form = bbr_fluid.VERSION_1
     linear_refusal = "BBRv1 has no linear model: its hosts are machines of states that probe in turns, and never settle"
 
     def __post_init__(self) -> None:
@@ -120,27 +99,17 @@ class BBRv1(windows.WindowProtocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {
-            "on_start": flow_on_start, "on_send": flow_on_send, "on_receive": delivery_rate.on_receive,
+            "on_start": bbr_parts.flow_on_start, "on_send": flow_on_send, "on_receive": delivery_rate.on_receive,
             "on_ack": flow_on_ack, "on_loss": flow_on_loss,
         }  # fmt: skip
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """No RTT is known."""
-    windows.flow_on_start(flow, header, p, env)
-    flow.min_rtt_stamp = env.now
-    flow.extra_acked_interval_start = env.now
-    init_pacing_rate(env.window, FIRST_RTT, p, env)
-
-
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """What the packet takes along; a flow that was idle restarts at the rate that it knows."""
-    if env.in_flight == 0 and flow.app_limited > 0:
-        flow.idle_restart = 1
-        flow.extra_acked_interval_start = env.now
+    if bbr_parts.restart_from_idle(flow, env):
         flow.extra_acked_delivered = 0.0
         if flow.state == PROBE_BW:
-            set_pacing_rate(flow, 1.0, env)
+            bbr_parts.set_pacing_rate(flow, 1.0, env)
         elif flow.state == PROBE_RTT:
             check_probe_rtt_done(flow, env)
     delivery_rate.on_send(flow, header, p, env)
@@ -149,19 +118,19 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """The model, then rate and window."""
     if flow.round_count == 0 and flow.delivered == 0:
-        init_pacing_rate(env.window, env.srtt, p, env)
+        bbr_parts.init_pacing_rate(env.window, env.srtt, p, env)
     delivery_rate.on_ack(flow, header, p, env)
     if env.undone > 0:  # a recovery was for nothing: the growth of the rate is looked for anew
         flow.full_bw = 0.0
         flow.full_bw_count = 0
     if flow.newly_acked > 0:
         update_bw(flow)
-        update_ack_aggregation(flow, env)
+        bbr_parts.update_ack_aggregation(flow, BW_ROUNDS, env)
         update_cycle_phase(flow, p, env)
         check_full_bw_reached(flow)
         check_drain(flow, p, env)
         update_min_rtt(flow, p, env)
-        set_pacing_rate(flow, pacing_gain(flow), env)
+        bbr_parts.set_pacing_rate(flow, pacing_gain(flow), env)
     set_cwnd(flow, p, env)
 
 
@@ -223,20 +192,6 @@ def update_bw(flow: Any) -> None:
         flow.bw = filters.windowed_max(flow.bw_value, flow.bw_time, BW_ROUNDS, 1.0 * flow.round_count, flow.rate)
 
 
-def update_ack_aggregation(flow: Any, env: FlowEnv) -> None:
-    """What is acknowledged beyond bw since ACKs last kept up with it."""
-    expected = flow.bw * (env.now - flow.extra_acked_interval_start) / 8.0
-    if flow.extra_acked_delivered <= expected:
-        flow.extra_acked_delivered = 0.0
-        flow.extra_acked_interval_start = env.now
-        expected = 0.0
-    flow.extra_acked_delivered += flow.newly_acked
-    extra = min(flow.extra_acked_delivered - expected, env.window)
-    flow.extra_acked = filters.windowed_max(
-        flow.extra_acked_value, flow.extra_acked_time, BW_ROUNDS, 1.0 * flow.round_count, extra
-    )
-
-
 def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
     """The least RTT, and ProbeRTT where it has expired."""
     has_expired = env.now > flow.min_rtt_stamp + p.min_rtt_window
@@ -247,18 +202,8 @@ def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
         save_cwnd(flow, env.recovering > 0 or flow.rto_recovery_point > 0, env)
         flow.state = PROBE_RTT
         flow.probe_rtt_done_stamp = 0.0
-    if flow.state == PROBE_RTT:
-        delivery_rate.mark_app_limited(flow, env)
-        if flow.probe_rtt_done_stamp == 0.0:
-            if env.in_flight <= LEAST_PACKETS * env.packet_size:
-                flow.probe_rtt_done_stamp = env.now + p.probe_rtt_duration
-                flow.probe_rtt_round_done = 0
-                delivery_rate.start_round(flow)
-        else:
-            if flow.round_start > 0:
-                flow.probe_rtt_round_done = 1
-            if flow.probe_rtt_round_done > 0:
-                check_probe_rtt_done(flow, env)
+    if flow.state == PROBE_RTT and bbr_parts.ends_probe_rtt(flow, LEAST_PACKETS * env.packet_size, p, env):
+        check_probe_rtt_done(flow, env)
     flow.idle_restart = 0
 
 

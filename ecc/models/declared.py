@@ -66,7 +66,7 @@ class Taken:
     `without_memory`: the arguments of the router law of routers that keep no R; None: the same but R.
     `acted_on`: entry -> whether it is acted on at all, given what the router law and the source law ask for.
     `of_states`: where states of hosts move, the arguments that their laws are given; all laws but those of routers are
-    given the states, too.
+    given the states, too. `needs`: the laws without which there is no model.
     """
 
     engine: str
@@ -77,6 +77,7 @@ class Taken:
     model: str = "fluid model"
     acted_on: Mapping[str, Callable[[tuple[str, ...], tuple[str, ...]], bool]] = field(default_factory=dict)
     of_states: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ("router_law", "source_law")
 
     def check(self, protocol: Protocol) -> tuple[str, ...]:
         """Return the notes on what the engine has in the place of what a protocol declares.
@@ -92,15 +93,15 @@ class Taken:
         """
         name = type(protocol).__name__
         notes: list[str] = []
-        missing = [law for law in ("router_law", "source_law") if getattr(protocol, law, None) is None]
+        missing = [law for law in self.needs if getattr(protocol, law, None) is None]
         if missing:
             raise ValueError(f"{name} has no {self.model}: it has no {' and no '.join(missing)}")
-        if protocol.announce_law is not None and "R" not in law_arguments(protocol.router_law):
+        if protocol.announce_law is not None and "R" not in law_arguments(getattr(protocol, "router_law", None)):
             raise ValueError(
                 f"{name} declares announce_law, but its router_law keeps no R: what it returns is announced"
             )
-        arguments = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
-        if "w" not in arguments[1]:
+        arguments = tuple(law_arguments(getattr(protocol, law, None)) for law in ("router_law", "source_law"))
+        if self.needs and "w" not in arguments[1]:
             interval_of(protocol)
         for entry in ENTRIES:
             value, usual = _declared(protocol, entry)

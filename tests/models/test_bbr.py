@@ -1,4 +1,4 @@
-"""BBR: delivery-rate samples and filters by hand, states and bounds of its draft in runs, and version 1."""
+"""BBR: delivery-rate samples and filters by hand, states and bounds of its draft in runs, and versions 1 and 2."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import ecc
 from ecc.impairments import RandomLoss
-from ecc.models import BBR, BBRv1, bbr, bbr1
+from ecc.models import BBR, BBRv1, BBRv2, bbr, bbr1
 from ecc.models.shared import delivery_rate, filters
 from ecc.network import Flow, Network
 from ecc.scenario import Scenario
@@ -30,7 +30,8 @@ STEADY = ("flow.state", "flow.max_bw", "flow.min_rtt", "flow.inflight_longterm",
         (lambda: BBR(probe_rtt_interval=0.0), "probe_rtt_interval must be > 0 s, got 0.0"),
         (lambda: BBRv1(quanta=-1.0), "quanta must be >= 0, got -1.0"),
         (lambda: ecc.linearize(BBR(), Network.dumbbell(C, [RTT])), "BBR has no linear model: its hosts are machines"),
-        (lambda: ecc.fluid.simulate(Scenario(Network.dumbbell(C, [RTT]), BBRv1(), 1.0)), "BBRv1 has no"),
+        (lambda: BBRv2(headroom=1.0), "headroom must be < 1, got 1.0"),
+        (lambda: ecc.fluid.simulate(Scenario(Network.dumbbell(C, [RTT]), BBR(ecn=True), 1.0)), "BBR has no fluid"),
     ],
 )
 def test_bad_parameters_and_other_engines_get_one_line(make, message):
@@ -225,8 +226,15 @@ def test_the_long_term_bound_grows_by_one_two_four_packets_a_round():
 
 @pytest.mark.parametrize(
     "protocol",
-    [BBR(), BBR(form="google", quanta=3.0, ecn=True), BBR(transport="newreno"), BBRv1(), BBRv1(transport="newreno")],
-    ids=["draft", "google", "newreno", "v1", "v1-newreno"],
+    [
+        BBR(),
+        BBR(form="google", quanta=3.0, ecn=True),
+        BBR(transport="newreno"),
+        BBRv1(),
+        BBRv1(transport="newreno"),
+        BBRv2(),
+    ],
+    ids=["draft", "google", "newreno", "v1", "v1-newreno", "v2"],
 )
 def test_the_twin_has_the_same_states_and_windows(protocol):
     flows = [
@@ -280,3 +288,42 @@ def test_version_1_probes_in_eight_phases_and_for_its_rtt_every_ten_seconds():
     assert gains == pytest.approx([1.25, 0.75, 1, 1, 1, 1, 1, 1], rel=0.01)
     assert steady["flow.bw"].to_numpy() == pytest.approx(C, rel=0.01)
     assert float(steady["goodput"].mean()) > 0.97 * C
+
+
+# ---- version 2 -------------------------------------------------------------------------------------------------------
+
+
+def test_version_2_probes_up_to_five_quarters_of_what_fits_and_drains_at_three_quarters():
+    """One flow, a buffer of four bandwidth-delay products, 9 s."""
+    network = Network.dumbbell(C, rtts=[RTT], buffer=int(4 * BDP))
+    run = ecc.packet.simulate(Scenario(network, BBRv2(), 9.0), sample=0.005, record=(*STEADY, "env.rate"))
+    found = episodes(run)
+    follows = {(a, b) for (a, *_), (b, *_) in zip(found, found[1:], strict=False)}
+    assert {
+        ("ProbeBW_REFILL", "ProbeBW_UP"),
+        ("ProbeBW_UP", "ProbeBW_DOWN"),
+        ("ProbeBW_DOWN", "ProbeBW_CRUISE"),
+    } <= follows
+    data = run.data
+    for name, begin, end in found:
+        inside = data.sel(time=slice(begin, end))
+        gain = float(inside["env.rate"].median()) / (0.99 * C)
+        if name == "ProbeBW_UP":
+            assert RTT - 0.006 < end - begin < 4 * RTT and gain == pytest.approx(1.25, rel=0.02)
+            assert float(inside["env.in_flight"].max()) == pytest.approx(1.25 * BDP, rel=0.05)
+        if name == "ProbeBW_DOWN" and end - begin > 0.5 * RTT:
+            assert gain == pytest.approx(0.75, rel=0.02)
+        if name == "Startup":
+            assert float(inside["env.rate"][-1, 0]) == pytest.approx(0.99 * 739 / 256 * C, rel=0.02)
+    assert {name for name, *_ in found} == set(bbr.STATES)
+    assert float(data["goodput"].sel(time=slice(1.0, 5.0)).mean()) > 0.96 * C
+
+
+def test_version_2_ends_up_where_the_queue_has_grown_and_version_3_where_the_rate_no_longer_does():
+    """With 1.3 bandwidth-delay products in flight after an RTT in UP."""
+    for protocol, ends in ((BBRv2(), True), (BBR(), False)):
+        p, at = protocol.namespace(), env(now=2.0, in_flight=int(1.3 * BDP), window=2.0 * BDP, rate=C)
+        flow = protocol.FlowState(state=bbr.UP, cycle_stamp=2.0 - 1.1 * RTT, min_rtt=RTT, max_bw=C, bw=C)
+        assert bbr.is_time_to_go_down(flow, p, at) is ends
+        flow.cycle_stamp = 2.0 - 0.9 * RTT
+        assert not bbr.is_time_to_go_down(flow, p, at)

@@ -59,12 +59,17 @@ def test_the_test_sees_names_where_they_are():
 
 
 def test_what_protocols_share_is_used_by_several():
-    for path in sorted((ROOT / "models" / "shared").glob("*.py")):
-        if path.name == "__init__.py":
-            continue
-        shared = {path.stem, f"import {path.stem}"}
-        users = [own for own in set(OWN.values()) if shared & set(names(ROOT / "models" / f"{own}.py"))]
-        assert len(users) > 1, f"{path.name} serves {users}"
+    """By themselves, or by way of another module that they share."""
+    modules = {path.stem: path for path in (ROOT / "models" / "shared").glob("*.py") if path.name != "__init__.py"}
+    paths = {**modules, **{own: ROOT / "models" / f"{own}.py" for own in OWN.values()}}
+    named = {stem: set(names(path)) for stem, path in paths.items()}
+    for module in modules:
+        users, reached = set(), {module}
+        while reached:
+            shared = {name for one in reached for name in (one, f"import {one}")}
+            found = {stem for stem in named if shared & named[stem]} - users
+            users, reached = users | found, found & set(modules)
+        assert len(users - set(modules)) > 1, f"{module}.py serves {users}"
 
 
 def test_nothing_is_used_that_the_contract_does_not_declare():

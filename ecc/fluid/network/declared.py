@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ecc.arguments import shown
 from ecc.laws.arguments import law_arguments
-from ecc.models.base import GrantedWindows, Protocol, SampledPrices, SteppedRates
+from ecc.models.base import GrantedWindows, Protocol, SampledPrices, StateMachine, SteppedRates
 from ecc.models.declared import Taken
 
-__all__ = ["EQUATIONS", "GRANTED", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "module_of", "taken_by"]
+__all__ = ["EQUATIONS", "GRANTED", "MACHINES", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "module_of", "taken_by"]
 
 _MEASURED = ("u", "N", "N_all", "q", "C", "d", "T", "p")
 _ALL_THE_TIME = "routers act on averages and queues at every moment here; in packets, by intervals"
@@ -134,10 +134,25 @@ WINDOWS = Taken(
 )
 """Of `ecc.fluid.network.windows`."""
 
+MACHINES = Taken(
+    "a fluid of machines",
+    {},
+    {"receiver_window": None, "fluid_form": None},
+    {"combine": "", "initial": ""}  # losses are summed; hooks have `initial` among the parameters
+    | dict.fromkeys(
+        (
+            "router_law", "source_law", "slow_start_law", "decrease_law", "loss_response_law", "mark_response_law",
+            "memory_law", "states",
+        ),
+        "hosts run their machine of states here (fluid_form), and not their laws",
+    ),
+    needs=(),
+)  # fmt: skip
+"""Of `ecc.fluid.network.machines`, in that of windows."""
 
 _MODULES = (
     (EQUATIONS, "continuous"), (RECURRENCE, "recurrence"), (STEPPED, "stepped_rates"), (SAMPLED, "sampled_prices"),
-    (GRANTED, "granted_windows"), (WINDOWS, "windows"),
+    (GRANTED, "granted_windows"), (WINDOWS, "windows"), (MACHINES, "windows"),
 )  # fmt: skip
 
 
@@ -157,6 +172,8 @@ def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
     TypeError
         It declares a `fluid_form` that is none.
     """
+    if isinstance(protocol.fluid_form, StateMachine):
+        return MACHINES
     if "w" in law_arguments(getattr(protocol, "source_law", None)):
         return WINDOWS
     if time == "discrete":
@@ -168,8 +185,8 @@ def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
         if isinstance(form, kind):
             return taken
     raise TypeError(
-        f"fluid_form of {type(protocol).__name__} must be SampledPrices, SteppedRates, GrantedWindows or None, got "
-        f"{shown(form)}"
+        f"fluid_form of {type(protocol).__name__} must be SampledPrices, SteppedRates, GrantedWindows, "
+        f"StateMachine or None, got {shown(form)}"
     )
 
 

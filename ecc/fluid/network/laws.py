@@ -7,7 +7,7 @@ the announce law makes of it; of a router without a state it is what the router 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +60,7 @@ class CompiledLaws:
         from ecc.models.declared import form_laws
 
         given: dict[str, Callable[..., Any] | None] = {
-            "router": protocol.router_law, "source": protocol.source_law,
+            "router": getattr(protocol, "router_law", None), "source": getattr(protocol, "source_law", None),
             "announce": protocol.announce_law, "priority": protocol.priority_law,
             "loss": protocol.loss_response_law, "mark": protocol.mark_response_law, "memory": protocol.memory_law,
             "slow_start": protocol.slow_start_law, "decrease": protocol.decrease_law,
@@ -75,21 +75,21 @@ class CompiledLaws:
             arguments = (*arguments, *protocol.states, *(f"next_{name}" for name in protocol.states))
             hooks["states"] = updated
         kinds = self._kinds = np.dtype([(name, "f8") for name in params])
-        self._code: CompiledHooks = compile_hooks(
-            hooks, np.dtype([(name, "f8") for name in arguments]), _NOTHING, kinds, _NOTHING
-        )
+        layout = np.dtype([(name, "f8") for name in arguments])
+        self._code: Mapping[str, int] = compile_hooks(hooks, layout, _NOTHING, kinds, _NOTHING) if hooks else {}
 
-        self.router, self.source = self._code["router"], self._code["source"]
-        self.announce, self.priority, self.refusal, self.loss, self.memory = (
-            self._code[name] if name in laws else 0 for name in ("announce", "priority", "refusal", "loss", "memory")
+        self.router, self.source, self.announce, self.priority, self.refusal, self.loss, self.memory = (
+            self._code[name] if name in laws else 0
+            for name in ("router", "source", "announce", "priority", "refusal", "loss", "memory")
         )
         self.mark = self._code["mark"] if "mark" in laws else self.loss
         self.slow_start, self.decrease, self.interval, self.queue_interval = (
             self._code[name] if name in laws else 0 for name in ("slow_start", "decrease", "interval", "queue_interval")
         )
-        self.remembers = "R" in self.wants["router"]
-        self.by_flow = "x" in self.wants["announce" if self.announce else "router"]
-        self.source_remembers = "x" in self.wants["source"] or "x_rtt" in self.wants["source"]
+        router, source = (self.wants.get(name, ()) for name in ("router", "source"))
+        self.remembers = "R" in router
+        self.by_flow = "x" in self.wants.get("announce", router)
+        self.source_remembers = "x" in source or "x_rtt" in source
         self.states = self._code["states"] if "states" in hooks else 0
         self._laws = laws
 

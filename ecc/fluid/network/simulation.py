@@ -16,7 +16,7 @@ from ecc.fluid.network.groups import FluidNetwork, step_delays
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
 from ecc.impairments import CapacitySchedule, RandomLoss
-from ecc.models.base import Equilibrium, Protocol
+from ecc.models.base import Equilibrium, Protocol, StateMachine
 from ecc.models.declared import Taken
 from ecc.quantity import Quantity, as_number
 from ecc.scenario import Scenario, notes_at_end
@@ -56,7 +56,7 @@ def simulate(
     packets leave their queues (recurrence). In continuous time some are cumulative curves in fixed steps: protocols of
     windows (windows; they have no recurrence), and those with a `fluid_form`: routers that grant in an interval what
     the last one left (granted_windows), sources that change rates in steps (stepped_rates), and those that answer
-    prices of intervals (sampled_prices).
+    prices of intervals (sampled_prices), and hosts that are machines of states, among windows (machines).
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def simulate(
     record : sequence of str, optional
         States to record, as series of the trajectory, at the end of each sample, where the protocol's laws have them:
         "link.R" and "flow.x" [bit/s]; of windows "env.window" [bytes], "flow.m", "link.R", and states of queue
-        disciplines by name ("link.average"); of granted windows "env.window", "env.srtt" [s] and "link.d" [s], the mean
-        RTT that a router counts with.
+        disciplines by name ("link.average"); of machines "env.window" and what they keep, by name; of granted windows
+        "env.window", "env.srtt" [s] and "link.d" [s], the mean RTT that a router counts with.
     progress : callable, optional
         Called with the share of the duration that is done, now and then.
     cancel : callable, optional
@@ -158,8 +158,13 @@ def simulate(
     _check_losses(scenario)
     from ecc.fluid.network import declared
 
-    taken = declared.taken_by(protocol, time, clocking == "ack")
-    windows = taken is declared.WINDOWS
+    taken_of = {host: declared.taken_by(host, time, clocking == "ack") for host in hosts}
+    taken, machines = taken_of[protocol], declared.MACHINES in taken_of.values()
+    windows = taken in (declared.WINDOWS, declared.MACHINES)
+    if machines and clocking != "ack":
+        raise ValueError(f"clocking must be 'ack' for hosts that are machines of states, got {shown(clocking)}")
+    if machines and start != "empty":
+        raise ValueError(f"start must be 'empty' for hosts that are machines of states, got {shown(start)}")
     if clocking != "ack" and not (windows or protocol.windowed):
         raise ValueError(f"clocking must be 'ack' where ACKs clock no windows, got {shown(clocking)}")
     if windows and time != "continuous":
@@ -181,21 +186,21 @@ def simulate(
         )
     if signals != "rate" and not any(disciplines):
         raise ValueError(f"signals must be 'rate' where no link has a queue discipline, got {shown(signals)}")
-    notes = tuple(dict.fromkeys(note for host in hosts for note in taken.check(host)))
+    notes = tuple(dict.fromkeys(note for host in hosts for note in taken_of[host].check(host)))
     if len(hosts) > 1 and start != "empty" and not any(disciplines):
         raise ValueError(
             f"start must be 'empty' for several protocols without queue disciplines, got {shown(start)} for "
             f"{scenario.deployment}"
         )
     text = scenario.to_toml()  # what cannot be stored with the result is refused before the run
-    states = (name for host in hosts for name in _recordable(host, taken, disciplines))
+    states = (name for host in hosts for name in _recordable(host, taken_of[host], disciplines))
     _check_record(record, list(dict.fromkeys(states)))
     if steady.any() or losses:
         if time == "discrete" or (windows and steady.any()):
             raise ValueError("unresponsive flows belong to rates and time='continuous', losses to the latter")
         if steady.any() and (rates is not None or start != "empty"):
             raise ValueError(f"start must be 'empty' for a fluid run beside unresponsive flows, got {shown(start)}")
-    separate = rates is not None or delays is not None or (windows and bool(losses)) or signals == "random"
+    separate = rates is not None or delays is not None or (windows and bool(losses)) or signals == "random" or machines
     joined = _joined(scenario, runs, disciplines)
     unlike = list(zip(runs, joined or [()] * len(runs), strict=True))
     fluid = FluidNetwork.of(scenario, separate, steady, unlike)
@@ -255,6 +260,10 @@ def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol
     from ecc.fluid.network import declared
     from ecc.laws.arguments import law_arguments
 
+    if taken is declared.MACHINES:
+        from ecc.fluid.network.machines import machine_fields
+
+        return ["env.window", *(f"flow.{name}" for name in machine_fields(protocol))]
     router, source = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
     if taken is declared.WINDOWS:
         named = {*router, *law_arguments(protocol.announce_law)}
@@ -330,7 +339,7 @@ def _joined(
 def _sets_windows(host: Protocol) -> bool:
     from ecc.laws.arguments import law_arguments
 
-    return "w" in law_arguments(getattr(host, "source_law", None))
+    return isinstance(host.fluid_form, StateMachine) or "w" in law_arguments(getattr(host, "source_law", None))
 
 
 def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol, hosts: Sequence[Protocol]) -> Protocol | None:
@@ -350,6 +359,8 @@ def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol, hosts: 
         return None
     if refusal := discipline_refusal(acting[0]):
         raise ValueError(refusal)
+    if isinstance(host.fluid_form, StateMachine):
+        return acting[0]
     answers_marks = "marked" in law_arguments(host.source_law) and "ecn" in acting[0].gives
     if host.loss_response_law is None and not answers_marks:
         raise ValueError(f"{name} has no fluid model over {type(acting[0]).__name__}: it has no loss_response_law")

@@ -43,6 +43,8 @@ each protocol that has them. A discipline that marks drops what cannot be marked
 Links may have several queues (`queues`), each with curves of its own, and disciplines that look at what is to be served
 (`departures`): what these drop leaves the queue unserved, and the flow hears of it when that would have come back.
 
+Hosts that are machines of states (`machines`) set a rate and a window by themselves.
+
 Curves are stored on a grid, a 200th of the shortest RTT apart, and are linear in between. Laws may jump, and the burst
 that a jump sends returns with the ACKs, RTT after RTT. What is sent within a step of the grid is spread over it: trains
 shorter than that build no queue of their own.
@@ -81,6 +83,7 @@ from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.host_states import STEP_FIELDS, compiled_moves
 from ecc.fluid.network.laws import CompiledLaws
+from ecc.fluid.network.machines import Machines, is_machine, machine_fields, machines_of, move_machine
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.queues import LinkQueues, Service, codepoint, serve_several
 from ecc.fluid.network.result import Result
@@ -188,7 +191,7 @@ def jump_states(rules: Any, host: int, pointer: Any, params: Any, is_mark: bool)
 @entry
 def advance(
     begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
-    sources: Sources, disciplines: Disciplines, service: Service, departures: Departures,
+    sources: Sources, disciplines: Disciplines, service: Service, departures: Departures, machines: Machines,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     record, into, out, arrived, drops = rules.record, curves.into, curves.out, curves.arrived, curves.crossing_drops
@@ -239,7 +242,9 @@ def advance(
                     early += at(disciplines.early[c], e)
                     if disciplines.marks[c] != 0:
                         unmarked *= 1.0 - chosen
-                if averaged >= 0:
+                if router_law == 0:
+                    signal = 0.0
+                elif averaged >= 0:
                     signal = advertised[averaged + link, left]
                 else:
                     lost = at(drops[c], e) - at(drops[c], e - 1.0)
@@ -266,6 +271,14 @@ def advance(
             early, dropped = early + at_heads, dropped + at_heads
             if t >= paths.stop[g]:
                 sent[g, i] = sent[g, i - 1]
+                continue
+            if machines.hook[g] != 0:
+                status = move_machine(
+                    machines, paths, sources, sent, g, i, t, h, u, (u - zero) * h >= paths.start[g], acknowledged,
+                    dropped + random_lost, 1.0 - unmarked, limit,
+                )  # fmt: skip
+                if status != 0:
+                    return status
                 continue
             if (u - zero) * h >= paths.start[g]:
                 record[_W], record[_M], record[_R], record[_D] = window[g], sources.memory[g], R, D
@@ -465,7 +478,7 @@ def _recoveries(protocol: Protocol, burst: float, repeated: int) -> tuple[str, .
 
 def _averages(protocol: Protocol, laws: CompiledLaws) -> bool:
     """Whether routers average over intervals; if not, their law is evaluated for each flow as it arrives."""
-    wanted = [*laws.wants["router"], *laws.wants.get("announce", ())]
+    wanted = [*laws.wants.get("router", ()), *laws.wants.get("announce", ())]
     averaged, on_arrival = ([name for name in names if name in wanted] for names in (_AVERAGED, _ON_ARRIVAL))
     if averaged and on_arrival:
         raise ValueError(
@@ -532,7 +545,7 @@ def _rules(hosts: Sequence[_Host], averaged: Sequence[int], record: FloatArray, 
         np.array([[record.ctypes.data, host.laws.params.ctypes.data] for host in hosts]),
         np.array([host.interval for host in hosts]),
         np.array([("min", "max", "sum").index(host.protocol.combine) for host in hosts]),
-        np.array([int("q_flow" in host.laws.wants["router"]) for host in hosts]),
+        np.array([int("q_flow" in host.laws.wants.get("router", ())) for host in hosts]),
         np.array(averaged, np.int64),
         np.array([8.0 * host.protocol.receiver_window or np.inf for host in hosts]),
         record, int(problem.ack_clocked), int(problem.signals == "random"),
@@ -598,7 +611,8 @@ def run(problem: Problem) -> Result:
     ecn = [codepoint(protocol) for protocol in problem.protocols]
     disciplines, code = disciplines_of(at_links, ecn, paths, grid, ticks, float(fluid.rtt.min()))
     begin(disciplines, code, at_links, fluid.capacity, problem.marking)
-    names = list(dict.fromkeys(name for protocol in problem.protocols for name in states_of(protocol)))
+    begun = {one: machine_fields(one) for one in dict.fromkeys(problem.protocols)}
+    names = list(dict.fromkeys(name for one in begun for name in (*states_of(one), *begun[one])))
     fields = (*WINDOW_ARGUMENTS, *names)
     hosts = {protocol: _Host.of(protocol, fields, h) for protocol in dict.fromkeys(problem.protocols)}
     of_group = [hosts[protocol] for protocol in problem.protocols]
@@ -608,6 +622,8 @@ def run(problem: Problem) -> Result:
         for name, its in host.protocol.states.items():
             assert isinstance(its.initial, float | int)  # of hosts it is no law
             states_now[g, names.index(name)] = its.initial
+        for name, value in begun[host.protocol].items():
+            states_now[g, names.index(name)] = value
     if point is None:
         first = [host.initial_window(s) for host, s in zip(of_group, fluid.packet_size, strict=True)]
         window = np.array(first) * paths.packet
@@ -651,12 +667,29 @@ def run(problem: Problem) -> Result:
         ecn, paths, problem.fluid.capacity, problem.fluid.buffer, grid, problem.ticks, problem.seed,
         problem.signals == "random",
     )  # fmt: skip
+    machines, code_of_machines = machines_of(
+        problem.protocols, names, states_now, problem.first_flow, len(fluid.group_of), grid.rows
+    )
     recorded = {"env.window": window, "flow.m": sources.memory, "link.R": routers.state}
     recorded |= {f"flow.{name}": sources.states[:, column] for column, name in enumerate(names)}
     recorded |= {f"link.{name}": disciplines.records[:, column] for name, column in code.states.items()}
     grid.run(
         lambda begin, end: int(
-            advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources, disciplines, service, departures)
+            advance(
+                begin,
+                end,
+                h,
+                zero - 1,
+                paths,
+                curves,
+                rules,
+                routers,
+                sources,
+                disciplines,
+                service,
+                departures,
+                machines,
+            )  # fmt: skip
         ),
         problem.progress,
         recorded if problem.records else None,
@@ -692,15 +725,16 @@ def run(problem: Problem) -> Result:
     notes: list[str] = []
     for protocol in hosts:
         own = [g for g, one in enumerate(problem.protocols) if one == protocol]
-        notes += _recoveries(protocol, float(sources.burst[own].max()), int(sources.repeated[own].max()))
-        if protocol.loss_response_law is None and curves.lost[own].any():
+        if not is_machine(protocol):
+            notes += _recoveries(protocol, float(sources.burst[own].max()), int(sources.repeated[own].max()))
+        if protocol.loss_response_law is None and not is_machine(protocol) and curves.lost[own].any():
             notes.append(f"packets were lost, which windows of {type(protocol).__name__} do not answer as fluid")
     found.stats["notes"] = tuple(dict.fromkeys(notes))
     if problem.records:
         found.recorded["env.window"] /= 8.0
         for g, host in enumerate(of_group):
             for name in names:
-                if name not in host.protocol.states:
+                if name not in host.protocol.states and name not in begun[host.protocol]:
                     found.recorded[f"flow.{name}"][:, g] = np.nan
     return found
 

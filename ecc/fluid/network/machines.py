@@ -1,0 +1,163 @@
+"""Hosts that are machines of states, in a fluid of windows: a hook moves the state of a flow in each step of the grid.
+
+It gets what ACKs tell of the path at that moment (`MACHINE_ENV`; rates bit/s, volumes bits, times s), and sets a rate
+and a window:
+
+    sent(t + h) = min(sent(t) + h rate, acknowledged + lost + window)          never decreasing
+
+rtt, loss and marked are of what is acknowledged now; delivery_rate is the mean of what was acknowledged since that was
+sent. They are 0 before the first ACK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ecc.arguments import shown
+from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
+from ecc.fluid.network.curves import at
+from ecc.jit import CompiledHooks, compile_hooks
+from ecc.models.base import RESERVED_NAMES, Protocol, StateMachine
+
+__all__ = ["MACHINE_ENV", "Machines", "is_machine", "machine_fields", "machines_of", "move_machine"]
+
+MACHINE_ENV = (
+    "now", "step", "rtt", "delivery_rate", "acked", "lost", "loss", "marked", "delivered", "in_flight", "packet_size",
+    "flow", "flows", "rate", "window",
+)  # fmt: skip
+"""Fields of `env`, all of them floats; `on_step` may write the last two."""
+
+(
+    _NOW, _STEP, _RTT, _DELIVERY_RATE, _ACKED, _LOST, _LOSS, _MARKED, _DELIVERED, _IN_FLIGHT, _PACKET, _FLOW, _FLOWS,
+    _RATE, _WINDOW,
+) = range(len(MACHINE_ENV))  # fmt: skip
+_LEAST = 1e-9  # of a packet, acknowledged in a step: less is rounding
+_NOTHING = np.dtype([])
+_pointers = unpacker("fff")
+
+
+class Machines(NamedTuple):
+    """What hooks of machines work on; groups have one flow each where there are any."""
+
+    hook: Integers  # (n_groups,): address, 0 of groups without one
+    records: IntegerRows  # (n_groups, 3): addresses of state, parameters and env
+    env: Floats
+    flow: Floats  # (n_groups,): index in the network
+    flows: float
+    pace: Floats  # (n_groups,) [bit/s]
+    acknowledged: FloatRows  # (n_groups, n_times), or (n_groups, 0) without machines
+    lost: Floats  # (n_groups,): bits known to be lost
+
+
+def is_machine(protocol: Protocol) -> bool:
+    """Return whether a protocol has a machine of states as its fluid form.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    """
+    return isinstance(protocol.fluid_form, StateMachine)
+
+
+def machine_fields(protocol: Protocol) -> Mapping[str, float]:
+    """Return what a machine keeps, and with which values it begins.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Nothing for one that is no machine.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Fields that are not float, or have names that laws have for something else.
+    """
+    form = protocol.fluid_form
+    if not isinstance(form, StateMachine):
+        return {}
+    kind = f"{type(protocol).__name__}'s {form.state.__name__}"
+    for one in fields(form.state):
+        if one.type not in (float, "float"):
+            raise TypeError(f"{kind}.{one.name} must be float for a fluid run, got {shown(one.type)}")
+        if one.name in RESERVED_NAMES:
+            raise ValueError(f"{kind} must have fields with names that laws have for nothing else, got {one.name}")
+    begun = form.state()
+    return {one.name: float(getattr(begun, one.name)) for one in fields(form.state)}
+
+
+def machines_of(
+    protocols: Sequence[Protocol], names: Sequence[str], states: Any, flows: Any, count: int, rows: int
+) -> tuple[Machines, list[Any]]:
+    """Return the machines of a run, and what keeps their code and parameters where their addresses say.
+
+    Parameters
+    ----------
+    protocols : sequence of Protocol
+        Of each group.
+    names : sequence of str
+        The columns of `states`.
+    states : ndarray, shape (n_groups, n_states)
+    flows : ndarray, shape (n_groups,)
+        Index of the first flow of each group.
+    count : int
+        Flows in the network.
+    rows : int
+        Times of the grid.
+    """
+    G, env = len(protocols), np.zeros(len(MACHINE_ENV))
+    hook, records = np.zeros(G, np.int64), np.zeros((G, 3), np.int64)
+    kept: list[Any] = [env]
+    code: dict[Protocol, tuple[CompiledHooks, Any]] = {}
+    layout, seen = (np.dtype([(name, "f8") for name in its]) for its in (names, MACHINE_ENV))
+    for g, protocol in enumerate(protocols):
+        form = protocol.fluid_form
+        if not isinstance(form, StateMachine):
+            continue
+        if protocol not in code:
+            params = protocol.params()
+            hooks = {"on_step": form.on_step}
+            kinds = np.dtype([(name, "f8") for name in params])
+            made = compile_hooks(hooks, layout, _NOTHING, kinds, seen, {"on_step": ("rate", "window")})
+            code[protocol] = made, np.array(list(params.values()), dtype=float)
+        made, numbers = code[protocol]
+        hook[g] = made["on_step"]
+        records[g] = states[g].ctypes.data, numbers.ctypes.data, env.ctypes.data
+    kept += list(code.values())
+    history = np.zeros((G, rows if code else 0))
+    return Machines(hook, records, env, np.asarray(flows, float), float(count), np.zeros(G), history, np.zeros(G)), kept
+
+
+@inlined
+def move_machine(
+    machines: Any, paths: Any, sources: Any, sent: Any, g: int, i: int, t: float, h: float, sigma: float,
+    answered: bool, acknowledged: float, lost: float, marked: float, limit: float,
+) -> int:  # fmt: skip
+    """Move a machine by a step, and send; 0, or what its hook returned. `answered`: there have been ACKs."""
+    env, status = machines.env, 0
+    machines.acknowledged[g, i] = acknowledged
+    if t > paths.start[g] + 1e-6 * h:
+        newly, gone = max(0.0, acknowledged - sources.acked[g]), max(0.0, lost - machines.lost[g])
+        env[_NOW], env[_STEP], env[_FLOW], env[_FLOWS] = t, h, machines.flow[g], machines.flows
+        env[_ACKED], env[_LOST], env[_DELIVERED] = newly, gone, acknowledged
+        env[_IN_FLIGHT], env[_PACKET] = sent[g, i - 1] - acknowledged - lost, paths.packet[g]
+        env[_RTT], env[_DELIVERY_RATE], env[_LOSS], env[_MARKED] = 0.0, 0.0, 0.0, 0.0
+        if answered:
+            env[_RTT], env[_MARKED] = (i - sigma) * h, marked
+            env[_DELIVERY_RATE] = (acknowledged - at(machines.acknowledged[g], sigma)) / env[_RTT]
+            if gone > _LEAST * paths.packet[g]:
+                env[_LOSS] = gone / (newly + gone)
+        env[_RATE], env[_WINDOW] = machines.pace[g], sources.window[g]
+        state, params, seen = _pointers(machines.records[g])
+        status = call(machines.hook[g], (state, state, params, seen))
+        machines.pace[g], sources.window[g] = env[_RATE], env[_WINDOW]
+        machines.lost[g] = max(lost, machines.lost[g])
+        sources.acked[g] = max(acknowledged, sources.acked[g])
+        allowed = min(sent[g, i - 1] + h * env[_RATE], acknowledged + lost + min(env[_WINDOW], limit))
+        sent[g, i] = min(max(sent[g, i - 1], allowed), paths.size[g])
+    else:
+        sent[g, i] = sent[g, i - 1]
+    return status

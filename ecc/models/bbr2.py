@@ -1,0 +1,59 @@
+"""BBR version 2: rate and volume by a model of the path, and bounds by its losses (Google's tcp_bbr2.c, v2alpha).
+
+    bw       = min(max_bw, bw_lo)                                max_bw: of this cycle and the one before
+    rate     = 0.99 pacing_gain bw
+    W        = cwnd_gain bw min_rtt + extra_acked, at most inflight_hi and inflight_lo, at least 4 packets
+
+    state       pacing_gain  cwnd_gain  ends                                                       inflight_hi
+    Startup     2.89         2.89       max_bw no 5/4 higher for 3 rounds, or 2 % lost in 8 events  --
+    Drain       0.34         2.89       in flight <= bdp                                            all
+    DOWN        0.75         2          in flight <= bdp, and with headroom                         all
+    CRUISE      1            2          2 to 3 s or min(bdp, 63) rounds after UP                    less 15 %
+    REFILL      1            2          a round                                                     all
+    UP          1.25         2          after min_rtt at 5/4 bdp, or at what was too much last time all, grows
+    ProbeRTT    1            0.5        200 ms and a round; begins after 5 s without a lower RTT    less 15 %
+
+It is version 3 (`ecc.models.bbr`) but for the gains above, and for what ends Startup and UP: version 3 lets UP go on as
+long as the rate grows, with a window of 9/4. inflight_hi, inflight_lo and bw_lo are inflight_longterm,
+inflight_shortterm and bw_shortterm there. Gains are whole numbers of 1/256. Not here: marks, which that code answers
+where a switch says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ecc.models.bbr import STATES, BoundedInflight, Form
+from ecc.models.shared import bbr_fluid
+
+__all__ = ["STATES", "BBRv2"]
+
+VERSION_2 = Form(
+    startup_gain=739 / 256, drain_gain=88 / 256, down_gain=0.75, startup_cwnd_gain=739 / 256, up_cwnd_gain=2.0,
+    full_losses=8.0, extra_acked_rounds=5.0, drain_rounds=1e9, clears_signals=1.0, bounds_cruise=1.0,
+    startup_cwnds=2.0, compares_max_bw=1.0, ends_up_by_queue=1.0, recalls_inflight=0.0,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BBRv2(BoundedInflight):
+    """BBR version 2.
+
+    Parameters
+    ----------
+    loss_threshold, beta, headroom, min_rtt_window, probe_rtt_interval, probe_rtt_duration, quanta
+        As of every `BoundedInflight`.
+    transport, initial, receiver_window, min_rto, L
+        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    fluid_form = bbr_fluid.VERSION_2
+
+    @property
+    def _form(self) -> Form:
+        return VERSION_2

@@ -1,0 +1,334 @@
+"""BBR's versions as fluid: machines of states over what ACKs tell at each moment (`ecc.models.base.StateMachine`).
+
+Versions 1 and 2 in ProbeBW and ProbeRTT are those of Scherrer, Legner, Perrig, Schmid, "Model-Based Insights on the
+Performance, Fairness, and Stability of BBR" (IMC 2022). d is the least RTT, D the RTT, t' the time since a period began
+z what is delivered, p the share lost, v what is in flight, b = y d; (a)+ = max(a, 0), [a] is 1 where a holds:
+
+    m' = 5 (z - m)+ - [t' < 10 ms] m         largest delivery rate, forgotten as a period begins           [1/ms]
+    y' = [t' > T - 10 ms] (m - y)            version 1: bottleneck rate, at the end of a period            [1/ms]
+    y  = max(m, m of the period before)      version 2: ... in DOWN
+    x  = min(W/D, y (1 + 1/4 [UP] - 1/4 [DOWN]))
+
+    version 1   T = 8 d, W = 2 b; UP in the RTT i mod 6 of the periods of flow i, DOWN in the next one
+    version 2   T = min(2 + i/N s, 63 d), W = min(2 b, w_lo, w_hi), in CRUISE with 0.85 w_hi; a period begins with an
+                RTT at y, then UP until v > 1.2475 b or p > 2 %, DOWN until v < min(b, 0.85 w_hi), or 10 d, then CRUISE
+      w_hi'     outside CRUISE: 2^(t'/d) packets a ms [v > w_hi, t' > d] - 0.3 w_hi [p > 2 %]/d; at least 1.15 b
+      w_lo'     in CRUISE: ln(0.9) w_lo [p > 2 %]/d; outside it w_lo = w_hi
+    ProbeRTT    200 ms at W = 4 packets (version 2: b/2), where d has not fallen for 10 s (5 s)
+
+They begin with their fair shares. Here flows begin with Startup and Drain: at 2.89 z until three RTTs pass without a
+quarter more, then at y/2.89 until v < b. v is exact, and D that of what is acknowledged; theirs is of what is sent.
+
+Version 3 is no published model. It has the states, bounds and constants of its draft (`ecc.models.bbr`), on delivery
+rates z that are means of an RTT, and rounds of one:
+
+    DOWN at 0.9 until v < min(b, 0.85 w_hi); CRUISE until 2 + i/N s or min(b in packets, 63) rounds after UP; REFILL, a
+    round; UP at 5/4, W = 9/4 b, until z grows less than a quarter in each of three rounds, or p > 2 % in a round
+    p > 2 % in REFILL, UP              w_hi <- max(v, 0.7 min(b, W))
+    losses in a round, DOWN, CRUISE    y_lo <- max(z, 0.7 y), w_lo <- max(z D, 0.7 W); forgotten in REFILL
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.laws.elementary import exp, log
+from ecc.models.base import FluidEnv, Params, StateMachine
+
+__all__ = ["VERSION_1", "VERSION_2", "VERSION_3"]
+
+STARTUP, DRAIN, PROBE_BW, PROBE_RTT = range(4)
+CRUISE, REFILL, UP, DOWN = range(4)  # phases of ProbeBW, of versions 2 and 3
+INFINITE = 1e300
+MS = 1e-3
+HIGH_GAIN, FULL_GROWTH, FULL_ROUNDS = 2.885, 1.25, 3.0
+GROWTH, EDGE = 5.0, 10.0 * MS  # of the largest delivery rate [1/ms]; when it is forgotten, and taken over
+PERIOD_1, PHASES = 8.0, 6.0  # least RTTs
+WAIT, SPREAD, ROUNDS = 2.0, 1.0, 63.0  # s, s, least RTTs
+FULL, TOO_HIGH, HEADROOM, LEAST_HI, LONGEST_DOWN = 1.2475, 0.02, 0.15, 1.15, 10.0
+PROBE_RTT_TIME, LEAST_PACKETS = 0.2, 4.0  # s
+LEAST_LOSS, MOST_DOUBLINGS = 0.5, 30.0  # packets, of which a round knows; of what UP adds, in rounds
+UP_GAIN, PACING = 1.25, 0.99
+
+
+@dataclass
+class Probing:
+    """What all versions keep; rates bit/s, times s, volumes bits."""
+
+    state: float = 0.0
+    min_rtt: float = INFINITE
+    min_rtt_stamp: float = 0.0
+    bw: float = 0.0  # y
+    max_bw: float = 0.0  # m
+    began: float = 0.0  # of the period, or of ProbeRTT
+    round_end: float = 0.0  # once so much is delivered
+    full_bw: float = 0.0
+    full_rounds: float = 0.0
+
+
+@dataclass
+class Bounded(Probing):
+    """... and versions 2 and 3."""
+
+    phase: float = 0.0
+    last_max_bw: float = 0.0  # of the period before
+    inflight_hi: float = INFINITE
+    inflight_lo: float = INFINITE
+
+
+@dataclass
+class ByRounds(Bounded):
+    """... and version 3."""
+
+    bw_lo: float = INFINITE
+    rounds: float = 0.0  # since UP, and in UP since REFILL
+    keeps_cycle: float = 0.0  # whether the cycle of max_bw goes on
+    round_acked: float = 0.0
+    round_lost: float = 0.0
+
+
+def measures(flow: Any, env: FluidEnv) -> bool:
+    """The least RTT, and whether a round begins."""
+    if env.rtt > 0.0 and env.rtt < flow.min_rtt - 1e-6:
+        flow.min_rtt = env.rtt
+        flow.min_rtt_stamp = env.now
+    if env.delivered < flow.round_end or env.rtt == 0.0:
+        return False
+    flow.round_end = env.delivered + env.in_flight
+    return True
+
+
+def opens(flow: Any, begins_round: bool, gain: float, drain: float, p: Params, env: FluidEnv) -> bool:
+    """Startup and Drain; whether ProbeBW begins now."""
+    first = p.initial * env.packet_size
+    flow.max_bw = max(flow.max_bw, env.delivery_rate)
+    flow.bw = flow.max_bw
+    if env.rtt == 0.0:
+        env.window = first
+        env.rate = gain * first / MS
+        return False
+    bdp = flow.bw * flow.min_rtt
+    if flow.state == STARTUP:
+        env.rate = gain * max(flow.bw, first / env.rtt)
+        env.window = max(first, gain * bdp)
+        if begins_round:
+            is_full = grows_no_more(flow, flow.max_bw)
+            if is_full:
+                flow.state = DRAIN
+    else:
+        env.rate = drain * flow.bw
+        if env.in_flight <= bdp:
+            flow.state = PROBE_BW
+            flow.began = env.now
+            return True
+    return False
+
+
+def grows_no_more(flow: Any, rate: float) -> bool:
+    """Whether a rate has not grown by a quarter for three rounds."""
+    if rate >= FULL_GROWTH * flow.full_bw:
+        flow.full_bw = rate
+        flow.full_rounds = 0.0
+    else:
+        flow.full_rounds += 1.0
+    is_full: bool = flow.full_rounds >= FULL_ROUNDS
+    return is_full
+
+
+def probes_rtt(flow: Any, interval: float, window: float, env: FluidEnv) -> bool:
+    """ProbeRTT: whether a flow is in it; on return from it `began` is now."""
+    if flow.state == PROBE_BW and env.now - flow.min_rtt_stamp > interval:
+        flow.state = PROBE_RTT
+        flow.began = env.now
+    if flow.state != PROBE_RTT:
+        return False
+    env.rate = flow.bw
+    env.window = max(window, LEAST_PACKETS * env.packet_size)
+    if env.now - flow.began < PROBE_RTT_TIME + flow.min_rtt:
+        return True
+    flow.state = PROBE_BW
+    flow.began = env.now
+    flow.min_rtt_stamp = env.now
+    return False
+
+
+def share_of(time_constants: float) -> float:
+    """What is left to go, of an exponential approach."""
+    return 1.0 - exp(-time_constants)
+
+
+def follow_largest(flow: Any, since: float, env: FluidEnv) -> None:
+    """m: it follows the largest delivery rate, and forgets it as a period begins."""
+    z = env.acked / env.step
+    if z > flow.max_bw:
+        flow.max_bw += share_of(GROWTH * env.step / MS) * (z - flow.max_bw)
+    if since < EDGE:
+        flow.max_bw -= share_of(env.step / MS) * flow.max_bw
+
+
+def send(flow: Any, gain: float, window: float, env: FluidEnv) -> None:
+    """x: a gain, bounded by a window over the RTT."""
+    env.rate = min(gain * flow.bw, window / env.rtt)
+    env.window = INFINITE
+
+
+def step_1(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
+    """Version 1."""
+    begins_round = measures(flow, env)
+    if flow.state < PROBE_BW:
+        opens(flow, begins_round, HIGH_GAIN, 1.0 / HIGH_GAIN, p, env)
+        return
+    if probes_rtt(flow, p.min_rtt_window, LEAST_PACKETS * env.packet_size, env):
+        return
+    d = flow.min_rtt
+    if env.now - flow.began >= PERIOD_1 * d:
+        flow.began = env.now
+    since = env.now - flow.began
+    follow_largest(flow, since, env)
+    if since > PERIOD_1 * d - EDGE:
+        flow.bw += share_of(env.step / MS) * (flow.max_bw - flow.bw)
+    rounds = since / d - env.flow % PHASES
+    gain = 1.25 if 0.0 <= rounds < 1.0 else 0.75 if 1.0 <= rounds < 2.0 else 1.0
+    send(flow, gain, 2.0 * flow.bw * d, env)
+
+
+def begin_period(flow: Any, env: FluidEnv) -> None:
+    """The largest rate of the period that ends is kept for another one."""
+    flow.last_max_bw = flow.max_bw
+    flow.began = env.now
+    flow.phase = REFILL
+
+
+def step_2(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
+    """Version 2."""
+    begins_round = measures(flow, env)
+    if flow.state < PROBE_BW:
+        if opens(flow, begins_round, HIGH_GAIN, 1.0 / HIGH_GAIN, p, env):
+            flow.inflight_hi = 1.25 * max(flow.bw * flow.min_rtt, env.in_flight)
+            flow.inflight_lo = flow.inflight_hi
+        return
+    d = flow.min_rtt
+    if probes_rtt(flow, p.probe_rtt_interval, 0.5 * flow.bw * d, env):
+        flow.phase = CRUISE
+        return
+    if flow.phase == CRUISE and env.now - flow.began >= min(WAIT + SPREAD * env.flow / env.flows, ROUNDS * d):
+        begin_period(flow, env)
+    since = env.now - flow.began
+    follow_largest(flow, since, env)
+    bdp, is_high = flow.bw * d, env.loss >= TOO_HIGH
+    gain, lowest = 1.0, (1.0 - HEADROOM) * flow.inflight_hi
+    if flow.phase == REFILL and since >= d:
+        flow.phase = UP
+    if flow.phase == UP:
+        gain = 1.25
+        if env.in_flight >= FULL * bdp or is_high:
+            flow.phase = DOWN
+    elif flow.phase == DOWN:
+        gain = 0.75
+        flow.bw = max(flow.max_bw, flow.last_max_bw)
+        if env.in_flight <= min(bdp, lowest) or since >= LONGEST_DOWN * d:
+            flow.phase = CRUISE
+    if flow.phase == CRUISE:
+        if is_high:
+            flow.inflight_lo *= exp(log(0.9) * env.step / d)
+    else:
+        if since >= d and env.in_flight >= flow.inflight_hi:
+            flow.inflight_hi += exp(log(2.0) * min(since / d, 30.0)) * env.packet_size * env.step / MS
+        if is_high:
+            flow.inflight_hi -= 0.3 * flow.inflight_hi * env.step / d
+    flow.inflight_hi = max(flow.inflight_hi, LEAST_HI * flow.bw * d)
+    if flow.phase != CRUISE:
+        flow.inflight_lo = flow.inflight_hi
+    high = flow.inflight_hi if flow.phase != CRUISE else (1.0 - HEADROOM) * flow.inflight_hi
+    send(flow, gain, min(2.0 * flow.bw * d, flow.inflight_lo, high), env)
+
+
+def step_3(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
+    """Version 3."""
+    begins_round = measures(flow, env)
+    share = 0.0
+    flow.round_acked += env.acked
+    flow.round_lost += env.lost
+    if flow.round_lost >= LEAST_LOSS * env.packet_size:
+        share = flow.round_lost / (flow.round_acked + flow.round_lost)
+    if flow.state < PROBE_BW:
+        if opens(flow, begins_round, p.startup_gain, p.drain_gain, p, env):
+            start_down(flow, env)
+        elif flow.state == STARTUP and begins_round and share > p.loss_threshold:
+            flow.state = DRAIN
+            flow.inflight_hi = max(flow.bw * flow.min_rtt, env.delivery_rate * env.rtt)
+    else:
+        flow.max_bw = max(flow.max_bw, env.delivery_rate)
+        if probes_rtt(flow, p.probe_rtt_interval, 0.5 * flow.bw * flow.min_rtt, env):
+            flow.phase = CRUISE
+            flow.rounds = 0.0
+            flow.inflight_lo = INFINITE
+            flow.bw_lo = INFINITE
+        else:
+            probe_bw(flow, begins_round, share, p, env)
+    if begins_round:
+        flow.round_acked = 0.0
+        flow.round_lost = 0.0
+
+
+def start_down(flow: Any, env: FluidEnv) -> None:
+    """DOWN; what comes in its first round is still of this cycle."""
+    flow.phase = DOWN
+    flow.began = env.now
+    flow.rounds = 0.0
+    flow.keeps_cycle = 1.0
+
+
+def probe_bw(flow: Any, begins_round: bool, share: float, p: Params, env: FluidEnv) -> None:
+    """ProbeBW of version 3."""
+    largest = max(flow.max_bw, flow.last_max_bw)
+    flow.bw = min(largest, flow.bw_lo)
+    bdp = flow.bw * flow.min_rtt
+    if begins_round:
+        flow.rounds += 1.0
+    if flow.phase == DOWN or flow.phase == CRUISE:
+        if begins_round and flow.keeps_cycle > 0.0:
+            flow.keeps_cycle = 0.0
+            flow.last_max_bw = flow.max_bw
+            flow.max_bw = 0.0
+        if begins_round and share > 0.0:
+            flow.bw_lo = max(env.delivery_rate, p.beta * flow.bw)
+            flow.inflight_lo = max(env.delivery_rate * env.rtt, p.beta * min(flow.inflight_lo, env.window))
+        rounds = min(bdp / env.packet_size, ROUNDS)
+        if env.now - flow.began >= WAIT + SPREAD * env.flow / env.flows or flow.rounds >= rounds:
+            flow.phase = REFILL
+            flow.round_end = env.delivered + env.in_flight
+            flow.inflight_lo = INFINITE
+            flow.bw_lo = INFINITE
+        elif flow.phase == DOWN and env.in_flight <= min(largest * flow.min_rtt, (1.0 - p.headroom) * flow.inflight_hi):
+            flow.phase = CRUISE
+    elif flow.phase == REFILL and begins_round:
+        flow.phase = UP
+        flow.rounds = 0.0
+        flow.full_bw = env.delivery_rate
+        flow.full_rounds = 0.0
+    elif share > p.loss_threshold:
+        flow.inflight_hi = max(env.in_flight, p.beta * min(bdp, env.window))
+        start_down(flow, env)
+    elif flow.phase == UP:
+        if flow.inflight_hi < INFINITE:
+            flow.inflight_hi = max(flow.inflight_hi, env.in_flight)
+            if env.in_flight >= flow.inflight_hi - env.packet_size:
+                growth = exp(log(2.0) * min(flow.rounds, MOST_DOUBLINGS)) * env.packet_size
+                flow.inflight_hi += growth * env.acked / max(env.window, env.packet_size)
+        if begins_round and grows_no_more(flow, env.delivery_rate):
+            start_down(flow, env)
+    gain, most = 1.0, 2.0 * bdp
+    if flow.phase == DOWN:
+        gain = p.down_gain
+    elif flow.phase == UP:
+        gain, most = UP_GAIN, p.up_cwnd_gain * bdp
+    high = (1.0 - p.headroom) * flow.inflight_hi if flow.phase == CRUISE else flow.inflight_hi
+    env.rate = PACING * gain * flow.bw
+    env.window = max(min(most, high, flow.inflight_lo), LEAST_PACKETS * env.packet_size)
+
+
+VERSION_1 = StateMachine(step_1, Probing)
+VERSION_2 = StateMachine(step_2, Bounded)
+VERSION_3 = StateMachine(step_3, ByRounds)

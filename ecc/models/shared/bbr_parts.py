@@ -1,0 +1,118 @@
+"""What BBR's versions share: what they keep of a path, ACKs that come together, ProbeRTT's end, rates, saved windows.
+
+Names are those of draft-ietf-ccwg-bbr. Volumes are in bytes, rates in bit/s, times in s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import FlowEnv, Params
+from ecc.models.shared import delivery_rate, filters, windows
+
+__all__ = [
+    "FIRST_RTT", "INFINITE", "LEAST_PACKETS", "PACING", "FlowState", "ends_probe_rtt", "flow_on_start",
+    "init_pacing_rate", "restart_from_idle", "restore_cwnd", "save_cwnd", "set_pacing_rate", "update_ack_aggregation",
+]  # fmt: skip
+
+INFINITE = 1e300
+PACING = 0.99  # of the rate, the rest is the margin
+LEAST_PACKETS = 4.0
+FIRST_RTT = 1e-3  # s, where none is known yet
+
+
+@dataclass
+class FlowState(delivery_rate.FlowState):
+    """A host's state for one flow, as far as all versions have it."""
+
+    state: int = 0
+    bw: float = 0.0
+    min_rtt: float = INFINITE
+    min_rtt_stamp: float = 0.0
+    # of ACKs that come together
+    extra_acked: float = 0.0
+    extra_acked_interval_start: float = 0.0
+    extra_acked_delivered: float = 0.0
+    extra_acked_value: tuple[float, ...] = (0.0,) * 3
+    extra_acked_time: tuple[float, ...] = (0.0,) * 3
+    # whether the pipe is full
+    full_bw: float = 0.0
+    full_bw_count: int = 0
+    full_bw_reached: int = 0
+    # ProbeBW and ProbeRTT
+    cycle_stamp: float = 0.0
+    probe_rtt_done_stamp: float = 0.0
+    probe_rtt_round_done: int = 0
+    idle_restart: int = 0
+    # recovery
+    prior_cwnd: float = 0.0
+    rto_recovery_point: int = 0  # a timeout is recovered once so much is acknowledged; 0: there is none
+
+
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """OnInit; no RTT is known."""
+    windows.flow_on_start(flow, header, p, env)
+    flow.min_rtt_stamp = env.now
+    flow.extra_acked_interval_start = env.now
+    init_pacing_rate(env.window, FIRST_RTT, p, env)
+
+
+def restart_from_idle(flow: Any, env: FlowEnv) -> bool:
+    """HandleRestartFromIdle, as far as it goes in any state: whether a flow was idle."""
+    if env.in_flight > 0 or flow.app_limited == 0:
+        return False
+    flow.idle_restart = 1
+    flow.extra_acked_interval_start = env.now
+    return True
+
+
+def update_ack_aggregation(flow: Any, rounds: float, env: FlowEnv) -> None:
+    """UpdateACKAggregation: what is acknowledged beyond bw since ACKs last kept up with it, the most of some rounds."""
+    expected = flow.bw * (env.now - flow.extra_acked_interval_start) / 8.0
+    if flow.extra_acked_delivered <= expected:
+        flow.extra_acked_delivered = 0.0
+        flow.extra_acked_interval_start = env.now
+        expected = 0.0
+    flow.extra_acked_delivered += flow.newly_acked
+    extra = min(flow.extra_acked_delivered - expected, env.window)
+    flow.extra_acked = filters.windowed_max(
+        flow.extra_acked_value, flow.extra_acked_time, rounds, 1.0 * flow.round_count, extra
+    )
+
+
+def ends_probe_rtt(flow: Any, level: float, p: Params, env: FlowEnv) -> bool:
+    """HandleProbeRTT: whether it may end, after its time at a level in flight, and a round."""
+    delivery_rate.mark_app_limited(flow, env)
+    if flow.probe_rtt_done_stamp > 0.0:
+        if flow.round_start > 0:
+            flow.probe_rtt_round_done = 1
+        may_end: bool = flow.probe_rtt_round_done > 0
+        return may_end
+    if env.in_flight <= level:
+        flow.probe_rtt_done_stamp = env.now + p.probe_rtt_duration
+        flow.probe_rtt_round_done = 0
+        delivery_rate.start_round(flow)
+    return False
+
+
+def init_pacing_rate(window: float, rtt: float, p: Params, env: FlowEnv) -> None:
+    """InitPacingRate."""
+    env.rate = p.startup_gain * 8.0 * window / rtt
+
+
+def set_pacing_rate(flow: Any, gain: float, env: FlowEnv) -> None:
+    """SetPacingRateWithGain."""
+    rate = PACING * gain * flow.bw
+    if rate > env.rate or (flow.full_bw_reached > 0 and rate > 0.0):
+        env.rate = rate
+
+
+def save_cwnd(flow: Any, is_cut: bool, env: FlowEnv) -> None:
+    """SaveCwnd; `is_cut`: by a recovery or by ProbeRTT, for now."""
+    flow.prior_cwnd = max(flow.prior_cwnd, env.window) if is_cut else env.window
+
+
+def restore_cwnd(flow: Any, env: FlowEnv) -> None:
+    """RestoreCwnd."""
+    env.window = max(env.window, flow.prior_cwnd)
