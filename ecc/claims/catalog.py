@@ -26,6 +26,7 @@ MODULES = (
     "disciplines.margins",
     "disciplines.packets",
     "errata",
+    "internet.copa",
     "internet.prague",
     "live",
     "open.empty_queue",

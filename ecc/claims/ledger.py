@@ -203,6 +203,7 @@ PAPERS: Mapping[str, str] = {
     "REM": "S. Athuraliya, S. H. Low, V. H. Li, Q. Yin, REM: active queue management, IEEE Network 15, 2001",
     "AVQ": "S. Kunniyur, R. Srikant, Analysis and design of an adaptive virtual queue (AVQ) algorithm for active queue "
     "management, SIGCOMM 2001",
+    "COPA": "V. Arun, H. Balakrishnan, Copa: practical delay-based congestion control for the Internet, NSDI 2018",
     "PRAGUE": "L4STeam/udp_prague, prague_cc.cpp, 2026; K. De Schepper, O. Tilmans, B. Briscoe, V. Goel, Prague "
     "congestion control, draft-briscoe-iccrg-prague-congestion-control-04, 2024",
     "RFC9331": "K. De Schepper, B. Briscoe, The explicit congestion notification (ECN) protocol for low latency, low "

@@ -7,6 +7,7 @@ from ecc.models.bbr1 import BBRv1
 from ecc.models.bbr2 import BBRv2
 from ecc.models.bic import BIC
 from ecc.models.constant_rate import ConstantRate
+from ecc.models.copa import Copa
 from ecc.models.cubic import CUBIC
 from ecc.models.dcqcn import DCQCN
 from ecc.models.dctcp import DCTCP
@@ -36,7 +37,7 @@ from ecc.models.xcp import XCP
 
 __all__ = [
     "BBR", "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC", "PEDN",
-    "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "ConstantRate",
+    "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "ConstantRate", "Copa",
     "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Prague", "Protocol", "Swift",
     "ThetaPowerTCP", "Vegas", "all_protocols",
 ]  # fmt: skip
@@ -63,6 +64,7 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         BIC,
         Vegas,
         FAST,
+        Copa,
         Swift,
         HPCC,
         PowerTCP,

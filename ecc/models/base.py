@@ -792,6 +792,11 @@ class Protocol:
         """
         return None
 
+    @property
+    def fluid_refusal(self) -> str | None:
+        """Why this variant has no fluid model though it has laws, in one line; None if they hold for it."""
+        return None
+
     def published_bounds(self, network: Network) -> list[Bound]:
         """Return the stability bounds that the papers prove, evaluated on a network; none by default."""
         return []

@@ -18,6 +18,7 @@ from ecc.network import Network
 pytestmark = pytest.mark.claim
 
 QUICK = {
+    "copa-equilibrium": Verdict.CONDITIONAL,
     "pi-1": Verdict.CONFIRMED,
     "src-2": Verdict.CONFIRMED,
     "qi-6": Verdict.CONFIRMED,
@@ -55,6 +56,9 @@ QUICK = {
     "fq-fair": Verdict.CONFIRMED,
 }
 LONG = {
+    "copa-cycle": Verdict.CONDITIONAL,
+    "copa-base": Verdict.CONDITIONAL,
+    "copa-competitive": Verdict.CONDITIONAL,
     "prague-rate": Verdict.CONDITIONAL,
     "prague-rtt": Verdict.CONFIRMED,
     "prague-coexistence": Verdict.CONDITIONAL,

@@ -21,7 +21,7 @@ ONE = ecc.Network.dumbbell("100 Mb/s", ["100 ms"])
 WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "VCP", "UTIL", "Swift", "TIMELY", "HPCC"}
 WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "PowerTCP", "ThetaPowerTCP", "ConstantRate"}
 SHORT = {"PatchedTIMELY", "DCQCN"}  # for RTTs of a data center: tests/models/test_timely.py, test_dcqcn_fluid.py
-RELAYS = {"EDN", "PEDN"}
+RELAYS = {"Copa", "EDN", "PEDN"}
 MINE = (Path(__file__).parents[2] / "examples" / "fair_share.py").read_text(encoding="utf-8")
 
 

@@ -304,6 +304,9 @@ def _responsive(scenario: Scenario) -> tuple[list[Protocol], NDArray[np.float64]
     """The protocol of each flow, for unresponsive ones that of the others; their rates; the disciplines of links."""
     network, protocols, routers = scenario.network, scenario.deployment.flows, scenario.deployment.links
     responsive = list(dict.fromkeys(one for one in protocols if one.is_responsive))
+    for one in responsive:
+        if one.fluid_refusal is not None:
+            raise ValueError(one.fluid_refusal)
     if len(responsive) != 1 and not (responsive and all(map(_sets_windows, responsive))):
         raise ValueError(
             "protocol must be one Protocol, maybe beside unresponsive flows, for a fluid run, got "
