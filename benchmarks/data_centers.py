@@ -20,11 +20,11 @@ from ecc.demands import permutation
 from ecc.errors import EccError
 from ecc.impairments import Jitter
 from ecc.linear import DelaySystem
-from ecc.models import DCQCN, DCTCP, TIMELY, PatchedTIMELY, Protocol, Swift
+from ecc.models import DCQCN, DCTCP, HPCC, NSCC, TIMELY, PatchedTIMELY, PowerTCP, Protocol, Swift, ThetaPowerTCP
 from ecc.models.base import FlowEnv, Hook, Params
 from ecc.models.dctcp import flow_on_ack as on_ack_of_dctcp
 from ecc.network import Network
-from ecc.queues import StepMarking
+from ecc.queues import RampMarking, StepMarking
 from ecc.scenario import Scenario
 
 
@@ -231,6 +231,7 @@ def fluid() -> None:
             ack_links=False,
         ),
     }  # fmt: skip
+    ramp = RampMarking(packet_size=1000, min_threshold=10.0, max_threshold=40.0)
     swift = Swift(base_target="60 us", hop_scaling="2 us", fs_range="50 us")
     protocols: dict[str, tuple[Protocol | dict[str, Protocol], float]] = {
         "DCTCP": ({"flows": DCTCP(initial=10.0), "links": StepMarking(threshold=40.0)}, 8e-3),
@@ -238,6 +239,10 @@ def fluid() -> None:
         "TIMELY": (TIMELY(delta="50 Mb/s", floor=1.0), 20e-3),
         "patched TIMELY": (PatchedTIMELY(delta="50 Mb/s", floor=1.0), 40e-3),
         "Swift": (swift, 8e-3),
+        "HPCC": (HPCC(base_rtt="40 us", line_rate="10 Gb/s", w_ai=300), 20e-3),
+        "PowerTCP": (PowerTCP(base_rtt="40 us", line_rate="10 Gb/s"), 20e-3),
+        "theta-PowerTCP": (ThetaPowerTCP(base_rtt="40 us", line_rate="10 Gb/s", least_current=0.5), 20e-3),
+        "NSCC": ({"flows": NSCC("10.1 Gb/s", "40 us", trimming=False), "links": ramp}, 8e-3),
     }
     row("network", "protocol", "rate, fluid [Gb/s]", "packets", "difference", "queue, fluid [us]", "packets",
         "difference", "RTT, difference", "a flow's rate, largest difference [Gb/s]")  # fmt: skip

@@ -62,6 +62,7 @@ from ecc.models.declared import Taken
 from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Network
+from ecc.paced_loop import linearize_paced
 from ecc.rate_loop import linearize_rates
 from ecc.window_loop import linearize_windows
 
@@ -553,6 +554,8 @@ def linearize(
     if windows and mean_rtt is not None:
         raise ValueError("mean_rtt must be None for windows: no router scales by it")
     _check_hybrid(time, phases, intervals)
+    if windows and (protocol.states or protocol.paced_over > 0.0):
+        return linearize_paced(protocol, network, clocking, assignment)
     if windows:
         return linearize_windows(protocol, network, clocking, assignment)
     if protocol.states or protocol.source_clock == "continuous":

@@ -44,7 +44,7 @@ _TAKEN = Taken(
     {"router_law": ("q", "C", "s", "p"), "source_law": ("w", "R", "D", "s", "a", "p")},
     {"combine": None},
     # at an equilibrium nothing starts, and nothing is lost
-    {"slow_start_law": "", "loss_response_law": "", "memory_law": "", "initial": ""},
+    {"slow_start_law": "", "loss_response_law": "", "memory_law": "", "initial": "", "opening_window": ""},
     model="linear model",
 )
 _EQUAL = 1e-9  # relative: rounding in the equilibrium

@@ -128,8 +128,10 @@ DECLARATIONS: dict[str, list[Any]] = {
     "floor": [3.0],
     "initial": [0.7, 3.0],
     "windowed": [True, False],
+    "paced_over": [0.2],
     "receiver_window": [3000],
     "opening_rate": [opening_rate],
+    "opening_window": [9000.0],
 }
 """Values of every entry that no protocol of `ENGINES` has, or that only some of them have."""
 
@@ -204,7 +206,8 @@ SAME = {
     *((f"linear {time}", entry) for time in ("continuous", "discrete", "hybrid")
       for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate", "floor", "initial")),
     *(("machines", entry) for entry in ("combine", "initial")),  # losses are summed; hooks may read `initial`
-    *(("linear windows", entry) for entry in ("slow_start_law", "loss_response_law", "memory_law", "initial")),
+    *(("linear windows", entry)
+      for entry in ("slow_start_law", "loss_response_law", "memory_law", "initial", "opening_window")),
     *((engine, entry) for engine in ("windows", "integrator")
       for entry in ("mark_response_law", "states")),  # no link marks; no law asks for the states here
 }  # fmt: skip

@@ -13,8 +13,8 @@ import ecc
 
 ORDER = """lazy errors arguments display quantity cache digests files store workers plot flow_sizes demands fabric
 network tmix workload allocation linear trajectory transients laws headers models queues impairments scenario metrics
-dissector window_loop rate_loop marking_loop closed_loop jit native fluid packet live agreement comparison stability
-claims conform sweeps cli __main__""".split()
+dissector window_loop paced_loop rate_loop marking_loop closed_loop jit native fluid packet live agreement comparison
+stability claims conform sweeps cli __main__""".split()
 ALONE = {
     "plot": {"arguments"},
     "jit": {"cache"},

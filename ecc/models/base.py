@@ -27,6 +27,7 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    D         the flow's own RTT                                              source        s
    T         control interval                                                all           s
    w         the flow's own window                                           source, loss  bit
+   w_rtt     ... with which was sent what is acknowledged now                source        bit
    m         what it remembers of its last loss                              source, loss  bit
    since     time since its window last decreased by feedback; inf: never    source, decr. s
    s         size of the flow's packets; of routers with windows             router, src.  bit
@@ -38,7 +39,8 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
 
    `router_law` returns the router's next state, `source_law` the next rate. A router law without `R` has no memory:
    what it returns is announced at once. Otherwise the next state is announced itself, or what an `announce_law` makes
-   of it. A source law that takes `w` returns the window one RTT later; ACKs clock the flow (`ecc.fluid.network`).
+   of it. A source law that takes `w` returns the window one RTT later; ACKs clock the flow (`ecc.fluid.network`). Paced
+   (`paced_over`), it is that once a window is acknowledged.
    A `slow_start_law` with its arguments returns that in slow start, with which flows begin; slow start ends where it
    returns no more than w, which is then the window, and at a loss. Where feedback makes windows decrease at once, a
    `decrease_law` with the same arguments returns the window after it, or w if there is none. Where losses make windows
@@ -139,13 +141,15 @@ STATE_CLOCKS = ("interval", "rtt", "arrival", "continuous", "update")
 JUMPS = ("loss", "mark")
 
 RESERVED_NAMES = frozenset(
-    "R R_prev x x_rtt y y_prev u N N_all q q_prev q_mean q_flow C d D T w m since s loss marked scalable p".split()
+    (
+        "R R_prev x x_rtt y y_prev u N N_all q q_prev q_mean q_flow C d D T w w_rtt m since s loss marked scalable p"
+    ).split()
 )
 """Names of arguments that no state can have."""
 
 _NUMBERS = (float, int, "float", "int")  # types of fields, as they are or as text
 
-_MOVING = ("R", "R_prev", "x", "x_rtt", "y", "y_prev", "u", "q", "q_mean", "q_flow", "loss", "w", "m")
+_MOVING = ("R", "R_prev", "x", "x_rtt", "y", "y_prev", "u", "q", "q_mean", "q_flow", "loss", "w", "w_rtt", "m")
 """Arguments of laws that move along a run."""
 
 Hook = Callable[[Any, Any, Any, Any], None]
@@ -581,6 +585,11 @@ class Protocol:
     """Whether sources keep windows: the rate of the source law is then a window over the RTT of the moment."""
 
     @property
+    def paced_over(self) -> float:
+        """The least time in which a window of a law with `w` is sent [s]; 0: at once, as ACKs come."""
+        return 0.0
+
+    @property
     def fluid_form(self) -> FluidForm | None:
         """What acts in steps, by intervals or in states in continuous fluid: one of the four records above.
 
@@ -601,6 +610,11 @@ class Protocol:
         Of windows the first window in packets, None for that of RFC 5681; of rates what routers announce from the start
         as a share of the capacity, None for none.
         """
+        return None
+
+    @property
+    def opening_window(self) -> float | None:
+        """With which windows begin [bytes], where that is no number of packets (`initial`); None: it is."""
         return None
 
     def opening_rate(self, rtt: Any, packet: Any) -> Any:

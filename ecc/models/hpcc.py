@@ -17,6 +17,16 @@ with max_stage = 0 in its scripts. In both R <= C_host, without which U near 0, 
 limit. csg-htsim and uet-htsim divide integers in tau/T, which is 0 or 1; never renew q_prev, B_prev and t_prev; and
 divide W where it says W_c, so that the division compounds ACK by ACK.
 
+As fluid, with D the RTT, y what comes to a link, and W(t) paced, at W/max(T, D):
+
+    U' = (u - U)/T,   u = max_l [q/(C T) + min(1, y/C + q/(C h))]           reports average over h = T/16
+    W  = W_c eta/U + W_AI,   W_c' = (W - W_c)/D                             W_c: left out of the state, by W and U
+    below eta: W_c' = W_AI/D in max_stage of max_stage + 1 RTTs, a division in the other
+
+Hosts that start with the largest window add for max_stage RTTs after a division where packets find U below eta; the
+linear model is that of the division, U > eta. Without queue and with D = T, sums of rates obey
+s T + eps + (1 - eps) e^(-s T)/(1 + s h) = 0, eps = W_AI/W, differences s T + eps = 0 (docs/telemetry.md).
+
 At equilibrium U_l = eta W/(W - W_AI) at each flow's link l* of largest U: equal windows, and rates W/max(T, RTT), where
 these are equal max-min fair. One link, N flows:  U = eta + N W_AI/(C T): without queue if W_AI <= (1 - eta) C T/N, the
 paper's rule, else q = (U - 1) C T.
@@ -24,14 +34,15 @@ paper's rule, else q = (U - 1) C T.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import shown
-from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, check_choice, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, State, check_choice, check_number
 from ecc.models.records import per_hop
 from ecc.models.shared import telemetry, windows
 from ecc.network import Network
@@ -94,7 +105,8 @@ class HPCC(windows.WindowProtocol):
     header_bytes = (42, 42)  # of five links, sec. 4.1
     slow_start_law = None
     loss_response_law = None
-    linear_refusal = "HPCC has no linear model: its windows are paced, and follow an average of U over T"
+    times: ClassVar[tuple[str, ...]] = ("continuous",)
+    main_parameter = "base_rtt"
 
     def __post_init__(self) -> None:
         for name in ("line_rate", "min_rate"):
@@ -119,8 +131,39 @@ class HPCC(windows.WindowProtocol):
             "first": self.line_rate * bytes_of,
             "least": self.min_rate * bytes_of if is_rate else 0.0,
             "most": self.line_rate * bytes_of,
+            "interval": telemetry.reports_of(self.base_rtt),
             **super().params(),
         }
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(y: float, q: float, C: float, T: float, p: Params) -> float:
+        """What a link reports, u: in T it sends what it holds and what comes, at most C T."""
+        return in_flight(q, min(C, y + q / T), C, p.base_rtt)
+
+    @staticmethod
+    def source_law(w: float, R: float, D: float, U: float, p: Params) -> float:
+        """The window once it is acknowledged; where windows may only add, one of 1 + max_stage RTTs divides."""
+        factor, T = p.eta / U, p.base_rtt
+        after = telemetry.renewed(w, D, T, factor, 8.0 * p.w_ai, -factor / U * average_law(R, U, p))
+        if U < p.eta:
+            after = (after + p.max_stage * (w + max(D, T) / D * 8.0 * p.w_ai)) / (1.0 + p.max_stage)
+        return min(max(after, 8.0 * p.least), 8.0 * p.most)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {"U": State(average_law, "continuous", 1.0, lowest=telemetry.LEAST_AVERAGE)}
+
+    @property
+    def paced_over(self) -> float:
+        """T."""
+        return self.base_rtt
+
+    @property
+    def opening_window(self) -> float | None:
+        """What the host sends in T."""
+        return None if self.initial is not None else self.line_rate * self.base_rtt / 8.0
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -141,12 +184,17 @@ class HPCC(windows.WindowProtocol):
         if assignment is not None:
             raise ValueError("assignment must be None: flows of HPCC follow the link of largest U")
         most = self.line_rate * self.base_rtt
-        return telemetry.equilibrium_of_windows(network, self.base_rtt, self.eta, 8.0 * self.w_ai, most, "HPCC")
+        return telemetry.equilibrium_of_windows(network, self.base_rtt, self.eta, 8.0 * self.w_ai, most, "HPCC", "U")
 
 
 def in_flight(queue: float, rate: float, C: float, T: float) -> float:
     """Algorithm 1, MeasureInflight: what a link holds and sends, as a share of C T."""
     return queue / (C * T) + rate / C
+
+
+def average_law(R: float, U: float, p: Params) -> float:
+    """Algorithm 1, MeasureInflight: U' [1/s]."""
+    return (R - U) / p.base_rtt
 
 
 def divided(window: float, U: float, added: float, p: Params) -> float:

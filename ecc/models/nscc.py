@@ -201,9 +201,9 @@ class NSCC(Protocol):
         return {"average": State(average_law, "rtt", 0.0, unit="s", lowest=0.0)}
 
     @property
-    def initial(self) -> float:
-        """The largest window, in packets of UEC's size."""
-        return 1.5 * self.line_rate * self.network_rtt / (8.0 * 4096.0)
+    def opening_window(self) -> float:
+        """The largest one."""
+        return largest(self.network_rtt, self.namespace())
 
     # ---- hooks -------------------------------------------------------------------------------------------
 

@@ -21,14 +21,24 @@ Their TCP hosts bound both currents, and jump to W_c/P + beta below half the tar
 At equilibrium P = target W/(W - beta), as in HPCC: one link of N flows holds N beta bytes with target 1, and shares are
 equal. Flows of theta have the same windows where their RTTs are the same.
 
-The paper's proof takes P for Gamma, and W' = gamma_r (W_old/Gamma + beta - W), gamma_r = gamma/(update interval). Of
-all flows' windows together W_old/Gamma is C T at any time: their sum goes to C T + N beta as exp(-gamma_r t), whatever
-the delay. Differences of windows obey s + gamma_r = gamma_r k e^(-s D), k = C T/(C T + N beta): slower, by about
-1/(1 - k). And P is an average of Gamma over T, by which the sum obeys s + gamma_r = gamma_r k e^(-s D) s T/(1 + s T).
+As fluid, with y what comes to a link and D the RTT, W is sent in no less than T, P' = (Gamma - P)/T, and
+
+    Gamma = max_l (y/C) (1 + q/(C T))           y averaged over h = T/16; a Gamma of 0 leaves P as it is
+    Gamma = (1 + D') D/T                        theta: D' = (D - r)/h, r' = (D - r)/h
+    W' = gamma_r (W_old/P + beta - W)           gamma_r = gamma times ACKs of the flow in a second; theta: gamma/D
+
+The paper's proof takes P for Gamma, and Gamma for C W(t - D) of all windows together, by which their sum would obey
+s + gamma_r = 0 for any delay. Where flows are clocked by ACKs (D > T) it obeys, k = T/D, q/C = D - T on a path of T,
+
+    s + gamma_r = gamma_r k [e^(-s D) - e^(-s T) (1 + s D/(1 + s h))/(1 + s T)]
+
+and differences of windows s + gamma_r = gamma_r k e^(-s D): slower, by about 1/(1 - k). On shorter paths, D < T, rates
+W/T meet a queue that integrates them, as `ecc.paced_loop` has it, and lose stability (docs/telemetry.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -36,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
-from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, check_choice, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, State, check_choice, check_number
 from ecc.models.records import per_hop
 from ecc.models.shared import telemetry, windows
 from ecc.models.shared.equilibria import full_links
@@ -127,6 +137,8 @@ class PowerTCP(windows.WindowProtocol):
     header_bytes = (42, 42)  # of five links, as for HPCC
     slow_start_law = None
     loss_response_law = None
+    times: ClassVar[tuple[str, ...]] = ("continuous",)
+    main_parameter = "base_rtt"
 
     def __post_init__(self) -> None:
         for name in ("line_rate", "min_rate"):
@@ -160,10 +172,6 @@ class PowerTCP(windows.WindowProtocol):
     def _constants(cls) -> dict[str, float]:
         return {"gamma": 0.9, "target": 0.95}
 
-    @property
-    def linear_refusal(self) -> str | None:
-        return f"{type(self).__name__} has no linear model: windows are paced, and follow an average of power over T"
-
     def params(self) -> dict[str, float]:
         is_rate, bytes_of = self.form == "rate", self.base_rtt / 8.0
         return {
@@ -175,8 +183,37 @@ class PowerTCP(windows.WindowProtocol):
             "is_rate": 1.0 if is_rate else 0.0,
             "least": self.min_rate * bytes_of if is_rate else 0.0,
             "most": self.line_rate * bytes_of,
+            "interval": telemetry.reports_of(self.base_rtt),
             **super().params(),
         }
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(y: float, q: float, C: float, p: Params) -> float:
+        """Algorithm 1, NormPower: Gamma of a link."""
+        return power(max(y / C, p.least_current), 1.0 + q / (C * p.base_rtt))
+
+    @staticmethod
+    def source_law(w: float, w_rtt: float, R: float, D: float, s: float, power: float, p: Params) -> float:
+        """The window once it is acknowledged, changed at each ACK."""
+        if p.is_rate > 0.0:
+            return in_rates(w, D, power, averaged(R, power, p), p)
+        return w + w / s * (8.0 * updated(w / 8.0, w_rtt / 8.0, power, p) - w)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {"power": State(averaged, "continuous", 1.0, lowest=telemetry.LEAST_AVERAGE)}
+
+    @property
+    def paced_over(self) -> float:
+        """T."""
+        return self.base_rtt
+
+    @property
+    def opening_window(self) -> float | None:
+        """What the host sends in T."""
+        return None if self.initial is not None else self.line_rate * self.base_rtt / 8.0
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -197,7 +234,7 @@ class PowerTCP(windows.WindowProtocol):
         self._check_no_assignment(assignment, "the link of largest power")
         most = self.line_rate * self.base_rtt
         return telemetry.equilibrium_of_windows(
-            network, self.base_rtt, self.target, 8.0 * self.beta, most, type(self).__name__
+            network, self.base_rtt, self.target, 8.0 * self.beta, most, type(self).__name__, "power"
         )
 
     def _check_no_assignment(self, assignment: NDArray[np.int64] | None, what: str) -> None:
@@ -229,6 +266,27 @@ class ThetaPowerTCP(PowerTCP):
     def _constants(cls) -> dict[str, float]:
         return {"gamma": 0.7, "target": 1.05, "least_current": 0.5}
 
+    @staticmethod
+    def router_law(q: float, C: float) -> float:  # type: ignore[override]
+        """The wait in the queue; those of a path add up."""
+        return q / C
+
+    @staticmethod
+    def source_law(  # type: ignore[override]
+        w: float, w_rtt: float, R: float, D: float, T: float, power: float, rtt: float, p: Params
+    ) -> float:
+        """The window once it is acknowledged, changed once an RTT."""
+        if p.is_rate > 0.0:
+            return in_rates(w, D, power, theta_averaged(R, D, T, power, rtt, p), p)
+        return w + max(D, p.base_rtt) / D * (8.0 * updated(w / 8.0, w_rtt / 8.0, power, p) - w)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {
+            "power": State(theta_averaged, "continuous", 1.0, lowest=telemetry.LEAST_AVERAGE),
+            "rtt": State(rtt_law, "continuous", float(self.base_rtt), unit="s"),
+        }
+
     Header: ClassVar[type] = ThetaHeader
     LinkState: ClassVar[type] = windows.WindowProtocol.LinkState
     FlowState: ClassVar[type[windows.FlowState]] = ThetaFlowState
@@ -254,7 +312,10 @@ class ThetaPowerTCP(PowerTCP):
 
         waits = full_links(network, demand, type(self).__name__, "windows are any")
         rates = demand(network.rtts + network.incidence @ waits)
-        return Equilibrium(rates, waits, np.full(network.n_flows, -1), waits * network.capacities)
+        D = network.rtts + network.incidence @ waits
+        return Equilibrium(
+            rates, waits, np.full(network.n_flows, -1), waits * network.capacities, states={"power": D / T, "rtt": D}
+        )
 
 
 # Hooks ---------------------------------------------------------------------------------------------------------------
@@ -263,6 +324,32 @@ class ThetaPowerTCP(PowerTCP):
 def power(current: float, voltage: float) -> float:
     """Algorithm 1, NormPower: of a link, arrivals over C and (q + C T)/(C T)."""
     return current * voltage
+
+
+def averaged(R: float, power: float, p: Params) -> float:
+    """Algorithm 1, NormPower: P' [1/s]; where nothing comes, no link has a Gamma above 0, and the time counts as 0."""
+    return (R - power) / p.base_rtt if R > 0.0 else 0.0
+
+
+def rtt_law(D: float, T: float, rtt: float) -> float:
+    """The RTT that is compared with the present one, its derivative."""
+    return (D - rtt) / T
+
+
+def theta_averaged(R: float, D: float, T: float, power: float, rtt: float, p: Params) -> float:
+    """Algorithm 2, NormPower: P' [1/s]; an RTT without queues is D - R."""
+    base = min(p.base_rtt, D - R) if p.is_rate > 0.0 else p.base_rtt
+    current = 1.0 + rtt_law(D, T, rtt)
+    if p.least_current > 0.0:
+        current = max(current, p.least_current)
+    return (current * D / base - power) / base
+
+
+def in_rates(w: float, D: float, P: float, P_change: float, p: Params) -> float:
+    """The same in the form "rate": W <- gamma (W_c target/P + beta) + (1 - gamma) W_c at each ACK."""
+    share = p.gamma * p.target / P
+    after = telemetry.renewed(w, D, p.base_rtt, share + 1.0 - p.gamma, 8.0 * p.gamma * p.beta, -share / P * P_change)
+    return min(max(after, 8.0 * p.least), 8.0 * p.most)
 
 
 def smoothed(before: float, found: float, passed: float, T: float) -> float:

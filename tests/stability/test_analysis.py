@@ -18,9 +18,10 @@ from ecc.models import ConstantRate, all_protocols
 from ecc.stability import analyze, critical_gain, stable_interval
 
 ONE = ecc.Network.dumbbell("100 Mb/s", ["100 ms"])
-WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "VCP", "UTIL", "Swift", "TIMELY", "HPCC"}
-WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "PowerTCP", "ThetaPowerTCP", "ConstantRate"}
-SHORT = {"PatchedTIMELY", "DCQCN"}  # for RTTs of a data center: tests/models/test_timely.py, test_dcqcn_fluid.py
+WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "VCP", "UTIL", "Swift", "TIMELY"}
+WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "ConstantRate"}
+SHORT = {"PatchedTIMELY", "DCQCN", "HPCC", "PowerTCP", "ThetaPowerTCP"}
+"""For RTTs of a data center: tests/models/test_timely.py, test_dcqcn_fluid.py, tests/test_paced_loop.py."""
 RELAYS = {"Copa", "EDN", "PEDN"}
 MINE = (Path(__file__).parents[2] / "examples" / "fair_share.py").read_text(encoding="utf-8")
 
@@ -65,9 +66,6 @@ def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, 
         "BBRv1": f"BBRv1 {probing}",
         "BBRv2": f"BBRv2 {probing}",
         "ConstantRate": "ConstantRate responds to no feedback: it has no linear model",
-        "HPCC": "HPCC has no linear model: its windows are paced, and follow an average of U over T",
-        "PowerTCP": "PowerTCP has no linear model: windows are paced, and follow an average of power over T",
-        "ThetaPowerTCP": "ThetaPowerTCP has no linear model: windows are paced, and follow an average of power over T",
         "NSCC": "NSCC has no linear model alone: {'flows': NSCC(), 'links': RampMarking()} has marks",
         "Swift": "Swift has no linear model: its windows grow up to the target delay, and have no slope there",
     }

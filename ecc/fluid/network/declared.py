@@ -14,7 +14,7 @@ _ALL_THE_TIME = "routers act on averages and queues at every moment here; in pac
 _LIMITED = {
     "scaling_rtt_limit": "RTTs above the limit that routers set them (scaling_rtt_limit) count in full in d here"
 }
-_WINDOW = ("w", "m", "R", "D", "T", "since", "s", "a", "marked", "p")
+_WINDOW = ("w", "w_rtt", "m", "R", "D", "T", "since", "s", "a", "marked", "p")
 _SOURCE = ("x", "x_rtt", "R", "R_prev", "D", "T", "p")
 
 EQUATIONS = Taken(
@@ -125,7 +125,7 @@ WINDOWS = Taken(
             _WINDOW,
         ),
     },
-    {"combine": None, "receiver_window": None, "initial": None},
+    {"combine": None, "receiver_window": None, "paced_over": None, "initial": None, "opening_window": None},
     {
         "mark_response_law": "",  # without disciplines no packet is marked
         "states": "",  # they move; what that changes is for the laws that ask for them

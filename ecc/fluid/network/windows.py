@@ -4,6 +4,7 @@ For a flow with window w, and a link l of capacity C_l, as cumulative curves of 
 
     sent(t) = acknowledged(t) + lost(t) + w(t)                       never decreasing; lost: what is detected by then
     dw      = [law(w, m, R, D, ...) - w] da/w                        da: newly acknowledged
+    sent'  <= w/T_p                                                  where windows are paced over T_p
     w, m   <- loss_response_law(w, m, ...), memory_law(w, m, ...)    at a loss; w is then constant for one RTT
     w      <- decrease_law(w, R, since, ...)                         where that is less than w; since = 0
     out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)                a full buffer drops what it has no room for
@@ -95,14 +96,15 @@ __all__ = ["WINDOW_ARGUMENTS", "advance", "run"]
 FloatArray = NDArray[np.float64]
 
 WINDOW_ARGUMENTS = (
-    "R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "m", "D", "s", "a", "since", "marked", *STEP_FIELDS,
+    "R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "w_rtt", "m", "D", "s", "a", "since", "marked", *STEP_FIELDS,
     "result",
 )  # fmt: skip
 """Fields of the record that laws of window protocols read, and the one they write; states of the host follow."""
 
-_R, _Y, _Q, _Q_MEAN, _Q_FLOW, _LOSS, _C, _T, _W, _M, _D, _S, _A, _SINCE, _MARKED, _SHARE, _STEP, _JUMPS, _RESULT = (
-    range(len(WINDOW_ARGUMENTS))
-)
+(
+    _R, _Y, _Q, _Q_MEAN, _Q_FLOW, _LOSS, _C, _T, _W, _W_RTT, _M, _D, _S, _A, _SINCE, _MARKED, _SHARE, _STEP, _JUMPS,
+    _RESULT,
+) = range(len(WINDOW_ARGUMENTS))  # fmt: skip
 _STATES = len(WINDOW_ARGUMENTS)
 _AVERAGED, _ON_ARRIVAL = ("R", "y", "q_mean"), ("q_flow", "loss", "s")  # over intervals; as a flow arrives
 _STEPS = 200  # in the shortest RTT
@@ -133,6 +135,7 @@ class Rules(NamedTuple):
     by_flow: Integers  # whether the router law has the argument q_flow
     averaged: Integers  # row of the router at link 0, of those that average; -1: none
     limit: Floats  # of what is in flight [bit]
+    paced_over: Floats  # s
     record: Floats
     ack_clocked: int
     random: int  # whether disciplines choose at random, not at a rate
@@ -178,6 +181,7 @@ class Sources(NamedTuple):
     at_heads: Floats  # bits of both that no answer was given to
     answered: Floats  # s: when the last one was; what was sent before needs no other
     pace: Floats  # [bit/s]: w/D at the end of the last step
+    windows: FloatRows  # (n_groups, n_times), of those that a law asks for
 
 
 @inlined
@@ -203,7 +207,7 @@ def advance(
     host, router_law, source_law, slow_start_law, decrease_law, loss_law, mark_law, memory_law, move = (
         -1, 0, 0, 0, 0, 0, 0, 0, 0,
     )  # fmt: skip
-    combine, by_flow, averaged, period, limit = 0, 0, -1, 0.0, 0.0
+    combine, by_flow, averaged, period, limit, over = 0, 0, -1, 0.0, 0.0, 0.0
     pointer, params = _pointers(rules.addresses[0])
     for i in range(begin, end):
         t = (i - zero) * h
@@ -215,7 +219,7 @@ def advance(
                 loss_law, mark_law, memory_law = rules.loss[host], rules.mark[host], rules.memory[host]
                 decrease_law, move, period = rules.decrease[host], rules.move[host], rules.interval[host]
                 combine, by_flow, averaged = rules.combine[host], rules.by_flow[host], rules.averaged[host]
-                limit = rules.limit[host]
+                limit, over = rules.limit[host], rules.paced_over[host]
             # what is acknowledged now, back along its path
             a, b = paths.first[g], paths.first[g + 1]
             u = look_back(paths, curves, g, i)
@@ -284,6 +288,8 @@ def advance(
                 record[_W], record[_M], record[_R], record[_D] = window[g], sources.memory[g], R, D
                 record[_T], record[_S], record[_SINCE] = period, packet[g], t - sources.decreased[g]
                 record[_A] = paths.acknowledged[g]
+                if sources.windows.shape[1] > 0:
+                    record[_W_RTT] = at(sources.windows[g], u)
                 for column in range(sources.states.shape[1]):
                     record[_STATES + column] = sources.states[g, column]
                 new_drops, new_random = dropped - early - drops_seen[g], random_lost - random_seen[g]
@@ -387,8 +393,13 @@ def advance(
             if rules.ack_clocked != 0:
                 allowed += acknowledged + dropped + random_lost
             else:
-                paced, sources.pace[g] = sources.pace[g], allowed / D
-                allowed = sent[g, i - 1] + 0.5 * h * ((paced if paced > 0.0 else allowed / D) + allowed / D)
+                rate = allowed / max(D, over)
+                paced, sources.pace[g] = sources.pace[g], rate
+                allowed = sent[g, i - 1] + 0.5 * h * ((paced if paced > 0.0 else rate) + rate)
+            if over > 0.0:
+                allowed = min(allowed, sent[g, i - 1] + h * window[g] / over)
+            if sources.windows.shape[1] > 0:
+                sources.windows[g, i] = window[g]
             sent[g, i] = min(max(sent[g, i - 1], allowed), paths.size[g])
 
         # what arrives at the queues, and leaves them
@@ -525,8 +536,10 @@ class _Host:
         return cls(protocol, laws, compiled_moves(protocol, fields), _averages(protocol, laws), interval)
 
     def initial_window(self, packet_size: float) -> float:
-        """In packets."""
-        return float(self.protocol.initial or initial_window(packet_size) / packet_size)
+        """In bytes."""
+        if self.protocol.opening_window is not None:
+            return self.protocol.opening_window
+        return self.protocol.initial * packet_size if self.protocol.initial else initial_window(packet_size)
 
 
 def _rules(hosts: Sequence[_Host], averaged: Sequence[int], record: FloatArray, problem: Problem) -> Rules:
@@ -548,6 +561,7 @@ def _rules(hosts: Sequence[_Host], averaged: Sequence[int], record: FloatArray, 
         np.array([int("q_flow" in host.laws.wants.get("router", ())) for host in hosts]),
         np.array(averaged, np.int64),
         np.array([8.0 * host.protocol.receiver_window or np.inf for host in hosts]),
+        np.array([host.protocol.paced_over for host in hosts]),
         record, int(problem.ack_clocked), int(problem.signals == "random"),
     )  # fmt: skip
 
@@ -626,10 +640,14 @@ def run(problem: Problem) -> Result:
             states_now[g, names.index(name)] = value
     if point is None:
         first = [host.initial_window(s) for host, s in zip(of_group, fluid.packet_size, strict=True)]
-        window = np.array(first) * paths.packet
+        window = 8.0 * np.array(first)
     else:
         x = point.rates[problem.first_flow]
-        window = problem.factor * x * delay
+        over = np.array([host.protocol.paced_over for host in of_group])
+        window = problem.factor * x * np.maximum(delay, over)
+        for g, flow in enumerate(problem.first_flow):
+            for name, values in point.states.items():
+                states_now[g, names.index(name)] = values[flow]
         chosen_before = np.zeros(len(paths.links))
         if problem.marking is not None:
             flows = problem.first_flow[paths.owner]
@@ -651,11 +669,13 @@ def run(problem: Problem) -> Result:
     memory, recovery_end, drops_before, burst, drops_seen, random_seen, early, marked = np.zeros((8, G))
     heads_seen, marked_seen, at_heads = np.zeros((3, G))
     begins = np.array([int(point is None and host.laws.slow_start != 0) for host in of_group])
+    looks_back = any("w_rtt" in wanted for host in of_group for wanted in host.laws.wants.values())
+    windows = np.repeat(window[:, None], grid.rows if looks_back else 0, axis=1)
     sources = Sources(
         window, states_now, begins, np.full(G, -np.inf), acked,
         memory, recovery_end, drops_before, burst, np.zeros(G, np.int64), drops_seen, random_seen,
         np.random.default_rng(problem.seed).exponential(size=(G, most_losses)), np.zeros(G, np.int64),
-        early_seen, early, marked, heads_seen, marked_seen, at_heads, np.full(G, -np.inf), np.zeros(G),
+        early_seen, early, marked, heads_seen, marked_seen, at_heads, np.full(G, -np.inf), np.zeros(G), windows,
     )  # fmt: skip
     none = np.zeros(0, np.int64)
     service = Service(none, none, none, np.zeros(0)) if queues is None else queues.service

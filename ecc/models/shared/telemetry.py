@@ -18,6 +18,9 @@ from ecc.models.base import Equilibrium, LinkEnv, Params
 from ecc.models.records import per_hop
 from ecc.network import Network
 
+REPORTS = 16.0  # that a flow gets in T, as fluid
+LEAST_AVERAGE = 1e-6  # of what is reported, as fluid: laws divide by it
+
 
 @dataclass
 class Header:
@@ -58,8 +61,28 @@ def keep(flow: Any, header: Any) -> None:
         flow.time[k] = header.time[k]
 
 
+def reports_of(T: float) -> float:
+    """Return the time over which a report averages in fluid [s]; in packets it is that between two packets of a flow.
+
+    Parameters
+    ----------
+    T : float, s
+        Over which hosts average reports.
+    """
+    return T / REPORTS
+
+
+def renewed(w: float, D: float, T: float, factor: float, added: float, factor_change: float) -> float:
+    """Return what w = W_c `factor` + `added` [bit] is once a window is acknowledged; W_c <- w once an RTT D.
+
+    As fluid W_c' = (w - W_c)/D, and `factor_change` is the derivative of the factor [1/s].
+    """
+    kept = (w - added) / factor
+    return w + max(D, T) * ((w - kept) * factor / D + kept * factor_change)
+
+
 def equilibrium_of_windows(
-    network: Network, T: float, target: float, added: float, most: float, name: str
+    network: Network, T: float, target: float, added: float, most: float, name: str, state: str
 ) -> Equilibrium:
     """Return where windows W = `added`/(1 - `target`/U) fill links, U the largest u of a path, and q = (u - 1) C T.
 
@@ -75,6 +98,8 @@ def equilibrium_of_windows(
         Added to a window, and the largest one.
     name : str
         Of the protocol, for messages.
+    state : str
+        What hosts call the largest u.
 
     Returns
     -------
@@ -104,4 +129,5 @@ def equilibrium_of_windows(
         raise ConvergenceError(f"no equilibrium of {name} found", u, float(np.abs(u - before).max()))
     bottleneck = np.where(crosses, u, -1.0).argmax(axis=1)
     used = np.isin(np.arange(network.n_links), bottleneck)
-    return Equilibrium(rates(u), np.where(used, u, inf), bottleneck, C * T * np.maximum(u - 1.0, 0.0))
+    queue = C * T * np.maximum(u - 1.0, 0.0)
+    return Equilibrium(rates(u), np.where(used, u, inf), bottleneck, queue, states={state: u[bottleneck]})
