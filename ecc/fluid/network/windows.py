@@ -96,8 +96,8 @@ __all__ = ["WINDOW_ARGUMENTS", "advance", "run"]
 FloatArray = NDArray[np.float64]
 
 WINDOW_ARGUMENTS = (
-    "R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "w_rtt", "m", "D", "s", "a", "since", "marked", *STEP_FIELDS,
-    "result",
+    "R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "w_rtt", "m", "D", "s", "a", "since", "marked",
+    *STEP_FIELDS, "result",
 )  # fmt: skip
 """Fields of the record that laws of window protocols read, and the one they write; states of the host follow."""
 
