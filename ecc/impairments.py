@@ -1,38 +1,47 @@
-"""What a network does to packets beside queueing them: losses, delay spikes, jitter, capacities that change.
+"""What a network does to packets beside queueing them: losses, delays, and links that are served otherwise.
 
 An impairment of packets acts on the wire of a `link` (after the queue: what is lost there has used capacity), or on the
 pure delay of the ACKs of some flows, `acks_of`. Losses come before delays, spikes before jitter; exactly:
-docs/engine_specification.md, S-93 to S-97.
+docs/engine_specification.md, S-93 to S-97. `CapacitySchedule`, `Shaper`, `DeliveryTrace` and `Aggregation` are about
+how the queue of a link is served (S-26, S-155 to S-160): what waits is in the buffer of the link.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from ecc.arguments import check_arguments, shown
 from ecc.network import Network, from_table, to_table
 from ecc.quantity import (
+    OptionalSizeField,
     QuantitiesField,
     Quantity,
     QuantityField,
+    SizeField,
     as_choice,
     as_count,
     as_delay,
     as_number,
     as_rate,
+    as_size,
     as_time,
     default,
     required,
 )
 
 __all__ = [
-    "CapacitySchedule", "DelaySpikes", "Impairment", "Jitter", "RandomLoss", "check_impairments",
-    "impairment_from_table", "impairment_to_table",
+    "Aggregation", "CapacitySchedule", "DelaySpikes", "DeliveryTrace", "Impairment", "Jitter", "RandomLoss", "Shaper",
+    "check_impairments", "impairment_from_table", "impairment_to_table", "read_mahimahi", "write_mahimahi",
 ]  # fmt: skip
 
 LOSS_KINDS = ("data", "ack", "all")
+_MAHIMAHI = 1504
+"""Bytes of an opportunity of Mahimahi (PACKET_SIZE of its link_queue.hh)."""
+_MOST_BYTES = 2**30
+_MOST_DIGITS = 9
 
 
 @check_arguments
@@ -219,9 +228,220 @@ class CapacitySchedule:
         object.__setattr__(self, "link", as_count(self.link, "link"))
 
 
-Impairment: TypeAlias = RandomLoss | DelaySpikes | Jitter | CapacitySchedule
+@check_arguments
+@dataclass(frozen=True)
+class Shaper:
+    """A token bucket that holds back what the queue of a link sends: no more than a burst beyond a rate.
+
+    Parameters
+    ----------
+    link : int
+        Link index.
+    rate : float, bit/s, > 0
+        At which the bucket fills.
+    burst : int, bytes, > 0
+        That it holds, and has at the start. A larger packet waits until it is full.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As RandomLoss.
+
+    Notes
+    -----
+    What waits is in the buffer of the link, and leaves at its capacity once there are tokens for it. What does not wait
+    but is dropped is a policer's: `ecc.queues.Policer`.
+
+    Examples
+    --------
+    >>> Shaper(0, "5 Mb/s", burst="30 kB").burst
+    30000
+    """
+
+    link: int
+    rate: QuantityField = required()
+    burst: SizeField = required()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "link", as_count(self.link, "link"))
+        object.__setattr__(self, "rate", as_rate(self.rate, "rate"))
+        object.__setattr__(self, "burst", as_size(self.burst, "burst"))
+
+
+@check_arguments
+@dataclass(frozen=True)
+class DeliveryTrace:
+    """A link that sends at given times only, as the links that Mahimahi plays from a file.
+
+    Parameters
+    ----------
+    link : int
+        Link index.
+    times : sequence of Quantity
+        Times of opportunities, s, >= 0, none before the one before it, the last > 0. After the last of them they begin
+        anew.
+    opportunity : int, bytes, > 0, at most 2^30
+        What may leave at each.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As RandomLoss.
+
+    Notes
+    -----
+    An opportunity is of what came before it; several small packets may use one, a packet may use several, and what is
+    not used is lost. The capacity of the link is not used, but for what its routers and the utilization take for it:
+    `capacity` is the one to give it.
+
+    Examples
+    --------
+    >>> DeliveryTrace(0, ["4 ms", "4 ms", "10 ms"]).capacity
+    3609600.0
+    """
+
+    link: int
+    times: QuantitiesField = required()
+    opportunity: SizeField = default(1504)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "link", as_count(self.link, "link"))
+        if isinstance(self.times, str) or not isinstance(self.times, Iterable):
+            raise TypeError(f"times must be a sequence, got {shown(self.times)}")
+        times = tuple(as_time(time, "times") for time in self.times)
+        if any(b < a for a, b in zip(times, times[1:], strict=False)):
+            raise ValueError(f"times must not decrease, got {shown(list(times))}")
+        if not times or times[-1] < 1e-12:
+            raise ValueError(f"times must end above 0 s, got {shown(list(times))}")
+        object.__setattr__(self, "times", times)
+        object.__setattr__(self, "opportunity", as_size(self.opportunity, "opportunity"))
+        if self.opportunity > _MOST_BYTES:
+            raise ValueError(f"opportunity must be <= 2^30 bytes, got {self.opportunity}")
+
+    @property
+    def capacity(self) -> float:
+        """What its opportunities carry [bit/s], on the average over a repetition."""
+        return 8.0 * self.opportunity * len(self.times) / self.times[-1]
+
+
+@check_arguments
+def read_mahimahi(path: str | Path, link: int = 0) -> DeliveryTrace:
+    """Return the link that a trace file of Mahimahi describes.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file with a line for each opportunity of 1504 bytes: its time in whole milliseconds.
+    link : int, optional
+        Link index.
+
+    Raises
+    ------
+    ValueError
+        A line that is no whole number, a time before the one before it, or no time above 0: what mm-link refuses.
+    OSError
+        The file cannot be read.
+    """
+    times: list[int] = []
+    for number, line in enumerate(Path(path).read_text(encoding="ascii", errors="replace").splitlines(), 1):
+        text = line.strip()
+        if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS:
+            raise ValueError(f"{path}: a line must be a time in whole milliseconds, got {shown(line)} (line {number})")
+        times.append(int(text))
+        if len(times) > 1 and times[-1] < times[-2]:
+            raise ValueError(f"{path}: times must not decrease, got {times[-1]} ms after {times[-2]} (line {number})")
+    if not times or times[-1] == 0:
+        raise ValueError(f"{path}: times must end above 0 ms, got {times[-1] if times else 'none'}")
+    return DeliveryTrace(link, [time / 1000.0 for time in times])
+
+
+@check_arguments
+def write_mahimahi(trace: DeliveryTrace, path: str | Path) -> None:
+    """Write a trace to a file that mm-link of Mahimahi plays.
+
+    Parameters
+    ----------
+    trace : DeliveryTrace
+        Of opportunities of 1504 bytes at whole milliseconds, as the file has no others.
+    path : str or Path
+        Is replaced.
+
+    Raises
+    ------
+    ValueError
+        Another size, or a time between two milliseconds.
+    OSError
+        The file cannot be written.
+    """
+    if trace.opportunity != _MAHIMAHI:
+        raise ValueError(f"opportunity must be {_MAHIMAHI} bytes in a file of Mahimahi, got {trace.opportunity}")
+    times = [round(time * 1000.0) for time in trace.times]
+    for time, found in zip(trace.times, times, strict=True):
+        if abs(found - time * 1000.0) > 1e-6:
+            raise ValueError(f"times must be whole milliseconds in a file of Mahimahi, got {time:g} s")
+    Path(path).write_text("".join(f"{time}\n" for time in times), encoding="ascii")
+
+
+@check_arguments
+@dataclass(frozen=True)
+class Aggregation:
+    """Packets leave in bursts: those of a Wi-Fi station whose turn has come, or of a host that collects ACKs.
+
+    Parameters
+    ----------
+    wait : tuple of two Quantity
+        (lo, hi), s, 0 <= lo <= hi, > 0. From when the first packet of a burst is there, or the burst before it has
+        left, until the burst leaves (the access to the channel), drawn uniformly for each.
+    link : int or None
+        Link index: packets are transmitted at the capacity of the link, and then await their burst in its queue.
+    acks_of : object
+        As in RandomLoss: ACKs await their burst at the beginning of their pure delay.
+    max_packets : int, packets, >= 1, or None for unlimited
+        Of a burst.
+    max_size : int, bytes, > 0, or None for unlimited
+        Of a burst, as of an A-MPDU; a larger packet is a burst of its own.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As RandomLoss.
+
+    Notes
+    -----
+    As the slots of Linux's netem, whose bytes may be exceeded by a packet. With limits, bursts bound what the link
+    carries: `max_size` in each mean of `wait`. A mean delay is in docs/paths.md.
+
+    Examples
+    --------
+    >>> Aggregation(("2 ms", "6 ms"), link=0, max_packets=32).wait
+    (0.002, 0.006)
+    """
+
+    wait: tuple[Quantity, Quantity]
+    link: int | None = None
+    acks_of: Any = None
+    max_packets: int | None = None
+    max_size: OptionalSizeField = default(None)
+
+    def __post_init__(self) -> None:
+        lo, hi = _range(self.wait, "wait")
+        lo, hi = _ordered((as_delay(lo, "wait"), as_delay(hi, "wait")), "wait")
+        object.__setattr__(self, "wait", (lo, hi))
+        if hi < 1e-12:
+            raise ValueError(f"wait must end above 0 s, got {shown(self.wait)}")
+        if self.max_packets is not None:
+            object.__setattr__(self, "max_packets", as_count(self.max_packets, "max_packets", minimum=1))
+        if self.max_size is not None:
+            object.__setattr__(self, "max_size", as_size(self.max_size, "max_size"))
+        _place(self)
+
+
+Impairment: TypeAlias = RandomLoss | DelaySpikes | Jitter | CapacitySchedule | Shaper | DeliveryTrace | Aggregation
+OfPackets: TypeAlias = RandomLoss | DelaySpikes | Jitter | Aggregation
+"""Those that may be of the ACKs of flows."""
 KINDS: dict[str, type[Impairment]] = {
-    kind.__name__: kind for kind in (RandomLoss, DelaySpikes, Jitter, CapacitySchedule)
+    kind.__name__: kind
+    for kind in (RandomLoss, DelaySpikes, Jitter, CapacitySchedule, Shaper, DeliveryTrace, Aggregation)
 }
 
 
@@ -248,7 +468,7 @@ def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, .
     taken = set()
     for index, one in enumerate(found):
         name = type(one).__name__
-        flows = () if isinstance(one, CapacitySchedule) else flows_of(one, network.n_flows)
+        flows = flows_of(one, network.n_flows) if isinstance(one, OfPackets) else ()
         if one.link is not None and one.link >= network.n_links:
             raise ValueError(f"link must be from 0 to {network.n_links - 1}, got {one.link} (impairments[{index}])")
         for flow in flows:
@@ -265,12 +485,12 @@ def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, .
     return found
 
 
-def flows_of(impairment: RandomLoss | DelaySpikes | Jitter, n_flows: int) -> tuple[int, ...]:
+def flows_of(impairment: OfPackets, n_flows: int) -> tuple[int, ...]:
     """Return the flows whose ACKs an impairment meets on their pure delay.
 
     Parameters
     ----------
-    impairment : RandomLoss or DelaySpikes or Jitter
+    impairment : RandomLoss or DelaySpikes or Jitter or Aggregation
         Of packets.
     n_flows : int
         Flows of the network.
@@ -309,7 +529,7 @@ def impairment_from_table(table: Any, where: str) -> Impairment:
     return found
 
 
-def _place(impairment: RandomLoss | DelaySpikes | Jitter) -> None:
+def _place(impairment: OfPackets) -> None:
     """Check link and acks_of."""
     if (impairment.link is None) == (impairment.acks_of is None):
         given = f"link={shown(impairment.link)} and acks_of={shown(impairment.acks_of)}"

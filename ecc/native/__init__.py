@@ -14,6 +14,7 @@ from ecc.native.engine import (
     LINK_HOOKS,
     LINK_RESULT,
     RECORDED,
+    SERVER,
     TRANSFER,
     TRANSFER_RESULT,
     Engine,
@@ -33,7 +34,7 @@ from ecc.native.team import Team
 
 __all__ = [
     "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "FRAME_FIELD", "FRAME_FORMAT",
-    "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS", "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT",
+    "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS", "LINK_RESULT", "RECORDED", "SERVER", "TRANSFER", "TRANSFER_RESULT",
     "VERDICTS", "Engine", "Formats", "Frames", "Partition", "Port", "Stats", "Team", "addresses", "bin_edges",
     "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
 ]  # fmt: skip

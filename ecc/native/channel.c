@@ -1,5 +1,5 @@
 /*
- * Impairments at work (S-93 to S-97): losses, delay spikes, jitter, and packets that overtake each other.
+ * Impairments at work (S-93 to S-97, S-160): losses, slots, delay spikes, jitter, and packets that overtake each other.
  *
  * Not here: where a packet goes at the end of its channel (link.c, receiver.c).
  */
@@ -18,7 +18,7 @@
 static void
 draw_until_spike(ecc_channel_t *self)
 {
-    self->until_spike = ecc_random_between(&self->random, self->spec.spike_every_lo, self->spec.spike_every_hi);
+    self->until_spike = ecc_random_between(&self->random, self->spec->spike_every_lo, self->spec->spike_every_hi);
 }
 
 void
@@ -30,7 +30,7 @@ ecc_channel_init(ecc_channel_t *self, const ecc_impairment_t *spec, uint64_t see
     memset(self, 0, sizeof(*self));
     self->reordered = reordered;
     self->room = room;
-    self->spec = *spec;
+    self->spec = spec;
     self->random = ecc_random_stream(seed, stream);
     if (spec->spike_every_hi > 0) {
         draw_until_spike(self);
@@ -50,23 +50,27 @@ ecc_channel_free(ecc_channel_t *self, ecc_memory_t *memory)
 bool
 ecc_channel_loses(ecc_channel_t *self, enum ecc_packet_kind kind)
 {
-    double probability = kind == ECC_PACKET_ACK ? self->spec.ack_loss : self->spec.data_loss;
+    double probability = kind == ECC_PACKET_ACK ? self->spec->ack_loss : self->spec->data_loss;
     return probability > 0.0 && ecc_random_next(&self->random) < probability;
 }
 
 ecc_ps_t
-ecc_channel_arrival(ecc_channel_t *self, ecc_ps_t now, ecc_ps_t delay)
+ecc_channel_arrival(ecc_channel_t *self, ecc_ps_t now, ecc_ps_t delay, int64_t size)
 {
-    const ecc_impairment_t *spec = &self->spec;
+    const ecc_impairment_t *spec = self->spec;
     ecc_ps_t out = now;
 
+    if (spec->slot_hi > 0) {
+        const ecc_slots_spec_t slots = { spec->slot_lo, spec->slot_hi, spec->slot_packets, spec->slot_bytes };
+        out = ecc_slots_out(&self->slots, &slots, &self->random, now, size);
+    }
     if (spec->spike_every_hi > 0) {
         ecc_ps_t service = spec->spike_between;
         if (--self->until_spike == 0) {
             service = ecc_random_between(&self->random, spec->spike_lo, spec->spike_hi);
             draw_until_spike(self);
         }
-        out = self->free_at = ecc_state_add(now > self->free_at ? now : self->free_at, service);
+        out = self->free_at = ecc_state_add(out > self->free_at ? out : self->free_at, service);
     }
     out = ecc_state_add(out, delay);
     if (spec->jitter_hi > 0) {
@@ -117,7 +121,7 @@ ecc_channel_append(ecc_channel_t *self, ecc_memory_t *memory, ecc_packets_t *pac
 {
     int ret;
 
-    if (self->spec.reorders == 0) {
+    if (self->spec->reorders == 0) {
         if (ecc_packets_append(packets, fifo, packet, time)) {
             ecc_calendar_insert(calendar, node, time);
         }

@@ -9,6 +9,7 @@
 #include "engine.h"
 #include "memory.h"
 #include "packets.h"
+#include "slots.h"
 
 /* A packet that others may overtake. */
 typedef struct {
@@ -18,8 +19,9 @@ typedef struct {
 } ecc_reordered_t;
 
 typedef struct {
-    ecc_impairment_t spec;
+    const ecc_impairment_t *spec; /* of the configuration; NULL: no impairment */
     uint64_t random;
+    ecc_slots_t slots;
     int64_t until_spike; /* packets, the one with the spike included */
     ecc_ps_t free_at;    /* when the server of the spikes is free */
     ecc_ps_t last_out;
@@ -29,15 +31,15 @@ typedef struct {
     uint32_t room;
 } ecc_channel_t;
 
-/* Keeps the room of the heap, which is zero or from before. */
+/* Keeps the room of the heap, which is zero or from before; `spec` stays where it is. */
 void ecc_channel_init(ecc_channel_t *self, const ecc_impairment_t *spec, uint64_t seed, uint64_t stream);
 void ecc_channel_free(ecc_channel_t *self, ecc_memory_t *memory);
 
 /* S-94: whether a packet is lost. */
 bool ecc_channel_loses(ecc_channel_t *self, enum ecc_packet_kind kind);
 
-/* S-95 to S-97: when a packet that enters a channel of this delay now is at its end. */
-ecc_ps_t ecc_channel_arrival(ecc_channel_t *self, ecc_ps_t now, ecc_ps_t delay);
+/* S-95 to S-97, S-160: when a packet of this size that enters a channel of this delay now is at its end. */
+ecc_ps_t ecc_channel_arrival(ecc_channel_t *self, ecc_ps_t now, ecc_ps_t delay, int64_t size);
 
 /*
  * The packets in a channel, for which a node of the calendar is pending: in the fifo, or, if the channel reorders, in

@@ -22,6 +22,7 @@
 #include "transfers.h"
 #include "receiver.h"
 #include "scheduler.h"
+#include "server.h"
 #include "sender.h"
 #include "archive.h"
 #include "rack.h"
@@ -66,9 +67,25 @@ move_queues(ecc_archive_t *archive, ecc_link_state_t *link)
 }
 
 static void
+move_server(ecc_archive_t *archive, ecc_server_state_t *server)
+{
+    uint32_t n = (uint32_t) server->spec.n_opportunities;
+
+    ecc_archive_whole(archive, &server->done, 0, ECC_NEVER);
+    ecc_archive_whole(archive, &server->full_at, 0, ECC_NEVER);
+    ecc_archive_whole(archive, &server->base, 0, ECC_NEVER);
+    ecc_archive_index(archive, &server->next, n > 0 ? n : 1);
+    ecc_archive_whole(archive, &server->opportunity, 0, ECC_NEVER);
+    ecc_archive_whole(archive, &server->left, 0, server->spec.opportunity);
+    ECC_ARCHIVE_MOVE(archive, server->random);
+    ecc_lists_slots(archive, &server->slots);
+}
+
+static void
 move_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
 {
     ecc_link_state_t *link = &self->links[index];
+    ecc_server_state_t *server = ecc_server_of(self, index);
 
     ecc_lists_queue(archive, self, index);
     for (uint32_t k = 0; k < link->n_queues; k++) {
@@ -76,6 +93,9 @@ move_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     }
     move_queues(archive, link);
     ecc_lists_channel(archive, self, ECC_LISTS_WIRE, index, &link->wire, link->channel);
+    if (server != NULL) {
+        move_server(archive, server);
+    }
     ecc_archive_whole(archive, &link->queue_peak, link->queue, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &link->arrived, 0, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &link->dropped, 0, ECC_ARCHIVE_MAX);
@@ -651,12 +671,13 @@ move_transfers(ecc_archive_t *archive, ecc_engine_t *self)
 static void
 move_layout(ecc_archive_t *archive, const ecc_engine_t *self)
 {
-    const uint64_t ours[] = { UINT64_C(0x37706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
+    const uint64_t ours[] = { UINT64_C(0x38706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
         self->packets.stride, self->header_size, self->n_links, self->n_routers, self->n_flows,
         self->transfers.n_templates, self->transfers.record_size, self->transfers.first_hop, self->transfers.max_length,
-        self->n_impairments, self->n_changes, self->n_queues, self->n_priorities, self->wants_flow_queues,
-        self->wants_receivers, self->wants_transports, self->wants_ecn, self->wants_stops, self->wants_timers,
-        self->seed, (uint64_t) self->samples.period, (uint64_t) self->samples.n_samples };
+        self->n_impairments, self->n_changes, self->n_servers, self->n_opportunities, self->n_queues,
+        self->n_priorities, self->wants_flow_queues, self->wants_receivers, self->wants_transports, self->wants_ecn,
+        self->wants_stops, self->wants_timers, self->seed, (uint64_t) self->samples.period,
+        (uint64_t) self->samples.n_samples };
     uint64_t found[sizeof(ours) / sizeof(*ours)];
 
     memcpy(found, ours, sizeof(ours));

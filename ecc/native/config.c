@@ -16,7 +16,7 @@
 #define MAX_QUEUES 65536
 #define MAX_ALTERNATIVES 65535
 #define MAX_QUANTUM (INT64_C(1) << 30)
-#define MAX_PAUSE (INT64_C(1) << 50)
+#define MAX_BYTES (INT64_C(1) << 50)
 #define MAX_PACKETS (INT64_C(1) << 53)
 
 static bool
@@ -54,7 +54,26 @@ is_impairment(const ecc_impairment_t *spec)
             || (spec->spike_every_lo >= 1 && spec->spike_every_lo <= spec->spike_every_hi
                 && spec->spike_every_hi <= MAX_PACKETS))
         && is_delay(spec->spike_lo, spec->spike_hi) && is_delay(spec->spike_between, spec->spike_between)
-        && is_delay(spec->jitter_lo, spec->jitter_hi);
+        && is_delay(spec->jitter_lo, spec->jitter_hi) && is_delay(spec->slot_lo, spec->slot_hi)
+        && spec->slot_packets >= 0 && spec->slot_bytes >= 0;
+}
+
+/* Whether a server is as it may be, whose opportunities are after so many others. */
+static bool
+is_server(const ecc_server_t *spec, const ecc_config_t *config, int64_t n_opportunities)
+{
+    const ecc_ps_t *times = config->opportunities + n_opportunities;
+    int64_t n = spec->n_opportunities;
+    bool valid = spec->rate >= 0.0 && isfinite(spec->rate)
+        && (spec->rate == 0.0 || (spec->burst >= 1 && spec->burst <= MAX_BYTES)) && n >= 0 && n < UINT32_MAX
+        && n <= config->n_opportunities - n_opportunities
+        && (n == 0 || (spec->opportunity >= 1 && spec->opportunity <= ECC_MAX_PACKET_SIZE))
+        && is_delay(spec->slot_lo, spec->slot_hi) && spec->slot_packets >= 0 && spec->slot_bytes >= 0;
+
+    for (int64_t k = 0; valid && k < n; k++) {
+        valid = times[k] >= 0 && times[k] < ECC_NEVER && (k == 0 || times[k] >= times[k - 1]);
+    }
+    return valid && (n == 0 || times[n - 1] > 0);
 }
 
 /* The number of the first bad change of a link's capacity, from 0, or n_changes. */
@@ -109,6 +128,10 @@ check_link(const ecc_link_t *link, const ecc_config_t *config, int64_t *n_change
         *value = (double) link->impairment;
         return ECC_ERR_IMPAIRMENT;
     }
+    if (link->server < 0 || link->server > config->n_servers) {
+        *value = (double) link->server;
+        return ECC_ERR_SERVER;
+    }
     if (!(link->capacity > 0.0 && isfinite(link->capacity))) {
         *value = link->capacity;
         return ECC_ERR_LINK_CAPACITY;
@@ -121,8 +144,8 @@ check_link(const ecc_link_t *link, const ecc_config_t *config, int64_t *n_change
         *value = (double) link->buffer;
         return ECC_ERR_LINK_BUFFER;
     }
-    if (link->xoff < 0 || link->xoff > MAX_PAUSE || link->xon < 0 || link->xon > link->xoff || link->headroom < 0
-        || link->headroom > MAX_PAUSE || (link->xoff > 0 && config->partition.n_parts > 1)) {
+    if (link->xoff < 0 || link->xoff > MAX_BYTES || link->xon < 0 || link->xon > link->xoff || link->headroom < 0
+        || link->headroom > MAX_BYTES || (link->xoff > 0 && config->partition.n_parts > 1)) {
         *value = (double) link->xoff;
         return ECC_ERR_PAUSE;
     }
@@ -240,11 +263,12 @@ fail(ecc_engine_t *self, int code, double value)
     return ecc_state_fail(self, code, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, value);
 }
 
-/* Counts, sizes, samples and impairments: what belongs to no link or flow. */
+/* Counts, sizes, samples, impairments and servers: what belongs to no link or flow. */
 static int
 check_run(ecc_engine_t *self, const ecc_config_t *config)
 {
     const ecc_samples_t *samples = &config->samples;
+    int64_t n_opportunities = 0;
 
     if (!is_count(config->n_links) || !is_count(config->n_flows) || !is_count(config->n_templates)
         || config->n_additional < 0 || config->n_additional >= ECC_MAX_ENTITIES - config->n_links
@@ -267,6 +291,12 @@ check_run(ecc_engine_t *self, const ecc_config_t *config)
         if (!is_impairment(&config->impairments[i])) {
             return fail(self, ECC_ERR_IMPAIRMENT, (double) i + 1.0);
         }
+    }
+    for (int64_t i = 0; i < config->n_servers; i++) {
+        if (!is_server(&config->servers[i], config, n_opportunities)) {
+            return fail(self, ECC_ERR_SERVER, (double) i + 1.0);
+        }
+        n_opportunities += config->servers[i].n_opportunities;
     }
     return 0;
 }

@@ -818,7 +818,7 @@ enter_packet(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned 
         return ECC_ERR_CROSSING;
     }
     list = list_of(self, crossing, &channel, &node, &last);
-    if (crossing->time < *last && (channel == NULL || channel->spec.reorders == 0)) {
+    if (crossing->time < *last && (channel == NULL || channel->spec->reorders == 0)) {
         return ECC_ERR_CROSSING;
     }
     ret = ecc_packets_allocate(&self->packets, &self->memory, &id);

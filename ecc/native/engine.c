@@ -25,6 +25,7 @@
 #include "run.h"
 #include "scheduler.h"
 #include "sender.h"
+#include "server.h"
 #include "state.h"
 #include "tables.h"
 #include "transfers.h"
@@ -227,6 +228,9 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     if (ret == 0) {
         ret = ecc_scheduler_init(self, config);
     }
+    if (ret == 0) {
+        ret = ecc_server_init(self, config);
+    }
     if (ret != 0) {
         return ret;
     }
@@ -299,6 +303,7 @@ ecc_engine_free(ecc_engine_t *self)
         ecc_channel_free(&self->channels[i], &self->memory);
     }
     ecc_pause_free(self);
+    ecc_server_free(self);
     ecc_packets_free(&self->packets, &self->memory);
     ecc_cut_free(self);
     ecc_transfers_free(self);

@@ -165,6 +165,7 @@ typedef struct {
     int64_t buffer_packets;   /* packets, 0 unlimited */
     int64_t n_changes;        /* of the capacity: the next n_changes of `changes` */
     int64_t impairment;       /* number of that of the wire, from 1; 0: none */
+    int64_t server;           /* number of that which serves its queue, from 1; 0: its capacity alone does */
     ecc_ps_t first_interval;  /* first tick; negative: as on_start sets it */
     int64_t wants_flow_queue; /* non-zero: env.flow_queue is kept */
     int64_t wants_random;     /* non-zero: env.random is drawn */
@@ -263,9 +264,26 @@ typedef struct {
     ecc_ps_t spike_hi;
     ecc_ps_t spike_between; /* that the other packets take */
     ecc_ps_t jitter_lo;
-    ecc_ps_t jitter_hi; /* 0: no jitter */
-    int64_t reorders;   /* non-zero: packets may overtake each other */
+    ecc_ps_t jitter_hi;     /* 0: no jitter */
+    int64_t reorders;       /* non-zero: packets may overtake each other */
+    ecc_ps_t slot_lo;       /* packets leave in slots, which open so long after the first of them is there ... */
+    ecc_ps_t slot_hi;       /* ... 0: no slots */
+    int64_t slot_packets;   /* of a slot, at most; 0: no limit */
+    ecc_bytes_t slot_bytes; /* of a slot, at most, but for a single packet; 0: no limit */
 } ecc_impairment_t;
+
+/* How the queue of a link is served, beside its capacity. All zero: no other way. */
+typedef struct {
+    double rate;       /* of a bucket of tokens, bit/s; 0: none ... */
+    ecc_bytes_t burst; /* ... and what it holds */
+    int64_t
+        n_opportunities; /* in place of the capacity: the next n_opportunities of `opportunities`, repeated; 0: none */
+    ecc_bytes_t opportunity; /* that may leave at each */
+    ecc_ps_t slot_lo;        /* as of an impairment */
+    ecc_ps_t slot_hi;
+    int64_t slot_packets;
+    ecc_bytes_t slot_bytes;
+} ecc_server_t;
 
 /* Eight bytes that samples copy: of a record, or, if `record` is NULL, of the env of a flow. */
 typedef struct {
@@ -356,6 +374,10 @@ typedef struct {
     const ecc_bytes_t *quanta;
     int64_t n_impairments;
     const ecc_impairment_t *impairments;
+    int64_t n_servers;
+    const ecc_server_t *servers;
+    int64_t n_opportunities; /* entries of `opportunities`: the sum of all n_opportunities of servers */
+    const ecc_ps_t *opportunities;
     ecc_event_t *trace;               /* or NULL */
     ecc_samples_t samples;            /* n_samples = 0: none */
     int64_t *histogram;               /* (link, 2, ECC_N_BINS): time, then arrivals, by queue; or NULL */

@@ -33,8 +33,9 @@ except ModuleNotFoundError as error:
 
 __all__ = [
     "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV",
-    "LINK_HOOKS", "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Partition", "Stats",
-    "addresses", "bin_edges", "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
+    "LINK_HOOKS", "LINK_RESULT", "RECORDED", "SERVER", "TRANSFER", "TRANSFER_RESULT", "Engine", "Partition",
+    "Stats", "addresses", "bin_edges", "new_flows", "new_links", "new_transfers", "picoseconds", "inside",
+    "sampled_queues",
 ]  # fmt: skip
 
 COUNTERS = ("sent", "received", "arrived", "dropped", "marked", "queue_dropped", "queue_marked", "paused", "pauses")
@@ -77,6 +78,7 @@ LINK_RESULT = _dtype("ecc_link_result_t")
 FLOW_RESULT = _dtype("ecc_flow_result_t")
 CHANGE = _dtype("ecc_change_t")
 IMPAIRMENT = _dtype("ecc_impairment_t")
+SERVER = _dtype("ecc_server_t")
 RECORDED = _dtype("ecc_recorded_t")
 TRANSFER = _dtype("ecc_transfer_t")
 TRANSFER_RESULT = _dtype("ecc_transfer_result_t")
@@ -296,6 +298,10 @@ class Engine:
         Dtype CHANGE, or None. Capacities of links from a time [ps] on, link by link (`n_changes` of each).
     impairments : NDArray[void], optional
         Dtype IMPAIRMENT, or None. What `impairment` of links and flows counts from 1.
+    servers : NDArray[void], optional
+        Dtype SERVER, or None. What `server` of links counts from 1.
+    opportunities : ndarray of int, optional
+        Times of opportunities [ps], server by server (`n_opportunities` of each), or None.
     quanta : ndarray of int, optional
         Bytes that each queue may send in a turn, link by link (`n_queues` of each), or None.
     memory_limit : int, bytes, >= 0, optional
@@ -337,6 +343,8 @@ class Engine:
         record_size: int = 0,
         changes: NDArray[np.void] | None = None,
         impairments: NDArray[np.void] | None = None,
+        servers: NDArray[np.void] | None = None,
+        opportunities: NDArray[np.int64] | None = None,
         quanta: NDArray[np.int64] | None = None,
         memory_limit: int = 0,
         keep: Sequence[object] = (),
@@ -352,6 +360,8 @@ class Engine:
             raise ValueError(f"n_additional must be at most the number of links, {len(links)}, got {n_additional}")
         changes = np.zeros(0, CHANGE) if changes is None else np.array(changes, CHANGE)
         impairments = np.zeros(0, IMPAIRMENT) if impairments is None else np.array(impairments, IMPAIRMENT)
+        servers = np.zeros(0, SERVER) if servers is None else np.array(servers, SERVER)
+        opportunities = np.array([] if opportunities is None else opportunities, np.int64)
         quanta = np.array([] if quanta is None else quanta, np.int64)
         self._guard = Guard()
         self.now = 0.0
@@ -403,6 +413,9 @@ class Engine:
         config.n_quanta, config.quanta = len(quanta), _pointer("const int64_t *", quanta)
         config.n_impairments = len(impairments)
         config.impairments = _pointer("const ecc_impairment_t *", impairments)
+        config.n_servers, config.servers = len(servers), _pointer("const ecc_server_t *", servers)
+        config.n_opportunities = len(opportunities)
+        config.opportunities = _pointer("const ecc_ps_t *", opportunities)
         if trace > 0:
             config.trace, config.n_trace = _pointer("ecc_event_t *", self._trace), trace
         if n_samples > 0:

@@ -40,7 +40,11 @@
         "changes of capacity must be finite and >= 0 bit/s, at growing times from 0 to below 4e18 ps, and there")      \
     X(IMPAIRMENT,                                                                                                      \
         "impairments are numbered from 1, and need probabilities from 0 to 1, spikes every 1 to 2^53 packets, "        \
-        "delays from 0 to 1e18 ps, and no upper end below the lower one")                                              \
+        "delays from 0 to 1e18 ps, slots of >= 0 packets and bytes, and no upper end below the lower one")             \
+    X(SERVER,                                                                                                          \
+        "servers are numbered from 1, and need a rate >= 0 bit/s with a burst from 1 to 2^50 bytes, opportunities of " \
+        "1 to 2^30 bytes at times from 0 ps on that do not decrease, the last of them > 0 ps, and slots as "           \
+        "impairments have them")                                                                                       \
     X(RATE, "rate must be finite and >= 0 bit/s")                                                                      \
     X(WINDOW, "window must be finite and >= 0 bytes")                                                                  \
     X(TIMER, "timer must not be NaN s")                                                                                \

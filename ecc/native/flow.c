@@ -106,7 +106,7 @@ idle_rtt(const ecc_engine_t *self, const ecc_flow_state_t *flow)
 static ecc_ps_t
 min_delay(const ecc_channel_t *channel)
 {
-    return ecc_state_add(channel->spec.spike_between, channel->spec.jitter_lo);
+    return ecc_state_add(channel->spec->spike_between, channel->spec->jitter_lo);
 }
 
 /* S-43. */

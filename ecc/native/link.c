@@ -20,6 +20,7 @@
 #include "receiver.h"
 #include "router.h"
 #include "scheduler.h"
+#include "server.h"
 
 void
 ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *spec, uint64_t seed)
@@ -94,10 +95,44 @@ serve_changing(ecc_link_state_t *link, ecc_ps_t from, int64_t size)
     }
 }
 
+/* S-155 to S-159: when a packet leaves that may be served from `from` on. */
+static ecc_ps_t
+serve_by(const ecc_engine_t *self, ecc_server_state_t *server, ecc_link_state_t *link, ecc_ps_t from, int64_t size)
+{
+    const ecc_server_t *spec = &server->spec;
+    ecc_ps_t arrived = self->now - link->sojourn;
+    ecc_ps_t begins = from;
+
+    if (from >= ECC_NEVER) {
+        return ECC_NEVER;
+    }
+    if (spec->slot_hi > 0) { /* the one before it may await its slot */
+        begins = server->done > arrived ? server->done : arrived;
+    }
+    if (spec->rate > 0.0) {
+        begins = ecc_server_shape(server, begins, size);
+    }
+    server->done = spec->n_opportunities > 0 ? ecc_server_use(server, begins, arrived, size)
+        : link->changes != NULL              ? serve_changing(link, begins, size)
+                                             : ecc_state_add(begins, ecc_state_tx(size, link->spec.capacity));
+    if (spec->slot_hi > 0) {
+        const ecc_slots_spec_t slots = { spec->slot_lo, spec->slot_hi, spec->slot_packets, spec->slot_bytes };
+        ecc_ps_t ready = server->done > from ? server->done : from;
+        return ecc_slots_out(&server->slots, &slots, &server->random, ready, size);
+    }
+    return server->done;
+}
+
 /* When the last bit of a packet leaves, whose first is served at `from`; the transmission time of its size is kept. */
 static ECC_COLD ecc_ps_t
-serve(ecc_link_state_t *link, ecc_ps_t from, int64_t size, enum ecc_packet_kind kind)
+serve(ecc_engine_t *self, uint32_t index, ecc_ps_t from, int64_t size, enum ecc_packet_kind kind)
 {
+    ecc_link_state_t *link = &self->links[index];
+    ecc_server_state_t *server = ecc_server_of(self, index);
+
+    if (server != NULL) {
+        return serve_by(self, server, link, from, size);
+    }
     if (link->changes != NULL) {
         return serve_changing(link, from, size);
     }
@@ -209,8 +244,8 @@ impair(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_p
         ecc_state_trace(self, ECC_EVENT_LOSS, index, ecc_packets_at(&self->packets, id)->offset);
         return ecc_flow_discard(self, id);
     }
-    time = ecc_channel_arrival(link->channel, self->now, link->spec.delay);
-    if (link->channel->spec.reorders == 0) {
+    time = ecc_channel_arrival(link->channel, self->now, link->spec.delay, size);
+    if (link->channel->spec->reorders == 0) {
         return put_on_wire(self, index, id, time);
     }
     if (self->cut != NULL && ecc_cut_leaves_by_wire(self, id, time, &ret)) {
@@ -294,7 +329,7 @@ transmit(ecc_engine_t *self, uint32_t index, ecc_queued_t item, enum ecc_packet_
     int ret;
 
     link->free_at = link->tx_size[kind] == item.size ? ecc_state_add(begins, link->tx_time[kind])
-                                                     : serve(link, begins, item.size, kind);
+                                                     : serve(self, index, begins, item.size, kind);
     item.leaves = link->free_at;
     ret = ecc_ring_append(&link->ring, &self->memory, item);
     return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_ENTITY_LINK, index, ECC_NO_HOOK, link->ring.count);

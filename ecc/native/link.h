@@ -56,7 +56,7 @@ ECC_MUST_CHECK int ecc_link_transmit(ecc_engine_t *self, uint32_t link, ecc_queu
 static inline bool
 ecc_link_reorders(const ecc_engine_t *self, uint32_t link)
 {
-    return self->links[link].channel != NULL && self->links[link].channel->spec.reorders != 0;
+    return self->links[link].channel != NULL && self->links[link].channel->spec->reorders != 0;
 }
 
 #endif

@@ -202,18 +202,27 @@ move_heap(ecc_archive_t *archive, ecc_engine_t *self, enum ecc_lists_list list, 
 }
 
 void
+ecc_lists_slots(ecc_archive_t *archive, ecc_slots_t *slots)
+{
+    ecc_archive_whole(archive, &slots->opens, 0, ECC_NEVER);
+    ecc_archive_whole(archive, &slots->packets, 0, INT64_MAX);
+    ecc_archive_whole(archive, &slots->bytes, -(ECC_MAX_PACKET_SIZE + ECC_MAX_HEADER_BYTES), INT64_MAX);
+}
+
+void
 ecc_lists_channel(ecc_archive_t *archive, ecc_engine_t *self, enum ecc_lists_list list, uint32_t index,
     ecc_fifo_t *fifo, ecc_channel_t *channel)
 {
     if (channel != NULL) {
-        int64_t longest = channel->spec.spike_every_hi;
+        int64_t longest = channel->spec->spike_every_hi;
         ECC_ARCHIVE_MOVE(archive, channel->random);
         ecc_archive_whole(archive, &channel->until_spike, longest > 0, longest);
         ecc_archive_whole(archive, &channel->free_at, 0, ECC_NEVER);
         ecc_archive_whole(archive, &channel->last_out, 0, ECC_NEVER);
+        ecc_lists_slots(archive, &channel->slots);
         ECC_ARCHIVE_MOVE(archive, channel->n_joined);
     }
-    if (channel != NULL && channel->spec.reorders != 0) {
+    if (channel != NULL && channel->spec->reorders != 0) {
         move_heap(archive, self, list, index, channel);
     } else {
         move_fifo(archive, self, list, index, fifo);

@@ -22,6 +22,9 @@ enum ecc_lists_list { ECC_LISTS_WIRE, ECC_LISTS_ACCESS, ECC_LISTS_ACKS };
 uint32_t ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t flow, uint32_t packet, uint32_t position,
     enum ecc_lists_stage stage);
 
+/* The state of slots. */
+void ecc_lists_slots(ecc_archive_t *archive, ecc_slots_t *slots);
+
 /* The packets of a list, and the state of its channel, if that is not NULL. */
 void ecc_lists_channel(ecc_archive_t *archive, ecc_engine_t *self, enum ecc_lists_list list, uint32_t index,
     ecc_fifo_t *fifo, ecc_channel_t *channel);

@@ -133,7 +133,7 @@ ecc_receiver_return(ecc_engine_t *self, uint32_t id)
         ecc_state_trace_flow(self, ECC_EVENT_ACK_LOSS, packet->flow, packet->offset);
         return ecc_flow_discard(self, id);
     }
-    time = ecc_channel_arrival(channel, self->now, flow->ack_delay);
+    time = ecc_channel_arrival(channel, self->now, flow->ack_delay, ecc_link_size(self, packet, ECC_HOP_IS_ACK));
     if (self->cut != NULL && ecc_cut_leaves_as_ack(self, id, time, &ret)) {
         return ret;
     }

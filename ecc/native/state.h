@@ -6,7 +6,7 @@
  *
  * Only records, and the few functions that all files need: conversions of time (S-3 to S-5), traces, and reports. What
  * happens to the records is in the file of each: link.c, scheduler.c, router.c, channel.c, flow.c, sender.c, transport.c,
- * rack.c, receiver.c, alarms.c, transfers.c; tables.c grows the arrays by flow.
+ * rack.c, receiver.c, alarms.c, transfers.c, server.c; tables.c grows the arrays by flow.
  */
 
 #include <stdatomic.h>
@@ -21,6 +21,7 @@
 #include "random.h"
 #include "ranges.h"
 #include "ring.h"
+#include "slots.h"
 
 #define ECC_N_EVENT_KINDS (ECC_EVENT_FLUSH + 1) /* that are events; the rest is in traces only */
 #define ECC_FIRST_SLOW_EVENT ECC_EVENT_INTERVAL /* kinds before it are in the fast calendar, the rest in the slow one */
@@ -151,6 +152,20 @@ typedef struct {
     uint32_t next;  /* of a list, while deadlocks are looked for ... */
     bool is_moving; /* ... of links that may yet serve */
 } ecc_pause_t;
+
+/* How a link is served (S-155); see server.h. */
+typedef struct {
+    ecc_server_t spec;
+    const ecc_ps_t *opportunities; /* n_opportunities */
+    ecc_ps_t done;                 /* when the last packet was transmitted, whose slot may be later */
+    ecc_ps_t full_at;              /* when the bucket is full */
+    ecc_ps_t base;                 /* when this repetition of the opportunities began ... */
+    uint32_t next;                 /* ... of which this is the next */
+    ecc_ps_t opportunity;          /* the last one that was reached ... */
+    ecc_bytes_t left;              /* ... and what may still leave at it */
+    uint64_t random;
+    ecc_slots_t slots;
+} ecc_server_state_t;
 
 /* A range of offsets of which nothing, or not all, has been received (S-63). */
 typedef struct {
@@ -435,6 +450,8 @@ struct ecc_engine {
     ecc_hole_t *holes;             /* max_holes of each receiver */
     ecc_spray_t *sprays;           /* by flow; NULL if none has several routes */
     ecc_pause_t *pauses;           /* by link; NULL if none can be paused */
+    ecc_server_state_t *servers;   /* by link; NULL if all are served by their capacities alone */
+    ecc_ps_t *opportunities;       /* of all servers */
     ecc_transport_t *transports;   /* by flow; NULL if no flow has one */
     ecc_rack_t *racks;             /* by flow; NULL if no flow has one */
     ecc_alarms_t *alarms;          /* by flow; NULL if no flow has any */
@@ -444,6 +461,8 @@ struct ecc_engine {
     size_t n_receivers;
     size_t n_holes;
     size_t n_sprays;
+    size_t n_servers;
+    size_t n_opportunities;
     size_t n_transports;
     size_t n_racks;
     size_t n_alarms;

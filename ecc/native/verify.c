@@ -120,7 +120,7 @@ ecc_verify_engine(const ecc_engine_t *self)
         const ecc_link_state_t *link = &self->links[i];
         ecc_ps_t time = nodes[self->base[ECC_EVENT_HOP] + i].time;
         valid = valid && link_is_valid(self, link);
-        n_packets += link->channel != NULL && link->channel->spec.reorders != 0
+        n_packets += link->channel != NULL && link->channel->spec->reorders != 0
             ? heap_size(self, link->channel, time, &valid)
             : length(self, &link->wire, time, latest_of_wire(self, link), &valid);
         n_packets += link->has_departure_events ? link->ring.count + link->n_waiting : 0;

@@ -181,7 +181,8 @@ def _engine(setup: Setup, scenario: Scenario, compiled: _Tables, words: Sequence
         links, flows[: setup.n_flows], setup.routes, n_additional=setup.n_additional,
         templates=flows[setup.n_flows :], record_size=setup.record_size, header_size=setup.header_size,
         seed=scenario.seed, n_sampled=scenario.network.n_flows, changes=setup.changes, impairments=setup.impairments,
-        quanta=setup.quanta, recorded=table(setup, words), keep=keep, reasons=reasons, **options,
+        servers=setup.servers, opportunities=setup.opportunities, quanta=setup.quanta,
+        recorded=table(setup, words), keep=keep, reasons=reasons, **options,
     )  # fmt: skip
 
 

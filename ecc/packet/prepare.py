@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import shown
-from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
+from ecc.impairments import Aggregation, CapacitySchedule, DelaySpikes, DeliveryTrace, Jitter, RandomLoss, Shaper
 from ecc.models.base import ECN_ECHOES, N_TIMERS, SCHEDULERS, TRANSPORTS, Protocol, check_choice
 from ecc.models.records import record_dtype, records
-from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, picoseconds
+from ecc.native import CHANGE, IMPAIRMENT, SERVER, new_flows, new_links, picoseconds
 from ecc.network import SPRAYINGS, Flow
 from ecc.packet.ideal_times import IdealTimes
 from ecc.packet.setup import Part, Setup
@@ -58,9 +58,10 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     ack_delays = network.with_flows(flows).ack_delays
     of_links, of_flows, impairments = _impairments(scenario, len(at), len(flows))
     n_changes, changes = _changes(scenario, len(at))
+    link_servers, servers, opportunities = _servers(scenario, len(at))
     quanta = _queues(scenario.deployment.links, link_table := _link_table(scenario, at, parts))
 
-    link_table["n_changes"], link_table["impairment"] = n_changes, of_links
+    link_table["n_changes"], link_table["impairment"], link_table["server"] = n_changes, of_links, link_servers
     flow_table = _flow_table(scenario, flows, ack_delays, parts)
     _check_spraying(flows, parts)
     _check_trimming(flows, parts)
@@ -76,7 +77,8 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     record_size = next((part.flow_states.itemsize for part in parts if (part.flows >= network.n_flows).any()), 0)
     return Setup(
         link_table, flow_table, routes, parts, network.n_links, network.n_flows, header_size, record_size, warmup_end,
-        ack_delays[network.n_flows :], changes, impairments, quanta, IdealTimes(network, flows, flow_table),
+        ack_delays[network.n_flows :], changes, impairments, servers, opportunities,
+        quanta, IdealTimes(network, flows, flow_table),
     )  # fmt: skip
 
 
@@ -364,7 +366,9 @@ def _impairments(
     """Which impairment each link and each flow has, from 1 on, 0: none; and the impairments, dtype IMPAIRMENT."""
     channels: dict[tuple[str, int], NDArray[np.void]] = {}
     for one in scenario.impairments:
-        if isinstance(one, CapacitySchedule):
+        if isinstance(one, CapacitySchedule | Shaper | DeliveryTrace):
+            continue
+        if isinstance(one, Aggregation) and one.link is not None:
             continue
         numbers = range(n_flows) if one.acks_of == "all" else one.acks_of or ()
         for owner in [("link", one.link)] if one.link is not None else [("flow", k) for k in numbers]:
@@ -377,13 +381,42 @@ def _impairments(
                 channel["spike_every_lo"], channel["spike_every_hi"] = one.every
                 channel["spike_lo"], channel["spike_hi"] = picoseconds(one.delay)
                 channel["spike_between"] = picoseconds(one.between)
-            else:
+            elif isinstance(one, Aggregation):
+                _write_slots(channel, one)
+            elif isinstance(one, Jitter):
                 channel["jitter_lo"], channel["jitter_hi"] = picoseconds(one.delay)
                 channel["reorders"] = not one.in_order
     of_links, of_flows = np.zeros(n_links, np.int64), np.zeros(n_flows, np.int64)
     for number, (side, index) in enumerate(channels, 1):
         (of_links if side == "link" else of_flows)[index] = number
     return of_links, of_flows, np.concatenate([np.zeros(0, IMPAIRMENT), *channels.values()])
+
+
+def _servers(scenario: Scenario, n_links: int) -> tuple[NDArray[np.int64], NDArray[np.void], NDArray[np.int64]]:
+    """Which server each link has, from 1 on, 0: none; the servers, dtype SERVER; and their opportunities [ps]."""
+    servers: dict[int, NDArray[np.void]] = {}
+    times: dict[int, tuple[float, ...]] = {}
+    for one in scenario.impairments:
+        if not isinstance(one, Shaper | DeliveryTrace | Aggregation) or one.link is None:
+            continue
+        server = servers.setdefault(one.link, np.zeros(1, SERVER))[0]
+        if isinstance(one, Shaper):
+            server["rate"], server["burst"] = one.rate, one.burst
+        elif isinstance(one, DeliveryTrace):
+            server["n_opportunities"], server["opportunity"] = len(one.times), one.opportunity
+            times[one.link] = one.times
+        else:
+            _write_slots(server, one)
+    numbers = np.zeros(n_links, np.int64)
+    numbers[list(servers)] = np.arange(1, len(servers) + 1)
+    opportunities = np.array([time for link in servers for time in times.get(link, ())])
+    return numbers, np.concatenate([np.zeros(0, SERVER), *servers.values()]), picoseconds(opportunities)
+
+
+def _write_slots(row: np.void, aggregation: Aggregation) -> None:
+    """The slots of a server or of an impairment."""
+    row["slot_lo"], row["slot_hi"] = picoseconds(aggregation.wait)
+    row["slot_packets"], row["slot_bytes"] = aggregation.max_packets or 0, aggregation.max_size or 0
 
 
 # Equilibrium --------------------------------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ class Setup:
     dtypes LINK and FLOW of ecc.native; `routes`: as the engine reads them; `parts`: the protocols; `header_size`
     [bytes] of all of them together; `record_size` [bytes] of a transfer; `warmup_end` [s]: when the routers' clocks
     begin; `ack_delays` [s]: of each template, beside the access delay of a transfer; `changes`, `impairments`: dtypes
-    CHANGE and IMPAIRMENT, what links and flows refer to; `quanta` [bytes]: of each queue of links that have several;
+    CHANGE and IMPAIRMENT, what links and flows refer to; `servers`: dtype SERVER, what links refer to, with
+    `opportunities` [ps]; `quanta` [bytes]: of each queue of links that have several;
     `ideal_times`: of `flows`.
     """
 
@@ -63,6 +64,8 @@ class Setup:
     ack_delays: NDArray[np.float64]
     changes: NDArray[np.void]
     impairments: NDArray[np.void]
+    servers: NDArray[np.void]
+    opportunities: NDArray[np.int64]
     quanta: NDArray[np.int64]
     ideal_times: IdealTimes
 

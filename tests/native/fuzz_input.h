@@ -37,6 +37,8 @@ typedef struct {
     ecc_transfer_t transfers[MAX_TRANSFERS];
     int64_t n_transfers;
     ecc_impairment_t impairments[2];
+    ecc_server_t servers[2];
+    ecc_ps_t opportunities[4];
     ecc_change_t changes[3];
     int64_t routes[MAX_ROUTES];
     ecc_event_t trace[16];
@@ -187,6 +189,7 @@ set_link(reader_t *self, ecc_link_t *link, int64_t *record)
         .impairment = (int32_t) (read_bytes(self, 1) % 4),
         .header_offset = (int64_t) (read_bytes(self, 1) % 2) * 8,
         .state = record };
+    link->server = hooks & 12 ? 0 : (int64_t) hooks >> 6;
     link->on_start = hooks & 1 ? link_hook : NULL;
     link->on_arrival = hooks & 2 ? link_hook : NULL;
     link->on_departure = hooks & 4 ? link_hook : NULL;
@@ -297,8 +300,27 @@ set_input(reader_t *self, input_t *input)
             .spike_lo = MS,
             .spike_hi = 9 * MS,
             .jitter_hi = i * MS,
-            .reorders = i };
+            .reorders = i,
+            .slot_lo = (1 - i) * MS,
+            .slot_hi = (1 - i) * 3 * MS,
+            .slot_packets = 4 };
         spoil(self, &input->impairments[i], sizeof(input->impairments[i]) / 8, 2);
+    }
+    config->servers = input->servers;
+    config->n_servers = 2;
+    config->opportunities = input->opportunities;
+    config->n_opportunities = 4;
+    for (int64_t i = 0; i < 2; i++) {
+        input->servers[i] = (ecc_server_t) { .rate = i == 0 ? 1e6 : 0.0,
+            .burst = 3000,
+            .n_opportunities = 4 * i,
+            .opportunity = 1504,
+            .slot_hi = i == 0 ? 2 * MS : 0,
+            .slot_bytes = 4000 };
+        spoil(self, &input->servers[i], sizeof(input->servers[i]) / 8, 1);
+    }
+    for (int64_t i = 0; i < 4; i++) {
+        input->opportunities[i] = (i + 1) / 2 * 3 * MS;
     }
     config->quanta = quanta;
     config->n_quanta = 2 * MAX_ROUTERS;

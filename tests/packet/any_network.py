@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import ecc
-from ecc.impairments import CapacitySchedule, DelaySpikes, Jitter, RandomLoss
+from ecc.impairments import Aggregation, CapacitySchedule, DelaySpikes, DeliveryTrace, Jitter, RandomLoss, Shaper
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.models import Protocol, all_protocols
 from ecc.models.records import record_dtype
@@ -22,6 +22,7 @@ from ecc.native import (
     IMPAIRMENT,
     LINK_ENV,
     LINK_HOOKS,
+    SERVER,
     Engine,
     addresses,
     new_flows,
@@ -286,6 +287,8 @@ class Case:
     n_additional: int = 0
     changes: np.ndarray = field(default_factory=lambda: np.zeros(0, CHANGE))
     impairments: np.ndarray = field(default_factory=lambda: np.zeros(0, IMPAIRMENT))
+    servers: np.ndarray = field(default_factory=lambda: np.zeros(0, SERVER))
+    opportunities: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     quanta: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __repr__(self) -> str:
@@ -302,6 +305,7 @@ class Case:
 # A clock on which many things happen at the same instant, and one on which they do not.
 TIMES = st.one_of(st.sampled_from([0.0, 0.001, 0.002, 0.004, 0.01]), st.floats(0.0, 0.03))
 CAPACITIES = st.one_of(st.sampled_from([1e6, 2e6, 4e6, 8e6]), st.floats(1e6, 2e7))
+SLOT_BYTES = st.sampled_from([0, 0, 100, 3000])
 SIZES = st.sampled_from([40, 250, 500, 1000, 1000, 1500])
 REGIONS = DTYPES[Header].itemsize * np.array([0, 1])  # where in a header a protocol's fields are
 
@@ -345,7 +349,31 @@ def draw_impairments(draw: Any) -> np.ndarray:
         way["spike_every_lo"] = draw(st.integers(1, 10))
         way["spike_every_hi"] = draw(st.sampled_from([0, 1, 20])) and way["spike_every_lo"] + draw(st.integers(0, 10))
         way["reorders"] = draw(st.booleans())
+        draw_slots(draw, way)
     return impairments
+
+
+def draw_slots(draw: Any, row: np.ndarray) -> None:
+    """Slots of some servers and impairments."""
+    if draw(st.integers(0, 2)) == 0:
+        row["slot_lo"] = draw(st.sampled_from([0, 1, 10**9, 3 * 10**10]))
+        row["slot_hi"] = row["slot_lo"] + draw(st.sampled_from([0, 1, 2 * 10**9]))
+        row["slot_packets"], row["slot_bytes"] = draw(st.sampled_from([0, 0, 1, 3])), draw(SLOT_BYTES)
+
+
+def draw_servers(draw: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Servers, and the opportunities of all of them."""
+    servers = np.zeros(draw(st.integers(0, 2)), SERVER)
+    opportunities: list[int] = []
+    for server in servers:
+        server["rate"] = draw(st.one_of(st.just(0.0), CAPACITIES))
+        server["burst"] = draw(st.sampled_from([1, 1000, 1500, 20_000]))
+        if draw(st.booleans()):
+            times = sorted(draw(st.lists(st.integers(0, 10**11), max_size=6))) + [10**11]
+            server["n_opportunities"], server["opportunity"] = len(times), draw(st.sampled_from([100, 1504, 4000]))
+            opportunities += times
+        draw_slots(draw, server)
+    return servers, np.array(opportunities, np.int64)
 
 
 @st.composite
@@ -359,7 +387,9 @@ def cases(draw: Any, pauses: bool = False) -> Case:
     links, flows, templates = new_links(n_links + n_additional), new_flows(n_flows), new_flows(n_templates)
     impairments = draw_impairments(draw)
     some_impairment = st.one_of(st.just(0), st.integers(0, len(impairments)))
+    servers, opportunities = draw_servers(draw)
     for link in links:
+        link["server"] = draw(st.one_of(st.just(0), st.integers(0, len(servers))))
         link["impairment"] = draw(some_impairment)
         link["at"] = draw(st.integers(0, n_links - 1))
         link["header_offset"] = draw(st.sampled_from(REGIONS))
@@ -436,7 +466,7 @@ def cases(draw: Any, pauses: bool = False) -> Case:
         draw(st.integers(0, n_flows)), draw(st.integers(1, 500)),
         templates, [draw(some_hooks) for _ in templates], [draw(st.integers(0, 3)) for _ in templates],
         transfers, draw(st.integers(1, 20)), n_additional, draw_changes(draw, links[:n_links]), impairments,
-        quanta,
+        servers, opportunities, quanta,
     )  # fmt: skip
 
 
@@ -457,7 +487,8 @@ def options_of(case: Case) -> dict[str, Any]:
     return {
         "seed": case.seed, "sample": case.sample, "n_samples": int(case.duration / case.sample),
         "n_sampled": case.n_sampled, "n_additional": case.n_additional, "changes": case.changes,
-        "impairments": case.impairments, "quanta": case.quanta,
+        "impairments": case.impairments, "quanta": case.quanta, "servers": case.servers,
+        "opportunities": case.opportunities,
     }  # fmt: skip
 
 
@@ -563,7 +594,9 @@ def scenarios(draw: Any) -> Scenario:
         RandomLoss(0.05, link=link, kind="all"), RandomLoss(0.5, acks_of="all"),
         DelaySpikes((5, 20), (0.0, 0.1), link=link),
         Jitter((0.0, 0.01), link=link, in_order=not reordered), Jitter((0.0, 0.01), acks_of=0, in_order=reordered),
-        CapacitySchedule(link, [0.1, 0.15, 0.4], [2e6, 1e5, 8e6]),
+        CapacitySchedule(link, [0.1, 0.15, 0.4], [2e6, 1e5, 8e6]), Shaper(link, 1e6, 3000),
+        Aggregation((0.0, 0.01), acks_of=0), Aggregation((0.002, 0.01), link=link, max_packets=4, max_size=3000),
+        DeliveryTrace(link, [0.0, 0.002, 0.002, 0.003, 0.009]),
     ]  # fmt: skip
     impairments = draw(st.lists(st.sampled_from(possible), unique=True, max_size=4))
     return Scenario(network, protocol, draw(st.floats(0.2, 1.0)), seed=seed, phases=phases, impairments=impairments)

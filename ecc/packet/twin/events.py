@@ -51,6 +51,7 @@ from ecc.packet.twin.state import (
     Random,
     Receiver,
     Record,
+    Server,
     Template,
     TwinFlow,
     TwinLink,
@@ -99,7 +100,8 @@ class Twin:
 
     Parameters
     ----------
-    links, flows, routes, seed, sample, n_samples, n_sampled, n_additional, templates, changes, impairments, quanta
+    links, flows, routes, seed, sample, n_samples, n_sampled, n_additional, templates, changes, impairments,
+    servers, opportunities, quanta
         As ecc.native.Engine; addresses in them are ignored.
     routers, ends : sequence of Agent
         One `Agent` for each router and each flow.
@@ -142,6 +144,8 @@ class Twin:
         template_ends: Sequence[Agent] = (),
         changes: NDArray[np.void] | None = None,
         impairments: NDArray[np.void] | None = None,
+        servers: NDArray[np.void] | None = None,
+        opportunities: NDArray[np.int64] | None = None,
         quanta: NDArray[np.int64] | None = None,
     ) -> None:
         self.seed = seed
@@ -157,6 +161,9 @@ class Twin:
         self.recorded = recorded
         self.layouts = headers
         change = iter([] if changes is None else changes.tolist())
+        times = iter([] if opportunities is None else opportunities.tolist())
+        served = [] if servers is None else [Record.of(row) for row in servers]
+        traces = [[next(times) for _ in range(one.n_opportunities)] for one in served]
         quantum = iter([] if quanta is None else quanta.tolist())
         self.links: list[TwinLink] = []
         for k, row in enumerate(links[: len(links) - n_additional]):
@@ -164,7 +171,10 @@ class Twin:
             changing = [next(change) for _ in range(given.n_changes)]
             queues = [TwinQueue(next(quantum)) for _ in range(given.n_queues)]
             channel = self.new_channel(given.impairment, 2**34 + k)
-            self.links.append(TwinLink(k, given, changing, channel, queues=queues or [TwinQueue()]))
+            server = None
+            if given.server > 0:
+                server = Server(served[given.server - 1], traces[given.server - 1], Random(seed, 2**37 + k))
+            self.links.append(TwinLink(k, given, changing, channel, server, queues=queues or [TwinQueue()]))
         self.is_lossless = any(link.given.xoff > 0 for link in self.links)
         for link in self.links:
             link.in_lossless = self.is_lossless
@@ -446,7 +456,7 @@ class Twin:
                 self.drop_taken(link, *link.longest.waiting.popleft())
             self.serve(link)
         else:
-            self.transmit(link, packet)
+            self.transmit(link, packet, self.now)
 
     def drop(self, link: TwinLink, packet: Packet, sojourn: int = 0) -> None:
         """A packet that is not in the queue is dropped there."""
@@ -473,9 +483,9 @@ class Twin:
             raise self.error(link.routers[0], "on_classify", "queue index must be that of a queue of the link", found)
         packet.queue_index = found
 
-    def transmit(self, link: TwinLink, packet: Packet) -> None:
-        """A packet is served when the one before it has left."""
-        link.free_at = link.serve(max(self.now, link.free_at), packet.wire_size)
+    def transmit(self, link: TwinLink, packet: Packet, arrived: int) -> None:
+        """A packet that arrived at a time is served when the one before it has left."""
+        link.free_at = link.serve(max(self.now, link.free_at), arrived, packet.wire_size)
         watched = link.schedules or any("on_departure" in router.hooks for router in link.routers)
         kind = Kind.DEPARTURE if watched or link.channel else Kind.LEAVE
         self.put(link.free_at - self.now, kind, link.index, packet)
@@ -498,7 +508,7 @@ class Twin:
                 link.in_service = packet
                 self.set_timer(Kind.DEPARTURE, link.index, None)
                 queue.deficit -= packet.wire_size
-                self.transmit(link, packet)
+                self.transmit(link, packet, arrived)
             if link.scheduler == DRR and not queue.waiting:
                 link.rounds[OLD].remove(queue)
 
@@ -571,7 +581,7 @@ class Twin:
                 self.trace(Kind.LOSS, link.index, packet.offset)
                 self.discard(packet)
                 return
-            wait = link.channel.out(self.now, wait) - self.now
+            wait = link.channel.out(self.now, wait, size) - self.now
         if not packet.is_at_last_link:
             self.put(wait, Kind.HOP, link.index, packet)
         elif packet.is_ack:
@@ -785,7 +795,7 @@ class Twin:
                 self.trace(Kind.ACK_LOSS, flow.number, packet.offset)
                 self.discard(packet)
                 return
-            wait = flow.channel.out(self.now, wait) - self.now
+            wait = flow.channel.out(self.now, wait, packet.wire_size) - self.now
         self.put(wait, Kind.ACK, flow.number, packet)
 
     def ack(self, packet: Packet) -> None:
@@ -1192,5 +1202,6 @@ def build_twin(setup: Setup, **options: Any) -> Twin:
     return Twin(
         setup.links, setup.flows[:n], setup.routes, agents["links"], agents["flows"][:n], headers,
         n_additional=setup.n_additional, templates=setup.flows[n:], template_ends=agents["flows"][n:],
-        changes=setup.changes, impairments=setup.impairments, quanta=setup.quanta, **options,
+        changes=setup.changes, impairments=setup.impairments, servers=setup.servers,
+        opportunities=setup.opportunities, quanta=setup.quanta, **options,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,8 @@ from ecc.packet.twin.transport import Incoming, Outgoing, Ranges, Rule, Segment
 
 __all__ = [
     "Agent", "CE", "CLASSIC", "Channel", "DRR", "ECT_0", "ECT_1", "Echo", "Hole", "MAX_BURST", "MAX_ZERO_WAITS",
-    "NEVER", "NOT_ECT", "OLD", "Packet", "Random", "Receiver", "Record", "SCALABLE", "STEP", "Template", "TwinFlow",
-    "TwinLink", "TwinQueue", "TwinRouter", "WORD", "is_reordered", "to_ps", "to_seconds", "transmission",
+    "NEVER", "NOT_ECT", "OLD", "Packet", "Random", "Receiver", "Record", "SCALABLE", "STEP", "Server", "Template",
+    "TwinFlow", "TwinLink", "TwinQueue", "TwinRouter", "WORD", "is_reordered", "to_ps", "to_seconds", "transmission",
 ]  # fmt: skip
 
 NEVER = 4 * 10**18  # ps; nothing happens then or later
@@ -156,11 +156,73 @@ class Packet:
         return self.hop == len(self.route) - 1
 
 
+class Slots:
+    """Slots in which packets leave together (S-158)."""
+
+    def __init__(self, given: Any, random: Random) -> None:
+        self.given, self.random = given, random  # slot_lo, ...
+        self.opens = self.packets = self.bytes = 0  # ps; what the last slot still takes
+
+    def out(self, ready: int, size: int) -> int:
+        """When a packet leaves that is there at a time."""
+        given = self.given
+        if given.slot_hi == 0:
+            return ready
+        if self.opens < ready or self.packets == 0 or size > self.bytes:
+            self.opens = min(NEVER, max(self.opens, ready) + self.random.between(given.slot_lo, given.slot_hi))
+            self.packets, self.bytes = given.slot_packets or 2**63, given.slot_bytes or 2**63
+        self.packets -= 1
+        self.bytes -= size
+        return self.opens
+
+
+class Server:
+    """How the queue of a link is served, beside its capacity (S-155 to S-159)."""
+
+    def __init__(self, given: Any, times: Sequence[int], random: Random) -> None:
+        self.given, self.slots = given, Slots(given, random)  # the fields of SERVER
+        self.full_at = self.done = 0  # ps
+        self.has_opportunities = len(times) > 0
+        self.opportunities = self.repeated(times)
+        self.opportunity = self.left = 0  # the last one that was reached [ps], and what may still leave at it
+
+    @staticmethod
+    def repeated(times: Sequence[int]) -> Iterator[int]:
+        """All opportunities, one repetition after the other."""
+        begin = 0
+        while True:
+            yield from (begin + time for time in times)
+            begin += times[-1]
+
+    def shape(self, begin: int, size: int) -> int:
+        """When the bucket of tokens lets a packet begin (S-156)."""
+        given = self.given
+        if given.rate == 0.0:
+            return begin
+        early = transmission(given.burst - size, given.rate) if given.burst > size else 0
+        begin = max(begin, self.full_at - early)
+        self.full_at = min(NEVER, max(self.full_at, begin) + transmission(size, given.rate))
+        return begin
+
+    def use(self, begin: int, arrived: int, size: int) -> int:
+        """The opportunity at which the last byte of a packet leaves (S-157)."""
+        while True:
+            if self.opportunity < begin or self.opportunity <= arrived:
+                self.left = 0
+            used = min(self.left, size)
+            self.left -= used
+            size -= used
+            if size == 0 or self.opportunity >= NEVER:
+                return min(NEVER, self.opportunity)
+            self.opportunity, self.left = next(self.opportunities), self.given.opportunity
+
+
 class Channel:
     """An impairment at work: what a channel does to the packets on it (S-93 to S-97)."""
 
     def __init__(self, given: Any, random: Random) -> None:
         self.given, self.random = given, random  # the fields of IMPAIRMENT
+        self.slots = Slots(given, random)
         self.free_at = self.last_out = 0  # ps
         self.until_spike = self.draw_until_spike()
 
@@ -172,16 +234,16 @@ class Channel:
         loss = self.given.ack_loss if is_ack else self.given.data_loss
         return bool(loss > 0.0 and self.random.next() < loss)
 
-    def out(self, now: int, delay: int) -> int:
+    def out(self, now: int, delay: int, size: int) -> int:
         """When a packet that sets out now gets to the end."""
-        given, out = self.given, now
+        given, out = self.given, self.slots.out(now, size)
         if given.spike_every_hi > 0:
             service = given.spike_between
             self.until_spike -= 1
             if self.until_spike == 0:
                 service = self.random.between(given.spike_lo, given.spike_hi)
                 self.until_spike = self.draw_until_spike()
-            out = self.free_at = min(NEVER, max(now, self.free_at) + service)
+            out = self.free_at = min(NEVER, max(out, self.free_at) + service)
         out += delay
         if given.jitter_hi > 0:
             out += self.random.between(given.jitter_lo, given.jitter_hi)
@@ -237,6 +299,7 @@ class TwinLink:
     given: Any  # capacity, delay, buffer, ...: the fields of LINK
     changes: list[tuple[int, float]]  # of its capacity: when [ps] and to what
     channel: Channel | None  # what its wire does to packets
+    server: Server | None  # how its queue is served
     routers: list[TwinRouter] = field(default_factory=list)
     queue: int = 0  # bytes
     n_queued: int = 0  # packets
@@ -395,7 +458,16 @@ class TwinLink:
         past = [float(self.given.capacity), *(capacity for time, capacity in self.changes if time <= now)]
         return next(capacity for capacity in reversed(past) if capacity > 0.0)
 
-    def serve(self, begin: int, size: int) -> int:
+    def serve(self, begin: int, arrived: int, size: int) -> int:
+        """When a packet leaves that arrived at a time, and that may be served from `begin` on (S-155 to S-159)."""
+        if self.server is None or begin >= NEVER:
+            return self.transmitted(begin, size)
+        own = self.server
+        first = own.shape(max(own.done, arrived) if own.given.slot_hi > 0 else begin, size)
+        own.done = own.use(first, arrived, size) if own.has_opportunities else self.transmitted(first, size)
+        return own.slots.out(max(own.done, begin), size) if own.given.slot_hi > 0 else own.done
+
+    def transmitted(self, begin: int, size: int) -> int:
         """When the last bit of a packet leaves, whose first is served at `begin`."""
         if not self.changes:
             return min(NEVER, begin + transmission(size, self.given.capacity))
