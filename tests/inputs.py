@@ -121,6 +121,7 @@ def good() -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp())
     a_run().save(folder / "run.nc")
     ecc.packet.Run(scenario).save(folder / "run.ckpt")
+    (folder / "trace.up").write_text("1\n5\n")
     values = {
         "network": network, "networks": network, "protocol": protocol, "scenario": scenario,
         "crossings": b"", "part": 0, "vectors": vectors, "xoff": "10 kB",
@@ -183,6 +184,9 @@ def good() -> dict[str, Any]:
         "at_load.mean_size": "10 kB", "resting.x": 1e7, "resting.R": 0.01, "resting.s": 8000.0, "resting_rate.R": 0.01,
         "resting_rate.s": 8000.0,
         "Arrivals.mean_size": "10 kB", "RandomLoss.link": 0, "DelaySpikes.link": 0, "Jitter.link": 0,
+        "Aggregation.link": 0, "wait": (0.001, 0.002), "burst": "10 kB",
+        "write_mahimahi.trace": ecc.impairments.DeliveryTrace(0, [0.001]), "DeliveryTrace.times": [0.001, 0.005],
+        "read_mahimahi.path": folder / "trace.up",
         "characteristic_loci.system": opened, "return_ratio.system": opened, "to_control.system": opened,
         "Trajectory.load.path": folder / "run.nc", "resume.path": folder / "run.ckpt", "periodic_orbit.f": _wright,
         "periodic_orbit.delays": [1.0], "periodic_orbit.guess": cycle, "Theorem.evaluate.protocol": ecc.models.QIRCP(),
