@@ -1,6 +1,7 @@
 """NSCC of Ultra Ethernet over marks: equilibria, stability over flows and RTTs, cycles, shares, noise, spraying.
 
-    python benchmarks/nscc.py [equilibria | region | cycles | basins | trimmed | shares | noise | spraying]
+    python benchmarks/nscc.py [equilibria | region | cycles | basins | trimmed | shares | noise | spraying |
+        multipliers | small_packets]
 
 prints the tables of docs/nscc.md.
 """
@@ -8,23 +9,29 @@ prints the tables of docs/nscc.md.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 import ecc
+from ecc.claims.checks.data_centers.nscc import (
+    C,
+    S,
+    T,
+    dumbbell,
+    equal_flows,
+    late,
+    least_stable,
+    linear,
+    marking,
+    returns,
+    sprayed,
+)
 from ecc.impairments import Jitter
-from ecc.linear import DelaySystem
-from ecc.marking_loop import MarkingEquilibrium, equilibrium_of_marks
 from ecc.models import NSCC, ConstantRate, Protocol
-from ecc.models.protocol_assignment import read_protocol
-from ecc.network import Flow, Link, Network
-from ecc.queues import RampMarking, Trimming
+from ecc.network import Network
+from ecc.queues import Trimming
 from ecc.scenario import Scenario
-
-C, T, S = 100e9, 12e-6, 4096
-"""Rate [bit/s] and RTT [s] to which the constants of NSCC refer, and packets [bytes]."""
 
 
 def row(*cells: object) -> None:
@@ -35,45 +42,6 @@ def row(*cells: object) -> None:
     *cells : object
     """
     print("|", " | ".join(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in cells), "|", flush=True)
-
-
-def marking(rtt: float = T, low: float = 0.2, high: float = 0.8) -> RampMarking:
-    """Return the thresholds of Ultra Ethernet, shares of the bandwidth-delay product.
-
-    Parameters
-    ----------
-    rtt : float, s, optional
-    low, high : float, optional
-    """
-    packets = C * rtt / (8 * S)
-    return RampMarking(packet_size=S, min_threshold=low * packets, max_threshold=high * packets)
-
-
-def dumbbell(rtts: Sequence[float]) -> Network:
-    """Return one link of 100 Gb/s, whose flows start at random within a millisecond.
-
-    Parameters
-    ----------
-    rtts : sequence of float, s
-    """
-    starts = np.random.default_rng(1).uniform(0.0, 1e-3, len(rtts))
-    return Network.dumbbell(C, list(rtts), packet_size=S, starts=starts.tolist())
-
-
-def linear(flows: int, rtt: float = T, high: float = 0.8) -> tuple[MarkingEquilibrium, DelaySystem]:
-    """Return the equilibrium and the linear model, ACK-clocked.
-
-    Parameters
-    ----------
-    flows : int
-    rtt : float, s, optional
-    high : float, optional
-        Threshold from which on all packets are marked, a share of the product.
-    """
-    network = Network.dumbbell(C, [rtt] * flows, packet_size=S)
-    pair = {"flows": NSCC(C, rtt), "links": marking(rtt, 0.2, high)}
-    point = equilibrium_of_marks(read_protocol(pair).deploy(network), network)  # type: ignore[union-attr]
-    return point, ecc.linearize(pair, network, clocking="ack")  # type: ignore[return-value]
 
 
 def equilibria() -> None:
@@ -102,21 +70,6 @@ def equilibria() -> None:
             )  # fmt: skip
 
 
-def least_stable(rtt: float, high: float = 0.8) -> int:
-    """Return from how many flows on the linear model is stable, of 2 to 1024.
-
-    Parameters
-    ----------
-    rtt : float, s
-    high : float, optional
-    """
-    low, up = 1, 1024
-    while up - low > 1:
-        middle = (low + up) // 2
-        low, up = (low, middle) if linear(middle, rtt, high)[1].is_stable else (middle, up)
-    return up
-
-
 def region() -> None:
     """From how many flows on the loop is stable, over the RTT of the network."""
     row("RTT [us]", "stable from flows", "window there, packets", "queue/BDP there", "below it", "proven on both sides")
@@ -129,27 +82,6 @@ def region() -> None:
             1e6 * rtt, flows, float(point.windows[0] / (8 * S)), float(point.queues[0] / (C * rtt)),
             float(below[0].queues[0] / (C * rtt)), proven,
         )  # fmt: skip
-
-
-def late(run: ecc.Trajectory, rtt: float) -> tuple[float, ...]:
-    """Return of the second half: mean, standard deviation, least and largest queue (BDP), period (RTTs), use, Jain.
-
-    Parameters
-    ----------
-    run : Trajectory
-    rtt : float, s
-    """
-    half = len(run.queue) // 2
-    queue = run.queue[half:, 0].to_numpy() * 8 / (C * rtt)
-    got = run.goodput[half:].mean("time").to_numpy()
-    step = float(run.data["time"][1] - run.data["time"][0])
-    power = np.abs(np.fft.rfft((queue - queue.mean()) * np.hanning(len(queue)))) ** 2
-    period = len(queue) * step / rtt / max(int(power[2:].argmax()) + 2, 1)
-    jain = float(got.sum() ** 2 / (len(got) * (got**2).sum()))
-    return (
-        float(queue.mean()), float(queue.std()), float(queue.min()), float(queue.max()), period,
-        float(got.sum() / C), jain,
-    )  # fmt: skip
 
 
 def cycles() -> None:
@@ -229,30 +161,9 @@ def spraying() -> None:
     for trims in (True, False):
         for paths in (2, 4, 8):
             for name, others, crowd in crowds if trims else crowds[:2]:
-                _spray(trims, paths, name, others, crowd if isinstance(crowd, ConstantRate) else NSCC(trimming=trims))
-
-
-def _spray(trims: bool, paths: int, name: str, others: int, crowd: Protocol) -> None:
-    """Without trimming, queues hold five products, and links of the paths mark and drop."""
-    product = C * T / 8
-    buffer, size = (None, 64) if trims else (5 * product, None)
-    links = [Link(C, "0.5 us"), *[Link(C, "2.5 us", buffer)] * paths, *[Link(C, "0.5 us")] * others]
-    routes = [[0, 1 + k] for k in range(paths)]
-    sprayed = Flow(routes[0], alternatives=routes[1:], spraying="random", reordering_threshold=255, packet_size=S,
-                   trimmed_size=size, access_delay="3 us")  # fmt: skip
-    rest = [Flow([1 + paths + k, 1], packet_size=S, trimmed_size=size, access_delay="3 us", start=(1 + k) * 1e-4)
-            for k in range(others)]  # fmt: skip
-    at = Trimming(product, 0.2 * product, 0.8 * product) if trims else marking()
-    pair = {"flows": {0: NSCC(trimming=trims), "default": crowd}, "links": {1 + k: at for k in range(paths)}}
-    scenario = Scenario(Network(links, [sprayed, *rest]), pair, 0.03)
-    run = ecc.packet.simulate(scenario, sample=1e-4, record=["flow.average"])
-    got = run.goodput[150:].mean("time").to_numpy() / 1e9
-    first, target = run.flows.iloc[0], (0.75 if trims else 1.0) * T
-    row(
-        "yes" if trims else "no", paths, name, float(got[0]), float(got[1:].sum()),
-        float(100 * first["lost"] / (first["delivered"] + first["lost"])),
-        float(run.queue[150:, 1].mean() / product), float(run["flow.average"][150:, 0].mean() / target),
-    )  # fmt: skip
+                at_others = crowd if isinstance(crowd, ConstantRate) else NSCC(trimming=trims)
+                found = sprayed(trims, paths, others, at_others)
+                row("yes" if trims else "no", paths, name, found.goodput, found.others, 100 * found.lost, *found[3:])
 
 
 def trimmed() -> None:
@@ -293,9 +204,27 @@ def basins() -> None:
                 row(1e6 * rtt, flows, fast, growth, start, *late(run, rtt)[:4])
 
 
+def multipliers() -> None:
+    """Of cycles, by the convergence of fluid runs."""
+    row("RTT [us]", "flows", "from", "least", "largest", "period", "largest multiplier")
+    for rtt, flows, start in ((12e-6, 8, "equilibrium"), (12e-6, 8, "empty"), (48e-6, 40, "empty")):
+        row(1e6 * rtt, flows, start, *returns(equal_flows(flows, rtt, 1000, start), rtt))
+
+
+def small_packets() -> None:
+    """Cycles in packets, of parts of the size and steps that leave the fluid as it is."""
+    row("flows", "parts of a packet", "mean", "deviation", "least", "largest", "period")
+    for flows in (8, 24, 48):
+        for parts in (1, 8, 32):
+            host = NSCC(alpha=4.0 * parts, fair=5.0 * parts, eta=0.15 * parts, delay_gain=0.0125 / parts)
+            pair = {"flows": host, "links": marking(parts=parts)}
+            run = ecc.packet.simulate(Scenario(dumbbell([T] * flows, parts), pair, 1600 * T + 1e-3), sample=T / 4)
+            row(flows, parts, *late(run, T)[:5])
+
+
 TABLES = {
     "equilibria": equilibria, "region": region, "cycles": cycles, "basins": basins, "trimmed": trimmed,
-    "shares": shares, "noise": noise, "spraying": spraying,
+    "shares": shares, "noise": noise, "spraying": spraying, "multipliers": multipliers, "small_packets": small_packets,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ MODULES = (
     "data_centers.dcqcn_tables",
     "data_centers.dctcp",
     "data_centers.hpcc",
+    "data_centers.nscc",
     "data_centers.powertcp",
     "data_centers.swift",
     "data_centers.timely",

@@ -189,6 +189,9 @@ PAPERS: Mapping[str, str] = {
     "NSDI 2022",
     "SWIFT": "G. Kumar et al., Swift: delay is simple and effective for congestion control in the datacenter, SIGCOMM "
     "2020",
+    "UEC": "Ultra Ethernet Consortium, Ultra Ethernet specification 1.0, 2025, by its simulator "
+    "ultraethernet/uet-htsim, htsim/sim/uec.cpp",
+    "SPRAYING": "Gerstein, M. Silberstein, I. Keslassy, arXiv:2509.07907, 2025",
     "HTSIM": "Broadcom/csg-htsim, a packet simulator, 2024",
     "RFC8033": "R. Pan, P. Natarajan, F. Baker, G. White, Proportional integral controller enhanced (PIE), RFC 8033, "
     "2017",

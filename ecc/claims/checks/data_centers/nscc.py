@@ -1,0 +1,439 @@
+"""Checks of claims on NSCC: equilibria, stability over flows and RTTs, cycles, shares, noise, spraying."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc import fluid, packet
+from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
+from ecc.closed_loop import linearize
+from ecc.impairments import Jitter
+from ecc.linear import DelaySystem
+from ecc.marking_loop import MarkingEquilibrium, equilibrium_of_marks
+from ecc.models import NSCC, ConstantRate, Protocol
+from ecc.models.protocol_assignment import read_protocol
+from ecc.network import Flow, Link, Network
+from ecc.queues import RampMarking, Trimming
+from ecc.scenario import Scenario
+from ecc.trajectory import Trajectory
+
+FloatArray = NDArray[np.float64]
+
+C, T, S = 100e9, 12e-6, 4096
+"""Rate [bit/s] and RTT [s] to which the constants of NSCC refer, and packets [bytes]."""
+TARGET = 0.75
+"""Of T."""
+LONG = 4.0 * T
+SETUP = "100 Gb/s, packets of 4096 bytes, links that mark from 20 to 80 % of the bandwidth-delay product (BDP)."
+
+
+def marking(rtt: float = T, low: float = 0.2, high: float = 0.8, parts: int = 1) -> RampMarking:
+    """Return the thresholds of Ultra Ethernet, shares of the bandwidth-delay product.
+
+    Parameters
+    ----------
+    rtt : float, s, optional
+    low, high : float, optional
+    parts : int, optional
+        Of which a packet is one.
+    """
+    packets = parts * C * rtt / (8 * S)
+    return RampMarking(packet_size=S // parts, min_threshold=low * packets, max_threshold=high * packets)
+
+
+def dumbbell(rtts: Sequence[float], parts: int = 1) -> Network:
+    """Return one link of 100 Gb/s, whose flows start at random within a millisecond.
+
+    Parameters
+    ----------
+    rtts : sequence of float, s
+    parts : int, optional
+    """
+    starts = np.random.default_rng(1).uniform(0.0, 1e-3, len(rtts))
+    return Network.dumbbell(C, list(rtts), packet_size=S // parts, starts=starts.tolist())
+
+
+def linear(flows: int, rtt: float = T, high: float = 0.8) -> tuple[MarkingEquilibrium, DelaySystem]:
+    """Return the equilibrium and the linear model, ACK-clocked.
+
+    Parameters
+    ----------
+    flows : int
+    rtt : float, s, optional
+    high : float, optional
+        Threshold from which on all packets are marked, a share of the product.
+    """
+    network = Network.dumbbell(C, [rtt] * flows, packet_size=S)
+    pair = {"flows": NSCC(C, rtt), "links": marking(rtt, 0.2, high)}
+    point = equilibrium_of_marks(read_protocol(pair).deploy(network), network)  # type: ignore[union-attr]
+    return point, linearize(pair, network, clocking="ack")  # type: ignore[return-value]
+
+
+class Late(NamedTuple):
+    """Of the second half of a run: the queue [BDP], its period [RTTs], what is used of the link, and Jain's index."""
+
+    mean: float
+    deviation: float
+    least: float
+    largest: float
+    period: float
+    used: float
+    fairness: float
+
+
+def late(run: Trajectory, rtt: float) -> Late:
+    """Return what there is to say of the second half of a run.
+
+    Parameters
+    ----------
+    run : Trajectory
+    rtt : float, s
+    """
+    half = len(run.queue) // 2
+    queue = run.queue[half:, 0].to_numpy() * 8 / (C * rtt)
+    got = run.goodput[half:].mean("time").to_numpy()
+    step = float(run.data["time"][1] - run.data["time"][0])
+    power = np.abs(np.fft.rfft((queue - queue.mean()) * np.hanning(len(queue)))) ** 2
+    period = len(queue) * step / rtt / max(int(power[2:].argmax()) + 2, 1)
+    jain = float(got.sum() ** 2 / (len(got) * (got**2).sum()))
+    swing = (float(queue.mean()), float(queue.std()), float(queue.min()), float(queue.max()))
+    return Late(*swing, period, float(got.sum() / C), jain)
+
+
+def equal_flows(flows: int, rtt: float, duration: float, start: str) -> Trajectory:
+    """Return a fluid run of flows that start at once, from near the equilibrium or with empty queues.
+
+    Parameters
+    ----------
+    flows : int
+    rtt : float, s
+    duration : float, RTTs
+    start : str
+        "equilibrium", 1 % off, or "empty".
+    """
+    network = Network.dumbbell(C, [rtt] * flows, packet_size=S)
+    scenario = Scenario(network, {"flows": NSCC(C, rtt), "links": marking(rtt)}, duration * rtt)
+    perturbed = {"perturbation": 0.01} if start == "equilibrium" else {}
+    return fluid.simulate(scenario, sample=rtt / 200, start=start, **perturbed)  # type: ignore[arg-type]
+
+
+class Returns(NamedTuple):
+    """Least and largest queue of the last cycle [BDP], its period [RTTs], and the multiplier of convergence."""
+
+    least: float
+    largest: float
+    period: float
+    multiplier: float
+
+
+def returns(run: Trajectory, rtt: float) -> Returns:
+    """Return how a run comes to its cycle: of mean queues m_k of its turns, (m_{k+2} - m_{k+1})/(m_{k+1} - m_k).
+
+    Near a cycle that is the largest multiplier: the median where turns differ by 1e-5 to 3e-3 BDP, above what the
+    grid of the fluid, a 200th of an RTT, leaves.
+
+    Parameters
+    ----------
+    run : Trajectory
+        Sampled at the grid of the fluid.
+    rtt : float, s
+    """
+    queue = run.queue[:, 0].to_numpy() * 8 / (C * rtt)
+    level = queue[len(queue) // 2 :].mean()
+    rises = np.flatnonzero((queue[1:] >= level) & (queue[:-1] < level)) + 1
+    turns = [queue[begin:end] for begin, end in zip(rises[:-1], rises[1:], strict=True)]
+    moves = np.diff([float(turn.mean()) for turn in turns])
+    near = (np.abs(moves[:-1]) < 3e-3) & (np.abs(moves[1:]) > 1e-5)
+    ends = np.flatnonzero(near)[-10:]
+    multiplier = float(np.median(moves[ends + 1] / moves[ends]))
+    last, period = turns[-1], float(np.mean(np.diff(rises)[-20:])) / 200.0
+    return Returns(float(last.min()), float(last.max()), period, multiplier)
+
+
+@check("nscc-target", cost=2, main=False)
+def nscc_target(claim: Claim) -> Finding:
+    """The queue of the equilibrium, and the mean of packet runs, beside the target."""
+    measured, near = [], []
+    for flows in (2, 8, 16, 32):
+        rest = float(linear(flows)[0].queues[0] / (C * T)) / TARGET
+        pair = {"flows": NSCC(C, T), "links": marking()}
+        mean = late(packet.simulate(Scenario(dumbbell([T] * flows), pair, 2000 * T + 1e-3), sample=T / 4), T).mean
+        near.append(abs(rest - 1.0) < 0.1 and abs(mean / TARGET - 1.0) < 0.1)
+        measured += [
+            Measurement(f"queue of the equilibrium, {flows} flows", rest, "D", reported=1.0, met=abs(rest - 1.0) < 0.1),
+            Measurement(f"... mean queue of packets, {flows} flows", mean / TARGET, "D", reported=1.0,
+                        met=abs(mean / TARGET - 1.0) < 0.1),
+        ]  # fmt: skip
+    return Finding(
+        claim, Verdict.CONFIRMED if all(near) else Verdict.CONDITIONAL if any(near) else Verdict.REFUTED,
+        "The queue is within 10 % of the target where flows are few. The fixed steps of many flows push it beyond: "
+        "cuts grow with windows, and steps do not.",
+        measured, (), [SETUP + " RTTs of 12 us without queues; one seed."],
+    )  # fmt: skip
+
+
+@check("nscc-equal", cost=4, main=False)
+def nscc_equal(claim: Claim) -> Finding:
+    """Shares of two groups of flows, of equal and of different RTTs, which hosts measure or know."""
+    measured: list[Measurement] = []
+    equal: list[bool] = []
+    unequal: list[bool] = []
+    for short in (12e-6, 6e-6):
+        network = dumbbell([short] * 8 + [T] * 8)
+        known = {"0-7": NSCC(base_rtt=short), "default": NSCC()}
+        for name, engine, hosts, duration in (
+            ("RTT measured", packet, NSCC(), 0.04), ("RTT known", packet, known, 0.04), ("fluid", fluid, NSCC(), 6e-3),
+        ):  # fmt: skip
+            scenario = Scenario(network, {"flows": hosts, "links": marking()}, duration)
+            run = engine.simulate(scenario, sample=1e-4)
+            got = run.goodput[len(run.goodput) // 2 :].mean("time").to_numpy()
+            ratio = float(got[:8].sum() / got[8:].sum())
+            near = abs(ratio - 1.0) < 0.2
+            if name != "fluid":
+                (equal if short == T else unequal).append(near)
+            what = f"share of RTTs of {1e6 * short:g} us over that of 12 us, {name}"
+            measured.append(Measurement(what, ratio, reported=1.0, met=near))
+    holds = all(equal)
+    return Finding(
+        claim, Verdict.CONFIRMED if holds and all(unequal) else Verdict.CONDITIONAL if holds else Verdict.REFUTED,
+        "With equal RTTs shares are equal. A host that comes to a standing queue takes part of it for its path, sees "
+        "less delay, and gets more, the more so the shorter its path is than the longest.",
+        measured, (), [SETUP + " Eight flows of each RTT, which start at random within 1 ms; 40 ms, the second half."],
+    )  # fmt: skip
+
+
+def least_stable(rtt: float, high: float = 0.8) -> int:
+    """Return from how many flows on the linear model is stable, of 2 to 64.
+
+    Parameters
+    ----------
+    rtt : float, s
+    high : float, optional
+    """
+    low, up = 1, 64
+    while up - low > 1:
+        middle = (low + up) // 2
+        low, up = (low, middle) if linear(middle, rtt, high)[1].is_stable else (middle, up)
+    return up
+
+
+@check("nscc-stable", cost=6, main=False)
+def nscc_stable(claim: Claim) -> Finding:
+    """From how many flows on the loop is stable, proven over RTTs, and runs of fluid and packets on both sides."""
+    measured, proven, limits = [], True, {}
+    for rtt in (6e-6, 12e-6, 24e-6, 48e-6, 100e-6):
+        flows = limits[rtt] = least_stable(rtt)
+        both = linear(flows, rtt)[1].certify().stable is True and linear(flows - 1, rtt)[1].certify().stable is False
+        proven &= both
+        measured.append(
+            Measurement(f"least number of flows that is stable, RTT {1e6 * rtt:g} us", flows, reported=1.0, met=False,
+                        note="proven on both sides" if both else "not proven")
+        )  # fmt: skip
+    parts, swings = 8, {}
+    fine = NSCC(C, T, alpha=4.0 * parts, fair=5.0 * parts, eta=0.15 * parts, delay_gain=0.0125 / parts)
+    for flows in (8, 24):
+        fluids = late(equal_flows(flows, T, 500, "equilibrium"), T).deviation
+        pair = {"flows": fine, "links": marking(parts=parts)}
+        scenario = Scenario(dumbbell([T] * flows, parts), pair, 800 * T + 1e-3)
+        grains = late(packet.simulate(scenario, sample=T / 4), T)
+        swings[flows] = fluids, grains.deviation
+        measured += [
+            Measurement(f"deviation of the queue, fluid from near the equilibrium, {flows} flows", fluids, "BDP"),
+            Measurement(f"... of packets an eighth in size, {flows} flows", grains.deviation, "BDP",
+                        note=f"period {grains.period:.1f} RTTs"),
+        ]  # fmt: skip
+    both_sides = proven and swings[8][0] > 0.01 > 1e-4 > swings[24][0]
+    return Finding(
+        claim, Verdict.CONDITIONAL if both_sides else Verdict.REFUTED,
+        f"As fluid it is stable from {limits[12e-6]} flows on at 12 us, and from {limits[100e-6]} at 100 us, proven. "
+        "With fewer the queue rests on the ramp of marks, which ends just above the target, and the average of 80 "
+        "ACKs is late. Packets have a cycle with more flows, too: the queue of 24 has a deviation of "
+        f"{swings[24][1]:.2f} BDP, however small packets are.",
+        measured, (),
+        [SETUP + " Small packets have steps, and a weight of an ACK in the average, that leave the fluid as it is."],
+    )  # fmt: skip
+
+
+@check("nscc-few", cost=2, main=False)
+def nscc_few(claim: Claim) -> Finding:
+    """The cycle around an unstable equilibrium: its size, and the multiplier by which runs come to it."""
+    measured, found = [], []
+    for rtt, flows, start in ((T, 8, "equilibrium"), (T, 8, "empty")):
+        cycle = returns(equal_flows(flows, rtt, 600, start), rtt)
+        found.append(cycle)
+        where = f"{flows} flows, {1e6 * rtt:g} us, " + ("all at once" if start == "empty" else "near the equilibrium")
+        measured += [
+            Measurement(f"queue, {where}", f"{cycle.least:.3f} to {cycle.largest:.3f}", "BDP", reported="no cycle",
+                        note=f"period {cycle.period:.2f} RTTs", met=cycle.largest - cycle.least < 0.01),
+            Measurement("... largest multiplier", cycle.multiplier, note="by convergence to the cycle"),
+        ]  # fmt: skip
+    stable = all(abs(cycle.multiplier) < 1.0 and cycle.largest - cycle.least > 0.01 for cycle in found)
+    return Finding(
+        claim, Verdict.REFUTED if stable else Verdict.CONFIRMED,
+        "There is a cycle, and it is stable: with 8 flows at 12 us its largest multiplier is "
+        f"{found[0].multiplier:.2f}, read off runs from inside, and {found[1].multiplier:.2f} from outside. The link "
+        "stays busy.",
+        measured, (), [SETUP + " Fluid; 600 RTTs."],
+    )  # fmt: skip
+
+
+@check("nscc-large", cost=6, main=False)
+def nscc_large(claim: Claim) -> Finding:
+    """40 flows at 48 us: a certificate, and runs from near the equilibrium and from a start of all at once."""
+    flows, rtt = 40, LONG
+    certificate = linear(flows, rtt)[1].certify()
+    near = late(equal_flows(flows, rtt, 600, "equilibrium"), rtt)
+    run = equal_flows(flows, rtt, 1000, "empty")
+    far, cycle = late(run, rtt), returns(run, rtt)
+    network = Network.dumbbell(C, [rtt] * flows, packet_size=S)
+    pair = {"flows": NSCC(C, rtt), "links": marking(rtt)}
+    packets = late(packet.simulate(Scenario(network, pair, 1000 * rtt), sample=rtt / 4), rtt)
+    short = late(equal_flows(24, T, 1000, "empty"), T)
+    measured = [
+        Measurement("equilibrium, 40 flows, 48 us", "stable" if certificate.stable else "not stable", note="proven"),
+        Measurement("deviation of the queue, fluid from near the equilibrium", near.deviation, "BDP", reported=0.0,
+                    met=near.deviation < 0.01),
+        Measurement("... fluid from a start of all at once", far.deviation, "BDP", reported=0.0,
+                    note=f"{far.least:.2f} to {far.largest:.2f}", met=far.deviation < 0.01),
+        Measurement("period of that cycle", cycle.period, "RTTs"),
+        Measurement("largest multiplier of it", cycle.multiplier, note="by convergence to the cycle"),
+        Measurement("... packets from a start of all at once", packets.deviation, "BDP", reported=0.0,
+                    note=f"{packets.least:.2f} to {packets.largest:.2f}", met=packets.deviation < 0.2),
+        Measurement("... fluid from a start of all at once, 24 flows, 12 us", short.deviation, "BDP", reported=0.0,
+                    met=short.deviation < 0.01),
+    ]  # fmt: skip
+    beside = certificate.stable is True and near.deviation < 0.01 and far.deviation > 0.5 and packets.deviation > 0.5
+    return Finding(
+        claim, Verdict.REFUTED if beside else Verdict.CONFIRMED,
+        f"At 48 us a large cycle lies beside the equilibrium, which is proven stable: the queue swings between "
+        f"{far.least:.1f} and {far.largest:.1f} BDP. The cycle is stable itself: its largest multiplier is "
+        f"{cycle.multiplier:.2f}, with a period of {cycle.period:.1f} RTTs. At 12 us there is none.",
+        measured, (), [SETUP + " Queues without limit; 1000 RTTs, the second half."],
+    )  # fmt: skip
+
+
+@check("nscc-trim", cost=3, main=False)
+def nscc_trim(claim: Claim) -> Finding:
+    """Packets over links that trim at a product, at a short and a long RTT, beside links that do not."""
+    measured, calm = [], []
+    for rtt, flows in ((T, 24), (LONG, 8), (LONG, 40)):
+        product = C * rtt / 8
+        network = dumbbell([rtt] * flows)
+        network = network.with_flows([replace(flow, trimmed_size=64) for flow in network.flows])
+        pair = {"flows": NSCC(C, rtt), "links": Trimming(product, 0.2 * product, 0.8 * product)}
+        run = packet.simulate(Scenario(network, pair, 1500 * rtt + 1e-3), sample=rtt / 4)
+        found = late(run, rtt)
+        calm.append(found.deviation < 0.15 and found.used > 0.99 and found.largest < 1.05)
+        lost = float(run.flows["lost"].sum() / (run.flows["lost"] + run.flows["delivered"]).sum())
+        measured.append(
+            Measurement(f"mean queue, {flows} flows, {1e6 * rtt:g} us", found.mean, "BDP", reported=TARGET,
+                        met=calm[-1],
+                        note=f"{found.least:.2f} to {found.largest:.2f}; {found.used:.1%} used, {lost:.1%} trimmed")
+        )  # fmt: skip
+    return Finding(
+        claim, Verdict.CONFIRMED if all(calm) else Verdict.CONDITIONAL if any(calm) else Verdict.REFUTED,
+        "The queue stays between a half and a whole product, with a full link, at the long RTT too, where without "
+        "trimming it swings by several (nscc-large)."
+        if all(calm) else "The queue leaves a product, or the link idles.",
+        measured, (), [SETUP + " Flows start at random within 1 ms; 1500 RTTs, the second half, one seed."],
+    )  # fmt: skip
+
+
+@check("nscc-noise", cost=3, main=False)
+def nscc_noise(claim: Claim) -> Finding:
+    """Use of the link with ACKs that are late by up to some time."""
+    measured, used = [], {}
+    for flows in (4, 16):
+        for share in (0.25, 0.75, 1.5):
+            noise = [Jitter((0.0, share * T), acks_of="all")]
+            scenario = Scenario(dumbbell([T] * flows), {"flows": NSCC(), "links": marking()}, 0.02, impairments=noise)
+            found = late(packet.simulate(scenario, sample=T / 4), T)
+            used[flows, share] = found.used
+            measured.append(
+                Measurement(f"use of the link, {flows} flows, ACKs late by up to {share:g} RTTs", found.used, "of C",
+                            reported=1.0, note=f"mean queue {found.mean:.2f} BDP", met=found.used > 0.97)
+            )  # fmt: skip
+    full = [value > 0.97 for value in used.values()]
+    return Finding(
+        claim, Verdict.CONFIRMED if all(full) else Verdict.CONDITIONAL if any(full) else Verdict.REFUTED,
+        f"Up to 3/4 of an RTT at least {min(value for (_, share), value in used.items() if share < 1.0):.0%} is used, "
+        f"up to 3/2 at least {min(used.values()):.0%}: a late ACK counts as queue in the average.",
+        measured, (), [SETUP + " RTTs of 12 us, delays uniform, each ACK by its own, in order; 20 ms, one seed."],
+    )  # fmt: skip
+
+
+class Sprayed(NamedTuple):
+    """Of a flow over several paths, and the others: goodput [Gb/s], share lost, queue of the first path [BDP], m/D."""
+
+    goodput: float
+    others: float
+    lost: float
+    queue: float
+    average: float
+
+
+@lru_cache
+def sprayed(trims: bool, paths: int, others: int, crowd: Protocol) -> Sprayed:
+    """Return what one flow over several paths gets, the first of which others fill; the second half of 30 ms.
+
+    Without trimming, queues hold five products, and links of the paths mark and drop.
+
+    Parameters
+    ----------
+    trims : bool
+    paths, others : int
+    crowd : Protocol
+        Of the others.
+    """
+    product = C * T / 8
+    buffer, size = (None, 64) if trims else (5 * product, None)
+    links = [Link(C, "0.5 us"), *[Link(C, "2.5 us", buffer)] * paths, *[Link(C, "0.5 us")] * others]
+    routes = [[0, 1 + k] for k in range(paths)]
+    flow = Flow(routes[0], alternatives=routes[1:], spraying="random", reordering_threshold=255, packet_size=S,
+                trimmed_size=size, access_delay="3 us")  # fmt: skip
+    rest = [Flow([1 + paths + k, 1], packet_size=S, trimmed_size=size, access_delay="3 us", start=(1 + k) * 1e-4)
+            for k in range(others)]  # fmt: skip
+    at = Trimming(product, 0.2 * product, 0.8 * product) if trims else marking()
+    pair = {"flows": {0: NSCC(trimming=trims), "default": crowd}, "links": {1 + k: at for k in range(paths)}}
+    scenario = Scenario(Network(links, [flow, *rest]), pair, 0.03)
+    run = packet.simulate(scenario, sample=1e-4, record=["flow.average"])
+    got = run.goodput[150:].mean("time").to_numpy() / 1e9
+    first, target = run.flows.iloc[0], (0.75 if trims else 1.0) * T
+    return Sprayed(
+        float(got[0]), float(got[1:].sum()), float(first["lost"] / (first["delivered"] + first["lost"])),
+        float(run.queue[150:, 1].mean() / product), float(run["flow.average"][150:, 0].mean() / target),
+    )  # fmt: skip
+
+
+@check("nscc-sprayed", cost=4, main=False)
+def nscc_sprayed(claim: Claim) -> Finding:
+    """One flow over two and four paths, the first filled by others that yield, and by traffic that does not."""
+    measured, collapsed = [], []
+    crowds: tuple[tuple[str, int, Protocol], ...] = (
+        ("7 flows of NSCC", 7, NSCC()), ("90 Gb/s that do not yield", 1, ConstantRate("90 Gb/s")),
+    )  # fmt: skip
+    for paths in (2, 4):
+        for name, others, crowd in crowds:
+            found = sprayed(True, paths, others, crowd)
+            collapsed.append(found.goodput < 50.0)
+            measured.append(
+                Measurement(f"goodput over {paths} paths, {name} on the first", found.goodput, "Gb/s",
+                            met=collapsed[-1],
+                            note=f"{found.lost:.1%} lost, others {found.others:.0f} Gb/s; average delay "
+                                 f"{found.average:.2f} of the target")
+            )  # fmt: skip
+    return Finding(
+        claim, Verdict.CONFIRMED if all(collapsed) else Verdict.CONDITIONAL if any(collapsed) else Verdict.REFUTED,
+        f"It does over two paths beside traffic that does not yield ({measured[1].value:.0f} Gb/s); beside other flows "
+        "of NSCC it does not. Delays of free paths keep the average below the target, so no mark cuts the window: only "
+        "trims do.",
+        measured, (),
+        ["100 Gb/s, packets of 4096 bytes, RTTs of 12 us, links that trim at a BDP and mark from 20 to 80 % of it; "
+         "paths at random, not by marks; 30 ms, the second half, one seed."],
+    )  # fmt: skip
