@@ -13,6 +13,7 @@ __all__ = ["checks", "of_crosscheck", "select", "to_reproduce"]
 MODULES = (
     "conformance.bbr_paths",
     "conformance.bbr_states",
+    "conformance.cubic",
     "data_centers.dcqcn",
     "data_centers.dcqcn_pi",
     "data_centers.dcqcn_tables",

@@ -213,6 +213,8 @@ PAPERS: Mapping[str, str] = {
     "loss, and scalable throughput (L4S), RFC 9331, 2023",
     "RFC9332": "K. De Schepper, B. Briscoe, G. White, Dual-queue coupled active queue management (AQM) for low "
     "latency, low loss, and scalable throughput (L4S), RFC 9332, 2023",
+    "RFC9438": "L. Xu, S. Ha, I. Rhee, V. Goel, L. Eggert, CUBIC for fast and long-distance networks, RFC 9438, 2023",
+    "RFC9743": "M. Duke, G. Fairhurst, Specifying new congestion control algorithms, RFC 9743, 2025",
     "BBR-DRAFT": "N. Cardwell et al., BBR congestion control, draft-ietf-ccwg-bbr, IETF, 2026; its section BBR Example "
     "Test Cases",
     "LINUX": "net/sched/sch_dualpi2.c of Linux, and tc-dualpi2(8) of iproute2, 2024",

@@ -47,7 +47,8 @@ def path(capacity: float = CAPACITY, rtt: float = RTT, buffer: float = 4.0, flow
 class LinkState:
     """Of the link."""
 
-    seen: int = 0  # packets of data between the two times
+    seen: int = 0  # packets of data between the times
+    lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class LossesBetween(QueueDiscipline):
         It loses from `begin` to `end`, and from `again` to `until`.
     every : float, >= 1
         One in so many.
+    most : float, >= 1
+        So many at most from `begin` to `end`, and as many again until `until`.
 
     Raises
     ------
@@ -74,6 +77,7 @@ class LossesBetween(QueueDiscipline):
     again: QuantityField = default(0.0)
     until: QuantityField = default(0.0)
     every: float = 10.0
+    most: float = 1e9
 
     LinkState = LinkState
 
@@ -81,7 +85,7 @@ class LossesBetween(QueueDiscipline):
         super().__post_init__()
         for name in ("begin", "end", "again", "until"):
             object.__setattr__(self, name, as_time(getattr(self, name), name))
-        check_number(self, every=1.0)
+        check_number(self, every=1.0, most=1.0)
 
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_arrival": on_arrival}
@@ -89,7 +93,9 @@ class LossesBetween(QueueDiscipline):
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     """Lose every so-many-th packet."""
-    if env.kind == 0 and (p.begin <= env.now < p.end or p.again <= env.now < p.until):
+    is_first = p.begin <= env.now < p.end
+    if env.kind == 0 and (is_first or p.again <= env.now < p.until):
         link.seen += 1
-        if link.seen % p.every == 0.0:
+        if link.seen % p.every == 0.0 and link.lost < (p.most if is_first else 2.0 * p.most):
+            link.lost += 1
             env.drop = 1

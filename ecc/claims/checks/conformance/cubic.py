@@ -1,0 +1,235 @@
+"""Cases of CUBIC: its window over time, its answer to losses, and how it bounds its growth (RFC 9438).
+
+They look at the window alone, so any class can be examined that has the two constants as parameters `C` and `beta`.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.claims.checks.conformance.laboratory import PACKET, Laboratory, NotReached, Trace, case
+from ecc.claims.checks.conformance.paths import LossesBetween
+from ecc.network import Network
+
+C, BETA = 0.4, 0.7
+"""RFC 9438 secs. 4.2 and 4.6: packets/s^3, share of the window."""
+RENO = 3.0 * (1.0 - BETA) / (1.0 + BETA)
+"""Sec. 4.3: packets an RTT."""
+BAND = 0.03
+NEEDS = ("windows", "losses", "parameter C", "parameter beta")
+
+
+def cubic(t: NDArray[np.float64], K: float, M: float) -> NDArray[np.float64]:
+    """Return the window of sec. 4.2 [packets].
+
+    Parameters
+    ----------
+    t : ndarray, s
+        Since congestion avoidance began.
+    K : float, s
+    M : float, packets
+        Window at the last loss.
+    """
+    grown: NDArray[np.float64] = C * (t - K) ** 3 + M
+    return grown
+
+
+def K_of(M: float, W: float) -> float:
+    """Return when a cubic that begins at W is at M [s].
+
+    Parameters
+    ----------
+    M, W : float, packets
+    """
+    return float(np.cbrt((M - W) / C))
+
+
+def path(capacity: float, rtt: float) -> Network:
+    """Return one link with a buffer that does not end.
+
+    Parameters
+    ----------
+    capacity : float, bit/s
+    rtt : float, s
+    """
+    return Network.dumbbell(capacity, rtts=[rtt], packet_size=PACKET)
+
+
+class Epoch:
+    """From a loss to the next: the window before it, and the window over the time since its recovery ended.
+
+    Parameters
+    ----------
+    trace : Trace
+    after : float, s
+        The loss is seen no sooner.
+    """
+
+    def __init__(self, trace: Trace, after: float) -> None:
+        window, time, recovering = trace["window"] / PACKET, trace.time, trace["recovering"]
+        cuts = np.flatnonzero((window[1:] < 0.95 * window[:-1]) & (time[1:] >= after)) + 1
+        if not len(cuts):
+            raise NotReached(f"the window is not reduced after the loss at {after:g} s")
+        self.cut = int(cuts[0])
+        ends = np.flatnonzero((recovering[self.cut :] == 0) & (time[self.cut :] > time[self.cut] + 0.001)) + self.cut
+        if not len(ends):
+            raise NotReached("the recovery of a loss does not end")
+        self.begin = int(ends[0])
+        later = cuts[cuts > self.begin]
+        self.end = int(later[0]) if len(later) else len(time)
+        self.before, self.first = float(window[self.cut - 1]), float(window[self.begin])
+        self.t, self.window = time[self.begin : self.end] - time[self.begin], window[self.begin : self.end]
+        self.at = float(time[self.begin])
+
+    def crosses(self, level: float) -> float:
+        """Return when the window is first above a level [s since the recovery]; inf: never.
+
+        Parameters
+        ----------
+        level : float, packets
+        """
+        above = np.flatnonzero(self.window >= level)
+        return float(self.t[above[0]]) if len(above) else inf
+
+    def deviation(self, M: float, until: float) -> float:
+        """Return the largest deviation from the cubic that is flat at M, over M.
+
+        Parameters
+        ----------
+        M : float, packets
+        until : float, s
+        """
+        inside = self.t <= until
+        law = cubic(self.t[inside], K_of(M, self.first), M)
+        return float(np.abs(self.window[inside] - law).max() / M)
+
+
+def _draw(room: Laboratory, trace: Trace, title: str, caption: str, marks: list[float]) -> None:
+    room.draw(trace, title, caption, volumes=("window",), rates=(), marks=marks)
+
+
+@case("cubic-window", *NEEDS, cost=3)
+def window(room: Laboratory) -> str:
+    loss, length = 0.55, 0.1
+    trace = room.run(path(200e6, 0.1), 20.0, links={0: LossesBetween(begin=loss, end=loss + length, every=1, most=1)},
+                     sample=0.005)  # fmt: skip
+    epoch = Epoch(trace, loss)
+    K = K_of(epoch.before, BETA * epoch.before)
+    room.expect("window after the loss over that before", epoch.first / epoch.before, near=BETA, band=BAND,
+                note="sec. 4.6")  # fmt: skip
+    room.expect("time until the window exceeds W_max by an eighth of the cut",
+                epoch.crosses(epoch.before + (epoch.before - epoch.first) / 8.0), near=1.5 * K, band=0.04, unit="s",
+                note="1.5 K of sec. 4.2, where the curve is steep again")  # fmt: skip
+    until = min(1.8 * K, float(epoch.t[-1]))
+    room.expect("largest deviation from W_cubic(t), over W_max", epoch.deviation(epoch.before, until), at_most=BAND,
+                note=f"from 0 to {until:.1f} s")  # fmt: skip
+    _draw(room, trace, "Window after one loss", f"W_max = {epoch.before:.0f} packets; the second line is at K.",
+          [epoch.at, epoch.at + K])  # fmt: skip
+    return f"After a loss at {epoch.before:.0f} packets the window is the cubic of K = {K:.1f} s"
+
+
+@case("cubic-fast-convergence", *NEEDS, cost=3)
+def fast_convergence(room: Laboratory) -> str:
+    loss, again, length = 0.55, 4.0, 0.1
+    links = {0: LossesBetween(begin=loss, end=loss + length, again=again, until=again + length, every=1, most=1)}
+    trace = room.run(path(200e6, 0.1), 20.0, links=links, sample=0.005)
+    first, second = Epoch(trace, loss), Epoch(trace, again)
+    reduced = 0.5 * (1.0 + BETA) * second.before
+    room.expect("window at the second loss over that at the first", second.before / first.before, at_most=0.99,
+                note="it is below the last maximum")  # fmt: skip
+    until = min(1.6 * K_of(reduced, BETA * second.before), float(second.t[-1]))
+    room.expect("largest deviation from the cubic with W_max = W (1 + beta)/2, over W_max",
+                second.deviation(reduced, until), at_most=BAND, note="sec. 4.7")  # fmt: skip
+    room.expect("... from that with W_max = W", second.deviation(second.before, until), at_least=2.0 * BAND)
+    _draw(room, trace, "A loss below the last maximum",
+          f"The second cubic is flat at {reduced:.0f} packets, not at {second.before:.0f}.",
+          [first.at, second.at])  # fmt: skip
+    return f"After a loss at {second.before:.0f} packets, below {first.before:.0f}, the next maximum is {reduced:.0f}"
+
+
+@case("cubic-reno", *NEEDS, cost=2)
+def friendly(room: Laboratory) -> str:
+    loss, length = 0.06, 0.01
+    trace = room.run(path(400e6, 0.01), 3.0, links={0: LossesBetween(begin=loss, end=loss + length, every=1, most=1)})
+    epoch = Epoch(trace, loss)
+    rtts = np.where(trace["srtt"] > 0.0, trace["srtt"], np.inf)
+    rounds = np.cumsum(np.gradient(trace.time) / rtts)[epoch.begin : epoch.end]
+    back = int(np.searchsorted(epoch.window, epoch.before))
+    if back >= len(epoch.window) - 10:
+        raise NotReached(f"the window is not back at {epoch.before:.0f} packets within {epoch.t[-1]:.1f} s")
+    slow = (epoch.window[back] - epoch.first) / (rounds[back] - rounds[0])
+    room.expect("packets an RTT up to the window of the loss", float(slow), near=RENO, band=0.06, note="sec. 4.3")
+    law = cubic(epoch.t, K_of(epoch.before, epoch.first), epoch.before)
+    free = np.flatnonzero(law > epoch.window)
+    stop = int(free[free > back][0]) if (free > back).any() else len(law) - 1
+    half = (back + stop) // 2
+    fast = (epoch.window[stop] - epoch.window[half]) / (rounds[stop] - rounds[half])
+    room.expect("... and beyond it", float(fast), near=1.0, band=0.06)
+    room.expect("least window over that of the cubic there", float((epoch.window[: back + 1] / law[: back + 1]).min()),
+                at_least=0.98)  # fmt: skip
+    _draw(room, trace, "Reno-friendly region", "400 Mb/s, RTT 10 ms: the cubic would be slower than Reno.",
+          [epoch.at, epoch.at + float(epoch.t[back])])  # fmt: skip
+    return f"Over a short path the window grows by {slow:.2f} packets an RTT, by {fast:.2f} beyond its last maximum"
+
+
+@case("cubic-growth", *NEEDS, cost=2)
+def growth(room: Laboratory) -> str:
+    loss, rtt = 0.5, 1.0
+    trace = room.run(path(200e6, rtt), 16.0, links={0: LossesBetween(begin=loss, end=loss + 1.0, every=5, most=1)},
+                     sample=0.005)  # fmt: skip
+    epoch = Epoch(trace, loss)
+    lag = int(np.searchsorted(epoch.t, rtt))
+    ratio = epoch.window[lag:] / epoch.window[:-lag]
+    K = K_of(epoch.before, epoch.first)
+    law = cubic(epoch.t, K, epoch.before)
+    unbounded = float((law[lag:] / np.maximum(law[:-lag], 1.0)).max())
+    room.expect("growth of the cubic in an RTT, at most", unbounded, at_least=1.6, note="so the bound matters")
+    room.expect("growth of the window in an RTT, at most", float(ratio.max()), at_least=1.4, at_most=1.56,
+                note="sec. 4.2: the target is at most 1.5 cwnd")  # fmt: skip
+    _draw(room, trace, "Growth over a long path", "RTT 1 s: the cubic alone would more than double the window.",
+          [epoch.at])  # fmt: skip
+    return f"In an RTT the window grows {ratio.max():.2f}-fold at most, where the cubic would grow {unbounded:.2f}-fold"
+
+
+@case("cubic-mean", *NEEDS, cost=5)
+def mean(room: Laboratory) -> str:
+    rtt, values, laws = 0.1, [], []
+    ps = (1e-3, 1e-4)
+    for p in ps:
+        duration = 60.0 if p > 5e-4 else 160.0
+        links = {0: LossesBetween(begin=0.0, end=duration, every=1.0 / p)}
+        trace = room.run(path(400e6, rtt), duration, links=links, sample=0.02)
+        values.append(trace.mean(trace["window"], 0.25 * duration) / PACKET)
+        cubic_law = (C * (3.0 + BETA) / (4.0 * (1.0 - BETA))) ** 0.25 * (rtt / p) ** 0.75
+        reno_law = float(np.sqrt(1.5 / p))
+        laws.append(max(float(cubic_law), reno_law))
+        room.expect(f"mean window at a loss of {p:g}", values[-1], near=laws[-1], band=0.2, unit="packets",
+                    note="sec. 5.1, or Reno's law where it is larger; fast convergence lowers it")  # fmt: skip
+    _draw(room, trace, "Windows under periodic losses", f"One packet in {1.0 / ps[-1]:.0f} is lost.", [])
+    return f"Mean windows of {values[0]:.0f} and {values[1]:.0f} packets, {laws[0]:.0f} and {laws[1]:.0f} by the formula"
+
+
+@case("cubic-timeout", *NEEDS, cost=2)
+def timeout(room: Laboratory) -> str:
+    loss, outage = 2.0, 1.0
+    network = Network.dumbbell(100e6, rtts=[0.1], packet_size=PACKET, buffer="1 MB")
+    links = {0: LossesBetween(begin=loss, end=loss + outage, every=1)}
+    trace = room.run(network, 12.0, links=links, sample=0.005)
+    window, time = trace["window"] / PACKET, trace.time
+    low = np.flatnonzero((time > loss) & (window <= 1.5))
+    if not len(low):
+        raise NotReached("no timeout after an outage of 1 s")
+    before = float(window[trace.at(loss)])
+    room.expect("least window", float(window[low].min()), near=1.0, within=0.01, unit="packets", note="sec. 4.8")
+    after = int(low[-1])
+    slow = window[after:]
+    knee = np.flatnonzero((slow[20:] - slow[:-20] < 0.2 * slow[:-20]) & (slow[:-20] > 0.3 * before))
+    if not len(knee):
+        raise NotReached("slow start does not end after the timeout")
+    threshold = float(slow[knee[0]])
+    room.expect("window where slow start ends, over that before the outage", threshold / before, near=BETA, band=0.05, note="ssthresh is beta times what was in flight, sec. 4.8")  # fmt: skip
+    _draw(room, trace, "After an outage of 1 s", "All packets from 2 to 3 s are lost.", [loss, loss + outage])
+    return f"After a timeout the window goes from one packet to {threshold:.0f}, of {before:.0f} before, in slow start"
