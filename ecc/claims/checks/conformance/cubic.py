@@ -229,7 +229,7 @@ def timeout(room: Laboratory) -> str:
     knee = np.flatnonzero((slow[20:] - slow[:-20] < 0.2 * slow[:-20]) & (slow[:-20] > 0.3 * before))
     if not len(knee):
         raise NotReached("slow start does not end after the timeout")
-    threshold = float(slow[knee[0]])
+    threshold = float(slow[knee[0] + 20])  # an RTT later
     room.expect("window where slow start ends, over that before the outage", threshold / before, near=BETA, band=0.05, note="ssthresh is beta times what was in flight, sec. 4.8")  # fmt: skip
     _draw(room, trace, "After an outage of 1 s", "All packets from 2 to 3 s are lost.", [loss, loss + outage])
     return f"After a timeout the window goes from one packet to {threshold:.0f}, of {before:.0f} before, in slow start"

@@ -1,0 +1,122 @@
+"""Faults in BBR and CUBIC, and whether the conformance laboratory finds them.
+
+    python benchmarks/mutants.py [NAME...]
+
+A mutant is the file of a protocol with one piece of its text replaced. It is caught if a case refutes it that does not
+refute the protocol itself. The table has, for each, the cases that do.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ecc import conform
+from ecc.models import BBR, CUBIC, Protocol
+from ecc.scenario import protocol_class
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault: `text` of the file of a protocol is `instead`; `case`: one that finds it, empty: none does."""
+
+    name: str
+    kind: type[Protocol]
+    text: str
+    instead: str
+    case: str
+
+
+MUTANTS = (
+    Mutant("Drain paces at 0.75", BBR, "drain_gain: float = 0.5", "drain_gain: float = 0.75", "bbr-drain-inflight"),
+    Mutant("UP paces at 1.1", BBR, "UP_GAIN, CWND_GAIN, UP_CWND_GAIN, PROBE_RTT_GAIN = 2.77, 1.25,",
+           "UP_GAIN, CWND_GAIN, UP_CWND_GAIN, PROBE_RTT_GAIN = 2.77, 1.1,", "bbr-up-plateau"),
+    Mutant("a plateau is two rounds", BBR, "DRAIN_ROUNDS = 1.25, 3,", "DRAIN_ROUNDS = 1.25, 2,",
+           "bbr-startup-plateau"),
+    Mutant("max_bw never expires", BBR, "flow.max_bw_filter[0] = flow.max_bw_filter[1]",
+           "flow.max_bw_filter[0] = max(flow.max_bw_filter[0], flow.max_bw_filter[1])", "bbr-bandwidth-down"),
+    Mutant("min_rtt never expires", BBR, "or env.now > flow.min_rtt_stamp + p.min_rtt_window:", "or False:",
+           "bbr-min-rtt-filter"),
+    Mutant("the window has no floor", BBR, "LEAST_PACKETS = 4.0", "LEAST_PACKETS = 1.0", "bbr-small-bdp"),
+    Mutant("ProbeRTT keeps a whole product in flight", BBR, "PROBE_RTT_GAIN = 2.77, 1.25, 2.0, 2.25, 0.5",
+           "PROBE_RTT_GAIN = 2.77, 1.25, 2.0, 2.25, 1.0", "bbr-probe-rtt"),
+    Mutant("CRUISE has no headroom", BBR, "max(s, p.headroom * flow.inflight_longterm)", "0.0", "bbr-down-inflight"),
+    Mutant("extra_acked does not enlarge the window", BBR, "flow, p, env) + flow.extra_acked, flow", "flow, p, env), flow",
+           "bbr-aggregation-cruise"),
+    Mutant("losses do not end UP", BBR, "target_inflight(flow, p, env))\n    if flow.state == UP:",
+           "target_inflight(flow, p, env))\n    if False:", "bbr-bandwidth-down"),
+    Mutant("REFILL keeps the bounds of losses", BBR, '"""StartProbeBW_REFILL."""\n    reset_short_term_model(flow)',
+           '"""StartProbeBW_REFILL."""', "bbr-cruise-losses"),
+    Mutant("20 % may be lost before UP ends", BBR, "loss_threshold: float = 0.02", "loss_threshold: float = 0.2",
+           "bbr-up-loss-longterm"),
+    Mutant("pacing has no margin", BBR, "PACING = 0.99", "PACING = 1.0", "bbr-cruise-losses"),
+    Mutant("a loss leaves half", CUBIC, "beta: float = 0.7", "beta: float = 0.5", "cubic-window"),
+    Mutant("C is 0.8", CUBIC, "C: float = 0.4", "C: float = 0.8", "cubic-window"),
+    Mutant("K is half as long", CUBIC, "return exp(log(cubed) / 3.0) if", "return 0.5 * exp(log(cubed) / 3.0) if",
+           "cubic-window"),
+    Mutant("no fast convergence", CUBIC, "0.5 * (1.0 + p.beta) * W if", "W if", "cubic-fast-convergence"),
+    Mutant("as fast as Reno with beta = 0.5", CUBIC, "else 3.0 * (1.0 - p.beta) / (1.0 + p.beta)", "else 1.0",
+           "cubic-reno"),
+    Mutant("growth has no bound", CUBIC, "MOST = 1.5", "MOST = 100.0", "cubic-growth"),
+    Mutant("a timeout leaves all for slow start", CUBIC, "windows.time_out(flow, left, env)",
+           "windows.time_out(flow, left / p.beta, env)", "cubic-timeout"),
+)  # fmt: skip
+
+
+def made(mutant: Mutant, folder: Path) -> Protocol:
+    """Return a protocol with a fault, of a file in a folder.
+
+    Parameters
+    ----------
+    mutant : Mutant
+    folder : Path
+
+    Raises
+    ------
+    ValueError
+        The text is not there, or more than once.
+    """
+    source = Path(inspect.getfile(mutant.kind)).read_text(encoding="utf-8")
+    if source.count(mutant.text) != 1:
+        raise ValueError(f"text must be in the file once, got {source.count(mutant.text)} times: {mutant.text!r}")
+    file = folder / f"mutant_{MUTANTS.index(mutant)}.py"
+    file.write_text(source.replace(mutant.text, mutant.instead), encoding="utf-8")
+    return protocol_class(f"{file}:{mutant.kind.__name__}")()
+
+
+def refuted(protocol: Protocol, group: str) -> set[str]:
+    """Return the ids of the cases of a group that a protocol does not pass.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    group : str
+        What their ids begin with.
+    """
+    return {one.claim.id for one in conform.run(protocol, [group]).findings if str(one.verdict) == "refuted"}
+
+
+def main(names: list[str]) -> None:
+    """Print, for each mutant, the cases that catch it, and how many are caught.
+
+    Parameters
+    ----------
+    names : list of str
+        Parts of names; none: all mutants.
+    """
+    chosen = [one for one in MUTANTS if not names or any(name in one.name for name in names)]
+    own = {kind: refuted(kind(), kind.__name__.lower()) for kind in (BBR, CUBIC)}
+    caught = 0
+    with TemporaryDirectory() as folder:
+        for one in chosen:
+            found = sorted(refuted(made(one, Path(folder)), one.kind.__name__.lower()) - own[one.kind])
+            caught += bool(found)
+            print(f"{one.kind.__name__:<6} {one.name:<42} {', '.join(found) or 'not caught'}", flush=True)
+    print(f"{caught} of {len(chosen)} caught")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
