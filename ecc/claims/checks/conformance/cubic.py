@@ -209,7 +209,9 @@ def mean(room: Laboratory) -> str:
         room.expect(f"mean window at a loss of {p:g}", values[-1], near=laws[-1], band=0.2, unit="packets",
                     note="sec. 5.1, or Reno's law where it is larger; fast convergence lowers it")  # fmt: skip
     _draw(room, trace, "Windows under periodic losses", f"One packet in {1.0 / ps[-1]:.0f} is lost.", [])
-    return f"Mean windows of {values[0]:.0f} and {values[1]:.0f} packets, {laws[0]:.0f} and {laws[1]:.0f} by the formula"
+    return (
+        f"Mean windows of {values[0]:.0f} and {values[1]:.0f} packets, {laws[0]:.0f} and {laws[1]:.0f} by the formula"
+    )
 
 
 @case("cubic-timeout", *NEEDS, cost=2)
@@ -230,6 +232,7 @@ def timeout(room: Laboratory) -> str:
     if not len(knee):
         raise NotReached("slow start does not end after the timeout")
     threshold = float(slow[knee[0] + 20])  # an RTT later
-    room.expect("window where slow start ends, over that before the outage", threshold / before, near=BETA, band=0.05, note="ssthresh is beta times what was in flight, sec. 4.8")  # fmt: skip
+    room.expect("window where slow start ends, over that before the outage", threshold / before, near=BETA, band=0.05,
+                note="ssthresh is beta times what was in flight, sec. 4.8")  # fmt: skip
     _draw(room, trace, "After an outage of 1 s", "All packets from 2 to 3 s are lost.", [loss, loss + outage])
     return f"After a timeout the window goes from one packet to {threshold:.0f}, of {before:.0f} before, in slow start"
