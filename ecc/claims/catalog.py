@@ -28,6 +28,7 @@ MODULES = (
     "disciplines.margins",
     "disciplines.packets",
     "errata",
+    "internet.bbr",
     "internet.copa",
     "internet.prague",
     "live",

@@ -207,6 +207,10 @@ PAPERS: Mapping[str, str] = {
     "AVQ": "S. Kunniyur, R. Srikant, Analysis and design of an adaptive virtual queue (AVQ) algorithm for active queue "
     "management, SIGCOMM 2001",
     "COPA": "V. Arun, H. Balakrishnan, Copa: practical delay-based congestion control for the Internet, NSDI 2018",
+    "SCHERRER": "S. Scherrer, M. Legner, A. Perrig, S. Schmid, Model-based insights on the performance, fairness, and "
+    "stability of BBR, IMC 2022, and its program, divyashk/mininet_tcp",
+    "WARE": "R. Ware, M. K. Mukerjee, S. Seshan, J. Sherry, Modeling BBR's interactions with loss-based congestion "
+    "control, IMC 2019",
     "PRAGUE": "L4STeam/udp_prague, prague_cc.cpp, 2026; K. De Schepper, O. Tilmans, B. Briscoe, V. Goel, Prague "
     "congestion control, draft-briscoe-iccrg-prague-congestion-control-04, 2024",
     "RFC9331": "K. De Schepper, B. Briscoe, The explicit congestion notification (ECN) protocol for low latency, low "

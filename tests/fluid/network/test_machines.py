@@ -206,3 +206,13 @@ def test_version_1_loses_a_fifth_in_a_buffer_of_one_product_and_nothing_in_seven
     assert 0.15 < found[1, "BBRv1"] < 0.25
     assert found[7, "BBRv1"] == 0.0
     assert found[1, "BBRv2"] < 0.05
+
+
+@pytest.mark.parametrize("flows", [2, 4, 6])
+def test_version_1_loses_what_adjacent_phases_measure(flows):
+    """Flow i + 1 probes as flow i drains and measures 5/4 C/N, the first 5/4 C/(N + 1/4): docs/bbr_fluid.md."""
+    network = Network.dumbbell("100 Mb/s", rtts=[RTT] * flows, buffer=int(0.5 * 100e6 * RTT / 8))
+    data = simulate(Scenario(network, BBRv1(), 9.0), sample=0.05).data.sel(time=slice(4.0, None))
+    lost = float(data["drops"].sum()) * 8000 / (float(data["arrival"].sum()) * 0.05)
+    sent = 1.25 * (flows - 1) / flows + 1.25 / (flows + 0.25)
+    assert lost == pytest.approx(1.0 - 1.0 / sent, abs=0.01)

@@ -1,0 +1,167 @@
+"""BBR as fluid and in packets on the grid of Scherrer et al. (IMC 2022): `python benchmarks/bbr_fluid.py`.
+
+Ten flows over 100 Mb/s, 10 ms (`--delay 5` for theirs of 5 ms), from sources 5 to 10 ms away, with the delays that
+their program draws; packets of 1514 bytes; buffers of 1 to 7 bandwidth-delay products of the link; 9 s, of which the
+first 4 are left out. One protocol, or two of five flows each. Drop-tail, or what they call RED (`--red`), which drops
+with the probability q/B. For each: utilization [%], mean queue [% of the buffer], loss [% of what arrived], jitter
+[ms: mean change of the queueing delay in a millisecond], Jain's index of goodputs, and the share of the first five
+flows [%]. Packets: the mean of three seeds, of their own random numbers. `--csv FILE` writes all numbers, `--figure
+FILE` the figure of docs/bbr_fluid.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from plotly.subplots import make_subplots
+
+import ecc
+from ecc.models import BBR, CUBIC, BBRv1, BBRv2, NewReno
+from ecc.queues.discipline import QueueDiscipline, congested_at_random
+
+CAPACITY, PACKET, FLOWS = 100e6, 1514, 10
+DURATION, LEFT_OUT, STEP = 9.0, 4.0, 0.001
+BUFFERS = (1, 2, 3, 4, 5, 6, 7)
+PROTOCOLS = {
+    "BBRv1": BBRv1(), "BBRv2": BBRv2(), "BBRv3": BBR(), "Reno": NewReno(transport="rack", initial=10.0),
+    "CUBIC": CUBIC(transport="rack", initial=10.0),
+}  # fmt: skip
+THEIRS = ("BBRv1", "BBRv2", "Reno/CUBIC", "BBRv1/Reno", "BBRv1/CUBIC", "BBRv2/Reno", "BBRv2/CUBIC", "BBRv1/BBRv2")
+OURS = ("BBRv3", "BBRv3/Reno", "BBRv3/CUBIC")
+FORMATS = {
+    "utilization": "7.1f", "queue": "7.1f", "loss": "7.2f", "jitter": "7.3f", "jain": "6.2f", "share": "6.1f",
+}  # fmt: skip
+ENGINES = {"fluid": (ecc.fluid.simulate, (1,)), "packets": (ecc.packet.simulate, (1, 2, 3))}
+
+
+@dataclass(frozen=True)
+class Proportional(QueueDiscipline):
+    """Drops with the probability q/B."""
+
+    most: float = 100.0  # B [packets]
+    required_env = frozenset({"random"})
+
+    @property
+    def probability_law(self) -> Callable[..., float]:
+        return share
+
+    def link_hooks(self) -> dict[str, Any]:
+        return {"on_arrival": drop_at_random}
+
+
+def share(q: float, p: Any) -> float:
+    """The share of packets that is dropped."""
+    return min(q / p.most, 1.0)
+
+
+def drop_at_random(link: Any, header: Any, p: Any, env: Any) -> None:
+    """... as packets come."""
+    congested_at_random(share(env.queue / p.packet_size, p), p, env)
+
+
+def network(buffer: float, delay: float) -> ecc.Network:
+    """The dumbbell; delays of sources are drawn in tenths of a millisecond."""
+    draw = random.Random(1)
+    delays = [1e-3 * round(draw.uniform(5.0, 10.0), 1) for _ in range(FLOWS)]
+    flows = [ecc.Flow(route=[0], access_delay=one, packet_size=PACKET) for one in delays]
+    return ecc.Network([ecc.Link(CAPACITY, delay, buffer=int(buffer * CAPACITY * delay / 8.0))], flows)
+
+
+def scenario(case: str, buffer: float, delay: float, red: bool, seed: int) -> ecc.Scenario:
+    """One point of the grid."""
+    first, last = case.split("/")[0], case.split("/")[-1]
+    protocol = {"flows": {"0-4": PROTOCOLS[first], "5-9": PROTOCOLS[last]}}
+    net = network(buffer, delay)
+    if red:
+        protocol["links"] = Proportional(packet_size=PACKET, most=net.links[0].buffer / PACKET)
+    return ecc.Scenario(net, protocol, DURATION, seed=seed)
+
+
+def measured(run: ecc.Trajectory, buffer: float) -> list[float]:
+    """The numbers of a run, in the order of `FORMATS`."""
+    data = run.data.sel(time=slice(LEFT_OUT + 0.5 * STEP, None))
+    queue = data["queue"].to_numpy()[:, 0]
+    arrived, dropped = float(data["arrival"].sum()) * STEP, float(data["drops"].sum()) * 8.0 * PACKET
+    served = arrived - dropped - 8.0 * (queue[-1] - queue[0])
+    goodput = data["goodput"].mean("time").to_numpy()
+    return [
+        100.0 * served / (CAPACITY * STEP * len(queue)),
+        100.0 * queue.mean() / buffer,
+        100.0 * dropped / arrived,
+        1e3 * np.abs(np.diff(8.0 * queue / CAPACITY)).mean(),
+        goodput.sum() ** 2 / (FLOWS * (goodput**2).sum()),
+        100.0 * goodput[: FLOWS // 2].sum() / goodput.sum(),
+    ]
+
+
+def rows(cases: list[str], delay: float, red: bool) -> Iterator[dict[str, str | float]]:
+    """Every point, of both engines."""
+    for case in cases:
+        for buffer in BUFFERS:
+            for engine, (simulate, seeds) in ENGINES.items():
+                points = [scenario(case, buffer, delay, red, seed) for seed in seeds]
+                found = [measured(simulate(one, sample=STEP), one.network.links[0].buffer) for one in points]
+                yield {
+                    "case": case,
+                    "buffer": buffer,
+                    "engine": engine,
+                    **dict(zip(FORMATS, np.mean(found, axis=0), strict=True)),
+                }
+
+
+def figure(kept: list[dict[str, str | float]], path: str) -> None:
+    """Loss and queue of one protocol, and shares of two: lines are of the fluid, points of packets."""
+    panels = (
+        ("loss [%]", "loss", ("BBRv1", "BBRv2", "BBRv3")),
+        ("mean queue [% of the buffer]", "queue", ("BBRv1", "BBRv2", "BBRv3")),
+        ("share beside Reno [%]", "share", ("BBRv1/Reno", "BBRv2/Reno", "BBRv3/Reno")),
+        ("share beside CUBIC [%]", "share", ("BBRv1/CUBIC", "BBRv2/CUBIC", "BBRv3/CUBIC")),
+    )
+    drawn = make_subplots(rows=2, cols=2, subplot_titles=[title for title, *_ in panels], vertical_spacing=0.16)
+    for place, (_, name, cases) in enumerate(panels):
+        for case, color in zip(cases, ("#d62728", "#1f77b4", "#2ca02c"), strict=True):
+            for engine, mode in (("fluid", "lines"), ("packets", "markers")):
+                points = [row for row in kept if (row["case"], row["engine"]) == (case, engine)]
+                drawn.add_scatter(
+                    x=[row["buffer"] for row in points], y=[row[name] for row in points], mode=mode, line_color=color,
+                    name=f"{case}, {engine}", showlegend=place == 0, row=place // 2 + 1, col=place % 2 + 1,
+                )  # fmt: skip
+    drawn.update_xaxes(title="buffer [bandwidth-delay products of the link]", row=2)
+    drawn.update_yaxes(rangemode="tozero")
+    drawn.update_annotations(font_size=13)
+    drawn.update_layout(template="plotly_white", margin={"t": 40, "r": 10}, legend={"orientation": "h", "y": -0.15})
+    drawn.write_image(path, width=900, height=620)
+
+
+def main() -> None:
+    """Run the grid and print a line for each point."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--delay", type=float, default=10.0, help="of the link [ms]")
+    asked.add_argument("--red", action="store_true", help="RED instead of drop-tail")
+    asked.add_argument("--csv", help="file for all numbers")
+    asked.add_argument("--figure", help="file for the figure")
+    asked.add_argument("cases", nargs="*", default=[*THEIRS, *OURS])
+    given = asked.parse_args()
+    kept = []
+    print(f"{'protocols':12} {'buffer':6} {'engine':8} utiliz.  queue   loss  jitter  Jain  share")
+    for row in rows(given.cases, given.delay * 1e-3, given.red):
+        kept.append(row)
+        numbers = " ".join(format(row[name], width) for name, width in FORMATS.items())
+        print(f"{row['case']:12} {row['buffer']:6} {row['engine']:8}{numbers}", flush=True)
+    if given.csv:
+        with open(given.csv, "w", newline="", encoding="utf-8") as file:
+            table = csv.DictWriter(file, list(kept[0]))
+            table.writeheader()
+            table.writerows(kept)
+    if given.figure:
+        figure(kept, given.figure)
+
+
+if __name__ == "__main__":
+    main()
