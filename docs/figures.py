@@ -32,6 +32,7 @@ FIGURES = {
     "rtt_estimates_ratio": ("open-estimates", "Critical estimate of d"),
     "rtt_estimates_tiny": ("open-tiny", "RTTs below the control interval"),
     "swift_cycle": ("swift-cut", "Swing of ten flows of Swift over beta"),
+    "swift_region": ("swift-region", "Where Swift keeps a link busy"),
     "swift_scaling": ("swift-scaling", "Queue of Swift over the number of flows"),
     "varying_loss": ("open-varying", "EMKC is stable for all delays only beyond this loss"),
     "varying_ranges": ("open-jitter", "The worst sequence of RTTs found"),

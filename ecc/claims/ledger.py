@@ -195,6 +195,7 @@ PAPERS: Mapping[str, str] = {
     "HTSIM": "Broadcom/csg-htsim, a packet simulator, 2024",
     "RFC8033": "R. Pan, P. Natarajan, F. Baker, G. White, Proportional integral controller enhanced (PIE), RFC 8033, "
     "2017",
+    "RFC8257": "S. Bensley, D. Thaler, P. Balasubramanian, L. Eggert, G. Judd, Data center TCP (DCTCP), RFC 8257, 2017",
     "RFC8289": "K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, Controlled delay active queue management, RFC 8289, "
     "2018",
     "RFC8290": "T. Hoeiland-Joergensen, P. McKenney, D. Taht, J. Gettys, E. Dumazet, The Flow Queue CoDel packet "

@@ -13,11 +13,11 @@ from scipy.optimize import brentq
 
 from ecc import packet, plot
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
-from ecc.models import Swift
+from ecc.models import NSCC, Swift
 from ecc.models.base import FlowEnv, Hook, Params
 from ecc.models.shared import windows
 from ecc.models.swift import cut, grown, send_with, target
-from ecc.network import Network
+from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.stability import target_cycle
 from ecc.trajectory import Trajectory
@@ -344,4 +344,159 @@ def swift_integer(claim: Claim) -> Finding:
         measured, (),
         ["htsim's parameters: base 20 us, 20/6.55 us a link, range 100 us, windows from 0.1 to 100 packets. Packets of "
          "4 kB at 100 Gb/s, RTTs of 10 us without queues, 10 ms, the second half, one seed."],
+    )  # fmt: skip
+
+
+# ---- the median of several delays ----------------------------------------------------------------------------
+
+MOST = 33
+"""Delays of which a median is taken, at most."""
+
+
+@dataclass
+class _MedianState:
+    delivered: float = 0.0  # so far [bytes]
+    decreased: float = 0.0  # when the last cut was [s]
+    at: int = 0
+    delays: tuple[float, ...] = (0.0,) * MOST
+
+
+@dataclass(frozen=True)
+class MedianSwift(NSCC):
+    """The law of Swift over NSCC's ACKs, which report each packet; it compares a median of delays with the target.
+
+    Parameters
+    ----------
+    last : int, odd
+        Delays of which the median is taken.
+    line_rate, network_rtt, base_rtt, trimming, target, alpha, fair, eta, gamma, delay_gain, fast, quick_adapt
+        As of `NSCC`; they play no part.
+    """
+
+    last: int = 1
+
+    FlowState = _MedianState  # type: ignore[assignment]
+
+    def params(self) -> dict[str, float]:
+        return {"last": float(self.last), **swift().params()}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": _on_start, "on_ack": _on_ack_of_each}
+
+
+def _median(delays: Any, last: int) -> float:
+    """That which as many are below as above."""
+    for k in range(last):
+        below, same = 0, 0
+        for m in range(last):
+            if delays[m] < delays[k]:
+                below += 1
+            elif delays[m] == delays[k]:
+                same += 1
+        if below <= last // 2 < below + same:
+            return float(delays[k])
+    return float(delays[0])
+
+
+def _on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    env.window = 10.0 * env.packet_size
+
+
+def _on_ack_of_each(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    acked = env.delivered - flow.delivered
+    flow.delivered = 1.0 * env.delivered
+    last = int(p.last)
+    flow.delays[flow.at] = env.rtt
+    flow.at = (flow.at + 1) % last
+    delay = _median(flow.delays, last)
+    s = 1.0 * env.packet_size
+    aim = target(env.window, 0.0, s, p)
+    if delay < aim:
+        env.window += grown(acked, env.window, s, p)
+    elif env.now - flow.decreased >= delay:
+        flow.decreased = env.now
+        env.window = max(cut(env.window, delay, aim, p), s)
+
+
+@check("swift-median", cost=3, main=False)
+def swift_median(claim: Claim) -> Finding:
+    """A flow over several links, some of which are longer, with the last delay and medians of more."""
+    measured, used = [], {}
+    for routes, long, lasts in ((4, 1, (1, 9, 33)), (4, 2, (1, 33)), (16, 1, (1, 9))):
+        links = [Link(CAPACITY, 2.5e-6 + 20e-6 * (k >= routes - long)) for k in range(routes)]
+        flow = Flow(
+            route=[0], alternatives=[[k] for k in range(1, routes)], packet_size=PACKET, access_delay=2.5e-6,
+            reordering_threshold=255, spraying="random",
+        )  # fmt: skip
+        for last in lasts:
+            scenario = Scenario(Network(links=links, flows=[flow]), MedianSwift(last=last), 0.01)
+            run = packet.simulate(scenario, sample=1e-4)
+            got, most = float(run.goodput[50:].mean()) / 1e9, routes * CAPACITY / 1e9
+            used[routes, long, last] = got / most
+            measured.append(
+                Measurement(f"goodput, {long} of {routes} paths 20 us longer, median of {last}", got, "Gb/s",
+                            reported=most if last > 1 else None, met=got > 0.5 * most if last > 1 else None)
+            )  # fmt: skip
+    medians = {key: share > 0.5 for key, share in used.items() if key[2] > 1}
+    helps = list(medians.values())
+    return Finding(
+        claim, Verdict.CONFIRMED if all(helps) else Verdict.CONDITIONAL if any(helps) else Verdict.REFUTED,
+        f"With one of 16 paths longer, a median of 9 delays lifts the use of the links from {used[16, 1, 1]:.0%} to "
+        f"{used[16, 1, 9]:.0%}. With one of four it lifts it from {used[4, 1, 1]:.0%} to {used[4, 1, 9]:.0%} only, as "
+        f"5 of 9 are late one time in 20, and a median of 33 to {used[4, 1, 33]:.0%}. With two of four a median of 33 "
+        f"leaves {used[4, 2, 33]:.0%}.",
+        measured, (),
+        ["Links of 100 Gb/s, routes at random, RTTs of 10 us, packets of 4 kB, each acknowledged by itself; 10 ms, the "
+         "second half, one seed."],
+    )  # fmt: skip
+
+
+# ---- the map over RTT and flows ------------------------------------------------------------------------------
+
+
+@check("swift-region", cost=4)
+def swift_region(claim: Claim) -> Finding:
+    """Where the cycle reaches an empty queue, over RTT and flows, and packets on both sides."""
+    counts = (2, 5, 10, 20, 50, 100)
+    split, protocol = 10, swift()
+    targets, limits, measured, busy, idle = [], [], [], [], []
+    inside: tuple[list[float], list[float]] = ([], [])
+    outside: tuple[list[float], list[float]] = ([], [])
+    for number in counts:
+        wait, steepness = rest(protocol, flows_of(number))
+        cycle = target_cycle(0.8, steepness)
+        assert cycle is not None
+        targets.append(1e6 * (RTT + wait))
+        limits.append(targets[-1] + 1e6 * cycle.least * number * TIME)
+        for share in (0.5, 0.95, 1.25):
+            rtt = share * limits[-1]
+            run = packet.simulate(Scenario(flows_of(number, split, 1e-6 * rtt), swift(split), 6e-3), sample=1e-4)
+            used = float(run.goodput[30:].sum("flow").mean()) / CAPACITY
+            for values, value in zip(inside if used > 0.99 else outside, (float(number), rtt), strict=True):
+                values.append(value)
+            if share < 1.0:
+                busy.append(used > 0.99)
+            elif rtt > targets[-1]:
+                idle.append(used < 0.99)
+            measured.append(
+                Measurement(f"use of the link, {number} flows, RTT {rtt:.1f} us", used, "of C",
+                            note=f"{share:g} of where the cycle reaches an empty queue; target {targets[-1]:.1f} us",
+                            reported=1.0 if rtt < targets[-1] else None,
+                            met=used > 0.99 if rtt < targets[-1] else None)
+            )  # fmt: skip
+    title = "Where Swift keeps a link busy"
+    x = np.array(counts, dtype=float)
+    figure = plot.boundary_figure(
+        x, {"limit cycle reaches an empty queue": limits, "target": targets}, None,
+        {"packets, link used": (*inside, None), "packets, link idles": (*outside, None)},
+        "flows", "RTT without queue [us]", title=title, log_y=False,
+    )  # fmt: skip
+    holds = all(busy) and all(idle)
+    return Finding(
+        claim, Verdict.CONDITIONAL if holds else Verdict.REFUTED,
+        "Packets keep the link busy wherever the RTT is below the target by as much as the limit cycle goes down, "
+        f"{targets[0] - limits[0]:.1f} to {targets[-1] - limits[-1]:.1f} us here, and let it idle beyond the target. "
+        "The cycle is there at any RTT.",
+        measured, [Picture.of(figure, title, "beta = 0.8, base target 20 us, range 50 us")],
+        ["Packets of 400 bytes and ai = 10; " + RUNS],
     )  # fmt: skip
