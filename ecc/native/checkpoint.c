@@ -132,7 +132,7 @@ move_pause(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     for (uint32_t k = 0; k < count && archive->ret == 0; k++) {
         ecc_queued_t frame = ecc_archive_reads(archive) ? (ecc_queued_t) { 0 } : *ecc_ring_at(&pause->frames, k);
         ecc_archive_whole(archive, &frame.leaves, last, ECC_NEVER);
-        ecc_archive_index(archive, &frame.queue, ECC_N_PRIORITIES);
+        ecc_archive_index(archive, &frame.of, ECC_N_PRIORITIES);
         ecc_archive_int(archive, &frame.size, 0, 1);
         last = frame.leaves;
         if (ecc_archive_reads(archive)) {

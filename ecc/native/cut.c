@@ -143,13 +143,13 @@ delay_before(const ecc_engine_t *self, uint32_t flow, int64_t hop)
         return spec->access_delay;
     }
     if (is_wire(self, flow, hop)) {
-        return self->links[self->hops[self->flows[flow].position + relative(spec, hop)] >> ECC_HOP_LINK].spec.delay;
+        return self->links[self->hops[self->flows[flow].position + relative(spec, hop)] >> ECC_HOP_LINK].delay;
     }
     if (!ends_with_ack(self, last)) {
         return spec->ack_delay;
     }
     /* what is received silently is counted ack_delay before the ACK */
-    return self->links[self->hops[last] >> ECC_HOP_LINK].spec.delay + (spec->n_reverse > 0 ? spec->ack_delay : 0);
+    return self->links[self->hops[last] >> ECC_HOP_LINK].delay + (spec->n_reverse > 0 ? spec->ack_delay : 0);
 }
 
 /* What leaves one part for another takes so long at least; whether that is any time. */
@@ -218,7 +218,7 @@ allows_template(ecc_engine_t *self, uint32_t index)
         uint32_t link = hops[hop] >> ECC_HOP_LINK;
         int64_t after = is_last ? part : links[hops[hop + 1] >> ECC_HOP_LINK];
         if (links[link] != after) {
-            allowed = note_delay(self, links[link], after, self->links[link].spec.delay) && allowed;
+            allowed = note_delay(self, links[link], after, self->links[link].delay) && allowed;
         }
     }
     return allowed;

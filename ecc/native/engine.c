@@ -77,7 +77,7 @@ allocate_items(ecc_engine_t *self, size_t n, size_t item_size, const void *items
 static size_t
 links_size(const ecc_engine_t *self)
 {
-    return (self->n_routers + (size_t) 1) * sizeof(*self->links);
+    return self->n_routers * sizeof(*self->links) + ECC_CACHE_LINE;
 }
 
 static size_t
@@ -93,8 +93,9 @@ copy_specs(ecc_engine_t *self, const ecc_config_t *config)
     void *block;
     int ret = allocate(self, links_size(self), &block);
 
-    self->links = block;
     if (ret == 0) {
+        self->links_block = block;
+        self->links = ecc_memory_align(block);
         ret = allocate(self, flow_specs_size(self), &block);
         self->flow_specs = block;
     }
@@ -146,6 +147,7 @@ build_links(ecc_engine_t *self, const ecc_config_t *config)
         }
         if (link->spec.n_changes > 0) {
             link->changes = changes;
+            link->has_changes = true;
             link->n_changes = (uint32_t) link->spec.n_changes;
             changes += link->spec.n_changes;
         }
@@ -313,7 +315,7 @@ ecc_engine_free(ecc_engine_t *self)
     release(self, self->n_queues * sizeof(*self->queues), self->queues);
     release(self, self->n_changes * sizeof(*self->changes), self->changes);
     release(self, self->n_impairments * sizeof(*self->impairments), self->impairments);
-    release(self, links_size(self), self->links);
+    release(self, links_size(self), self->links_block);
     release(self, flow_specs_size(self), self->flow_specs);
     release(self, self->header_size + 8, self->scratch);
     memory = self->memory;

@@ -97,7 +97,7 @@ idle_rtt(const ecc_engine_t *self, const ecc_flow_state_t *flow)
     ecc_ps_t rtt = flow->access_delay + flow->ack_delay;
 
     for (int64_t k = 0; k < flow->spec->n_forward + flow->spec->n_reverse; k++) {
-        rtt += self->links[self->hops[flow->position + k] >> ECC_HOP_LINK].spec.delay;
+        rtt += self->links[self->hops[flow->position + k] >> ECC_HOP_LINK].delay;
     }
     return rtt;
 }
@@ -121,7 +121,7 @@ ecc_flow_first_rtt(ecc_engine_t *self, uint32_t index)
         uint32_t hop = self->hops[self->flows[index].position + k];
         ecc_link_state_t *link = &self->links[hop >> ECC_HOP_LINK];
         double capacity = ecc_link_capacity(self, link);
-        rtt = ecc_state_add(rtt, link->spec.delay);
+        rtt = ecc_state_add(rtt, link->delay);
         rtt = ecc_state_add(rtt, ecc_state_tx(k < spec->n_forward ? size : spec->ack_size, capacity));
         rtt = link->channel != NULL ? ecc_state_add(rtt, min_delay(link->channel)) : rtt;
     }

@@ -45,7 +45,16 @@ ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *spec, uint64
     }
     link->advertised_capacity = spec->capacity;
     link->max_bytes = spec->buffer >= 0 ? spec->buffer : INT64_MAX;
-    link->max_packets = spec->buffer_packets > 0 ? spec->buffer_packets : INT64_MAX;
+    link->max_packets = spec->buffer_packets > 0 && spec->buffer_packets < UINT32_MAX ? (uint32_t) spec->buffer_packets
+                                                                                      : UINT32_MAX;
+    link->delay = spec->delay;
+    link->capacity = spec->capacity;
+    link->state = spec->state;
+    link->params = spec->params;
+    link->on_arrival = spec->on_arrival;
+    link->header_offset = (uint16_t) spec->header_offset;
+    link->wants_flow_queue = spec->wants_flow_queue != 0;
+    link->wants_random = spec->wants_random != 0;
 }
 
 static uint32_t
@@ -77,7 +86,7 @@ serve_changing(ecc_link_state_t *link, ecc_ps_t from, int64_t size)
         while (link->next_served < link->n_changes && link->changes[link->next_served].time <= from) {
             link->next_served++;
         }
-        capacity = link->next_served == 0 ? link->spec.capacity : link->changes[link->next_served - 1].capacity;
+        capacity = link->next_served == 0 ? link->capacity : link->changes[link->next_served - 1].capacity;
         end = link->next_served == link->n_changes ? ECC_NEVER : link->changes[link->next_served].time;
         if (capacity > 0.0) {
             ecc_ps_t wait = ecc_state_round(bits / capacity * 1e12);
@@ -113,8 +122,8 @@ serve_by(const ecc_engine_t *self, ecc_server_state_t *server, ecc_link_state_t 
         begins = ecc_server_shape(server, begins, size);
     }
     server->done = spec->n_opportunities > 0 ? ecc_server_use(server, begins, arrived, size)
-        : link->changes != NULL              ? serve_changing(link, begins, size)
-                                             : ecc_state_add(begins, ecc_state_tx(size, link->spec.capacity));
+        : link->has_changes                  ? serve_changing(link, begins, size)
+                                             : ecc_state_add(begins, ecc_state_tx(size, link->capacity));
     if (spec->slot_hi > 0) {
         const ecc_slots_spec_t slots = { spec->slot_lo, spec->slot_hi, spec->slot_packets, spec->slot_bytes };
         ecc_ps_t ready = server->done > from ? server->done : from;
@@ -133,11 +142,11 @@ serve(ecc_engine_t *self, uint32_t index, ecc_ps_t from, int64_t size, enum ecc_
     if (server != NULL) {
         return serve_by(self, server, link, from, size);
     }
-    if (link->changes != NULL) {
+    if (link->has_changes) {
         return serve_changing(link, from, size);
     }
-    link->tx_size[kind] = size;
-    link->tx_time[kind] = ecc_state_tx(size, link->spec.capacity);
+    link->tx_size[kind] = (int32_t) size;
+    link->tx_time[kind] = ecc_state_tx(size, link->capacity);
     return ecc_state_add(from, link->tx_time[kind]);
 }
 
@@ -182,6 +191,12 @@ ecc_link_shrink(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32
     }
 }
 
+static uint32_t
+position_of(const ecc_engine_t *self, const ecc_link_state_t *link, const ecc_queued_t *item)
+{
+    return link->has_departure_events ? ecc_packets_at(&self->packets, item->of)->position : item->of;
+}
+
 /* S-28: the first packet leaves the queue. */
 static void
 leave(ecc_engine_t *self, ecc_link_state_t *link)
@@ -193,7 +208,7 @@ leave(ecc_engine_t *self, ecc_link_state_t *link)
     }
     ECC_DEBUG(link->count.departed++);
     ECC_DEBUG(link->count.departed_bytes += first->size);
-    ecc_link_shrink(self, link, first->size, first->position);
+    ecc_link_shrink(self, link, first->size, self->flow_queues == NULL ? 0 : position_of(self, link, first));
     ecc_ring_drop_first(&link->ring);
 }
 
@@ -244,7 +259,7 @@ impair(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_p
         ecc_state_trace(self, ECC_EVENT_LOSS, index, ecc_packets_at(&self->packets, id)->offset);
         return ecc_flow_discard(self, id);
     }
-    time = ecc_channel_arrival(link->channel, self->now, link->spec.delay, size);
+    time = ecc_channel_arrival(link->channel, self->now, link->delay, size);
     if (link->channel->spec->reorders == 0) {
         return put_on_wire(self, index, id, time);
     }
@@ -366,10 +381,10 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
         }
     }
     ECC_DEBUG(link->count.arrived++);
-    if (link->queues != NULL) {
+    if (link->schedules) {
         return ecc_scheduler_arrive(self, index, id, size, kind);
     }
-    ret = ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, link->spec.on_arrival, packet, position, size, kind);
+    ret = ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, link->on_arrival, packet, position, size, kind);
     if (ret == 0 && self->link_env.trim != 0 && self->link_env.drop == 0) {
         trimmed = ecc_link_trim(self, index, id, size, kind);
         if (trimmed == 0) {
@@ -377,7 +392,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
         }
         size = trimmed;
         kind = ECC_PACKET_TRIMMED;
-        ret = ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, link->spec.on_arrival, packet, position, size, kind);
+        ret = ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, link->on_arrival, packet, position, size, kind);
     }
     if (ret != 0) {
         return ret;
@@ -388,13 +403,14 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     if (self->link_env.mark != 0) {
         ecc_link_count_mark(self, index, packet);
     }
-    ret = transmit(self, index, (ecc_queued_t) { 0, id, (int32_t) size, position, 0 }, kind);
+    ret = transmit(
+        self, index, (ecc_queued_t) { 0, (int32_t) size, link->has_departure_events ? id : position }, kind);
     if (ret != 0) {
         return ret;
     }
     ecc_link_grow(self, link, size, position);
     if (!link->has_departure_events) {
-        return put_on_wire(self, index, id, ecc_state_add(link->free_at, link->spec.delay));
+        return put_on_wire(self, index, id, ecc_state_add(link->free_at, link->delay));
     }
     if (link->ring.count == 1) {
         ecc_calendar_insert(&self->fast, node(self, ECC_EVENT_DEPARTURE, index), link->free_at);
@@ -408,16 +424,16 @@ depart(ecc_engine_t *self, uint32_t index)
 {
     ecc_link_state_t *link = &self->links[index];
     ecc_queued_t first = *ecc_ring_at(&link->ring, 0);
-    const ecc_packet_t *packet = ecc_packets_at(&self->packets, first.packet);
-    uint32_t hop = self->hops[first.position];
+    const ecc_packet_t *packet = ecc_packets_at(&self->packets, first.of);
+    uint32_t hop = self->hops[packet->position];
     enum ecc_packet_kind kind = ecc_link_kind(packet, hop);
     int ret = 0;
 
     ecc_state_trace(self, ECC_EVENT_DEPARTURE, index, packet->offset);
     leave(self, link);
     if (link->queues != NULL) {
-        link->queues[first.queue].bytes -= first.size;
-        link->queue_index = first.queue;
+        link->queues[link->in_service].bytes -= first.size;
+        link->queue_index = link->in_service;
         if (self->pauses != NULL) {
             ret = ecc_pause_leave(self, packet, first.size);
         }
@@ -428,7 +444,7 @@ depart(ecc_engine_t *self, uint32_t index)
         return ret;
     }
     ret = ecc_router_call(
-        self, index, ECC_LINK_ON_DEPARTURE, link->spec.on_departure, packet, first.position, first.size, kind);
+        self, index, ECC_LINK_ON_DEPARTURE, link->spec.on_departure, packet, packet->position, first.size, kind);
     if (ret != 0) {
         return ret;
     }
@@ -436,9 +452,9 @@ depart(ecc_engine_t *self, uint32_t index)
         ecc_link_count_mark(self, index, packet);
     }
     if (link->channel != NULL) {
-        return impair(self, index, first.packet, first.size, kind);
+        return impair(self, index, first.of, first.size, kind);
     }
-    return put_on_wire(self, index, first.packet, ecc_state_add(self->now, link->spec.delay));
+    return put_on_wire(self, index, first.of, ecc_state_add(self->now, link->delay));
 }
 
 int

@@ -239,27 +239,29 @@ ecc_lists_queue(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
 
     for (uint32_t k = 0; k < count && archive->ret == 0; k++) {
         ecc_queued_t item = ecc_archive_reads(archive) ? (ecc_queued_t) { 0 } : *ecc_ring_at(&link->ring, k);
+        uint32_t position;
         ecc_archive_whole(archive, &item.leaves, last, ECC_NEVER);
         last = item.leaves;
         if (link->queues != NULL) {
-            ecc_archive_index(archive, &item.queue, link->n_queues);
+            ecc_archive_index(archive, &link->in_service, link->n_queues);
         }
         ecc_archive_int(archive, &item.size, 1, ECC_MAX_PACKET_SIZE + ECC_MAX_HEADER_BYTES);
         if (link->has_departure_events) {
-            item.packet = move_on_link(archive, self, index, item.packet, true);
-            item.position = archive->ret == 0 ? ecc_packets_at(&self->packets, item.packet)->position : 0;
+            item.of = move_on_link(archive, self, index, item.of, true);
+            position = archive->ret == 0 ? ecc_packets_at(&self->packets, item.of)->position : 0;
         } else {
-            ecc_archive_index(archive, &item.position, (uint32_t) self->n_hops);
-            ecc_archive_require(archive, archive->ret == 0 && self->hops[item.position] >> ECC_HOP_LINK == index);
+            ecc_archive_index(archive, &item.of, (uint32_t) self->n_hops);
+            ecc_archive_require(archive, archive->ret == 0 && self->hops[item.of] >> ECC_HOP_LINK == index);
+            position = item.of;
         }
         if (ecc_archive_reads(archive)) {
             if (link->queues != NULL) {
-                link->queues[item.queue].bytes += item.size;
+                link->queues[link->in_service].bytes += item.size;
             }
             link->queue += item.size;
             link->free_at = item.leaves;
             if (self->flow_queues != NULL) {
-                self->flow_queues[item.position] += item.size;
+                self->flow_queues[position] += item.size;
             }
             archive->ret = ecc_ring_append(&link->ring, &self->memory, item);
         }

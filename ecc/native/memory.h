@@ -14,6 +14,8 @@
 #define ECC_COLD
 #endif
 
+#define ECC_CACHE_LINE 64
+
 typedef struct {
     ecc_allocator_t allocator;
     size_t bytes;
@@ -25,6 +27,13 @@ void ecc_memory_init(ecc_memory_t *self, const ecc_allocator_t *allocator);
 
 /* *block of old_size bytes becomes one of new_size, the rest of it zeroed; on failure it stays as it was. */
 ECC_MUST_CHECK int ecc_memory_resize(ecc_memory_t *self, size_t old_size, size_t new_size, void **block);
+
+/* The first cache line of a block, which has ECC_CACHE_LINE bytes more than are needed from there. */
+static inline void *
+ecc_memory_align(void *block)
+{
+    return (unsigned char *) block + (-(uintptr_t) block & (ECC_CACHE_LINE - 1));
+}
 
 /* Releases *block of size bytes and clears it; legal on NULL. */
 void ecc_memory_release(ecc_memory_t *self, size_t size, void **block);

@@ -115,13 +115,13 @@ static int
 send(ecc_engine_t *self, uint32_t index, uint32_t priority, bool pauses)
 {
     ecc_pause_t *pause = &self->pauses[index];
-    ecc_ps_t time = ecc_state_add(self->now, self->links[index].spec.delay);
+    ecc_ps_t time = ecc_state_add(self->now, self->links[index].delay);
     int ret;
 
     pause->classes[priority].asked = pauses;
     pause->classes[priority].count += pauses;
     ecc_state_trace(self, pauses ? ECC_EVENT_PAUSE : ECC_EVENT_RESUME, index, priority);
-    ret = ecc_ring_append(&pause->frames, &self->memory, (ecc_queued_t) { time, 0, pauses, 0, priority });
+    ret = ecc_ring_append(&pause->frames, &self->memory, (ecc_queued_t) { time, pauses, priority });
     if (ret != 0) {
         return ecc_state_fail(self, ret, ECC_ENTITY_LINK, index, ECC_NO_HOOK, pause->frames.count);
     }
@@ -136,7 +136,7 @@ ecc_pause_catch_up(const ecc_engine_t *self, uint32_t index)
 
     while (pause->frames.count > 0 && ecc_ring_at(&pause->frames, 0)->leaves <= self->now) {
         const ecc_queued_t *frame = ecc_ring_at(&pause->frames, 0);
-        ecc_pause_class_t *class = &pause->classes[frame->queue];
+        ecc_pause_class_t *class = &pause->classes[frame->of];
         class->is_paused = frame->size != 0;
         if (class->is_paused) {
             class->since = frame->leaves;
@@ -205,7 +205,7 @@ visit_packets(
     const ecc_link_state_t *link = &self->links[index];
 
     for (uint32_t k = 0; k < link->ring.count; k++) {
-        visit(self, ecc_packets_at(&self->packets, ecc_ring_at(&link->ring, k)->packet));
+        visit(self, ecc_packets_at(&self->packets, ecc_ring_at(&link->ring, k)->of));
     }
     for (uint32_t k = 0; k < link->n_queues; k++) {
         for (uint32_t id = link->queues[k].packets.head; id != ECC_NO_PACKET;) {
@@ -285,7 +285,7 @@ are_frames(const ecc_pause_t *pause, uint32_t priority)
 
     for (uint32_t k = 0; k < pause->frames.count; k++) {
         const ecc_queued_t *frame = ecc_ring_at(&pause->frames, k);
-        if (frame->queue == priority) {
+        if (frame->of == priority) {
             valid = valid && (frame->size != 0) != is_paused;
             is_paused = frame->size != 0;
         }

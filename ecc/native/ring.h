@@ -6,11 +6,9 @@
 #include "memory.h"
 
 typedef struct {
-    ecc_ps_t leaves;   /* when its last bit leaves the queue */
-    uint32_t packet;   /* see packets.h */
-    int32_t size;      /* bytes on this link */
-    uint32_t position; /* in the table of hops */
-    uint32_t queue;    /* of a link that schedules: its index there */
+    ecc_ps_t leaves; /* when its last bit leaves the queue */
+    int32_t size;    /* bytes on this link */
+    uint32_t of;     /* the packet, or, where it is on the wire already, its position here in the table of hops */
 } ecc_queued_t;
 
 typedef struct {

@@ -24,12 +24,12 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     int32_t ret;
 
     env->now = ecc_state_seconds(self->now);
-    env->capacity = link->changes == NULL ? link->spec.capacity : ecc_link_capacity(self, link);
-    env->buffer = link->spec.buffer;
+    env->capacity = !link->has_changes ? link->capacity : ecc_link_capacity(self, link);
+    env->buffer = link->max_bytes < INT64_MAX ? link->max_bytes : -1;
     env->queue = link->queue;
     env->backlog = link->queue;
     env->queue_index = 0;
-    if (link->queues != NULL && flow >= 0) {
+    if (link->schedules && flow >= 0) {
         env->queue = link->queues[link->queue_index].bytes;
         env->queue_index = link->queue_index;
     }
@@ -38,15 +38,15 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     env->kind = kind;
     env->flow = flow < (int64_t) self->n_flows ? flow : self->flows[flow].number;
     env->link = at;
-    env->flow_queue = router->spec.wants_flow_queue ? flow_queue : 0;
+    env->flow_queue = router->wants_flow_queue ? flow_queue : 0;
     env->sojourn = ecc_state_seconds(link->sojourn);
-    env->random = router->spec.wants_random ? ecc_random_next(&router->random) : 0.0; /* S-8 */
+    env->random = router->wants_random ? ecc_random_next(&router->random) : 0.0; /* S-8 */
     env->ecn = self->wants_ecn ? ecc_state_ecn(self, header)->codepoint : ECC_NOT_ECT;
     env->drop = 0;
     env->mark = 0;
     env->trim = 0;
     env->next_interval = router->next_interval;
-    ret = hook(router->spec.state, header + router->spec.header_offset, router->spec.params, env);
+    ret = hook(router->state, header + router->header_offset, router->params, env);
     if (ret != 0) {
         (void) ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_ENTITY_LINK, index, number, ret);
         self->report.failed = 1;

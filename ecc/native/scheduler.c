@@ -53,6 +53,7 @@ ecc_scheduler_init(ecc_engine_t *self, const ecc_config_t *config)
         ecc_link_state_t *link = &self->links[i];
         if (link->n_queues > 0) {
             link->queues = queues;
+            link->schedules = true;
             link->has_departure_events = true;
             link->rounds[ECC_ROUND_NEW] = link->rounds[ECC_ROUND_OLD] = EMPTY;
         }
@@ -314,7 +315,7 @@ ask(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t size
     int ret = classify(self, index, packet, size, kind);
 
     return ret != 0 ? ret
-                    : ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, self->links[index].spec.on_arrival, packet,
+                    : ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, self->links[index].on_arrival, packet,
                         packet->position, size, kind);
 }
 
@@ -372,7 +373,8 @@ dequeue(ecc_engine_t *self, uint32_t index, uint32_t number)
             ecc_link_count_mark(self, index, packet);
         }
         queue->deficit -= link->spec.scheduler != ECC_SCHEDULER_PRIORITY ? size : 0;
-        ret = ecc_link_transmit(self, index, (ecc_queued_t) { 0, id, (int32_t) size, position, number }, kind);
+        link->in_service = number;
+        ret = ecc_link_transmit(self, index, (ecc_queued_t) { 0, (int32_t) size, id }, kind);
         ecc_calendar_move(&self->fast, self->base[ECC_EVENT_DEPARTURE] + index, link->free_at);
     }
     if (link->spec.scheduler == ECC_SCHEDULER_DRR && queue->packets.head == ECC_NO_PACKET) {
@@ -421,7 +423,7 @@ ecc_scheduler_verify(const ecc_engine_t *self, const ecc_link_state_t *link, ecc
     for (uint32_t k = 0; k < link->n_queues; k++) {
         const ecc_queue_t *queue = &link->queues[k];
         const ecc_queued_t *served = link->ring.count > 0 ? ecc_ring_at(&link->ring, 0) : NULL;
-        ecc_bytes_t in_service = served != NULL && served->queue == k ? served->size : 0;
+        ecc_bytes_t in_service = served != NULL && link->in_service == k ? served->size : 0;
         ecc_bytes_t waiting = 0;
         ecc_ps_t time = queue->since;
         for (uint32_t id = queue->packets.head; id != ECC_NO_PACKET; n_waiting++) {

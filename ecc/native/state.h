@@ -26,7 +26,6 @@
 #define ECC_N_EVENT_KINDS (ECC_EVENT_FLUSH + 1) /* that are events; the rest is in traces only */
 #define ECC_FIRST_SLOW_EVENT ECC_EVENT_INTERVAL /* kinds before it are in the fast calendar, the rest in the slow one */
 
-#define ECC_CACHE_LINE 64
 #define ECC_MAX_ENTITIES (INT64_C(1) << 28) /* links, or flows and slots */
 
 #define ECC_MAX_BURST 65536 /* packets that one TRY-SEND emits (S-53) */
@@ -88,38 +87,55 @@ typedef struct {
 /* Of a link that schedules by turns: queues that were empty (RFC 8290: new), then the others. */
 enum ecc_round { ECC_ROUND_NEW, ECC_ROUND_OLD, ECC_N_ROUNDS };
 
-/* A link and its first router; of an additional router, only the fields marked "router" are used. */
+/*
+ * A link and its first router; of an additional router, only the fields marked "router" are used. A packet touches the
+ * first two cache lines, a hook the third; what is in spec as well is there so that neither needs more.
+ */
 typedef struct {
-    ecc_ring_t ring; /* the queue, the packet in service first; of a link that schedules: only that packet */
+    _Alignas(ECC_CACHE_LINE) ecc_ring_t ring; /* the queue, that in service first; if it schedules: only that */
     ecc_bytes_t queue;
-    ecc_ps_t free_at;      /* when the last bit in the queue leaves it */
-    ecc_bytes_t max_bytes; /* that the queue holds */
-    int64_t max_packets;
-    ecc_bytes_t queue_peak;
-    ecc_bytes_t queue_low; /* router */
+    ecc_ps_t free_at; /* when the last bit in the queue leaves it */
     ecc_fifo_t wire;
-    uint32_t next;                   /* router at this link, 0: no other */
-    bool has_departure_events;       /* a router has on_departure, there is an impairment, or it schedules */
-    bool measures_queue;             /* area and histogram are kept */
-    ecc_queue_t *queues;             /* of a link that schedules, else NULL */
-    ecc_fifo_t rounds[ECC_N_ROUNDS]; /* of queues */
-    uint32_t queue_index;            /* of the packet that hooks are called for */
+    ecc_bytes_t max_bytes;     /* that the queue holds; INT64_MAX: any */
+    uint32_t next;             /* router at this link, 0: no other */
+    bool has_departure_events; /* a router has on_departure, there is an impairment, or it schedules */
+    bool measures_queue;       /* area and histogram are kept */
+    bool schedules;            /* it has queues */
+    bool has_changes;          /* of its capacity */
+
+    _Alignas(ECC_CACHE_LINE) ecc_ps_t tx_time[3]; /* by enum ecc_packet_kind: transmission time ... */
+    int32_t tx_size[3];                           /* ... of the last size seen (0 if the capacity changes) */
+    uint32_t max_packets;                         /* that the queue holds */
+    ecc_ps_t delay;                               /* of the wire */
+    int64_t arrived;
+    ecc_bytes_t queue_peak;
+
+    _Alignas(ECC_CACHE_LINE) ecc_bytes_t queue_low; /* router */
+    double next_interval;                           /* router */
+    void *state;                                    /* router */
+    void *params;                                   /* router */
+    ecc_hook_t on_arrival;                          /* router */
+    double capacity;                                /* before any change */
+    ecc_ps_t sojourn;       /* of the packet that hooks are called for, where they may know */
+    uint16_t header_offset; /* router */
+    bool wants_flow_queue;  /* router */
+    bool wants_random;      /* router */
+    uint32_t queue_index;   /* of the packet that hooks are called for */
+
+    _Alignas(ECC_CACHE_LINE) ecc_queue_t *queues; /* of a link that schedules, else NULL */
+    ecc_fifo_t rounds[ECC_N_ROUNDS];              /* of queues */
     uint32_t n_queues;
     uint32_t n_waiting;      /* packets in them */
-    ecc_ps_t sojourn;        /* of the packet that hooks are called for, where they may know */
+    uint32_t in_service;     /* queue of the packet in service */
+    uint32_t n_zero_waits;   /* router: INTERVALs in a row that on_interval wanted in less than 1 ps */
     ecc_wide_t area;         /* sum of queue * ps since the last sample, up to ... */
     ecc_ps_t measured_until; /* ... this time */
     int64_t *histogram;      /* times by bin, then arrivals; or NULL */
-    int64_t arrived;
     int64_t dropped;
     int64_t dropped_bytes;
     int64_t marked;
-    int64_t tx_size[3];     /* by enum ecc_packet_kind: last size seen (0 if the capacity changes) ... */
-    ecc_ps_t tx_time[3];    /* ... and its transmission time */
-    double next_interval;   /* router */
-    uint32_t n_zero_waits;  /* router: INTERVALs in a row that on_interval wanted in less than 1 ps */
     uint64_t random;        /* router */
-    ecc_link_t spec;        /* router: at, header_offset, state, params, hooks and wants_... */
+    ecc_link_t spec;        /* router: at and hooks */
     ecc_channel_t *channel; /* impairment of the wire, or NULL */
     int64_t lost;
     int64_t lost_bytes;
@@ -147,7 +163,7 @@ typedef struct {
 } ecc_pause_class_t;
 
 typedef struct {
-    ecc_ring_t frames; /* on their way to the link: `leaves` when they come, `queue` the class, `size` 1: PAUSE */
+    ecc_ring_t frames; /* on their way to the link: `leaves` when they come, `of` the class, `size` 1: PAUSE */
     ecc_pause_class_t classes[ECC_N_PRIORITIES];
     uint32_t next;  /* of a list, while deadlocks are looked for ... */
     bool is_moving; /* ... of links that may yet serve */
@@ -319,6 +335,10 @@ typedef struct {
     bool changed;             /* rate or window, since the last TRY-SEND */
     bool timeout_pending : 1; /* there is a TIMEOUT */
     bool immediate_ack : 1;   /* the receiver needs no event: S-33 */
+    bool reliable : 1;        /* it has a transport, see transport.h */
+    bool has_alarms : 1;      /* see alarms.h */
+    bool sprays : 1;          /* it has several routes */
+    bool has_rack : 1;        /* see rack.h */
     uint8_t n_zero_waits;     /* TIMERs in a row that on_timer wanted in less than 1 ps */
 
     _Alignas(ECC_CACHE_LINE) double rate;
@@ -346,11 +366,7 @@ typedef struct {
     bool has_header_bytes : 1;
     bool needs_receiver : 1; /* see receiver.h */
     bool reorders_acks : 1;  /* its ACKs are in the heap of its channel */
-    bool reliable : 1;       /* it has a transport, see transport.h */
     bool can_be_marked : 1;  /* its packets */
-    bool has_alarms : 1;     /* see alarms.h */
-    bool sprays : 1;         /* it has several routes */
-    bool has_rack : 1;       /* see rack.h */
     uint8_t n_timeouts;      /* since the last ACK, up to ECC_MAX_BACKOFFS */
     uint16_t header_offset;
 
@@ -368,6 +384,8 @@ typedef struct {
     };
     uint32_t template_index; /* of a transfer */
 } ecc_flow_state_t;
+
+_Static_assert(sizeof(ecc_flow_state_t) == 4 * ECC_CACHE_LINE, "flows are four cache lines");
 
 typedef struct {
     ecc_flow_t spec;
@@ -438,7 +456,8 @@ struct ecc_engine {
     ecc_transfers_t transfers;
     ecc_link_state_t *links;
     ecc_flow_state_t *flows;
-    void *flows_block; /* the memory of flows, not aligned */
+    void *links_block; /* the memory of links ... */
+    void *flows_block; /* ... and of flows, not aligned */
     ecc_flow_t *flow_specs;
     uint32_t *hops;                /* link, direction and end of the wire of every position of every route */
     int64_t *flow_queues;          /* bytes queued at every position, NULL if no router needs them */

@@ -140,7 +140,7 @@ reserve_states(ecc_engine_t *self, uint32_t room)
     if (ret != 0) {
         return ret;
     }
-    flows = (void *) (((uintptr_t) block + ECC_CACHE_LINE - 1) / ECC_CACHE_LINE * ECC_CACHE_LINE);
+    flows = ecc_memory_align(block);
     if (self->flows != NULL) {
         memcpy(flows, self->flows, self->room * sizeof(*self->flows));
     }

@@ -56,7 +56,7 @@ latest_of_wire(const ecc_engine_t *self, const ecc_link_state_t *link)
         return ECC_NEVER;
     }
     return link->channel != NULL ? link->channel->last_out
-                                 : ecc_state_add(is_silent ? link->free_at : self->now, link->spec.delay);
+                                 : ecc_state_add(is_silent ? link->free_at : self->now, link->delay);
 }
 
 /* When the last ACK of a flow arrives, at the latest. */

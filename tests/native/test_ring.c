@@ -26,7 +26,7 @@ main(void)
         double share = end % 4000 < 3000 ? 0.6 : 0.3;
         if (first == end || ecc_random_next(&random) < share) {
             list[end] = (ecc_ps_t) end * 3;
-            CHECK_EQUAL(ecc_ring_append(&ring, &memory, (ecc_queued_t) { list[end], end, 0, 0, 0 }), 0);
+            CHECK_EQUAL(ecc_ring_append(&ring, &memory, (ecc_queued_t) { list[end], 0, end }), 0);
             end++;
         } else {
             CHECK_EQUAL(ecc_ring_at(&ring, 0)->leaves, list[first]);
@@ -38,7 +38,7 @@ main(void)
         if (end % 50 == 0) {
             CHECK_EQUAL(ecc_ring_verify(&ring), 0);
             for (uint32_t k = 0; k < ring.count; k++) {
-                CHECK_EQUAL(ecc_ring_at(&ring, k)->packet, first + k);
+                CHECK_EQUAL(ecc_ring_at(&ring, k)->of, first + k);
             }
         }
     }
