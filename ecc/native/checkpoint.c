@@ -671,7 +671,7 @@ move_transfers(ecc_archive_t *archive, ecc_engine_t *self)
 static void
 move_layout(ecc_archive_t *archive, const ecc_engine_t *self)
 {
-    const uint64_t ours[] = { UINT64_C(0x39706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
+    const uint64_t ours[] = { UINT64_C(0x3a706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
         self->packets.stride, self->header_size, self->n_links, self->n_routers, self->n_flows,
         self->transfers.n_templates, self->transfers.record_size, self->transfers.first_hop, self->transfers.max_length,
         self->n_impairments, self->n_changes, self->n_servers, self->n_opportunities, self->n_queues,

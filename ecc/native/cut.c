@@ -39,17 +39,19 @@ typedef struct {
     ecc_ps_t ack_delay;
 } passing_t;
 
-static size_t
-body_size(const ecc_engine_t *self)
+/* What follows a crossing: the header, then, where they exist, ecc_ecn_t, front and missing of an ACK, and its SACK. */
+size_t
+ecc_cut_body_size(const ecc_engine_t *self)
 {
-    return self->packets.stride - sizeof(ecc_packet_t);
+    return self->ecn_offset + (self->wants_ecn ? sizeof(ecc_ecn_t) : 0) + (self->wants_acks ? 2 * sizeof(int64_t) : 0)
+        + (self->wants_sack ? sizeof(ecc_sack_t) : 0);
 }
 
 /* Of a crossing and what follows it. */
 static size_t
 crossing_size(const ecc_engine_t *self)
 {
-    return sizeof(ecc_crossing_t) + body_size(self) + (self->transfers.n_templates > 0 ? sizeof(passing_t) : 0);
+    return sizeof(ecc_crossing_t) + ecc_cut_body_size(self) + (self->transfers.n_templates > 0 ? sizeof(passing_t) : 0);
 }
 
 static int64_t
@@ -467,6 +469,63 @@ ecc_cut_free_slots(ecc_engine_t *self)
 
 /* ---- what leaves ---- */
 
+/* What a packet carries, into a body of zeros. */
+static void
+write_body(const ecc_engine_t *self, const ecc_packet_t *packet, unsigned char *to)
+{
+    const ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
+    const ecc_flow_state_t *flow = &self->flows[packet->flow];
+
+    memcpy(to, ecc_packets_header(packet), self->ecn_offset);
+    to += self->ecn_offset;
+    if (self->wants_ecn) {
+        ecc_ecn_t ecn = ecc_state_ecn(self, ecc_packets_header(packet));
+        memcpy(to, &ecn, sizeof(ecn));
+        to += sizeof(ecn);
+    }
+    if (flow->needs_receiver || flow->reliable) {
+        int64_t words[] = { info->front, flow->reliable ? 0 : info->missing };
+        memcpy(to, words, sizeof(words));
+        if (flow->uses_sack) {
+            memcpy(to + sizeof(words), ecc_sacks_at(&self->sacks, info->sack), sizeof(ecc_sack_t));
+        }
+    }
+}
+
+/* The other way; has_sack: it may have one. */
+static int
+read_body(ecc_engine_t *self, const ecc_packet_t *packet, const unsigned char *from, bool has_sack)
+{
+    ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
+    const ecc_flow_state_t *flow = &self->flows[packet->flow];
+
+    memcpy(ecc_packets_header(packet), from, self->ecn_offset);
+    from += self->ecn_offset;
+    if (self->wants_ecn) {
+        ecc_ecn_t ecn;
+        memcpy(&ecn, from, sizeof(ecn));
+        from += sizeof(ecn);
+        if (ecn.codepoint < ECC_NOT_ECT || ecn.codepoint > ECC_CE || ecn.word < 0 || ecn.word > ECC_ARCHIVE_MAX) {
+            return ECC_ERR_CROSSING;
+        }
+        ecc_state_set_ecn(self, ecc_packets_header(packet), ecn);
+    }
+    if (self->wants_acks) {
+        int64_t words[2];
+        memcpy(words, from, sizeof(words));
+        info->front = words[0];
+        info->missing = words[1];
+        if (flow->uses_sack) {
+            ecc_sack_t sack = { 0 };
+            if (has_sack) {
+                memcpy(&sack, from + sizeof(words), sizeof(sack));
+            }
+            return ecc_sacks_keep(&self->sacks, &self->memory, &sack, &info->sack);
+        }
+    }
+    return 0;
+}
+
 /* Appends a crossing for a part; without a packet, zeros follow. */
 static int
 append(ecc_engine_t *self, int64_t part, const ecc_crossing_t *crossing, uint32_t index, const ecc_packet_t *packet)
@@ -490,7 +549,7 @@ append(ecc_engine_t *self, int64_t part, const ecc_crossing_t *crossing, uint32_
     memset(to, 0, size);
     memcpy(to, crossing, sizeof(*crossing));
     if (packet != NULL) {
-        memcpy(to + sizeof(*crossing), ecc_packets_header(packet), body_size(self));
+        write_body(self, packet, to + sizeof(*crossing));
     }
     if (self->transfers.n_templates > 0) {
         const ecc_flow_state_t *flow = &self->flows[index];
@@ -498,7 +557,7 @@ append(ecc_engine_t *self, int64_t part, const ecc_crossing_t *crossing, uint32_
         if (index >= self->n_flows) {
             passing = (passing_t) { flow->template_index, flow->ack_delay };
         }
-        memcpy(to + sizeof(*crossing) + body_size(self), &passing, sizeof(passing));
+        memcpy(to + sizeof(*crossing) + ecc_cut_body_size(self), &passing, sizeof(passing));
     }
     return 0;
 }
@@ -520,7 +579,7 @@ leave(ecc_engine_t *self, int64_t part, uint32_t id, int64_t hop, ecc_ps_t time)
         self->cut->slots[index - self->n_flows].n_away += ecc_cut_has_sender(self, index);
     }
     outbox->first_arrival = time < outbox->first_arrival ? time : outbox->first_arrival;
-    ecc_packets_release(&self->packets, id);
+    ecc_flow_release(self, id);
     return 0;
 }
 
@@ -689,12 +748,12 @@ ecc_cut_is_report(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
     const ecc_flow_state_t *flow = &self->flows[packet->flow];
     const ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
-    const ecc_range_t *sacks = (const ecc_range_t *) (const void *) (info + 1);
+    const ecc_range_t *sacks = flow->uses_sack ? ecc_sacks_at(&self->sacks, info->sack)->blocks : ecc_sacks_none.blocks;
     int64_t most = ecc_cut_most_sent(self, packet->flow);
-    bool valid = info->front >= 0 && info->front <= most && info->missing >= 0
-        && info->missing <= (flow->reliable ? 0 : info->front);
+    bool valid = info->front >= 0 && info->front <= most
+        && (flow->reliable || (info->missing >= 0 && info->missing <= info->front));
 
-    for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS && flow->reliable && self->transports[packet->flow].uses_sack; k++) {
+    for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS; k++) {
         valid = valid && sacks[k].begin >= 0 && sacks[k].begin <= sacks[k].end && sacks[k].end <= most;
     }
     return valid;
@@ -708,9 +767,8 @@ is_body(const ecc_engine_t *self, const ecc_crossing_t *crossing, const ecc_pack
     bool valid = true;
 
     if (self->wants_ecn) {
-        valid = ecc_ecn_verify(
-                    self, packet->flow, ecc_state_ecn(self, ecc_packets_header(packet)), is_ack(self, crossing))
-            == 0;
+        ecc_ecn_t ecn = ecc_state_ecn(self, ecc_packets_header(packet));
+        valid = ecc_ecn_verify(self, packet->flow, &ecn, is_ack(self, crossing)) == 0;
     }
     if (is_ack(self, crossing)) {
         return valid
@@ -831,7 +889,11 @@ enter_packet(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned 
     packet->flow = (uint32_t) crossing->flow;
     packet->size = (int32_t) crossing->size;
     packet->position = position_of(self, crossing);
-    memcpy(ecc_packets_header(packet), body, body_size(self));
+    ret = read_body(self, packet, body, is_ack(self, crossing) && !is_control(self, crossing));
+    if (ret != 0) {
+        ecc_packets_release(&self->packets, id);
+        return ret;
+    }
     if (!is_body(self, crossing, packet)) {
         ret = ECC_ERR_CROSSING;
     } else if (channel != NULL) {
@@ -840,7 +902,7 @@ enter_packet(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned 
         ecc_calendar_insert(&self->fast, node, crossing->time);
     }
     if (ret != 0) {
-        ecc_packets_release(&self->packets, id);
+        ecc_flow_release(self, id);
         return ret;
     }
     *last = crossing->time;
@@ -860,7 +922,7 @@ enter(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned char *b
     int ret;
 
     if (self->transfers.n_templates > 0) {
-        memcpy(&passing, body + body_size(self), sizeof(passing));
+        memcpy(&passing, body + ecc_cut_body_size(self), sizeof(passing));
     }
     ret = find_flow(self, crossing, passing, &index);
     if (ret != 0) {

@@ -162,4 +162,7 @@ ecc_ps_t ecc_cut_lookahead(const ecc_engine_t *self);
 /* Moves what has left for a part to a buffer, unless that is NULL; its size. */
 int64_t ecc_cut_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer);
 
+/* Bytes of what follows ecc_crossing_t, but for the words of transfers. */
+size_t ecc_cut_body_size(const ecc_engine_t *self);
+
 #endif

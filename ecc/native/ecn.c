@@ -11,7 +11,7 @@
 #include "cut.h"
 #include "receiver.h"
 
-static ecc_ecn_t *
+static ecc_ecn_t
 ecn_of(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
     return ecc_state_ecn(self, ecc_packets_header(packet));
@@ -34,10 +34,12 @@ ect_of(const ecc_engine_t *self, uint32_t index)
 bool
 ecc_ecn_mark(const ecc_engine_t *self, unsigned char *header)
 {
-    ecc_ecn_t *ecn = ecc_state_ecn(self, header);
-    bool can_be = ecn->codepoint == ECC_ECT_0 || ecn->codepoint == ECC_ECT_1;
+    ecc_ecn_t ecn = ecc_state_ecn(self, header);
+    bool can_be = ecn.codepoint == ECC_ECT_0 || ecn.codepoint == ECC_ECT_1;
 
-    ecn->codepoint = can_be ? ECC_CE : ecn->codepoint;
+    if (can_be) {
+        ecc_state_set_ecn(self, header, (ecc_ecn_t) { ECC_CE, ecn.word });
+    }
     return can_be;
 }
 
@@ -46,16 +48,17 @@ void
 ecc_ecn_send(ecc_engine_t *self, const ecc_packet_t *packet, bool is_new)
 {
     ecc_receiver_t *receiver = &self->receivers[packet->flow];
-    ecc_ecn_t *ecn = ecn_of(self, packet);
+    ecc_ecn_t ecn = { ECC_NOT_ECT, 0 };
 
     if (is_new || !is_classic(self, packet->flow)) {
-        ecn->codepoint = ect_of(self, packet->flow);
+        ecn.codepoint = ect_of(self, packet->flow);
     }
     if (is_new && receiver->owes_answer) {
         receiver->owes_answer = false;
         receiver->answered = packet->offset;
-        ecn->word = 1;
+        ecn.word = 1;
     }
+    ecc_state_set_ecn(self, ecc_packets_header(packet), ecn);
 }
 
 /* S-108, S-109. */
@@ -63,7 +66,7 @@ int
 ecc_ecn_receive(ecc_engine_t *self, const ecc_packet_t *packet)
 {
     ecc_receiver_t *receiver = &self->receivers[packet->flow];
-    const ecc_ecn_t ecn = *ecn_of(self, packet);
+    const ecc_ecn_t ecn = ecn_of(self, packet);
     bool is_marked = ecn.codepoint == ECC_CE;
     int ret = 0;
 
@@ -82,9 +85,9 @@ ecc_ecn_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
     const ecc_receiver_t *receiver = &self->receivers[packet->flow];
 
-    *ecn_of(self, packet) = is_classic(self, packet->flow)
-        ? (ecc_ecn_t) { ECC_NOT_ECT, receiver->has_marks }
-        : (ecc_ecn_t) { ect_of(self, packet->flow), receiver->marked };
+    ecc_state_set_ecn(self, ecc_packets_header(packet),
+        is_classic(self, packet->flow) ? (ecc_ecn_t) { ECC_NOT_ECT, receiver->has_marks }
+                                       : (ecc_ecn_t) { ect_of(self, packet->flow), receiver->marked });
 }
 
 /* S-108 to S-111. */
@@ -93,7 +96,7 @@ ecc_ecn_read_ack(ecc_engine_t *self, const ecc_packet_t *packet, int64_t acked)
 {
     const ecc_flow_state_t *flow = &self->flows[packet->flow];
     ecc_receiver_t *receiver = &self->receivers[packet->flow];
-    int64_t word = ecn_of(self, packet)->word;
+    int64_t word = ecn_of(self, packet).word;
     int64_t front = flow->reliable ? flow->expected - flow->lost : flow->expected;
 
     if (!is_classic(self, packet->flow)) {

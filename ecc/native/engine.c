@@ -215,7 +215,7 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     self->seed = config->seed;
     self->wants_ecn = wants_ecn(config);
     self->ecn_offset = (size_t) config->header_size;
-    self->header_size = self->ecn_offset + (self->wants_ecn ? sizeof(ecc_ecn_t) : 0);
+    self->header_size = self->ecn_offset + (self->wants_ecn ? sizeof(uint64_t) : 0);
     self->trace = config->trace;
     self->trace_room = config->n_trace;
     self->samples = config->samples;
@@ -307,6 +307,7 @@ ecc_engine_free(ecc_engine_t *self)
     ecc_pause_free(self);
     ecc_server_free(self);
     ecc_packets_free(&self->packets, &self->memory);
+    ecc_sacks_free(&self->sacks, &self->memory);
     ecc_cut_free(self);
     ecc_transfers_free(self);
     ecc_tables_free(self);

@@ -53,6 +53,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     flow->ack_delay = spec->ack_delay;
     flow->size = spec->size;
     flow->sprays = spec->n_alternatives > 0;
+    flow->uses_sack = spec->transport >= ECC_TRANSPORT_SACK;
     flow->draws_sizes = spec->packet_size_max > spec->packet_size;
     flow->random_sizes = ecc_random_stream(self->seed, ECC_RANDOM_OF_SIZES + (uint64_t) number);
     flow->full_size = ecc_flow_full_size(flow);
@@ -179,12 +180,23 @@ ecc_flow_finish_if_done(ecc_engine_t *self, uint32_t index, ecc_ps_t now)
     }
 }
 
+void
+ecc_flow_release(ecc_engine_t *self, uint32_t id)
+{
+    const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+
+    if (self->flows[packet->flow].uses_sack) {
+        ecc_sacks_release(&self->sacks, ecc_state_ack_info(self, packet)->sack);
+    }
+    ecc_packets_release(&self->packets, id);
+}
+
 int
 ecc_flow_discard(ecc_engine_t *self, uint32_t id)
 {
     uint32_t index = ecc_packets_at(&self->packets, id)->flow;
 
-    ecc_packets_release(&self->packets, id);
+    ecc_flow_release(self, id);
     if (index >= self->n_flows) {
         self->flows[index].n_packets--;
         if (!ecc_cut_has_sender(self, index)) {
@@ -365,7 +377,7 @@ send_control(ecc_engine_t *self, uint32_t received)
     packet->offset = kind;
     packet->size = -(int32_t) size;
     if (self->wants_ecn) {
-        *ecc_state_ecn(self, ecc_packets_header(packet)) = (ecc_ecn_t) { ECC_NOT_ECT, 0 };
+        ecc_state_set_ecn(self, ecc_packets_header(packet), (ecc_ecn_t) { ECC_NOT_ECT, 0 });
     }
     if (index >= self->n_flows) {
         self->flows[index].n_packets++;
@@ -417,7 +429,10 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
         return ecc_receiver_receive(self, id, may_wait);
     }
     if (flow->reliable) {
-        ecc_transport_write_ack(self, ecc_packets_at(&self->packets, id));
+        ret = ecc_transport_write_ack(self, ecc_packets_at(&self->packets, id));
+        if (ret != 0) {
+            return ecc_flow_fail(self, ret, packet->flow, ECC_NO_HOOK, (double) packet->offset);
+        }
     }
     return ecc_flow_send_ack(self, id);
 }

@@ -45,6 +45,9 @@ void ecc_flow_return_ack(ecc_engine_t *self, uint32_t packet, ecc_ps_t time);
 /* A packet is an ACK from now on, and reaches its sender ack_delay later. */
 ECC_MUST_CHECK int ecc_flow_send_ack(ecc_engine_t *self, uint32_t packet);
 
+/* The memory of a packet, and of what it carries, is released. */
+void ecc_flow_release(ecc_engine_t *self, uint32_t packet);
+
 /* A packet leaves the network: its memory is released, and its flow may finish (S-59). */
 ECC_MUST_CHECK int ecc_flow_discard(ecc_engine_t *self, uint32_t packet);
 

@@ -45,8 +45,8 @@ ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *spec, uint64
     }
     link->advertised_capacity = spec->capacity;
     link->max_bytes = spec->buffer >= 0 ? spec->buffer : INT64_MAX;
-    link->max_packets = spec->buffer_packets > 0 && spec->buffer_packets < UINT32_MAX ? (uint32_t) spec->buffer_packets
-                                                                                      : UINT32_MAX;
+    link->max_packets
+        = spec->buffer_packets > 0 && spec->buffer_packets < UINT32_MAX ? (uint32_t) spec->buffer_packets : UINT32_MAX;
     link->delay = spec->delay;
     link->capacity = spec->capacity;
     link->state = spec->state;
@@ -403,8 +403,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     if (self->link_env.mark != 0) {
         ecc_link_count_mark(self, index, packet);
     }
-    ret = transmit(
-        self, index, (ecc_queued_t) { 0, (int32_t) size, link->has_departure_events ? id : position }, kind);
+    ret = transmit(self, index, (ecc_queued_t) { 0, (int32_t) size, link->has_departure_events ? id : position }, kind);
     if (ret != 0) {
         return ret;
     }

@@ -22,23 +22,41 @@ is_known(const ecc_transport_t *transport, int64_t received, const ecc_range_t *
 
 /* What an ACK carries: nothing that its receiver does not know. */
 static void
-move_ack_info(ecc_archive_t *archive, const ecc_engine_t *self, const ecc_packet_t *packet)
+move_ack_info(ecc_archive_t *archive, ecc_engine_t *self, const ecc_packet_t *packet)
 {
     const ecc_flow_state_t *flow = &self->flows[packet->flow];
     ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
-    ecc_range_t *sacks = (ecc_range_t *) (void *) (info + 1);
+    bool is_here = ecc_cut_has_receiver(self, packet->flow);
+    int64_t most = flow->reliable && is_here ? flow->received : ecc_cut_most_sent(self, packet->flow);
 
-    if (!ecc_cut_has_receiver(self, packet->flow)) {
-        ecc_archive_move(archive, info, self->packets.stride - sizeof(ecc_packet_t) - self->header_size);
-        ecc_archive_require(archive, archive->ret != 0 || ecc_cut_is_report(self, packet));
-        return;
+    ecc_archive_whole(archive, &info->front, 0, most);
+    if (!flow->reliable) {
+        ecc_archive_whole(archive, &info->missing, 0, info->front);
     }
-    ecc_archive_whole(
-        archive, &info->front, 0, flow->reliable ? flow->received : ecc_cut_most_sent(self, packet->flow));
-    ecc_archive_whole(archive, &info->missing, 0, flow->reliable ? 0 : info->front);
-    for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS && flow->reliable && self->transports[packet->flow].uses_sack; k++) {
-        ECC_ARCHIVE_MOVE(archive, sacks[k]);
-        ecc_archive_require(archive, is_known(&self->transports[packet->flow], flow->received, &sacks[k]));
+    if (flow->uses_sack) {
+        ecc_sack_t sack = *(ecc_archive_reads(archive) ? &ecc_sacks_none : ecc_sacks_at(&self->sacks, info->sack));
+        for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS; k++) {
+            ECC_ARCHIVE_MOVE(archive, sack.blocks[k]);
+            ecc_archive_require(
+                archive, !is_here || is_known(&self->transports[packet->flow], flow->received, &sack.blocks[k]));
+        }
+        if (ecc_archive_reads(archive) && archive->ret == 0) {
+            archive->ret = ecc_sacks_keep(&self->sacks, &self->memory, &sack, &info->sack);
+        }
+    }
+    ecc_archive_require(archive, is_here || archive->ret != 0 || ecc_cut_is_report(self, packet));
+}
+
+static void
+move_ecn(ecc_archive_t *archive, const ecc_engine_t *self, const ecc_packet_t *packet, bool is_ack)
+{
+    unsigned char *header = ecc_packets_header(packet);
+    ecc_ecn_t ecn = ecc_archive_reads(archive) ? (ecc_ecn_t) { 0 } : ecc_state_ecn(self, header);
+
+    ECC_ARCHIVE_MOVE(archive, ecn);
+    ecc_archive_require(archive, ecc_ecn_verify(self, packet->flow, &ecn, is_ack) == 0);
+    if (ecc_archive_reads(archive) && archive->ret == 0) {
+        ecc_state_set_ecn(self, header, ecn);
     }
 }
 
@@ -76,10 +94,12 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
     ecc_archive_require(archive, packet->size != 0 && (!is_control || may_be_control));
     ecc_archive_whole(archive, &packet->offset, 0,
         is_control ? ECC_MAX_CONTROL_KIND : ecc_cut_most_sent(self, index) - ecc_packets_data(packet->size));
-    ecc_archive_move(archive, ecc_packets_header(packet), self->header_size);
+    ecc_archive_move(archive, ecc_packets_header(packet), self->ecn_offset);
     if (self->wants_ecn) {
-        const ecc_ecn_t *ecn = ecc_state_ecn(self, ecc_packets_header(packet));
-        ecc_archive_require(archive, ecc_ecn_verify(self, index, ecn, stage == ECC_LISTS_ACK) == 0);
+        move_ecn(archive, self, packet, stage == ECC_LISTS_ACK);
+    }
+    if (flow->uses_sack && ecc_archive_reads(archive)) {
+        ecc_state_ack_info(self, packet)->sack = ECC_NO_SACK;
     }
     if (stage == ECC_LISTS_ACK && !is_control && (flow->needs_receiver || flow->reliable)) {
         move_ack_info(archive, self, packet);

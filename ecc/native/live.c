@@ -357,7 +357,8 @@ enter_foreign(ecc_live_t *self, port_t *port, const unsigned char *frame, int64_
         return ecc_waiting_push(&self->waiting, &self->memory, crossing.time, flow->sender, self->crossing);
     }
     if (engine->flows[face->flow].can_be_marked) {
-        ecc_state_ecn(engine, self->crossing + sizeof(crossing))->codepoint = ecc_foreign_codepoint(frame);
+        int64_t codepoint = ecc_foreign_codepoint(frame);
+        memcpy(self->crossing + sizeof(crossing) + engine->ecn_offset, &codepoint, sizeof(codepoint));
     }
     return let_in(self, port);
 }
@@ -462,8 +463,9 @@ write_foreign(ecc_live_t *self, port_t *port, const unsigned char *bytes, unsign
     }
     memcpy(frame, kept, size);
     if (face->host == ECC_LIVE_RECEIVER && engine->flows[face->flow].can_be_marked) {
-        const ecc_ecn_t *ecn = (const ecc_ecn_t *) (const void *) (bytes + sizeof(crossing) + engine->ecn_offset);
-        ecc_foreign_set_codepoint(frame, ecn->codepoint);
+        ecc_ecn_t ecn;
+        memcpy(&ecn, bytes + sizeof(crossing) + engine->ecn_offset, sizeof(ecn));
+        ecc_foreign_set_codepoint(frame, ecn.codepoint);
     }
     count_lateness(self, self->now - crossing.time);
     return (int64_t) size;

@@ -1,6 +1,6 @@
 /*
- * Memory of packets: an array that grows by a half, with a list of the packets released; see packets.h for the lists they are
- * in.
+ * Memory of packets: an array that grows by an eighth once it is large, with a list of the packets released; see
+ * packets.h for the lists they are in.
  */
 
 #include "packets.h"
@@ -10,6 +10,13 @@
 #include "errors.h"
 
 #define FIRST_CAPACITY 64u
+#define LARGE 4096u /* packets: below, the array grows by a half */
+
+static size_t
+size_of(const ecc_packets_t *self, uint32_t capacity)
+{
+    return capacity == 0 ? 0 : self->stride * capacity + ECC_CACHE_LINE;
+}
 
 void
 ecc_packets_init(ecc_packets_t *self, size_t header_size)
@@ -22,9 +29,9 @@ ecc_packets_init(ecc_packets_t *self, size_t header_size)
 void
 ecc_packets_free(ecc_packets_t *self, ecc_memory_t *memory)
 {
-    void *base = self->base;
+    void *block = self->block;
 
-    ecc_memory_release(memory, self->stride * self->capacity, &base);
+    ecc_memory_release(memory, size_of(self, self->capacity), &block);
     memset(self, 0, sizeof(*self));
 }
 
@@ -32,18 +39,25 @@ int
 ecc_packets_grow(ecc_packets_t *self, ecc_memory_t *memory)
 {
     uint32_t old = self->capacity;
-    uint32_t new = old == 0 ? FIRST_CAPACITY : old >= UINT32_MAX / 2 ? UINT32_MAX : old + old / 2;
-    void *base = self->base;
+    uint32_t new = old == 0 ? FIRST_CAPACITY : old + old / (old < LARGE ? 2 : 8);
+    size_t shift = (size_t) (self->base - (unsigned char *) self->block);
+    void *block = self->block;
+    unsigned char *base;
     int ret;
 
-    if (new == old) {
+    if (new < old) {
         return ECC_ERR_TOO_LARGE;
     }
-    ret = ecc_memory_resize(memory, self->stride * old, self->stride * new, &base);
+    ret = ecc_memory_resize(memory, size_of(self, old), size_of(self, new), &block);
     if (ret != 0) {
         return ret;
     }
+    base = ecc_memory_align(block);
+    if (old > 0 && base != (unsigned char *) block + shift) {
+        memmove(base, (unsigned char *) block + shift, self->stride * old);
+    }
     self->base = base;
+    self->block = block;
     self->capacity = new;
     return 0;
 }

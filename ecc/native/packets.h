@@ -26,7 +26,8 @@ typedef struct {
 } ecc_packet_t;        /* the header follows, then what an ACK carries */
 
 typedef struct {
-    unsigned char *base;
+    unsigned char *base; /* a cache line begins here: packets of 64 bytes have one each */
+    void *block;         /* the memory, not aligned */
     size_t stride;
     uint32_t capacity;
     uint32_t n_touched; /* the rest has never been used */

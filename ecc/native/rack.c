@@ -511,9 +511,8 @@ deliver_block(ecc_engine_t *self, const ecc_packet_t *packet, int64_t begin, int
 
 /* S-148: the first block may report a duplicate (RFC 2883): below the ACK, or in the second block. */
 static ecc_range_t
-duplicate_of(const ecc_ack_info_t *info)
+duplicate_of(const ecc_ack_info_t *info, const ecc_range_t *blocks)
 {
-    const ecc_range_t *blocks = (const ecc_range_t *) (const void *) (info + 1);
     bool is_held
         = blocks[1].begin < blocks[1].end && blocks[0].begin >= blocks[1].begin && blocks[0].end <= blocks[1].end;
 
@@ -576,8 +575,8 @@ ecc_rack_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_eff
     ecc_transport_t *transport = &self->transports[packet->flow];
     ecc_rack_t *rack = &self->racks[packet->flow];
     const ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
-    const ecc_range_t *blocks = (const ecc_range_t *) (const void *) (info + 1);
-    ecc_range_t duplicate = duplicate_of(info);
+    const ecc_range_t *blocks = ecc_sacks_at(&self->sacks, info->sack)->blocks;
+    ecc_range_t duplicate = duplicate_of(info, blocks);
     ecc_news_t news = { .sent = -1, .fack = rack->fack };
     int64_t acked = info->front > transport->snd_una ? info->front - transport->snd_una : 0;
     bool was_repairing = is_repairing(rack, transport);

@@ -150,9 +150,12 @@ send_ack(ecc_engine_t *self, uint32_t id)
     const ecc_receiver_t *receiver = &self->receivers[packet->flow];
 
     if (flow->reliable) {
-        ecc_transport_write_ack(self, packet);
+        int ret = ecc_transport_write_ack(self, packet);
+        if (ret != 0) {
+            return ecc_flow_fail(self, ret, packet->flow, ECC_NO_HOOK, (double) packet->offset);
+        }
     } else {
-        *ecc_state_ack_info(self, packet) = (ecc_ack_info_t) { receiver->front, receiver->missing };
+        *ecc_state_ack_info(self, packet) = (ecc_ack_info_t) { receiver->front, { receiver->missing } };
     }
     if (flow->can_be_marked) {
         ecc_ecn_write_ack(self, packet);

@@ -41,7 +41,7 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     env->flow_queue = router->wants_flow_queue ? flow_queue : 0;
     env->sojourn = ecc_state_seconds(link->sojourn);
     env->random = router->wants_random ? ecc_random_next(&router->random) : 0.0; /* S-8 */
-    env->ecn = self->wants_ecn ? ecc_state_ecn(self, header)->codepoint : ECC_NOT_ECT;
+    env->ecn = self->wants_ecn ? ecc_state_ecn(self, header).codepoint : ECC_NOT_ECT;
     env->drop = 0;
     env->mark = 0;
     env->trim = 0;

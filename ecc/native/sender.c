@@ -195,6 +195,9 @@ new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *
     if (flow->needs_receiver) {
         ecc_state_ack_info(self, packet)->front = self->receivers[index].sender_base;
     }
+    if (flow->uses_sack) {
+        ecc_state_ack_info(self, packet)->sack = ECC_NO_SACK;
+    }
     if (flow->can_be_marked) {
         ecc_ecn_send(self, packet, ecc_segment_is_new(segment));
     }

@@ -21,6 +21,7 @@
 #include "random.h"
 #include "ranges.h"
 #include "ring.h"
+#include "sacks.h"
 #include "slots.h"
 
 #define ECC_N_EVENT_KINDS (ECC_EVENT_FLUSH + 1) /* that are events; the rest is in traces only */
@@ -116,11 +117,11 @@ typedef struct {
     void *params;                                   /* router */
     ecc_hook_t on_arrival;                          /* router */
     double capacity;                                /* before any change */
-    ecc_ps_t sojourn;       /* of the packet that hooks are called for, where they may know */
-    uint16_t header_offset; /* router */
-    bool wants_flow_queue;  /* router */
-    bool wants_random;      /* router */
-    uint32_t queue_index;   /* of the packet that hooks are called for */
+    ecc_ps_t sojourn;                               /* of the packet that hooks are called for, where they may know */
+    uint16_t header_offset;                         /* router */
+    bool wants_flow_queue;                          /* router */
+    bool wants_random;                              /* router */
+    uint32_t queue_index;                           /* of the packet that hooks are called for */
 
     _Alignas(ECC_CACHE_LINE) ecc_queue_t *queues; /* of a link that schedules, else NULL */
     ecc_fifo_t rounds[ECC_N_ROUNDS];              /* of queues */
@@ -212,22 +213,26 @@ typedef struct {
     ecc_channel_t channel; /* the pure delay of its ACKs, if the flow has an impairment */
 } ecc_receiver_t;
 
-/* Of each packet, behind the regions of protocols, in runs where packets of some flow can be marked (S-105). */
+/*
+ * Of each packet, behind the regions of protocols, in runs where packets of some flow can be marked (S-105). In the
+ * header of a packet it is one word, with the codepoint in its lowest two bits.
+ */
 typedef struct {
     int64_t codepoint; /* enum ecc_codepoint */
     int64_t word;      /* of data: 1 with CWR; of an ACK: what it reports of marks (S-108, S-109) */
 } ecc_ecn_t;
 
 /*
- * What an ACK of such a receiver carries, after its header; in runs with SACK, ranges follow it. A packet of data to
- * such a receiver has there, in `front`, what the sender had abandoned (S-54).
+ * What an ACK of such a receiver carries, after its header. A packet of data to such a receiver has there, in `front`,
+ * what the sender had abandoned (S-54).
  */
 typedef struct {
     int64_t front; /* of a transport: the cumulative ACK */
-    int64_t missing;
+    union {
+        int64_t missing;
+        uint32_t sack; /* of a transport with SACK, also of its data: see sacks.h */
+    };
 } ecc_ack_info_t;
-
-#define ECC_MAX_SACK_BLOCKS 3
 
 /* Of a flow with several routes: what the next choice depends on (S-131); see spray.h. */
 typedef struct {
@@ -339,6 +344,7 @@ typedef struct {
     bool has_alarms : 1;      /* see alarms.h */
     bool sprays : 1;          /* it has several routes */
     bool has_rack : 1;        /* see rack.h */
+    bool uses_sack : 1;       /* of its transport */
     uint8_t n_zero_waits;     /* TIMERs in a row that on_timer wanted in less than 1 ps */
 
     _Alignas(ECC_CACHE_LINE) double rate;
@@ -453,6 +459,7 @@ struct ecc_engine {
     ecc_ahead_t ahead;
     bool looks_ahead;
     ecc_packets_t packets;
+    ecc_sacks_t sacks;
     ecc_transfers_t transfers;
     ecc_link_state_t *links;
     ecc_flow_state_t *flows;
@@ -496,9 +503,11 @@ struct ecc_engine {
     bool wants_stops;       /* there are nodes for STOPs ... */
     bool wants_timers;      /* ... and TIMERs */
     unsigned char *scratch; /* header for hooks that have no packet */
-    size_t header_size;     /* with ecc_ecn_t behind it, if some flow has packets that can be marked ... */
+    size_t header_size;     /* with a word for ecc_ecn_t behind it, if some flow has packets that can be marked ... */
     size_t ecn_offset;      /* ... at this offset */
     bool wants_ecn;
+    bool wants_acks; /* packets have ecc_ack_info_t ... */
+    bool wants_sack; /* ... with SACK */
     uint64_t digest;
     int64_t n_events;
     ecc_cut_t *cut;             /* NULL: this engine runs the whole network */
@@ -604,7 +613,7 @@ ecc_state_in_flight(const ecc_flow_state_t *flow)
     return flow->sent - flow->expected;
 }
 
-/* What an ACK carries; the ranges of SACK are after it. */
+/* What an ACK carries. */
 static inline ecc_ack_info_t *
 ecc_state_ack_info(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
@@ -612,10 +621,18 @@ ecc_state_ack_info(const ecc_engine_t *self, const ecc_packet_t *packet)
 }
 
 /* What a header says of marks, in runs with ECN. */
-static inline ecc_ecn_t *
-ecc_state_ecn(const ecc_engine_t *self, unsigned char *header)
+static inline ecc_ecn_t
+ecc_state_ecn(const ecc_engine_t *self, const unsigned char *header)
 {
-    return (ecc_ecn_t *) (void *) (header + self->ecn_offset);
+    uint64_t word = *(const uint64_t *) (const void *) (header + self->ecn_offset);
+
+    return (ecc_ecn_t) { (int64_t) (word & 3), (int64_t) (word >> 2) };
+}
+
+static inline void
+ecc_state_set_ecn(const ecc_engine_t *self, unsigned char *header, ecc_ecn_t ecn)
+{
+    *(uint64_t *) (void *) (header + self->ecn_offset) = (uint64_t) ecn.word << 2 | (uint64_t) ecn.codepoint;
 }
 
 /* Notes what failed and returns the code. */

@@ -31,8 +31,6 @@ release(ecc_engine_t *self, size_t size, void *block)
 void
 ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config)
 {
-    bool wants_sack = false;
-
     self->wants_stops = config->n_templates > 0;
     for (int64_t i = 0; i < config->n_flows + config->n_templates; i++) {
         const ecc_flow_t *spec = i < config->n_flows ? &config->flows[i] : &config->templates[i - config->n_flows];
@@ -40,7 +38,7 @@ ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config)
         self->wants_stops = self->wants_stops || spec->stop >= 0;
         self->wants_timers = self->wants_timers || spec->on_timer != NULL;
         self->wants_alarms = self->wants_alarms || ecc_alarms_are_needed(spec);
-        wants_sack = wants_sack || spec->transport >= ECC_TRANSPORT_SACK;
+        self->wants_sack = self->wants_sack || spec->transport >= ECC_TRANSPORT_SACK;
         self->wants_racks = self->wants_racks || spec->transport == ECC_TRANSPORT_RACK;
         self->wants_receivers = self->wants_receivers || spec->n_reverse > 0 || spec->impairment > 0
             || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE || spec->n_alternatives > 0
@@ -52,8 +50,9 @@ ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config)
     for (uint32_t i = 0; i < self->n_links; i++) {
         self->wants_receivers = self->wants_receivers || ecc_link_reorders(self, i);
     }
-    if (self->wants_receivers || self->wants_transports) {
-        self->packets.stride += sizeof(ecc_ack_info_t) + (wants_sack ? ECC_MAX_SACK_BLOCKS * sizeof(ecc_range_t) : 0);
+    self->wants_acks = self->wants_receivers || self->wants_transports;
+    if (self->wants_acks) {
+        self->packets.stride += sizeof(ecc_ack_info_t);
     }
 }
 

@@ -31,12 +31,6 @@ max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static ecc_range_t *
-sack_blocks(ecc_ack_info_t *info)
-{
-    return (ecc_range_t *) (void *) (info + 1);
-}
-
 void
 ecc_transport_init(ecc_engine_t *self, uint32_t index)
 {
@@ -293,7 +287,8 @@ ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ac
     }
     if (transport->uses_sack) {
         const ecc_flow_t *spec = self->flows[packet->flow].spec;
-        int ret = add_sack_blocks(transport, &self->memory, spec, sack_blocks(info), &n_sacked);
+        const ecc_range_t *sacks = ecc_sacks_at(&self->sacks, info->sack)->blocks;
+        int ret = add_sack_blocks(transport, &self->memory, spec, sacks, &n_sacked);
         if (ret != 0) {
             return ret;
         }
@@ -384,23 +379,36 @@ ecc_transport_receive_data(ecc_engine_t *self, const ecc_packet_t *packet, bool 
     return 0;
 }
 
-void
-ecc_transport_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet)
+int
+ecc_transport_write_ack(ecc_engine_t *self, const ecc_packet_t *packet)
 {
     const ecc_transport_t *transport = &self->transports[packet->flow];
     ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
     bool is_duplicate = self->flows[packet->flow].has_rack && self->racks[packet->flow].has_duplicate;
+    uint32_t n = 0;
+    ecc_range_t *blocks;
+    int ret;
 
-    *info = (ecc_ack_info_t) { .front = self->flows[packet->flow].received };
-    for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS && transport->uses_sack; k++) {
-        sack_blocks(info)[k] = k < transport->n_recent
-            ? *ecc_ranges_at(&transport->held, ecc_ranges_find(&transport->held, transport->recent[k]))
-            : (ecc_range_t) { 0, 0 };
+    info->front = self->flows[packet->flow].received;
+    info->sack = ECC_NO_SACK;
+    if (!transport->uses_sack || (transport->n_recent == 0 && !is_duplicate)) {
+        return 0;
     }
+    ret = ecc_sacks_allocate(&self->sacks, &self->memory, &info->sack);
+    if (ret != 0) {
+        return ret;
+    }
+    blocks = self->sacks.items[info->sack].blocks;
     if (is_duplicate) {
-        memmove(sack_blocks(info) + 1, sack_blocks(info), (ECC_MAX_SACK_BLOCKS - 1) * sizeof(ecc_range_t));
-        sack_blocks(info)[0] = (ecc_range_t) { packet->offset, packet->offset + packet->size };
+        blocks[n++] = (ecc_range_t) { packet->offset, packet->offset + packet->size };
     }
+    for (uint32_t k = 0; k < transport->n_recent && n < ECC_MAX_SACK_BLOCKS; k++) {
+        blocks[n++] = *ecc_ranges_at(&transport->held, ecc_ranges_find(&transport->held, transport->recent[k]));
+    }
+    while (n < ECC_MAX_SACK_BLOCKS) {
+        blocks[n++] = (ecc_range_t) { 0, 0 };
+    }
+    return 0;
 }
 
 /* What the sender knows of itself. */

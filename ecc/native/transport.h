@@ -73,7 +73,7 @@ void ecc_transport_time_out(ecc_transport_t *self);
 ECC_MUST_CHECK int ecc_transport_receive_data(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_delay);
 
 /* S-91: writes into an ACK what it carries. */
-void ecc_transport_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet);
+ECC_MUST_CHECK int ecc_transport_write_ack(ecc_engine_t *self, const ecc_packet_t *packet);
 
 /* sends, receives: whether this engine has either half; what they know of each other is checked if it has both. */
 ECC_MUST_CHECK int ecc_transport_verify(

@@ -148,5 +148,5 @@ ecc_verify_engine(const ecc_engine_t *self)
                     || ecc_rack_verify(&self->racks[i], &self->transports[i], self->now) == 0);
         }
     }
-    return valid && n_packets == self->packets.n_used ? 0 : ECC_ERR_BROKEN;
+    return valid && n_packets == self->packets.n_used && self->sacks.n_used <= n_packets ? 0 : ECC_ERR_BROKEN;
 }
