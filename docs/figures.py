@@ -45,8 +45,9 @@ EXAMPLES = {
     "fabrics_incast": "docs/fabrics.md",
     "nscc_cycle": "docs/nscc.md",
     "telemetry_theta": "docs/telemetry.md",
+    "telemetry_paced": "docs/telemetry.md",
 }
-"""File of a figure: the page whose Python block ends with this `figure`."""
+"""File of a figure: the page that shows it after the Python block that ends with this `figure`."""
 
 
 def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> None:
@@ -65,7 +66,7 @@ def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> Non
     """
     for name in EXAMPLES:
         if name in names:
-            example(EXAMPLES[name]).write_image(folder / f"{name}.png", width=900, height=480)
+            example(name).write_image(folder / f"{name}.png", width=900, height=480)
     of_claims = [name for name in names if name not in EXAMPLES]
     outcome = examine(
         [claims()[claim] for claim in dict.fromkeys(FIGURES[name][0] for name in of_claims)], jobs, store=store
@@ -77,17 +78,17 @@ def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> Non
         go.Figure(pictures[FIGURES[name]]).write_image(folder / f"{name}.png", width=900, height=480)
 
 
-def example(page: str) -> go.Figure:
-    """Return the figure of the example of a page, by running it.
+def example(name: str) -> go.Figure:
+    """Return the figure of an example of a page, by running the block before the picture.
 
     Parameters
     ----------
-    page : str
-        Path in the repository.
+    name : str
+        Of the figure.
     """
-    text = (Path(__file__).parents[1] / page).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    (block,) = [block for block in blocks if re.search(r"^figure = ", block, re.MULTILINE)]
+    page = EXAMPLES[name]
+    text = (Path(__file__).parents[1] / page).read_text(encoding="utf-8").partition(f"{name}.png)")[0]
+    block = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[-1]
     scope: dict[str, object] = {}
     exec(compile(block, page, "exec"), scope)
     return go.Figure(scope["figure"])
