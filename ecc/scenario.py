@@ -21,6 +21,7 @@ from ecc.errors import EccError
 from ecc.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
 from ecc.models import Protocol, all_protocols
 from ecc.models.base import Equilibrium, label, settings
+from ecc.models.controller import SUFFIXES, Controller, load
 from ecc.models.protocol_assignment import Deployment, ProtocolAssignment, read_protocol
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Flow, Network, from_table, tables_in, to_table
@@ -391,12 +392,17 @@ def _protocol_table(protocol: Any) -> dict[str, Any]:
         flows = {which: _protocol_table(one) for which, one in protocol.flows.items()}
         links = {which: [_protocol_table(one) for one in some] for which, some in protocol.links.items()}
         return {"flows": flows, **({"links": links} if links else {})}
-    cls = type(protocol)
-    known = _by_name().get(cls.__name__) is cls
     return {
-        "name": cls.__name__ if known else f"{cls.__module__}:{cls.__qualname__}",
+        "name": _name_of(type(protocol)),
         **{k: v for k, v in settings(protocol).items() if v is not None},
     }
+
+
+def _name_of(cls: type[Protocol]) -> str:
+    """What `protocol_class` takes."""
+    if issubclass(cls, Controller):
+        return cls.library
+    return cls.__name__ if _by_name().get(cls.__name__) is cls else f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _protocol_or_assignment(table: Any) -> Any:
@@ -434,6 +440,7 @@ def protocol_class(name: Any) -> type[Protocol]:
     """Return a protocol class by name (case and hyphens do not matter), or one of the user's own.
 
     That is "module:Class", of a module that Python finds, or of a file in the current folder; or "path/file.py:Class".
+    "path/file.so" is a shared object with a controller (`ecc.models.controller`).
 
     Parameters
     ----------
@@ -447,7 +454,9 @@ def protocol_class(name: Any) -> type[Protocol]:
     protocols = _by_name()
     plain = {key.lower(): value for key, value in protocols.items()}
     found: Any = plain.get(str(name).lower().replace("-", "").replace("_", ""))
-    if found is None and isinstance(name, str) and ":" in name:
+    if found is None and isinstance(name, str) and name.endswith(SUFFIXES):
+        found = load(name)
+    elif found is None and isinstance(name, str) and ":" in name:
         module, _, attribute = name.rpartition(":")
         try:
             found = getattr(_module_of_user(module), attribute)
@@ -457,7 +466,7 @@ def protocol_class(name: Any) -> type[Protocol]:
     if not (isinstance(found, type) and issubclass(found, Protocol)):
         lines = {key: _summary(kind) for key, kind in protocols.items()}
         raise ValueError(
-            f"protocol name must be one of {', '.join(protocols)} or module:Class, got {shown(name)}"
+            f"protocol name must be one of {', '.join(protocols)} or module:Class or path.so, got {shown(name)}"
             f"{nearest(name, lines)}"
         )
     return found

@@ -3,8 +3,11 @@
 import ast
 import importlib
 import json
+import os
 import re
 import runpy
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,9 +22,21 @@ PAGES = [page for page in ALL_PAGES if "```python" in page.read_text(encoding="u
 
 DEAR = ("delay_equations", "ensembles", "live", "real_tcp")
 """Pages whose code takes seconds."""
-NEEDS = {"live": "namespaces", "real_tcp": "namespaces"}
+NEEDS = {"controllers_in_c": "aimd", "live": "namespaces", "real_tcp": "namespaces"}
 """Fixtures without which the code of a page cannot run."""
 assert {*DEAR, *NEEDS} <= {page.stem for page in PAGES}
+
+
+@pytest.fixture
+def aimd(tmp_path):
+    """The shared object that a page compiles, by the command that it shows."""
+    page = (ROOT / "docs" / "controllers_in_c.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^```sh\n(cc .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    command = command.replace("examples/", f"{ROOT}/examples/")
+    subprocess.run(["sh", "-e", "-c", command], cwd=tmp_path, env=environment, check=True, timeout=HANG)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from ecc.jit.c_function import CFunction
+
 __all__ = [
     "digest_of", "digest_of_texts", "instructions", "is_plain", "jitable", "lock", "python_function", "reach",
     "surroundings", "text_of", "where",
@@ -126,6 +128,8 @@ def text_of(function: FunctionType, seen: dict[int, int], known: Known = lambda 
             parts.append(f"{name}: {stands}")
         elif is_plain(inner):
             parts.append(f"{name}: {text_of(inner, seen, known)}")
+        elif isinstance(value, CFunction):
+            parts.append(f"{name}: C {value.symbol}")
         elif _is_constant(value):
             parts.append(f"{name}: {type(value)} {value!r}")
         elif isinstance(value, type) and issubclass(value, enum.Enum):
@@ -222,7 +226,7 @@ def jitable(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(boundscheck=True)(copy)
         _dispatchers[key] = dispatcher  # before what it reaches: it may reach itself
         for (name, *attributes), value in reach(function).items():
-            compiled = jitable(value) if is_plain(value) else value
+            compiled = jitable(value) if is_plain(value) else value.compiled if isinstance(value, CFunction) else value
             if attributes:  # a stand-in for the module, with the compiled functions in it
                 owner = scope.setdefault(name, ModuleType(name))
                 for part in attributes[:-1]:

@@ -1,0 +1,70 @@
+"""A function of a shared object that hooks may call with arrays of their records."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+__all__ = ["CFunction"]
+
+_known: dict[str, CFunction] = {}
+_ENTRY: dict[type, Any] = {int: ctypes.c_int64, float: ctypes.c_double}
+
+
+class CFunction:
+    """A C function of arrays that returns nothing, or a double.
+
+    In hooks it is called as `f(flow.memory, p_values, ...)` with fields that are arrays, int64 or float64, which it
+    gets as pointers.
+
+    Parameters
+    ----------
+    symbol : str
+        Names what it does: no two functions that differ have the same one, in this process or another.
+    function : object
+        Of a `ctypes.CDLL`, which lives as long as this object does.
+    n_arrays : int
+        How many it takes.
+    returns : bool
+        Whether it returns a double.
+    """
+
+    def __init__(self, symbol: str, function: Any, n_arrays: int, *, returns: bool = False) -> None:
+        import llvmlite.binding as llvm
+
+        self.symbol, self._function, self._n_arrays, self._returns = symbol, function, n_arrays, returns
+        function.argtypes = [ctypes.c_void_p] * n_arrays
+        function.restype = ctypes.c_double if returns else None
+        llvm.add_symbol(symbol, ctypes.cast(function, ctypes.c_void_p).value)  # what compiled hooks are linked with
+
+        _known[symbol] = self
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        """By its symbol, where the same library is loaded; so it is compared, too."""
+        return _found, (self.symbol,)
+
+    def __call__(self, *arrays: list[Any]) -> float | None:
+        """In hooks that run as Python, whose arrays are lists."""
+        copies = [(_ENTRY[type(array[0])] * len(array))(*array) for array in arrays]
+        result: float | None = self._function(*copies)
+        for array, copy in zip(arrays, copies, strict=True):
+            array[:] = list(copy)
+        return result
+
+    @functools.cached_property
+    def compiled(self) -> Any:
+        """What stands for it in a compiled hook: a Numba dispatcher."""
+        from numba import njit, types
+
+        signature = (types.float64 if self._returns else types.void)(*[types.voidptr] * self._n_arrays)
+        external = types.ExternalFunction(self.symbol, signature)
+        if self._n_arrays == 1:
+            return njit(lambda a: external(a.ctypes))
+        if self._n_arrays == 2:
+            return njit(lambda a, b: external(a.ctypes, b.ctypes))
+        return njit(lambda a, b, c: external(a.ctypes, b.ctypes, c.ctypes))
+
+
+def _found(symbol: str) -> CFunction:
+    return _known[symbol]

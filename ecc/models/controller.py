@@ -1,0 +1,351 @@
+"""Congestion controllers in shared objects, written in C or in any language that exports C functions.
+
+    Mine = ecc.models.controller.load("mine.so")     a protocol class, named by its file
+    Mine(gain=0.5)                                   what ecc_controller_parameters names are its parameters
+
+`ecc_controller.h`, in the folder that `include()` returns, declares the functions; the host is the packet engine's, as
+for every other protocol. A scenario file says `name = "path/to/mine.so"`.
+
+Code that is loaded can do whatever this process can, and an error in it can end the process: that is the user's risk.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import keyword
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, make_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from ecc.arguments import shown
+from ecc.jit.c_function import CFunction
+from ecc.models.base import FlowEnv, Hook, Params, Protocol, check_choice, check_number
+from ecc.models.shared import delivery_rate
+from ecc.quantity import QuantityField, as_count, as_delay, default
+
+__all__ = ["SUFFIXES", "Controller", "include", "load"]
+
+VERSION = 1
+SUFFIXES = (".so", ".dylib", ".dll")
+"""Of shared objects."""
+
+EVENT = (
+    "now", "packet_size", "rtt", "srtt", "min_rtt", "in_flight", "acked", "delivered", "recovering", "recovered",
+    "undone", "kind", "marked", "ece", "size", "random",
+    "newly_acked", "newly_lost", "rate", "interval", "sample_delivered", "sample_lost", "tx_in_flight", "app_limited",
+    "prior_delivered", "total_delivered", "total_lost", "round_count", "round_start",
+)  # fmt: skip
+"""Fields of `ecc_controller_event_t`, all of them double."""
+
+
+def include() -> str:
+    """Return the folder that has `ecc_controller.h`, for a compiler's option `-I`."""
+    return str(Path(__file__).resolve().parent.parent / "include")
+
+
+# ---- the protocol ----------------------------------------------------------------------------------------------------
+
+
+class Functions(NamedTuple):
+    """What a shared object has, `CFunction` each; None: it does not."""
+
+    init: Any
+    on_ack: Any
+    on_loss: Any
+    window: Any
+    on_send: Any
+    on_timer: Any
+    pacing_rate: Any
+    timer: Any
+    read: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Controller(Protocol):
+    """Base of the classes that `load` returns: the host of a foreign controller.
+
+    Parameters
+    ----------
+    transport : str
+        As of every `WindowProtocol`.
+    receiver_window : int, bytes, >= 0
+        How far data may be ahead of what is acknowledged; 0: no limit.
+    min_rto, initial_rto : float, s, > 0
+        Least retransmission timeout, and the one before the first ACK.
+    ecn_echo : str or None
+        Whether packets can be marked, and how marks are reported (`Protocol.ecn_echo`).
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    transport: str = "sack"
+    receiver_window: int = 0
+    min_rto: QuantityField = default(0.2)
+    initial_rto: QuantityField = default(1.0)
+    ecn_echo: str | None = None
+
+    library: ClassVar[str] = ""
+    """The file, as it was given."""
+    code: ClassVar[str] = ""
+    """SHA-256 of the file."""
+    variables: ClassVar[tuple[str, ...]] = ()
+    """Names of the entries of the series "flow.variables"."""
+    parameter_names: ClassVar[tuple[str, ...]] = ()
+    state_words: ClassVar[int] = 1
+    functions: ClassVar[Functions]
+
+    header_bytes = (0, 0)
+    required_env = frozenset({"random"})
+    Header = delivery_rate.Header
+
+    def __post_init__(self) -> None:
+        check_choice(self, "transport", ("newreno", "sack", "rack"))
+        for name in ("min_rto", "initial_rto"):
+            object.__setattr__(self, name, as_delay(getattr(self, name), name, positive=True))
+        object.__setattr__(self, "receiver_window", as_count(self.receiver_window, "receiver_window"))
+        check_choice(self, "ecn_echo", (None, "classic", "accurate", "scalable"))
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str, dict[str, Any]]]:
+        return _again, (self.library, self.code, {f.name: getattr(self, f.name) for f in fields(self)})
+
+    def params(self) -> dict[str, float]:
+        return {}
+
+    @property
+    def FlowState(self) -> Any:  # type: ignore[override]
+        values = tuple(float(getattr(self, name)) for name in self.parameter_names)
+        return _flow_state(self.state_words, values, len(self.variables))
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return _hooks(self.functions)
+
+
+@cache
+def _flow_state(state_words: int, parameters: tuple[float, ...], n_variables: int) -> type:
+    """The record of a flow; arrays have an entry at least."""
+    return make_dataclass(
+        "FlowState",
+        [
+            ("memory", tuple[int, ...], (0,) * state_words),
+            ("parameters", tuple[float, ...], parameters or (0.0,)),
+            ("event", tuple[float, ...], (0.0,) * len(EVENT)),
+            ("variables", tuple[float, ...], (0.0,) * max(n_variables, 1)),
+        ],
+        bases=(delivery_rate.FlowState,),
+    )
+
+
+def tell(flow: Any, env: FlowEnv) -> None:
+    """Write what a controller is told, in the order of `EVENT`."""
+    event = flow.event
+    event[0], event[1] = env.now, 1.0 * env.packet_size
+    event[2], event[3], event[4] = env.rtt, env.srtt, env.min_rtt
+    event[5], event[6], event[7] = 1.0 * env.in_flight, 1.0 * env.acked, 1.0 * env.delivered
+    event[8], event[9], event[10] = 1.0 * env.recovering, 1.0 * env.recovered, 1.0 * env.undone
+    event[11], event[12], event[13] = 1.0 * env.kind, 1.0 * env.marked, 1.0 * env.ece
+    event[14], event[15] = 1.0 * env.size, env.random
+    event[16], event[17] = 1.0 * flow.newly_acked, 1.0 * flow.newly_lost
+    event[18], event[19] = flow.rate, flow.interval
+    event[20], event[21], event[22] = 1.0 * flow.sample_delivered, 1.0 * flow.sample_lost, 1.0 * flow.tx_in_flight
+    event[23], event[24] = 1.0 * flow.sample_app_limited, 1.0 * flow.prior_delivered
+    event[25], event[26] = 1.0 * flow.delivered, 1.0 * flow.lost
+    event[27], event[28] = 1.0 * flow.round_count, 1.0 * flow.round_start
+
+
+@cache
+def _hooks(c: Functions) -> dict[str, Hook]:
+    """The hooks of a flow: each tells what the host knows, calls the controller, and adopts its window and rate."""
+    ask = _questions(c)
+
+    def told(call: Any, sample: Callable[..., None] | None = None) -> Hook:
+        def before(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+            pass
+
+        first = sample or before
+
+        def hook(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+            first(flow, header, p, env)
+            tell(flow, env)
+            call(flow.memory, flow.parameters, flow.event)
+            ask(flow, env)
+
+        return hook
+
+    hooks: dict[str, Hook] = {
+        "on_start": told(c.init), "on_ack": told(c.on_ack, delivery_rate.on_ack), "on_loss": told(c.on_loss),
+        "on_send": told(c.on_send, delivery_rate.on_send) if c.on_send else delivery_rate.on_send,
+        "on_receive": delivery_rate.on_receive,
+    }  # fmt: skip
+    return hooks | ({"on_timer": told(c.on_timer)} if c.on_timer else {})
+
+
+def _questions(c: Functions) -> Callable[[Any, FlowEnv], None]:
+    """What the host asks after a call; hooks are compiled with what they reach, so what is absent is not in them."""
+    window, rate, timer, read = c.window, c.pacing_rate, c.timer, c.read
+
+    def nothing(flow: Any, env: FlowEnv) -> None:
+        pass
+
+    def ask_rate(flow: Any, env: FlowEnv) -> None:
+        env.rate = rate(flow.memory, flow.parameters, flow.event)
+
+    def ask_timer(flow: Any, env: FlowEnv) -> None:
+        env.timer = timer(flow.memory, flow.parameters, flow.event)
+
+    def ask_variables(flow: Any, env: FlowEnv) -> None:
+        read(flow.memory, flow.variables)
+
+    pace = ask_rate if rate else nothing
+    wait = ask_timer if timer else nothing
+    show = ask_variables if read else nothing
+
+    def ask(flow: Any, env: FlowEnv) -> None:
+        env.window = window(flow.memory, flow.parameters, flow.event)
+        pace(flow, env)
+        wait(flow, env)
+        show(flow, env)
+
+    return ask
+
+
+# ---- shared objects --------------------------------------------------------------------------------------------------
+
+
+def load(library: str | Path) -> type[Controller]:
+    """Return the protocol class of a congestion controller in a shared object.
+
+    Parameters
+    ----------
+    library : str or Path
+        File with the functions that `ecc_controller.h` declares; it is loaded, and so can do whatever this process can.
+
+    Returns
+    -------
+    controller : type
+        Class derived from `Controller`, named by the file, with a parameter for each that the controller names: the
+        same class for the same file as long as its content is the same.
+
+    Raises
+    ------
+    ValueError
+        The file is not there, is no shared object, lacks a function, was compiled for another version, or names a
+        parameter that no class can have.
+
+    Examples
+    --------
+    `ecc.packet.simulate(ecc.Scenario(net, load("build/mine.so")(gain=0.5), duration=10.0))`
+    """
+    path = Path(library)
+    try:
+        code = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ValueError(f"library must be a shared object, got {shown(str(library))}: {error.strerror}") from None
+    return _load(str(library), code)
+
+
+def _again(library: str, code: str, values: dict[str, Any]) -> Controller:
+    """What a worker process makes of an instance."""
+    kind = load(library)
+    if kind.code != code:
+        raise ValueError(f"library {library!r} has changed since its controller was made")
+    return kind(**values)
+
+
+@cache
+def _load(library: str, code: str) -> type[Controller]:
+    dll = _opened(library, code)
+
+    def found(name: str) -> Any:
+        return getattr(dll, f"ecc_controller_{name}", None)
+
+    missing = [name for name in ("version", "size", "init", "on_ack", "on_loss", "window") if found(name) is None]
+    if missing:
+        raise ValueError(f"library {library!r} must have the function ecc_controller_{missing[0]}")
+    version, size = found("version"), found("size")
+    version.restype, size.restype = ctypes.c_uint, ctypes.c_size_t
+    if version() != VERSION:
+        raise ValueError(f"library {library!r} must be of version {VERSION} of ecc_controller.h, got {version()}")
+    pairs = {"timer": "on_timer", "on_timer": "timer", "read": "variables", "variables": "read"}
+    for name, other in pairs.items():
+        if found(name) is not None and found(other) is None:
+            raise ValueError(f"library {library!r} has ecc_controller_{name}, and must have ecc_controller_{other} too")
+    parameters = dict(_parameters(found("parameters")))
+    _check_names(library, parameters)
+    functions = Functions(*(_function(code, name, found(name)) for name in Functions._fields))
+    return make_dataclass(
+        Path(library).stem,
+        [(name, float, field(default=value)) for name, value in parameters.items()],
+        bases=(Controller,), frozen=True,
+        namespace={
+            "__doc__": f"The congestion controller of {library}.", "__module__": "controllers",
+            "library": library, "code": code, "parameter_names": tuple(parameters),
+            "variables": tuple(_variables(found("variables"))), "state_words": max(-(-size() // 8), 1),
+            "functions": functions, "__post_init__": _check_parameters,
+        },
+    )  # fmt: skip
+
+
+def _function(code: str, name: str, function: Any) -> CFunction | None:
+    if function is None:
+        return None
+    returns = name in ("window", "pacing_rate", "timer")
+    return CFunction(f"ecc_{code}_{name}", function, 2 if name == "read" else 3, returns=returns)
+
+
+def _check_parameters(self: Controller) -> None:
+    check_number(self, **dict.fromkeys(self.parameter_names, float("-inf")))
+    Controller.__post_init__(self)
+
+
+def _opened(library: str, code: str) -> ctypes.CDLL:
+    """The shared object, from a copy: a file that is loaded must not be written to, and is loaded once for all."""
+    folder = Path(tempfile.mkdtemp(prefix="ecc-controller-"))
+    try:
+        copy = folder / f"{code}{Path(library).suffix}"
+        shutil.copyfile(library, copy)
+        return ctypes.CDLL(str(copy), mode=os.RTLD_NOW if hasattr(os, "RTLD_NOW") else ctypes.DEFAULT_MODE)
+    except OSError as error:
+        raise ValueError(f"library {library!r} cannot be loaded: {str(error).replace(str(folder), '...')}") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Parameter(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_double))
+
+
+def _parameters(function: Any) -> Iterator[tuple[str, float]]:
+    if function is not None:
+        function.restype = ctypes.POINTER(_Parameter)
+        for entry in function():
+            if entry.name is None:
+                return
+            yield entry.name.decode(), entry.value
+
+
+def _variables(function: Any) -> Iterator[str]:
+    if function is not None:
+        function.restype = ctypes.POINTER(ctypes.c_char_p)
+        for name in function():
+            if name is None:
+                return
+            yield name.decode()
+
+
+def _check_names(library: str, parameters: dict[str, float]) -> None:
+    taken = set(dir(Controller)) | {f.name for f in fields(Controller)}
+    for name in parameters:
+        if not name.isidentifier() or keyword.iskeyword(name) or name in taken:
+            raise ValueError(f"library {library!r} names a parameter {name!r}: use another name")

@@ -1,0 +1,269 @@
+"""Congestion controllers in shared objects: they do what the same laws do in Python."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ecc
+from ecc.digests import function_digest
+from ecc.models import NewReno, controller
+
+ROOT = Path(__file__).parents[2]
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+
+START = """
+#include "ecc_controller.h"
+unsigned ecc_controller_version(void) { return ECC_CONTROLLER_VERSION; }
+"""
+
+NEWRENO = (
+    START
+    + """
+typedef struct { double window, ssthresh; long long backed_off; } reno_t;
+
+static double most(double a, double b) { return a > b ? a : b; }
+static double least(double a, double b) { return a < b ? a : b; }
+
+size_t ecc_controller_size(void) { return sizeof(reno_t); }
+
+void ecc_controller_init(void *state, const double *p, const ecc_controller_event_t *e)
+{
+    reno_t *self = state;
+    self->window = 4.0 * e->packet_size;
+    self->ssthresh = 1e300;
+}
+
+void ecc_controller_on_ack(void *state, const double *p, const ecc_controller_event_t *e)
+{
+    reno_t *self = state;
+    double s = e->packet_size;
+    if (e->acked > 0.0) self->backed_off = 0;
+    if (e->acked <= 0.0 || e->recovering > 0.0 || e->recovered > 0.0) return;
+    if (self->window < self->ssthresh)
+        self->window += least(e->acked, (self->ssthresh >= 1e300 ? 2.0 : 1.0) * s);
+    else
+        self->window = self->window + s * e->acked / self->window;
+}
+
+void ecc_controller_on_loss(void *state, const double *p, const ecc_controller_event_t *e)
+{
+    reno_t *self = state;
+    double half = most(0.5 * least(self->window, e->in_flight), 2.0 * e->packet_size);
+    if (e->kind == 0.0) {
+        self->window = self->ssthresh = half;
+        return;
+    }
+    if (!self->backed_off) self->ssthresh = half;
+    self->backed_off = 1;
+    self->window = e->packet_size;
+}
+
+double ecc_controller_window(const void *state, const double *p, const ecc_controller_event_t *e)
+{
+    return ((const reno_t *)state)->window;
+}
+"""
+)
+
+SMALLEST = (
+    START
+    + """
+size_t ecc_controller_size(void) { return 0; }
+void ecc_controller_init(void *state, const double *p, const ecc_controller_event_t *e) {}
+void ecc_controller_on_ack(void *state, const double *p, const ecc_controller_event_t *e) {}
+void ecc_controller_on_loss(void *state, const double *p, const ecc_controller_event_t *e) {}
+double ecc_controller_window(const void *state, const double *p, const ecc_controller_event_t *e) { return 8000.0; }
+"""
+)
+
+SEEING = (
+    SMALLEST.replace("{ return 0; }", "{ return sizeof(ecc_controller_event_t); }").replace(
+        "_on_ack(void *state, const double *p, const ecc_controller_event_t *e) {}",
+        "_on_ack(void *state, const double *p, const ecc_controller_event_t *e)"
+        "{ *(ecc_controller_event_t *)state = *e; }",
+    )
+    + """
+const char *const *ecc_controller_variables(void)
+{
+    static const char *const names[] = {"now", "in_flight", "min_rtt", "rate", "round_count", "undone", NULL};
+    return names;
+}
+void ecc_controller_read(const void *state, double *values)
+{
+    const ecc_controller_event_t *e = state;
+    values[0] = e->now, values[1] = e->in_flight, values[2] = e->min_rtt;
+    values[3] = e->rate, values[4] = e->round_count, values[5] = e->undone;
+}
+"""
+)
+
+EVERY_20_MS = (
+    SMALLEST.replace("{ return 0; }", "{ return sizeof(double); }")
+    + """
+void ecc_controller_on_timer(void *state, const double *p, const ecc_controller_event_t *e) { *(double *)state += 1.0; }
+double ecc_controller_timer(const void *state, const double *p, const ecc_controller_event_t *e)
+{
+    return 0.02 * (*(const double *)state + 1.0) - e->now;
+}
+const char *const *ecc_controller_variables(void)
+{
+    static const char *const names[] = {"expired", NULL};
+    return names;
+}
+void ecc_controller_read(const void *state, double *values) { *values = *(const double *)state; }
+"""
+)
+
+
+def built(folder: Path, text: str, name: str = "mine") -> str:
+    """The path of the shared object that a text compiles to."""
+    source, out = folder / f"{name}.c", folder / f"{name}.so"
+    source.write_text(text)
+    assert COMPILER is not None
+    options = ["-shared", "-fPIC", "-O2", "-ffp-contract=off", "-I", controller.include()]
+    subprocess.run([COMPILER, *options, "-o", str(out), str(source)], check=True, timeout=120)
+    return str(out)
+
+
+@pytest.fixture(scope="module")
+def aimd(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return built(tmp_path_factory.mktemp("aimd"), (ROOT / "examples/aimd.c").read_text(), "aimd")
+
+
+def network() -> ecc.Network:
+    return ecc.Network.dumbbell("10 Mb/s", rtts=["20 ms", "50 ms"], buffer="30 kB")
+
+
+def test_newreno_in_c_is_newreno_to_the_packet(tmp_path: Path) -> None:
+    mine = controller.load(built(tmp_path, NEWRENO))
+    ours = ecc.packet.simulate(ecc.Scenario(network(), NewReno(transport="sack", initial=4.0, min_rto=0.2), 10.0))
+    theirs = ecc.packet.simulate(ecc.Scenario(network(), mine(), 10.0))
+    assert ours.drops.sum() > 10
+    assert theirs.stats["digest"] == ours.stats["digest"]
+
+
+def test_the_example_fills_its_link_and_shows_its_variables(aimd: str) -> None:
+    Aimd = controller.load(aimd)
+    assert Aimd.__name__ == "aimd" and Aimd.variables == ("window", "threshold")
+    scenario = ecc.Scenario(network(), Aimd(increase=0.5), 10.0)
+    run = ecc.packet.simulate(scenario, record=["flow.variables[0]", "env.window"])
+    assert run.rate[-50:].mean("time").sum() > 9e6
+    assert (run["flow.variables[0]"] == run["env.window"]).all()
+    interpreted = ecc.packet.simulate(ecc.Scenario(network(), Aimd(), 0.5), engine="python")
+    compiled = ecc.packet.simulate(ecc.Scenario(network(), Aimd(), 0.5))
+    assert interpreted.stats["digest"] == compiled.stats["digest"]
+    steeper = ecc.packet.simulate(ecc.Scenario(network(), Aimd(increase=2.0), 10.0))
+    assert steeper.drops.sum() > run.drops.sum()
+
+
+def test_a_saved_run_goes_on_bit_for_bit(tmp_path: Path, aimd: str) -> None:
+    Aimd = controller.load(aimd)
+    scenario = ecc.Scenario(network(), Aimd(), 4.0)
+    whole = ecc.packet.simulate(scenario)
+    ecc.packet.Run(scenario).advance(2.0).save(tmp_path / "half.ckpt")
+    again = ecc.packet.resume(tmp_path / "half.ckpt").advance().trajectory()
+    assert again.stats["digest"] == whole.stats["digest"]
+
+
+@pytest.mark.parametrize("engine", ["c", "python"])
+def test_timers_expire_when_they_were_set_to(tmp_path: Path, engine: str) -> None:
+    mine = controller.load(built(tmp_path, EVERY_20_MS))
+    run = ecc.packet.simulate(
+        ecc.Scenario(network(), mine(), 0.99), sample="90 ms", record=["flow.variables[0]"], engine=engine
+    )
+    assert run["flow.variables[0]"][:, 0].values.tolist() == [4, 9, 13, 18, 22, 27, 31, 36, 40, 45, 49]
+
+
+def test_the_header_declares_what_hosts_tell() -> None:
+    text = (Path(controller.include()) / "ecc_controller.h").read_text()
+    struct = re.search(r"typedef struct \{(.*?)\} ecc_controller_event_t;", text, re.DOTALL)
+    assert struct is not None
+    assert tuple(re.findall(r"double (\w+);", struct[1])) == controller.EVENT
+    assert f"#define ECC_CONTROLLER_VERSION {controller.VERSION}\n" in text
+
+
+def test_fields_are_told_under_their_names(tmp_path: Path) -> None:
+    mine = controller.load(built(tmp_path, SEEING))
+    record = [*(f"flow.variables[{k}]" for k in range(6)), "env.min_rtt"]
+    run = ecc.packet.simulate(ecc.Scenario(network(), mine(), 2.0), sample="100 ms", record=record)
+    now, in_flight, min_rtt, rate, rounds, undone = (run[name].values[-1] for name in record[:6])
+    assert ((now > 1.95) & (now <= 2.0)).all() and (in_flight == 7000.0).all() and (undone == 0.0).all()
+    assert (min_rtt == run["env.min_rtt"].values[-1]).all()
+    assert abs(rate * min_rtt / 64000.0 - 1.0).max() < 0.05  # eight packets an RTT
+    assert abs(rounds * min_rtt / 2.0 - 1.0).max() < 0.05
+
+
+def test_a_file_that_is_compiled_again_is_another_controller(tmp_path: Path) -> None:
+    first = controller.load(built(tmp_path, SMALLEST))
+    second = controller.load(built(tmp_path, SMALLEST.replace("8000.0", "80000.0")))
+    rates = [ecc.packet.simulate(ecc.Scenario(network(), kind(), 2.0)).rate[-1].sum() for kind in (first, second)]
+    assert rates[1] > 2.0 * rates[0]
+    assert function_digest(first()) != function_digest(second())
+    assert controller.load(tmp_path / "mine.so") is second
+    with pytest.raises(ValueError, match=r"library '.*mine.so' has changed since its controller was made"):
+        pickle.loads(pickle.dumps(first()))
+
+
+def test_other_processes_load_it_too(aimd: str, tmp_path: Path) -> None:
+    scenario = ecc.Scenario(network(), controller.load(aimd)(decrease=0.7), 1.0)
+    code = "import ecc, pickle, sys; print(ecc.packet.simulate(pickle.load(sys.stdin.buffer)).stats['digest'])"
+    there = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], input=pickle.dumps(scenario), check=True, capture_output=True,
+        cwd=tmp_path, timeout=120,
+    )  # fmt: skip
+    assert int(there.stdout) == ecc.packet.simulate(scenario).stats["digest"]
+
+
+def test_scenario_files_name_the_shared_object(aimd: str) -> None:
+    scenario = ecc.Scenario(network(), controller.load(aimd)(increase=2.0), 1.0)
+    assert f'name = "{aimd}"' in scenario.to_toml()
+    assert ecc.Scenario.from_toml(scenario.to_toml()) == scenario
+    with pytest.raises(ValueError, match=r"protocol has no key 'gain'; allowed are .*increase, decrease"):
+        ecc.Scenario.from_toml(scenario.to_toml().replace("increase", "gain"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SMALLEST.replace("_on_loss", "_on_lost"), "must have the function ecc_controller_on_loss"),
+        (SMALLEST.replace("ECC_CONTROLLER_VERSION; }", "7; }"), "must be of version 1 of ecc_controller.h, got 7"),
+        (
+            EVERY_20_MS.replace("ecc_controller_on_timer(", "other("),
+            "has ecc_controller_timer, and must have ecc_controller_on_timer too",
+        ),
+        (
+            SMALLEST
+            + "const ecc_controller_parameter_t *ecc_controller_parameters(void)"
+            + '{ static const ecc_controller_parameter_t p[] = {{"transport", 1.0}, {NULL, 0.0}}; return p; }',
+            "names a parameter 'transport': use another name",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_library_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        controller.load(built(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_no_libraries(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"library must be a shared object, got .*absent.so.: No such file"):
+        controller.load(tmp_path / "absent.so")
+    (tmp_path / "text.so").write_text("text")
+    with pytest.raises(ValueError, match=r"library .*text.so' cannot be loaded"):
+        controller.load(tmp_path / "text.so")
+
+
+def test_a_window_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
+    mine = controller.load(built(tmp_path, SMALLEST.replace("return 8000.0", "return e->now > 1.0 ? 0.0 / 0.0 : 8e3")))
+    with pytest.warns(RuntimeWarning, match=r"ended at 1.0\d* s: window must be finite and >= 0 bytes, got nan"):
+        run = ecc.packet.simulate(ecc.Scenario(network(), mine(), 2.0))
+    assert 0.9 < float(run.data.time[-1]) <= 1.2
