@@ -386,6 +386,16 @@ def conform(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be given again."),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REFERENCE",
+            help="In place of cases: where its variables leave those of this protocol, which sees the same ACKs.",
+        ),
+    ] = None,
+    scenario: Annotated[
+        Path | None, typer.Option(metavar="SCENARIO.toml", help="With --against: network and impairments.")
+    ] = None,
     out: Out = Path("ecc-conformance"),
     jobs: Jobs = 0,
     json: AsJson = False,
@@ -400,6 +410,8 @@ def conform(
 
     kind = protocol_class(protocol)
     chosen: Protocol = from_table(kind, _settings(kind, settings or ()), "--set")
+    if against is not None:
+        return _compare(chosen, against, scenario, out, json)
     selected = cases(case or ())
     given = ["ecc", "conform", protocol, *(word for one in settings or () for word in ("--set", one))]
     line = shlex.join([*given, *(word for one in case or () for word in ("--case", one))])
@@ -414,6 +426,33 @@ def conform(
 
     code = _examine(work, report, len(selected), out, jobs, json, what="case")
     return code or (0 if found[0].conforms else REFUTED)
+
+
+def _compare(protocol: Protocol, against: str, scenario: Path | None, out: Path, json: bool) -> int:
+    """Print where a protocol leaves a reference, and write the figure."""
+    from dataclasses import asdict
+
+    from ecc.conform import compare
+    from ecc.plot.look import as_html
+    from ecc.scenario import Scenario
+
+    found = compare(protocol, against, None if scenario is None else Scenario.from_toml(scenario))
+    making(out)
+    with replacing(out / "deviation.html") as part:
+        part.write_text(as_html(found.figure()), encoding="utf-8")
+    if json:
+        _print_json({"deviations": [asdict(one) for one in found.deviations], "compared": list(found.compared),
+                     "lacking": list(found.lacking)})  # fmt: skip
+    else:
+        rows = [(one.variable, f"{one.time:.6f}", one.hook, f"{one.value:.6g}", f"{one.reference:.6g}")
+                for one in found.deviations]  # fmt: skip
+        heads = ("variable", "first deviation [s]", "hook", type(protocol).__name__, f"{against} on the same ACKs")
+        _print(*([_table("", heads, rows)] if rows else []))
+        print(found)
+        if found.lacking:
+            print(f"not compared, of the reference alone: {', '.join(found.lacking)}")
+        print(f"figure: {out / 'deviation.html'}")
+    return 0 if found.first is None else REFUTED
 
 
 @app.command()

@@ -14,6 +14,7 @@ MODULES = (
     "conformance.bbr_paths",
     "conformance.bbr_states",
     "conformance.cubic",
+    "conformance.rfc9743",
     "data_centers.dcqcn",
     "data_centers.dcqcn_pi",
     "data_centers.dcqcn_tables",

@@ -1,4 +1,7 @@
-"""Conformance laboratory: does a controller do what its specification says? `ecc.conform.run` runs the cases."""
+"""Conformance laboratory: does a controller do what its specification says?
+
+`run` runs the cases of specifications; `compare` shows where a controller leaves a reference that sees the same ACKs.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,13 @@ from typing import TYPE_CHECKING
 from ecc.lazy import lazy
 
 if TYPE_CHECKING:
+    from ecc.conform.deviation import Deviation, Divergence, compare
     from ecc.conform.runs import Conformance, cases, run
 
-__all__ = ["Conformance", "cases", "run"]
+__all__ = ["Conformance", "Deviation", "Divergence", "cases", "compare", "run"]
 
-__getattr__, __dir__ = lazy(__name__, dict.fromkeys(__all__, "runs"))
+__getattr__, __dir__ = lazy(
+    __name__,
+    {"Deviation": "deviation", "Divergence": "deviation", "compare": "deviation"}
+    | dict.fromkeys(("Conformance", "cases", "run"), "runs"),
+)

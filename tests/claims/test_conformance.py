@@ -33,6 +33,23 @@ def test_bbr(protocol):
         assert bool(one.pictures) is applies
 
 
+CRITERIA = {
+    "BBR": set(),
+    "BBRv1": {"rfc9743-collapse", "rfc9743-cubic"},
+    "CUBIC": {"rfc9743-bufferbloat"},
+    "NewReno": {"rfc9743-bufferbloat"},
+}
+"""Criteria that a protocol does not meet; it does all others."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", CRITERIA)
+def test_criteria_for_any_controller(protocol):
+    found = conform.run(protocol, ["rfc9743"])
+    assert {one.claim.id for one in found.findings if one.verdict is Verdict.REFUTED} == CRITERIA[protocol]
+    assert {one.verdict for one in found.findings} <= {Verdict.REFUTED, Verdict.CONFIRMED}
+
+
 @pytest.mark.slow
 def test_cubic():
     found = conform.run("CUBIC", ["cubic"])

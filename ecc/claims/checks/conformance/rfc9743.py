@@ -1,0 +1,116 @@
+"""Cases on the criteria by which the IETF looks at a new congestion controller (RFC 9743), for any with windows.
+
+RFC 9743 has no numbers. Those here are ours; each measurement says what it is compared with.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.claims.checks.conformance.laboratory import PACKET, Laboratory, Trace, case
+from ecc.claims.checks.conformance.paths import CAPACITY, RTT, LossesBetween, bdp, path
+from ecc.impairments import CapacitySchedule
+from ecc.models import CUBIC
+
+SHARES = (1.0, 4.0)
+"""Buffers in which a flow meets CUBIC, in bandwidth-delay products."""
+
+
+def goodputs(trace: Trace, begin: float) -> NDArray[np.float64]:
+    """Return the mean goodput of each flow from a time on [bit/s].
+
+    Parameters
+    ----------
+    trace : Trace
+    begin : float, s
+    """
+    late = trace.run.data["goodput"].to_numpy()[trace.time > begin]
+    return np.asarray(late.mean(axis=0))
+
+
+def lost_share(trace: Trace, begin: float) -> float:
+    """Return the share of packets that the first link drops from a time on.
+
+    Parameters
+    ----------
+    trace : Trace
+    begin : float, s
+    """
+    late = trace.time > begin
+    sent = trace.run.data["arrival"].to_numpy()[late, 0].mean() * (trace.time[-1] - begin) / 8.0 / PACKET
+    return float(trace.drops[late].sum() / max(sent, 1.0))
+
+
+@case("rfc9743-collapse", "windows", cost=3)
+def collapse(room: Laboratory) -> str:
+    flows = 20
+    trace = room.run(path(5e6, RTT, buffer=2.0, flows=flows), 40.0, sample=0.01)
+    used = float(goodputs(trace, 10.0).sum() / 5e6)
+    room.expect(f"goodput of {flows} flows over the capacity", used, at_least=0.85)
+    lost = lost_share(trace, 10.0)
+    room.expect("share of packets that are dropped", lost, at_most=0.25, note="the fair share is 1 packet an RTT")
+    begin, outage = 5.0, 6.0
+    dead = room.run(path(), begin + outage, links={0: LossesBetween(begin=begin, end=begin + outage, every=1)},
+                    sample=0.01)  # fmt: skip
+    late = dead.time > begin + 1.0
+    packets = float(dead.run.data["arrival"].to_numpy()[late, 0].mean() * (outage - 1.0) / 8.0 / PACKET)
+    room.expect("packets sent into a dead path, second 1 to 6", packets, at_most=8.0,
+                note="the timer doubles (RFC 6298), from 0.2 to 1 s on")  # fmt: skip
+    room.draw(trace, "Many flows over a slow link", "The first of 20 flows over 5 Mb/s.", volumes=("window",), rates=())
+    return f"20 flows use {used:.0%} of 5 Mb/s and lose {lost:.1%}; into a dead path go {packets:.0f} packets in 5 s"
+
+
+@case("rfc9743-bufferbloat", "windows", cost=2)
+def bufferbloat(room: Laboratory) -> str:
+    trace = room.run(path(buffer=10.0), 30.0, sample=0.01)
+    queue = trace.run.data["queue"].to_numpy()[trace.time > 10.0, 0]
+    standing = float(np.median(queue)) / bdp()
+    room.expect("median queue over the bandwidth-delay product", standing, at_most=1.0,
+                note="a buffer of 10: standing delay at most that of the path")  # fmt: skip
+    room.expect("goodput over the capacity", float(goodputs(trace, 10.0)[0]) / CAPACITY, at_least=0.9)
+    room.draw(
+        trace, "A deep buffer", "Window and what is in flight; ten bandwidth-delay products are 1.25 MB.", rates=()
+    )
+    return f"In a buffer of ten bandwidth-delay products {standing:.2f} of one stand"
+
+
+@case("rfc9743-fairness", "windows", cost=4)
+def fairness(room: Laboratory) -> str:
+    trace = room.run(path(buffer=1.0, flows=4), 60.0, sample=0.02)
+    found = goodputs(trace, 20.0)
+    jain = float(found.sum() ** 2 / (len(found) * (found**2).sum()))
+    room.expect("Jain's index of four flows, 20 to 60 s", jain, at_least=0.9)
+    room.expect("their goodput over the capacity", float(found.sum()) / CAPACITY, at_least=0.9)
+    room.draw(trace, "Four flows", "The first of them.", volumes=("window",), rates=())
+    return f"Jain's index of four flows with one RTT is {jain:.3f}"
+
+
+@case("rfc9743-cubic", "windows", cost=6)
+def beside_cubic(room: Laboratory) -> str:
+    said = []
+    trace = None
+    for buffer in SHARES:
+        both = path(buffer=buffer, flows=2)
+        trace = room.run(both, 60.0, others={1: CUBIC()}, sample=0.02)
+        alike = Laboratory(CUBIC()).run(both, 60.0, sample=0.02)
+        left, usual = float(goodputs(trace, 20.0)[1]), float(goodputs(alike, 20.0).mean())
+        room.expect(f"goodput of CUBIC beside it over that beside CUBIC, buffer of {buffer:g} BDP", left / usual,
+                    at_least=0.5, note="no more harm than half")  # fmt: skip
+        said.append(f"{left / usual:.2f} in a buffer of {buffer:g} BDP")
+    assert trace is not None
+    room.draw(trace, "Beside CUBIC", f"The flow that is examined, in a buffer of {SHARES[-1]:g} bandwidth-delay "
+              "products.", volumes=("window",), rates=())  # fmt: skip
+    return f"CUBIC has {' and '.join(said)} of what it has beside itself"
+
+
+@case("rfc9743-change", "windows", cost=2)
+def change(room: Laboratory) -> str:
+    steps = [CapacitySchedule(0, [10.0, 25.0], [0.25 * CAPACITY, CAPACITY])]
+    trace = room.run(path(buffer=1.0), 45.0, impairments=steps, sample=0.01)
+    low = trace.mean(trace.goodput, 15.0, 25.0) / (0.25 * CAPACITY)
+    high = trace.mean(trace.goodput, 35.0) / CAPACITY
+    room.expect("goodput 5 to 15 s after a fall to a quarter, over the capacity", low, at_least=0.85)
+    room.expect("goodput 10 to 20 s after it is as before, over the capacity", high, at_least=0.85)
+    room.draw(trace, "A capacity that changes", "From 20 to 5 Mb/s and back, at the lines.", marks=[10.0, 25.0])
+    return f"It uses {low:.0%} of a quarter of the capacity, and {high:.0%} of the whole once that is back"

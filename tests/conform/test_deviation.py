@@ -1,0 +1,69 @@
+"""Where a controller leaves a reference that sees the same ACKs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import ecc
+from ecc import conform
+from ecc.models import BBR, CUBIC, BBRv1, NewReno
+
+
+@dataclass(frozen=True)
+class HurriedUp(BBR):
+    """Drain paces at 0.6 of the bandwidth."""
+
+    def params(self):
+        return super().params() | {"drain_gain": 0.6}
+
+
+def scenario(protocol, duration=1.5):
+    network = ecc.Network.dumbbell("4 Mb/s", rtts=["20 ms"], buffer="60 kB", packet_size=1500)
+    return ecc.Scenario(network, protocol, duration)
+
+
+def test_a_controller_does_not_deviate_from_itself():
+    for protocol in (BBR(), CUBIC()):
+        found = conform.compare(protocol, protocol, scenario(protocol))
+        assert found.first is None and found.deviations == () and len(found.time) > 300
+        assert str(found).startswith("no deviation in")
+        assert {"env.rate", "env.window"} <= set(found.compared)
+    assert {"state", "max_bw"} <= set(conform.compare(BBR(), BBR(), scenario(BBR(), 0.5)).compared)
+
+
+def test_a_wrong_gain_is_seen_in_the_pacing_rate_where_the_state_begins():
+    found = conform.compare(HurriedUp(), BBR(), scenario(BBR()))
+    first = found.first
+    assert first.variable == "env.rate" and first.hook == "on_ack"
+    k = int(np.flatnonzero(found.values["state"] == 1)[0])  # Drain
+    assert first.time == found.time[k]
+    assert first.value / first.reference == pytest.approx(0.6 / 0.5, rel=1e-9)
+    assert "env.rate deviates first, at" in str(found)
+    assert len(found.figure().data) >= 2
+
+
+def test_a_wrong_constant_of_cubic_is_seen_after_the_first_loss():
+    found = conform.compare(CUBIC(C=0.8), CUBIC(), scenario(CUBIC(), 3.0))
+    assert found.first.variable == "K"  # it is longer, when congestion avoidance begins
+    assert found.first.value / found.first.reference == pytest.approx(0.5 ** (1 / 3), rel=1e-9)
+    assert {one.variable for one in found.deviations} >= {"K", "env.window"}
+
+
+def test_variables_are_compared_by_name_and_what_lacks_is_said():
+    found = conform.compare(BBRv1(), BBR(), scenario(BBRv1(), 0.5))
+    assert {"max_bw", "min_rtt", "state"} <= set(found.compared)
+    assert {"inflight_longterm", "bw_shortterm"} <= set(found.lacking)
+    assert found.first.variable == "env.rate" and found.first.hook == "on_start"  # 2.86 and 2.77
+
+
+def test_references_that_cannot_be_replayed_are_refused_in_one_line():
+    with pytest.raises(ValueError, match="reference must not need random numbers that NewReno does not draw"):
+        conform.compare(NewReno(), BBR())
+    with pytest.raises(ValueError, match="reference must act at ACKs and losses alone"):
+        conform.compare(NewReno(), Timed())
+
+
+class Timed(NewReno):
+    def flow_hooks(self):
+        return super().flow_hooks() | {"on_timer": lambda flow, header, p, env: None}
