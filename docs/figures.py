@@ -44,6 +44,7 @@ EXAMPLES = {
     "first_example": "README.md",
     "fabrics_incast": "docs/fabrics.md",
     "nscc_cycle": "docs/nscc.md",
+    "paths_elements": "docs/paths.md",
     "telemetry_theta": "docs/telemetry.md",
     "telemetry_paced": "docs/telemetry.md",
 }

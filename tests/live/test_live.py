@@ -4,6 +4,7 @@ import pytest
 
 import ecc.live
 from ecc.errors import EccError
+from ecc.impairments import Aggregation, DeliveryTrace, Shaper
 from ecc.models import EDN, QIRCP, NewReno
 from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
@@ -58,6 +59,23 @@ def test_recorded_fields_are_those_of_the_nodes():
     run, packets = (one(scenario, record=["link.R", "env.rate"]) for one in (live, simulate))
     for name in ("link.R", "env.rate"):
         assert float(run[name][-1, 0]) == pytest.approx(float(packets[name][-1, 0]), rel=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "impairments",
+    [
+        [Shaper(0, "1 Mb/s", "5 kB")],
+        [DeliveryTrace(0, [0.003, 0.003, 0.017])],
+        [Aggregation(("9 ms", "9 ms"), link=0), Aggregation(("5 ms", "5 ms"), acks_of="all")],
+    ],
+    ids=["shaper", "trace", "bursts"],
+)
+def test_links_are_served_as_in_packets(impairments):
+    scenario = Scenario(Network.dumbbell("2 Mb/s", rtts=[0.05]), NewReno(), 2.0, impairments=impairments)
+    run, packets = live(scenario), simulate(scenario)
+    found = [float(one.goodput[10:].mean()) for one in (run, packets)]
+    assert found[0] == pytest.approx(found[1], rel=0.02)
 
 
 def test_a_run_with_late_packets_is_repeated_and_marked():

@@ -58,5 +58,5 @@ def test_only_delays_of_zero_change(ack_delay):
     setup = prepare(Scenario(Network([Link("1 Mb/s", ack_delay)], [Flow([0])]), QIRCP(), duration=1.0), "empty", 0.0)
     changed = prepared_for_links(setup)
     assert changed.links["delay"][0] == max(1, setup.links["delay"][0])
-    assert changed.flows["impairment"].tolist() == [1] and not changed.impairments[0].tolist() != (0,) * 10
+    assert changed.flows["impairment"].tolist() == [1] and not any(changed.impairments[0].tolist())
     assert setup.flows["impairment"].tolist() == [0]

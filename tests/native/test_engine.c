@@ -834,6 +834,8 @@ bad_input_is_refused(void)
     REFUSED(ECC_ERR_PAUSE, links[0].headroom, -1);
     REFUSED(ECC_ERR_PAUSE, flows[0].priority, 8);
     REFUSED(ECC_ERR_PAUSE, flows[0].priority, -1);
+    REFUSED(ECC_ERR_SERVER, links[0].server, -1);
+    REFUSED(ECC_ERR_SERVER, links[0].server, 1);
     REFUSED(ECC_ERR_SPRAYING, flows[0].n_alternatives, -1);
     REFUSED(ECC_ERR_SPRAYING, flows[0].n_alternatives, 65536);
     REFUSED(ECC_ERR_SPRAYING, flows[0].spraying, 2);
@@ -969,6 +971,10 @@ set_up_a_bit_of_everything(void)
 {
     static double limit = 0.5;
     static const ecc_bytes_t quanta[] = { 600, 3000, 100, 1500, 1000, 900 };
+    static const ecc_ps_t opportunities[] = { MS, 5 * MS };
+    static const ecc_server_t bursts = {
+        .rate = 2e6, .burst = 3000, .n_opportunities = 2, .opportunity = 1504, .slot_hi = 3 * MS, .slot_bytes = 4000
+    };
 
     memset(stamps, 0, sizeof(stamps));
     set_up(a_link(3e6, 4 * MS, 20000), 6, a_flow(1e6, 0.0, 3 * MS));
@@ -977,6 +983,11 @@ set_up_a_bit_of_everything(void)
     setup.config.n_links = 3;
     setup.config.n_routes = 0;
     setup.config.seed = 11;
+    setup.links[1].server = 1;
+    setup.config.servers = &bursts;
+    setup.config.n_servers = 1;
+    setup.config.opportunities = opportunities;
+    setup.config.n_opportunities = 2;
     for (int i = 0; i < 3; i++) {
         setup.links[i].state = &stamps[i];
     }
@@ -1275,6 +1286,48 @@ a_pause_and_its_end_by_hand(void)
     ecc_engine_free(engine);
 }
 
+/*
+ * S-155 to S-159: a window of four packets of 1000 bytes, and one more for each ACK. Opportunities of 1504 bytes at 3, 3, 5
+ * and 8 ms: two carry three packets, the third one and half of the next, the fourth the rest and one. A bucket of 2000
+ * tokens, then one packet a millisecond. Slots of two packets, 4 ms after the first is there, or after the last slot.
+ */
+static void
+servers_serve_by_hand(void)
+{
+    static const ecc_ps_t opportunities[] = { 3 * MS, 3 * MS, 5 * MS, 8 * MS };
+    static const ecc_server_t servers[] = { { .n_opportunities = 4, .opportunity = 1504 },
+        { .rate = 8e6, .burst = 2000 }, { .slot_lo = 4 * MS, .slot_hi = 4 * MS, .slot_packets = 2 } };
+    static const ecc_ps_t times[3][6] = { { 3 * MS, 3 * MS, 3 * MS, 5 * MS, 8 * MS, 8 * MS },
+        { MS / 10, 2 * MS / 10, MS + MS / 10, 2 * MS + MS / 10, 3 * MS + MS / 10, 4 * MS + MS / 10 },
+        { 4 * MS + MS / 10, 4 * MS + MS / 10, 8 * MS + MS / 10, 8 * MS + MS / 10, 12 * MS + MS / 10,
+            12 * MS + MS / 10 } };
+    static unsigned char saved[1 << 20];
+
+    for (int which = 0; which < 3; which++) {
+        ecc_engine_t *engine;
+        ecc_engine_t *other;
+        int64_t size;
+        set_up(a_link(8e7, 0, -1), 1, a_flow(0.0, 4000.0, 0));
+        setup.links[0].server = which + 1;
+        setup.config.servers = servers;
+        setup.config.n_servers = 3;
+        setup.config.opportunities = opportunities;
+        setup.config.n_opportunities = 4;
+        engine = new_engine();
+        (void) run(engine, 30 * MS);
+        for (int k = 0; k < 6; k++) {
+            CHECK_EQUAL(event(ECC_EVENT_ACK, 0, k).time, times[which][k]);
+        }
+        CHECK(ecc_engine_save(engine, NULL) < (int64_t) sizeof(saved));
+        size = ecc_engine_save(engine, saved);
+        other = new_engine();
+        CHECK_EQUAL(ecc_engine_load(other, saved, size), 0);
+        CHECK_EQUAL(run(other, 190 * MS).digest, run(engine, 190 * MS).digest);
+        ecc_engine_free(other);
+        ecc_engine_free(engine);
+    }
+}
+
 int
 main(void)
 {
@@ -1293,6 +1346,7 @@ main(void)
     old_packets_are_dropped_at_the_head_of_the_queue();
     schedulers_order_packets_by_hand();
     a_pause_and_its_end_by_hand();
+    servers_serve_by_hand();
     bad_hooks_stop_the_run();
     clocks_that_stand_stop_the_run();
     a_window_without_end_ends_no_call();
