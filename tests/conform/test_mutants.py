@@ -1,6 +1,7 @@
 """Faults in BBR and CUBIC that the laboratory is to find (benchmarks/mutants.py prints all cases that find each)."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from ecc import conform
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "mutants.py"
 spec = importlib.util.spec_from_file_location("mutants", FILE)
-mutants = importlib.util.module_from_spec(spec)
+mutants = sys.modules.setdefault("mutants", importlib.util.module_from_spec(spec))  # dataclasses look for theirs
 spec.loader.exec_module(mutants)
 
 
