@@ -100,6 +100,25 @@ def hpcc() -> None:
                 swing = swings[np.argmax(swings.real / np.abs(swings))]
                 row(share, flows, part, str(system.certify().stable), -1e6 / float(roots[0].real), float(swing.imag),
                     float(-swing.real / abs(swing)))  # fmt: skip
+    stairs, smooth = multipliers()
+    print(f"multiplier in an RTT of T, reports at once, W_AI -> 0: {smooth:.4f}; W_c renewed in steps: {stairs:.4f}")
+
+
+def multipliers() -> tuple[float, float]:
+    """Return what is left of HPCC's swing after an RTT of T, W_c being renewed in steps, or all the time.
+
+    With W = W_c/U between steps and T U' = W(t - T) - U, modes z^n have z^3 = (z^2 + z - 1) e^(-1 - 1/z); all the time,
+    s + e^(-s) = 0. Deviations are relative, and W_AI -> 0.
+    """
+
+    def newton(f: Callable[[complex], complex], z: complex) -> complex:
+        for _ in range(50):
+            z -= f(z) * 2e-7 / (f(z + 1e-7) - f(z - 1e-7))
+        return z
+
+    stairs = newton(lambda z: z**3 - (z * z + z - 1.0) * complex(np.exp(-1.0 - 1.0 / z)), 0.2 + 0.7j)
+    smooth = newton(lambda s: s + complex(np.exp(-s)), -0.3 + 1.3j)
+    return abs(stairs), abs(complex(np.exp(smooth)))
 
 
 def packets() -> None:
