@@ -31,6 +31,7 @@ MODULES = (
     "errata",
     "internet.bbr",
     "internet.copa",
+    "internet.loss_based",
     "internet.prague",
     "live",
     "open.empty_queue",

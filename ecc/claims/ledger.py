@@ -212,6 +212,8 @@ PAPERS: Mapping[str, str] = {
     "stability of BBR, IMC 2022, and its program, divyashk/mininet_tcp",
     "WARE": "R. Ware, M. K. Mukerjee, S. Seshan, J. Sherry, Modeling BBR's interactions with loss-based congestion "
     "control, IMC 2019",
+    "MATHIS": "M. Mathis, J. Semke, J. Mahdavi, T. Ott, The macroscopic behavior of the TCP congestion avoidance "
+    "algorithm, Computer Communication Review 27, 1997",
     "PRAGUE": "L4STeam/udp_prague, prague_cc.cpp, 2026; K. De Schepper, O. Tilmans, B. Briscoe, V. Goel, Prague "
     "congestion control, draft-briscoe-iccrg-prague-congestion-control-04, 2024",
     "RFC9331": "K. De Schepper, B. Briscoe, The explicit congestion notification (ECN) protocol for low latency, low "

@@ -59,6 +59,8 @@ QUICK = {
     "fq-fair": Verdict.CONFIRMED,
 }
 LONG = {
+    "reno-rtt": Verdict.CONFIRMED,
+    "cubic-rtt": Verdict.CONFIRMED,
     "copa-cycle": Verdict.CONDITIONAL,
     "copa-base": Verdict.CONDITIONAL,
     "copa-competitive": Verdict.CONDITIONAL,

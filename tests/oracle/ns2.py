@@ -50,7 +50,8 @@ SACK = Agents("TCP/Sack1", "TCPSink/Sack1", options=RFCS)
 @dataclass(frozen=True)
 class Samples:
     """What ns-2 did, over each period: `rate`, `goodput` (sample, flow), `arrival` (sample, link) [bit/s], queues
-    [bytes], `drops` and `marks` (sample, link) in packets; those that leave marked.
+    [bytes], `drops` and `marks` (sample, link) in packets; those that leave marked; `window` (sample, flow) [bytes] at
+    the end of each period.
 
     ns-2 does not count the packet in service as queued. It is added here, as in our engine: a packet times the link's
     utilization to `queue`, the mean; a packet to `peak`, the highest that was looked at.
@@ -64,6 +65,7 @@ class Samples:
     peak: FloatArray
     drops: FloatArray
     marks: FloatArray
+    window: FloatArray
     cpu_seconds: float
 
 
@@ -141,6 +143,7 @@ def run(
     if done.returncode != 0:
         raise RuntimeError(f"ns-2 failed: {done.stderr.strip()}")
     rows = np.array([line.split()[1:] for line in done.stdout.splitlines() if line.startswith("row ")], dtype=float)
+    rows, windows = np.split(rows, [-network.n_flows], axis=1)
     step = np.diff(rows, axis=0, prepend=0.0)
     n = 2 * network.n_flows
     step[:, n + 2 :: 5] %= 2.0**32  # ns-2 counts bytes in 32 bits
@@ -155,6 +158,7 @@ def run(
         peak=rows[:, n::5] + packet_size,
         drops=period * step[:, n + 3 :: 5],
         marks=period * step[:, n + 4 :: 5],
+        window=packet_size * windows,
         cpu_seconds=resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before,
     )
 

@@ -9,7 +9,7 @@
 #   seed                              of the routers' first ticks, of losses and of delays of senders
 # and prints a row a period, after the word `row`: per sampled flow the data packets sent and those acknowledged; per link the most bytes
 # waiting at any look, the integral of the bytes waiting [byte s], the bytes that arrived, the packets dropped and those
-# that left marked. The packet in service is not among those waiting.
+# that left marked; at last the window of each sampled flow [packets]. The packet in service is not among those waiting.
 source [lindex $argv 0]
 
 Queue set limit_ 10000000
@@ -118,6 +118,7 @@ proc sample {} {
         set peak($link) 0
         incr link
     }
+    foreach tcp [lrange $tcps 0 [expr {$sampled - 1}]] { lappend row [$tcp set cwnd_] }
     puts "row $row"
     $ns after $period sample
 }

@@ -1,5 +1,7 @@
 """The TCPs here and in ns-2, on the same links: `python tests/oracle/tcp_against_ns2.py [CASE ...] [--seeds N]`.
 
+With `--windows` their windows are compared: means and quantiles over time.
+
 Flows over one drop-tail link of 100 Mb/s with an RTT of 100 ms and a buffer of one bandwidth-delay product start at
 random within the first second; single flows lose packets at random on the wire; others have half that buffer, RTOs from
 0.2 s on, an RTT of 1 s, delayed ACKs, which count here too, and not their bytes (L = 0). The numbers are means over
@@ -21,14 +23,38 @@ import numpy as np
 
 import ecc
 from ecc.impairments import RandomLoss
-from ecc.models import BIC, CUBIC, NewReno, Vegas
+from ecc.models import BIC, CUBIC, NewReno, Vegas, cubic
 from ecc.network import Network
 
 CAPACITY, RTT, PACKET = 1e8, 0.1, 1500  # bit/s, s, bytes
 PERIOD, LOOK = 0.5, 0.01  # s, over which rates are averaged; s, between looks at queues
+_STEP = 0.05  # s, between looks at windows
 SPANS = {1: (200.0, 1000.0), 2: (150.0, 500.0), 10: (60.0, 200.0), 50: (30.0, 120.0)}  # s: from when to when, by flows
 LOSSY_SPAN = (20.0, 320.0)
 LOSSES = (0.001, 0.01, 0.02, 0.03, 0.04, 0.05)
+
+
+class CUBIC2007(CUBIC):
+    """CUBIC as Linux 2.6.22 has it, older than RFC 9438, in two points.
+
+    The window that Reno would have never grows by a packet an RTT, as it does since RFC 9438 once it is that of the
+    last loss; and the first ACK after a recovery adds a packet, as at a window equal to ssthresh Linux is still in slow
+    start.
+    """
+
+    def flow_hooks(self) -> dict[str, Any]:
+        return self._hosts(on_ack_2007, cubic.flow_on_loss)
+
+
+def on_ack_2007(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Open the window."""
+    flow.W_prior = FAR
+    if env.recovered > 0:
+        env.window += env.packet_size
+    cubic.flow_on_ack(flow, header, p, env)
+
+
+FAR = 1e300  # bytes, a window that is never reached
 PEERS: dict[str, tuple[Callable[[], Any], ns2.Agents]] = {
     "NewReno": (lambda: NewReno(initial=2), ns2.NEWRENO),
     "Sack": (lambda: NewReno(transport="sack", initial=2), ns2.SACK),
@@ -38,7 +64,7 @@ PEERS: dict[str, tuple[Callable[[], Any], ns2.Agents]] = {
         ns2.Agents("TCP/Linux", "TCPSink/Sack1", set_up="$tcp select_ca bic; $sink set ts_echo_rfc1323_ true"),
     ),
     "CUBIC": (
-        lambda: CUBIC(beta=819 / 1024, initial=2, min_rto=0.2),  # its beta is that of Linux 2.6.22
+        lambda: CUBIC2007(beta=819 / 1024, initial=2, min_rto=0.2),
         ns2.Agents("TCP/Linux", "TCPSink/Sack1", set_up="$tcp select_ca cubic; $sink set ts_echo_rfc1323_ true"),
     ),
 }
@@ -94,6 +120,15 @@ CASES = {
     **{f"{name} 1 long": Case(name, 1, capacity=1e7, rtt=1.0, over=(50.0, 600.0)) for name in ("NewReno", "Sack")},
     **{f"{name} 2 delayed": Case(name, 2, delayed=True) for name in ("NewReno", "Sack")},
 }
+
+
+_SMALL = {"capacity": 2e7, "rtt": 0.05, "over": (20.0, 140.0)}
+WINDOWS = {
+    **{f"{name} {flows}": Case(name, flows, **_SMALL) for name in ("NewReno", "Sack", "CUBIC") for flows in (1, 2, 4)},
+    **{f"CUBIC {loss:.1%}": Case("CUBIC", 1, loss, **_SMALL) for loss in LOSSES[:2]},
+}
+"""Cases whose windows are compared, on a link of 20 Mb/s and 50 ms."""
+SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
 @dataclass(frozen=True)
@@ -183,12 +218,69 @@ def compared(name: str, seeds: int) -> tuple[Outcome, Outcome]:
     return theirs, ours
 
 
+def windows(name: str, seeds: int) -> tuple[Any, Any]:
+    """Return goodput [Mb/s], mean window and quantiles of it [packets] in ns-2 and here, means over seeds.
+
+    Parameters
+    ----------
+    name : str
+        A key of WINDOWS.
+    seeds : int
+        Number of runs.
+    """
+    case = WINDOWS[name]
+    protocol, agents = PEERS[case.protocol][0](), PEERS[case.protocol][1]
+    losses = [RandomLoss(case.loss, link=0)] if case.loss > 0.0 else []
+    late = slice(round(case.span[0] / _STEP), None)
+
+    def summary(goodput: Any, window: Any) -> list[float]:
+        seen = window[late] / PACKET
+        rate = float(goodput[late].sum(axis=1).mean()) / 1e6
+        return [rate, float(seen.mean()), *(float(np.quantile(seen, share)) for share in SHARES)]
+
+    both: tuple[list[Any], list[Any]] = ([], [])
+    for seed in range(1, seeds + 1):
+        network = case.network(seed)
+        theirs = ns2.run(
+            network, case.span[1], _STEP, LOOK, seed=seed, tick=0.001, rto=1.0, window=10_000, agents=agents,
+            loss=case.loss,
+        )  # fmt: skip
+        scenario = ecc.Scenario(network, protocol, case.span[1], impairments=losses, seed=seed)
+        ours = ecc.packet.simulate(scenario, sample=_STEP, record=["env.window"])
+        both[0].append(summary(theirs.goodput, theirs.window))
+        both[1].append(summary(ours.goodput.to_numpy(), ours.data["env.window"].to_numpy()))
+    return np.mean(both[0], axis=0), np.mean(both[1], axis=0)
+
+
+def print_windows(names: list[str], seeds: int) -> None:
+    """Print a row a case: ns-2 / here.
+
+    Parameters
+    ----------
+    names : list of str
+        Keys of WINDOWS; none: all.
+    seeds : int
+    """
+    print(f"| case | goodput [Mb/s] | mean window | {' | '.join(f'{share:.0%}' for share in SHARES)} |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in names or WINDOWS:
+        theirs, ours = windows(name, seeds)
+        cells = [
+            f"{a:.{2 + (k == 0)}f} / {b:.{2 + (k == 0)}f}" for k, (a, b) in enumerate(zip(theirs, ours, strict=True))
+        ]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     """Print a row a case: ns-2 / here."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--windows", action="store_true")
     arguments = parser.parse_args()
+    if arguments.windows:
+        print_windows(arguments.cases, arguments.seeds)
+        return
     print("| case | utilization | mean queue [kB] | loss | goodput [Mb/s] |\n|---|---|---|---|---|")
     for name in arguments.cases or CASES:
         theirs, ours = compared(name, arguments.seeds)

@@ -2,7 +2,7 @@
 
 import ns2
 import pytest
-from tcp_against_ns2 import CASES, PACKET, compared
+from tcp_against_ns2 import CASES, PACKET, compared, windows
 
 pytestmark = [
     pytest.mark.oracle,
@@ -50,3 +50,10 @@ def test_vegas_has_as_many_packets_of_a_flow_queued():
 def test_with_random_loss(name: str):
     theirs, ours = compared(name, seeds=10)
     assert ours.goodput == pytest.approx(theirs.goodput, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["NewReno 4", "Sack 4", "CUBIC 1", "CUBIC 4", "CUBIC 0.1%"])
+def test_goodput_and_windows_are_those_of_ns2(name: str):
+    """Means over seeds of the goodput, of the window and of its quantiles over time, to 5 %."""
+    theirs, ours = windows(name, seeds=3)
+    assert ours == pytest.approx(theirs, rel=0.05)
