@@ -89,6 +89,8 @@ LONG = {
     "patched-pace": Verdict.CONFIRMED,
     "patched-stable": Verdict.REFUTED,
     "hpcc-path": Verdict.CONDITIONAL,
+    "hpcc-forms": Verdict.CONFIRMED,
+    "hpcc-htsim": Verdict.CONDITIONAL,
     "dctcp-rtt": Verdict.CONDITIONAL,
     "dctcp-three": Verdict.REFUTED,
     "swift-median": Verdict.CONDITIONAL,
