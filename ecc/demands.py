@@ -52,6 +52,7 @@ class Demand:
     reordering_threshold : int or None
     priority : int
     trimmed_size : int, bytes, > 0, or None
+    writes : (Quantity, Quantity), Quantity or None
         What Flow has, too, is as there.
 
     Raises
@@ -77,6 +78,7 @@ class Demand:
     reordering_threshold: int | None = None
     priority: int = 0
     trimmed_size: OptionalSizeField = default(None)
+    writes: tuple[Quantity, Quantity] | Quantity | None = None
 
     def __post_init__(self) -> None:
         for name in ("source", "destination"):

@@ -175,6 +175,9 @@ class Flow:
     reordering_threshold : int, packets, from 1 to 255, or None
         So many packets from beyond missing data, or so many duplicate ACKs, prove that it was lost, as packets may
         overtake each other. None: 3, or, without a transport and where packets stay in order, 1.
+    writes : (Quantity, Quantity), Quantity or None
+        What its application writes: (bytes, period), so many at the start and after each period (bytes, s; > 0), or a
+        rate, a packet at a time [bit/s]. None: all is there from the start.
     delayed_acks : (int, Quantity) or None
         (packets, time): the receiver sends one ACK for so many packets (>= 2), or for what it has so long (s, >= 0)
         after the first of them; it is the last packet's ACK. None: one for each packet.
@@ -207,6 +210,7 @@ class Flow:
     reordering_threshold: int | None = None
     trimmed_size: OptionalSizeField = default(None)
     priority: int = 0
+    writes: tuple[Quantity, Quantity] | Quantity | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -237,6 +241,8 @@ class Flow:
         as_choice(self.spraying, "spraying", SPRAYINGS)
         if as_count(self.priority, "priority") not in _PRIORITIES:
             raise ValueError(f"priority must be from 0 to {_PRIORITIES[-1]}, got {self.priority}")
+        if self.writes is not None:
+            put("writes", _writes(self.writes))
         if self.reordering_threshold is not None:
             threshold = as_count(self.reordering_threshold, "reordering_threshold", minimum=1)
             if threshold > _MOST_REORDERED:
@@ -247,6 +253,15 @@ class Flow:
     def routes(self) -> tuple[Sequence[int], ...]:
         """All routes of the data, the first one first."""
         return (self.route, *self.alternatives)
+
+    @property
+    def writes_in_bytes(self) -> tuple[int, float]:
+        """What its application writes at a time, bytes, and the period [s]; 0 and 0: all is there from the start."""
+        if isinstance(self.writes, tuple):
+            return int(as_number(self.writes[0], "writes")), float(as_number(self.writes[1], "writes"))
+        if self.writes is None:
+            return 0, 0.0
+        return self.largest_packet, 8.0 * self.largest_packet / as_number(self.writes, "writes")
 
     @property
     def largest_packet(self) -> int:
@@ -262,6 +277,15 @@ class Flow:
     def mean_acknowledged(self) -> float:
         """Mean of what an ACK acknowledges, bytes, where none waits so long that it is sent for fewer packets."""
         return self.mean_packet * (1 if self.delayed_acks is None else self.delayed_acks[0])
+
+
+def _writes(given: Any) -> tuple[int, float] | float:
+    """Bytes and a period, or a rate."""
+    if not isinstance(given, list | tuple):
+        return as_rate(given, "writes")
+    if len(given) != 2:
+        raise ValueError(f"writes must be (bytes, period) or a rate, got {shown(given)}")
+    return as_size(given[0], "writes"), as_delay(given[1], "writes", positive=True)
 
 
 def _sizes(given: Any) -> int | tuple[int, ...]:
@@ -486,7 +510,8 @@ class Network(Displayed):
                 raise ValueError(
                     f"alternatives must be empty except in packet runs, got {len(flow.alternatives)} (flow {index})"
                 )
-
+            if flow.writes is not None:
+                raise ValueError(f"writes must be None except in packet runs, got {shown(flow.writes)} (flow {index})")
         for index, link in enumerate(self.links):
             if link.pause is not None:
                 raise ValueError(f"pause must be None except in packet runs, got {link.pause} (link {index})")

@@ -403,6 +403,7 @@ class FlowEnv:
     flow: int
     random: float
     size: int
+    unsent: int
     header_bytes: int
     acked: int
     recovering: int

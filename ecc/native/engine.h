@@ -139,6 +139,7 @@ typedef struct {
     int64_t flow;         /* number: of a flow its index, of a transfer the flows and the transfers before it */
     double random;        /* uniform [0, 1), if wanted, else 0 */
     int64_t size;         /* bytes to deliver, -1 unlimited */
+    int64_t unsent;       /* bytes that the application has written and that were not sent; 2^62 if there is no end */
     int64_t header_bytes; /* that a packet is longer on links, and for the pacer, than its data */
     int64_t acked;        /* bytes that this ACK acknowledges and none did before; on_ack only, else 0 */
     int64_t recovering;   /* 1: a transport is in fast recovery */
@@ -207,6 +208,8 @@ typedef struct {
     ecc_ps_t min_rto;             /* of a transport */
     ecc_ps_t initial_rto;         /* of a transport: as min_rto, until the first ACK */
     ecc_ps_t rto_granularity;     /* of a transport */
+    ecc_bytes_t write_size;       /* that the application writes at the start and after each ... */
+    ecc_ps_t write_period;        /* ... of these; 0: it has written all */
     int64_t n_forward;            /* links of the route: the next n_forward of `routes` ... */
     int64_t n_reverse;            /* ... and the n_reverse after those carry the ACKs; then come ... */
     int32_t n_alternatives;       /* ... how many links so many other routes have, and these links */

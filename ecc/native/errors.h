@@ -33,6 +33,7 @@
     X(SPRAYING,                                                                                                        \
         "a flow may have up to 65535 other routes, taken in turn (0) or at random (1), and a reordering threshold "    \
         "from 0 to 255 packets; transfers have one route, and so have flows whose bytes in queues a router wants")     \
+    X(WRITES, "an application must write > 0 bytes every > 0 to 1e18 ps, or 0 every 0: all at once")                   \
     X(PAUSE,                                                                                                           \
         "xoff, xon and headroom must be from 0 to 2^50 bytes, xon at most xoff, priorities from 0 to 7; a network "    \
         "with links that are paused is in one part")                                                                   \

@@ -54,6 +54,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     flow->size = spec->size;
     flow->sprays = spec->n_alternatives > 0;
     flow->uses_sack = spec->transport >= ECC_TRANSPORT_SACK;
+    flow->has_writes = spec->write_size > 0;
     flow->draws_sizes = spec->packet_size_max > spec->packet_size;
     flow->random_sizes = ecc_random_stream(self->seed, ECC_RANDOM_OF_SIZES + (uint64_t) number);
     flow->full_size = ecc_flow_full_size(flow);

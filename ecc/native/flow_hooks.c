@@ -50,6 +50,8 @@ fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_siz
     env->flow = ecc_state_number(self, index);
     env->random = 0.0;
     env->size = flow->size;
+    env->unsent
+        = flow->size < 0 && !flow->has_writes ? ECC_NO_END : ecc_state_written(flow, self->now) - ecc_state_taken(flow);
     env->header_bytes = flow->has_header_bytes ? flow->spec->header_bytes : 0;
     env->acked = self->acked;
     env->recovering = 0;

@@ -186,7 +186,7 @@ is_repairing(const ecc_rack_t *self, const ecc_transport_t *transport)
 }
 
 ecc_segment_t
-ecc_rack_next(const ecc_engine_t *self, uint32_t index)
+ecc_rack_next(const ecc_engine_t *self, uint32_t index, int64_t written)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     const ecc_transport_t *transport = &self->transports[index];
@@ -198,7 +198,7 @@ ecc_rack_next(const ecc_engine_t *self, uint32_t index)
         return (
             ecc_segment_t) { lost->begin, lost->size, transport->retransmit_first ? ECC_RULE_FIRST : ECC_RULE_LOST };
     }
-    segment = ecc_transport_new(transport, flow);
+    segment = ecc_transport_new(transport, flow, written);
     if (rack->wants_probe) {
         if (segment.size > 0) {
             segment.rule = ECC_RULE_NEW_PROBE;

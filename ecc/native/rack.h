@@ -12,7 +12,7 @@ void ecc_rack_init(ecc_engine_t *self, uint32_t flow);
 void ecc_rack_free(ecc_rack_t *self, ecc_memory_t *memory);
 
 /* S-147. */
-ecc_segment_t ecc_rack_next(const ecc_engine_t *self, uint32_t flow);
+ecc_segment_t ecc_rack_next(const ecc_engine_t *self, uint32_t flow, int64_t written);
 ECC_MUST_CHECK int ecc_rack_note_sent(ecc_engine_t *self, uint32_t flow, ecc_segment_t segment);
 
 /* S-148 to S-152. */

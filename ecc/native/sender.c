@@ -70,22 +70,38 @@ timeout(ecc_engine_t *self, uint32_t index)
     return wait < MAX_TIMEOUT ? wait : MAX_TIMEOUT;
 }
 
-/* The next segment (S-52, S-77); of size 0 if there is none. */
+/* The next segment (S-52, S-77), where so much has been written; of size 0 if there is none. */
 static inline ecc_segment_t
-next(const ecc_engine_t *self, uint32_t index)
+next_of(const ecc_engine_t *self, uint32_t index, int64_t written)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     ecc_segment_t segment = { flow->sent, flow->packet_size, ECC_RULE_NONE };
 
     if (flow->has_rack) {
-        return ecc_rack_next(self, index);
+        return ecc_rack_next(self, index, written);
     }
     if (flow->reliable) {
-        return ecc_transport_next(&self->transports[index], flow);
+        return ecc_transport_next(&self->transports[index], flow, written);
     }
-    if (flow->size >= 0) {
-        int64_t owed = flow->size - (flow->sent - flow->lost);
+    if (flow->size >= 0 || flow->has_writes) {
+        int64_t owed = written - ecc_state_taken(flow);
         segment.size = owed < flow->packet_size ? (int32_t) owed : flow->packet_size;
+    }
+    return segment;
+}
+
+/* S-162: where there is none now, that of the next write; `due` is then when that is. */
+static inline ecc_segment_t
+next(const ecc_engine_t *self, uint32_t index, ecc_ps_t *due)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    ecc_segment_t segment = next_of(self, index, ecc_state_written(flow, self->now));
+    ecc_ps_t period = flow->spec->write_period;
+
+    *due = self->now;
+    if (segment.size <= 0 && flow->has_writes) {
+        *due = ecc_state_add(flow->start, ((self->now - flow->start) / period + 1) * period);
+        segment = next_of(self, index, ecc_state_written(flow, *due));
     }
     return segment;
 }
@@ -302,7 +318,8 @@ try_send(ecc_engine_t *self, uint32_t index)
     uint32_t send_node = self->base[ECC_EVENT_SEND] + index;
 
     for (int n_sent = 0;; n_sent++) {
-        ecc_segment_t segment = next(self, index);
+        ecc_ps_t written;
+        ecc_segment_t segment = next(self, index, &written);
         int32_t size = segment.size;
         int ret;
         flow->changed = false;
@@ -314,7 +331,11 @@ try_send(ecc_engine_t *self, uint32_t index)
         }
         if (flow->rate > 0.0) {
             ecc_ps_t due = flow->last_size == 0 ? self->now : ecc_state_add(flow->last_sent_at, flow->pacing_gap);
-            ecc_calendar_move(&self->fast, send_node, due > self->now ? due : self->now);
+            ecc_calendar_move(&self->fast, send_node, due > written ? due : written);
+            return 0;
+        }
+        if (written > self->now) {
+            ecc_calendar_move(&self->fast, send_node, written);
             return 0;
         }
         if (n_sent == ECC_MAX_BURST) { /* S-53 */
@@ -348,15 +369,16 @@ int
 ecc_sender_send(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
+    ecc_ps_t due;
     int ret;
 
     ecc_state_trace_flow(self, ECC_EVENT_SEND, index, flow->sent);
-    ret = emit(self, index, next(self, index));
+    ret = emit(self, index, next(self, index, &due));
     if (ret != 0) {
         return ret;
     }
-    if (flow->size < 0 && flow->window == 0.0 && flow->rate > 0.0
-        && !flow->reliable) { /* TRY-SEND, in short, for the most frequent case */
+    if (flow->size < 0 && flow->window == 0.0 && flow->rate > 0.0 && !flow->reliable
+        && !flow->has_writes) { /* TRY-SEND, in short, for the most frequent case */
         flow->changed = false;
         ecc_calendar_insert(
             &self->fast, self->base[ECC_EVENT_SEND] + index, ecc_state_add(flow->last_sent_at, flow->pacing_gap));
@@ -624,8 +646,9 @@ int
 ecc_sender_verify(const ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
+    ecc_ps_t due;
     bool valid = !ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_SEND] + index)
-        || (flow->active && next(self, index).size > 0);
+        || (flow->active && next(self, index, &due).size > 0);
 
     return valid ? 0 : ECC_ERR_BROKEN;
 }

@@ -345,6 +345,7 @@ typedef struct {
     bool sprays : 1;          /* it has several routes */
     bool has_rack : 1;        /* see rack.h */
     bool uses_sack : 1;       /* of its transport */
+    bool has_writes : 1;      /* its application writes in time (S-161) */
     uint8_t n_zero_waits;     /* TIMERs in a row that on_timer wanted in less than 1 ps */
 
     _Alignas(ECC_CACHE_LINE) double rate;
@@ -605,6 +606,29 @@ ecc_state_trace_flow(ecc_engine_t *self, int64_t kind, uint32_t flow, int64_t va
     if (self->trace != NULL) {
         ecc_state_trace(self, kind, ecc_state_number(self, flow), value);
     }
+}
+
+#define ECC_NO_END (INT64_C(1) << 62) /* bytes of a flow without end */
+
+/* S-161: what the application has written by a time, of a flow that has started. */
+static inline int64_t
+ecc_state_written(const ecc_flow_state_t *flow, ecc_ps_t now)
+{
+    int64_t most = flow->size < 0 ? ECC_NO_END : flow->size;
+    int64_t n;
+
+    if (!flow->has_writes) {
+        return most;
+    }
+    n = now < flow->start ? 0 : 1 + (now - flow->start) / flow->spec->write_period;
+    return n >= most / flow->spec->write_size + 1 ? most : n * flow->spec->write_size;
+}
+
+/* S-162: of it, what was sent for the first time; without transport, or rather without end, lost bytes were too. */
+static inline int64_t
+ecc_state_taken(const ecc_flow_state_t *flow)
+{
+    return flow->reliable || flow->size >= 0 ? flow->sent - flow->lost : flow->sent;
 }
 
 static inline int64_t

@@ -125,9 +125,9 @@ rescue(const ecc_transport_t *self, int64_t size)
 }
 
 ecc_segment_t
-ecc_transport_new(const ecc_transport_t *self, const ecc_flow_state_t *flow)
+ecc_transport_new(const ecc_transport_t *self, const ecc_flow_state_t *flow, int64_t written)
 {
-    int64_t size = flow->size < 0 ? flow->packet_size : min(flow->packet_size, flow->size - self->snd_nxt);
+    int64_t size = min(flow->packet_size, written - self->snd_nxt);
 
     if (self->receiver_window > 0 && self->snd_nxt + size - self->snd_una > self->receiver_window) {
         size = 0;
@@ -136,7 +136,7 @@ ecc_transport_new(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 }
 
 ecc_segment_t
-ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow)
+ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow, int64_t written)
 {
     ecc_segment_t segment = { 0 };
     int64_t size = flow->packet_size;
@@ -148,7 +148,7 @@ ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow)
         segment = hole(self, self->high_rxt, self->lost_below, size, ECC_RULE_LOST);
     }
     if (segment.size == 0) {
-        segment = ecc_transport_new(self, flow);
+        segment = ecc_transport_new(self, flow, written);
     }
     return segment.size == 0 && self->uses_sack && self->recovering ? rescue(self, size) : segment;
 }

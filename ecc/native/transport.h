@@ -58,11 +58,11 @@ void ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow);
 /* S-88, after the first ACK, without backoff. */
 ecc_ps_t ecc_transport_rto(const ecc_transport_t *self, const ecc_flow_state_t *flow);
 
-/* S-77.3; of size 0 if there is none. */
-ecc_segment_t ecc_transport_new(const ecc_transport_t *self, const ecc_flow_state_t *flow);
+/* S-77.3, of what has been written; of size 0 if there is none. */
+ecc_segment_t ecc_transport_new(const ecc_transport_t *self, const ecc_flow_state_t *flow, int64_t written);
 
 /* S-77, S-79. */
-ecc_segment_t ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow);
+ecc_segment_t ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow, int64_t written);
 void ecc_transport_note_sent(ecc_transport_t *self, ecc_segment_t segment);
 
 /* S-82 to S-86, S-89. */

@@ -299,6 +299,9 @@ def _flow_table(
     delayed = [flow.delayed_acks or (0, 0.0) for flow in flows]  # for how many packets an ACK is sent; its wait
     out["ack_every"] = [packets for packets, _ in delayed]
     out["ack_wait"] = picoseconds([wait for _, wait in delayed])
+    writes = [flow.writes_in_bytes for flow in flows]
+    out["write_size"] = [size for size, _ in writes]
+    out["write_period"] = picoseconds([period for _, period in writes])
     for part in parts:
         protocol, its = part.protocol, part.flows
         check_choice(protocol, "transport", TRANSPORTS)

@@ -73,7 +73,7 @@ def test_a_falling_stream_has_a_recent_maximum_once_the_old_one_expires():
 def env(**fields):
     defaults = {
         "now": 0.0, "in_flight": 0, "packet_size": 1000, "kind": 0, "window": 1e9, "size": -1, "recovering": 0,
-        "undone": 0,
+        "undone": 0, "unsent": 1 << 62,
     }  # fmt: skip
     return SimpleNamespace(**{**defaults, **fields})
 
@@ -110,7 +110,7 @@ def test_samples_are_the_applications_while_a_flow_has_nothing_more_to_send():
     for k, header in enumerate(headers[:2]):
         delivery_rate.on_send(flow, header, None, env(now=0.1 * k, in_flight=1000 * k))
         delivery_rate.on_receive(flow, header, None, env())
-    delivery_rate.on_ack(flow, headers[0], None, env(now=1.0, in_flight=1000, size=2000))
+    delivery_rate.on_ack(flow, headers[0], None, env(now=1.0, in_flight=1000, size=2000, unsent=0))
     assert (headers[0].app_limited, flow.app_limited) == (0, 2000)
     delivery_rate.on_send(flow, headers[2], None, env(now=1.1, in_flight=1000, kind=1))
     assert headers[2].app_limited == 1

@@ -70,7 +70,8 @@ def test_environments_are_read_from_the_header():
     )  # fmt: skip
     assert FLOW_ENV.names == (
         "now", "packet_size", "rtt", "srtt", "min_rtt", "in_flight", "delivered", "lost", "rate", "window", "timer",
-        "kind", "flow", "random", "size", "header_bytes", "acked", "recovering", "recovered", "undone", "marked", "ece",
+        "kind", "flow", "random", "size", "unsent",
+        "header_bytes", "acked", "recovering", "recovered", "undone", "marked", "ece",
             "timer_1", "timer_2", "timer_3", "counter", "control_size", "control_kind",
     )  # fmt: skip
     assert LINK_HOOKS == (

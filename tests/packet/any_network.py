@@ -146,6 +146,7 @@ def seen_by_flow(flow: Any, env: Any) -> float:
         + 0.01 * env.in_flight + 1e-4 * env.delivered + 1e-3 * env.lost + env.flow + env.random + env.timer
         + 1e-7 * env.rate + 1e-4 * env.window + 1e-5 * env.size + 0.03 * env.header_bytes
         + 1e-3 * env.acked + 5.0 * env.recovering + 7.0 * env.recovered + 9.0 * env.undone
+        + 1e-4 * min(env.unsent, 1000000)
         + 1e-2 * env.marked + 11.0 * env.ece + env.timer_1 + env.timer_2 + env.timer_3 + env.counter
         + env.control_size + env.control_kind
     )  # fmt: skip
@@ -436,6 +437,8 @@ def cases(draw: Any, pauses: bool = False) -> Case:
         flow["rto_granularity"] = draw(st.sampled_from([0, 10**9, 10**10]))
         flow["ack_every"], flow["ack_wait"] = draw(st.sampled_from([0, 0, 2, 5])), picoseconds(draw(TIMES))
         flow["enables_subsequent"] = draw(st.booleans())
+        flow["write_size"] = draw(st.sampled_from([0, 0, 0, 500, 3000, 20000]))
+        flow["write_period"] = picoseconds(max(1e-3, 2 * draw(TIMES))) if flow["write_size"] else 0
         flow["n_timers"] = draw(st.integers(0, 4))
         flow["priority"] = draw(st.sampled_from([0, 0, 1, 7]))
     transfers = new_transfers(draw(st.integers(0, 40)) if n_templates else 0)

@@ -103,7 +103,7 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     if env.undone > 0:
         flow.revived += max(flow.lost + flow.delivered + env.in_flight - flow.sent - flow.revived, 0)
     count_losses(flow, env.in_flight)
-    if env.size > 0 and flow.snd_nxt >= env.size and env.in_flight < env.window and env.recovering == 0:
+    if env.unsent <= 0 and env.in_flight < env.window and env.recovering == 0:
         mark_app_limited(flow, env)
     elif flow.app_limited > 0 and flow.delivered > flow.app_limited:
         flow.app_limited = 0

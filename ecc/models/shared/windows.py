@@ -268,12 +268,24 @@ def slow_start(flow: Any, p: Params, env: FlowEnv) -> None:
 def opens(flow: Any, env: FlowEnv) -> bool:
     """Whether an ACK acknowledges new data, no loss is being recovered, and no mark is being answered.
 
-    Windows grow at ACKs without ECE (RFC 3168 sec. 6.1.2). What is new resets the timer.
+    Windows grow at ACKs without ECE (RFC 3168 sec. 6.1.2), and only where they are used. What is new resets the timer.
     """
     if env.acked > 0:
         flow.backed_off = 0
     may: bool = env.acked > 0 and env.recovering == 0 and env.recovered == 0 and env.ece == 0
-    return may
+    return may and not limits_itself(flow, env)
+
+
+def limits_itself(flow: Any, env: FlowEnv) -> bool:
+    """Whether its application, which has no more to send, and not the window limits a flow (RFC 7661, RFC 9438 5.8).
+
+    Half of the window is enough in slow start, which doubles it; as in Linux.
+    """
+    used = 1.0 * (env.in_flight + env.acked)
+    if env.window < flow.ssthresh:
+        used *= 2.0
+    limited: bool = env.unsent <= 0 and used + env.packet_size <= env.window
+    return limited
 
 
 def on_the_way(env: FlowEnv) -> float:

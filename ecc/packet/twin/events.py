@@ -40,6 +40,7 @@ from ecc.packet.twin.state import (
     MAX_BURST,
     MAX_ZERO_WAITS,
     NEVER,
+    NO_END,
     NOT_ECT,
     OLD,
     SCALABLE,
@@ -623,7 +624,7 @@ class Twin:
         self.try_send(flow)
 
     def send(self, flow: TwinFlow) -> None:
-        self.emit(flow, flow.next)
+        self.emit(flow, flow.next(self.now)[0])
         self.try_send(flow)
 
     def timer(self, flow: TwinFlow) -> None:
@@ -645,7 +646,7 @@ class Twin:
         """TRY-SEND (S-52): send what the window allows, or schedule the pacer, or wait for ACKs."""
         n_sent = 0
         while flow.active:
-            segment = flow.next
+            segment, written = flow.next(self.now)
             may_limit = flow.outstanding > 0 or not flow.outgoing
             limited = flow.window > 0.0 and segment.rule != Rule.FIRST and not segment.is_probe and may_limit
             full = limited and flow.outstanding + segment.size > flow.window
@@ -654,7 +655,10 @@ class Twin:
                 return
             if flow.rate > 0.0:
                 due = flow.last_time + transmission(flow.last_size, flow.rate) if flow.last_size > 0 else self.now
-                self.set_timer(Kind.SEND, flow.number, max(self.now, due))
+                self.set_timer(Kind.SEND, flow.number, max(written, due))
+                return
+            if written > self.now:
+                self.set_timer(Kind.SEND, flow.number, written)
                 return
             if n_sent == MAX_BURST:  # S-53
                 self.set_timer(Kind.SEND, flow.number, self.now)
@@ -1029,7 +1033,7 @@ class Twin:
             "in_flight": in_flight, "delivered": flow.delivered, "lost": flow.lost,
             "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.number,
             "random": 0.0,
-            "size": flow.given.size, "header_bytes": flow.given.header_bytes,
+            "size": flow.given.size, "unsent": self.unsent(flow), "header_bytes": flow.given.header_bytes,
             "acked": flow.acked if name == "on_ack" else 0, "recovering": int(stream is not None and stream.recovering),
             "recovered": int(stream is not None and name == "on_ack" and stream.recovered),
             "undone": int(stream is not None and name == "on_ack" and stream.undone),
@@ -1037,6 +1041,10 @@ class Twin:
             "ece": flow.ece if name == "on_ack" else 0,
             "timer_1": -1.0, "timer_2": -1.0, "timer_3": -1.0, "counter": 0, "control_size": 0, "control_kind": 0,
         })  # fmt: skip
+
+    def unsent(self, flow: TwinFlow) -> int:
+        has_end = flow.given.size >= 0 or flow.given.write_size > 0
+        return flow.written(self.now) - flow.taken if has_end else NO_END
 
     def invoke(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
         headers = packet.headers if packet else self.new_headers()

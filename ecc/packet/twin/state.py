@@ -23,6 +23,7 @@ __all__ = [
     "TwinFlow", "TwinLink", "TwinQueue", "TwinRouter", "WORD", "is_reordered", "to_ps", "to_seconds", "transmission",
 ]  # fmt: skip
 
+NO_END = 2**62  # bytes of a flow without end
 NEVER = 4 * 10**18  # ps; nothing happens then or later
 MIN_TIMEOUT, MAX_TIMEOUT = 10**12, 64 * 10**12  # ps; by doubling it does not get beyond the latter
 MAX_BURST = 65536  # packets that one `go` sends
@@ -665,13 +666,34 @@ class TwinFlow:
         """`in_flight` as the window and hooks see it (S-76)."""
         return self.outgoing.in_flight if self.outgoing else self.in_flight
 
+    def written(self, now: int) -> int:
+        """What the application has written (S-161)."""
+        most = self.given.size if self.given.size >= 0 else NO_END
+        if self.given.write_size == 0:
+            return most
+        n = max(0, now - self.given.start) // self.given.write_period + 1
+        return min(most, int(self.given.write_size * n))
+
     @property
-    def next(self) -> Segment:
+    def taken(self) -> int:
+        """What of it was sent for the first time (S-162)."""
+        return self.sent - self.lost if self.outgoing or self.given.size >= 0 else self.sent
+
+    def next_of(self, written: int) -> Segment:
         """The next segment; its size is 0 when nothing is owed."""
         if self.outgoing:
+            self.outgoing.written = written
             return self.outgoing.next(self.packet_size)
-        owed = self.given.size - self.delivered - self.in_flight
-        return Segment(self.sent, min(self.packet_size, owed) if self.given.size >= 0 else self.packet_size, Rule.NONE)
+        return Segment(self.sent, min(self.packet_size, written - self.taken), Rule.NONE)
+
+    def next(self, now: int) -> tuple[Segment, int]:
+        """... and when its data is there (S-162)."""
+        segment = self.next_of(self.written(now))
+        if segment.size > 0 or self.given.write_size == 0:
+            return segment, now
+        start, period = self.given.start, self.given.write_period
+        due = min(NEVER, start + ((now - start) // period + 1) * period)
+        return self.next_of(self.written(due)), due
 
     @property
     def packet_size(self) -> int:

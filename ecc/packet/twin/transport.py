@@ -64,6 +64,7 @@ class Outgoing:
     """What a sender knows of its stream."""
 
     given: Any  # transport, receiver_window, ...: the fields of FLOW
+    written: int = 0  # by the application; set before each look at what is next
     snd_una: int = 0
     snd_nxt: int = 0
     lost_below: int = 0
@@ -120,9 +121,9 @@ class Outgoing:
     def new(self, most: int) -> Segment:
         """What has not been sent."""
         window = self.given.receiver_window
-        new = min(most, self.given.size - self.snd_nxt) if self.given.size >= 0 else most
+        new = min(most, self.written - self.snd_nxt)
         fits = window == 0 or self.snd_nxt + new <= self.snd_una + window
-        return Segment(self.snd_nxt, new, Rule.NEW) if fits else NOTHING
+        return Segment(self.snd_nxt, new, Rule.NEW) if fits and new > 0 else NOTHING
 
     def restarts_with(self, segment: Segment) -> bool:
         """Whether the timer starts anew with a segment (S-80)."""
