@@ -232,7 +232,7 @@ class Flow:
             if not isinstance(self.delayed_acks, list | tuple) or len(self.delayed_acks) != 2:
                 raise ValueError(f"delayed_acks must be (packets, time), got {shown(self.delayed_acks)}")
             packets, wait = self.delayed_acks
-            put("delayed_acks", (as_count(packets, "delayed_acks", minimum=2), as_delay(wait, "delayed_acks")))
+            put("delayed_acks", (as_count(packets, "delayed_acks", minimum=2, bits=31), as_delay(wait, "delayed_acks")))
         if isinstance(self.alternatives, str) or not isinstance(self.alternatives, Iterable):
             raise TypeError(f"alternatives must be a sequence of routes, got {shown(self.alternatives)}")
         put("alternatives", tuple(_links_of(route, "alternatives") for route in self.alternatives))

@@ -202,8 +202,9 @@ typedef struct {
     ecc_bytes_t ack_size;         /* on reverse links */
     ecc_ps_t access_delay;        /* before the first link */
     ecc_ps_t ack_delay;           /* after the last reverse link, or after the receiver */
-    int64_t ack_every;            /* packets for which the receiver sends one ACK; 0 and 1: one for each ... */
-    ecc_ps_t ack_wait;            /* ... but at the latest so long after the first of them */
+    ecc_ps_t ack_wait;            /* at the latest after the first of ... */
+    int32_t ack_every;            /* ... so many packets the receiver sends one ACK; 0 and 1: one for each */
+    int32_t reordering_threshold; /* packets that prove a loss before them; 0: as S-64 and S-84 have it */
     ecc_bytes_t receiver_window;  /* of a transport; 0: no limit */
     ecc_ps_t min_rto;             /* of a transport */
     ecc_ps_t initial_rto;         /* of a transport: as min_rto, until the first ACK */
@@ -214,12 +215,11 @@ typedef struct {
     int64_t n_reverse;            /* ... and the n_reverse after those carry the ACKs; then come ... */
     int32_t n_alternatives;       /* ... how many links so many other routes have, and these links */
     int32_t header_bytes;         /* that a packet is longer on links, and for the pacer, than its data; below 2^16 */
-    int64_t reordering_threshold; /* packets that prove a loss before them; 0: as S-64 and S-84 have it */
     ecc_bytes_t trimmed_size;     /* of a trimmed packet on links; 0: none can be trimmed */
     int32_t priority;             /* class of its packets and ACKs where links are paused, below ECC_N_PRIORITIES */
     int32_t impairment;           /* number of that of ack_delay, from 1; 0: none */
-    int64_t bottleneck;           /* offset of an int64 in state that samples show, -1 none */
-    int64_t header_offset;        /* as of a router */
+    int32_t bottleneck;           /* offset of an int64 in state that samples show, -1 none */
+    int32_t header_offset;        /* as of a router */
     int32_t ecn;                  /* enum ecc_ecn_kind */
     int32_t transport;            /* enum ecc_transport_kind */
     int32_t spraying;             /* enum ecc_spraying_kind, of several routes */

@@ -221,7 +221,7 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
         .ack_size = 40,
         .header_bytes = selector & 32,
         .impairment = (int32_t) (read_bytes(self, 1) % 4),
-        .ack_every = (int64_t) (read_bytes(self, 1) % 4),
+        .ack_every = (int32_t) (read_bytes(self, 1) % 4),
         .ack_wait = 40 * MS,
         .enables_subsequent = (int32_t) (read_bytes(self, 1) % 8),
         .ecn = (int32_t) ((hooks >> 7) * (1 + selector % 3)),
@@ -236,7 +236,7 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
         .n_reverse = (int64_t) (read_bytes(self, 1) % 3),
         .n_timers = (int32_t) (selector % 5),
         .bottleneck = selector & 128 ? 8 : -1,
-        .header_offset = (int64_t) (read_bytes(self, 1) % 2) * 8,
+        .header_offset = (int32_t) (read_bytes(self, 1) % 2) * 8,
         .state = record };
     flow->on_start = hooks & 1 ? flow_hook : NULL;
     flow->on_send = hooks & 2 ? flow_hook : NULL;
