@@ -11,6 +11,7 @@ from ecc.claims.ledger import CHECKS, ON_REQUEST, Check, Claim, claims
 __all__ = ["checks", "of_crosscheck", "select", "to_reproduce"]
 
 MODULES = (
+    "conformance.bbr_application",
     "conformance.bbr_paths",
     "conformance.bbr_states",
     "conformance.cubic",

@@ -61,7 +61,7 @@ def states_figure(
             made.add_scatter(
                 x=x, y=y, name=name, mode="lines", line={"color": shades[name], "width": 1.6}, row=row, col=1
             )
-        made.update_yaxes(**axis(label), row=row, col=1)
+        made.update_yaxes(**axis(label), rangemode="tozero", row=row, col=1)
     for mark in marks:
         made.add_vline(x=mark, line={"dash": "dot", "color": GREY, "width": 1})
     made.update_xaxes(**axis("time [s]"), row=rows, col=1)

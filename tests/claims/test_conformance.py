@@ -11,6 +11,7 @@ pytestmark = pytest.mark.claim
 OTHERS = {
     ("BBR", "bbr-drain-time"): Verdict.CONDITIONAL,  # 10 % less bandwidth do not keep the queue from draining
     ("BBR", "bbr-bandwidth-down"): Verdict.CONDITIONAL,  # not where ProbeRTT ends every cycle
+    ("BBR", "bbr-up-loss"): Verdict.CONDITIONAL,  # the draft's pseudocode leaves inflight_longterm
     ("BBRv1", "bbr-policer"): Verdict.REFUTED,  # it loses packets in most RTTs
 }
 """What is neither confirmed nor, for lack of what a case needs, not comparable."""
@@ -18,6 +19,7 @@ APPLY_TO_VERSION_1 = {
     "bbr-startup-plateau", "bbr-drain-inflight", "bbr-probe-rtt", "bbr-probe-rtt-startup", "bbr-aggregation-startup",
     "bbr-aggregation-cruise", "bbr-small-bdp", "bbr-bandwidth-up", "bbr-bandwidth-down", "bbr-policer",
     "bbr-min-rtt-filter", "bbr-spurious-recovery", "bbr-spurious-timeout",
+    "bbr-application-limited", "bbr-probe-rtt-idle",
 }  # fmt: skip
 
 
