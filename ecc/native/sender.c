@@ -369,11 +369,13 @@ int
 ecc_sender_send(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
+    ecc_segment_t segment;
     ecc_ps_t due;
     int ret;
 
     ecc_state_trace_flow(self, ECC_EVENT_SEND, index, flow->sent);
-    ret = emit(self, index, next(self, index, &due));
+    segment = next(self, index, &due);
+    ret = segment.size > 0 ? emit(self, index, segment) : 0; /* none: S-162 */
     if (ret != 0) {
         return ret;
     }
@@ -648,7 +650,7 @@ ecc_sender_verify(const ecc_engine_t *self, uint32_t index)
     const ecc_flow_state_t *flow = &self->flows[index];
     ecc_ps_t due;
     bool valid = !ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_SEND] + index)
-        || (flow->active && next(self, index, &due).size > 0);
+        || (flow->active && (flow->has_writes || next(self, index, &due).size > 0));
 
     return valid ? 0 : ECC_ERR_BROKEN;
 }

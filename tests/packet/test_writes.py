@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -44,6 +45,16 @@ def test_a_burst_beyond_the_window_leaves_with_acks() -> None:
 def test_a_pacer_waits_for_what_is_written() -> None:
     engine, _ = run(Window("rack", first=0, rate=4e6), duration=0.021, writes=(2000, "10 ms"))
     assert offsets(engine) == [(10.0 * k + at, 1000 * (2 * k + at // 2)) for k in (0, 1) for at in (0, 2)]
+
+
+@pytest.mark.parametrize("transport", ["newreno", "sack", "rack"])
+def test_what_grows_beyond_the_receivers_window_before_its_time_waits(transport: str) -> None:
+    """The last 500 of 2,500 bytes fit, and are due at 4 ms; at 3 ms they are a whole packet, which does not."""
+    window = Window(transport, first=0, rate=4e6, receiver_window=2500)
+    engine, _ = run(window, duration=0.05, writes=(2500, "3 ms"))
+    sent = offsets(engine)
+    assert sent[:3] == [(0.0, 0), (2.0, 1000), (31.0, 2000)]
+    assert all(b > a for (_, a), (_, b) in pairwise(sent))
 
 
 @pytest.mark.parametrize("protocol", [BBR(), NewReno(), CUBIC(), RCP()], ids=lambda p: type(p).__name__)

@@ -624,7 +624,9 @@ class Twin:
         self.try_send(flow)
 
     def send(self, flow: TwinFlow) -> None:
-        self.emit(flow, flow.next(self.now)[0])
+        segment = flow.next(self.now)[0]
+        if segment.size > 0:
+            self.emit(flow, segment)
         self.try_send(flow)
 
     def timer(self, flow: TwinFlow) -> None:
