@@ -62,7 +62,8 @@ EACH_INTERVAL, EACH_ACK, EACH_RTT, AT_ALL_TIMES, CONTINUOUS = range(5)
 # purposes of looking back: each has its own hints at every crossing
 _ARRIVING, _EARLIER, _RECEIVED, _OWN, _ACKED, _ROUND = 0, 4, 8, 12, 16, 20
 _PATH, _FEEDBACK, _FEEDBACK_BEFORE, _RATE = range(4)
-_ROUNDING = 1e-9  # of a capacity: what leaves a busy link has that error as it comes to another one that is as fast
+_ROUNDING = 1e-9  # of a capacity: what leaves a busy link has that error as it comes to another one that is as fast,
+_EMPTY = 1.0  # bit: and begins no queue there
 _FAR = 21  # where fluid entered a queue is far from where it left
 HINTS_PER_CROSSING = 2 * _FAR
 
@@ -503,7 +504,8 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
     for link in range(links):
         rate, C = numbers[arrival + link], numbers[capacity + _change(t, link, numbers, indices)]
         queue = indices[QUEUE] + link
-        out[queue] = rate - C if abs(rate - C) > _ROUNDING * C else 0.0
+        begins = y[queue] > _EMPTY or abs(rate - C) > _ROUNDING * C
+        out[queue] = rate - C if begins else 0.0
         out[indices[ARRIVED] + link] = rate
         overflow = rate - C if held[queue] > 0 and rate > C else 0.0
         out[indices[DROPPED] + link] = overflow
