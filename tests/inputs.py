@@ -46,12 +46,13 @@ import ecc
 import ecc.fluid.compiled  # here: an import must not be interrupted
 
 ROOT = str(Path(ecc.__file__).parent)
-RESULTS = """Allocation Analysis Bound Case Certificate Comparison ConvergenceError Crossing DdeResult DdeSolution
-Decay Design EccError EmptyQueueCycle Equilibrium Formats FrequencyResponse Growth Hopf LeastDecay LimitCycle
-IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError Oscillation Partition PeriodicOrbit
-PerturbedRun MarkingCycle RelayCycle TargetCycle RttMargin RttRatio ModelAnalysis StabilityClassification Search
-StabilityLimit StableInterval Stats Switched SwitchedLoop Team Theorem UndecidedError
-WireFields WorstRttDistribution""".split()
+RESULTS = """Allocation Analysis Bound Case Certificate Comparison Conformance ConvergenceError Crossing
+DdeResult DdeSolution Decay Design Deviation Divergence EccError EmptyQueueCycle Equilibrium Formats
+FrequencyResponse Growth
+Hopf LeastDecay LimitCycle IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError
+Oscillation Partition PeriodicOrbit PerturbedRun MarkingCycle RelayCycle TargetCycle RttMargin RttRatio
+ModelAnalysis StabilityClassification Search StabilityLimit StableInterval Stats Switched SwitchedLoop
+Team Theorem UndecidedError WireFields WorstRttDistribution""".split()
 """Classes that hold what the library has found."""
 CALLED = (
     "streams",
@@ -137,6 +138,7 @@ def good() -> dict[str, Any]:
         "mean_rtt": 0.1, "least": 1, "longest": 4, "least_rtt": 0.05, "largest_rtt": 0.2, "low": 0.1, "high": 0.5,
         "ratio": 2.0, "n": 2, "until": 0.5, "theorem": next(iter(ecc.stability.THEOREMS.values())), "units":
         vectors[0].units, "sender": 0, "size": 500, "start": 0.0, "rtt": 0.1, "share": 0.5, "path": "out.nc",
+        "directory": "report", "reference": protocol,
         "jacobian": -np.eye(2), "forward": [[0.0, 0.1], [0.1, 0.0]], "backward": [[0.1, 0.1], [0.1, 0.1]], "x": x,
         "curves": {"a": x}, "rates": np.ones((5, 2)), "queues": np.ones((5, 1)), "series": "rate", "certify": False,
         "omega": x, "quantiles": [0.5], "other_rates": np.ones((5, 2)), "other_queues": np.ones((5, 1)),
@@ -267,6 +269,7 @@ def makers() -> dict[str, Callable[[], Any]]:
         "SampledSystem": lambda: ecc.linearize(protocol, network, "discrete"),
         "Vegas": lambda: ecc.models.Vegas(alpha=3.0, beta=3.0),
         "Comparison": lambda: ecc.compare(good()["scenario"]),
+        "Conformance": lambda: ecc.conform.run(ecc.models.NewReno(), ["bbr-drain-inflight"]),
         "Theorem": lambda: next(iter(THEOREMS.values())),
         "BottleneckAssignment": lambda: ecc.stability.bottleneck_assignment(network, [0, 0]),
         "IsolatedLink": lambda: ecc.stability.isolated_links(protocol, network)[0],

@@ -54,6 +54,7 @@ class Conformance:
                 return one
         raise KeyError(case_id)
 
+    @check_arguments
     def write(self, directory: str | Path) -> tuple[Path, Path]:
         """Write the report, with all figures, as a page, as Markdown and as JSON; return page and JSON.
 
