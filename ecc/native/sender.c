@@ -310,6 +310,17 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     return 0;
 }
 
+/* S-52.1: whether a segment exists, and window or rate let it leave at some time. */
+static inline bool
+may_leave(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    bool is_free = segment.rule == ECC_RULE_FIRST || ecc_segment_is_probe(segment);
+
+    return segment.size > 0 && !(flow->window > 0.0 && !is_free && is_full(self, index, segment.size))
+        && (flow->window > 0.0 || flow->rate > 0.0);
+}
+
 /* TRY-SEND (S-52), where it is not clear that nothing changes. */
 static int
 try_send(ecc_engine_t *self, uint32_t index)
@@ -320,12 +331,9 @@ try_send(ecc_engine_t *self, uint32_t index)
     for (int n_sent = 0;; n_sent++) {
         ecc_ps_t written;
         ecc_segment_t segment = next(self, index, &written);
-        int32_t size = segment.size;
         int ret;
         flow->changed = false;
-        bool is_free = segment.rule == ECC_RULE_FIRST || ecc_segment_is_probe(segment);
-        if (size <= 0 || (flow->window > 0.0 && !is_free && is_full(self, index, size))
-            || (flow->window == 0.0 && flow->rate == 0.0)) {
+        if (!may_leave(self, index, segment)) {
             ecc_calendar_cancel(&self->fast, send_node);
             return 0;
         }
@@ -358,7 +366,7 @@ ecc_sender_try_send(ecc_engine_t *self, uint32_t index)
     const ecc_flow_state_t *flow = &self->flows[index];
 
     if (!flow->active
-        || (!flow->changed && !flow->reliable
+        || (!flow->changed && !flow->reliable && !flow->has_writes
             && ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_SEND] + index))) {
         return 0;
     }
@@ -369,13 +377,15 @@ int
 ecc_sender_send(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    ecc_segment_t segment;
     ecc_ps_t due;
+    ecc_segment_t segment = next(self, index, &due);
     int ret;
 
     ecc_state_trace_flow(self, ECC_EVENT_SEND, index, flow->sent);
-    segment = next(self, index, &due);
-    ret = segment.size > 0 ? emit(self, index, segment) : 0; /* none: S-162 */
+    if (flow->has_writes && (due > self->now || !may_leave(self, index, segment))) { /* S-162: it has grown since */
+        return try_send(self, index);
+    }
+    ret = emit(self, index, segment);
     if (ret != 0) {
         return ret;
     }

@@ -624,8 +624,8 @@ class Twin:
         self.try_send(flow)
 
     def send(self, flow: TwinFlow) -> None:
-        segment = flow.next(self.now)[0]
-        if segment.size > 0:
+        segment, due = flow.next(self.now)
+        if flow.given.write_size == 0 or (due == self.now and flow.may_leave(segment)):  # else it has grown (S-162)
             self.emit(flow, segment)
         self.try_send(flow)
 
@@ -649,10 +649,7 @@ class Twin:
         n_sent = 0
         while flow.active:
             segment, written = flow.next(self.now)
-            may_limit = flow.outstanding > 0 or not flow.outgoing
-            limited = flow.window > 0.0 and segment.rule != Rule.FIRST and not segment.is_probe and may_limit
-            full = limited and flow.outstanding + segment.size > flow.window
-            if segment.size <= 0 or full or flow.window == flow.rate == 0.0:
+            if not flow.may_leave(segment):
                 self.set_timer(Kind.SEND, flow.number, None)
                 return
             if flow.rate > 0.0:

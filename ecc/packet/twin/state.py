@@ -695,6 +695,13 @@ class TwinFlow:
         due = min(NEVER, start + ((now - start) // period + 1) * period)
         return self.next_of(self.written(due)), due
 
+    def may_leave(self, segment: Segment) -> bool:
+        """Whether a segment exists, and window or rate let it leave at some time (S-52.1)."""
+        may_limit = self.outstanding > 0 or not self.outgoing
+        limited = self.window > 0.0 and segment.rule != Rule.FIRST and not segment.is_probe and may_limit
+        full = limited and self.outstanding + segment.size > self.window
+        return segment.size > 0 and not full and not self.window == self.rate == 0.0
+
     @property
     def packet_size(self) -> int:
         """Size of a full packet: smaller ones may open the flow, until the first ACK."""
