@@ -45,8 +45,8 @@ def models(protocol, name, value):
     return out
 
 
-DEAR = ("RCP", "PIQIRCP", "MKC")
-"""Protocols of many gains, whose models take a second together."""
+DEAR = ("RCP", "PIQIRCP", "MKC", "DCQCN", "HPCC", "PowerTCP")
+"""Protocols of many gains, or of costly equilibria, whose models take seconds together."""
 
 
 @pytest.mark.parametrize(
