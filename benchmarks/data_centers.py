@@ -1,6 +1,6 @@
 """Transports of data centers: critical RTTs of DCQCN, swings of TIMELY, fairness and noise in packets.
 
-    python benchmarks/data_centers.py [dcqcn | patched | timely | dctcp | granularity | fluid]
+    python benchmarks/data_centers.py [dcqcn | patched | timely | dctcp | granularity | theta | fluid]
 
 prints the tables of docs/data_centers.md that are not those of claims.
 """
@@ -220,17 +220,43 @@ def granularity() -> None:
         )  # fmt: skip
 
 
+def theta() -> None:
+    """theta-PowerTCP's rates and largest mean queue on the fat tree over the size of packets, and as fluid."""
+    protocol = ThetaPowerTCP(base_rtt="40 us", line_rate="10 Gb/s", least_current=0.5)
+    row("engine", "packet [bytes]", "rates of all [Gb/s]", "queue [us]")
+    for size, engine in (
+        (1000, ecc.packet),
+        (500, ecc.packet),
+        (250, ecc.packet),
+        (125, ecc.packet),
+        (1000, ecc.fluid),
+    ):
+        run = engine.simulate(Scenario(fat_tree(size), protocol, 4e-3), sample=1e-5)
+        half = len(run.queue) // 2
+        queue = float(run.queue[half:].mean("time").max()) * 8e6 / 10e9
+        name = "packets" if engine is ecc.packet else "fluid"
+        row(name, size, float(run.rate[half:].mean("time").sum()) / 1e9, queue)
+
+
+def fat_tree(packet_size: int) -> Network:
+    """Return a fat tree of 16 hosts with a permutation, ACKs over pure delays.
+
+    Parameters
+    ----------
+    packet_size : int, bytes
+    """
+    demands = permutation(16, seed=3, packet_size=packet_size)
+    return Network.fat_tree(4, demands, "10 Gb/s", "3 us", buffer="1 MB", host_buffer="8 MB", ack_links=False)
+
+
 def fluid() -> None:
     """Fluid runs beside packets, at 10 Gb/s: rates of all flows together, and the longest mean queue of a link."""
     starts = [0.0, 31.7e-6, 57.41e-6, 101.93e-6]
     networks = {
         "dumbbell": Network.dumbbell("10 Gb/s", [40e-6] * 4, packet_size=1000, buffer="1 MB", starts=starts),
         "parking lot": Network.parking_lot(["10 Gb/s"] * 2, delay="5 us", starts=starts[:3]),
-        "fat tree": Network.fat_tree(
-            4, permutation(16, seed=3, packet_size=1000), "10 Gb/s", "3 us", buffer="1 MB", host_buffer="8 MB",
-            ack_links=False,
-        ),
-    }  # fmt: skip
+        "fat tree": fat_tree(1000),
+    }
     ramp = RampMarking(packet_size=1000, min_threshold=10.0, max_threshold=40.0)
     swift = Swift(base_target="60 us", hop_scaling="2 us", fs_range="50 us")
     protocols: dict[str, tuple[Protocol | dict[str, Protocol], float]] = {
@@ -269,6 +295,7 @@ TABLES = {
     "timely": timely,
     "dctcp": dctcp,
     "granularity": granularity,
+    "theta": theta,
     "fluid": fluid,
 }
 
