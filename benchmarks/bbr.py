@@ -64,14 +64,17 @@ def row(name: str, table: np.ndarray) -> str:
     )
 
 
-def sent_again() -> str:
-    """What two flows send again in 40 s, and what is dropped."""
+def sent_again(transport: str) -> str:
+    """What two flows send again in 40 s, and what is dropped.
+
+    Parameters
+    ----------
+    transport : str
+    """
     network = ecc.Network.dumbbell(CAPACITY, rtts=[0.05, 0.1], buffer=250_000)
-    run = ecc.packet.simulate(ecc.Scenario(network, BBR(), 40.0), 1.0)
+    run = ecc.packet.simulate(ecc.Scenario(network, BBR(transport=transport), 40.0), 1.0)
     again, dropped = run.flows["retransmitted"].sum() / 1e6, int(run.drops.sum()) * 1000 / 1e6
-    return (
-        f"Two flows of BBR(), RTTs of 50 and 100 ms, buffer 250 kB: {again:.1f} MB sent again, {dropped:.1f} MB dropped"
-    )
+    return f"Two flows of BBR(transport={transport!r}), RTTs of 50 and 100 ms, buffer 250 kB: {again:.1f} MB sent again, {dropped:.1f} MB dropped"
 
 
 def main() -> None:
@@ -81,7 +84,8 @@ def main() -> None:
     print(row("ns-3.37, TcpBbr", ns3()), flush=True)
     for name, protocol in (("BBRv1()", BBRv1()), ("BBR()", BBR()), ('BBR(form="google")', BBR(form="google"))):
         print(row(f"`{name}`", ours(protocol)), flush=True)
-    print(sent_again())
+    for transport in ("rack", "sack"):
+        print(sent_again(transport))
 
 
 if __name__ == "__main__":

@@ -302,7 +302,7 @@ class DeliveryTrace:
 
     link: int
     times: QuantitiesField = required()
-    opportunity: SizeField = default(1504)
+    opportunity: SizeField = default(_MAHIMAHI)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "link", as_count(self.link, "link"))

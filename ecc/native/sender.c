@@ -660,7 +660,8 @@ ecc_sender_verify(const ecc_engine_t *self, uint32_t index)
     const ecc_flow_state_t *flow = &self->flows[index];
     ecc_ps_t due;
     bool valid = !ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_SEND] + index)
-        || (flow->active && (flow->has_writes || next(self, index, &due).size > 0));
+        || (flow->active
+            && ((flow->has_writes && flow->spec->receiver_window > 0) || next(self, index, &due).size > 0)); /* S-162 */
 
     return valid ? 0 : ECC_ERR_BROKEN;
 }

@@ -86,24 +86,20 @@ double ecc_controller_window(const void *state, const double *p, const ecc_contr
 )
 
 SEEING = (
-    SMALLEST.replace("{ return 0; }", "{ return sizeof(ecc_controller_event_t); }").replace(
+    SMALLEST.replace("{ return 0; }", "{ return sizeof(ecc_controller_event_t); }")
+    .replace("8000.0", "80000.0")
+    .replace(
         "_on_ack(void *state, const double *p, const ecc_controller_event_t *e) {}",
         "_on_ack(void *state, const double *p, const ecc_controller_event_t *e)"
         "{ *(ecc_controller_event_t *)state = *e; }",
     )
-    + """
-const char *const *ecc_controller_variables(void)
-{
-    static const char *const names[] = {"now", "in_flight", "min_rtt", "rate", "round_count", "undone", NULL};
-    return names;
-}
-void ecc_controller_read(const void *state, double *values)
-{
-    const ecc_controller_event_t *e = state;
-    values[0] = e->now, values[1] = e->in_flight, values[2] = e->min_rtt;
-    values[3] = e->rate, values[4] = e->round_count, values[5] = e->undone;
-}
-"""
+    + "#define OF(field) values[k++] = e->field;\n"
+    + "void ecc_controller_read(const void *state, double *values)\n"
+    + "{ const ecc_controller_event_t *e = state; int k = 0;"
+    + " ".join(f"OF({name})" for name in controller.EVENT)
+    + "}\nconst char *const *ecc_controller_variables(void) { static const char *const names[] = {"
+    + ", ".join(f'"{name}"' for name in controller.EVENT)
+    + ", NULL}; return names; }"
 )
 
 EVERY_20_MS = (
@@ -191,15 +187,40 @@ def test_the_header_declares_what_hosts_tell() -> None:
     assert f"#define ECC_CONTROLLER_VERSION {controller.VERSION}\n" in text
 
 
+TOLD = {
+    **{name: f"env.{name}" for name in ("rtt", "srtt", "min_rtt")},
+    **{
+        name: f"flow.{name}"
+        for name in (
+            "newly_acked", "newly_lost", "rate", "interval", "sample_delivered", "sample_lost", "tx_in_flight",
+            "prior_delivered", "round_count", "round_start",
+        )
+    },
+    "app_limited": "flow.sample_app_limited", "total_delivered": "flow.delivered", "total_lost": "flow.lost",
+}  # fmt: skip
+"""Fields of an event that stay as they are until the next ACK -> what a run records of them."""
+
+
 def test_fields_are_told_under_their_names(tmp_path: Path) -> None:
-    mine = controller.load(built(tmp_path, SEEING))
-    record = [*(f"flow.variables[{k}]" for k in range(6)), "env.min_rtt"]
-    run = ecc.packet.simulate(ecc.Scenario(network(), mine(), 2.0), sample="100 ms", record=record)
-    now, in_flight, min_rtt, rate, rounds, undone = (run[name].values[-1] for name in record[:6])
-    assert ((now > 1.95) & (now <= 2.0)).all() and (in_flight == 7000.0).all() and (undone == 0.0).all()
-    assert (min_rtt == run["env.min_rtt"].values[-1]).all()
-    assert abs(rate * min_rtt / 64000.0 - 1.0).max() < 0.05  # eight packets an RTT
-    assert abs(rounds * min_rtt / 2.0 - 1.0).max() < 0.05
+    kind = controller.load(built(tmp_path, SEEING))
+    assert kind.variables == controller.EVENT
+    series = {name: f"flow.variables[{k}]" for k, name in enumerate(controller.EVENT)}
+    run = ecc.packet.simulate(
+        ecc.Scenario(network(), kind(), 4.0), sample="10 ms", record=[*series.values(), *TOLD.values()]
+    )
+    found = {name: run[what].values[20:] for name, what in series.items()}
+    for name, what in TOLD.items():
+        assert (found[name] == run[what].values[20:]).all(), name
+    assert (found["newly_acked"] == 1000.0).all()
+    for name in set(TOLD) - {"app_limited", "newly_acked"}:
+        assert len(set(found[name].ravel().tolist())) > 1, name  # or equality would say little
+    assert (found["packet_size"] == 1000.0).all() and (found["size"] == -1.0).all()
+    assert (found["now"] <= run.data.time.values[20:, None]).all() and (found["now"] > 0.0).all()
+    for name in ("undone", "kind", "marked", "ece"):
+        assert (found[name] == 0.0).all()
+    assert 0.0 <= found["random"].min() < found["random"].max() < 1.0
+    assert found["recovering"].max() == 1.0 and found["delivered"].max() > 1e5
+    assert 0.0 < found["in_flight"].max() <= 80000.0
 
 
 def test_a_file_that_is_compiled_again_is_another_controller(tmp_path: Path) -> None:
