@@ -74,7 +74,8 @@ def sent_again(transport: str) -> str:
     network = ecc.Network.dumbbell(CAPACITY, rtts=[0.05, 0.1], buffer=250_000)
     run = ecc.packet.simulate(ecc.Scenario(network, BBR(transport=transport), 40.0), 1.0)
     again, dropped = run.flows["retransmitted"].sum() / 1e6, int(run.drops.sum()) * 1000 / 1e6
-    return f"Two flows of BBR(transport={transport!r}), RTTs of 50 and 100 ms, buffer 250 kB: {again:.1f} MB sent again, {dropped:.1f} MB dropped"
+    flows = f"Two flows of BBR(transport={transport!r}), RTTs of 50 and 100 ms, buffer 250 kB"
+    return f"{flows}: {again:.1f} MB sent again, {dropped:.1f} MB dropped"
 
 
 def main() -> None:
