@@ -133,7 +133,9 @@ def test_a_partial_report_stands_beside_a_whole_one(tmp_path, monkeypatch, capsy
 
 
 @pytest.mark.parametrize("interruptions", [1, 2])
-@pytest.mark.parametrize("command", ["simulate", "sweep", "crosscheck"])
+@pytest.mark.parametrize(
+    "command", ["simulate", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sweep", "crosscheck"))]
+)
 def test_ctrl_c_while_results_are_written_is_too_late_but_for_the_second(
     command, interruptions, scenario, tmp_path, monkeypatch, capsys
 ):

@@ -312,7 +312,7 @@ def drawn_protocol(rng):
 
 
 @pytest.mark.property
-@quick_or(600, 60)
+@quick_or(600, 20)
 def test_models_are_continuous_where_parameters_are_0_1_and_2(seeds):
     """A term that vanishes exactly is no other model: roots at the value are those beside it."""
     compared = 0

@@ -538,10 +538,8 @@ def test_jx_f21_two_routers_of_the_linux_testbed(bottleneck):
 
 
 @claim
-@pytest.mark.parametrize(
-    ("switching", "least", "most"),
-    [("managed", 1.9, 2.5), pytest.param("naive", 0.9, 1.35, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("switching", "least", "most"), [("managed", 1.9, 2.5), ("naive", 0.9, 1.35)])
 def test_jx_f20_the_linux_testbed_did_not_wait_as_the_paper_says(switching, least, most):
     """1.2 s to settle after a flow has left: six steps of an interval of 200 ms, not of RTT + (1 + k) Delta."""
     starts = [15.0 * k for k in range(5)]
@@ -556,7 +554,8 @@ def test_jx_f20_the_linux_testbed_did_not_wait_as_the_paper_says(switching, leas
 
 
 @claim
-@pytest.mark.parametrize("interval", [0.1, pytest.param(0.01, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("interval", [0.1, 0.01])
 def test_ev_f4_th_f33_three_flows_share_at_either_interval(interval):
     network = Network.dumbbell("97 Mb/s", [0.05] * 3, starts=[0, 30, 60], stops=[90, 120, 150], packet_size=150)
     run = simulate(Scenario(network, JetMax(interval=interval), 150.0), sample=1.0)

@@ -208,6 +208,7 @@ def test_ops_additions_and_multiplications_of_a_packet(protocol):
     assert packets > 300
 
 
+@pytest.mark.slow
 @pytest.mark.claim
 def test_ops_jetmax_spends_less_on_unresponsive_packets():
     """JETMAX 6.6: two additions for them, three for the others."""

@@ -51,9 +51,10 @@ def test_clauses_are_numbered_in_their_order():
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-@pytest.mark.parametrize("path", [*SOURCES, PAGE], ids=lambda path: path.name)
-def test_every_clause_that_is_cited_exists(path):
-    assert cited(path.read_text(encoding="utf-8")) <= set(clauses())
+def test_every_clause_that_is_cited_exists():
+    known = set(clauses())
+    strange = {path.name: cited(path.read_text(encoding="utf-8")) - known for path in [*SOURCES, PAGE]}
+    assert {name: numbers for name, numbers in strange.items() if numbers} == {}
 
 
 def test_every_clause_is_cited_by_the_engine():

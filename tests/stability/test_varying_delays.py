@@ -67,7 +67,8 @@ def test_batches_in_order_of_unequal_groups(flows):
         assert (growth.value > 1.0) is (loss < edge)
 
 
-@pytest.mark.parametrize("q", [1.5, *(pytest.param(q, marks=pytest.mark.slow) for q in (1.2, 1.7))])
+@pytest.mark.slow
+@pytest.mark.parametrize("q", [1.5, 1.2, 1.7])
 def test_held_delays_turn_a_peak_into_its_opposite(q):
     """Myshkis: 5 q/3 - 2 q^2/9 - 1 of it, q = alpha D/d, which is 1 at q = 3/2."""
     many = 300
