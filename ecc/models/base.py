@@ -59,8 +59,9 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    q           queue, the packet in service included                                         all               packets
    q_prev      the queue `interval` before                                                   all               packets
    y           arrival rate; in a state with the clock "interval", averaged over the last    all               packets/s
+   y_passed    arrival rate of what was not chosen in the last step, as fluid                all               packets/s
    C           capacity                                                                      all               packets/s
-   T           `interval`                                                                    all               s
+   T           `interval`; of a discipline without it, as fluid, the step                    all               s
    scalable    1.0 for packets of a host whose `ecn_echo` is "scalable" (ECT(1)), else 0.0   probability_law   --
    p           the parameters                                                                all               --
    ==========  ============================================================================  ================  =========
@@ -142,7 +143,8 @@ JUMPS = ("loss", "mark")
 
 RESERVED_NAMES = frozenset(
     (
-        "R R_prev x x_rtt y y_prev u N N_all q q_prev q_mean q_flow C d D T w w_rtt m since s loss marked scalable p"
+        "R R_prev x x_rtt y y_prev y_passed u N N_all q q_prev q_mean q_flow C d D T w w_rtt m since s loss marked "
+        "scalable p"
     ).split()
 )
 """Names of arguments that no state can have."""

@@ -6,8 +6,13 @@ the packet is chosen   b > level, else level <- level - b
 level  tokens [bytes]   B  burst [bytes]   r  rate [bytes/s]   b  packet [bytes]
 
 In any time of length T at most B + r T bytes pass: RFC 2697 with an excess burst of 0 (green passes, red is chosen).
-As fluid, of a rate y at which packets come: level' = r - y from 0 to B, and the share 1 - r/y is chosen where the
-bucket is empty.
+As fluid, the last packet of tokens, or what comes in a step of length h if that is more, is given out in parts:
+
+level' = r - (1 - P) y    up to B        P = max(0, 1 - level/max(b, y h))    y  what comes [bytes/s]
+
+so that P is 1 - r/y where more than r keeps coming, as in packets. P is that of the step before: the level falls below
+0 by what passes in one step at most, and nothing more passes until that is paid back. In any time of length T at most
+B + r T pass, and what passes in one step.
 """
 
 from __future__ import annotations
@@ -26,14 +31,14 @@ def filled(level: Any, passed: Any, p: Any) -> Any:
     return min(p.burst, level + p.rate / 8.0 * passed)
 
 
-def level_law(y: Any, p: Any) -> Any:
-    """How the tokens change, in packets: none is left where more comes."""
-    return p.rate / (8.0 * p.packet_size) - y
+def level_law(y_passed: Any, p: Any) -> Any:
+    """How the tokens change, in packets."""
+    return p.rate / (8.0 * p.packet_size) - y_passed
 
 
-def probability_law(level: Any, y: Any, p: Any) -> Any:
-    """What an empty bucket does not let pass."""
-    return max(1.0 - p.rate / (8.0 * p.packet_size * y), 0.0) if level < 1.0 else 0.0
+def probability_law(level: Any, y: Any, T: Any) -> Any:
+    """What finds too few tokens."""
+    return min(max(1.0 - level / max(1.0, y * T), 0.0), 1.0)
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Policer(QueueDiscipline):
     @property
     def states(self) -> Mapping[str, State]:
         most = self.burst / self.packet_size
-        return {"level": State(level_law, "continuous", most, unit="packets", lowest=0.0, highest=most)}
+        return {"level": State(level_law, "continuous", most, unit="packets", highest=most)}
 
     @dataclass
     class LinkState:

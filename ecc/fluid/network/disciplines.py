@@ -45,9 +45,9 @@ __all__ = [
     "without",
 ]
 
-_OF_STATES = ("q", "q_prev", "y", "C", "T")
+_OF_STATES = ("q", "q_prev", "y", "y_passed", "C", "T")
 _GIVEN = (*_OF_STATES, "scalable")
-_Q, _Q_PREV, _Y, _C, _T, _SCALABLE, _CAME, _STEP, _RESULT, _STATES = range(10)
+_Q, _Q_PREV, _Y, _Y_PASSED, _C, _T, _SCALABLE, _CAME, _STEP, _RESULT, _STATES = range(11)
 _NOTHING = np.dtype([])
 _RECORD, _PARAMS, _ARRIVE, _TICK, _PROBABILITY = range(5)
 _MOST = 64  # packets of a step that are taken one by one; of more, several at once
@@ -64,6 +64,7 @@ class Disciplines(NamedTuple):
     marked_part: FloatRows  # (n_codepoints, n_links): of what came in the step, as far as it is marked and not dropped
     rows: Integers  # (n_crossings,): codepoint of the group times the number of links, plus the link
     marks: Integers  # (n_crossings,): whether what is chosen of the group is marked
+    passed: Floats  # (n_links,) [bit]: what came in the step and was not chosen
     packet: Floats  # (n_links,) [bit]
     interval: Floats  # (n_links,) [s]
     due: Floats  # (n_links,) [s], next tick
@@ -126,7 +127,7 @@ def without() -> Disciplines:
     """Return that of a run without disciplines."""
     rows, whole, row = np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros(0)
     return Disciplines(
-        np.zeros((0, 0), np.int64), rows, row, rows, whole, whole, row, row, row, whole, rows, rows, 1, rows
+        np.zeros((0, 0), np.int64), rows, row, rows, whole, whole, row, row, row, row, whole, rows, rows, 1, rows
     )
 
 
@@ -178,7 +179,7 @@ def disciplines_of(
     due = np.where(np.isfinite(interval), np.where(np.isfinite(interval), interval, 1.0) * ticks, np.inf)
     return Disciplines(
         addresses, records, np.array([float(one == ECT_1) for one in sent]), marks.astype(float),
-        codes * L + paths.links, marks[codes, paths.links].astype(np.int64), packet, interval, due,
+        codes * L + paths.links, marks[codes, paths.links].astype(np.int64), np.zeros(L), packet, interval, due,
         np.full(L, grid.zero - 1), np.zeros((len(sent) * L, grid.rows)), np.zeros((L, grid.rows)),
         max(1, round(rtt / grid.h)), np.zeros((len(codes), grid.rows)),
     ), Compiled(columns, kept)  # fmt: skip
@@ -278,7 +279,7 @@ def choose(disciplines: Any, paths: Any, curves: Any, link: int, i: int, t: floa
             disciplines.marked[link, i] += chosen * accepted
         record[_Q], record[_C] = (into[i] - out[i]) / s, paths.capacity[link, i] / s
         n = max(came / s, _TRICKLE * record[_C] * h)
-        record[_Y] = n / h
+        record[_Y], record[_Y_PASSED] = n / h, disciplines.passed[link] / (s * h)
         if addresses[_ARRIVE] != 0:
             parts = min(int(n) + 1, _MOST)
             record[_CAME], record[_STEP] = n / parts, h / parts

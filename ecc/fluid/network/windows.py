@@ -404,13 +404,17 @@ def advance(
 
         # what arrives at the queues, and leaves them
         clear(curves)
+        for link in range(len(disciplines.passed)):
+            disciplines.passed[link] = 0.0
         for c in range(len(paths.links)):
             amount, _ = reached(paths, curves, c, i)
             arrived[c, i] = max(amount - drops[c, i - 1], arrived[c, i - 1])  # as if there were room for all
             if len(disciplines.marks) > 0:
                 disciplines.early[c, i] = disciplines.early[c, i - 1]
+                new, chosen = arrived[c, i] - arrived[c, i - 1], disciplines.probability[disciplines.rows[c], i - 1]
+                disciplines.passed[paths.links[c]] += paths.members[paths.owner[c]] * (1.0 - chosen) * new
                 if disciplines.marks[c] == 0:
-                    cut = disciplines.probability[disciplines.rows[c], i - 1] * (arrived[c, i] - arrived[c, i - 1])
+                    cut = chosen * new
                     disciplines.early[c, i] += cut
                     arrived[c, i] -= cut
             curves.incoming[paths.links[c]] += paths.members[paths.owner[c]] * (arrived[c, i] - arrived[c, i - 1])
