@@ -10,35 +10,37 @@ from ecc.claims.checks.conformance.bbr_states import BOUNDS, DEEP, MODEL, gain, 
 from ecc.claims.checks.conformance.laboratory import PACKET, Laboratory, NotReached, Trace, case
 from ecc.claims.checks.conformance.paths import CAPACITY, RTT, LossesBetween, bdp, path
 from ecc.claims.ledger import Measurement
-from ecc.impairments import CapacitySchedule, DelaySpikes, Jitter
+from ecc.impairments import Aggregation, CapacitySchedule, Jitter
 from ecc.network import Network
 from ecc.queues import Policer
 
-HOLD, HELD = 0.02, 40
-"""ACKs that come together: every so many of them wait, and those behind, for so long [s]."""
-AGGREGATION = DelaySpikes(every=(HELD, HELD), delay=(HOLD, HOLD), acks_of=[0])
-AGGREGATE = f"Every {HELD} ACKs one is held for {1e3 * HOLD:g} ms, and those behind it with it."
+SHORTEST, LONGEST, FRAMES = 0.005, 0.02, 64
+"""Bursts of ACKs, as over Wi-Fi: the range of waits for the channel [s], and the largest number in a burst, of A-MPDUs
+(64 in the block ACKs of IEEE 802.11n)."""
+BURSTS = Aggregation((SHORTEST, LONGEST), acks_of=[0], max_packets=FRAMES)
+COLLECTED = LONGEST * CAPACITY / 8.0
+"""Bytes that are delivered in the longest wait: the largest burst."""
+SAID = f"ACKs come in bursts of up to {FRAMES}, {1e3 * SHORTEST:g} to {1e3 * LONGEST:g} ms apart."
 MOST_LOST = 0.2
 """Share of packets that may be lost behind a policer: from there on Linux's version 1 believes that it is policed."""
 
 
 @case("bbr-aggregation-startup", "state", "max_bw", "min_rtt", "extra_acked", cost=2)
 def aggregation_startup(room: Laboratory) -> str:
-    trace = room.run(path(buffer=8.0), 4.0, *MODEL, "extra_acked", impairments=[AGGREGATION])
+    trace = room.run(path(buffer=8.0), 4.0, *MODEL, "extra_acked", impairments=[BURSTS])
     a, b, following = trace.span("Startup")
     product = float(trace["max_bw"][b] * trace["min_rtt"][b] / 8.0)
-    held = HOLD * CAPACITY / 8.0
-    room.expect("extra_acked where Startup ends, over what a hold collects", trace["extra_acked"][b] / held,
+    room.expect("extra_acked where Startup ends, over the largest burst", trace["extra_acked"][b] / COLLECTED,
                 at_least=0.5, at_most=2.0)  # fmt: skip
     window = float(trace["window"][a:b].max())
     room.expect("largest window, over the bandwidth-delay product", window / product,
                 at_least=2.0 if is_version_3(room) else 1.8)  # fmt: skip
     room.expect("max_bw then, over the capacity", trace["max_bw"][b] / CAPACITY, at_least=0.98,
-                at_most=1.0 + HOLD / RTT, note="a sample over an RTT may contain one hold more")  # fmt: skip
+                at_most=1.0 + LONGEST / RTT, note="a sample over an RTT may contain one burst more")  # fmt: skip
     doubling = np.log2(max(trace["rate"][b - 1], 1.0) / trace["rate"][trace.at(0.5 * RTT + 0.1)])
     room.expect("doublings of the pacing rate in Startup", float(doubling), at_least=1.0)
     room.expect_that("state that follows", following, "Drain")
-    room.draw(trace, "Startup under ACK aggregation", AGGREGATE, volumes=("in_flight", "window", "extra_acked"),
+    room.draw(trace, "Startup under ACK aggregation", SAID, volumes=("in_flight", "window", "extra_acked"),
               marks=[trace.time[b]], span=(0.0, trace.time[b] + 0.5))  # fmt: skip
     return (
         f"Startup ends with max_bw = {trace['max_bw'][b] / 1e6:.1f} Mb/s and {trace['extra_acked'][b] / 1e3:.0f} kB "
@@ -48,22 +50,21 @@ def aggregation_startup(room: Laboratory) -> str:
 
 @case("bbr-aggregation-cruise", "state", "max_bw", "min_rtt", "extra_acked", cost=2)
 def aggregation_cruise(room: Laboratory) -> str:
-    trace = room.run(path(buffer=8.0), 8.0, *MODEL, "extra_acked", impairments=[AGGREGATION])
+    trace = room.run(path(buffer=8.0), 8.0, *MODEL, "extra_acked", impairments=[BURSTS])
     a, b, _ = trace.span("ProbeBW_CRUISE")
     begin = float(trace.time[a]) + 4.0 * RTT
     inside = (trace.states == "ProbeBW_CRUISE") & (trace.time > begin)
     product = trace["max_bw"][inside] * trace["min_rtt"][inside] / 8.0
-    held = HOLD * CAPACITY / 8.0
-    room.expect("median extra_acked over what a hold collects", float(np.median(trace["extra_acked"][inside])) / held,
+    room.expect("median extra_acked over the largest burst", float(np.median(trace["extra_acked"][inside])) / COLLECTED,
                 at_least=0.5, at_most=2.0)  # fmt: skip
     over = np.median((trace["window"][inside] - 2.0 * product) / np.maximum(trace["extra_acked"][inside], 1.0))
     room.expect("window above two bandwidth-delay products, over extra_acked", float(over), at_least=0.9,
                 note="the window is augmented by it")  # fmt: skip
     used = float(trace.goodput[inside].mean()) / CAPACITY
     room.expect("goodput over the capacity", used, at_least=0.95)
-    room.draw(trace, "CRUISE under ACK aggregation", AGGREGATE, volumes=("in_flight", "window", "extra_acked"),
+    room.draw(trace, "CRUISE under ACK aggregation", SAID, volumes=("in_flight", "window", "extra_acked"),
               span=(trace.time[a] - 0.1, min(trace.time[a] + 1.5, trace.time[b])))  # fmt: skip
-    return f"CRUISE uses {used:.1%} of the capacity with a window that has room for {held / 1e3:.0f} kB of a hold"
+    return f"CRUISE uses {used:.1%} of the capacity with a window that has room for bursts of {COLLECTED / 1e3:.0f} kB"
 
 
 @case("bbr-small-bdp", "state", "max_bw", cost=1)
@@ -234,11 +235,22 @@ def spurious_recovery(room: Laboratory) -> str:
     if is_version_3(room):
         room.expect_that("inflight_longterm at the end as at first, without a bound",
                          bool(trace["inflight_longterm"][-1] >= 1e290))  # fmt: skip
+        _resumes_startup(room)
     used = trace.mean(trace.goodput, 2.0) / CAPACITY
     room.expect("goodput over the capacity", used, at_least=0.9)
     room.draw(trace, "Spurious recoveries", f"Every packet takes up to {1e3 * RTT:g} ms longer and may overtake.",
               span=(0.0, 3.0))  # fmt: skip
     return f"In {len(starts)} recoveries without a loss it keeps its window, and {used:.0%} of the capacity"
+
+
+def _resumes_startup(room: Laboratory) -> None:
+    """Packets overtake each other so much that losses end Startup before it has found the bandwidth."""
+    wild = Jitter((0.0, 10.0 * RTT), link=0, in_order=False)
+    trace = room.run(path(buffer=2.0 * DEEP), 3.0, *MODEL, *BOUNDS, impairments=[wild])
+    ends = [b for name, _, b in trace.spans if name == "Startup"]
+    if ends and ends[0] < len(trace.time) and trace["max_bw"][ends[0]] < 0.5 * CAPACITY:
+        note = f"packets take up to {10.0 * RTT:g} s longer; it ended at {trace['max_bw'][ends[0]] / 1e6:.1f} Mb/s"
+        room.expect_that("Startup resumes after spurious losses have ended it", len(ends) > 1, note=note)
 
 
 @case("bbr-spurious-timeout", "state", "max_bw", cost=3)

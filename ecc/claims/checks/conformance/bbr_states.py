@@ -218,6 +218,8 @@ def probe_rtt(room: Laboratory) -> str:
     room.expect("time with so little in flight", held, at_least=0.2 - 0.002, at_most=0.2 + 2.5 * RTT, unit="s")
     room.expect("rounds in it", trace["round_count"][b] - trace["round_count"][reached], at_least=1)
     room.expect_that("state that follows", following[:7], "ProbeBW")
+    room.expect("window at once, over that before", trace["window"][b + 1] / trace["window"][a - 1], at_least=0.9,
+                note="it is restored")  # fmt: skip
     after = trace.at(float(trace.time[b]) + 3.0 * RTT)
     room.expect("window three RTTs later, over that before", trace["window"][after] / trace["window"][a - 1],
                 at_least=0.9)  # fmt: skip
