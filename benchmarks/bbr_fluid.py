@@ -6,7 +6,8 @@ first 4 are left out. One protocol, or two of five flows each. Drop-tail, or wha
 with the probability q/B. For each: utilization [%], mean queue [% of the buffer], loss [% of what arrived], jitter
 [ms: mean change of the queueing delay in a millisecond], Jain's index of goodputs, and the share of the first five
 flows [%]. Packets: the mean of three seeds, of their own random numbers. `--csv FILE` writes all numbers, `--figure
-FILE` the figure of docs/bbr_fluid.md.
+FILE` the figure of docs/bbr_fluid.md. Beside the grid there is BBRv2-rounds (BBRv2-rounds/Reno): version 2 whose
+fluid is that of version 3, with the constants of version 2; packets are those of BBRv2.
 """
 
 from __future__ import annotations
@@ -23,14 +24,24 @@ from plotly.subplots import make_subplots
 
 import ecc
 from ecc.models import BBR, CUBIC, BBRv1, BBRv2, NewReno
+from ecc.models.shared import bbr_fluid
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 CAPACITY, PACKET, FLOWS = 100e6, 1514, 10
 DURATION, LEFT_OUT, STEP = 9.0, 4.0, 0.001
 BUFFERS = (1, 2, 3, 4, 5, 6, 7)
+
+
+@dataclass(frozen=True)
+class ByRounds(BBRv2):
+    """Version 2 whose fluid lowers its bounds after each round with a loss, as its code does."""
+
+    fluid_form = bbr_fluid.VERSION_3
+
+
 PROTOCOLS = {
-    "BBRv1": BBRv1(), "BBRv2": BBRv2(), "BBRv3": BBR(), "Reno": NewReno(transport="rack", initial=10.0),
-    "CUBIC": CUBIC(transport="rack", initial=10.0),
+    "BBRv1": BBRv1(), "BBRv2": BBRv2(), "BBRv2-rounds": ByRounds(), "BBRv3": BBR(),
+    "Reno": NewReno(transport="rack", initial=10.0), "CUBIC": CUBIC(transport="rack", initial=10.0),
 }  # fmt: skip
 THEIRS = ("BBRv1", "BBRv2", "Reno/CUBIC", "BBRv1/Reno", "BBRv1/CUBIC", "BBRv2/Reno", "BBRv2/CUBIC", "BBRv1/BBRv2")
 OURS = ("BBRv3", "BBRv3/Reno", "BBRv3/CUBIC")
@@ -146,14 +157,17 @@ def main() -> None:
     asked.add_argument("--red", action="store_true", help="RED instead of drop-tail")
     asked.add_argument("--csv", help="file for all numbers")
     asked.add_argument("--figure", help="file for the figure")
-    asked.add_argument("cases", nargs="*", default=[*THEIRS, *OURS])
+    asked.add_argument("cases", nargs="*", default=[*THEIRS, *OURS], help="PROTOCOL or PROTOCOL/PROTOCOL")
     given = asked.parse_args()
+    for case in given.cases:
+        if set(case.split("/")) - set(PROTOCOLS) or case.count("/") > 1:
+            asked.error(f"cases must be one or two of {', '.join(PROTOCOLS)}, got {case}")
     kept = []
-    print(f"{'protocols':12} {'buffer':6} {'engine':8} utiliz.  queue   loss  jitter  Jain  share")
+    print(f"{'protocols':18} {'buffer':6} {'engine':8} utiliz.  queue   loss  jitter  Jain  share")
     for row in rows(given.cases, given.delay * 1e-3, given.red):
         kept.append(row)
         numbers = " ".join(format(row[name], width) for name, width in FORMATS.items())
-        print(f"{row['case']:12} {row['buffer']:6} {row['engine']:8}{numbers}", flush=True)
+        print(f"{row['case']:18} {row['buffer']:6} {row['engine']:8}{numbers}", flush=True)
     if given.csv:
         with open(given.csv, "w", newline="", encoding="utf-8") as file:
             table = csv.DictWriter(file, list(kept[0]))
