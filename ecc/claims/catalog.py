@@ -34,6 +34,7 @@ MODULES = (
     "internet.copa",
     "internet.loss_based",
     "internet.prague",
+    "internet.vivace",
     "live",
     "open.empty_queue",
     "open.gain_design",

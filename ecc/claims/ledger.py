@@ -208,6 +208,8 @@ PAPERS: Mapping[str, str] = {
     "AVQ": "S. Kunniyur, R. Srikant, Analysis and design of an adaptive virtual queue (AVQ) algorithm for active queue "
     "management, SIGCOMM 2001",
     "COPA": "V. Arun, H. Balakrishnan, Copa: practical delay-based congestion control for the Internet, NSDI 2018",
+    "VIVACE": "M. Dong, T. Meng, D. Zarchy, E. Arslan, Y. Gilad, B. Godfrey, M. Schapira, PCC Vivace: online-learning "
+    "congestion control, NSDI 2018, and its program, PCCproject/PCC-Uspace",
     "SCHERRER": "S. Scherrer, M. Legner, A. Perrig, S. Schmid, Model-based insights on the performance, fairness, and "
     "stability of BBR, IMC 2022, and its program, divyashk/mininet_tcp",
     "WARE": "R. Ware, M. K. Mukerjee, S. Seshan, J. Sherry, Modeling BBR's interactions with loss-based congestion "

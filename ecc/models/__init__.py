@@ -33,13 +33,14 @@ from ecc.models.timely import TIMELY, PatchedTIMELY
 from ecc.models.util import UTIL
 from ecc.models.vcp import VCP
 from ecc.models.vegas import Vegas
+from ecc.models.vivace import Vivace
 from ecc.models.xcp import XCP
 
 __all__ = [
     "BBR", "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC", "PEDN",
     "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "ConstantRate", "Copa",
     "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Prague", "Protocol", "Swift",
-    "ThetaPowerTCP", "Vegas", "all_protocols",
+    "ThetaPowerTCP", "Vegas", "Vivace", "all_protocols",
 ]  # fmt: skip
 
 
@@ -65,6 +66,7 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         Vegas,
         FAST,
         Copa,
+        Vivace,
         Swift,
         HPCC,
         PowerTCP,

@@ -65,6 +65,8 @@ LONG = {
     "copa-base": Verdict.CONDITIONAL,
     "copa-competitive": Verdict.CONDITIONAL,
     "bbr-share": Verdict.CONDITIONAL,
+    "vivace-fair": Verdict.CONDITIONAL,
+    "vivace-latency": Verdict.CONDITIONAL,
     "prague-rate": Verdict.CONDITIONAL,
     "prague-rtt": Verdict.CONFIRMED,
     "prague-coexistence": Verdict.CONDITIONAL,

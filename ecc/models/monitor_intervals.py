@@ -1,0 +1,159 @@
+"""Monitor intervals: what became of the packets that were sent in each of consecutive intervals.
+
+    x = 8 sent/(end - begin)                   rate [bit/s]; intervals begin with a packet, and end with the next's
+    L = 1 - acked/sent                         share lost
+    g = sum (t - t') (D - D')/sum (t - t')^2   dRTT/dt: slope of RTTs D over the times t of sending, ' for their means
+
+A packet takes the number of its interval along, and its ACK brings it back: what an ACK newly reports counts for the
+interval of the packet that it reports. An interval is complete once all that was sent in it has come, or once a packet
+has come that was sent a quarter of the least RTT after its end, as RFC 8985 waits for reordering; what is missing then
+is lost. Of the last SLOTS intervals results are kept.
+
+A protocol's `Header` and `FlowState` derive from those here, with the delivery-rate samples that count what is new; its
+hooks call `on_send`, `delivery_rate.on_receive` and `on_ack`, and `begin` where an interval is to begin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+from ecc.models.base import FlowEnv, Params
+from ecc.models.shared import delivery_rate
+
+__all__ = [
+    "SLOTS", "FlowState", "Header", "begin", "deviation", "gradient", "is_complete", "loss", "mean_rtt", "on_ack",
+    "on_send", "rate",
+]  # fmt: skip
+
+SLOTS = 8
+REORDERING = 0.25  # of the least RTT
+
+
+@dataclass
+class Header(delivery_rate.Header):
+    """What travels with a packet."""
+
+    interval: int = 0
+
+
+@dataclass
+class FlowState(delivery_rate.FlowState):
+    """Of the last intervals, by their number modulo SLOTS; D and t are counted from their first."""
+
+    number: int = 0  # of the last one; 0: none has begun
+    began: tuple[float, ...] = (0.0,) * SLOTS  # [s]
+    target: tuple[float, ...] = (0.0,) * SLOTS  # the rate that it was to have [bit/s]
+    sent_in: tuple[float, ...] = (0.0,) * SLOTS  # [bytes]
+    acked_in: tuple[float, ...] = (0.0,) * SLOTS
+    first_rtt: tuple[float, ...] = (0.0,) * SLOTS  # [s]
+    samples: tuple[float, ...] = (0.0,) * SLOTS
+    sum_t: tuple[float, ...] = (0.0,) * SLOTS
+    sum_d: tuple[float, ...] = (0.0,) * SLOTS
+    sum_tt: tuple[float, ...] = (0.0,) * SLOTS
+    sum_td: tuple[float, ...] = (0.0,) * SLOTS
+    sum_dd: tuple[float, ...] = (0.0,) * SLOTS
+    oldest: int = 1  # the first that may not be complete
+
+
+def begin(flow: Any, target: float, env: FlowEnv) -> None:
+    """Let the packet that is sent now be the first of an interval, and the last interval end."""
+    flow.number += 1
+    k = flow.number % SLOTS
+    flow.began[k] = env.now
+    flow.target[k] = target
+    flow.sent_in[k] = 0.0
+    flow.acked_in[k] = 0.0
+    flow.samples[k] = 0.0
+    flow.sum_t[k] = 0.0
+    flow.sum_d[k] = 0.0
+    flow.sum_tt[k] = 0.0
+    flow.sum_td[k] = 0.0
+    flow.sum_dd[k] = 0.0
+    flow.oldest = max(flow.oldest, flow.number - SLOTS + 1)
+
+
+def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Count a packet for the last interval, after `begin` where it is the first of one."""
+    delivery_rate.on_send(flow, header, p, env)
+    header.interval = flow.number
+    flow.sent_in[flow.number % SLOTS] += env.packet_size
+
+
+def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Count what an ACK newly reports, and see which intervals are complete."""
+    delivery_rate.on_ack(flow, header, p, env)
+    if header.interval >= flow.oldest and flow.newly_acked > 0:
+        k = header.interval % SLOTS
+        t = header.send_time - flow.began[k]
+        D = env.now - header.send_time
+        if flow.samples[k] == 0.0:
+            flow.first_rtt[k] = D
+        d = D - flow.first_rtt[k]
+        flow.acked_in[k] += flow.newly_acked
+        flow.samples[k] += 1.0
+        flow.sum_t[k] += t
+        flow.sum_d[k] += d
+        flow.sum_tt[k] += t * t
+        flow.sum_td[k] += t * d
+        flow.sum_dd[k] += d * d
+    for _ in range(SLOTS):
+        if flow.oldest >= flow.number:
+            break
+        k = flow.oldest % SLOTS
+        late = header.send_time - flow.began[(flow.oldest + 1) % SLOTS]
+        if flow.acked_in[k] < flow.sent_in[k] and late < REORDERING * env.min_rtt:
+            break
+        flow.oldest += 1
+
+
+def is_complete(flow: Any, interval: int) -> bool:
+    """Whether an interval is complete; intervals are so in their order."""
+    complete: bool = interval < flow.oldest
+    return complete
+
+
+def rate(flow: Any, interval: int) -> float:
+    """Return x of an interval that has ended."""
+    k = interval % SLOTS
+    x: float = 8.0 * flow.sent_in[k] / (flow.began[(interval + 1) % SLOTS] - flow.began[k])
+    return x
+
+
+def loss(flow: Any, interval: int) -> float:
+    """Return L of an interval that is complete."""
+    k = interval % SLOTS
+    lost: float = max(1.0 - flow.acked_in[k] / flow.sent_in[k], 0.0)
+    return lost
+
+
+def gradient(flow: Any, interval: int) -> float:
+    """Return g of an interval that is complete; 0 with fewer than two RTTs."""
+    k = interval % SLOTS
+    n = flow.samples[k]
+    spread = n * flow.sum_tt[k] - flow.sum_t[k] * flow.sum_t[k]
+    if n < 2.0 or spread <= 0.0:
+        return 0.0
+    slope: float = (n * flow.sum_td[k] - flow.sum_t[k] * flow.sum_d[k]) / spread
+    return slope
+
+
+def deviation(flow: Any, interval: int) -> float:
+    """Return by how much RTTs of an interval that is complete are off their line, root mean square [s]."""
+    k = interval % SLOTS
+    n = flow.samples[k]
+    if n < 2.0:
+        return 0.0
+    d, t = flow.sum_d[k] / n, flow.sum_t[k] / n
+    covariance = flow.sum_td[k] / n - t * d
+    square = flow.sum_dd[k] / n - d * d - gradient(flow, interval) * covariance
+    off: float = sqrt(max(square, 0.0))
+    return off
+
+
+def mean_rtt(flow: Any, interval: int) -> float:
+    """Return the mean RTT of an interval that has samples [s]."""
+    k = interval % SLOTS
+    mean: float = flow.first_rtt[k] + flow.sum_d[k] / flow.samples[k]
+    return mean
