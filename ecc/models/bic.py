@@ -32,7 +32,7 @@ from typing import Any
 
 from ecc.models.base import FlowEnv, Hook, Params, check_choice
 from ecc.models.newreno import NewReno
-from ecc.models.shared import windows
+from ecc.models.shared import hystart, windows
 
 LOW_WINDOW = 14.0  # packets
 SMALL, LARGE, BETA = 0.01, 32.0, 0.125  # packets, packets, share
@@ -40,7 +40,7 @@ LINUX_LARGE, LINUX_KEPT = 16.0, 819.0 / 1024.0  # packets, share
 
 
 @dataclass
-class FlowState(windows.FlowState):
+class FlowState(hystart.FlowState):
     """A host's state for one flow."""
 
     top: float = 0.0  # window at the last loss [bytes]; 0: none
@@ -50,15 +50,15 @@ class FlowState(windows.FlowState):
 
 
 @dataclass(frozen=True)
-class BIC(windows.EndToEndProtocol):
+class BIC(hystart.SlowStartProtocol):
     """BIC.
 
     Parameters
     ----------
     form : str
         "paper" or "linux".
-    transport, initial, receiver_window, min_rto, initial_rto, L, ecn
-        As of every `EndToEndProtocol`.
+    slow_start, transport, initial, receiver_window, min_rto, initial_rto, L, ecn
+        As of every `SlowStartProtocol`.
 
     Raises
     ------

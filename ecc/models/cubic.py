@@ -12,14 +12,7 @@
     s  packet   D  RTT   F  data in flight when the loss is seen   a  bytes that an ACK acknowledges
     C  0.4 packets/s^3   beta  0.7
 
-Slow start is that of RFC 5681, or HyStart++ (RFC 9406), which ends where the RTT begins to grow, not at a loss. A round
-lasts until what was sent by its beginning is acknowledged; once it has eight samples of the RTT:
-
-    d >= d_last + min(max(d_last/8, 4 ms), 16 ms)   slow start becomes conservative: a quarter of its growth    sec. 4.2
-    d <  d_css                                      ... and is resumed, as the RTT grew by chance               sec. 4.2
-    5 rounds later                                  it ends: ssthresh = W                                       sec. 4.2
-
-    d  least RTT of this round   d_last  of the round before   d_css  of that in which it became conservative
+Slow start is that of RFC 5681, or HyStart++ (RFC 9406, `ecc.models.shared.hystart`).
 
 Not here: what RFC 9438 says of idle applications (sec. 5.8: flows here always have data) and of losses that were none
 (sec. 4.9).
@@ -35,13 +28,10 @@ from ecc.arguments import check_arguments, shown
 from ecc.laws.elementary import exp, log
 from ecc.models.base import FlowEnv, Hook, Params, State, check_choice, check_number
 from ecc.models.newreno import NewReno
-from ecc.models.shared import windows
+from ecc.models.shared import hystart, windows
 from ecc.quantity import Quantity, as_number, as_time
 
 MOST = 1.5  # of a window, in an RTT
-N_RTT, LEAST_RISE, MOST_RISE, RISE = 8, 0.004, 0.016, 0.125  # samples, s, s, share of the RTT
-CSS_GROWTH, CSS_ROUNDS = 0.25, 5
-UNKNOWN = 1e300  # s, an RTT before any sample
 
 
 def cubic(t: float, K: float, M: float, s: float, p: Params) -> float:
@@ -114,7 +104,7 @@ def before_recovery(D: float) -> float:
 
 
 @dataclass
-class FlowState(windows.FlowState):
+class FlowState(hystart.FlowState):
     """A host's state for one flow."""
 
     M: float = 0.0  # window at the last loss [bytes]; 0: none, or forgotten
@@ -122,16 +112,10 @@ class FlowState(windows.FlowState):
     K: float = 0.0  # [s]
     began: float = -1.0  # when congestion avoidance began [s]; < 0: it is to begin
     E: float = 0.0  # window that Reno would have [bytes]
-    round_end: float = -1.0  # once so much is delivered, the round is over [bytes]; < 0: before the first
-    d: float = UNKNOWN  # [s]
-    d_last: float = UNKNOWN
-    d_css: float = UNKNOWN
-    samples: int = 0  # of the RTT in this round
-    css_rounds: int = -1  # rounds of conservative slow start that have begun; -1: it is not conservative
 
 
 @dataclass(frozen=True)
-class CUBIC(windows.EndToEndProtocol):
+class CUBIC(hystart.SlowStartProtocol):
     """CUBIC.
 
     Parameters
@@ -141,10 +125,8 @@ class CUBIC(windows.EndToEndProtocol):
         Share of the window that a loss leaves.
     fast_convergence : bool
         Whether a flow that lost below its last maximum leaves room for others.
-    slow_start : str
-        "standard" (RFC 5681), or "hystart++" (RFC 9406).
-    transport, initial, receiver_window, min_rto, initial_rto, L, ecn
-        As of every `EndToEndProtocol`.
+    slow_start, transport, initial, receiver_window, min_rto, initial_rto, L, ecn
+        As of every `SlowStartProtocol`.
 
     Raises
     ------
@@ -155,7 +137,6 @@ class CUBIC(windows.EndToEndProtocol):
     C: float = 0.4
     beta: float = 0.7
     fast_convergence: bool = True
-    slow_start: str = "standard"
     transport: str = field(default="sack", kw_only=True)
 
     no_equilibrium = "its windows grow until a queue overflows or a packet is lost, and jump there"
@@ -165,7 +146,6 @@ class CUBIC(windows.EndToEndProtocol):
         if not self.beta < 1.0:
             raise ValueError(f"beta must be < 1, got {self.beta:g}")
         check_choice(self, "fast_convergence", (False, True))
-        check_choice(self, "slow_start", ("standard", "hystart++"))
         super().__post_init__()
 
     router_law = staticmethod(NewReno.router_law)
@@ -187,7 +167,7 @@ class CUBIC(windows.EndToEndProtocol):
 
     def params(self) -> dict[str, float]:
         own = {"C": self.C, "beta": self.beta, "fast_convergence": float(self.fast_convergence)}
-        return {**own, "hystart": float(self.slow_start == "hystart++"), **super().params()}
+        return {**own, **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -234,10 +214,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Open the window."""
     if windows.opens(flow, env):
         if windows.in_slow_start(flow, env):
-            if p.hystart > 0.0:
-                hystart(flow, p, env)
-            else:
-                windows.slow_start(flow, p, env)
+            windows.slow_start(flow, p, env)
         else:
             avoid_congestion(flow, p, env)
 
@@ -269,42 +246,3 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     else:
         flow.M = 0.0
         windows.time_out(flow, left, env)
-
-
-def rise(d_last: float) -> float:
-    """RFC 9406 sec. 4.2: by how much the RTT has to grow [s]."""
-    return min(max(RISE * d_last, LEAST_RISE), MOST_RISE)
-
-
-def hystart(flow: Any, p: Params, env: FlowEnv) -> None:
-    """RFC 9406 sec. 4.2; after a loss, that of RFC 5681."""
-    before = env.window
-    windows.slow_start(flow, p, env)
-    if flow.ssthresh < windows.NEVER_LEFT:
-        return
-    if flow.css_rounds >= 0:
-        env.window = before + CSS_GROWTH * (env.window - before)
-    if env.delivered >= flow.round_end:
-        begin_round(flow, env)
-    flow.d = min(flow.d, env.rtt)
-    flow.samples += 1
-    if flow.samples < N_RTT:
-        return
-    if flow.css_rounds < 0:
-        if flow.d_last < UNKNOWN and flow.d >= flow.d_last + rise(flow.d_last):
-            flow.d_css = flow.d
-            flow.css_rounds = 0
-    elif flow.d < flow.d_css:
-        flow.css_rounds = -1
-
-
-def begin_round(flow: Any, env: FlowEnv) -> None:
-    """What is in flight now is this round's; after five conservative ones slow start ends."""
-    flow.round_end = 1.0 * (env.delivered + env.in_flight)
-    flow.d_last = flow.d
-    flow.d = UNKNOWN
-    flow.samples = 0
-    if flow.css_rounds >= 0:
-        flow.css_rounds += 1
-        if flow.css_rounds >= CSS_ROUNDS:
-            flow.ssthresh = env.window

@@ -29,18 +29,18 @@ from typing import Any
 
 from ecc.arguments import check_arguments, shown
 from ecc.models.base import FlowEnv, Hook, Params
-from ecc.models.shared import windows
+from ecc.models.shared import hystart, windows
 from ecc.quantity import Quantity, as_count, as_number, as_time
 
 
 @dataclass(frozen=True)
-class NewReno(windows.EndToEndProtocol):
+class NewReno(hystart.SlowStartProtocol):
     """NewReno, or, with selective ACKs, Sack.
 
     Parameters
     ----------
-    transport, initial, receiver_window, min_rto, initial_rto, L, ecn
-        As of every `EndToEndProtocol`.
+    slow_start, transport, initial, receiver_window, min_rto, initial_rto, L, ecn
+        As of every `SlowStartProtocol`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""CUBIC against RFC 9438's equations, by hand and in packets, and HyStart++ against RFC 9406's rules."""
+"""CUBIC against RFC 9438's equations, by hand and in packets."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,6 @@ import pytest
 
 import ecc
 from ecc.models import CUBIC, cubic
-from ecc.models.shared import windows
 from ecc.scenario import Scenario
 
 S = 1000.0  # bytes
@@ -118,40 +117,3 @@ def test_between_losses_packets_follow_the_cubic():
     assert after_recovery.sum() > 700
     # a step of an ACK goes 1/W of the way to where the cubic will be an RTT later: a fraction of a packet behind it
     assert np.abs(window - np.maximum(0.4 * (t - K) ** 3 + M, E))[after_recovery].max() < 0.2
-
-
-def test_hystart_loses_less_than_slow_start():
-    """Over a link with a buffer of two bandwidth-delay products, which five rounds of a quarter's growth still fill."""
-    network = ecc.Network.dumbbell("100 Mb/s", [0.05], packet_size=1500, buffer=1_250_000)
-    drops = {
-        kind: int(ecc.packet.simulate(Scenario(network, CUBIC(slow_start=kind), 5.0)).drops.sum())
-        for kind in ("standard", "hystart++")
-    }
-    assert drops["standard"] > 300 and drops["hystart++"] < 0.25 * drops["standard"]
-
-
-def test_hystart_by_its_rules():
-    """Rounds of 10 ACKs; RTTs of 100, then 113 ms: 12.5 ms more make it conservative; a shorter RTT resumes it."""
-    flow = CUBIC.FlowState()
-
-    def one_round(at, rtt):
-        at.rtt = rtt
-        for _ in range(10):
-            at.delivered += 1000
-            cubic.hystart(flow, CUBIC().namespace(), at)
-
-    at = env(window=10 * S, in_flight=10_000)
-    one_round(at, 0.100)
-    assert at.window == 20 * S and flow.css_rounds == -1
-    one_round(at, 0.112)
-    assert at.window == 30 * S and flow.css_rounds == -1
-    one_round(at, 0.127)  # 112 + 14 ms
-    assert flow.css_rounds == 0 and at.window == 38.5 * S  # eight ACKs in full, until as many samples are in
-    one_round(at, 0.111)
-    assert flow.css_rounds == -1 and at.window == 42.5 * S
-    one_round(at, 0.130)
-    for rounds in range(1, 5):
-        one_round(at, 0.130)
-        assert flow.css_rounds == rounds and flow.ssthresh == windows.NEVER_LEFT
-    one_round(at, 0.130)
-    assert flow.ssthresh < windows.NEVER_LEFT
