@@ -21,6 +21,7 @@ from ecc.claims.ledger import claims
 from ecc.store import Store
 
 FIGURES = {
+    "conformance_probe_rtt": ("bbr-probe-rtt", "BBR: ProbeRTT"),
     "data_centers_dcqcn": ("dcqcn-margin", "DCQCN's critical delay"),
     "data_centers_timely": ("patched-stable", "Phase margin of patched TIMELY"),
     "empty_queue": ("open-empty-queue", "RCP and XCP at an empty queue, equal RTTs"),
@@ -41,10 +42,13 @@ FIGURES = {
 """File of a figure: the claim and the title of its picture."""
 EXAMPLES = {
     "bbr_states": "docs/bbr.md",
+    "conformance_deviation": "docs/conformance.md",
+    "copa_cycle": "docs/prague_and_copa.md",
     "first_example": "README.md",
     "fabrics_incast": "docs/fabrics.md",
     "nscc_cycle": "docs/nscc.md",
     "paths_elements": "docs/paths.md",
+    "prague_cubic": "docs/prague_and_copa.md",
     "telemetry_theta": "docs/telemetry.md",
     "telemetry_paced": "docs/telemetry.md",
 }

@@ -25,8 +25,8 @@ __all__ = ["Deviation", "Divergence", "compare"]
 
 TOLERANCE = 1e-9
 """Largest relative difference of values that are the same."""
-DRAWN = 3
-"""Variables in the figure."""
+DRAWN, BEFORE = 3, 0.1
+"""Variables in the figure, and the share of the run that it has before the first deviation."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,16 @@ class Divergence:
         return f"{first.variable} deviates first, at {first.time:.6g} s in {first.hook}: {values}"
 
     def figure(self) -> Any:
-        """Return the first variables that deviate, of both, over time."""
+        """Return the first variables that deviate, of both, from shortly before the first deviation on."""
         names = [one.variable for one in self.deviations[:DRAWN]] or list(self.compared[:1])
+        begin = self.first.time - BEFORE * float(self.time[-1]) if self.first is not None else 0.0
+        drawn = self.time >= begin
         panels = {}
         for name in names:
             both = {name: self.values[name], f"{name}, reference": self.reference_values[name]}
-            panels[name] = {key: np.where(np.abs(one) < 1e290, one, np.nan) for key, one in both.items()}
+            panels[name] = {key: np.where(np.abs(one) < 1e290, one, np.nan)[drawn] for key, one in both.items()}
         marks = [self.first.time] if self.first is not None else []
-        return states_figure(self.time, panels, marks=marks, title="Same ACKs, two controllers")
+        return states_figure(self.time[drawn], panels, marks=marks, title="Same ACKs, two controllers")
 
 
 @check_arguments
