@@ -1,12 +1,22 @@
 """The verdicts of the conformance cases on our own protocols."""
 
+import pickle
+
 import pytest
 
 from ecc import conform
+from ecc.claims.catalog import checks
+from ecc.claims.checks.conformance.laboratory import CASES
 from ecc.claims.ledger import Verdict
 from ecc.models import CUBIC
 
 pytestmark = pytest.mark.claim
+
+
+def test_a_worker_process_that_checks_a_case_imports_its_module():
+    for case_id, one in CASES.items():
+        assert one.function.__module__.encode() in pickle.dumps(checks()[case_id])
+
 
 OTHERS = {
     ("BBR", "bbr-drain-time"): Verdict.CONDITIONAL,  # 10 % less bandwidth do not keep the queue from draining

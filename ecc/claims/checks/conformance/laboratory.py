@@ -75,7 +75,7 @@ def case(
 
     def register(function: Callable[[Laboratory], str]) -> Callable[[Laboratory], str]:
         CASES[claim_id] = Case(claim_id, needs, function, cost)
-        of_ledger = partial(_check, claim_id)
+        of_ledger = partial(_check, function)
         of_ledger.__module__ = function.__module__  # whose code a stored result is of
         check(claim_id, cost=2.0 * cost, main=False)(of_ledger)
         return function
@@ -83,10 +83,13 @@ def case(
     return register
 
 
-def _check(case_id: str, claim: Claim) -> Finding:
-    """The verdict on a claim: that of all protocols that it names together."""
+def _check(function: Callable[[Laboratory], str], claim: Claim) -> Finding:
+    """The verdict on a claim: that of all protocols that it names together.
+
+    `function`, that of the case, is what makes a worker process import the module that registers it.
+    """
     kinds = all_protocols()
-    found = {name: examine(case_id, claim, kinds[name]()) for name in claim.protocols}
+    found = {name: examine(claim.id, claim, kinds[name]()) for name in claim.protocols}
     verdicts = {one.verdict for one in found.values()} - {Verdict.NOT_COMPARABLE}
     whole = next(iter(verdicts)) if len(verdicts) == 1 else Verdict.CONDITIONAL if verdicts else Verdict.NOT_COMPARABLE
     return Finding(
@@ -127,7 +130,8 @@ def examine(case_id: str, claim: Claim, protocol: Protocol) -> Finding:
         else:
             verdict = Verdict.CONDITIONAL if room.conditions else Verdict.CONFIRMED
             reason = " ".join([said, *room.conditions])
-    reason = reason[:1].upper() + reason[1:]
+    if "_" not in reason.partition(" ")[0]:  # names of variables stay as they are
+        reason = reason[:1].upper() + reason[1:]
     reason += "" if reason.endswith(".") else "."
     seconds = perf_counter() - begin
     return Finding(about, verdict, reason, room.measurements, room.pictures, room.assumptions, seconds)
@@ -147,7 +151,7 @@ def missing(protocol: Protocol, needs: Sequence[str]) -> list[str]:
     needs : sequence of str
         See `case`.
     """
-    found = []
+    found, variables = [], []
     for need in needs:
         kind, _, name = need.rpartition(" ")
         if need == "windows":
@@ -160,9 +164,12 @@ def missing(protocol: Protocol, needs: Sequence[str]) -> list[str]:
         elif need == "state":
             lacks, said = not _states(protocol), "no named states (a field `state` and a list `STATES`)"
         else:
-            lacks, said = _field(protocol, need) is None, f"no variable {need}"
+            lacks, said = False, ""
+            variables += [need] if _field(protocol, need) is None else []
         if lacks:
             found.append(said)
+    if variables:
+        found.append(f"no variable{'s' if variables[1:] else ''} {', '.join(variables)}")
     return found
 
 
