@@ -32,6 +32,7 @@ FIGURES = {
     "networks_t_u": ("open-networks", "RCP in T_u: critical beta of l1"),
     "rtt_estimates_ratio": ("open-estimates", "Critical estimate of d"),
     "rtt_estimates_tiny": ("open-tiny", "RTTs below the control interval"),
+    "starvation_paths": ("starvation", "Delays of two flows of Copa that starve"),
     "swift_cycle": ("swift-cut", "Swing of ten flows of Swift over beta"),
     "swift_region": ("swift-region", "Where Swift keeps a link busy"),
     "swift_scaling": ("swift-scaling", "Queue of Swift over the number of flows"),

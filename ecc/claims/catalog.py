@@ -34,6 +34,8 @@ MODULES = (
     "internet.copa",
     "internet.loss_based",
     "internet.prague",
+    "internet.starvation",
+    "internet.starvation_examples",
     "internet.vivace",
     "live",
     "open.empty_queue",

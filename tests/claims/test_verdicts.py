@@ -18,6 +18,7 @@ from ecc.network import Network
 pytestmark = pytest.mark.claim
 
 QUICK = {
+    "starvation-copa": Verdict.CONDITIONAL,
     "copa-equilibrium": Verdict.CONDITIONAL,
     "pi-1": Verdict.CONFIRMED,
     "src-2": Verdict.CONFIRMED,
@@ -59,6 +60,10 @@ QUICK = {
     "fq-fair": Verdict.CONFIRMED,
 }
 LONG = {
+    "starvation": Verdict.CONFIRMED,
+    "starvation-ranges": Verdict.CONDITIONAL,
+    "starvation-bias": Verdict.CONFIRMED,
+    "starvation-bbr": Verdict.CONDITIONAL,
     "reno-rtt": Verdict.CONFIRMED,
     "cubic-rtt": Verdict.CONFIRMED,
     "copa-cycle": Verdict.CONDITIONAL,
