@@ -248,21 +248,34 @@ Names = Annotated[
     typer.Argument(metavar="[PROTOCOL, CLAIM or SECTION]...", help="Claims to check. Default: all."),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for report.html, report.md and results.json.")]
+Dataset = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Folder for the findings as a data set: CSV tables and their Frictionless datapackage.json."
+    ),
+]
 Jobs = Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="Worker processes; 0: one a core.")]
 
 
 @app.command()
-def crosscheck(names: Names = None, out: Out = Path("ecc-report"), jobs: Jobs = 0, json: AsJson = False) -> int:
+def crosscheck(
+    names: Names = None,
+    out: Out = Path("ecc-report"),
+    dataset: Dataset = None,
+    jobs: Jobs = 0,
+    json: AsJson = False,
+) -> int:
     """Check the theorems of the papers; write a report with verdicts, measurements and figures."""
     from ecc.claims.catalog import select
 
-    return _examine_claims("crosscheck", names or (), select(names or ()), out, jobs, json)
+    return _examine_claims("crosscheck", names or (), select(names or ()), out, jobs, json, dataset=dataset)
 
 
 @app.command()
 def reproduce(
     names: Names = None,
     out: Out = Path("ecc-reproduction"),
+    dataset: Dataset = None,
     jobs: Jobs = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and shorter runs; the report notes it.")] = False,
     store: Annotated[
@@ -284,7 +297,7 @@ def reproduce(
 
     selected = to_reproduce(names or ())
     kept = Store(store, fresh) if store else Store(Store.of_user(), fresh, most=_MOST_KEPT)
-    return _examine_claims("reproduce", names or (), selected, out, jobs, json, store=kept, quick=quick)
+    return _examine_claims("reproduce", names or (), selected, out, jobs, json, kept, quick, dataset)
 
 
 def _examine_claims(
@@ -296,6 +309,7 @@ def _examine_claims(
     json: bool,
     store: Store | None = None,
     quick: bool = False,
+    dataset: Path | None = None,
 ) -> int:
     """Check claims of the ledger."""
     from ecc.claims.crosscheck import examine
@@ -309,7 +323,7 @@ def _examine_claims(
     def report(result: Outcome) -> Report:
         return Report(result.findings, line, result.interrupted, quick, result.failures)
 
-    return _examine(work, report, len(selected), out, jobs, json, store)
+    return _examine(work, report, len(selected), out, jobs, json, store, dataset=dataset)
 
 
 def _examine(
@@ -321,14 +335,17 @@ def _examine(
     json: bool,
     store: Store | None = None,
     what: str = "claim",
+    dataset: Path | None = None,
 ) -> int:
     """Check claims or cases with progress, write the report, print the verdicts, and return the exit code."""
     from time import monotonic
 
     from ecc.claims.crosscheck import Costs, Pace, describe
+    from ecc.claims.report.dataset import write_dataset
     from ecc.claims.report.output import as_json, report_folder, write_report
 
-    making(out)  # refused now rather than after the work
+    for wanted in (out, *([dataset] if dataset else [])):
+        making(wanted)  # refused now rather than after the work
     workers = jobs or os.cpu_count() or 1
     _work_begins()
     with _progress() as bar:
@@ -356,6 +373,8 @@ def _examine(
     report = report_of(result)
     folder = report_folder(report, out)
     unwritten = _unwritten(write_report, report, folder)
+    if dataset is not None and not report.partial:  # one that is whole may be there
+        unwritten = unwritten or _unwritten(write_dataset, report, dataset)
     if json:
         print(as_json(report))
     elif result.findings:
@@ -365,6 +384,8 @@ def _examine(
             _complain(str(trouble))
     if unwritten is None:
         written = f"report: {folder / 'report.html'}\nresults: {folder / 'results.json'}"
+        if dataset is not None and not report.partial:
+            written += f"\ndata set: {dataset / 'datapackage.json'}"
         print(written, file=sys.stderr if json else sys.stdout)
     if result.failures:
         _complain(describe(result.failures))

@@ -1,5 +1,6 @@
 """Lower bounds of what the package needs are those that are tested."""
 
+import json
 import re
 import tomllib
 from importlib.metadata import distribution
@@ -26,3 +27,16 @@ def test_the_wheel_has_its_license_authors_and_classifiers():
     assert {"Programming Language :: Python :: 3", "Typing :: Typed"} <= set(wheel.metadata.get_all("Classifier"))
     (license_file,) = (file for file in wheel.files if file.name == "LICENSE")
     assert license_file.read_text() == (ROOT / "LICENSE").read_text()
+
+
+def test_citation_and_archive_say_what_the_package_says():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    archive = json.loads((ROOT / ".zenodo.json").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    said = dict(re.findall(r"^(\w[\w-]*): \"?(.+?)\"?$", citation, re.MULTILINE))
+    assert said["version"] == archive["version"] == distribution("ecc").version
+    assert said["license"] == archive["license"] == project["license"]
+    assert said["title"] == archive["title"]
+    authors = re.findall(r"^  - name: (.+)$", citation, re.MULTILINE)
+    assert authors == [one["name"] for one in archive["creators"]] == [one["name"] for one in project["authors"]]
+    assert archive["keywords"] == re.findall(r"^  - (?!name: )(.+)$", citation, re.MULTILINE)
