@@ -89,11 +89,11 @@ def test_it_loses_less_than_slow_start(cls):
 
 
 def test_the_engines_agree_on_a_class_of_a_users():
-    network = ecc.Network.dumbbell("4 Mb/s", [0.05], packet_size=1500, buffer=60_000)
-    given = Scenario(network, Own(slow_start="hystart++"), 0.5)
+    network = ecc.Network.dumbbell("10 Mb/s", [0.05], packet_size=1500, buffer=60_000)
+    given = Scenario(network, Own(slow_start="hystart++"), 0.7)
     found, twin = (ecc.packet.simulate(given, engine=engine) for engine in ("c", "python"))
     assert found.stats["digest"] == twin.stats["digest"]
-    assert found.stats["digest"] != ecc.packet.simulate(Scenario(network, Own(), 0.5)).stats["digest"]
+    assert found.stats["digest"] != ecc.packet.simulate(Scenario(network, Own(), 0.7)).stats["digest"]
 
 
 @pytest.mark.parametrize("cls", [NewReno, CUBIC, BIC, Own])
