@@ -14,8 +14,9 @@
 
 Slow start is that of RFC 5681, or HyStart++ (RFC 9406, `ecc.models.shared.hystart`).
 
-Not here: what RFC 9438 says of idle applications (sec. 5.8: flows here always have data) and of losses that were none
-(sec. 4.9).
+While the application, and not the window, limits a flow, t stands still (secs. 4.2, 5.8). Where a loss turns out to be
+none (`transport` "rack"), all is what it was before it, and so is W if ACKs had shown the loss (sec. 4.9.2); after a
+timeout W is that of RFC 4015 (sec. 4.9.1).
 """
 
 from __future__ import annotations
@@ -112,6 +113,15 @@ class FlowState(hystart.FlowState):
     K: float = 0.0  # [s]
     began: float = -1.0  # when congestion avoidance began [s]; < 0: it is to begin
     E: float = 0.0  # window that Reno would have [bytes]
+    limited: float = -1.0  # since when the application limits the flow [s]; < 0: it does not
+    by_timer: int = 0  # whether the last loss was a timeout, and before it were ...
+    undo_W: float = 0.0
+    undo_W_prior: float = 0.0
+    undo_ssthresh: float = 0.0
+    undo_M: float = 0.0
+    undo_K: float = 0.0
+    undo_began: float = -1.0
+    undo_E: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -211,12 +221,16 @@ class CUBIC(hystart.SlowStartProtocol):
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open the window."""
+    """Open the window, after a loss that was none is undone."""
+    if env.undone > 0:
+        undo(flow, env)
     if windows.opens(flow, env):
         if windows.in_slow_start(flow, env):
             windows.slow_start(flow, p, env)
         else:
             avoid_congestion(flow, p, env)
+    elif flow.limited < 0.0 and windows.limits_itself(flow, env):
+        flow.limited = env.now
 
 
 def avoid_congestion(flow: Any, p: Params, env: FlowEnv) -> None:
@@ -227,6 +241,9 @@ def avoid_congestion(flow: Any, p: Params, env: FlowEnv) -> None:
         flow.M = max(flow.M, W)
         flow.K = time_to(flow.M, W, s, p)
         flow.E = W
+    elif flow.limited >= 0.0:
+        flow.began += env.now - flow.limited
+    flow.limited = -1.0
     t = env.now - flow.began
     flow.E += reno_step(flow.E, flow.W_prior, p) * s * env.acked / W
     if cubic(t, flow.K, flow.M, s, p) < flow.E:
@@ -238,6 +255,7 @@ def avoid_congestion(flow: Any, p: Params, env: FlowEnv) -> None:
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """RFC 9438 secs. 4.6 to 4.8."""
     left = p.beta * windows.on_the_way(env)
+    remember(flow, env)
     flow.W_prior = env.window
     flow.began = -1.0
     if env.kind == 0:
@@ -246,3 +264,24 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     else:
         flow.M = 0.0
         windows.time_out(flow, left, env)
+
+
+def remember(flow: Any, env: FlowEnv) -> None:
+    """RFC 9438 sec. 4.9.2: what a loss is about to change."""
+    if env.kind == 0 or flow.backed_off == 0:
+        flow.undo_W, flow.undo_W_prior, flow.undo_ssthresh = env.window, flow.W_prior, flow.ssthresh
+        flow.undo_M, flow.undo_K, flow.undo_began, flow.undo_E = flow.M, flow.K, flow.began, flow.E
+        flow.by_timer = env.kind
+    windows.remember(flow, env)
+
+
+def undo(flow: Any, env: FlowEnv) -> None:
+    """RFC 9438 sec. 4.9, unless the window is larger again, a mark has cut it since, or the ACK reports congestion."""
+    if flow.pipe_prev > 0.0 and env.ece == 0 and env.window < flow.undo_W:
+        flow.W_prior, flow.M, flow.K = flow.undo_W_prior, flow.undo_M, flow.undo_K
+        flow.began, flow.E = flow.undo_began, flow.undo_E
+        if flow.by_timer == 0:
+            env.window, flow.ssthresh = flow.undo_W, flow.undo_ssthresh
+        else:
+            windows.undo(flow, env)
+    flow.pipe_prev = 0.0

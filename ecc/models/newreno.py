@@ -4,6 +4,7 @@
     W <- W + s a/W             an ACK of a, else (congestion avoidance)                       RFC 5681 (3)
     W <- ssthresh = F/2        a loss, once a window                                          RFC 5681 (4)
     W <- s, ssthresh = F/2     a timeout                                                      RFC 5681 sec. 3.1
+    W <- F + min(a, IW), ssthresh <- what F was   where the loss was none (`transport` "rack")    RFC 4015 sec. 3.2
 
     W  window [bytes in hooks, bit in laws]   s  packet   F  data in flight, when the loss is seen
     a  what an ACK acknowledges (RFC 3465, appropriate byte counting)   L  2; 1 after a timeout   p  loss on path
@@ -124,6 +125,8 @@ class NewReno(hystart.SlowStartProtocol):
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Open the window; leave recovery without a burst (RFC 6582 sec. 3.2, step 3, option 1)."""
     s = 1.0 * env.packet_size
+    if env.undone > 0:
+        windows.undo(flow, env)
     if env.recovered > 0 and p.deflates > 0.0:
         env.window = min(flow.ssthresh, max(1.0 * env.in_flight, s) + s)
     if windows.opens(flow, env):
@@ -135,6 +138,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """RFC 5681 (4)."""
+    windows.remember(flow, env)
     if env.kind == 0:
         windows.cut(flow, windows.halved(windows.on_the_way(env)), env)
     else:

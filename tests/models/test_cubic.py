@@ -14,7 +14,7 @@ S = 1000.0  # bytes
 
 def env(**fields):
     defaults = {
-        "window": 70 * S, "packet_size": 1000, "acked": 1000, "recovering": 0, "recovered": 0, "ece": 0,
+        "window": 70 * S, "packet_size": 1000, "acked": 1000, "recovering": 0, "recovered": 0, "undone": 0, "ece": 0,
         "unsent": 1 << 62,
         "in_flight": 100_000, "kind": 0, "rtt": 0.1, "srtt": 0.1, "now": 10.0, "delivered": 0,
     }  # fmt: skip

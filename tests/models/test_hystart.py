@@ -26,7 +26,7 @@ def test_hystart_by_its_rules():
 
     at = SimpleNamespace(
         window=10 * S, in_flight=10_000, packet_size=1000, acked=1000, rtt=0.1, delivered=0, recovering=0, recovered=0,
-        ece=0, unsent=1 << 62,
+        undone=0, ece=0, unsent=1 << 62,
     )  # fmt: skip
     one_round(at, 0.100)
     assert at.window == 20 * S and flow.css_rounds == -1

@@ -107,7 +107,7 @@ def test_bic_of_linux_counts_acks():
 
 def env(**fields):
     defaults = {
-        "window": 20_000.0, "packet_size": 1000, "acked": 1000, "recovering": 0, "recovered": 0, "ece": 0,
+        "window": 20_000.0, "packet_size": 1000, "acked": 1000, "recovering": 0, "recovered": 0, "undone": 0, "ece": 0,
         "unsent": 1 << 62,
         "in_flight": 20_000, "kind": 0, "rtt": 0.1, "min_rtt": 0.1,
     }  # fmt: skip

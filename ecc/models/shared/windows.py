@@ -30,6 +30,7 @@ class FlowState:
     ssthresh: float = NEVER_LEFT  # slow-start threshold [bytes]
     answered: float = 0.0  # until when losses are of the window that a mark has cut [s]
     backed_off: int = 0  # whether its timer has expired since the last ACK of something new
+    pipe_prev: float = 0.0  # what was in flight at the last loss, or the threshold [bytes]; 0: it cannot be undone
 
 
 def doubled(w: float, s: float, a: float, p: Params) -> float:
@@ -205,10 +206,13 @@ class EndToEndProtocol(WindowProtocol):
             if env.marked > 0 and env.recovering == 0 and env.recovered == 0:
                 on_loss(flow, header, p, env)
                 flow.answered = env.now + env.srtt
+                flow.pipe_prev = 0.0  # a mark is no error
 
         def on_loss_unless_marked(flow: Any, header: Any, p: Any, env: Any) -> None:
             if env.kind > 0 or env.now >= flow.answered:
                 on_loss(flow, header, p, env)
+            else:
+                flow.pipe_prev = 0.0  # nothing was done
 
         hooks = {"on_start": flow_on_start, "on_ack": on_ack, "on_loss": on_loss}
         return hooks | ({"on_ack": on_ack_and_mark, "on_loss": on_loss_unless_marked} if self.ecn else {})
@@ -300,6 +304,24 @@ def cut(flow: Any, window: float, env: FlowEnv) -> None:
     """Go on from a window, of two packets at least, without slow start."""
     flow.ssthresh = max(window, 2.0 * env.packet_size)
     env.window = flow.ssthresh
+
+
+def remember(flow: Any, env: FlowEnv) -> None:
+    """RFC 4015 sec. 3.2, (1), in `on_loss`: what `undo` would restore, if the loss turns out to be none."""
+    if env.kind == 0 or flow.backed_off == 0:
+        flow.pipe_prev = max(on_the_way(env), flow.ssthresh)
+
+
+def undo(flow: Any, env: FlowEnv) -> None:
+    """RFC 4015 sec. 3.2, (9), at an ACK with `env.undone`: no burst, and slow start up to what was in flight before.
+
+    Nothing is restored where the ACK reports congestion, or a mark has cut the window since.
+    """
+    if flow.pipe_prev > 0.0 and env.ece == 0:
+        opened = env.in_flight + min(1.0 * env.acked, initial_window(1.0 * env.packet_size))
+        env.window = max(env.window, opened)
+        flow.ssthresh = flow.pipe_prev
+    flow.pipe_prev = 0.0
 
 
 def time_out(flow: Any, window: float, env: FlowEnv) -> None:

@@ -1,0 +1,108 @@
+"""Losses that were none, and applications that pause: RFC 4015, RFC 9438 secs. 4.9 and 5.8."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import ecc
+from ecc.impairments import CapacitySchedule, Jitter
+from ecc.models import CUBIC, NewReno
+from ecc.models.shared import windows
+
+S = 1000.0  # bytes
+HOSTS = [NewReno(transport="rack", min_rto=0.2), CUBIC(transport="rack", min_rto=0.2)]
+
+
+def env(**fields):
+    defaults = {
+        "window": 100 * S, "packet_size": 1000, "acked": 0, "recovering": 0, "recovered": 0, "undone": 0, "ece": 0,
+        "marked": 0, "unsent": 1 << 62, "in_flight": 100_000, "kind": 0, "rtt": 0.1, "srtt": 0.1, "now": 10.0,
+        "delivered": 0,
+    }  # fmt: skip
+    return SimpleNamespace(**{**defaults, **fields})
+
+
+def after(host, flow, kind, **shown):
+    """Window and threshold after a loss that an ACK shows to have been none."""
+    hooks, p, at = host.flow_hooks(), host.namespace(), env(kind=kind)
+    hooks["on_loss"](flow, None, p, at)
+    assert at.window < 100 * S
+    at = env(window=at.window, undone=1, recovered=1, now=10.2, **shown)
+    hooks["on_ack"](flow, None, p, at)
+    return at.window / S, flow.ssthresh / S
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_newreno_has_what_was_in_flight_as_its_threshold_and_sends_no_burst(kind):
+    """cwnd = FlightSize + min(bytes_acked, IW), which is four packets; ssthresh = pipe_prev."""
+    host = HOSTS[0]
+    found = after(host, NewReno.FlowState(ssthresh=60 * S), kind, in_flight=30_000, acked=10_000)
+    assert found == ((50.0, 100.0) if kind == 0 else (34.0, 100.0))  # half of what was is more than 34
+    assert after(host, NewReno.FlowState(ssthresh=60 * S), kind, in_flight=97_000, acked=2000) == (99.0, 100.0)
+
+
+def test_cubic_is_what_it_was():
+    """All of sec. 4.9.2 after a loss found by ACKs; after a timeout the window is that of RFC 4015."""
+    begun = {"ssthresh": 60 * S, "M": 90 * S, "W_prior": 95 * S, "K": 3.0, "began": 5.0, "E": 80 * S}
+    for kind, window, threshold in ((0, 100.0, 60.0), (1, 32.0, 100.0)):
+        flow = CUBIC.FlowState(**begun)
+        assert after(CUBIC(), flow, kind, in_flight=30_000, acked=2000) == (window, threshold)
+        assert [flow.M, flow.W_prior, flow.K, flow.began, flow.E] == [90 * S, 95 * S, 3.0, 5.0, 80 * S]
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: type(host).__name__)
+def test_congestion_is_not_undone(host):
+    """Neither where the ACK reports it, nor later, nor what a mark has cut."""
+    flow = host.FlowState(ssthresh=60 * S)
+    cut = after(host, flow, 0, in_flight=97_000, acked=2000, ece=1)
+    assert cut[0] < 71.0
+    at = env(window=cut[0] * S, undone=1, recovered=1)
+    host.flow_hooks()["on_ack"](flow, None, host.namespace(), at)
+    assert at.window == cut[0] * S
+    marks = type(host)(ecn=True)
+    flow, at = marks.FlowState(ssthresh=60 * S), env(marked=1000, acked=1000)
+    marks.flow_hooks()["on_ack"](flow, None, marks.namespace(), at)
+    assert at.window < 71 * S and flow.pipe_prev == 0.0
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: type(host).__name__)
+def test_reordering_costs_no_rate(host):
+    """Packets overtake each other by up to 20 ms, and none is lost."""
+    network = ecc.Network.dumbbell("20 Mb/s", [0.05], packet_size=1000, buffer="10 MB")
+    jitter = [Jitter((0.0, "20 ms"), link=0, in_order=False)]
+    run = ecc.packet.simulate(ecc.Scenario(network, host, 10.0, impairments=jitter), record=["flow.ssthresh"])
+    assert float(run.drops.sum()) == 0.0
+    assert float(run.goodput[10:].mean()) > 0.95 * 20e6
+    assert float(run.data["flow.ssthresh"][-1, 0]) == windows.NEVER_LEFT
+    assert run.flows["retransmitted"][0] > 0
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: type(host).__name__)
+def test_a_pause_of_the_link_costs_no_window(host):
+    """The timer expires for nothing: with the first ACK the window is again what it was."""
+    network = ecc.Network.dumbbell("20 Mb/s", [0.05], packet_size=1000, buffer="250 kB")
+    begin, pause = 8.0, 0.6
+    gap = [CapacitySchedule(0, [begin, begin + pause], [0.0, 20e6])]
+    run = ecc.packet.simulate(
+        ecc.Scenario(network, host, 12.0, impairments=gap), sample=0.01, record=["env.window", "flow.ssthresh"]
+    )
+    window = run.data["env.window"][:, 0].to_numpy()
+    before = window[799]
+    assert window[800:865].min() == 1000.0  # the timer has expired
+    assert window[866] >= before
+
+
+def test_the_cubic_stands_still_while_the_application_pauses():
+    host = CUBIC()
+    on_ack, p = host.flow_hooks()["on_ack"], host.namespace()
+    flow = CUBIC.FlowState(ssthresh=1.0, began=5.0, M=120 * S, K=3.0, E=S)
+    on_ack(flow, None, p, env(now=6.0, acked=1000))
+    on_ack(flow, None, p, env(now=6.1, acked=1000, in_flight=20_000, unsent=0))
+    on_ack(flow, None, p, env(now=6.2, acked=1000, in_flight=10_000, unsent=0))
+    assert flow.began == 5.0 and flow.limited == 6.1
+    at = env(now=16.1, acked=1000)
+    on_ack(flow, None, p, at)
+    assert flow.began == pytest.approx(15.0) and flow.limited < 0.0
+    plain, same = CUBIC.FlowState(ssthresh=1.0, began=5.0, M=120 * S, K=3.0, E=S), env(now=6.1, acked=1000)
+    on_ack(plain, None, p, same)
+    assert at.window == pytest.approx(same.window)
