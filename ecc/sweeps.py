@@ -314,18 +314,25 @@ class ScenarioRuns:
 
 
 def _put(tables: Any, path: str, value: Any) -> None:
-    """Write a value where a dotted path leads; `*` is every entry of a list."""
+    """Write a value where a dotted path leads; `*` is every entry of a list, and an only one need not be named."""
     *names, last = path.split(".")
     tables_at = [tables]
     for step in names:
         tables_at = [inner for entry in tables_at for inner in _entries(entry, step, path)]
-    for entry in tables_at:
+    for entry in (_only(entry, last) for entry in tables_at):
         if not isinstance(entry, dict):
             raise ValueError(f"path must end in a key of a table, got {shown(path)}")
         entry[last] = value
 
 
+def _only(entry: Any, step: str) -> Any:
+    """The table of a list of one, as scenario files may write the routers of a link, where a step is not its index."""
+    is_key = step != "*" and not step.isdigit()
+    return entry[0] if isinstance(entry, list) and len(entry) == 1 and is_key else entry
+
+
 def _entries(entry: Any, step: str, path: str) -> list[Any]:
+    entry = _only(entry, step)
     if isinstance(entry, dict) and step in entry:
         return [entry[step]]
     if isinstance(entry, list) and (step == "*" or (step.isdigit() and int(step) < len(entry))):

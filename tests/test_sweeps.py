@@ -13,7 +13,7 @@ import ecc
 from ecc import metrics
 from ecc.closed_loop import steps_of
 from ecc.errors import EccError
-from ecc.sweeps import SweepError, SweepInterrupted, sweep
+from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted, sweep
 from ecc.workload import Arrivals, Workload
 
 GRID = {"alpha": np.array([0.5, 1.0, 1.5]), "rtt": [0.1, 0.2]}
@@ -42,6 +42,17 @@ def test_same_result_on_any_executor(pool):
     grid = {"delay": [0.1, 0.205, 0.3], "interval": [0.01, 0.02]}
     with pool(2) as executor:
         assert sweep(steps_of, grid, executor=executor).identical(sweep(steps_of, grid))
+
+
+def test_an_only_entry_of_a_list_need_not_be_named():
+    network = ecc.Network.dumbbell("10 Mb/s", rtts=["20 ms"] * 2)
+    protocol = {"flows": ecc.models.NewReno(), "links": ecc.queues.DropTail()}
+    runs = ScenarioRuns(ecc.Scenario(network, protocol, 1.0).to_dict(), ["utilization"])
+    for path in ("protocol.links.default.name", "protocol.links.default.0.name", "protocol.links.default.*.name"):
+        assert runs.at(**{path: "CoDel"}).protocol.links["default"] == (ecc.queues.CoDel(),)
+    assert runs.at(**{"links.capacity": "5 Mb/s"}).network.links[0].capacity == 5e6
+    with pytest.raises(ValueError, match=r"path must end in a key of a table, got 'flows\.start'"):
+        runs.at(**{"flows.start": "1 s"})
 
 
 def test_one_failing_point_does_not_discard_the_rest():
