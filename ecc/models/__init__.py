@@ -6,6 +6,7 @@ from ecc.models.bbr import BBR
 from ecc.models.bbr1 import BBRv1
 from ecc.models.bbr2 import BBRv2
 from ecc.models.bic import BIC
+from ecc.models.c4 import C4
 from ecc.models.constant_rate import ConstantRate
 from ecc.models.copa import Copa
 from ecc.models.cubic import CUBIC
@@ -37,7 +38,7 @@ from ecc.models.vivace import Vivace
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "BBR", "BIC", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC", "PEDN",
+    "BBR", "BIC", "C4", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC", "PEDN",
     "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "ConstantRate", "Copa",
     "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Prague", "Protocol", "Swift",
     "ThetaPowerTCP", "Vegas", "Vivace", "all_protocols",
@@ -67,6 +68,7 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         FAST,
         Copa,
         Vivace,
+        C4,
         Swift,
         HPCC,
         PowerTCP,

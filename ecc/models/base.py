@@ -97,6 +97,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import wraps
+from inspect import signature
 from math import inf
 from numbers import Real
 from types import MappingProxyType, SimpleNamespace
@@ -467,6 +468,22 @@ class Protocol:
                     Protocol.__post_init__(self)
 
             cls.__post_init__ = read_and_checked  # type: ignore[method-assign]
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Protocol:
+        """Refuse arguments that the class does not have, in one line that names those which it has."""
+        takes = [one for one in signature(cls).parameters.values() if one.kind is not one.VAR_KEYWORD]
+        if len(takes) == len(signature(cls).parameters):
+            for name in named:
+                if name not in [one.name for one in takes]:
+                    listed = ", ".join(one.name for one in takes)
+                    raise TypeError(f"{cls.__name__} must have arguments among {listed}, got {shown(name)}")
+        places = [one.name for one in takes if one.kind is one.POSITIONAL_OR_KEYWORD]
+        if len(arguments) > len(places) and not any(one.kind is one.VAR_POSITIONAL for one in takes):
+            listed = f" ({', '.join(places)})" if places else ""
+            raise TypeError(
+                f"{cls.__name__} must have at most {len(places)} arguments without a name{listed}, got {len(arguments)}"
+            )
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         """Refuse what is no number where a field is declared as one; one's own, which may read units, comes before."""

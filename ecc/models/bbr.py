@@ -196,7 +196,8 @@ class BoundedInflight(windows.WindowProtocol):
         )  # fmt: skip
         for name in ("loss_threshold", "beta", "headroom"):
             if getattr(self, name) >= 1.0:
-                raise ValueError(f"{name} must be < 1, got {shown(getattr(self, name))}")
+                least = ">= 0" if name == "headroom" else "> 0"
+                raise ValueError(f"{name} must be {least} and < 1, got {shown(getattr(self, name))}")
         super().__post_init__()
 
     def params(self) -> dict[str, float]:

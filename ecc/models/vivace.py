@@ -78,7 +78,7 @@ class FlowState(monitor_intervals.FlowState):
     utility_rate: float = 0.0  # target of the interval that had it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Vivace(windows.WindowProtocol):
     """PCC Vivace.
 

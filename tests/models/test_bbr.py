@@ -23,19 +23,24 @@ STEADY = ("flow.state", "flow.max_bw", "flow.min_rtt", "flow.inflight_longterm",
     ("make", "message"),
     [
         (lambda: BBR(form="v3"), "form must be one of 'draft', 'google', got 'v3'"),
-        (lambda: BBR(loss_threshold=1.0), "loss_threshold must be < 1, got 1.0"),
+        (lambda: BBR(loss_threshold=1.0), "^loss_threshold must be > 0 and < 1, got 1.0"),
         (lambda: BBR(beta=0.0), "beta must be > 0, got 0.0"),
         (lambda: BBR(headroom=-0.1), "headroom must be >= 0, got -0.1"),
         (lambda: BBR(ecn="no"), "ecn must be one of False, True, got 'no'"),
         (lambda: BBR(probe_rtt_interval=0.0), "probe_rtt_interval must be > 0 s, got 0.0"),
         (lambda: BBRv1(quanta=-1.0), "quanta must be >= 0, got -1.0"),
         (lambda: ecc.linearize(BBR(), Network.dumbbell(C, [RTT])), "BBR has no linear model: its hosts are machines"),
-        (lambda: BBRv2(headroom=1.0), "headroom must be < 1, got 1.0"),
+        (lambda: BBRv2(headroom=1.0), "^headroom must be >= 0 and < 1, got 1.0"),
         (lambda: ecc.fluid.simulate(Scenario(Network.dumbbell(C, [RTT]), BBR(ecn=True), 1.0)), "BBR has no fluid"),
+        (lambda: BBR(gain=2.0), "^BBR must have arguments among form, ecn, ecn_max_rtt, .*, got 'gain'"),
+        (lambda: BBRv1(gain=2.0), "^BBRv1 must have arguments among min_rtt_window, .*, got 'gain'"),
+        (lambda: BBRv2(1.0), "^BBRv2 must have at most 0 arguments without a name, got 1"),
+        (lambda: BBR("draft", True, 0.0, 1), r"^BBR must have at most 3 arguments without a name \(form, ecn, ecn_"),
+        (lambda: BBR(beta="1/2"), "^beta must be a number, got '1/2'"),
     ],
 )
 def test_bad_parameters_and_other_engines_get_one_line(make, message):
-    with pytest.raises(ValueError, match=message) as found:
+    with pytest.raises((ValueError, TypeError), match=message) as found:
         make()
     assert "\n" not in str(found.value)
 
@@ -251,13 +256,14 @@ def test_the_twin_has_the_same_states_and_windows(protocol):
         np.testing.assert_array_equal(c.data[name], python.data[name])
 
 
-def test_marks_of_short_paths_bound_what_is_in_flight():
+@pytest.mark.parametrize("form", ["google", "draft"])
+def test_marks_of_short_paths_bound_what_is_in_flight(form):
     """Over a step of 30 packets, with RTTs of 2 ms; where min_rtt is above the limit, marks are not answered."""
     network = Network.dumbbell("100 Mb/s", rtts=[0.002, 0.002], buffer=1_000_000)
     step = ecc.queues.StepMarking(threshold=30)
     found = {}
     for limit in (0.005, 0.001):
-        protocol = {"flows": BBR(form="google", ecn=True, ecn_max_rtt=limit), "links": step}
+        protocol = {"flows": BBR(form=form, ecn=True, ecn_max_rtt=limit), "links": step}
         run = ecc.packet.simulate(Scenario(network, protocol, 3.0), sample=0.01, record=["flow.alpha", "flow.bw"])
         found[limit] = run
     answered, not_answered = found[0.005].data, found[0.001].data

@@ -1,0 +1,460 @@
+"""C4: a nominal rate, and a window of a nominal largest RTT (picoquic's c4.c, 2026; draft-huitema-ccwg-c4-spec-02).
+
+    rate = gain x                              x: nominal rate, the largest delivery rate, less what congestion takes
+    W    = rate (D_x + min(15 ms, D_x/4))      D_x: nominal largest RTT, without the queues of its own pushes
+
+    state       gain                          ends, by eras (an era ends with the ACK of a packet that was sent in it)
+    Initial     2, W >= 2 in an era           x no 1/4 higher in 3 eras, or delays or losses; D_x = W/2/x
+    Recovery    0.9375 (0.875 if congested)   an era
+    Cruising    1                             2 eras (1 after marks) in which the application does not limit it
+    Probing     1.0625 (1.03125 after marks)  an era; then Recovery: what it has gained is known after that
+    Pushing     1.2266                        where a probe has raised x without congestion; an era, anew while x grows
+
+    an era at gain <= 1:  D_x <- largest RTT of it, or 7/8 D_x + 1/8 of that where it is less; at most min RTT + 250 ms
+    congestion:           Recovery; x <- x (1 - beta), but not for what a probe or a push has met; after losses D_x too
+
+    signal      is congestion where                                            beta
+    delay       RTT > D_x + T, T = D_x (1/16 + 0.19 (1 - s)) <= 25 ms, gain > 1    (RTT - D_x - T)/T, at most 1/4
+    losses      averaged share > 0.02 + (1 - s)/2                              (1 + s)/8
+    marks       averaged share > (2 - s) 3/32                                  (share - that)/that, at most 1/4
+
+s is the sensitivity: 0 up to 0.4 Mb/s, 0.94 at 8 Mb/s and 1 from 80 Mb/s on, linear between: those who have much give
+way first. After two congested eras in a row x is no more than what was delivered. A packet counts 1/16 in the averaged
+share of losses; in that of marks a report does (as of Prague), or all, above a half. Once, Initial begins again where
+eras show D_x > 50 ms and 2.5 times the least RTT below 8 Mb/s; so it does where probe and push raise x three times.
+
+Losses are not looked at in Recovery, as packets that were sent before it may be among them, and a timeout changes
+nothing. Not here: careful resumption from a remembered rate. c4.c ends a push after one era unless x grows by 3/4 of
+the push, where its text asks for two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import FlowEnv, Hook, Params, check_choice
+from ecc.models.shared import delivery_rate, windows
+from ecc.models.shared.bbr_parts import INFINITE
+from ecc.quantity import QuantityField, default
+
+INITIAL, RECOVERY, CRUISING, PROBING, PUSHING = range(5)
+STATES = ("Initial", "Recovery", "Cruising", "Probing", "Pushing")
+"""Names of `FlowState.state`."""
+NO_CONGESTION, DELAY, MARKS, LOSSES = range(4)
+
+INITIAL_GAIN, RECOVERY_GAIN, DEEP_GAIN, PUSH_GAIN = 2.0, 0.9375, 0.875, 1256 / 1024
+PROBE_GAIN, LOW_PROBE_GAIN = 1.0625, 1.03125
+LOW_RATE, MIDDLE_RATE, HIGH_RATE, MIDDLE_SENSITIVITY = 0.4e6, 8e6, 80e6, 963 / 1024  # bit/s
+LEAST_RTT, MARGIN, MOST_JITTER, MOST_THRESHOLD = 1e-3, 15e-3, 0.25, 25e-3  # s
+FIRST_RATE, CRUISES, MOST_CUT, PACKETS_BEFORE_LOSSES = 2.0**20, 2, 0.25, 20  # bit/s, eras
+LOSS_GAIN, LOSS_SCOPE, MARK_GAIN = 1 / 16, 32, 1 / 16
+JITTER_RTT, JITTER_RATIO = 50e-3, 2.5  # s
+HIGHEST_LEVEL = 3
+
+
+@dataclass
+class FlowState(delivery_rate.FlowState):
+    """A host's state for one flow; rates in bit/s, times in s."""
+
+    state: int = INITIAL
+    nominal_rate: float = 0.0
+    nominal_max_rtt: float = 0.0
+    running_min_rtt: float = INFINITE
+    gain: float = INITIAL_GAIN
+    era_gain: float = INITIAL_GAIN  # with which was sent what the running era measures
+    era_max_rtt: float = 0.0
+    era_min_rtt: float = INFINITE
+    delay_excess: float = 0.0  # of the last RTT over its threshold
+    initial_window: float = 0.0
+    initial_packets: int = 0  # ACKs and losses in Initial
+    no_increase: int = 0  # eras in a row without growth
+    cruises: int = 0  # eras left
+    level: int = 1  # 0: a lower probe, 2 and 3: push
+    push_gain: float = INITIAL_GAIN
+    push_rate: float = 0.0  # nominal rate before
+    is_congested: int = 0
+    was_not_limited: int = 0  # the network, not the application, has limited a rate
+    recent_rate: float = 0.0  # largest sample since Recovery
+    congestions: int = 0  # in a row
+    marks_after_push: int = 0
+    began_again: int = 0
+    loss_share: float = 0.0
+    mark_share: float = 0.0
+    marked: int = 0  # bytes reported as marked since mark_share has moved
+    unmarked_from: int = 0  # `delivered` then
+
+
+@dataclass(frozen=True, kw_only=True)
+class C4(windows.WindowProtocol):
+    """C4.
+
+    Parameters
+    ----------
+    ecn : bool
+        Whether packets can be marked (ECT(1), RFC 9331).
+    transport, initial, receiver_window, min_rto, initial_rto, L
+        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    ecn: bool = False
+    transport: str = "rack"
+    initial: float | None = 10.0
+    min_rto: QuantityField = default(0.2)
+
+    slow_start_law = None
+    loss_response_law = None
+    linear_refusal = "C4 has no linear model: its hosts are machines of states that probe in turns, and never settle"
+    fluid_refusal = "C4 has no fluid model: it keeps the largest RTTs and rates of eras, which it has for packets only"
+
+    def __post_init__(self) -> None:
+        check_choice(self, "ecn", (False, True))
+        super().__post_init__()
+
+    @property
+    def ecn_echo(self) -> str | None:
+        return "scalable" if self.ecn else None
+
+    @property
+    def answers(self) -> frozenset[str]:
+        return frozenset({"loss", "ecn"} if self.ecn else {"loss"})
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = delivery_rate.Header
+    FlowState = FlowState
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {
+            "on_start": flow_on_start, "on_send": delivery_rate.on_send, "on_receive": delivery_rate.on_receive,
+            "on_ack": flow_on_ack,
+        }  # fmt: skip
+
+
+def sensitivity(rate: float) -> float:
+    """s: how early a flow of a rate takes signals for congestion."""
+    if rate < LOW_RATE:
+        return 0.0
+    if rate < MIDDLE_RATE:
+        return MIDDLE_SENSITIVITY * (rate - LOW_RATE) / (MIDDLE_RATE - LOW_RATE)
+    if rate < HIGH_RATE:
+        return MIDDLE_SENSITIVITY + (1.0 - MIDDLE_SENSITIVITY) * (rate - MIDDLE_RATE) / (HIGH_RATE - MIDDLE_RATE)
+    return 1.0
+
+
+def delay_threshold(rate: float, max_rtt: float) -> float:
+    """T."""
+    return min((64.0 + 196.0 * (1.0 - sensitivity(rate))) / 1024.0 * max_rtt, MOST_THRESHOLD)
+
+
+def loss_threshold(rate: float) -> float:
+    """The averaged share of losses above which they are congestion."""
+    return 0.02 + 0.5 * (1.0 - sensitivity(rate))
+
+
+def mark_threshold(rate: float) -> float:
+    """The averaged share of marks above which they are."""
+    return (192.0 - 96.0 * sensitivity(rate)) / 1024.0
+
+
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """The first window, paced at 1 Mb/s."""
+    windows.flow_on_start(flow, header, p, env)
+    flow.initial_window = env.window
+    env.rate = FIRST_RATE
+
+
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Losses, the RTT, marks, and then what is acknowledged; rate and window."""
+    delivery_rate.on_ack(flow, header, p, env)
+    take_losses(flow, env)
+    if flow.newly_acked > 0:
+        take_rtt(flow, env)
+        flow.marked += env.marked
+        if env.marked > 0:
+            take_marks(flow)
+        take_rate(flow)
+        if flow.state == INITIAL:
+            initial_on_ack(flow, env)
+        elif flow.round_start > 0:
+            end_era(flow, env)
+        elif flow.state == PUSHING and growth(flow) > 1:
+            mark_growth(flow)
+            begin_era(flow)
+    set_rate_and_window(flow, p, env)
+
+
+# ---- signals ---------------------------------------------------------------------------------------------------------
+
+
+def take_losses(flow: Any, env: FlowEnv) -> None:
+    """Average the share of packets that are lost."""
+    for _ in range(min(flow.newly_acked // env.packet_size, LOSS_SCOPE)):
+        flow.loss_share *= 1.0 - LOSS_GAIN
+    if flow.newly_lost == 0 or flow.state == RECOVERY:
+        return
+    for _ in range(min(flow.newly_lost // env.packet_size, LOSS_SCOPE)):
+        flow.loss_share += LOSS_GAIN * (1.0 - flow.loss_share)
+    if flow.loss_share > loss_threshold(flow.nominal_rate):
+        if flow.state == INITIAL:
+            flow.initial_packets += 1
+            if flow.initial_packets > PACKETS_BEFORE_LOSSES:
+                leave_initial(flow)
+        else:
+            meet_congestion(flow, LOSSES)
+
+
+def take_rtt(flow: Any, env: FlowEnv) -> None:
+    """Compare an RTT with the nominal one; only what was sent faster than that can be congested by itself."""
+    flow.era_max_rtt = max(flow.era_max_rtt, env.rtt)
+    flow.era_min_rtt = min(flow.era_min_rtt, env.rtt)
+    flow.running_min_rtt = min(flow.running_min_rtt, env.rtt)
+    if flow.nominal_max_rtt == 0.0:
+        flow.nominal_max_rtt = max(env.rtt, LEAST_RTT)
+    limit = flow.nominal_max_rtt + delay_threshold(flow.nominal_rate, flow.nominal_max_rtt)
+    flow.delay_excess = max(env.rtt - limit, 0.0)
+    if flow.delay_excess > 0.0:
+        if flow.state == INITIAL:
+            leave_initial_if_late(flow)
+        elif flow.era_gain > 1.0:
+            meet_congestion(flow, DELAY)
+
+
+def take_marks(flow: Any) -> None:
+    """Average the share of marks."""
+    average_marks(flow)
+    if flow.mark_share > mark_threshold(flow.nominal_rate):
+        if flow.state == INITIAL:
+            if flow.delay_excess > 0.0:
+                leave_initial_if_late(flow)
+        else:
+            meet_congestion(flow, MARKS)
+
+
+def average_marks(flow: Any) -> None:
+    """As Prague does, but for shares above a half."""
+    delivered = flow.delivered - flow.unmarked_from
+    if delivered > 0:
+        share = min(flow.marked / delivered, 1.0)
+        if share > flow.mark_share and share >= 0.5:
+            flow.mark_share = share
+        else:
+            flow.mark_share += MARK_GAIN * (share - flow.mark_share)
+    flow.marked = 0
+    flow.unmarked_from = flow.delivered
+
+
+def take_rate(flow: Any) -> None:
+    """The nominal rate is the largest sample, but for those of a congested Recovery."""
+    flow.recent_rate = max(flow.recent_rate, flow.rate)
+    before = flow.nominal_rate
+    if flow.rate > before and not (flow.state == RECOVERY and flow.is_congested > 0):
+        flow.was_not_limited = 1
+        flow.nominal_rate = flow.rate
+    elif 8.0 * flow.sample_delivered > before * flow.running_min_rtt:
+        flow.was_not_limited = 1
+
+
+def meet_congestion(flow: Any, kind: int) -> None:
+    """Cut, unless a probe or a push has met it; recover, or recover more."""
+    flow.is_congested = 1
+    x = flow.nominal_rate
+    beta = MOST_CUT * 0.5 * (1.0 + sensitivity(x))
+    if kind == MARKS:
+        beta = min(flow.mark_share / mark_threshold(x) - 1.0, MOST_CUT)
+    elif kind == DELAY:
+        beta = min(flow.delay_excess / delay_threshold(x, flow.nominal_max_rtt), MOST_CUT)
+    if kind != DELAY:
+        flow.delay_excess = 0.0
+    if flow.state == RECOVERY:
+        if flow.gain == RECOVERY_GAIN:
+            flow.gain = DEEP_GAIN
+            delivery_rate.start_round(flow)
+        if kind == MARKS:
+            flow.marks_after_push = 1
+        return
+    if flow.state != PROBING and flow.state != PUSHING:
+        flow.nominal_rate -= beta * x
+        if kind == LOSSES:
+            flow.nominal_max_rtt = max((1.0 - beta) * flow.nominal_max_rtt, LEAST_RTT)
+    enter_recovery(flow, kind)
+
+
+# ---- eras and states -------------------------------------------------------------------------------------------------
+
+
+def begin_era(flow: Any) -> None:
+    """Count from here; what is measured from now on was sent with the gain of now."""
+    delivery_rate.start_round(flow)
+    flow.round_start = 0
+    flow.era_max_rtt = 0.0
+    flow.era_min_rtt = INFINITE
+    flow.era_gain = flow.gain
+    average_marks(flow)
+
+
+def growth(flow: Any) -> int:
+    """How much of a push the nominal rate has gained: 0: little, 1: a quarter, 2: three quarters."""
+    before = flow.push_rate
+    if flow.push_gain > PROBE_GAIN:
+        gained = (flow.push_gain - 1.0) * before
+        if flow.nominal_rate < before + 0.25 * gained:
+            return 0
+        return 2 if flow.nominal_rate > before + 0.75 * gained else 1
+    return 2 if flow.nominal_rate > before and flow.is_congested == 0 else 0
+
+
+def mark_growth(flow: Any) -> None:
+    """Look for growth from here on."""
+    flow.is_congested = 0
+    flow.was_not_limited = 0
+    flow.push_rate = flow.nominal_rate
+    flow.push_gain = flow.gain
+
+
+def enter_initial(flow: Any, env: FlowEnv) -> None:
+    """Look for the rate anew."""
+    flow.state = INITIAL
+    flow.initial_window = env.window
+    flow.level = 1
+    flow.gain = INITIAL_GAIN
+    flow.initial_packets = 0
+    begin_era(flow)
+    flow.no_increase = 0
+    flow.mark_share = 0.0
+    mark_growth(flow)
+
+
+def initial_on_ack(flow: Any, env: FlowEnv) -> None:
+    """Grow by what is acknowledged, by 1/8 of it after an era without growth, 1/64 after two; end after three."""
+    flow.initial_packets += 1
+    slower = 1.0 if flow.no_increase == 0 else 0.125 if flow.no_increase == 1 else 0.015625
+    flow.initial_window += slower * flow.newly_acked
+    if flow.round_start > 0:
+        if growth(flow) > 0:
+            flow.no_increase = 0
+        elif flow.was_not_limited > 0:
+            flow.no_increase += 1
+        begin_era(flow)
+        if flow.no_increase >= 3:
+            leave_initial(flow)
+        else:
+            mark_growth(flow)
+
+
+def leave_initial_if_late(flow: Any) -> None:
+    """Delays end Initial after two eras without growth."""
+    if flow.no_increase > 1 and flow.push_rate >= flow.nominal_rate:
+        leave_initial(flow)
+
+
+def leave_initial(flow: Any) -> None:
+    """The largest RTT is that of half the window at the rate that was found."""
+    if flow.nominal_rate > 0.0:
+        flow.nominal_max_rtt = max(4.0 * flow.initial_window / flow.nominal_rate, LEAST_RTT)
+        flow.no_increase = 0
+        flow.level = 1
+        enter_recovery(flow, NO_CONGESTION)
+
+
+def enter_recovery(flow: Any, kind: int) -> None:
+    """Less for an era, which measures what was sent before."""
+    if flow.state == INITIAL:
+        mark_growth(flow)
+    flow.marks_after_push = 1 if kind == MARKS else 0
+    flow.state = RECOVERY
+    begin_era(flow)
+    flow.gain = RECOVERY_GAIN
+
+
+def end_era(flow: Any, env: FlowEnv) -> None:
+    """What comes next."""
+    update_rtts(flow, env)
+    is_jittery = flow.nominal_max_rtt > JITTER_RTT and flow.nominal_max_rtt > JITTER_RATIO * flow.running_min_rtt
+    if flow.began_again == 0 and is_jittery and flow.nominal_rate < MIDDLE_RATE:
+        flow.began_again = 1
+        enter_initial(flow, env)
+    elif flow.state == RECOVERY:
+        leave_recovery(flow, env)
+    elif flow.state == CRUISING:
+        flow.cruises = max(flow.cruises - 1, 0)
+        begin_era(flow)
+        if flow.cruises == 0 and flow.sample_app_limited == 0:
+            flow.state = PROBING
+            flow.gain = PROBE_GAIN if flow.level > 0 else LOW_PROBE_GAIN
+            flow.push_gain = flow.gain
+            begin_era(flow)
+    elif flow.state == PUSHING and growth(flow) > 1:
+        mark_growth(flow)
+        begin_era(flow)
+    else:
+        enter_recovery(flow, NO_CONGESTION)
+
+
+def update_rtts(flow: Any, env: FlowEnv) -> None:
+    """The RTTs of an era without queues of its own."""
+    flow.era_max_rtt = max(flow.era_max_rtt, env.rtt)
+    flow.era_min_rtt = min(flow.era_min_rtt, env.rtt)
+    if flow.era_gain <= 1.0:
+        low = 0.875 * flow.running_min_rtt + 0.125 * flow.era_min_rtt
+        flow.running_min_rtt = min(low, flow.era_min_rtt)
+        largest = min(flow.era_max_rtt, flow.running_min_rtt + MOST_JITTER)
+        slow = 0.875 * flow.nominal_max_rtt + 0.125 * largest
+        flow.nominal_max_rtt = max(slow, largest, LEAST_RTT)
+
+
+def leave_recovery(flow: Any, env: FlowEnv) -> None:
+    """Has what was before raised the rate? Then push; if not, cruise."""
+    if growth(flow) > 0:
+        if flow.marks_after_push == 0:
+            flow.level += 1
+        flow.congestions = 0
+    else:
+        if flow.was_not_limited > 0:
+            flow.level = 0 if flow.marks_after_push > 0 else 1
+        flow.congestions = flow.congestions + 1 if flow.is_congested > 0 else 0
+        if flow.congestions >= 2 and flow.recent_rate > 0.0:
+            flow.nominal_rate = min(flow.nominal_rate, flow.recent_rate)
+    flow.recent_rate = 0.0
+    mark_growth(flow)
+    flow.delay_excess = 0.0
+    flow.loss_share = 0.0
+    flow.mark_share = 0.0
+    if flow.level > HIGHEST_LEVEL:
+        enter_initial(flow, env)
+    elif flow.level > 1:
+        flow.state = PUSHING
+        flow.gain = PUSH_GAIN
+        mark_growth(flow)
+        begin_era(flow)
+    else:
+        begin_era(flow)
+        if flow.cruises == 0:
+            flow.cruises = CRUISES if flow.level > 0 else 1
+        flow.gain = 1.0 + 48.0 / 1024.0 if env.srtt < LEAST_RTT else 1.0
+        flow.state = CRUISING
+
+
+# ---- rate and window -------------------------------------------------------------------------------------------------
+
+
+def set_rate_and_window(flow: Any, p: Params, env: FlowEnv) -> None:
+    """Pacing rate and window."""
+    s = 1.0 * env.packet_size
+    rate = flow.gain * flow.nominal_rate
+    window = rate * flow.nominal_max_rtt / 8.0 if rate > 0.0 else windows.first_window(s, p)
+    if flow.state == INITIAL:
+        rate = max(rate, FIRST_RATE)
+        flow.initial_window = max(flow.initial_window, window)
+        window = flow.initial_window
+    else:
+        window += rate * min(MARGIN, 0.25 * flow.nominal_max_rtt) / 8.0
+        if flow.state == PROBING or flow.state == PUSHING:
+            window += max(s - (flow.gain - 1.0) * flow.nominal_rate * flow.nominal_max_rtt / 8.0, 0.0)
+    env.rate = rate
+    env.window = max(window, 2.0 * s)
