@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from enum import StrEnum
 from math import isfinite
@@ -255,6 +256,14 @@ Dataset = Annotated[
     ),
 ]
 Jobs = Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="Worker processes; 0: one a core.")]
+OnCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Scheduler of a Dask cluster, as tcp://host:8786, whose workers do the work.",
+    ),
+]
 
 
 @app.command()
@@ -263,12 +272,14 @@ def crosscheck(
     out: Out = Path("ecc-report"),
     dataset: Dataset = None,
     jobs: Jobs = 0,
+    cluster: OnCluster = None,
     json: AsJson = False,
 ) -> int:
     """Check the theorems of the papers; write a report with verdicts, measurements and figures."""
     from ecc.claims.catalog import select
 
-    return _examine_claims("crosscheck", names or (), select(names or ()), out, jobs, json, dataset=dataset)
+    chosen = select(names or ())
+    return _examine_claims("crosscheck", names or (), chosen, out, (jobs, cluster), json, dataset=dataset)
 
 
 @app.command()
@@ -277,6 +288,7 @@ def reproduce(
     out: Out = Path("ecc-reproduction"),
     dataset: Dataset = None,
     jobs: Jobs = 0,
+    cluster: OnCluster = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and shorter runs; the report notes it.")] = False,
     store: Annotated[
         Path | None,
@@ -297,7 +309,7 @@ def reproduce(
 
     selected = to_reproduce(names or ())
     kept = Store(store, fresh) if store else Store(Store.of_user(), fresh, most=_MOST_KEPT)
-    return _examine_claims("reproduce", names or (), selected, out, jobs, json, kept, quick, dataset)
+    return _examine_claims("reproduce", names or (), selected, out, (jobs, cluster), json, kept, quick, dataset)
 
 
 def _examine_claims(
@@ -305,7 +317,7 @@ def _examine_claims(
     names: Sequence[str],
     selected: Sequence[Claim],
     out: Path,
-    jobs: int,
+    where: tuple[int, str | None],
     json: bool,
     store: Store | None = None,
     quick: bool = False,
@@ -317,21 +329,21 @@ def _examine_claims(
 
     line = shlex.join(["ecc", command, *(["--quick"] if quick else []), *names])
 
-    def work(workers: int, progress: Any, steps: Any) -> Outcome:
+    def work(workers: Executor | int, progress: Any, steps: Any) -> Outcome:
         return examine(selected, workers, progress, store, quick, steps)
 
     def report(result: Outcome) -> Report:
         return Report(result.findings, line, result.interrupted, quick, result.failures)
 
-    return _examine(work, report, len(selected), out, jobs, json, store, dataset=dataset)
+    return _examine(work, report, len(selected), out, where, json, store, dataset=dataset)
 
 
 def _examine(
-    work: Callable[[int, Any, Any], Outcome],
+    work: Callable[[Executor | int, Any, Any], Outcome],
     report_of: Callable[[Outcome], Report],
     many: int,
     out: Path,
-    jobs: int,
+    where: tuple[int, str | None],
     json: bool,
     store: Store | None = None,
     what: str = "claim",
@@ -343,13 +355,13 @@ def _examine(
     from ecc.claims.crosscheck import Costs, Pace, describe
     from ecc.claims.report.dataset import write_dataset
     from ecc.claims.report.output import as_json, report_folder, write_report
+    from ecc.workers import worker_count
 
     for wanted in (out, *([dataset] if dataset else [])):
         making(wanted)  # refused now rather than after the work
-    workers = jobs or os.cpu_count() or 1
     _work_begins()
-    with _progress() as bar:
-        pace = Pace(workers)
+    with _workers(*where) as workers, _progress() as bar:
+        pace = Pace(worker_count(workers))
         task = bar.add_task(f"{what}s", total=1.0)
         bar.moving = lambda: bar.update(task, completed=pace.share(monotonic()))
 
@@ -370,6 +382,8 @@ def _examine(
             f"interrupted after {len(result.findings)} of {many} {what}s"
             + ("; results up to then:" if result.findings else "")
         )
+    if result.lost:
+        _complain(f"ended after {len(result.findings)} of {many} {what}s: {result.lost}")
     report = report_of(result)
     folder = report_folder(report, out)
     unwritten = _unwritten(write_report, report, folder)
@@ -391,7 +405,21 @@ def _examine(
         _complain(describe(result.failures))
     if result.interrupted:
         return INTERRUPTED
-    return UNWRITTEN if unwritten else FAILED if result.failures else 0
+    return UNWRITTEN if unwritten else FAILED if result.failures or result.lost else 0
+
+
+@contextmanager
+def _workers(jobs: int, cluster: str | None) -> Iterator[Executor | int]:
+    """Worker processes here, by their number, or those of a cluster."""
+    if cluster is None:
+        yield jobs or os.cpu_count() or 1
+        return
+    if jobs:
+        raise ValueError(f"--jobs must not be given with --cluster, whose workers do the work, got {jobs}")
+    from ecc.cluster import Cluster
+
+    with Cluster(cluster, notice=_complain) as workers:
+        yield workers
 
 
 @app.command()
@@ -419,6 +447,7 @@ def conform(
     ] = None,
     out: Out = Path("ecc-conformance"),
     jobs: Jobs = 0,
+    cluster: OnCluster = None,
     json: AsJson = False,
 ) -> int:
     """Run the conformance cases that apply to a protocol; exit code 4 if one of them is refuted.
@@ -442,10 +471,10 @@ def conform(
         found.append(Conformance(chosen, result.findings, result.failures, result.interrupted))
         return conformance_report(found[0], line, shlex.join([*given, "--case"]))
 
-    def work(workers: int, progress: Any, steps: Any) -> Outcome:
+    def work(workers: Executor | int, progress: Any, steps: Any) -> Outcome:
         return examined(chosen, selected, workers, progress, steps)
 
-    code = _examine(work, report, len(selected), out, jobs, json, what="case")
+    code = _examine(work, report, len(selected), out, (jobs, cluster), json, what="case")
     return code or (0 if found[0].conforms else REFUTED)
 
 
@@ -611,6 +640,7 @@ def sweep(
         typer.Option(metavar="BEGIN:END", help="Seconds that metrics are computed over. Default: the last half."),
     ] = None,
     jobs: Jobs = 0,
+    cluster: OnCluster = None,
     store: Annotated[
         Path | None,
         typer.Option(
@@ -619,6 +649,22 @@ def sweep(
             " call resumes. Series are not kept: another metric or another --between makes the runs again.",
         ),
     ] = None,
+    merge: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Store whose results are put into --store first; may be given again."),
+    ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(metavar="K/N", help="Only the K-th of N parts of the grid: every N-th point, from the K-th on."),
+    ] = None,
+    snakefile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Run nothing: write a Snakefile that makes the parts, each with a store of its own, and merges them.",
+        ),
+    ] = None,
+    parts: Annotated[int, typer.Option(metavar="N", min=1, help="Parts of a Snakefile, at most one a point.")] = 16,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the table as .nc or .csv.")] = None,
     json: AsJson = False,
 ) -> int:
@@ -628,12 +674,13 @@ def sweep(
 
     from ecc.metrics import get
     from ecc.scenario import Scenario
+    from ecc.store import Store
     from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted
     from ecc.sweeps import sweep as over
 
     if out is not None and out.suffix not in _TABLES:
         raise ValueError(f"out must end in {', '.join(_TABLES)}, got {str(out)!r}")
-    for name, path in (("out", out), ("store", store)):
+    for name, path in (("out", out), ("store", store), ("snakefile", snakefile)):
         if path is not None and not path.parent.is_dir():  # refused now rather than after the work
             raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
     axes = dict(_axis(text) for text in vary)
@@ -643,10 +690,37 @@ def sweep(
     )
     for name in runs.metrics:
         get(name)
-    if prod(map(len, axes.values())) > _POINTS:
-        raise ValueError(f"--vary must ask for at most {_POINTS:,} runs, got {prod(map(len, axes.values())):,}")
+    count = prod(map(len, axes.values()))
+    if count > _POINTS:
+        raise ValueError(f"--vary must ask for at most {_POINTS:,} runs, got {count:,}")
+    chosen = None if part is None else _part(part, count)
     for point in product(*axes.values()):
         runs.at(**dict(zip(axes, point, strict=True)))
+    if snakefile is not None:
+        from ecc.snakefile import snakefile as text_of
+
+        given_words: dict[str, Iterable[Any]] = {
+            "--vary": vary,
+            "--metric": metric or (),
+            "--link": [link] if link else (),
+        }
+        given_words |= {"--flow": [flow] if flow else (), "--engine": [engine] if engine != Engine.packet else ()}
+        given_words |= {name: [one] for name, one in (("--sample", sample), ("--between", between)) if one is not None}
+        words = ["ecc", "sweep", str(scenario), *(str(word) for name, some in given_words.items() for one in some
+                                                  for word in (name, one))]  # fmt: skip
+        table = out or snakefile.with_suffix(".csv")
+        with replacing(snakefile) as part_of_file:
+            part_of_file.write_text(
+                text_of(snakefile, words, [str(scenario)], str(table), count, min(parts, count)), encoding="utf-8"
+            )
+        print(f"Snakefile: {snakefile}, {count} runs in {min(parts, count)} parts; table: {table}")
+        return 0
+    if merge:
+        if store is None:
+            raise ValueError("merge needs --store FILE, which gets the results")
+        whole = Store(store)
+        for other in merge:
+            whole.merge(other)
     ended: SweepError | SweepInterrupted | None = None
 
     def report_progress(done: int, count: int) -> None:
@@ -654,7 +728,7 @@ def sweep(
         print(f"{done} of {count} points are in {store}, {rest}", file=sys.stderr)
 
     _work_begins()
-    with _progress() as bar:
+    with _workers(jobs, cluster) as workers, _progress() as bar:
         task = bar.add_task(f"{engine} runs", total=1.0)
 
         def show(share: float) -> None:
@@ -663,7 +737,7 @@ def sweep(
             bar.update(task, completed=share)
 
         try:
-            found = over(runs, axes, jobs or os.cpu_count() or 1, store, show, report_progress)
+            found = over(runs, axes, workers, store, show, report_progress, chosen)
         except (SweepError, SweepInterrupted) as error:
             ended, found = error, error.dataset
         _work_ends()
@@ -674,7 +748,9 @@ def sweep(
         else:
             _complain(f"{ended}; results up to then:")
     rows = found.to_dataframe().reset_index()[[*axes, *found]]
-    if isinstance(ended, SweepInterrupted):  # its line has how many were not run
+    if chosen is not None:
+        rows = rows.iloc[chosen[0] - 1 :: chosen[1]]
+    if ended is not None:  # its line has how many were not run
         rows = rows[rows["error"] != "not run"]
         rows = rows if rows["error"].any() else rows.drop(columns="error")
     if out is not None and ended is not None:
@@ -890,6 +966,14 @@ def _axis(text: str) -> tuple[str, list[Any]]:
     else:
         spaced = [_value(part.strip()) for part in values.split(",")]  # type: ignore[misc]
     return path, [int(v) if isinstance(v, float) and v.is_integer() else v for v in spaced]
+
+
+def _part(text: str, count: int) -> tuple[int, int]:
+    """K/N as two numbers."""
+    first, _, of = text.partition("/")
+    if not (first.isdecimal() and of.isdecimal() and 1 <= int(first) <= int(of) <= count):
+        raise ValueError(f"--part must be K/N, 1 <= K <= N <= {count} (points of the grid), got {text!r}")
+    return int(first), int(of)
 
 
 def _span(text: str) -> tuple[float, float]:

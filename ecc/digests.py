@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["code_digest", "digest", "function_digest"]
+__all__ = ["code_digest", "digest", "function_digest", "is_installed", "package_digest", "surroundings"]
 
 ROOT = Path(__file__).resolve().parent
 _STDLIB = sysconfig.get_path("stdlib")
@@ -58,7 +58,7 @@ def code_digest(*modules: str) -> str:
         if name not in reached:
             reached.add(name)
             todo += _imports(name)
-    return digest(_surroundings(), *(text for name in sorted(reached) for text in (name, _text(name))))
+    return digest(surroundings(), *(text for name in sorted(reached) for text in (name, _text(name))))
 
 
 def function_digest(*functions: Any) -> str:
@@ -199,7 +199,7 @@ class _Reader:
         if _ours(name):
             self._modules |= _with_inner(name)
             return True
-        if _is_installed(name):
+        if is_installed(name):
             self._installed.add(name.partition(".")[0])
             return True
         return False
@@ -253,8 +253,14 @@ def _with_inner(name: str) -> frozenset[str]:
 
 
 @cache
-def _is_installed(name: str) -> bool:
-    """Whether a module is the interpreter's or of an installed package."""
+def is_installed(name: str) -> bool:
+    """Return whether a module is the interpreter's or of an installed package.
+
+    Parameters
+    ----------
+    name : str
+        Of a module that has been imported.
+    """
     file = getattr(sys.modules.get(name), "__file__", None)
     if name in ("__main__", "__mp_main__"):
         return False
@@ -265,7 +271,15 @@ def _is_installed(name: str) -> bool:
 
 
 @cache
-def _surroundings() -> str:
+def package_digest() -> str:
+    """Return a digest of all files of `ecc`: of those that are installed, which this process may not have read yet."""
+    files = sorted(path for path in ROOT.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return digest(*(f"{file.relative_to(ROOT)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files))
+
+
+@cache
+def surroundings() -> str:
+    """Return the versions of Python and of packages of others that numbers depend on."""
     return " ".join([*map(str, sys.version_info[:2]), *(f"{name} {version(name)}" for name in OTHERS)])
 
 

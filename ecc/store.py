@@ -85,7 +85,7 @@ class Store:
         if self.fresh or not os.path.isfile(self.path):
             return None
         try:
-            with self._connection() as database:
+            with _connection(self.path) as database:
                 row = database.execute("SELECT result, checksum FROM ecc_results WHERE key = ?", (key,)).fetchone()
             return _result(key, *row) if row else None
         except (sqlite3.Error, OSError, ValueError):
@@ -120,32 +120,44 @@ class Store:
             except (sqlite3.Error, OSError) as error:
                 self._give_up(error)
 
+    def merge(self, path: str | Path) -> None:
+        """Keep the results of another store too.
+
+        Parameters
+        ----------
+        path : str or Path
+            As of a store; it is only read.
+
+        Raises
+        ------
+        ValueError
+            There is no such file, or it is something else.
+        """
+        other = Store(path)
+        if not other.path.is_file():
+            raise ValueError(f"store to merge must be a file that is there, got {str(path)!r}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(list(dict.fromkeys(_readable(other.path))))
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
+
     def __len__(self) -> int:
         """How many results there are; 0 if the store cannot be read."""
         try:
-            with self._connection() as database:
+            with _connection(self.path) as database:
                 return int(database.execute("SELECT count(*) FROM ecc_results").fetchone()[0])
         except sqlite3.Error:
             return 0
 
     def _write(self, rows: list[tuple[str, str, str]]) -> None:
-        with self._connection() as database, database:
+        with _connection(self.path) as database, database:
             database.execute(f"PRAGMA application_id = {_APPLICATION}")
             database.execute(_SCHEMA)
             database.executemany("INSERT OR REPLACE INTO ecc_results VALUES (?, ?, ?)", rows)
             if self.most is not None:  # rows are numbered as they are put
                 last = "SELECT rowid FROM ecc_results ORDER BY rowid DESC LIMIT 1 OFFSET ?"
                 database.execute(f"DELETE FROM ecc_results WHERE rowid <= ({last})", (self.most,))
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one use: neither threads nor forks share one; it waits for other processes."""
-        with closing(sqlite3.connect(self.path, timeout=60.0)) as database:
-            try:
-                database.execute("PRAGMA synchronous = NORMAL")
-                yield database
-            except UnicodeDecodeError as error:  # of a message that quotes what is damaged
-                raise sqlite3.DatabaseError(f"malformed: {error}") from None
 
     def _give_up(self, error: Exception) -> None:
         reason = getattr(error, "strerror", None) or error
@@ -154,7 +166,7 @@ class Store:
     def _check(self) -> None:
         """Repair a damaged file."""
         try:
-            with self._connection() as database:
+            with _connection(self.path) as database:
                 if database.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]:
                     database.execute(_SCHEMA)
                     declared = database.execute("SELECT sql FROM sqlite_master WHERE name = 'ecc_results'").fetchall()
@@ -168,24 +180,38 @@ class Store:
 
     def _repair(self) -> None:
         """Move a damaged file aside, and take over the rows that are still good."""
-        rows = list(self._readable())
+        aside = self.path.with_name(f"{self.path.name}.damaged-{uuid4().hex[:8]}")
         try:
-            aside = self.path.with_name(f"{self.path.name}.damaged-{uuid4().hex[:8]}")
-            os.replace(self.path, aside)
-            self._write(rows)
+            os.replace(self.path, aside)  # first: another process may have repaired it already, and put more there
+            self._write(list(_readable(aside)))
+        except FileNotFoundError:  # another process does the same now
+            pass
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
 
-    def _readable(self) -> Iterator[tuple[str, str, str]]:
-        for order in ("", " ORDER BY rowid DESC"):  # from both ends up to a page that is damaged
-            try:
-                with self._connection() as database:
-                    database.text_factory = lambda raw: raw.decode(errors="replace")
-                    for row in database.execute(f"SELECT key, result, checksum FROM ecc_results{order}"):
-                        if all(isinstance(part, str) for part in row) and row[2] == _checksum(*row[:2]):
-                            yield row
-            except sqlite3.Error:
-                pass
+
+@contextmanager
+def _connection(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection for one use: neither threads nor forks share one; it waits for other processes."""
+    with closing(sqlite3.connect(path, timeout=60.0)) as database:
+        try:
+            database.execute("PRAGMA synchronous = NORMAL")
+            yield database
+        except UnicodeDecodeError as error:  # of a message that quotes what is damaged
+            raise sqlite3.DatabaseError(f"malformed: {error}") from None
+
+
+def _readable(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Rows of a file that are good; from a damaged one, all that are found."""
+    for order in ("", " ORDER BY rowid DESC"):  # from both ends up to a page that is damaged
+        try:
+            with _connection(path) as database:
+                database.text_factory = lambda raw: raw.decode(errors="replace")
+                for row in database.execute(f"SELECT key, result, checksum FROM ecc_results{order}"):
+                    if all(isinstance(part, str) for part in row) and row[2] == _checksum(*row[:2]):
+                        yield row
+        except sqlite3.Error:
+            pass
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:

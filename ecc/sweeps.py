@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Executor, Future, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Executor
 from contextlib import closing, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -23,7 +21,7 @@ from ecc.digests import digest, function_digest
 from ecc.errors import EccError
 from ecc.quantity import as_count
 from ecc.store import Store
-from ecc.workers import in_workers
+from ecc.workers import WorkersLost, in_workers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,6 +55,7 @@ def sweep(
     store: str | Path | None = None,
     progress: Callable[[float], None] | None = None,
     resumed: Callable[[int, int], None] | None = None,
+    part: tuple[int, int] | None = None,
 ) -> xr.Dataset:
     """Return the values of a function on every point of a grid.
 
@@ -67,7 +66,7 @@ def sweep(
     grid : mapping
         Name -> values (numbers or strings); the axes of the result, in this order.
     executor : Executor or int, optional
-        Any concurrent.futures.Executor (processes, threads, Dask's `client.get_executor()`); a number of worker
+        Any concurrent.futures.Executor (processes, threads, a cluster: `ecc.cluster.Cluster`); a number of worker
         processes; or None: here. A point that kills its worker is tried once more; then only that point fails.
     store : str or Path, optional
         Path of a file (of a folder: its "results.sqlite") that keeps each finished point, under what the function is
@@ -77,20 +76,23 @@ def sweep(
         Called with the share that is done after each point.
     resumed : callable, optional
         Called before the first, with how many points are in the store and how many there are, if any is.
+    part : (int, int), optional
+        (k, n): only the k-th of n parts, which are numbered from 1 on: every n-th point, from the k-th on.
 
     Returns
     -------
     Dataset
-        Dataset with one variable a name of the results ("value" for a plain number), NaN where a point lacks it.
+        Dataset with one variable a name of the results ("value" for a plain number), NaN where a point lacks it, and
+        at the points of other parts.
 
     Raises
     ------
     ValueError
-        An empty grid or axis, a store that is another file.
+        An empty grid or axis, a store that is another file, a part that is none of those.
     TypeError
         A store, and a function that uses what cannot be compared.
     SweepError
-        The function failed at some points (after all others are done).
+        The function failed at some points (after all others are done), or a cluster was lost.
     SweepInterrupted
         (A KeyboardInterrupt.) Ctrl-C. The `dataset` of either has the points that are done.
 
@@ -109,20 +111,24 @@ def sweep(
     axes = {name: list(values) for name, values in grid.items()}
     if not axes or not all(axes.values()):
         raise ValueError(f"grid must have at least one axis and a value on each, got {shown(axes)}")
+    first, step = (1, 1) if part is None else part
+    if not 1 <= first <= step:
+        raise ValueError(f"part must be (k, n) with k from 1 to n, got {shown(part)}")
     points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    mine = range(first - 1, len(points), step)
     kept = None if store is None else _Kept(function, store)
-    found = [] if kept is None else [kept.get(point) for point in points]
-    done = {k: result for k, result in enumerate(found) if result is not None}
-    todo = [k for k in range(len(points)) if k not in done]
+    found = {} if kept is None else {k: kept.get(points[k]) for k in mine}
+    done = {k: result for k, result in found.items() if result is not None}
+    todo = [k for k in mine if k not in done]
     failures: dict[int, str] = {}
     if done and resumed is not None:
-        resumed(len(done), len(points))
+        resumed(len(done), len(mine))
     try:
         with closing(_outcomes(function, [points[k] for k in todo], executor)) as results:
-            for index, found in results:
+            for index, value in results:
                 k = todo[index]
                 try:
-                    result = _numbers(found)
+                    result = _numbers(value)
                 except Exception as error:
                     failures[k] = f"{type(error).__name__}: {error}"
                     continue
@@ -130,18 +136,20 @@ def sweep(
                     kept.put(points[k], result)
                 done[k] = result  # last: what is called done after Ctrl-C is in the store
                 if progress is not None:
-                    progress(len(done) / len(points))
-    except KeyboardInterrupt:
-        missing = dict.fromkeys((k for k in range(len(points)) if k not in done), "not run") | failures
+                    progress(len(done) / len(mine))
+    except (KeyboardInterrupt, WorkersLost) as error:
+        missing = dict.fromkeys((k for k in mine if k not in done), "not run") | failures
         if len(missing) > len(failures):
-            message = f"interrupted after {len(done)} of {len(points)} points"
-            raise SweepInterrupted(message, _dataset(axes, len(points), done, missing)) from None
+            dataset, how = _dataset(axes, len(points), done, missing), f"after {len(done)} of {len(mine)} points"
+            if isinstance(error, WorkersLost):
+                raise SweepError(f"ended {how}: {error}", dataset) from None
+            raise SweepInterrupted(f"interrupted {how}", dataset) from None
     finally:
         if kept is not None:
             kept.close()
     if failures:
         first = min(failures)
-        message = f"the function failed at {len(failures)} of {len(points)} points, first at {_label(points[first])}"
+        message = f"the function failed at {len(failures)} of {len(mine)} points, first at {_label(points[first])}"
         raise SweepError(f"{message}: {failures[first]}", _dataset(axes, len(points), done, failures))
     return _dataset(axes, len(points), done)
 
@@ -356,26 +364,10 @@ def _outcomes(
             except (Exception, SystemExit) as error:  # reported together, when everything else is done
                 yield index, error
         return
-    left = list(range(len(points)))
-    if isinstance(executor, Executor):
-        broken = []
-        running: dict[Future[Any], int] = {}
-        try:
-            running |= {executor.submit(function, **point): index for index, point in enumerate(points)}
-            for future in as_completed(running):
-                failure = future.exception()
-                if isinstance(failure, BrokenProcessPool):
-                    broken.append(running[future])
-                else:
-                    yield running[future], future.result() if failure is None else failure
-        finally:
-            for future in running:
-                future.cancel()
-        left, executor = sorted(broken), getattr(executor, "_max_workers", os.cpu_count() or 1)
-    calls = [(function, (), points[index]) for index in left]
-    with closing(in_workers(calls, as_count(executor, "executor", minimum=1))) as ended:
-        for k, result, failure in ended:
-            yield left[k], result if failure is None else failure
+    workers = executor if isinstance(executor, Executor) else as_count(executor, "executor", minimum=1)
+    with closing(in_workers([(function, (), point) for point in points], workers)) as ended:
+        for index, result, failure in ended:
+            yield index, result if failure is None else failure
 
 
 def _numbers(found: Any) -> dict[str, float]:

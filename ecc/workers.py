@@ -1,4 +1,7 @@
-"""Calls in worker processes, none of which outlives its parent, and none of which takes others with it when it dies."""
+"""Calls in worker processes, none of which outlives its parent, and none of which takes others with it when it dies.
+
+Or in those of an executor.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,20 @@ import sys
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager, suppress
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from ecc.errors import EccError
 
-__all__ = ["WorkerDied", "in_workers"]
+__all__ = ["WorkerDied", "WorkersLost", "answer", "in_workers", "outcome", "worker_count"]
 
 Call = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
 """A function with its arguments and keywords."""
+Made = Generator[tuple[int, Any, BaseException | None], None, None]
 _CONTEXT = get_context("spawn")
 _TRIES = 2
 
@@ -29,29 +35,78 @@ class WorkerDied(EccError):
     """The process in which a call was made ended, and so did the one in which it was made again."""
 
 
+class WorkersLost(EccError):
+    """No call can be made any more: those that have not ended are not made."""
+
+
 class _Elsewhere(Exception):
     """The traceback of an error in a worker, as the cause of the error here."""
 
 
-def in_workers(
-    calls: Sequence[Call], jobs: int, groups: Sequence[str] = ()
-) -> Generator[tuple[int, Any, BaseException | None], None, None]:
+def in_workers(calls: Sequence[Call], workers: Executor | int, groups: Sequence[str] = ()) -> Made:
     """Make calls in worker processes; return each one's index, its result and its error, as they end.
 
     A call whose worker dies is made once more. Anything that ends the iteration early, Ctrl-C for one, kills the
     workers; so does the end of this process, however it ends. Ctrl-C has effect only while this waits: no worker is
-    started that is not known, and a result that has come back is with the caller. Close what is not exhausted.
+    started that is not known, and a result that has come back is with the caller. Close what is not exhausted. Of an
+    executor the calls that have not begun are cancelled, and the rest is its own affair.
 
     Parameters
     ----------
     calls : sequence of Call
         (function, arguments, keywords) each, the first to begin first; all can be pickled.
-    jobs : int, >= 1
-        Worker processes.
+    workers : Executor or int, >= 1
+        Worker processes; or what has some.
     groups : sequence of str, optional
         A name for each call, or none at all. A worker that made a call of a group gets the others of it first, which
-        find in its memory what that has left there; another gets them only if nothing else is left.
+        find in its memory what that has left there; another gets them only if nothing else is left. An executor does
+        not know of it.
+
+    Raises
+    ------
+    WorkersLost
+        The executor cannot go on.
     """
+    return _in_executor(calls, workers) if isinstance(workers, Executor) else _in_processes(calls, workers, groups)
+
+
+def worker_count(workers: Executor | int) -> int:
+    """Return how many calls are made at the same time; of an executor that does not tell, the cores of this machine.
+
+    Parameters
+    ----------
+    workers : Executor or int
+    """
+    if not isinstance(workers, Executor):
+        return workers
+    return max(1, getattr(workers, "_max_workers", os.cpu_count() or 1))  # as executors of the standard library tell
+
+
+def _in_executor(calls: Sequence[Call], executor: Executor) -> Made:
+    """Those that break a pool of processes, which is of no use from then on, are made in processes of ours."""
+    broken = []
+    running: dict[Future[Any], int] = {}
+    try:
+        for index, (function, arguments, keywords) in enumerate(calls):
+            running[executor.submit(function, *arguments, **keywords)] = index
+        for future in as_completed(running):
+            failure = future.exception()
+            if isinstance(failure, WorkersLost):
+                raise failure
+            if isinstance(failure, BrokenProcessPool):
+                broken.append(running[future])
+            else:
+                yield running[future], future.result() if failure is None else None, failure
+    finally:
+        for future in running:
+            future.cancel()
+    broken.sort()
+    with closing(_in_processes([calls[index] for index in broken], worker_count(executor))) as ended:
+        for k, result, failure in ended:
+            yield broken[k], result, failure
+
+
+def _in_processes(calls: Sequence[Call], jobs: int, groups: Sequence[str] = ()) -> Made:
     group_of = groups or [""] * len(calls)
     waiting, tries = deque(range(len(calls))), Counter[int]()
     idle: list[_Worker] = []
@@ -135,14 +190,9 @@ class _Worker:
     def reply(self) -> tuple[Any, BaseException | None] | None:
         """Return result and error of its call, or None if it died."""
         try:
-            result, error, text = self.connection.recv()
+            return outcome(self.connection.recv_bytes())
         except (EOFError, OSError):
             return None
-        except Exception as error:  # a result or an error that cannot be put together again here
-            return None, EccError(f"what came back cannot be read: {type(error).__name__}: {error}")
-        if error is not None:
-            error.__cause__ = _Elsewhere(text)
-        return result, error
 
     def end(self, timeout: float = 0.0) -> int | None:
         """End the process, by force if it does not end by itself in some seconds, and return its exit code."""
@@ -177,23 +227,56 @@ def _serve(connection: Connection, parent: int) -> None:
     for library in ("OMP", "OPENBLAS", "MKL"):  # which read it when a call imports them
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     while True:
-        reply: tuple[Any, BaseException | None, str]
         try:
             call = connection.recv_bytes()
         except (EOFError, OSError):
             return
+        reply = answer(_made, (call,), {})
         try:
-            function, arguments, keywords = pickle.loads(call)
-            reply = function(*arguments, **keywords), None, ""
-        except BaseException as error:  # sys.exit() in a call too
-            reply = None, error, traceback.format_exc()
-        try:
-            connection.send(reply)
+            connection.send_bytes(reply)
         except OSError:
             return
-        except Exception as error:  # a result or an error that cannot be pickled
-            text = f"{type(error).__name__}: {error}" if reply[1] is None else reply[2].strip().splitlines()[-1]
-            connection.send((None, EccError(text), reply[2]))
+
+
+def _made(call: bytes) -> Any:
+    function, arguments, keywords = pickle.loads(call)
+    return function(*arguments, **keywords)
+
+
+def answer(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bytes:
+    """Make a call, and return what `outcome` reads elsewhere: its result or its error, whichever that is.
+
+    Parameters
+    ----------
+    function, arguments, keywords : callable, sequence, mapping
+    """
+    reply: tuple[Any, BaseException | None, str]
+    try:
+        reply = function(*arguments, **keywords), None, ""
+    except BaseException as error:  # sys.exit() in a call too
+        reply = None, error, traceback.format_exc()
+    try:
+        return pickle.dumps(reply)
+    except Exception as error:  # a result or an error that cannot be pickled
+        text = f"{type(error).__name__}: {error}" if reply[1] is None else reply[2].strip().splitlines()[-1]
+        return pickle.dumps((None, EccError(text), reply[2]))
+
+
+def outcome(reply: bytes) -> tuple[Any, BaseException | None]:
+    """Return result and error of a call that was made elsewhere; the error has the traceback there as its cause.
+
+    Parameters
+    ----------
+    reply : bytes
+        From `answer`.
+    """
+    try:
+        result, error, text = pickle.loads(reply)
+    except Exception as error:  # a result or an error that cannot be put together again here
+        return None, EccError(f"what came back cannot be read: {type(error).__name__}: {error}")
+    if error is not None:
+        error.__cause__ = _Elsewhere(text)
+    return result, error
 
 
 def _end_with(parent: int) -> None:

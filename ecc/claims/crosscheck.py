@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from ecc.digests import code_digest, digest
 from ecc.errors import EccError
 from ecc.quantity import as_count
 from ecc.store import Store
-from ecc.workers import Call, in_workers
+from ecc.workers import Call, WorkersLost, in_workers, worker_count
 
 __all__ = ["CrosscheckError", "Outcome", "crosscheck", "examine"]
 
@@ -86,12 +87,13 @@ class Outcome:
     """What a crosscheck came to.
 
     `findings` are in the requested order; `failures` (claim id -> error in one line) are the checks that raised;
-    `interrupted`: Ctrl-C ended it before all were done.
+    `interrupted`: Ctrl-C ended it before all were done; `lost`: why workers did.
     """
 
     findings: list[Finding]
     failures: dict[str, str]
     interrupted: bool = False
+    lost: str = ""
 
 
 class CrosscheckError(EccError):
@@ -102,15 +104,15 @@ class CrosscheckError(EccError):
         self.outcome = outcome
 
 
-def crosscheck(names: Sequence[str] = (), jobs: int = 2, progress: Progress | None = None) -> list[Finding]:
+def crosscheck(names: Sequence[str] = (), jobs: Executor | int = 2, progress: Progress | None = None) -> list[Finding]:
     """Return the findings on the claims that `names` ask for, in the order of the ledger.
 
     Parameters
     ----------
     names : sequence of str, optional
         Protocol names or claim ids; all if none.
-    jobs : int, >= 1, optional
-        Worker processes.
+    jobs : Executor or int, >= 1, optional
+        Worker processes; or what has some, such as `ecc.cluster.Cluster`.
     progress : Progress, optional
         Called as progress(claim, finding) when each check ends (finding None: it failed), or None.
 
@@ -119,11 +121,13 @@ def crosscheck(names: Sequence[str] = (), jobs: int = 2, progress: Progress | No
     ValueError
         A name that is neither a protocol nor a claim.
     CrosscheckError
-        A check raised, or Ctrl-C was pressed; its `outcome` holds everything that was finished.
+        A check raised, Ctrl-C was pressed, or a cluster was lost; its `outcome` holds everything that was finished.
     """
     outcome = examine(catalog.select(names), jobs, progress)
     if outcome.failures:
         raise CrosscheckError(describe(outcome.failures), outcome)
+    if outcome.lost:
+        raise CrosscheckError(f"{outcome.lost}; {len(outcome.findings)} claims were checked before", outcome)
     if outcome.interrupted:
         raise CrosscheckError(f"crosscheck was interrupted after {len(outcome.findings)} claims", outcome)
     return outcome.findings
@@ -142,7 +146,7 @@ def describe(failures: dict[str, str]) -> str:
 
 def examine(
     claims: Sequence[Claim],
-    jobs: int = 2,
+    jobs: Executor | int = 2,
     progress: Progress | None = None,
     store: Store | None = None,
     quick: bool = False,
@@ -157,8 +161,8 @@ def examine(
     ----------
     claims : sequence of Claim
         Each with a registered check or an experiment.
-    jobs : int, >= 1, optional
-        Worker processes.
+    jobs : Executor or int, >= 1, optional
+        Worker processes; or what has some, such as `ecc.cluster.Cluster`.
     progress : Progress, optional
         Called as progress(claim, finding) when each claim is judged (finding None: it failed), or None.
     store : Store, optional
@@ -179,7 +183,8 @@ def examine(
     ValueError
         Jobs < 1; an experiment that names what there is not.
     """
-    as_count(jobs, "jobs", minimum=1)
+    if not isinstance(jobs, Executor):
+        as_count(jobs, "jobs", minimum=1)
     table = catalog.checks() if checks is None else checks
     plans = {claim.id: _plan(claim, table, quick, store is not None) for claim in claims}
     by_id = {claim.id: claim for claim in claims}
@@ -217,9 +222,9 @@ def examine(
     def report(unfinished: Sequence[str]) -> None:
         if steps is not None:
             costs = [work[name].cost for name in unfinished]
-            steps(done, count, Costs(total - sum(costs), sum(costs[:jobs]), total))
+            steps(done, count, Costs(total - sum(costs), sum(costs[: worker_count(jobs)]), total))
 
-    interrupted = False
+    interrupted, lost = False, ""
     try:
         for name in list(todo):
             result = store.get(name) if store is not None else None
@@ -231,7 +236,8 @@ def examine(
         groups = [work[name].group for name in queue]
         unfinished = dict.fromkeys(queue)
         report(list(unfinished))
-        with closing(in_workers(calls, min(jobs, len(queue)), groups)) if queue else nullcontext(()) as ended:
+        workers = jobs if isinstance(jobs, Executor) else min(jobs, len(queue))
+        with closing(in_workers(calls, workers, groups)) if queue else nullcontext(()) as ended:
             for k, result, error in ended:
                 try:
                     if error is None and store is not None and "void" not in result:  # a live run may be made again
@@ -242,8 +248,10 @@ def examine(
                     del unfinished[queue[k]]
                     report(list(unfinished))
     except KeyboardInterrupt:
-        interrupted = any(left.values())
-    return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures, interrupted)
+        interrupted = len(findings.keys() | failures.keys()) < len(by_id)
+    except WorkersLost as error:
+        lost = str(error)
+    return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures, interrupted, lost)
 
 
 def _plan(claim: Claim, table: Mapping[str, Check], quick: bool, kept: bool) -> list[Job]:

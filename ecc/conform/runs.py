@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from ecc.claims.report.output import Report, write_report
 from ecc.models.base import Protocol, label
 from ecc.quantity import as_count
 from ecc.scenario import protocol_class
+from ecc.workers import WorkersLost
 
 __all__ = ["Conformance", "cases", "conformance_report", "examined", "run"]
 
@@ -96,7 +98,7 @@ def _is(name: str, case_id: str) -> bool:
 def run(
     protocol: Protocol | str,
     cases: Sequence[str] = (),
-    jobs: int = 1,
+    jobs: Executor | int = 1,
     progress: Callable[[Claim, Finding | None], None] | None = None,
 ) -> Conformance:
     """Return what the cases find of a protocol.
@@ -107,8 +109,8 @@ def run(
         Protocol; or the name of one, or "module:Class" or "file.py:Class" of your own, with its default parameters.
     cases : sequence of str, optional
         Ids of cases, or what they begin with ("bbr"). None: all.
-    jobs : int, >= 1, optional
-        Worker processes; 1: this process.
+    jobs : Executor or int, >= 1, optional
+        Worker processes; 1: this process; or what has some, such as `ecc.cluster.Cluster`.
     progress : callable, optional
         Called as progress(case, finding) when each case ends.
 
@@ -120,6 +122,8 @@ def run(
     ------
     ValueError
         A name of no protocol, or of no case.
+    WorkersLost
+        An executor cannot go on.
 
     Examples
     --------
@@ -129,8 +133,10 @@ def run(
     """
     chosen: Protocol = protocol_class(protocol)() if isinstance(protocol, str) else protocol
     selected = _cases(cases)
-    if as_count(jobs, "jobs", minimum=1) > 1:
+    if isinstance(jobs, Executor) or as_count(jobs, "jobs", minimum=1) > 1:
         found = examined(chosen, selected, jobs, progress)
+        if found.lost:
+            raise WorkersLost(found.lost)
         return Conformance(chosen, found.findings, found.failures, found.interrupted)
     findings = []
     for claim in selected:
@@ -146,7 +152,7 @@ _cases = cases
 def examined(
     protocol: Protocol,
     selected: Sequence[Claim],
-    jobs: int,
+    jobs: Executor | int,
     progress: Progress | None = None,
     steps: Steps | None = None,
 ) -> Outcome:
@@ -156,7 +162,7 @@ def examined(
     ----------
     protocol : Protocol
     selected : sequence of Claim
-    jobs : int, >= 1
+    jobs : Executor or int, >= 1
     progress, steps : callable, optional
         As of `ecc.claims.crosscheck.examine`.
     """

@@ -1,0 +1,71 @@
+"""A sweep as a Snakefile, for batch systems: parts of the grid, each with a store of its own, and one merged table."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["snakefile"]
+
+_TEXT = """\
+# A sweep of {count} runs in {parts} parts, written by `ecc sweep`. To run it here:
+#     snakemake --snakefile {name} --cores all
+# A part keeps its finished runs in a store, and goes on there if it is started again.
+
+PARTS = range(1, {parts} + 1)
+
+rule table:
+    input:
+        expand({done!r}, part=PARTS),
+    output:
+        {table!r},
+    params:
+        merge=" ".join(f"--merge {folder}/{{part}}.sqlite" for part in PARTS),
+    shell:
+        {merge!r}
+
+rule part:
+    input:
+        {inputs!r},
+    output:
+        touch({done!r}),
+    log:
+        {log!r},
+    threads: 1
+    shell:
+        {work!r}
+"""
+
+
+def snakefile(path: Path, command: Sequence[str], inputs: Sequence[str], table: str, count: int, parts: int) -> str:
+    """Return the text of a Snakefile that runs a sweep in parts and merges them.
+
+    Parameters
+    ----------
+    path : Path
+        Where it will be: its parts lie beside it, in a folder of the same name that ends in ".parts".
+    command : sequence of str
+        The `ecc sweep` of the whole grid, without what says where results go.
+    inputs : sequence of str
+        Files that the runs depend on.
+    table : str
+        File with the whole table.
+    count, parts : int
+        Runs, and parts that they are cut into.
+    """
+    folder = str(path.with_suffix(".parts"))
+    plain = shlex.join(command)
+    quoted, stores = _plain(plain), shlex.quote(folder)
+    return _TEXT.format(
+        count=count, parts=parts, name=path.name, folder=_plain(stores), table=table, inputs=list(inputs),
+        done=f"{_plain(folder)}/{{part}}.done", log=f"{_plain(folder)}/{{part}}.log",
+        merge=f"{quoted} --store {_plain(stores)}/all.sqlite {{params.merge}} --out {_plain(shlex.quote(table))}",
+        work=f"{quoted} --part {{wildcards.part}}/{parts} --store {_plain(stores)}/{{wildcards.part}}.sqlite"
+        " --jobs {threads} > {log}",
+    )  # fmt: skip
+
+
+def _plain(text: str) -> str:
+    """Text in which braces stand for themselves."""
+    return text.replace("{", "{{").replace("}", "}}")
