@@ -21,7 +21,7 @@ rule table:
     output:
         {table!r},
     params:
-        merge=" ".join(f"--merge {folder}/{{part}}.sqlite" for part in PARTS),
+        merge=" ".join("--merge %s/%d.sqlite" % ({folder!r}, part) for part in PARTS),
     shell:
         {merge!r}
 
@@ -53,19 +53,21 @@ def snakefile(path: Path, command: Sequence[str], inputs: Sequence[str], table: 
         File with the whole table.
     count, parts : int
         Runs, and parts that they are cut into.
+
+    Raises
+    ------
+    ValueError
+        Braces in the name of a file, which mean something to Snakemake.
     """
+    for file in (str(path), table, *inputs):
+        if {"{", "}"} & set(file):
+            raise ValueError(f"files of a Snakefile must have no braces in their names, got {file!r}")
     folder = str(path.with_suffix(".parts"))
-    plain = shlex.join(command)
-    quoted, stores = _plain(plain), shlex.quote(folder)
+    quoted, stores = shlex.join(command).replace("{", "{{").replace("}", "}}"), shlex.quote(folder)
     return _TEXT.format(
-        count=count, parts=parts, name=path.name, folder=_plain(stores), table=table, inputs=list(inputs),
-        done=f"{_plain(folder)}/{{part}}.done", log=f"{_plain(folder)}/{{part}}.log",
-        merge=f"{quoted} --store {_plain(stores)}/all.sqlite {{params.merge}} --out {_plain(shlex.quote(table))}",
-        work=f"{quoted} --part {{wildcards.part}}/{parts} --store {_plain(stores)}/{{wildcards.part}}.sqlite"
-        " --jobs {threads} > {log}",
+        count=count, parts=parts, name=path.name, folder=stores, table=table, inputs=list(inputs),
+        done=f"{folder}/{{part}}.done", log=f"{folder}/{{part}}.log",
+        merge=f"{quoted} --store {stores}/all.sqlite {{params.merge}} --out {shlex.quote(table)}",
+        work=f"{quoted} --part {{wildcards.part}}/{parts} --store {stores}/{{wildcards.part}}.sqlite"
+        " --jobs {threads} > {log:q}",
     )  # fmt: skip
-
-
-def _plain(text: str) -> str:
-    """Text in which braces stand for themselves."""
-    return text.replace("{", "{{").replace("}", "}}")

@@ -132,6 +132,17 @@ def test_processes_may_share_a_store(tmp_path):
     assert len(Store(path)) == 60
 
 
+@pytest.mark.slow
+def test_processes_that_repair_a_store_at_once_lose_nothing(filled):
+    with sqlite3.connect(filled) as database:
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute("UPDATE sqlite_master SET sql = replace(sql, 'result TEXT', 'result INT')")
+    database.close()
+    writers = [subprocess.Popen([sys.executable, "-P", "-c", WRITER, filled, name]) for name in "abcd"]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    assert len(Store(filled)) == len(KEYS) + 4 * 30
+
+
 FULL = """
 import resource, sys
 from ecc.store import Store

@@ -13,6 +13,7 @@ import ecc
 from ecc import metrics
 from ecc.closed_loop import steps_of
 from ecc.errors import EccError
+from ecc.store import Store
 from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted, sweep
 from ecc.workload import Arrivals, Workload
 
@@ -137,6 +138,25 @@ def test_a_point_that_kills_its_worker_fails_alone(pool, tmp_path, monkeypatch):
     with pool() as executor, pytest.raises(SweepError, match="1 of 6 points, .*terminated abruptly") as caught:
         sweep(dying, GRID, executor)
     assert int(caught.value.dataset["value"].notnull().sum()) == 5
+
+
+def test_parts_of_a_grid_merge_to_the_whole(tmp_path):
+    stores = [tmp_path / f"{part}.sqlite" for part in (1, 2, 3, 4)]
+    seen = []
+    for part, store in enumerate(stores, 1):
+        found = sweep(both, GRID, store=store, progress=seen.append, part=(part, 4))["product"].to_numpy().ravel()
+        assert [k % 4 + 1 for k in np.flatnonzero(~np.isnan(found))] == [part] * len(range(part - 1, 6, 4))
+    assert seen == [0.5, 1.0, 0.5, 1.0, 1.0, 1.0]
+    whole, told = Store(tmp_path / "whole.sqlite"), []
+    for store in stores:
+        whole.merge(store)
+    assert sweep(both, GRID, store=whole.path, resumed=lambda *counts: told.append(counts)).identical(sweep(both, GRID))
+    assert told == [(6, 6)]
+    with pytest.raises(ValueError, match="store to merge must be a file that is there, got .*no.sqlite"):
+        whole.merge(tmp_path / "no.sqlite")
+    for part in ((0, 2), (3, 2)):
+        with pytest.raises(ValueError, match="part must be .k, n. with k from 1 to n"):
+            sweep(both, GRID, part=part)
 
 
 @pytest.mark.parametrize("grid", [{}, {"alpha": []}])
