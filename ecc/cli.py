@@ -379,11 +379,10 @@ def _examine(
         _work_ends()
     if result.interrupted:
         _complain(
-            f"interrupted after {len(result.findings)} of {many} {what}s"
+            f"{'ended' if result.lost else 'interrupted'} after {len(result.findings)} of {many} {what}s"
+            + (f": {result.lost}" if result.lost else "")
             + ("; results up to then:" if result.findings else "")
         )
-    if result.lost:
-        _complain(f"ended after {len(result.findings)} of {many} {what}s: {result.lost}")
     report = report_of(result)
     folder = report_folder(report, out)
     unwritten = _unwritten(write_report, report, folder)
@@ -404,8 +403,8 @@ def _examine(
     if result.failures:
         _complain(describe(result.failures))
     if result.interrupted:
-        return INTERRUPTED
-    return UNWRITTEN if unwritten else FAILED if result.failures or result.lost else 0
+        return FAILED if result.lost else INTERRUPTED
+    return UNWRITTEN if unwritten else FAILED if result.failures else 0
 
 
 @contextmanager

@@ -87,7 +87,7 @@ class Outcome:
     """What a crosscheck came to.
 
     `findings` are in the requested order; `failures` (claim id -> error in one line) are the checks that raised;
-    `interrupted`: Ctrl-C ended it before all were done; `lost`: why workers did.
+    `interrupted`: Ctrl-C, or the loss of a cluster, ended it before all were done; `lost`: how the cluster was lost.
     """
 
     findings: list[Finding]
@@ -250,7 +250,7 @@ def examine(
     except KeyboardInterrupt:
         interrupted = len(findings.keys() | failures.keys()) < len(by_id)
     except WorkersLost as error:
-        lost = str(error)
+        interrupted, lost = True, str(error)
     return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures, interrupted, lost)
 
 
