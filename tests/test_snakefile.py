@@ -59,7 +59,7 @@ def test_its_parts_and_their_merge_are_the_sweep(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("a scenario.toml").write_text(SCENARIO)
     command = ["sweep", "a scenario.toml", "--vary", "protocol.alpha=0.1,0.2,0.3", "--metric", "utilization"]
-    command += ["--engine", "fluid", "--between", "0.2:1"]
+    command += ["--sample", "0.05", "--between", "0.2:1"]
     assert main([*command, "--snakefile", "runs of mine.smk", "--parts", "2", "--out", "the table.csv"]) == 0
     assert "3 runs in 2 parts" in capsys.readouterr().out
     rules = read(Path("runs of mine.smk").read_text())
