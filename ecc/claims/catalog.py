@@ -32,6 +32,7 @@ MODULES = (
     "errata",
     "internet.bbr",
     "internet.copa",
+    "internet.cubic_stability",
     "internet.loss_based",
     "internet.prague",
     "internet.starvation",

@@ -215,6 +215,8 @@ PAPERS: Mapping[str, str] = {
     "WARE": "R. Ware, M. K. Mukerjee, S. Seshan, J. Sherry, Modeling BBR's interactions with loss-based congestion "
     "control, IMC 2019",
     "STARVATION": "V. Arun, M. Alizadeh, H. Balakrishnan, Starvation in end-to-end congestion control, SIGCOMM 2022",
+    "VARDOYAN": "G. Vardoyan, C. V. Hollot, D. Towsley, Towards stability analysis of data transport mechanisms: a "
+    "fluid model and an application, arXiv:1801.02741, 2018",
     "MATHIS": "M. Mathis, J. Semke, J. Mahdavi, T. Ott, The macroscopic behavior of the TCP congestion avoidance "
     "algorithm, Computer Communication Review 27, 1997",
     "PRAGUE": "L4STeam/udp_prague, prague_cc.cpp, 2026; K. De Schepper, O. Tilmans, B. Briscoe, V. Goel, Prague "

@@ -60,6 +60,7 @@ QUICK = {
     "fq-fair": Verdict.CONFIRMED,
 }
 LONG = {
+    "cubic-stable": Verdict.CONFIRMED,
     "starvation": Verdict.CONFIRMED,
     "starvation-ranges": Verdict.CONDITIONAL,
     "starvation-bias": Verdict.CONFIRMED,
