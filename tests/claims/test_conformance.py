@@ -8,7 +8,7 @@ from ecc import conform
 from ecc.claims.catalog import checks
 from ecc.claims.checks.conformance.laboratory import CASES
 from ecc.claims.ledger import Verdict
-from ecc.models import CUBIC
+from ecc.models import CUBIC, cubic
 
 pytestmark = pytest.mark.claim
 
@@ -68,3 +68,34 @@ def test_cubic():
     assert {one.verdict for one in found.findings} == {Verdict.CONFIRMED}, [one.reason for one in found.findings]
     without = conform.run(CUBIC(fast_convergence=False), ["cubic-fast-convergence", "cubic-reno"])
     assert [str(one.verdict) for one in without.findings] == ["refuted", "confirmed"]
+
+
+class Forgets(CUBIC):
+    """It does not know what it did."""
+
+    def flow_hooks(self):
+        return self._hosts(forgets, cubic.flow_on_loss)
+
+
+class Counts(CUBIC):
+    """Its time does not stand still."""
+
+    def flow_hooks(self):
+        return self._hosts(counts, cubic.flow_on_loss)
+
+
+def forgets(flow, header, p, env):
+    flow.pipe_prev = 0.0
+    cubic.flow_on_ack(flow, header, p, env)
+
+
+def counts(flow, header, p, env):
+    cubic.flow_on_ack(flow, header, p, env)
+    flow.limited = -1.0
+
+
+@pytest.mark.slow
+def test_what_is_not_undone_and_time_that_runs_on_are_found():
+    cases = ["cubic-spurious-loss", "cubic-spurious-timeout", "cubic-application"]
+    verdicts = [[str(one.verdict) for one in conform.run(cls(), cases).findings] for cls in (Forgets, Counts)]
+    assert verdicts == [["refuted", "refuted", "confirmed"], ["confirmed", "confirmed", "refuted"]]

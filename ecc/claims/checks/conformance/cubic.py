@@ -5,6 +5,7 @@ They look at the window alone, so any class can be examined that has the two con
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from ecc.claims.checks.conformance.laboratory import PACKET, Laboratory, NotReached, Trace, case
 from ecc.claims.checks.conformance.paths import LossesBetween
+from ecc.impairments import CapacitySchedule, Jitter
 from ecc.network import Network
 
 C, BETA = 0.4, 0.7
@@ -236,3 +238,63 @@ def timeout(room: Laboratory) -> str:
                 note="ssthresh is beta times what was in flight, sec. 4.8")  # fmt: skip
     _draw(room, trace, "After an outage of 1 s", "All packets from 2 to 3 s are lost.", [loss, loss + outage])
     return f"After a timeout the window goes from one packet to {threshold:.0f}, of {before:.0f} before, in slow start"
+
+
+@case("cubic-spurious-loss", *NEEDS, "transport rack", cost=3)
+def spurious_loss(room: Laboratory) -> str:
+    rtt = 0.05
+    trace = room.run(path(20e6, rtt), 6.0, impairments=[Jitter((0.0, 0.4 * rtt), link=0, in_order=False)],
+                     transport="rack")  # fmt: skip
+    window, time = trace["window"] / PACKET, trace.time
+    cuts = np.flatnonzero((window[1:] < 0.95 * window[:-1]) & (time[1:] > rtt)) + 1
+    room.expect("packets dropped", float(trace.drops.sum()), at_most=0, note="so each loss that is seen is none")
+    room.expect("windows that were reduced", len(cuts), at_least=1)
+    back = [float(window[trace.at(float(time[k]) + 2.0 * rtt)] / window[k - 1]) for k in cuts if time[k] < 5.0]
+    if back:
+        room.expect("window two RTTs after a reduction, over that before, least", min(back), at_least=1.0,
+                    note="sec. 4.9.2")  # fmt: skip
+    _draw(room, trace, "Packets overtake each other", "Each takes up to 0.4 RTTs longer; none is lost.", [])
+    return f"{len(cuts)} reductions for losses that were none are undone within two RTTs"
+
+
+@case("cubic-spurious-timeout", *NEEDS, "transport rack", cost=2)
+def spurious_timeout(room: Laboratory) -> str:
+    begin, outage, capacity, rtt = 4.0, 2.5, 50e6, 0.1
+    links = {0: LossesBetween(begin=0.35, end=0.45, every=1, most=1)}
+    gap = [CapacitySchedule(0, [begin, begin + outage], [0.0, capacity])]
+    trace = room.run(path(capacity, rtt), 10.0, links=links, impairments=gap, transport="rack", sample=0.005)
+    window, time = trace["window"] / PACKET, trace.time
+    inside = (time > begin) & (time < begin + outage)
+    room.expect("least window in the outage", float(window[inside].min()), near=1.0, within=0.01, unit="packets",
+                note="the timer has expired, and nothing was lost")  # fmt: skip
+    before, after = window[trace.at(begin - 0.01)], window[trace.at(begin + outage + 3.0 * rtt)]
+    room.expect("window three RTTs after the outage, over that before", float(after / before), at_least=0.95,
+                note="sec. 4.9.1, RFC 4015")  # fmt: skip
+    _draw(room, trace, "A timeout for nothing", f"The link sends nothing for {outage:g} s, between the lines.",
+          [begin, begin + outage])  # fmt: skip
+    return f"After an outage of {outage:g} s, and a timeout, the window is {after:.0f} packets, {before:.0f} before"
+
+
+@case("cubic-application", *NEEDS, cost=3)
+def application(room: Laboratory) -> str:
+    loss, length, capacity, rtt, pause, ends = 0.55, 0.1, 200e6, 0.1, 8.0, 4.0
+    links = {0: LossesBetween(begin=loss, end=loss + length, every=1, most=1)}
+    plain = room.run(path(capacity, rtt), 8.0, links=links, sample=0.005)
+    epoch = Epoch(plain, loss)
+    written = round(plain.mean(plain.goodput, 0.0, ends) * ends / 8.0)
+    network = path(capacity, rtt)
+    network = network.with_flows([replace(network.flows[0], writes=(written, ends + pause))])
+    trace = room.run(network, ends + pause + 4.0, links=links, sample=0.005)
+    again = trace.at(ends + pause + 1.5 * rtt)
+    window, K = trace["window"] / PACKET, K_of(epoch.before, epoch.first)
+    held = float(window[again - 1] / window[trace.at(ends + 2.0 * rtt)])
+    room.expect("window when it is used again, over that when the application paused", held, near=1.0, band=0.1)
+    reached = K + float(np.cbrt((window[again] - epoch.before) / C))
+    for seconds in (0.5, 2.0):
+        law = float(cubic(np.array([reached + seconds]), K, epoch.before)[0])
+        found = float(window[trace.at(float(trace.time[again]) + seconds)])
+        room.expect(f"window {seconds:g} s later, over that of the cubic which stood still", found / law, near=1.0,
+                    band=0.05, note="sec. 5.8")  # fmt: skip
+    _draw(room, trace, "An application that pauses", f"It has nothing to send for some {pause:g} s.",
+          [ends, ends + pause])  # fmt: skip
+    return f"After a pause of {pause:g} s the window continues on the cubic where it was"

@@ -159,6 +159,9 @@ def missing(protocol: Protocol, needs: Sequence[str]) -> list[str]:
             said = "no window: it has no transport that recovers losses"
         elif need == "losses":
             lacks, said = "loss" not in protocol.answers, "no answer to losses"
+        elif kind == "transport":
+            lacks = protocol.transport != name and "transport" not in getattr(protocol, "__dataclass_fields__", {})
+            said = f"no parameter transport for {name!r}"
         elif kind == "parameter":
             lacks, said = name not in protocol.params(), f"no parameter {name}"
         elif need == "state":
@@ -223,6 +226,7 @@ class Laboratory:
         impairments: Sequence[Impairment] = (),
         links: Mapping[int, Any] | None = None,
         others: Mapping[int, Protocol] | None = None,
+        transport: str | None = None,
         sample: float = 0.001,
         seed: int = 1,
     ) -> Trace:
@@ -240,11 +244,15 @@ class Laboratory:
             Index -> queue discipline.
         others : mapping, optional
             Flow -> protocol of flows that are not those of the protocol.
+        transport : str, optional
+            How its losses are recovered; None: as the protocol says.
         sample : float, s, optional
         seed : int, optional
         """
         names = {name: field for name in variables if (field := _field(self.protocol, name)) is not None}
         protocol: Any = self.protocol
+        if transport is not None and protocol.transport != transport:
+            protocol = replace(protocol, transport=transport)
         if links or others:
             protocol = {"flows": {"default": protocol, **(others or {})}, "links": dict(links or {})}
         scenario = Scenario(network, protocol, duration, impairments=tuple(impairments), seed=seed)
