@@ -19,11 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import Positive, check_arguments, shown
 from ecc.fluid.dde.solver import DdeResult, solve_dde
-from ecc.fluid.network.simulation import simulate
+from ecc.fluid.network.result import Result
+from ecc.fluid.network.simulation import Prepared, prepare, simulate
 from ecc.models.base import Protocol
 from ecc.quantity import Quantity
 from ecc.scenario import Scenario
-from ecc.trajectory import SERIES, Trajectory
+from ecc.trajectory import SERIES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -188,29 +189,34 @@ def ensemble(
     members = _Members.of(over)
     options: dict[str, Any] = {
         "sample": sample, "start": start, "perturbation": perturbation, "record": record, "cancel": cancel,
-        "time": time, "rtol": rtol, "delays": delays, "clocking": clocking,
+        "time": time, "rtol": rtol, "delays": delays, "clocking": clocking, "signals": "rate",
     }  # fmt: skip
 
-    def one(k: int) -> Trajectory:
+    text = scenario.to_toml()  # what cannot be stored with the result is refused before the runs
+    shared: dict[Any, Any] = {}
+
+    def one(k: int) -> tuple[Prepared, Result]:
         varied = members.values[k]
-        here = replace(scenario, **{name: value for name, value in varied.items() if name in parts})
+        changed = {name: value for name, value in varied.items() if name in parts}
         tuned = {name: value for name, value in varied.items() if name in parameters and name not in parts}
         if tuned:
-            assert isinstance(here.protocol, Protocol)
-            here = replace(here, protocol=replace(here.protocol, **tuned))
+            changed["protocol"] = replace(changed.get("protocol", scenario.protocol), **tuned)
+        here = replace(scenario, **changed) if changed else scenario
         own = {name: value for name, value in varied.items() if name not in parts and name not in parameters}
-        return simulate(here, **{**options, **own})
+        prepared = prepare(here, shared=shared, progress=None, **{**options, **own})
+        return prepared, prepared.run()
 
-    found, stopped = _collected(members, _results(len(members.values), one, workers, progress), Trajectory)
-    runs = [run for run in found if run is not None]
-    longest = max(runs, key=lambda run: run.data.sizes["time"])
+    found, stopped = _collected(members, _results(len(members.values), one, workers, progress), tuple)
+    prepared, result = max((run for run in found if run is not None), key=lambda run: len(run[1].time))
+    longest = prepared.trajectory(result, text)
+    series = [None if run is None else run[0].series(run[1]) for run in found]
     variables: dict[str, Any] = {}
     for name, array in longest.data.data_vars.items():
         shape = array.shape
         whole = np.full((len(found), *shape), -1 if name == "bottleneck" else np.nan, dtype=array.dtype)
-        for k, run in enumerate(found):
-            if run is not None:
-                values = run.data[name].to_numpy()
+        for k, values_of in enumerate(series):
+            if values_of is not None:
+                values = values_of[str(name)]
                 if values.shape[1:] != shape[1:]:
                     raise ValueError(
                         f"members must have one number of flows and links, got {shape[1]} and {values.shape[1]}"
@@ -218,15 +224,13 @@ def ensemble(
                 whole[k, : len(values)] = values
         dims = (*members.dims, "time", SERIES[str(name)][0])
         variables[str(name)] = (dims, whole.reshape(*members.shape, *shape), array.attrs)
-    reasons = [run.stopped if run is not None else why for run, why in zip(found, stopped, strict=True)]
-    counts = [run.stats["steps"] if run is not None else 0 for run in found]
+    reasons = [run[1].stopped if run is not None else why for run, why in zip(found, stopped, strict=True)]
+    counts = [run[1].stats["steps"] if run is not None else 0 for run in found]
     variables["stopped"] = (members.dims, np.array(reasons, dtype=object).reshape(members.shape))
     variables["steps"] = (members.dims, np.array(counts).reshape(members.shape))
     labels = {str(name): longest.data[name] for name in ("time", "flow", "link")}
     kept = {name: longest.data.attrs[name] for name in ("engine", "time", "version")}
-    return xr.Dataset(
-        variables, coords={**labels, **members.coordinates}, attrs={**kept, "scenario": scenario.to_toml()}
-    )
+    return xr.Dataset(variables, coords={**labels, **members.coordinates}, attrs={**kept, "scenario": text})
 
 
 @check_arguments

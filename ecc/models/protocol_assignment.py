@@ -169,7 +169,12 @@ class ProtocolAssignment:
                 which = f"flow {index}" if index < n else "the transfers of the workload"
                 raise ValueError(f"protocol flows must name {which} or {OTHERS!r}, got {', '.join(self.flows)}")
         links = self._of_links(network, zip([*network.flows, *templates], runs, strict=True))
+        checked = set()
         for index, (flow, protocol) in enumerate(zip([*network.flows, *templates], runs, strict=True)):
+            key = (id(protocol), tuple(map(tuple, flow.routes)))
+            if key in checked:
+                continue
+            checked.add(key)
             _check_signals(f"flow {index}" if index < n else "the transfers of the workload", flow, protocol, links)
         return Deployment(tuple(runs[:n]), tuple(runs[n:]), tuple(map(tuple, links)))
 

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from ecc.fluid import ensemble, simulate, solve_dde, solve_ensemble
-from ecc.models import PIQIRCP, QIRCP
+from ecc.models import PIQIRCP, QIRCP, RCP
 from ecc.network import Network
 from ecc.scenario import Scenario
 
@@ -16,6 +16,10 @@ SCENARIO = Scenario(Network.dumbbell("100 Mb/s", [0.1, 0.2]), PIQIRCP(), 4.0)
 
 def wright(t, y, ylag, gain, level):
     return -gain * ylag[0] * (1.0 + y[0])
+
+
+def quartered(R):
+    return 0.25 * R
 
 
 def begun(t, gain, level):
@@ -58,6 +62,45 @@ def test_networks_and_protocols_are_labeled_by_position():
                     time="discrete", start="equilibrium")  # fmt: skip
     assert runs.network.to_numpy().tolist() == [0, 1]
     assert runs.arrival.isel(time=-1, link=0).to_numpy() == pytest.approx(0.95 * np.array([[10e6, 10e6], [20e6, 20e6]]))
+
+
+@pytest.mark.parametrize(
+    "varied",
+    [
+        {"network": [Network.dumbbell("10 Mb/s", rtts) for rtts in ([0.1, 0.1], [0.1, 0.2])], "alpha": [0.4]},
+        {"protocol": [QIRCP(), RCP(), QIRCP(alpha=0.7)], "duration": [2.0]},
+        {"assignment": [None, [0, 0]], "perturbation": [0.1], "start": ["equilibrium"]},
+    ],
+)
+def test_members_share_what_is_the_same_and_nothing_else(varied):
+    single = [name for name, values in varied.items() if len(values) == 1]
+    runs = ensemble(SCENARIO, varied, time="discrete", workers=1).squeeze(single)
+    name = next(name for name, values in varied.items() if len(values) > 1)
+    options = {key: values[0] for key, values in varied.items() if key in ("perturbation", "start")}
+    for k, value in enumerate(varied[name]):
+        here = replace(SCENARIO, **{key: varied[key][0] for key in ("duration",) if key in varied}, **{name: value})
+        if "alpha" in varied:
+            here = replace(here, protocol=replace(here.protocol, alpha=varied["alpha"][0]))
+        alone = simulate(here, time="discrete", **options)
+        member = runs.isel({name: k})
+        for series in alone.data:
+            assert np.array_equal(member[series].to_numpy(), alone.data[series].to_numpy()), series
+
+
+@pytest.mark.slow
+def test_a_law_that_is_redefined_between_ensembles_counts():
+    class Halved(QIRCP):
+        @staticmethod
+        def source_law(R):
+            return 0.5 * R
+
+    scenario = replace(SCENARIO, protocol=Halved())
+    before = ensemble(scenario, {"alpha": [0.3, 0.6]}, time="discrete")
+    Halved.source_law = staticmethod(quartered)
+    after = ensemble(scenario, {"alpha": [0.3, 0.6]}, time="discrete")
+    alone = simulate(replace(scenario, protocol=Halved(alpha=0.3)), time="discrete")
+    assert np.array_equal(after.rate[0], alone.rate)
+    assert not np.array_equal(after.rate, before.rate)
 
 
 def test_a_member_that_fails_is_marked():

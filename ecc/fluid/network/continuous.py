@@ -68,7 +68,7 @@ def run(problem: Problem) -> Result:
 
     protocol, fluid, samples, rtol = problem.protocol, problem.fluid, problem.samples, problem.rtol
     states = _states_of(protocol)
-    laws = CompiledLaws(protocol)
+    laws = CompiledLaws(protocol, shared=problem.shared)
     initial = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G = fluid.n_links, fluid.n_groups
     T = float(protocol.params()["interval"])

@@ -284,7 +284,7 @@ def run(problem: Problem) -> Result:
     Result
     """
     protocol, fluid, point = problem.protocol, problem.fluid, problem.point
-    laws = CompiledLaws(protocol, GRANT_ARGUMENTS)
+    laws = CompiledLaws(protocol, GRANT_ARGUMENTS, problem.shared)
     L, G = fluid.n_links, fluid.n_groups
     form, interval = protocol.fluid_form, protocol.params()["interval"]
     assert isinstance(form, GrantedWindows)

@@ -48,6 +48,8 @@ class CompiledLaws:
         All of whose laws the fluid calls.
     arguments : tuple of str, optional
         What their record holds, "result" last.
+    shared : dict, optional
+        Where code is kept that protocols with the same laws share, as long as no law is changed.
 
     Raises
     ------
@@ -55,7 +57,9 @@ class CompiledLaws:
         A law that cannot be compiled.
     """
 
-    def __init__(self, protocol: Protocol, arguments: tuple[str, ...] = ARGUMENTS) -> None:
+    def __init__(
+        self, protocol: Protocol, arguments: tuple[str, ...] = ARGUMENTS, shared: dict[Any, Any] | None = None
+    ) -> None:
         from ecc.laws.arguments import law_arguments
         from ecc.models.declared import form_laws
 
@@ -70,13 +74,19 @@ class CompiledLaws:
         self.wants = {name: law_arguments(law) for name, law in laws.items()}
         params = protocol.params()
         self.params = np.array(list(params.values()), dtype=float)
-        hooks = {name: _hook(name, law, self.wants[name]) for name, law in laws.items()}
-        if arguments is ARGUMENTS and (updated := _updated(protocol)):
-            arguments = (*arguments, *protocol.states, *(f"next_{name}" for name in protocol.states))
-            hooks["states"] = updated
-        kinds = self._kinds = np.dtype([(name, "f8") for name in params])
-        layout = np.dtype([(name, "f8") for name in arguments])
-        self._code: Mapping[str, int] = compile_hooks(hooks, layout, _NOTHING, kinds, _NOTHING) if hooks else {}
+        self._kinds = np.dtype([(name, "f8") for name in params])
+        self._shared = {} if shared is None else shared
+        of_states = tuple((name, state.clock, state.law) for name, state in protocol.states.items())
+        self._key = (arguments, tuple(params), tuple(laws.items()), of_states)
+        if self._key not in self._shared:
+            hooks = {name: _hook(name, law, self.wants[name]) for name, law in laws.items()}
+            if arguments is ARGUMENTS and (updated := _updated(protocol)):
+                arguments = (*arguments, *protocol.states, *(f"next_{name}" for name in protocol.states))
+                hooks["states"] = updated
+            layout = np.dtype([(name, "f8") for name in arguments])
+            compiled = compile_hooks(hooks, layout, _NOTHING, self._kinds, _NOTHING) if hooks else {}
+            self._shared[self._key] = compiled
+        self._code: Mapping[str, int] = self._shared[self._key]
 
         self.router, self.source, self.announce, self.priority, self.refusal, self.loss, self.memory = (
             self._code[name] if name in laws else 0
@@ -90,17 +100,23 @@ class CompiledLaws:
         self.remembers = "R" in router
         self.by_flow = "x" in self.wants.get("announce", router)
         self.source_remembers = "x" in source or "x_rtt" in source
-        self.states = self._code["states"] if "states" in hooks else 0
+        self.states = self._code.get("states", 0)
         self._laws = laws
 
     def blocks(self) -> tuple[int, int]:
         """Return the addresses of two laws over blocks: the sources', and, if `by_flow`, that of signals (else 0)."""
+        key = ("blocks", *self._key)
+        if key not in self._shared:
+            self._shared[key] = self._compiled_blocks()
+        self._blocks: CompiledHooks = self._shared[key]
+        return self._blocks["sources"], self._blocks["signals"] if self.by_flow else 0
+
+    def _compiled_blocks(self) -> CompiledHooks:
         announced = "announce" if self.announce else "router"
         blocks = {"sources": _block("sources", self._laws["source"], self.wants["source"], LANED)}
         if self.by_flow:
             blocks["signals"] = _block("signals", self._laws[announced], self.wants[announced], ("x",))
-        self._blocks: CompiledHooks = compile_hooks(blocks, _BLOCK, _NOTHING, self._kinds, _NOTHING)
-        return self._blocks["sources"], self._blocks["signals"] if self.by_flow else 0
+        return compile_hooks(blocks, _BLOCK, _NOTHING, self._kinds, _NOTHING)
 
 
 def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...]) -> Callable[..., None]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,8 @@ class Problem:
         For each group, the index of the queue that it joins at each link of its route; empty: links have one each.
     signals : str
         How windows meet what disciplines choose: "rate" or "random".
+    shared : dict
+        What runs of one ensemble have in common, by what it is made of.
     """
 
     protocols: tuple[Protocol, ...]
@@ -75,6 +77,7 @@ class Problem:
     disciplines: Sequence[Protocol | None] = ()
     joined: Sequence[Sequence[int]] = ()
     signals: str = "rate"
+    shared: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def protocol(self) -> Protocol:

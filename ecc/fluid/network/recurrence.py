@@ -586,7 +586,7 @@ def run(problem: Problem) -> Result:
     from ecc.closed_loop import steps_of
 
     protocol, fluid, samples, delays = problem.protocol, problem.fluid, problem.samples, problem.delays
-    laws = CompiledLaws(protocol)
+    laws = CompiledLaws(protocol, shared=problem.shared)
     initial = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G, V = fluid.n_links, fluid.n_groups, len(initial.advertised)
     T = float(protocol.params()["interval"])

@@ -255,7 +255,7 @@ def run(problem: Problem) -> Result:
     Result
     """
     protocol, fluid = problem.protocol, problem.fluid
-    laws = CompiledLaws(protocol)
+    laws = CompiledLaws(protocol, shared=problem.shared)
     initial = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G = fluid.n_links, fluid.n_groups
     form = protocol.fluid_form

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from time import process_time
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ecc.trajectory import Trajectory
 if TYPE_CHECKING:
     from ecc.marking_loop import MarkingEquilibrium
 
-__all__ = ["simulate"]
+__all__ = ["Prepared", "prepare", "simulate"]
 
 _TIMES = ("continuous", "discrete")
 _STARTS = ("empty", "equilibrium")
@@ -125,6 +126,91 @@ def simulate(
     >>> round(float(run.rate[-1, 0]) / 1e6)
     95
     """
+    prepared = prepare(
+        scenario, sample, start, perturbation, {}, record=record, progress=progress, cancel=cancel, time=time,
+        rtol=rtol, delays=delays, clocking=clocking, signals=signals,
+    )  # fmt: skip
+    text = scenario.to_toml()  # what cannot be stored with the result is refused before the run
+    return prepared.trajectory(prepared.run(), text)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that has passed all checks: its problem, the fluid `model` that solves it, and what its result shows.
+
+    `begun`: CPU time when its work began [s].
+    """
+
+    scenario: Scenario
+    problem: Problem
+    model: ModuleType
+    watch: _Watch
+    time: str
+    notes: tuple[str, ...]
+    record: tuple[str, ...]
+    begun: float
+
+    def run(self) -> Result:
+        """Return what the model finds."""
+        result: Result = self.model.run(self.problem)
+        if self.watch.canceled:
+            done = len(result.time) == len(self.problem.samples)
+            result = replace(result, stopped="completed" if done else "canceled")
+        return result
+
+    def series(self, result: Result) -> dict[str, NDArray[Any]]:
+        """Return the series of a trajectory, name -> array (n_times, n_flows or n_links).
+
+        Parameters
+        ----------
+        result : Result
+        """
+        return _series(self.problem.fluid, result, self.record)
+
+    def trajectory(self, result: Result, text: str) -> Trajectory:
+        """Return the result as a trajectory.
+
+        Parameters
+        ----------
+        result : Result
+        text : str
+            The scenario, as it is stored with it.
+        """
+        seconds = process_time() - self.begun
+        return _trajectory(self.scenario, text, self.problem.fluid, result, seconds, self.time, self.notes, self.record)
+
+
+@check_arguments
+def prepare(
+    scenario: Scenario,
+    sample: Quantity | None,
+    start: str | ArrayLike,
+    perturbation: float,
+    shared: dict[Any, Any],
+    *,
+    record: Sequence[str],
+    progress: Callable[[float], None] | None,
+    cancel: Callable[[], bool] | None,
+    time: str,
+    rtol: float,
+    delays: tuple[ArrayLike, ArrayLike] | None,
+    clocking: str,
+    signals: str,
+) -> Prepared:
+    """Return a run that is ready to begin.
+
+    Parameters
+    ----------
+    shared : dict
+        What runs of one ensemble have in common, empty before the first.
+    scenario, sample, start, perturbation, record, progress, cancel, time, rtol, delays, clocking, signals
+        As in `simulate`.
+
+    Raises
+    ------
+    ValueError, LinearizationError
+        As `simulate`.
+    """
     if not isinstance(scenario, Scenario):
         raise TypeError(f"scenario must be a Scenario, got {shown(scenario)}")
     if scenario.header_bytes:
@@ -192,7 +278,6 @@ def simulate(
             f"start must be 'empty' for several protocols without queue disciplines, got {shown(start)} for "
             f"{scenario.deployment}"
         )
-    text = scenario.to_toml()  # what cannot be stored with the result is refused before the run
     states = (name for host in hosts for name in _recordable(host, taken_of[host], disciplines))
     _check_record(record, list(dict.fromkeys(states)))
     if steady.any() or losses:
@@ -202,8 +287,8 @@ def simulate(
             raise ValueError(f"start must be 'empty' for a fluid run beside unresponsive flows, got {shown(start)}")
     separate = rates is not None or delays is not None or (windows and bool(losses)) or signals == "random" or machines
     joined = _joined(scenario, runs, disciplines)
-    unlike = list(zip(runs, joined or [()] * len(runs), strict=True))
-    fluid = FluidNetwork.of(scenario, separate, steady, unlike)
+    unlike = list(zip(map(hosts.index, runs), joined or [()] * len(runs), strict=True))
+    fluid = _network(scenario, separate, steady, unlike, shared)
     table = None if delays is None else step_delays(delays, fluid)
     if table is not None:
         fluid = replace(fluid, rtt=np.multiply(protocol.params()["interval"], table.longest, dtype=np.float64))
@@ -233,12 +318,21 @@ def simulate(
         tuple(runs[i] for i in first), fluid, samples, watch, ticks, point, marking, 1.0 + perturbation,
         records=len(record) > 0, rtol=tolerance, ack_clocked=clocking == "ack", seed=scenario.seed, delays=table,
         disciplines=disciplines, signals=signals,
-        joined=() if joined is None else [joined[i] for i in first],
+        joined=() if joined is None else [joined[i] for i in first], shared=shared,
     )  # fmt: skip
-    result = model.run(problem)
-    if watch.canceled:
-        result = replace(result, stopped="canceled" if len(result.time) < rows else "completed")
-    return _trajectory(scenario, text, fluid, result, process_time() - begun, time, notes, record)
+    return Prepared(scenario, problem, model, watch, time, notes, tuple(record), begun)
+
+
+def _network(
+    scenario: Scenario, separate: bool, steady: NDArray[np.float64], unlike: Sequence[Any], shared: dict[Any, Any]
+) -> FluidNetwork:
+    """The fluid network of a scenario, which others with the same parts share."""
+    parts = (scenario.network, scenario.impairments)
+    key = (*map(id, parts), scenario.assignment, separate, steady.tobytes(), tuple(unlike))
+    if key not in shared:
+        shared[key] = parts, FluidNetwork.of(scenario, separate, steady, unlike)  # parts keep their ids
+    found: FluidNetwork = shared[key][1]
+    return found
 
 
 class _Watch:
@@ -384,18 +478,7 @@ def _check_losses(scenario: Scenario) -> None:
             raise ValueError(f"kind must be 'data' or 'all' for a fluid run, got 'ack' (impairments[{index}])")
 
 
-def _trajectory(
-    scenario: Scenario,
-    text: str,
-    fluid: FluidNetwork,
-    result: Result,
-    seconds: float,
-    time: str,
-    notes: tuple[str, ...],
-    record: Sequence[str],
-) -> Trajectory:
-    from ecc import __version__
-
+def _series(fluid: FluidNetwork, result: Result, record: Sequence[str]) -> dict[str, NDArray[Any]]:
     crosses = np.array([[link in route for link in range(fluid.n_links)] for route in fluid.routes], dtype=float)
     flows_through = np.maximum(1.0, fluid.members @ crosses)
     packet = (fluid.members * fluid.packet_size) @ crosses / flows_through  # mean size of the packets of a link
@@ -406,13 +489,7 @@ def _trajectory(
         by_class = {
             name: values / (8.0 if name == "class_queue" else in_packets) for name, values in result.by_class.items()
         }
-    finish = fluid.spread(result.stopped_at + fluid.rtt)
-    begin = fluid.spread(fluid.start)
-    size = fluid.spread(fluid.size / 8.0)
-    sized = np.isfinite(size)
-    sent = fluid.spread(result.sent) / 8.0
-    finish = np.where(sized & (sent >= size * (1.0 - 1e-9)), finish, np.nan)
-    series = {
+    return {
         "rate": fluid.spread(result.rate),
         "goodput": fluid.spread(result.goodput),
         "bottleneck": result.bottleneck[:, fluid.group_of],
@@ -427,6 +504,27 @@ def _trajectory(
             for name in record
         },
     }
+
+
+def _trajectory(
+    scenario: Scenario,
+    text: str,
+    fluid: FluidNetwork,
+    result: Result,
+    seconds: float,
+    time: str,
+    notes: tuple[str, ...],
+    record: Sequence[str],
+) -> Trajectory:
+    from ecc import __version__
+
+    finish = fluid.spread(result.stopped_at + fluid.rtt)
+    begin = fluid.spread(fluid.start)
+    size = fluid.spread(fluid.size / 8.0)
+    sized = np.isfinite(size)
+    sent = fluid.spread(result.sent) / 8.0
+    finish = np.where(sized & (sent >= size * (1.0 - 1e-9)), finish, np.nan)
+    series = _series(fluid, result, record)
     flows = {
         "start": begin,
         "finish": finish,

@@ -257,7 +257,7 @@ def run(problem: Problem) -> Result:
     Result
     """
     protocol, fluid, point = problem.protocol, problem.fluid, problem.point
-    laws = CompiledLaws(protocol, STEP_ARGUMENTS)
+    laws = CompiledLaws(protocol, STEP_ARGUMENTS, problem.shared)
     form = protocol.fluid_form
     assert isinstance(form, SteppedRates)
     L, G = fluid.n_links, fluid.n_groups
