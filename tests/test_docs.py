@@ -20,7 +20,7 @@ ALL_PAGES = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [page for page in ALL_PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
-DEAR = ("delay_equations", "ensembles", "live", "real_tcp")
+DEAR = ("delay_equations", "ensembles", "gallery", "live", "real_tcp")
 """Pages whose code takes seconds."""
 NEEDS = {"controllers_in_c": "aimd", "live": "namespaces", "real_tcp": "namespaces"}
 """Fixtures without which the code of a page cannot run."""
