@@ -65,6 +65,7 @@ LONG = {
     "starvation-ranges": Verdict.CONDITIONAL,
     "starvation-bias": Verdict.CONFIRMED,
     "starvation-bbr": Verdict.CONDITIONAL,
+    "starvation-vivace": Verdict.CONDITIONAL,
     "reno-rtt": Verdict.CONFIRMED,
     "cubic-rtt": Verdict.CONFIRMED,
     "copa-cycle": Verdict.CONDITIONAL,
