@@ -37,6 +37,11 @@ INFO = {
     "sent": (200, "Q"),  # bytes
     "retransmitted": (208, "Q"),  # bytes
     "packet": (16, "I"),  # bytes of data in one
+    "unacked": (24, "I"),  # packets, as the next three
+    "sacked": (28, "I"),
+    "lost": (32, "I"),
+    "sent_again": (36, "I"),  # and not acknowledged
+    "pacing_rate": (104, "q"),  # byte/s; -1: none
 }
 """Of struct tcp_info: offset and type of what is kept."""
 

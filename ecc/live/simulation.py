@@ -109,8 +109,8 @@ def simulate(
         how much of it time stood], `longest_stall` [s of real time], `steal` (share of the processors), `load` (of the
         system), `frames_sent`, `frames_lost`, `frames_refused` and `frames_reordered`.
         Of flows in `traffic` rates and goodputs are those of the application, without headers of TCP and IP, and there
-        are `tcp_window` [bytes], `tcp_rtt` [s, smoothed] and `tcp_retransmissions` [packets so far] at each sample (nan
-        of others).
+        are `tcp_window` and `tcp_in_flight` [bytes], `tcp_pacing_rate` [bit/s, nan without], `tcp_rtt` [s, smoothed]
+        and `tcp_retransmissions` [packets so far] at each sample (nan of others).
 
     Raises
     ------

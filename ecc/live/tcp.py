@@ -146,10 +146,14 @@ def tcp_info(
         Flow -> its columns.
     n_samples, n_flows : int
     """
-    out = {name: np.full((n_samples, n_flows), np.nan) for name in ("tcp_window", "tcp_rtt", "tcp_retransmissions")}
+    names = ("tcp_window", "tcp_in_flight", "tcp_pacing_rate", "tcp_rtt", "tcp_retransmissions")
+    out = {name: np.full((n_samples, n_flows), np.nan) for name in names}
     for flow, told in reports.items():
         n = min(len(told["rtt"]), n_samples)
+        in_flight = told["unacked"] - told["sacked"] - told["lost"] + told["sent_again"]
         out["tcp_window"][:n, flow] = (told["window"] * told["packet"])[:n]
+        out["tcp_in_flight"][:n, flow] = (in_flight * told["packet"])[:n]
+        out["tcp_pacing_rate"][:n, flow] = np.where(told["pacing_rate"] > 0, 8.0 * told["pacing_rate"], np.nan)[:n]
         out["tcp_rtt"][:n, flow] = told["rtt"][:n] * 1e-6
         out["tcp_retransmissions"][:n, flow] = told["retransmissions"][:n]
     return {name: (("time", "flow"), values) for name, values in out.items()}

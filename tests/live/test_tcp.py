@@ -107,6 +107,8 @@ def test_marks_reach_the_kernel(namespaces):
     ours = [float(simulate(scenario.with_(seed=k)).goodput[20:, 0].mean()) for k in range(40)]  # 65 to 99 % of the link
     assert 0.95 * min(ours) < float(run.goodput[20:, 0].mean()) * 1500 / 1448 < 1.05 * max(ours)
     assert float(run.data["tcp_retransmissions"][-1, 0]) == 0.0
+    sent, window = (run.data[name].to_numpy()[20:, 0] for name in ("tcp_in_flight", "tcp_window"))
+    assert (sent <= 1.2 * window).all() and np.median(sent / window) > 0.8
     assert float(run.data["queue"][20:, 0].max()) < 60_000  # without marks: the window of the receiver
 
 
