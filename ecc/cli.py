@@ -459,8 +459,12 @@ def conform(
 
     kind = protocol_class(protocol)
     chosen: Protocol = from_table(kind, _settings(kind, settings or ()), "--set")
+    if against is not None and case:
+        raise ValueError("case needs no --against, which runs no case")
     if against is not None:
         return _compare(chosen, against, scenario, out, json)
+    if scenario is not None:
+        raise ValueError("scenario needs --against: cases have scenarios of their own")
     selected = cases(case or ())
     given = ["ecc", "conform", protocol, *(word for one in settings or () for word in ("--set", one))]
     line = shlex.join([*given, *(word for one in case or () for word in ("--case", one))])

@@ -140,7 +140,10 @@ def run(
         return Conformance(chosen, found.findings, found.failures, found.interrupted)
     findings = []
     for claim in selected:
-        findings.append(examine(claim.id, claim, chosen))
+        try:
+            findings.append(examine(claim.id, claim, chosen))
+        except KeyboardInterrupt:
+            return Conformance(chosen, findings, interrupted=True)
         if progress is not None:
             progress(claim, findings[-1])
     return Conformance(chosen, findings)

@@ -1,6 +1,7 @@
 """The conformance laboratory: which cases apply, what they find of a controller with a fault, and what is written."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ import pytest
 
 import ecc
 from ecc import conform
+from ecc.cli import main
+from ecc.conform import runs
 from ecc.models import BBR, BBRv1, NewReno
 
 STARTUP = ["bbr-startup-plateau", "bbr-drain-inflight"]
@@ -20,6 +23,18 @@ class SlowDrain(BBR):
 
     def params(self):
         return super().params() | {"drain_gain": 0.9}
+
+
+@dataclass(frozen=True)
+class Divides(NewReno):
+    """Its first ACK divides by zero."""
+
+    def flow_hooks(self):
+        return super().flow_hooks() | {"on_ack": divide}
+
+
+def divide(flow, header, p, env):
+    env.window = env.window / 0.0
 
 
 def test_both_versions_leave_startup_and_drain_as_specified():
@@ -103,3 +118,40 @@ def test_workers_find_the_same_as_this_process():
     alone, several = (conform.run("BBR", STARTUP, jobs=jobs) for jobs in (1, 2))
     assert [one.measurements for one in alone.findings] == [one.measurements for one in several.findings]
     assert ecc.conform is conform
+
+
+@pytest.mark.slow
+def test_a_run_that_a_hook_ends_is_said_to_have_ended():
+    with pytest.warns(RuntimeWarning, match="the run ended at"):
+        found = conform.run(Divides(), ["rfc9743-fairness"])
+    assert str(found.findings[0].verdict) == "refuted"
+    reason = r"A run of 60 s ended at 0\.05\d* s: a hook failed: ZeroDivisionError: division by zero \(flow 0, on_ack"
+    assert re.match(reason, found.findings[0].reason)
+
+
+def test_an_interrupt_keeps_what_is_done(monkeypatch):
+    done, examine = [], runs.examine
+
+    def interrupted(case_id, claim, protocol):
+        if done:
+            raise KeyboardInterrupt
+        done.append(examine(case_id, claim, protocol))
+        return done[0]
+
+    monkeypatch.setattr(runs, "examine", interrupted)
+    found = conform.run(NewReno(), ["bbr"])
+    assert found.interrupted and found.findings == done
+
+
+def test_options_that_do_nothing_are_refused(capsys):
+    for given, said in (
+        (["--against", "BBR", "--case", "bbr"], "case needs no --against, which runs no case"),
+        (["--scenario", "any.toml"], "scenario needs --against: cases have scenarios of their own"),
+    ):
+        assert main(["conform", "BBR", *given]) == 2
+        assert capsys.readouterr().err.strip() == f"ecc: {said}"
+
+
+def test_another_beta_is_found():
+    found = conform.run(BBR(beta=0.5), ["bbr-cruise-losses"])
+    assert "least bw_shortterm over the first" in found.findings[0].reason.lower()

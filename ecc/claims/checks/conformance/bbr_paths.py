@@ -299,6 +299,12 @@ def cruise_losses(room: Laboratory) -> str:
                 note="one packet in four is lost for four RTTs; what is delivered bounds it")  # fmt: skip
     room.expect("least inflight_shortterm over the bandwidth-delay product", volume / bdp(), at_least=0.7,
                 at_most=2.0 * 0.75)  # fmt: skip
+    halved = LossesBetween(begin=begin, end=begin + 2.0 * RTT, every=2.0)
+    heavy = room.run(path(buffer=DEEP), begin + 8.0 * RTT, *MODEL, *BOUNDS, links={0: halved})["bw_shortterm"]
+    bounds = heavy[heavy < 1e290]
+    if len(bounds):
+        room.expect("least bw_shortterm over the first, half of all lost for two RTTs", bounds.min() / bounds[0],
+                    near=0.7, within=0.02, note="Beta: less than that is delivered")  # fmt: skip
     refill, _, _ = trace.span("ProbeBW_REFILL", after=begin)
     room.expect_that("REFILL forgets bw_shortterm", bool(trace["bw_shortterm"][refill + 1] >= 1e290))
     room.expect("pacing rate in between over bw_shortterm", gain(trace, trace.at(begin + 5.0 * RTT), refill), near=1.0)

@@ -248,6 +248,11 @@ class Laboratory:
             How its losses are recovered; None: as the protocol says.
         sample : float, s, optional
         seed : int, optional
+
+        Raises
+        ------
+        NotReached
+            The run has ended early, by an error of a hook.
         """
         names = {name: field for name in variables if (field := _field(self.protocol, name)) is not None}
         protocol: Any = self.protocol
@@ -257,7 +262,12 @@ class Laboratory:
             protocol = {"flows": {"default": protocol, **(others or {})}, "links": dict(links or {})}
         scenario = Scenario(network, protocol, duration, impairments=tuple(impairments), seed=seed)
         record = [*(f"flow.{field}" for field in names.values()), *(f"env.{name}" for name in ENV)]
-        return Trace(packet.simulate(scenario, sample=sample, record=record), names, _states(self.protocol))
+        run = packet.simulate(scenario, sample=sample, record=record)
+        if run.stats["stopped"] == "interrupted":
+            raise KeyboardInterrupt
+        if run.stats["stopped"] != "completed":
+            raise NotReached(f"a run of {duration:g} s ended at {run.stats['now']:g} s: {run.stats['stopped']}")
+        return Trace(run, names, _states(self.protocol))
 
     def expect(
         self,
