@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import logging
 import pickle
 import sys
 import tempfile
@@ -86,7 +87,7 @@ class Cluster(Executor):
         try:
             self._check_workers()
         except BaseException:
-            self._client.close()
+            self._disconnect()
             raise
         self._thread = threading.Thread(target=self._run, name="ecc-cluster", daemon=True)
         self._thread.start()
@@ -157,8 +158,7 @@ class Cluster(Executor):
             for task in left:
                 task.end(None, lost)
         finally:
-            with suppress(Exception):
-                self._client.close(timeout=2.0)
+            self._disconnect()
 
     @property
     def _named(self) -> str:
@@ -281,12 +281,21 @@ class Cluster(Executor):
         except (OSError, ValueError, TypeError, self._distributed.TimeoutError) as error:
             raise WorkersLost(f"no scheduler answers at {self._address}: {_text(error)}") from None
 
+    def _disconnect(self) -> None:
+        log = logging.getLogger("distributed.client")  # which has a traceback for each end that is not in order
+        level = log.level
+        log.setLevel(logging.CRITICAL)
+        try:
+            with suppress(Exception):
+                self._client.close(timeout=2.0)
+        finally:
+            log.setLevel(level)
+
     def _reconnect(self) -> None:
         """Wait for a scheduler that is lost, and have a new connection to it."""
         self._notice(f"{self._named} is lost: waiting up to {self._patience:g} s for it")
         until = monotonic() + self._patience
-        with suppress(Exception):
-            self._client.close(timeout=2.0)
+        self._disconnect()
         self._receive()  # what was with it waits again
         while not self._closing:
             try:

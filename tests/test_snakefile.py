@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from waiting import HANG
 
-from ecc.cli import main
+from ecc.cli import _part, main
 from ecc.snakefile import snakefile
 
 SCENARIO = """
@@ -91,7 +91,7 @@ def test_braces_stand_for_themselves_in_commands_and_are_refused_in_names():
 
 
 @pytest.mark.parametrize("part", ["0/2", "3/2", "1", "1/3", "-1/2", "x/y"])
-def test_a_part_is_one_of_those_there(part, tmp_path, capsys):
-    (tmp_path / "scenario.toml").write_text(SCENARIO)
-    assert main(["sweep", str(tmp_path / "scenario.toml"), "--vary", "seed=1,2", "--part", part]) == 2
-    assert "--part must be K/N, 1 <= K <= N <= 2 (points of the grid)" in capsys.readouterr().err
+def test_a_part_is_one_of_those_there(part):
+    with pytest.raises(ValueError, match=r"--part must be K/N, 1 <= K <= N <= 2 \(points of the grid\), got "):
+        _part(part, 2)
+    assert _part("2/2", 2) == (2, 2)
