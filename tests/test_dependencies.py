@@ -40,3 +40,19 @@ def test_citation_and_archive_say_what_the_package_says():
     authors = re.findall(r"^  - name: (.+)$", citation, re.MULTILINE)
     assert authors == [one["name"] for one in archive["creators"]] == [one["name"] for one in project["authors"]]
     assert archive["keywords"] == re.findall(r"^  - (?!name: )(.+)$", citation, re.MULTILINE)
+
+
+def test_the_conda_recipe_needs_what_the_package_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    host, run = re.findall(r"^  (?:host|run):\n((?:    - .+\n)+)", recipe, re.MULTILINE)
+    needed = {"host": project["build-system"]["requires"], "run": project["project"]["dependencies"]}
+    for section, lines in (("host", host), ("run", run)):
+        listed = set(re.findall(r"- ([\w-]+ >=[\d.]+)", lines)) - {f"python {project['project']['requires-python']}"}
+        assert listed == {line.replace(">=", " >=") for line in needed[section]}
+    assert f'version: "{distribution("ecc").version}"' in recipe
+    assert f"- python {project['project']['requires-python']}\n" in run
+    assert f"summary: {project['project']['description']}" in recipe
+    ((name, target),) = project["project"]["scripts"].items()
+    assert f"- {name} = {target}" in recipe
+    assert f"license: {project['project']['license']}" in recipe
