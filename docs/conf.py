@@ -121,6 +121,7 @@ MODULES = {
     "ecc.packet": "Packet runs",
     "ecc.live": "Live runs",
     "ecc.conform": "Conformance",
+    "ecc.qlog": "Logs of transports",
     "ecc.models.controller": "Controllers in shared objects",
     "ecc.transients": "Transients of runs",
     "ecc.allocation": "Fair allocations",

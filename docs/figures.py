@@ -58,6 +58,7 @@ EXAMPLES = {
     "gallery_capture": "docs/gallery.md",
     "gallery_ledger": "docs/gallery.md",
     "nscc_cycle": "docs/nscc.md",
+    "qlog": "docs/qlog.md",
     "paths_elements": "docs/paths.md",
     "prague_cubic": "docs/prague_and_copa.md",
     "telemetry_theta": "docs/telemetry.md",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         native,
         packet,
         plot,
+        qlog,
         queues,
         stability,
         tmix,
@@ -66,14 +67,14 @@ _HOME: dict[str, str | None] = {
 }
 _PACKAGES = (
     "allocation", "conform", "demands", "fluid", "headers", "impairments", "linear", "live", "models", "native",
-    "packet", "plot", "queues", "stability", "tmix", "transients",
+    "packet", "plot", "qlog", "queues", "stability", "tmix", "transients",
 )  # fmt: skip
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearizationError",
     "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix", "Trajectory",
     "UndecidedError", "Workload", "allocation", "compare", "conform", "demands", "fluid", "headers", "impairments",
-    "linear", "linearize", "live", "models", "native", "packet", "plot", "queues", "stability", "sweep", "tmix",
+    "linear", "linearize", "live", "models", "native", "packet", "plot", "qlog", "queues", "stability", "sweep", "tmix",
     "transients",
 ]  # fmt: skip
 

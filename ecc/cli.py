@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ecc.claims.crosscheck import Outcome
     from ecc.claims.ledger import Claim, Finding
     from ecc.claims.report.output import Report
+    from ecc.conform import Divergence
     from ecc.models import Protocol
     from ecc.network import Network
     from ecc.scenario import Scenario
@@ -444,6 +445,16 @@ def conform(
     scenario: Annotated[
         Path | None, typer.Option(metavar="SCENARIO.toml", help="With --against: network and impairments.")
     ] = None,
+    qlog: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="In place of cases: where a stack's trace leaves the protocol, which sees the same ACKs.",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="With --qlog: relative difference up to which values are the same.")
+    ] = 0.01,
     out: Out = Path("ecc-conformance"),
     jobs: Jobs = 0,
     cluster: OnCluster = None,
@@ -459,6 +470,10 @@ def conform(
 
     kind = protocol_class(protocol)
     chosen: Protocol = from_table(kind, _settings(kind, settings or ()), "--set")
+    if qlog is not None:
+        if against is not None or case or scenario is not None:
+            raise ValueError("qlog needs no --against, --case and --scenario: the trace has packets and ACKs")
+        return _replay(chosen, qlog, tolerance, out, json)
     if against is not None and case:
         raise ValueError("case needs no --against, which runs no case")
     if against is not None:
@@ -483,13 +498,33 @@ def conform(
 
 def _compare(protocol: Protocol, against: str, scenario: Path | None, out: Path, json: bool) -> int:
     """Print where a protocol leaves a reference, and write the figure."""
-    from dataclasses import asdict
-
     from ecc.conform import compare
-    from ecc.plot.look import as_html
     from ecc.scenario import Scenario
 
     found = compare(protocol, against, None if scenario is None else Scenario.from_toml(scenario))
+    return _show_divergence(found, type(protocol).__name__, against, out, json)
+
+
+def _replay(reference: Protocol, path: Path, tolerance: float, out: Path, json: bool) -> int:
+    """Print where a trace leaves a reference, and write the figure."""
+    import warnings
+
+    from ecc.conform import replay
+    from ecc.qlog import read
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # notes say the same
+        trace = read(path)
+    for note in trace.notes:
+        print(f"note: {note}", file=sys.stderr if json else sys.stdout)
+    return _show_divergence(replay(reference, trace, tolerance), "trace", type(reference).__name__, out, json)
+
+
+def _show_divergence(found: Divergence, name: str, reference: str, out: Path, json: bool) -> int:
+    from dataclasses import asdict
+
+    from ecc.plot.look import as_html
+
     making(out)
     with replacing(out / "deviation.html") as part:
         part.write_text(as_html(found.figure()), encoding="utf-8")
@@ -499,7 +534,7 @@ def _compare(protocol: Protocol, against: str, scenario: Path | None, out: Path,
     else:
         rows = [(one.variable, f"{one.time:.6f}", one.hook, f"{one.value:.6g}", f"{one.reference:.6g}")
                 for one in found.deviations]  # fmt: skip
-        heads = ("variable", "first deviation [s]", "hook", type(protocol).__name__, f"{against} on the same ACKs")
+        heads = ("variable", "first deviation [s]", "hook", name, f"{reference} on the same ACKs")
         _print(*([_table("", heads, rows)] if rows else []))
         print(found)
         if found.lacking:
@@ -539,6 +574,9 @@ def simulate(
     capture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Live runs: .pcapng file that gets the frames on all links.")
     ] = None,
+    qlog: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --python: .sqlog file that gets the log of flow 0.")
+    ] = None,
     flows_to: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Parquet file to which transfers are written as they end.")
     ] = None,
@@ -564,11 +602,13 @@ def simulate(
         raise ValueError(f"flows-to and checkpoint need --engine packet, got {engine}")
     if python and (engine != Simulator.packet or checkpoint):
         raise ValueError("python needs --engine packet, and no checkpoint")
+    if qlog is not None and not python:
+        raise ValueError("qlog needs --python")
     if engine != Simulator.packet and threads != 1:
         raise ValueError(f"threads needs --engine packet, got {engine}")
     if engine != Simulator.live and (slow != 1.0 or capture):
         raise ValueError(f"slow and capture need --engine live, got {engine}")
-    files = (("out", out), ("flows-to", flows_to), ("checkpoint", checkpoint), ("capture", capture))
+    files = (("out", out), ("flows-to", flows_to), ("checkpoint", checkpoint), ("capture", capture), ("qlog", qlog))
     for name, path in files:
         if path is not None and not path.parent.is_dir():  # refused now rather than after the work
             raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
@@ -580,6 +620,7 @@ def simulate(
         options: dict[str, Any] = {"sample": _quantity(sample), "record": tuple(record or ())}
         options |= {"flows_to": flows_to} if flows_to else {}
         options |= {"engine": "python"} if python else {}
+        options |= {"qlog": {0: qlog}} if qlog else {}
         options |= {"threads": threads} if threads != 1 else {}
         options |= {"slow": slow, "capture": capture} if engine == Simulator.live else {}
 

@@ -46,13 +46,14 @@ import ecc
 import ecc.fluid.compiled  # here: an import must not be interrupted
 
 ROOT = str(Path(ecc.__file__).parent)
+LOG = Path(__file__).parents[1] / "examples" / "cubic.sqlog"
 RESULTS = """Allocation Analysis Bound Case Certificate Comparison Conformance ConvergenceError Crossing
-DdeResult DdeSolution Decay Design Deviation Divergence EccError EmptyQueueCycle Equilibrium Formats
+DdeResult DdeSolution Decay Design Deviation Divergence EccError Event EmptyQueueCycle Equilibrium Formats
 FrequencyResponse Growth
 Hopf LeastDecay LimitCycle IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError
 Oscillation Partition PeriodicOrbit PerturbedRun MarkingCycle RelayCycle TargetCycle RttMargin RttRatio
 ModelAnalysis StabilityClassification Search StabilityLimit StableInterval Stats Switched SwitchedLoop
-Team Theorem UndecidedError WireFields WorstRttDistribution""".split()
+Team Theorem Trace UndecidedError WireFields WorstRttDistribution""".split()
 """Classes that hold what the library has found."""
 CALLED = (
     "streams",
@@ -188,7 +189,8 @@ def good() -> dict[str, Any]:
         "Arrivals.mean_size": "10 kB", "RandomLoss.link": 0, "DelaySpikes.link": 0, "Jitter.link": 0,
         "Aggregation.link": 0, "wait": (0.001, 0.002), "burst": "10 kB",
         "write_mahimahi.trace": ecc.impairments.DeliveryTrace(0, [0.001]), "DeliveryTrace.times": [0.001, 0.005],
-        "read_mahimahi.path": folder / "trace.up",
+        "read_mahimahi.path": folder / "trace.up", "qlog.read.path": LOG, "replay.trace": LOG,
+        "replay.reference": "CUBIC",
         "characteristic_loci.system": opened, "return_ratio.system": opened, "to_control.system": opened,
         "Trajectory.load.path": folder / "run.nc", "resume.path": folder / "run.ckpt", "periodic_orbit.f": _wright,
         "periodic_orbit.delays": [1.0], "periodic_orbit.guess": cycle, "Theorem.evaluate.protocol": ecc.models.QIRCP(),

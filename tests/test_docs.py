@@ -22,7 +22,7 @@ PAGES = [page for page in ALL_PAGES if "```python" in page.read_text(encoding="u
 
 DEAR = ("delay_equations", "ensembles", "gallery", "live", "real_tcp")
 """Pages whose code takes seconds."""
-NEEDS = {"controllers_in_c": "aimd", "live": "namespaces", "real_tcp": "namespaces"}
+NEEDS = {"controllers_in_c": "aimd", "live": "namespaces", "qlog": "checkout", "real_tcp": "namespaces"}
 """Fixtures without which the code of a page cannot run."""
 assert {*DEAR, *NEEDS} <= {page.stem for page in PAGES}
 
@@ -37,6 +37,12 @@ def aimd(tmp_path):
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     command = command.replace("examples/", f"{ROOT}/examples/")
     subprocess.run(["sh", "-e", "-c", command], cwd=tmp_path, env=environment, check=True, timeout=HANG)
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """The examples, where a page looks for them."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import ecc
 
-ORDER = """lazy errors arguments display quantity cache jit digests files store workers cluster snakefile plot
+ORDER = """lazy errors arguments display quantity cache jit digests files qlog store workers cluster snakefile plot
 flow_sizes demands fabric network tmix workload allocation linear trajectory transients laws headers models queues
 impairments scenario metrics dissector window_loop paced_loop rate_loop marking_loop closed_loop native fluid packet
 live agreement comparison stability claims conform sweeps cli __main__""".split()

@@ -1,6 +1,7 @@
 """Conformance laboratory: does a controller do what its specification says?
 
-`run` runs the cases of specifications; `compare` shows where a controller leaves a reference that sees the same ACKs.
+`run` runs the cases of specifications; `compare` shows where a controller leaves a reference that sees the same ACKs,
+and `replay` where a trace in qlog does.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from ecc.lazy import lazy
 
 if TYPE_CHECKING:
     from ecc.conform.deviation import Deviation, Divergence, compare
+    from ecc.conform.replay import replay
     from ecc.conform.runs import Conformance, cases, run
 
-__all__ = ["Conformance", "Deviation", "Divergence", "cases", "compare", "run"]
+__all__ = ["Conformance", "Deviation", "Divergence", "cases", "compare", "replay", "run"]
 
 __getattr__, __dir__ = lazy(
     __name__,
-    {"Deviation": "deviation", "Divergence": "deviation", "compare": "deviation"}
+    {"Deviation": "deviation", "Divergence": "deviation", "compare": "deviation", "replay": "replay"}
     | dict.fromkeys(("Conformance", "cases", "run"), "runs"),
 )

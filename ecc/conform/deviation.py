@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from ecc.packet.twin.state import Record
 from ecc.plot.states import states_figure
 from ecc.scenario import Scenario, protocol_class
 
-__all__ = ["Deviation", "Divergence", "compare"]
+__all__ = ["Deviation", "Divergence", "compare", "divergence", "variables"]
 
 TOLERANCE = 1e-9
 """Largest relative difference of values that are the same."""
@@ -127,12 +127,17 @@ def compare(protocol: Protocol | str, reference: Protocol | str, scenario: Scena
     shadow = _Shadow(other, of_reference, names)
     parts = [replace(one, protocol=_hosts(one, shadow)) if one is part else one for one in setup.parts]
     build_twin(replace(setup, parts=parts), seed=scenario.seed).advance(scenario.duration)
-    lacking = tuple(name for name in _variables(other) if name not in names)
+    lacking = tuple(name for name in variables(other) if name not in names)
     return shadow.divergence(lacking)
 
 
-def _variables(protocol: Protocol) -> dict[str, str]:
-    """Scalar variables of a protocol by name, with their fields."""
+def variables(protocol: Protocol) -> dict[str, str]:
+    """Return the scalar variables of a protocol by name, with their fields.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    """
     names = {field: name for name, field in getattr(protocol, "conformance_names", {}).items()}
     kind = getattr(protocol, "FlowState", None)
     scalars = [one.name for one in fields(kind) if one.type in ("int", "float", int, float)] if kind else []
@@ -141,7 +146,7 @@ def _variables(protocol: Protocol) -> dict[str, str]:
 
 def _common(subject: Protocol, other: Protocol) -> dict[str, tuple[str, str]]:
     """Variable -> its fields in both."""
-    ours, theirs = _variables(subject), _variables(other)
+    ours, theirs = variables(subject), variables(other)
     return {name: (ours[name], theirs[name]) for name in ours if name in theirs}
 
 
@@ -178,20 +183,46 @@ class _Shadow:
     def divergence(self, lacking: tuple[str, ...]) -> Divergence:
         """Return the first difference of each variable."""
         table, n = np.array(self.rows), len(self.names)
-        ours = {"env.rate": table[:, 1], "env.window": table[:, 2]}
-        theirs = {"env.rate": table[:, 3], "env.window": table[:, 4]}
+        columns = {"env.rate": (table[:, 1], table[:, 3]), "env.window": (table[:, 2], table[:, 4])}
         for k, name in enumerate(self.names):
-            ours[name], theirs[name] = table[:, 5 + k], table[:, 5 + n + k]
-        found = []
-        for name, values in ours.items():
-            scale = np.maximum(np.abs(values), np.abs(theirs[name]))
-            off = np.flatnonzero(np.abs(values - theirs[name]) > TOLERANCE * scale)
-            if len(off):
-                k = int(off[0])
-                found.append((k, Deviation(name, float(table[k, 0]), float(values[k]), float(theirs[name][k]),
-                                           self.called[k])))  # fmt: skip
-        order = tuple(one for _, one in sorted(found, key=lambda item: item[0]))
-        return Divergence(order, tuple(ours), lacking, table[:, 0], ours, theirs)
+            columns[name] = (table[:, 5 + k], table[:, 5 + n + k])
+        return divergence(table[:, 0], self.called, columns, lacking)
+
+
+def divergence(
+    time: NDArray[np.float64],
+    called: Sequence[str],
+    columns: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]],
+    lacking: tuple[str, ...],
+    tolerance: float = TOLERANCE,
+    allowed: Mapping[str, float] | None = None,
+) -> Divergence:
+    """Return the first difference of each variable.
+
+    Parameters
+    ----------
+    time : ndarray, shape (n_calls,), s
+    called : sequence of str
+        Which hook, at each time.
+    columns : mapping
+        Variable -> its values and the reference's, each of shape (n_calls,); NaN: not known.
+    lacking : tuple of str
+        Variables of the reference alone.
+    tolerance : float, optional
+        Relative difference up to which values are the same.
+    allowed : mapping, optional
+        Variable -> difference that is allowed beside it.
+    """
+    found = []
+    for name, (values, reference) in columns.items():
+        scale = np.maximum(np.abs(values), np.abs(reference))
+        off = np.flatnonzero(np.abs(values - reference) > tolerance * scale + (allowed or {}).get(name, 0.0))
+        if len(off):
+            k = int(off[0])
+            found.append((k, Deviation(name, float(time[k]), float(values[k]), float(reference[k]), called[k])))
+    order = tuple(one for _, one in sorted(found, key=lambda item: item[0]))
+    ours, theirs = ({name: both[side] for name, both in columns.items()} for side in (0, 1))
+    return Divergence(order, tuple(ours), lacking, time, ours, theirs)
 
 
 def _hosts(part: Part, shadow: _Shadow) -> Any:

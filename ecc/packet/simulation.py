@@ -51,6 +51,7 @@ def simulate(
     engine: str = "c",
     flows_to: str | Path | None = None,
     capture: Mapping[int, str | Path] | None = None,
+    qlog: Mapping[int, str | Path] | None = None,
     trace: int = 0,
     histogram_from: Quantity | None = None,
     memory_limit: int | str | None = None,
@@ -73,7 +74,7 @@ def simulate(
         Called with the share of the horizon that is done, now and then.
     cancel : Cancel, optional
         Called now and then; the run ends when it returns True (`threading.Event().is_set`).
-    engine, flows_to, capture, trace, histogram_from, memory_limit, threads
+    engine, flows_to, capture, qlog, trace, histogram_from, memory_limit, threads
         See `Run`.
 
     Returns
@@ -98,7 +99,7 @@ def simulate(
     """
     run = Run(
         scenario, sample, start, perturbation, record=record, engine=engine, flows_to=flows_to, capture=capture,
-        trace=trace, histogram_from=histogram_from, memory_limit=memory_limit, threads=threads,
+        qlog=qlog, trace=trace, histogram_from=histogram_from, memory_limit=memory_limit, threads=threads,
     )  # fmt: skip
     run.advance(progress=progress, cancel=cancel)
     run.close()
@@ -131,6 +132,10 @@ class Run:
         Index of a link -> path of a file that gets what the link sends, with its headers, from the first `advance` on:
         .pcapng, for tshark, or .parquet, which needs pyarrow. See `ecc.packet.capture`. It adds events, and changes no
         result.
+    qlog : mapping, optional
+        Index of a flow -> path of a file .sqlog that gets what it sends, receives and loses, and its controller's
+        metrics, when the run ends: qlog in JSON Text Sequences (docs/qlog.md). With engine="python", of flows whose
+        losses a transport recovers.
     trace : int, >= 0, optional
         How many events to keep, from the first on: `Trajectory.trace`.
     histogram_from : float, s, optional
@@ -174,6 +179,7 @@ class Run:
         engine: str = "c",
         flows_to: str | Path | None = None,
         capture: Mapping[int, str | Path] | None = None,
+        qlog: Mapping[int, str | Path] | None = None,
         trace: int = 0,
         histogram_from: Quantity | None = None,
         memory_limit: int | str | None = None,
@@ -204,6 +210,8 @@ class Run:
             raise ValueError(f"flows_to must be another file than those of capture, got {shown(str(rows))}")
         if engine not in _ENGINES:
             raise ValueError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, got {engine!r}")
+        if qlog and engine != "python":
+            raise ValueError(f"qlog needs engine='python', got engine={engine!r}")
         if threads > 1:
             _check_threads(threads, engine=engine != "c", memory_limit=memory_limit)
         samples: dict[str, Any] = {"sample": sample_width(scenario, period), "n_samples": scenario.n_samples(period)}
@@ -216,8 +224,9 @@ class Run:
                 if given:
                     raise ValueError(f"{name} needs engine='c', got engine='python'")
             self._engine: Engine | Team | PythonEngine = PythonEngine(
-                self._setup, trace=self._options["trace"], seed=scenario.seed, recorded=words, **samples
-            )
+                self._setup, trace=self._options["trace"], seed=scenario.seed, recorded=words,
+                qlog=qlog, **samples,
+            )  # fmt: skip
         elif threads > 1:
             self._engine = build_team(
                 self._setup, scenario, threads, words, trace=self._options["trace"],
@@ -233,7 +242,7 @@ class Run:
         self._guard = self._engine._guard
         self._transfers = Transfers(scenario, self._setup, rows)
         self._events = 100
-        self._closed = False
+        self._closed, self._has_logs = False, bool(qlog)
 
     # ---- advancing --------------------------------------------------------------------------------------
 
@@ -334,7 +343,10 @@ class Run:
 
     @guarded
     def close(self) -> None:
-        """End the files of `flows_to` and `capture`, if any, and with them the run; transfers alive get their rows."""
+        """End the files of `flows_to`, `capture` and `qlog`, and with them the run; transfers alive get their rows."""
+        if self._has_logs and isinstance(self._engine, PythonEngine):
+            self._engine.write_logs()
+            self._has_logs, self._closed = False, True
         for capture in self._captures:
             capture.close()
             self._closed = True

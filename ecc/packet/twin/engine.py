@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ from numpy.typing import NDArray
 from ecc.native import COUNTERS, Stats
 from ecc.native.guard import Guard, advancing
 from ecc.packet.setup import Setup
-from ecc.packet.twin.events import build_twin
+from ecc.packet.twin.events import Twin, build_twin
+from ecc.packet.twin.logged import LoggedTwin
 from ecc.packet.twin.state import to_seconds
 
 __all__ = ["PythonEngine"]
@@ -27,13 +30,24 @@ class PythonEngine:
         Period of the samples, s.
     trace : int
         Events to keep.
+    qlog : mapping, or None
+        Index of a flow -> path of its log, which `write_logs` writes.
     **options : object
         Of `Twin`.
     """
 
-    def __init__(self, setup: Setup, *, sample: float, trace: int, **options: Any) -> None:
+    def __init__(
+        self, setup: Setup, *, sample: float, trace: int, qlog: Mapping[int, str | Path] | None = None, **options: Any
+    ) -> None:
         self._guard = Guard()
-        self._twin = build_twin(setup, sample=sample, n_sampled=setup.n_flows, trace=trace, **options)
+        kind: type[Twin] = LoggedTwin if qlog else Twin
+        if qlog:
+            names = {
+                number: {field: name for name, field in getattr(part.protocol, "conformance_names", {}).items()}
+                for part in setup.parts for number in part.flows.tolist()
+            }  # fmt: skip
+            options |= {"qlog": qlog, "named": names}
+        self._twin = build_twin(setup, kind, sample=sample, n_sampled=setup.n_flows, trace=trace, **options)
         self._period = sample
         self._reason, self._cpu_seconds = "not yet", 0.0
         self._taken = 0  # of the transfers that are over
@@ -62,6 +76,17 @@ class PythonEngine:
         finally:
             self._cpu_seconds += time.thread_time() - began
         return self._reason
+
+    def write_logs(self) -> None:
+        """Write the logs, if there are any.
+
+        Raises
+        ------
+        OSError
+            One cannot be written.
+        """
+        if isinstance(self._twin, LoggedTwin):
+            self._twin.write_logs()
 
     def add(self, transfers: NDArray[np.void], more: bool) -> None:
         """Add the next transfers.

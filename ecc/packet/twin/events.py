@@ -1188,14 +1188,16 @@ class Twin:
         return np.array(rows, TRANSFER_RESULT)
 
 
-def build_twin(setup: Setup, **options: Any) -> Twin:
+def build_twin(setup: Setup, kind: type[Twin] = Twin, **options: Any) -> Twin:
     """Return the twin of a prepared run.
 
     Parameters
     ----------
     setup : Setup
+    kind : type, optional
+        Of the twin.
     **options : object
-        Of Twin (seed, sample, n_samples, n_sampled, recorded).
+        Of it (seed, sample, n_samples, n_sampled, recorded).
     """
     none = Agent(np.zeros(1, np.dtype([]))[0], np.zeros(1, np.dtype([]))[0], {})
     agents = {"links": [none] * len(setup.links), "flows": [none] * len(setup.flows)}
@@ -1206,7 +1208,7 @@ def build_twin(setup: Setup, **options: Any) -> Twin:
     n = setup.n_flows
     by_size = sorted(setup.parts, key=lambda part: part.header.itemsize)  # empty regions take no space
     headers = {part.header_offset: part.header for part in by_size}
-    return Twin(
+    return kind(
         setup.links, setup.flows[:n], setup.routes, agents["links"], agents["flows"][:n], headers,
         n_additional=setup.n_additional, templates=setup.flows[n:], template_ends=agents["flows"][n:],
         changes=setup.changes, impairments=setup.impairments, servers=setup.servers,

@@ -1,0 +1,181 @@
+"""A trace of somebody's stack beside a reference that sees the same ACKs and losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.arguments import check_arguments, shown
+from ecc.conform.deviation import Divergence, divergence, variables
+from ecc.models.base import Protocol
+from ecc.native import FLOW_ENV
+from ecc.network import Network
+from ecc.packet.prepare import prepare
+from ecc.packet.twin.hook_calls import Call, hook_calls
+from ecc.packet.twin.state import Random, Record
+from ecc.qlog import Trace, read
+from ecc.quantity import as_number
+from ecc.scenario import Scenario, protocol_class
+
+__all__ = ["replay"]
+
+TOLERANCE = 0.01
+WHOLE = 1.0
+"""What qlog has as whole numbers (bytes, bit/s) may differ by one."""
+SEED, STREAM = 0, 2**32
+HOOKS = {"on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_stop"}
+METRICS = {"congestion_window": "window", "pacing_rate": "rate"}
+"""Metrics that hooks set themselves -> fields of `env`."""
+
+
+@check_arguments
+def replay(reference: Protocol | str, trace: Trace | str | Path, tolerance: float = TOLERANCE) -> Divergence:
+    """Return where the window, the pacing rate and other variables of a trace leave those of a reference.
+
+    The reference sends nothing: its hooks are called with the packets, ACKs and losses of the trace (docs/qlog.md), and
+    after each ACK, loss and start its values are compared with those that the trace has.
+
+    Parameters
+    ----------
+    reference : Protocol or str
+        Protocol, or the name of one. Where its first window is not given (`initial`), it is that of the trace.
+    trace : Trace, or str or Path
+        Of `ecc.qlog.read`, or a file of qlog.
+    tolerance : float, >= 0, optional
+        Relative difference up to which values are the same; volumes and rates may differ by 1 byte or bit/s, too.
+
+    Returns
+    -------
+    Divergence
+        Of `congestion_window`, `pacing_rate`, and the variables of the reference that metrics of the trace name.
+
+    Raises
+    ------
+    ValueError
+        No qlog or a bad record (`ecc.qlog.read`), a trace without ACKs or windows, a reference that acts by timers or
+        with routers, or that fails on the trace.
+    OSError
+        The file cannot be read.
+
+    Notes
+    -----
+    Random numbers are the reference's own, unless the trace has them, as ours do.
+
+    Examples
+    --------
+    >>> replay("CUBIC", "examples/cubic.sqlog").first is None  # doctest: +SKIP
+    True
+    """
+    law = protocol_class(reference)() if isinstance(reference, str) else reference
+    allowed = as_number(tolerance, "tolerance")
+    if allowed < 0.0:
+        raise ValueError(f"tolerance must be >= 0, got {tolerance:g}")
+    name = type(law).__name__
+    if unfit := sorted(set(law.flow_hooks()) - HOOKS):
+        raise ValueError(f"reference must act at ACKs and losses alone, got {name}, which has {unfit[0]}")
+    if law.link_hooks():
+        raise ValueError(f"reference must act at ACKs and losses alone, got {name}, whose routers answer")
+    log = trace if isinstance(trace, Trace) else read(trace)
+    if log.packet_size < 1:
+        raise ValueError("trace must have packets of at least a byte")
+    law = _begun(law, log)
+    shadow = _Shadow(law, log)
+    for call in hook_calls(log.events, log.packet_size):
+        shadow.take(call)
+    if not shadow.called.count("on_ack"):
+        raise ValueError("trace must have packets that are sent and acknowledged, got no ACK of one")
+    if not shadow.compared:
+        raise ValueError(f"trace must have congestion_window, pacing_rate or a variable of {name} in its metrics")
+    return shadow.divergence(allowed)
+
+
+def _begun(law: Protocol, log: Trace) -> Protocol:
+    """The reference with the trace's first window, where its own is not given."""
+    opens = any(one.name == "initial" for one in fields(law)) and getattr(law, "initial", 0) is None
+    if not opens or log.initial_window is None or log.initial_window <= 0.0:
+        return law
+    initial: Any = {"initial": log.initial_window / log.packet_size}
+    return replace(law, **initial)
+
+
+class _Shadow:
+    """The reference, headers of packets, and what both had after each ACK and loss."""
+
+    def __init__(self, law: Protocol, log: Trace) -> None:
+        self.hooks, self.name = law.flow_hooks(), type(law).__name__
+        network = Network.dumbbell(1e7, rtts=[0.1], packet_size=log.packet_size)
+        part = prepare(Scenario(network, law, 1.0)).parts[0]
+        self.state: Any = Record.of(part.flow_states[0])
+        self.params: Any = Record.of(part.flow_params[0])
+        self.header = part.header
+        self.headers: dict[tuple[str, int] | None, Any] = {}
+        self.rate, self.window = 0.0, 0.0
+        self.random = Random(SEED, STREAM)
+        self.variables = variables(law)
+        self.known = [*METRICS, *(one for one in self.variables if one not in ("min_rtt", *METRICS))]
+        self.times: list[float] = []
+        self.called: list[str] = []
+        self.first: str | None = None  # hook that an event called
+        self.rows: list[list[float]] = []
+        self.own: list[list[float]] = []
+
+    @property
+    def compared(self) -> list[str]:
+        """Variables that the trace has."""
+        there = ~np.isnan(np.array(self.rows)).all(axis=0)
+        return [name for name, has in zip(self.known, there, strict=True) if has]
+
+    def take(self, call: Call) -> None:
+        """Call the reference's hook."""
+        for packet, size in call.arrived:
+            self.call("on_receive", call, packet, {"packet_size": size, "acked": 0, "marked": 0, "ece": 0})
+        self.call(call.hook, call, call.packet, {})
+        self.first = self.first or call.hook
+        if call.is_last:
+            hook, self.first = self.first, None
+            if hook == "on_send":
+                return
+            self.times.append(call.env["now"])
+            self.called.append(hook)
+            self.rows.append([call.metrics.get(name, np.nan) for name in self.known])
+            values = {"congestion_window": self.window, "pacing_rate": self.rate}
+            self.own.append([
+                values[name] if name in values else float(getattr(self.state, self.variables[name]))
+                for name in self.known
+            ])  # fmt: skip
+
+    def call(self, hook: str, call: Call, packet: tuple[str, int] | None, values: Mapping[str, float]) -> None:
+        if hook not in self.hooks:
+            return
+        env: Any = Record(FLOW_ENV, {**call.env, **values, "rate": self.rate, "window": self.window})
+        if env.random < 0.0:
+            env.random = self.random.next()
+        header = self.headers.setdefault(packet, Record(self.header))
+        try:
+            self.hooks[hook](self.state, header, self.params, env)
+        except Exception as error:
+            raise ValueError(
+                f"reference must stand the trace, got {type(error).__name__}: {error} "
+                f"({self.name}, {hook}, t = {env.now:.6g} s, record {call.event.record})"
+            ) from None
+        for field in ("rate", "window"):
+            value = getattr(env, field)
+            if not (np.isfinite(value) and value >= 0.0):
+                raise ValueError(f"reference must set a {field} >= 0, got {shown(value)} ({self.name}, {hook})")
+        if hook != "on_receive":
+            self.rate, self.window = env.rate, env.window
+
+    def divergence(self, tolerance: float) -> Divergence:
+        rows, own = np.array(self.rows), np.array(self.own)
+        own[np.abs(own) > 1e290] = np.nan
+        columns: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {
+            name: (rows[:, k], own[:, k]) for k, name in enumerate(self.known) if name in self.compared
+        }
+        lacking = tuple(name for name in self.known if name not in columns)
+        whole = {name: WHOLE for name in ("ssthresh", *METRICS)}
+        return divergence(np.array(self.times), self.called, columns, lacking, tolerance, whole)

@@ -1,0 +1,507 @@
+"""Logs of transports in qlog: reading those of any stack, and writing records (draft-ietf-quic-qlog-main-schema).
+
+A log is JSON Text Sequences (RFC 7464: each record begins with 0x1E and ends with a line feed; files .sqlog), lines of
+JSON, or one JSON object with its traces (.qlog). `read` returns the events that a congestion controller has to do with,
+under one name and in one unit each, whatever draft a stack follows:
+
+    packet_sent                space, number, size [bytes], counts (whether it counts as in flight), is_again
+    packet_received            space, ranges of numbers that its ACK frames acknowledge, ce (None: no counts of ECN)
+    packet_lost                space, number, trigger
+    packets_lost               largest, count (mvfst, which does not name them)
+    metrics_updated            whatever numbers there are: RTTs in s, volumes in bytes, pacing_rate in bit/s
+    congestion_state_updated   new, trigger
+    app_limited_updated        limited
+    recovery_parameters_set    numbers
+
+Others are counted and left out. Nothing in a file is executed, and what is wrong with it is one line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ecc.arguments import check_arguments, shown
+
+__all__ = ["Event", "Trace", "read"]
+
+RS = "\x1e"
+PS_IN_MS = 1_000_000_000
+FILE_SCHEMA = "urn:ietf:params:qlog:file:sequential"
+EVENT_SCHEMA = "urn:ietf:params:qlog:events:quic-13"
+UNITS = {"ms": PS_IN_MS, "us": 1_000_000, "s": 1000 * PS_IN_MS}
+DELTA = ("delta", "relative_to_previous_event")
+RTTS = ("min_rtt", "smoothed_rtt", "latest_rtt", "rtt_variance")
+EPOCH = 1e10
+"""Times [ms] beyond this are dates, and count from the first event on."""
+NAMES = {
+    "metric_update": "metrics_updated", "recovery_metrics_updated": "metrics_updated",
+    "congestion_metric_update": "metrics_updated", "packet_drop": "packet_dropped",
+    "congestion_state_update": "congestion_state_updated", "app_limited_update": "app_limited_updated",
+    "custom_cc_application_limited": "app_limited_updated",
+}  # fmt: skip
+"""What older drafts and single stacks call events -> what they are called here."""
+FIELDS = {"cwnd": "congestion_window", "current_cwnd": "congestion_window"}
+"""Likewise of metrics."""
+UNCOUNTED = {"ack", "connection_close"}
+"""Frames of packets that are not in flight (RFC 9002 sec. 2), where a packet has no others."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of a log: when [ps], what, its data, and the record it was in.
+
+    `seen`: what the log says beyond qlog on the calls of a controller's hooks (`ecc.packet.hook_calls`).
+    """
+
+    time: int
+    name: str
+    data: Mapping[str, Any]
+    record: int = 0
+    seen: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a log says of one connection.
+
+    `title`, `vantage_point` ("client", "server", "network" or "unknown"); `events` in the order of time; `n_records`
+    that the log has; `notes`: what a reader must know, one line each.
+    """
+
+    title: str
+    vantage_point: str
+    events: tuple[Event, ...]
+    n_records: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def packet_size(self) -> int:
+        """Size of a full packet: as declared, or the largest that was sent [bytes]."""
+        declared = self._parameter("max_datagram_size")
+        sizes = [one.data["size"] for one in self.events if one.name == "packet_sent"]
+        return int(declared) if declared else max(sizes, default=0)
+
+    @property
+    def initial_window(self) -> float | None:
+        """The window before the first ACK, or, where the log does not say, what was sent by then [bytes]; or None."""
+        declared = self._parameter("initial_congestion_window")
+        if declared:
+            return declared
+        sent = 0
+        window: float | None = None
+        for one in self.events:
+            if one.name == "packet_received":
+                return window or sent or None
+            if one.name == "packet_sent" and one.data["counts"]:
+                sent += one.data["size"]
+            if one.name == "metrics_updated":
+                window = window or one.data.get("congestion_window")
+        return window
+
+    def _parameter(self, name: str) -> float | None:
+        found = (one.data.get(name) for one in self.events if one.name == "recovery_parameters_set")
+        return next((value for value in found if value), None)
+
+
+# ---- writing -----------------------------------------------------------------------------------------------------
+
+
+def head(title: str, vantage_point: str = "server") -> dict[str, Any]:
+    """Return the first record of a log whose times count from its beginning.
+
+    Parameters
+    ----------
+    title, vantage_point : str
+    """
+    reference = {"clock_type": "monotonic", "epoch": "unknown"}
+    return {
+        "file_schema": FILE_SCHEMA, "serialization_format": "application/qlog+json-seq", "title": title,
+        "trace": {
+            "common_fields": {"time_format": "relative_to_epoch", "reference_time": reference},
+            "vantage_point": {"type": vantage_point}, "event_schemas": [EVENT_SCHEMA],
+        },
+    }  # fmt: skip
+
+
+def event(time: int, name: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record of an event.
+
+    Parameters
+    ----------
+    time : int, ps
+    name : str
+        Of the schema of QUIC, without its namespace.
+    data : mapping
+    """
+    return {"time": time / PS_IN_MS, "name": f"quic:{name}", "data": dict(data)}
+
+
+def record(values: Mapping[str, Any]) -> str:
+    """Return a record as text, by RFC 7464.
+
+    Parameters
+    ----------
+    values : mapping
+    """
+    return f"{RS}{json.dumps(values, separators=(',', ':'), allow_nan=False)}\n"
+
+
+# ---- reading -----------------------------------------------------------------------------------------------------
+
+
+@check_arguments
+def read(path: str | Path, trace: int = 0) -> Trace:
+    """Return what a log says, in JSON-SEQ, in lines of JSON, or in one JSON object.
+
+    Drafts from 00 on are read, as aioquic, mvfst, picoquic, quic-go and quiche follow them.
+
+    Parameters
+    ----------
+    path : str or Path
+    trace : int, >= 0, optional
+        Which one, of a file with several.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    ValueError
+        No qlog, or a bad record: its number, the field, what it has, and what is allowed. A last record that is
+        incomplete is left out, with a warning.
+    OSError
+        The file cannot be read.
+
+    Examples
+    --------
+    >>> trace = read("flow.sqlog")  # doctest: +SKIP
+    >>> len(trace.events), trace.packet_size  # doctest: +SKIP
+    (2114, 1500)
+    """
+    try:
+        return _Reader(Path(path).read_bytes(), trace).trace()
+    except ValueError as error:
+        raise ValueError(f"{error} ({str(path)!r})") from None
+
+
+def events(records: Iterable[Mapping[str, Any]]) -> list[Event]:
+    """Return the events of records that `event` made.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+    """
+    reader = _Events({}, [])
+    return [one for number, given in enumerate(records, 1) for one in reader.event(given, number)]
+
+
+class _Reader:
+    """A file, record by record."""
+
+    def __init__(self, raw: bytes, chosen: int) -> None:
+        self.notes: list[str] = []
+        try:
+            self.text = raw.decode("utf-8").lstrip("\ufeff")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"file must be UTF-8, got a byte {raw[error.start]:#04x} at {error.start}") from None
+        self.chosen = chosen
+
+    def trace(self) -> Trace:
+        top, records = self.records()
+        many = top.get("traces")
+        if many is None:
+            many = [top["trace"]] if isinstance(top.get("trace"), dict) else [{}]
+        if not isinstance(many, list) or not many or not all(isinstance(one, dict) for one in many):
+            raise ValueError(f"record 0: traces must be a list of objects, got {shown(many)}")
+        if not 0 <= self.chosen < len(many):
+            raise ValueError(f"trace must be from 0 to {len(many) - 1}, got {self.chosen}")
+        about = many[self.chosen]
+        if records is None:
+            given = about.get("events")
+            if not isinstance(given, list):
+                raise ValueError(f"record 0: events must be a list, got {shown(given)}")
+            records = list(enumerate(given, 1))
+        found = _Events(about, self.notes)
+        made = [one for number, given in records for one in found.event(given, number)]
+        if any(a.time > b.time for a, b in zip(made, made[1:], strict=False)):
+            late = sum(a.time > b.time for a, b in zip(made, made[1:], strict=False))
+            self.notes.append(f"events were put in the order of time, from which {late} had departed")
+            made.sort(key=lambda one: one.time)
+        if not any(one.name == "packet_sent" for one in made):
+            raise ValueError(f"file must have packet_sent events, got none in {len(records)} records")
+        point = about.get("vantage_point")
+        kind = point.get("type") if isinstance(point, dict) else None
+        title = about.get("title") or top.get("title")
+        return Trace(
+            title if isinstance(title, str) else "", kind.lower() if isinstance(kind, str) else "unknown", tuple(made),
+            len(records), tuple(self.notes),
+        )  # fmt: skip
+
+    def records(self) -> tuple[dict[str, Any], list[tuple[int, Any]] | None]:
+        """What the file begins with, and the records after it; None: they are in it."""
+        text = self.text
+        if not text.strip():
+            raise ValueError("file must be qlog, got an empty one")
+        if text.lstrip().startswith(RS):
+            chunks = [one for one in text.split(RS) if one.strip()]
+        else:
+            try:
+                whole = _json(text)
+            except ValueError:
+                chunks = [one for one in text.splitlines() if one.strip()]
+            else:
+                if not isinstance(whole, dict):
+                    raise ValueError(f"file must be a JSON object, or records, got {shown(whole)}")
+                return whole, None
+        found = []
+        for number, chunk in enumerate(chunks):
+            try:
+                found.append((number, _json(chunk)))
+            except ValueError:
+                if number == 0 or number < len(chunks) - 1:
+                    raise ValueError(f"record {number} must be JSON, got {shown(chunk.strip())}") from None
+                self.notes.append(f"record {number}, the last, is incomplete and was left out")
+                warnings.warn(self.notes[-1], RuntimeWarning, stacklevel=5)
+        first = found[0][1]
+        if not isinstance(first, dict):
+            raise ValueError(f"record 0 must be a JSON object, got {shown(first)}")
+        if "name" in first and "data" in first:
+            self.notes.append("there is no first record that describes the log: times are taken as ms")
+            return {}, found
+        return first, found[1:]
+
+
+class _Events:
+    """What the records of one trace say."""
+
+    def __init__(self, about: Mapping[str, Any], notes: list[str]) -> None:
+        common = about.get("common_fields")
+        self.common: dict[str, Any] = common if isinstance(common, dict) else {}
+        configuration = about.get("configuration")
+        units = (configuration if isinstance(configuration, dict) else {}).get("time_units")
+        units = units or self.common.get("time_units") or "ms"
+        if units not in UNITS:
+            raise ValueError(f"record 0: time_units must be {', '.join(UNITS)}, got {shown(units)}")
+        self.unit = UNITS[units]
+        named = about.get("event_fields")
+        self.columns = [str(one).lower() for one in named] if isinstance(named, list) else []
+        self.notes, self.number = notes, 0
+        self.last = 0  # ps
+        self.first: float | None = None
+        self.highest: dict[Any, float] = {}  # of each stream, that was sent
+
+    def event(self, given: Any, number: int) -> Iterator[Event]:
+        """The event of a record, if it is one of those that are wanted."""
+        self.number = number
+        if given in ([], {}):  # with which some end
+            return
+        if isinstance(given, list):
+            if len(given) != len(self.columns):
+                self.fail("record", f"a list of {len(self.columns)} (event_fields)", given)
+            given = dict(zip(self.columns, given, strict=True))
+        given = self.mapping(given, "record")
+        name = str(given.get("name") or given.get("event") or given.get("event_type") or "").lower()
+        category, _, name = name.rpartition(":")
+        category = category or str(given.get("category") or "").lower()
+        time = self.time(given)
+        if name == "parameters_set" and category == "recovery":
+            name = "recovery_parameters_set"
+        name = NAMES.get(name, name)
+        if name == "packet_lost" and self.mapping(given.get("data", {}), "data").get("lost_packets") is not None:
+            name = "packets_lost"
+        made: Callable[[Mapping[str, Any]], dict[str, Any] | None] | None = getattr(self, f"_{name}", None)
+        if made is None or name not in EVENTS:
+            return
+        data = made(self.mapping(given.get("data") or {}, "data"))
+        if data is not None:
+            if trigger := given.get("trigger"):
+                data.setdefault("trigger", str(trigger).lower())
+            yield Event(time, name, data, number, self.seen(given.get("ecc")))
+
+    def time(self, given: Mapping[str, Any]) -> int:
+        names = ("time", "relative_time", "delta_time", "reference_time")
+        name = next((one for one in names if one in given), "time")
+        value = self.value(given.get(name), name)
+        form = given.get("time_format") or self.common.get("time_format")
+        if name == "delta_time" or form in DELTA:
+            self.last += round(value * self.unit)
+            return self.last
+        if self.first is None:
+            self.first = value if form == "absolute" or value * self.unit / PS_IN_MS > EPOCH else 0.0
+        self.last = round((value - self.first) * self.unit)
+        return self.last
+
+    # ---- what events say -------------------------------------------------------------------------------------
+
+    def _packet_sent(self, data: Mapping[str, Any]) -> dict[str, Any] | None:
+        space, number = self.packet(data)
+        if number is None:
+            return None  # a Retry, which has none
+        frames = self.frames(data)
+        kinds = {str(one.get("frame_type")).lower() for one in frames}
+        counts = not kinds or not kinds <= UNCOUNTED
+        again = str(data.get("trigger", "")).lower().startswith("retransmit")
+        for one in frames:
+            if str(one.get("frame_type")).lower() == "stream" and "offset" in one:
+                stream = str(one.get("stream_id", one.get("id")))
+                offset = self.value(one["offset"], "offset")
+                again = again or offset < self.highest.get(stream, 0.0)
+                length = one.get("length", self.inner(one, "raw").get("length", 0))
+                self.highest[stream] = max(self.highest.get(stream, 0.0), offset + self.value(length, "length"))
+        size = self.size(data)
+        return {"space": space, "number": number, "size": size, "counts": counts, "is_again": again}
+
+    def _packet_received(self, data: Mapping[str, Any]) -> dict[str, Any] | None:
+        ranges: list[tuple[int, int]] = []
+        ce: int | None = None
+        for one in self.frames(data):
+            if str(one.get("frame_type")).lower() not in ("ack", "ack_ecn"):
+                continue
+            given = one.get("acked_ranges", [])
+            if not isinstance(given, list):
+                self.fail("acked_ranges", "a list of ranges", given)
+            for pair in given:
+                pair = [pair] if isinstance(pair, int | str) else pair
+                if not isinstance(pair, list) or not 1 <= len(pair) <= 2:
+                    self.fail("acked_ranges", "lists of one or two numbers", pair)
+                low, high = self.whole(pair[0], "acked_ranges"), self.whole(pair[-1], "acked_ranges")
+                if low > high:
+                    self.fail("acked_ranges", "ranges from the lower to the higher number", pair)
+                ranges.append((low, high))
+            ce = self.whole(one["ce"], "ce") if "ce" in one else ce
+        return {"space": self.space(data), "ranges": ranges, "ce": ce} if ranges else None
+
+    def _packet_lost(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        space, number = self.packet(data)
+        if number is None:
+            self.fail("packet_number", "a whole number >= 0", None)
+        return {"space": space, "number": number, "trigger": str(data.get("trigger", "")).lower()}
+
+    def _packets_lost(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        largest = self.whole(data.get("largest_lost_packet_num"), "largest_lost_packet_num")
+        return {"largest": largest, "count": self.whole(data["lost_packets"], "lost_packets")}
+
+    def _metrics_updated(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in data.items():
+            name = FIELDS.get(key.lower(), key)
+            if isinstance(value, bool) or not isinstance(value, int | float | str) or value == "":
+                continue
+            known = name in (*RTTS, "congestion_window", "bytes_in_flight", "ssthresh", "pacing_rate")
+            if isinstance(value, str) and not known:
+                continue
+            number = self.value(value, name)
+            if known and number < 0.0:
+                self.fail(name, ">= 0", value)
+            found[name] = number / (1e12 / self.unit) if name in RTTS else number
+        return found
+
+    def _congestion_state_updated(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        new = data.get("new")
+        if not isinstance(new, str):
+            self.fail("new", "a string", new)
+        return {"new": new.lower(), "trigger": str(data.get("trigger", "")).lower()}
+
+    def _app_limited_updated(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        return {"limited": str(data.get("app_limited", "app_limited")).lower() in ("app_limited", "true", "1")}
+
+    def _recovery_parameters_set(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        numbers = {key: one for key, one in data.items() if isinstance(one, int | float) and not isinstance(one, bool)}
+        return {key: self.value(one, key) for key, one in numbers.items()}
+
+    # ---- fields ----------------------------------------------------------------------------------------------
+
+    def packet(self, data: Mapping[str, Any]) -> tuple[str, int | None]:
+        inner = self.inner(data, "header")
+        number = inner.get("packet_number", data.get("packet_number"))
+        return self.space(data), None if number is None else self.whole(number, "packet_number")
+
+    def space(self, data: Mapping[str, Any]) -> str:
+        """Numbers of packets count within a space."""
+        inner = self.inner(data, "header")
+        kind = str(inner.get("packet_type", data.get("packet_type", "1rtt"))).lower()
+        return kind if kind in ("initial", "handshake") else "application"
+
+    def size(self, data: Mapping[str, Any]) -> int:
+        raw, inner = self.inner(data, "raw"), self.inner(data, "header")
+        for given, name in ((raw, "length"), (inner, "packet_size"), (data, "packet_size"), (inner, "length"),
+                            (raw, "payload_length"), (inner, "payload_length")):  # fmt: skip
+            if given.get(name) is not None:
+                return self.whole(given[name], name)
+        self.fail("raw.length", "the size of a packet", None)
+
+    def frames(self, data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        given = data.get("frames") or []
+        if not isinstance(given, list):
+            self.fail("frames", "a list", given)
+        return [self.mapping(one, "frames") for one in given]
+
+    def inner(self, data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+        return self.mapping(data.get(name) or {}, name)
+
+    def seen(self, given: Any) -> dict[str, dict[str, float]]:
+        """What our own logs have for each hook."""
+        found = {} if given is None else self.mapping(given, "ecc")
+        return {
+            hook: {name: self.value(value, name) if isinstance(value, float) else self.signed(value, name)
+                   for name, value in self.mapping(values, hook).items()}
+            for hook, values in found.items()
+        }  # fmt: skip
+
+    def mapping(self, value: Any, name: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            self.fail(name, "a JSON object", value)
+        return value
+
+    def whole(self, value: Any, name: str) -> int:
+        found = self.signed(value, name)
+        if found < 0:
+            self.fail(name, "a whole number >= 0", value)
+        return found
+
+    def signed(self, value: Any, name: str) -> int:
+        number = self.value(value, name)
+        if number != math.floor(number):
+            self.fail(name, "a whole number", value)
+        return int(value) if isinstance(value, int | str) and str(value).lstrip("-").isdigit() else int(number)
+
+    def value(self, value: Any, name: str) -> float:
+        """A finite number, also one in a string, as early drafts have them."""
+        if not isinstance(value, int | float | str) or isinstance(value, bool):
+            self.fail(name, "a finite number", value)
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number) or abs(number) > 1e18:
+            self.fail(name, "a finite number, at most 1e18", value)
+        return number
+
+    def fail(self, name: str, allowed: str, value: Any) -> NoReturn:
+        raise ValueError(f"record {self.number}: {name} must be {allowed}, got {shown(value)}")
+
+
+EVENTS: Sequence[str] = (
+    "packet_sent", "packet_received", "packet_lost", "packets_lost", "metrics_updated", "congestion_state_updated",
+    "app_limited_updated", "recovery_parameters_set",
+)  # fmt: skip
+"""Events that are read."""
+
+
+def _json(text: str) -> Any:
+    """JSON as the standard has it: without NaN; a ValueError for all that is none, too deep or too long."""
+
+    def refuse(name: str) -> NoReturn:
+        raise ValueError(name)
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("too deep") from None

@@ -1,0 +1,173 @@
+"""Logs in qlog: what is read of them, in which dialects, and what is refused."""
+
+import json
+
+import pytest
+
+from ecc import qlog
+
+HEAD = {
+    "file_schema": "urn:ietf:params:qlog:file:sequential",
+    "serialization_format": "application/qlog+json-seq",
+    "trace": {"event_schemas": ["urn:ietf:params:qlog:events:quic-13"], "vantage_point": {"type": "server"}},
+}
+
+
+def sent(number, time=0.0, size=1200, **data):
+    header = {"packet_type": "1RTT", "packet_number": number}
+    return {"time": time, "name": "quic:packet_sent", "data": {"header": header, "raw": {"length": size}, **data}}
+
+
+def acked(*ranges, time=1.0, **frame):
+    frames = [{"frame_type": "ack", "acked_ranges": list(ranges), **frame}]
+    return {"time": time, "name": "quic:packet_received", "data": {"header": {"packet_type": "1RTT"}, "frames": frames}}
+
+
+def metrics(time=1.0, **values):
+    return {"time": time, "name": "quic:recovery_metrics_updated", "data": values}
+
+
+def sequence(*records, end="\n"):
+    return "".join(f"\x1e{json.dumps(one)}\n" for one in records)[:-1] + end
+
+
+def read(tmp_path, text, name="trace.sqlog", **options):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return qlog.read(path, **options)
+
+
+def test_records_of_the_current_draft(tmp_path):
+    trace = read(tmp_path, sequence(
+        HEAD, sent(0), sent(1, 0.25), acked([1], [0], time=40.5, ce=2),
+        metrics(40.5, congestion_window=14400, latest_rtt=40.25, bytes_in_flight=0, max_bw=1e6, name="text", flag=True),
+        {"time": 41, "name": "quic:packet_lost", "data": {"header": {"packet_number": 1, "packet_type": "1RTT"}}},
+        {"time": 41, "name": "quic:congestion_state_updated", "data": {"new": "Recovery"}},
+        {"time": 42, "name": "quic:stream_state_updated", "data": {"new": "open"}},
+    ))  # fmt: skip
+    assert [one.name for one in trace.events] == [
+        "packet_sent", "packet_sent", "packet_received", "metrics_updated", "packet_lost", "congestion_state_updated",
+    ]  # fmt: skip
+    first, second, ack, metric, lost, state = trace.events
+    assert (first.time, second.time, ack.time) == (0, 250_000_000, 40_500_000_000)
+    assert second.data == {"space": "application", "number": 1, "size": 1200, "counts": True, "is_again": False}
+    assert ack.data == {"space": "application", "ranges": [(1, 1), (0, 0)], "ce": 2}
+    assert metric.data == {"congestion_window": 14400, "latest_rtt": 0.04025, "bytes_in_flight": 0, "max_bw": 1e6}
+    assert lost.data["number"] == 1 and state.data["new"] == "recovery" and metric.record == 4
+    assert (trace.packet_size, trace.vantage_point, trace.n_records) == (1200, "server", 7)
+    assert trace.initial_window == 2400  # sent by the first ACK
+
+
+def test_lists_of_early_drafts_in_microseconds(tmp_path):
+    """As picoquic and mvfst write them."""
+    ack = {"frame_type": "ACK", "acked_ranges": [["7", "7"]]}
+    trace = {
+        "vantage_point": {"type": "SERVER"}, "configuration": {"time_units": "us"},
+        "event_fields": ["relative_time", "category", "event", "data"],
+        "events": [
+            ["100", "transport", "packet_sent", {"header": {"packet_number": "7", "packet_size": 1440}}],
+            [26100, "TRANSPORT", "PACKET_RECEIVED", {"packet_type": "1RTT", "frames": [ack]}],
+            [26100, "recovery", "metrics_updated", {"cwnd": 15360, "smoothed_rtt": 26000}],
+            [26200, "metric_update", "congestion_metric_update", {"current_cwnd": 15000, "state": "Steady"}],
+            [26300, "loss", "packet_lost", {"largest_lost_packet_num": 9, "lost_bytes": 2880, "lost_packets": 2}],
+            [26400, "app_limited_update", "app_limited_update", {"app_limited": "app_limited"}],
+            [],
+        ],
+    }  # fmt: skip
+    found = read(
+        tmp_path, json.dumps({"qlog_version": "draft-00", "traces": [{"events": []}, trace]}), "a.qlog", trace=1
+    )
+    one, ack, metric, other, lost, limited = found.events
+    assert one.time == 100_000_000 and one.data["number"] == 7 and one.data["size"] == 1440
+    assert ack.data["ranges"] == [(7, 7)] and ack.time == 26_100_000_000
+    assert metric.data == {"congestion_window": 15360, "smoothed_rtt": pytest.approx(0.026)}
+    assert other.data == {"congestion_window": 15000}
+    assert lost.data == {"largest": 9, "count": 2} and limited.data["limited"]
+    assert found.vantage_point == "server"
+
+
+def test_lines_of_json_and_times_relative_to_the_event_before(tmp_path):
+    """As quic-go wrote them."""
+    about = {"qlog_format": "NDJSON", "qlog_version": "0.3", "trace": {"common_fields": {"time_format": "delta"}}}
+    header = {"packet_type": "initial", "packet_number": 3}
+    lost = {"time": 2.5, "name": "recovery:packet_lost", "data": {"header": header, "trigger": "time_threshold"}}
+    records = [about, {**sent(3, 1.0), "name": "transport:packet_sent"}, acked([3], time=2.0), lost]
+    trace = read(tmp_path, "\n".join(map(json.dumps, records)))
+    assert [one.time for one in trace.events] == [10**9, 3 * 10**9, 5_500_000_000]
+    assert trace.events[2].data == {"space": "initial", "number": 3, "trigger": "time_threshold"}
+
+
+def test_dates_count_from_the_first_event(tmp_path):
+    trace = read(tmp_path, sequence(HEAD, sent(0, 1.7e12), acked([0], time=1.7e12 + 50)))
+    assert [one.time for one in trace.events] == [0, 50 * 10**9]
+
+
+def test_packets_that_hold_acks_alone_and_those_sent_again(tmp_path):
+    stream = {"frame_type": "stream", "stream_id": 0, "offset": 0, "raw": {"length": 1000}}
+    trace = read(tmp_path, sequence(
+        HEAD, sent(0, frames=[stream]), sent(1, frames=[{"frame_type": "ack", "acked_ranges": [[0]]}]),
+        sent(2, frames=[stream]), sent(3, trigger="retransmit_timeout"),
+    ))  # fmt: skip
+    assert [one.data["counts"] for one in trace.events] == [True, False, True, True]
+    assert [one.data["is_again"] for one in trace.events] == [False, False, True, True]
+
+
+def test_a_last_record_that_is_incomplete_is_left_out(tmp_path):
+    text = sequence(HEAD, sent(0), acked([0])) + '\x1e{"time":2,"name":"quic:pack'
+    with pytest.warns(RuntimeWarning, match="^record 3, the last, is incomplete and was left out$"):
+        trace = read(tmp_path, text)
+    assert len(trace.events) == 2 and trace.notes == ("record 3, the last, is incomplete and was left out",)
+
+
+def test_events_out_of_order_are_put_in_order(tmp_path):
+    trace = read(tmp_path, sequence(HEAD, sent(0, 5.0), sent(1, 3.0), acked([0], time=9.0)))
+    assert [one.data.get("number") for one in trace.events] == [1, 0, None]
+    assert trace.notes == ("events were put in the order of time, from which 1 had departed",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"^file must be qlog, got an empty one \('.*'\)$"),
+        ("[1]", r"^file must be a JSON object, or records, got \[1\]"),
+        ("no json", "^record 0 must be JSON, got 'no json'"),
+        ("[" * 100_000, r"^record 0 must be JSON, got '\[\["),
+        (sequence(HEAD), "^file must have packet_sent events, got none in 0 records"),
+        ('\x1e{"trace":{}}\n\x1e{"ti\n' + sequence(sent(0)), "^record 1 must be JSON, got '{\"ti'"),
+        (sequence(HEAD, sent(-1)), "^record 1: packet_number must be a whole number >= 0, got -1"),
+        (sequence(HEAD, sent(0), sent("x")), "^record 2: packet_number must be a finite number, at most 1e18, got 'x'"),
+        (sequence(HEAD, sent(0.5)), "^record 1: packet_number must be a whole number, got 0.5"),
+        (sequence(HEAD, sent(0, size=None)), "^record 1: raw.length must be the size of a packet, got None"),
+        (sequence(HEAD, sent(0, "soon")), "^record 1: time must be a finite number, at most 1e18, got 'soon'"),
+        (sequence(HEAD, sent(0), sent(1)).replace("0.0", "NaN"), "^record 1 must be JSON, got .*NaN"),
+        (sequence(HEAD, sent(0), acked([5, 3])),
+         r"^record 2: acked_ranges must be ranges from the lower to the higher number, got \[5, 3\]"),
+        (sequence(HEAD, sent(0), acked([1, 2, 3])), "^record 2: acked_ranges must be lists of one or two numbers, got"),
+        (sequence(HEAD, sent(0), acked({})), "^record 2: acked_ranges must be lists of one or two numbers, got {}"),
+        (sequence(HEAD, sent(0), metrics(congestion_window=-1)), "^record 2: congestion_window must be >= 0, got -1"),
+        (sequence(HEAD, sent(0), {"time": 1, "name": "quic:congestion_state_updated", "data": {}}),
+         "^record 2: new must be a string, got None"),
+        (sequence(HEAD, sent(0), {"time": 1, "name": "quic:packet_lost", "data": {}}),
+         "^record 2: packet_number must be a whole number >= 0, got None"),
+        (sequence(HEAD, sent(0), 7), "^record 2: record must be a JSON object, got 7"),
+        (sequence(HEAD, sent(0), [1, 2]), r"^record 2: record must be a list of 0 \(event_fields\), got \[1, 2\]"),
+        (sequence({"trace": {"configuration": {"time_units": "h"}}}, sent(0)),
+         "^record 0: time_units must be ms, us, s, got 'h'"),
+        ('{"traces": []}', r"^record 0: traces must be a list of objects, got \[\]"),
+        ('{"traces": [{"events": 1}]}', "^record 0: events must be a list, got 1"),
+    ],
+)  # fmt: skip
+def test_bad_records_are_one_line(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        read(tmp_path, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_no_text_and_traces_that_are_not_there(tmp_path):
+    (tmp_path / "a.qlog").write_bytes(b"\x1e\xff")
+    with pytest.raises(ValueError, match="^file must be UTF-8, got a byte 0xff at 1"):
+        qlog.read(tmp_path / "a.qlog")
+    with pytest.raises(ValueError, match="^trace must be from 0 to 0, got 1"):
+        read(tmp_path, sequence(HEAD, sent(0)), trace=1)
+    with pytest.raises(FileNotFoundError):
+        qlog.read(tmp_path / "none.qlog")
