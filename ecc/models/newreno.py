@@ -4,7 +4,7 @@
     W <- W + s a/W             an ACK of a, else (congestion avoidance)                       RFC 5681 (3)
     W <- ssthresh = F/2        a loss, once a window                                          RFC 5681 (4)
     W <- s, ssthresh = F/2     a timeout                                                      RFC 5681 sec. 3.1
-    W <- F + min(a, IW), ssthresh <- what F was   where the loss was none (`transport` "rack")    RFC 4015 sec. 3.2
+    W <- F + min(a, IW), ssthresh <- what F was   where the loss was none (`transport` "rack")    RFC 4015
 
     W  window [bytes in hooks, bit in laws]   s  packet   F  data in flight, when the loss is seen
     a  what an ACK acknowledges (RFC 3465, appropriate byte counting)   L  2; 1 after a timeout   p  loss on path

@@ -307,13 +307,13 @@ def cut(flow: Any, window: float, env: FlowEnv) -> None:
 
 
 def remember(flow: Any, env: FlowEnv) -> None:
-    """RFC 4015 sec. 3.2, (1), in `on_loss`: what `undo` would restore, if the loss turns out to be none."""
+    """RFC 4015, in `on_loss`: what `undo` would restore, if the loss turns out to be none."""
     if env.kind == 0 or flow.backed_off == 0:
         flow.pipe_prev = max(on_the_way(env), flow.ssthresh)
 
 
 def undo(flow: Any, env: FlowEnv) -> None:
-    """RFC 4015 sec. 3.2, (9), at an ACK with `env.undone`: no burst, and slow start up to what was in flight before.
+    """RFC 4015, at an ACK with `env.undone`: no burst, and slow start up to what was in flight before.
 
     Nothing is restored where the ACK reports congestion, or a mark has cut the window since.
     """
