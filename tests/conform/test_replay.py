@@ -241,6 +241,9 @@ def test_the_command(tmp_path, monkeypatch, capsys):
 def test_the_example_is_what_its_command_writes(tmp_path):
     scenario = str(EXAMPLE.with_suffix(".toml"))
     assert main(["simulate", scenario, "--python", "--qlog", str(tmp_path / "again.sqlog")]) == 0
-    assert (tmp_path / "again.sqlog").read_bytes() == EXAMPLE.read_bytes()
+    kinds = ("quic:packet_sent", "quic:packet_received", "quic:packet_lost")
+    old, new = ([(one["time"], one["data"]) for one in records(path)[1:] if one["name"] in kinds]
+                for path in (EXAMPLE, tmp_path / "again.sqlog"))  # fmt: skip
+    assert old == new and len(old) > 500
     assert EXAMPLE.stat().st_size < 200_000
     assert main(["simulate", scenario, "--qlog", str(tmp_path / "again.sqlog")]) == 2
