@@ -1,5 +1,6 @@
 """Losses that were none, and applications that pause: RFC 4015, RFC 9438 secs. 4.9 and 5.8."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -90,6 +91,36 @@ def test_a_pause_of_the_link_costs_no_window(host):
     before = window[799]
     assert window[800:865].min() == 1000.0  # the timer has expired
     assert window[866] >= before
+
+
+@dataclass
+class CountedState(CUBIC.FlowState):
+    undone: int = 0
+
+
+class Counted(CUBIC):
+    """CUBIC that counts what it undoes."""
+
+    FlowState = CountedState
+
+    def flow_hooks(self):
+        hooks = super().flow_hooks()
+        cubic = hooks["on_ack"]
+
+        def on_ack(flow, header, p, env):
+            flow.undone += env.undone
+            cubic(flow, header, p, env)
+
+        return {**hooks, "on_ack": on_ack}
+
+
+def test_where_packets_stay_in_order_losses_are_losses():
+    """One recovery follows another while what the first sent again is on its way, and comes during the second."""
+    link, routes = ecc.Link("50 Mb/s", "10 ms", buffer="1 MB"), ("5 ms", "0 ms")
+    network = ecc.Network([link], [ecc.Flow([0], start=float(k), access_delay=d) for k, d in enumerate(routes)])
+    run = ecc.packet.simulate(ecc.Scenario(network, Counted(transport="rack"), 8.0), record=["flow.undone"])
+    assert run.flows["retransmitted"].max() > 1e6
+    assert run.data["flow.undone"][-1].to_numpy().tolist() == [0, 0]
 
 
 def test_the_cubic_stands_still_while_the_application_pauses():
