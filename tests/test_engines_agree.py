@@ -70,6 +70,7 @@ def check_reports(found, phases, unexplained=False):
     assert repr(found).splitlines()[1:] == [f"note: {note}" for note in first_notes(found.notes)]
 
 
+@pytest.mark.slow
 @every_protocol
 def test_disagreements_on_three_bottlenecks_are_reported(name):
     found = suite.compared(name)

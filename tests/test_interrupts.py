@@ -176,6 +176,7 @@ def limited(size, *arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_the_file_and_not_the_table(scenario, tmp_path):
     out = tmp_path / "run.html"
     out.write_text("before")

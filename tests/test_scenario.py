@@ -184,6 +184,7 @@ def test_assignment_must_be_on_the_route():
         scenario(assignment=[0, 1] + [2] * 8)
 
 
+@pytest.mark.slow
 def test_arrivals_have_the_stated_means():
     stream = Arrivals([0], "10 ms", "100 kB", shape=2.5)
     flows = Workload([Flow([0], 3.0, size=5)], [stream]).draw(seed=1, duration=200.0)

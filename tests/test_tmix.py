@@ -291,6 +291,7 @@ def test_the_load_is_exact_if_asked_for():
         assert all(float(one.start) < 100.0 for one in exact.vectors(seed, 100.0))
 
 
+@pytest.mark.slow
 def test_a_file_is_read_as_the_run_goes(tmp_path, monkeypatch):
     """Memory for a file does not grow with it, if its vectors come in order; else they are sorted."""
     monkeypatch.setattr("ecc.workload.BLOCK", 50)

@@ -31,6 +31,7 @@ def test_one_flow_by_hand():
     assert integrator.open_loop(S) == pytest.approx(gamma * a * lag / windows / (S * D + lag), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_clocked_by_acks_it_is_stable_and_over_an_integrator_only_below_a_gain():
     """With nearly empty queues the integrator is lost at gamma = w/tan w, w sin w = 1."""
     w = brentq(lambda w: w * np.sin(w) - 1.0, 1.0, 1.5)

@@ -29,6 +29,7 @@ def test_orbits_come_to_the_prediction_as_the_square_root():
         assert errors[1] < 1e-3 and 3.5 < errors[0] / errors[1] < 4.5  # of the order of the distance
 
 
+@pytest.mark.slow
 def test_disturbances_part_at_the_unstable_cycle():
     hard = PIQIRCP(gamma=0.5)
     found = hopf(hard, net())

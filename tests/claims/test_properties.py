@@ -47,6 +47,7 @@ def test_bounds_of_qi_rcp_with_equal_rtts_are_sharp(rtt, flows, capacity, time):
     assert not stable(QIRCP(), network, time, 1.001 * edge)
 
 
+@pytest.mark.slow
 @FEW(rtts)
 def test_averaging_and_holding_cost_stability_where_rtts_are_equal(rtt):
     """They add an interval of delay to the integral loop."""

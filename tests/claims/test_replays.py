@@ -18,6 +18,7 @@ def test_every_contradicted_theorem_on_piqi_rcp_is_replayed():
         assert THEOREMS[name].evaluate(protocol, Network.dumbbell(CAPACITY, list(rtts))).ratio < 0.84
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "status"), [(0.55, "stable"), pytest.param(0.7, "unstable", marks=pytest.mark.slow)])
 def test_runs_grow_as_their_linear_models_say(alpha, status):
     runs = replay(PIQIRCP(alpha=alpha), (1.0, 1.1), "continuous", 2 * pi / 0.8889)

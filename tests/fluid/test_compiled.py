@@ -66,6 +66,7 @@ for kernel in KERNELS:
 """
 
 
+@pytest.mark.slow
 def test_kernels_need_nothing_but_numba_where_the_package_is_built():
     done = subprocess.run([sys.executable, "-P", "-c", BUILDING], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

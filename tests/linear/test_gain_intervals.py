@@ -25,6 +25,7 @@ def largest(system):
     return float(np.abs(np.linalg.eigvals(whole)).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "protocol, kind",
     [(QIRCP(), "hybrid"), pytest.param(PIQIRCP(), "hybrid", marks=pytest.mark.slow), (PIQIRCP(), "continuous")],

@@ -71,6 +71,7 @@ def test_encirclements_of_networks(name):
     np.testing.assert_allclose(np.sort_complex(loci.values[-1]), np.sort_complex(np.linalg.eigvals(q)), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampled", [False, True])
 def test_encirclements_of_random_loops(sampled):
     counts = set()

@@ -252,6 +252,7 @@ def test_many_roots_cross_at_once(steps):
     assert {round(c.frequency / pi, 9) for c in loss.crossings} == turns
 
 
+@pytest.mark.slow
 def test_equal_flows_that_act_on_each_other_cross_at_once():
     """Roots 0.5 - 0.5 b^2, as often as there are flows but one, cross at z = -1 where b^2 = 3."""
 

@@ -43,6 +43,7 @@ def test_long_delays(gain, stable, tau):
     assert proof.stable is system.is_stable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tau", [1e4, 1e7, 1e12])
 @pytest.mark.parametrize("gain", [0.1, 0.99, 1.01, 3.0])
 def test_long_delays_between_two_states(gain, tau):

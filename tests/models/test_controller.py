@@ -235,6 +235,7 @@ def test_a_file_that_is_compiled_again_is_another_controller(tmp_path: Path) -> 
         pickle.loads(pickle.dumps(first()))
 
 
+@pytest.mark.slow
 def test_other_processes_load_it_too(aimd: str, tmp_path: Path) -> None:
     scenario = ecc.Scenario(network(), controller.load(aimd)(decrease=0.7), 1.0)
     code = "import ecc, pickle, sys; print(ecc.packet.simulate(pickle.load(sys.stdin.buffer)).stats['digest'])"

@@ -17,8 +17,8 @@ MARKING = {"flows": {"default": DCTCP()}, "links": {0: StepMarking(threshold=40,
 
 def env(**fields):
     defaults = {
-        "window": 10 * S, "packet_size": 1000, "acked": 1000, "marked": 0, "recovering": 0, "recovered": 0, "ece": 0,
-        "unsent": 1 << 62,
+        "window": 10 * S, "packet_size": 1000, "acked": 1000, "marked": 0, "recovering": 0, "recovered": 0, "undone": 0,
+        "ece": 0, "unsent": 1 << 62,
         "in_flight": 10_000, "kind": 0, "delivered": 0,
     }  # fmt: skip
     return SimpleNamespace(**{**defaults, **fields})

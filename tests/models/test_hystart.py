@@ -75,6 +75,7 @@ def own_on_loss(flow, header, p, env):
         windows.time_out(flow, windows.halved(windows.on_the_way(env)), env)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [NewReno, CUBIC, BIC, Own])
 def test_it_loses_less_than_slow_start(cls):
     """Over a link with a buffer of two bandwidth-delay products, which five rounds of a quarter's growth still fill."""

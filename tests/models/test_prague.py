@@ -179,6 +179,7 @@ def test_rates_do_not_depend_on_rtts_below_the_reference(rtts):
         assert goodput[0] > 2.0 * goodput[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classic", [NewReno(transport="sack"), CUBIC(ecn=True)], ids=["NewReno", "CUBIC"])
 def test_beside_classic_flows_under_dualpi2_shares_are_equal(classic):
     """With RTTs of 10 ms, 25 ms with the classic queue's target."""
@@ -189,6 +190,7 @@ def test_beside_classic_flows_under_dualpi2_shares_are_equal(classic):
     assert goodput[:2].sum() / goodput[2:].sum() == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rtts", [[0.005] * 2 + [0.025] * 2, [0.05] * 4], ids=["short", "long"])
 def test_the_fluid_is_that_of_packets_over_pi2(rtts):
     network = ecc.Network.dumbbell("40 Mb/s", rtts, packet_size=1500, buffer="5 MB")

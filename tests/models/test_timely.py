@@ -111,6 +111,7 @@ def test_longer_rtts_get_less_and_several_links_add():
         ecc.linearize(TIMELY(), network)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flows", [2, 10])
 def test_patched_packets_and_fluid_come_to_the_fixed_point(flows):
     scenario = Scenario(link(flows), PatchedTIMELY(), 0.1)
@@ -121,6 +122,7 @@ def test_patched_packets_and_fluid_come_to_the_fixed_point(flows):
         assert run.rate[50:].mean("time").to_numpy() == pytest.approx(point.rates, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_timely_swings_from_an_empty_queue_in_packets_and_fluid():
     scenario = Scenario(link(2), TIMELY(), 0.1)
     for engine in (ecc.packet, ecc.fluid):

@@ -428,6 +428,7 @@ def test_newreno_as_fluid_fills_the_buffer_and_halves():
     assert goodput.mean() == pytest.approx(10e6, rel=1e-3) and (goodput > 0.999 * 10e6).mean() > 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "ratio"),
     [

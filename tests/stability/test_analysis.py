@@ -268,6 +268,7 @@ def test_of_an_unstable_point_the_nearest_interval_is_given():
     assert analyze(ecc.models.QIRCP(alpha=2.0), ONE, times=["continuous"]).models[0].margins is None
 
 
+@pytest.mark.slow
 def test_margins_that_mean_nothing_are_left_out_and_said_to_be():
     for protocol in (ecc.models.JetMax(), ecc.models.EMKC(), ecc.models.Kelly()):
         model = analyze(protocol, ONE, certify=False).models[0]

@@ -22,6 +22,7 @@ def net(*rtts):
     return Network.dumbbell("1 Gb/s", list(rtts))
 
 
+@pytest.mark.slow
 def test_fastest_integral_loop_has_a_double_root():
     found = design(QIRCP(), net(RTT), ALPHA)
     assert found.gains["alpha"] == pytest.approx(exp(-1.0), rel=1e-6) == found.protocol.alpha

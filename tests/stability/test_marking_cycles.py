@@ -111,6 +111,7 @@ def red(k):
     return RED(mark=True, min_threshold=50.0, max_threshold=400.0, p_max=0.05, weight=2e-5 * k)
 
 
+@pytest.mark.slow
 def test_red_has_a_cycle_beyond_its_boundary_only():
     network = Network.dumbbell("30 Mb/s", [0.2] * 60)
     with pytest.raises(ConvergenceError, match="no cycle begins: the loop over RED is stable"):

@@ -168,6 +168,7 @@ def test_a_range_of_explicit_control():
     assert 0.9 * 10.0 < found.decay < 10.0 and found.before == pytest.approx(7.940236, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_network_without_equilibrium_is_named():
     """Windows that a mark leaves two packets cannot be less than 1 + sqrt(2): 1 = p w (w - 2), and p <= 1."""
     pair, limits = {"flows": HOST, "links": PI2(mark=True)}, NetworkRange("10 Mb/s", (10, 80), ("20 ms", "120 ms"))

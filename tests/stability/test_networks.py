@@ -25,6 +25,7 @@ def random_network(seed, links=4, flows=7):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(st.integers(0, 10**6), st.sampled_from([QIRCP(alpha=1.3), PIQIRCP(alpha=0.9), RCP(alpha=0.4, beta=0.2)]))
 def test_the_spectrum_of_a_network_is_that_of_its_links(seed, protocol):
@@ -91,6 +92,7 @@ def test_margins_in_t_u_are_those_of_its_worst_bottleneck():
     assert [loop.gain_margin for loop in m.loops] == pytest.approx([one.gain_margin for one in alone], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time", ["continuous", "discrete"])
 def test_margins_of_links_in_a_cycle_are_of_one_factor_on_both(time):
     flows = [Flow([0, 1]), Flow([1, 0]), Flow([0]), Flow([1])]

@@ -75,6 +75,7 @@ def test_mixes_bear_what_is_safe_for_all(rtts):
     assert linearize(RCP(alpha=0.2875, beta=0.9936 * equal), net(rtts)).is_stable
 
 
+@pytest.mark.slow
 def test_half_is_the_largest_alpha_that_every_mix_bears():
     """The boundary of an average that is ever slower tends to D/(2D - 1): no bound in d alone is larger."""
     for steps in (1, 40):
@@ -143,6 +144,7 @@ def test_just_above_0_7229_a_mix_is_lost_before_equal_rtts():
     assert worst_rtt_distribution(RCP(alpha=0.72365), 1.0, "beta").share == 1.0
 
 
+@pytest.mark.slow
 def test_equal_rtts_are_not_the_worst_of_piqi_rcp_with_a_strong_lead():
     """tau = (0.999, 3), 30 ms: equal RTTs are lost at 0.33547, RTTs of 0, 45, 45 ms at 0.30051."""
     protocol = PIQIRCP(tau1=0.999, tau2=3.0)
@@ -168,6 +170,7 @@ def test_one_stable_mix_is_needed():
     assert not boundary_is_stable_for_all_rtts(1.5, 1.0, 1.1)  # beyond the region of equal RTTs
 
 
+@pytest.mark.slow
 def test_proof_for_every_mix():
     assert is_stable_for_all_rtts(0.4, 0.226)
     assert not is_stable_for_all_rtts(0.4, 1.0)  # RCP: not even equal RTTs

@@ -71,6 +71,7 @@ def test_growth_rate_is_the_rightmost_root():
     assert growth == pytest.approx(root.real, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 def test_mackey_glass_against_scipy_by_steps():
     tau, rtol = 17.0, 1e-11

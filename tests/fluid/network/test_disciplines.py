@@ -95,6 +95,7 @@ def test_a_window_at_a_mean_rate_is_that_of_the_probability(probabilities, mark,
     assert (signals.sum(axis=0) / packets).to_numpy() == pytest.approx(list(probabilities), rel=0.01)
 
 
+@pytest.mark.slow
 def test_windows_that_jump_at_random_have_the_mean_of_packets():
     """The fluid lacks what its mean over jumps adds (w^2 = 2 s^2/p, not 1.5 s^2/p), and waits an RTT as packets do."""
     given = Network.dumbbell("1 Gb/s", rtts=[0.1] * 40, packet_size=1000, buffer="10 MB")

@@ -124,6 +124,7 @@ def test_classes_have_the_share_of_their_weights_as_in_packets(weights):
         assert runs[0].data[name].equals(runs[1].data[name])
 
 
+@pytest.mark.slow
 def test_the_first_class_takes_what_it_can_use():
     net = Network([Link("4 Mb/s", "5 ms", buffer="50 kB"), Link("10 Mb/s", "5 ms", buffer="100 kB")],
                   [Flow([0, 1]), Flow([1])])  # fmt: skip
