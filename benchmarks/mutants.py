@@ -51,7 +51,7 @@ MUTANTS = (
     Mutant("extra_acked does not enlarge the window", BBR, "flow, p, env) + flow.extra_acked, flow",
            "flow, p, env), flow", "bbr-aggregation-cruise"),
     Mutant("losses do not end UP", BBR, "target_inflight(flow, p, env))\n    if flow.state == UP:",
-           "target_inflight(flow, p, env))\n    if False:", "bbr-bandwidth-down"),
+           "target_inflight(flow, p, env))\n    if False:", "bbr-policer"),
     Mutant("REFILL keeps the bounds of losses", BBR, '"""StartProbeBW_REFILL."""\n    reset_short_term_model(flow)',
            '"""StartProbeBW_REFILL."""', "bbr-cruise-losses"),
     Mutant("20 % may be lost before UP ends", BBR, "loss_threshold: float = 0.02", "loss_threshold: float = 0.2",

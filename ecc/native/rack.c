@@ -461,16 +461,14 @@ deliver_below(ecc_engine_t *self, const ecc_packet_t *packet, int64_t ack, ecc_n
     ecc_transport_t *transport = &self->transports[packet->flow];
     ecc_rack_t *rack = &self->racks[packet->flow];
 
-    /* S-151: what the packet filled begins at snd_una. */
-    if (rack->count > 0 && ecc_rack_at(rack, 0)->was_repeated) {
-        news->shows_original
-            = packet->sent < rack->first_retransmission && rack->first_retransmission <= ecc_rack_at(rack, 0)->sent;
-    }
     while (rack->count > 0 && ecc_rack_at(rack, 0)->begin < ack) {
         ecc_sent_t *segment = ecc_rack_at(rack, 0);
         if (end_of(segment) > ack) {
             return ECC_ERR_BROKEN; /* of a forged checkpoint: receivers get whole segments */
         }
+        news->shows_original = news->shows_original
+            || (segment->was_repeated && packet->sent < segment->sent && packet->sent < rack->first_retransmission
+                && rack->first_retransmission < ECC_NEVER);
         if (segment->state == ECC_SENT_SACKED) {
             rack->n_sacked--;
         } else {

@@ -199,9 +199,9 @@ class Rack(Outgoing):
         acked, before = max(0, ack - self.snd_una), self.is_repairing
         duplicate = self.duplicate_of(ack, sacks)
         self.recovered = self.undone = self.wants_probe = False
-        filled = self.segments[0] if acked > 0 and self.segments else None
-        was_repeated = filled is not None and filled.was_repeated and filled.sent >= self.first_retransmission
-        shows_original = was_repeated and self.echo < self.first_retransmission
+        below = [s for s in self.segments if s.begin < ack]
+        is_early = self.echo < self.first_retransmission < NEVER
+        shows_original = is_early and any(s.was_repeated and self.echo < s.sent for s in below)
         is_new = [s for s in self.segments if not s.is_sacked and self.reports(s, ack, sacks)]
         for segment in is_new:
             segment.is_sacked, segment.is_lost, segment.probes = True, False, 0

@@ -307,7 +307,12 @@ def cruise_losses(room: Laboratory) -> str:
                     near=0.7, within=0.02, note="Beta: less than that is delivered")  # fmt: skip
     refill, _, _ = trace.span("ProbeBW_REFILL", after=begin)
     room.expect_that("REFILL forgets bw_shortterm", bool(trace["bw_shortterm"][refill + 1] >= 1e290))
-    room.expect("pacing rate in between over bw_shortterm", gain(trace, trace.at(begin + 5.0 * RTT), refill), near=1.0)
+    room.expect(
+        "pacing rate in between over bw_shortterm",
+        gain(trace, trace.at(begin + 5.0 * RTT), refill),
+        near=1.0,
+        within=0.005,
+    )
     room.draw(trace, "Losses in CRUISE", f"One packet in {every:g} is lost for four RTTs from the line on.",
               rates=("rate", "max_bw", "bw_shortterm"), volumes=("in_flight", "window", "inflight_shortterm"),
               marks=[begin], span=(begin - 0.3, float(trace.time[refill]) + 0.3))  # fmt: skip
