@@ -189,7 +189,7 @@ def good() -> dict[str, Any]:
         "Arrivals.mean_size": "10 kB", "RandomLoss.link": 0, "DelaySpikes.link": 0, "Jitter.link": 0,
         "Aggregation.link": 0, "wait": (0.001, 0.002), "burst": "10 kB",
         "write_mahimahi.trace": ecc.impairments.DeliveryTrace(0, [0.001]), "DeliveryTrace.times": [0.001, 0.005],
-        "read_mahimahi.path": folder / "trace.up", "qlog.read.path": LOG, "replay.trace": LOG,
+        "read_mahimahi.path": folder / "trace.up", "read.path": LOG, "replay.trace": LOG,
         "replay.reference": "CUBIC",
         "characteristic_loci.system": opened, "return_ratio.system": opened, "to_control.system": opened,
         "Trajectory.load.path": folder / "run.nc", "resume.path": folder / "run.ckpt", "periodic_orbit.f": _wright,

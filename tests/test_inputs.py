@@ -74,7 +74,7 @@ def test_bad_and_extreme_inputs(module, tmp_path, monkeypatch):
         if entry.module == module or (module != "ecc" and entry.module.startswith(module)):
             tally.add(inputs.isolated(entry, 2, 1.0, HANG))
     assert not tally.bad, explained(tally)
-    assert tally.counts.total() > 20 or module in ("ecc.allocation", "ecc.models")
+    assert tally.counts.total() > 20 or module in ("ecc.allocation", "ecc.models", "ecc.qlog")  # few parameters
 
 
 # ---- the checker ------------------------------------------------------------------------------------------
