@@ -204,7 +204,7 @@ WORDS = st.one_of(
 
 
 @pytest.mark.property
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.sampled_from(["simulate", "sweep", "stability", "claims"]), st.lists(WORDS, max_size=5))
 def test_words_in_any_order(here, capfd, command, words):
     if command != "claims" and "good.toml" in words or "rcp" in words:
