@@ -28,6 +28,7 @@ from ecc.packet import pcapng
 from ecc.packet.c_engine import build_parts, joints_of
 from ecc.packet.capture import _frame, _Region, description
 from ecc.packet.frames import formats
+from ecc.packet.partition import Joints
 from ecc.packet.prepare import prepare
 from ecc.packet.setup import Setup
 from ecc.scenario import Scenario
@@ -300,11 +301,15 @@ def test_who_knows_the_token_cannot_say_what_no_frame_says(at: int, value: bytes
     assert frames.read(other, frame)[0] == "taken"
 
 
-def cut_in_two(setup: Setup, scenario: Scenario) -> list[Engine]:
-    """The engines of what is at the first link, and of all else."""
+def cut_in_two(setup: Setup, scenario: Scenario) -> tuple[list[Engine], Joints, np.ndarray]:
+    """The engines of what is at the first link (a receiver with `on_receive` is at its sender), and of all else.
+
+    With the joints of the network, and the parts of their nodes.
+    """
     of_all = joints_of(setup)
     groups = of_all.groups(10**9)
-    return build_parts([setup, setup], scenario, of_all, np.where(groups == groups[0], 0, 1))[0]
+    parts = np.where(groups == groups[0], 0, 1)
+    return build_parts([setup, setup], scenario, of_all, parts)[0], of_all, parts
 
 
 @pytest.mark.parametrize(
@@ -319,9 +324,9 @@ def cut_in_two(setup: Setup, scenario: Scenario) -> list[Engine]:
 )
 def test_parts_joined_by_frames_are_the_whole(name: str, exact: bool) -> None:
     scenario = Scenario(NETWORK, PROTOCOLS[name](), 1.5, seed=3)
-    whole = ecc.packet.simulate(scenario)
+    whole = ecc.packet.simulate(scenario, trace=100_000)
     setup = prepare(scenario)
-    engines = cut_in_two(setup, scenario)
+    engines, of_all, parts = cut_in_two(setup, scenario)
     frames = [Frames(engine, formats(setup), TOKEN, exact=exact) for engine in engines]
     ports = ends()
     step = min(engine.lookahead for engine in engines)
@@ -337,7 +342,12 @@ def test_parts_joined_by_frames_are_the_whole(name: str, exact: bool) -> None:
                 assert verdict == "taken" and crossing == leaving[at : at + frames[a].crossing_size]
                 engines[1 - a].enter(crossing)
                 count += 1
-    assert count >= whole.stats["data_packets"] > 0  # each goes through the first link, from elsewhere
+    # What is acknowledged has gone, as a packet or as its ACK, over all joints of its flow that are cut.
+    events = whole.trace
+    acks = np.bincount(events["entity"][events["event"] == "ack"], minlength=len(FLOWS))
+    cuts = np.bincount(of_all.flows[parts[of_all.begins] != parts[of_all.ends]], minlength=len(FLOWS))
+    assert len(events) < 100_000 and cuts[0] >= 2
+    assert count >= acks @ cuts > 0
     assert (engines[0].stats.digest + engines[1].stats.digest) % 2**64 == whole.stats["digest"]
 
 
