@@ -10,6 +10,9 @@ What a window gains in an RTT, and keeps at a loss (sec. III):
 
     W  window [bytes]   M  window at the last loss, 0 before any   s  packet   beta  1/8
 
+Where a loss turns out to be none (`transport` "rack"), W and M are what they were before it; after a timeout W is that
+of RFC 4015.
+
 What is gained is determined as an RTT begins, and comes with its ACKs: M - W halves. (The pseudo-code there determines
 it at each ACK, as Linux does, where M - W falls by exp(-1/2) and exp(-1/4) an RTT.)
 
@@ -17,7 +20,8 @@ it at each ACK, as Linux does, where M - W falls by exp(-1/2) and exp(-1/4) an R
 where that is one or less and until W = M + 4, then (W - M)/3; 16 packets at most; beta 205/1024. A window gains a
 packet after so many ACKs and one, and each ACK counts for 31/16 packets: the estimate of delayed ACKs begins at 2 and,
 rounded, sticks there. At W = ssthresh it is still in slow start: one packet more with the first ACK behind a recovery.
-In recovery Linux comes down by a packet every other ACK (rate halving).
+In recovery Linux comes down by a packet every other ACK (rate halving). A loss that was none leaves M as it is, and W
+there.
 
 Windows grow until a queue overflows: there is no equilibrium. As fluid, W' = gain/D, D the RTT with queues, where M - W
 falls by exp(-1/2) an RTT, and a loss is the same jump of W and M (`ecc.fluid.network`). These are not averaged over
@@ -40,13 +44,14 @@ LINUX_LARGE, LINUX_KEPT = 16.0, 819.0 / 1024.0  # packets, share
 
 
 @dataclass
-class FlowState(hystart.FlowState):
+class FlowState(windows.Restorable, hystart.FlowState):
     """A host's state for one flow."""
 
     top: float = 0.0  # window at the last loss [bytes]; 0: none
     goal: float = 0.0  # window at the end of this RTT [bytes], in the paper
     due: float = 0.0  # what is to be acknowledged until then [bytes]
     acks: float = 0.0  # since the window gained a packet, in Linux
+    undo_top: float = 0.0  # before the last loss [bytes]
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,9 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     s = 1.0 * env.packet_size
     if p.linux > 0.0 and env.recovering + env.recovered > 0:
         rate_halving(flow, s, env)
+    if env.undone > 0 and windows.restore(flow, env):
+        flow.top = flow.undo_top
+        flow.due = 0.0
     if windows.opens(flow, env):
         if windows.in_slow_start(flow, env) or (p.linux > 0.0 and env.window == flow.ssthresh):
             windows.slow_start(flow, p, env)
@@ -200,6 +208,8 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Note where it was lost, and continue below."""
     s = 1.0 * env.packet_size
     window = windows.on_the_way(env)
+    if windows.remember_window(flow, env):
+        flow.undo_top = flow.top
     flow.due = 0.0
     if env.kind == 0:
         flow.top = noted(window, flow.top, s, p)
@@ -209,3 +219,7 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     else:
         flow.top = 0.0
         windows.time_out(flow, below(window, s, p), env)
+    if p.linux > 0.0:
+        flow.undo_top = flow.top
+        if env.kind == 0:
+            flow.undo_W = flow.top

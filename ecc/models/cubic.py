@@ -105,7 +105,7 @@ def before_recovery(D: float) -> float:
 
 
 @dataclass
-class FlowState(hystart.FlowState):
+class FlowState(windows.Restorable, hystart.FlowState):
     """A host's state for one flow."""
 
     M: float = 0.0  # window at the last loss [bytes]; 0: none, or forgotten
@@ -114,10 +114,7 @@ class FlowState(hystart.FlowState):
     began: float = -1.0  # when congestion avoidance began [s]; < 0: it is to begin
     E: float = 0.0  # window that Reno would have [bytes]
     limited: float = -1.0  # since when the application limits the flow [s]; < 0: it does not
-    by_timer: int = 0  # whether the last loss was a timeout, and before it were ...
-    undo_W: float = 0.0
-    undo_W_prior: float = 0.0
-    undo_ssthresh: float = 0.0
+    undo_W_prior: float = 0.0  # before the last loss ...
     undo_M: float = 0.0
     undo_K: float = 0.0
     undo_began: float = -1.0
@@ -268,20 +265,13 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 def remember(flow: Any, env: FlowEnv) -> None:
     """RFC 9438 sec. 4.9.2: what a loss is about to change."""
-    if env.kind == 0 or flow.backed_off == 0:
-        flow.undo_W, flow.undo_W_prior, flow.undo_ssthresh = env.window, flow.W_prior, flow.ssthresh
-        flow.undo_M, flow.undo_K, flow.undo_began, flow.undo_E = flow.M, flow.K, flow.began, flow.E
-        flow.by_timer = env.kind
-    windows.remember(flow, env)
+    if windows.remember_window(flow, env):
+        flow.undo_W_prior, flow.undo_M, flow.undo_K = flow.W_prior, flow.M, flow.K
+        flow.undo_began, flow.undo_E = flow.began, flow.E
 
 
 def undo(flow: Any, env: FlowEnv) -> None:
-    """RFC 9438 sec. 4.9, unless the window is larger again, a mark has cut it since, or the ACK reports congestion."""
-    if flow.pipe_prev > 0.0 and env.ece == 0 and env.window < flow.undo_W:
+    """RFC 9438 sec. 4.9."""
+    if windows.restore(flow, env):
         flow.W_prior, flow.M, flow.K = flow.undo_W_prior, flow.undo_M, flow.undo_K
         flow.began, flow.E = flow.undo_began, flow.undo_E
-        if flow.by_timer == 0:
-            env.window, flow.ssthresh = flow.undo_W, flow.undo_ssthresh
-        else:
-            windows.undo(flow, env)
-    flow.pipe_prev = 0.0

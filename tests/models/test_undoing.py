@@ -7,11 +7,12 @@ import pytest
 
 import ecc
 from ecc.impairments import CapacitySchedule, Jitter
-from ecc.models import CUBIC, NewReno
+from ecc.models import BIC, CUBIC, NewReno
 from ecc.models.shared import windows
 
 S = 1000.0  # bytes
-HOSTS = [NewReno(transport="rack", min_rto=0.2), CUBIC(transport="rack", min_rto=0.2)]
+HOSTS = [host(transport="rack", min_rto=0.2) for host in (NewReno, CUBIC, BIC)]
+KEPT = {"NewReno": 50.0, "CUBIC": 70.0, "BIC": 87.5}  # of 100 packets, at a loss
 
 
 def env(**fields):
@@ -51,19 +52,38 @@ def test_cubic_is_what_it_was():
         assert [flow.M, flow.W_prior, flow.K, flow.began, flow.E] == [90 * S, 95 * S, 3.0, 5.0, 80 * S]
 
 
+def test_bic_searches_where_it_did():
+    """After a timeout the window is that of RFC 4015."""
+    for kind, window, threshold in ((0, 100.0, 60.0), (1, 32.0, 100.0)):
+        flow = BIC.FlowState(ssthresh=60 * S, top=120 * S)
+        assert after(BIC(), flow, kind, in_flight=30_000, acked=2000) == (window, threshold)
+        assert flow.top == 120 * S
+
+
+def test_bic_of_linux_returns_to_the_end_of_its_next_search():
+    """819/1024 of a window is left; M = (1 + 819/1024)/2 of it, in whole packets."""
+    host, flow, at = BIC(form="linux"), BIC.FlowState(ssthresh=60 * S, top=120 * S), env()
+    hooks, p = host.flow_hooks(), host.namespace()
+    hooks["on_loss"](flow, None, p, at)
+    assert (flow.ssthresh, flow.top) == (79 * S, 89 * S)
+    at = env(window=79 * S, undone=1, recovered=1, in_flight=70_000)
+    hooks["on_ack"](flow, None, p, at)
+    assert (at.window, flow.ssthresh, flow.top) == (89 * S, 60 * S, 89 * S)
+
+
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: type(host).__name__)
 def test_congestion_is_not_undone(host):
     """Neither where the ACK reports it, nor later, nor what a mark has cut."""
     flow = host.FlowState(ssthresh=60 * S)
     cut = after(host, flow, 0, in_flight=97_000, acked=2000, ece=1)
-    assert cut[0] < 71.0
+    assert cut[0] == KEPT[type(host).__name__]
     at = env(window=cut[0] * S, undone=1, recovered=1)
     host.flow_hooks()["on_ack"](flow, None, host.namespace(), at)
     assert at.window == cut[0] * S
     marks = type(host)(ecn=True)
     flow, at = marks.FlowState(ssthresh=60 * S), env(marked=1000, acked=1000)
     marks.flow_hooks()["on_ack"](flow, None, marks.namespace(), at)
-    assert at.window < 71 * S and flow.pipe_prev == 0.0
+    assert at.window < (KEPT[type(host).__name__] + 1.0) * S and flow.pipe_prev == 0.0
 
 
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: type(host).__name__)

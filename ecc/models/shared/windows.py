@@ -33,6 +33,15 @@ class FlowState:
     pipe_prev: float = 0.0  # what was in flight at the last loss, or the threshold [bytes]; 0: it cannot be undone
 
 
+@dataclass
+class Restorable:
+    """A further state of hosts that `restore` after a loss that was none: what they had before it."""
+
+    by_timer: int = 0  # whether the last loss was a timeout
+    undo_W: float = 0.0  # [bytes]
+    undo_ssthresh: float = 0.0  # [bytes]
+
+
 def doubled(w: float, s: float, a: float, p: Params) -> float:
     """RFC 5681 (2), as fluid: what is acknowledged in an RTT is a window, in ACKs of a each."""
     return w + w * (counted_in_slow_start(a, s, p.L) / a)
@@ -322,6 +331,31 @@ def undo(flow: Any, env: FlowEnv) -> None:
         env.window = max(env.window, opened)
         flow.ssthresh = flow.pipe_prev
     flow.pipe_prev = 0.0
+
+
+def remember_window(flow: Any, env: FlowEnv) -> bool:
+    """Remember for `restore`; whether what else the loss is about to change is to be remembered, too."""
+    is_first: bool = env.kind == 0 or flow.backed_off == 0
+    if is_first:
+        flow.undo_W, flow.undo_ssthresh = env.window, flow.ssthresh
+        flow.by_timer = env.kind
+    remember(flow, env)
+    return is_first
+
+
+def restore(flow: Any, env: FlowEnv) -> bool:
+    """RFC 9438 sec. 4.9, at an ACK with `env.undone`: the window, and whether all else is to be what it was.
+
+    Not where the window is larger again, a mark has cut it since, or the ACK reports congestion. After a timeout the
+    window is that of `undo`.
+    """
+    is_undone: bool = flow.pipe_prev > 0.0 and env.ece == 0 and env.window < flow.undo_W
+    if is_undone and flow.by_timer == 0:
+        env.window, flow.ssthresh = flow.undo_W, flow.undo_ssthresh
+    elif is_undone:
+        undo(flow, env)
+    flow.pipe_prev = 0.0
+    return is_undone
 
 
 def time_out(flow: Any, window: float, env: FlowEnv) -> None:
