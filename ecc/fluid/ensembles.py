@@ -8,7 +8,7 @@ list of values is a dimension of its own, and DataArrays that share a dimension 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, fields, replace
 from inspect import signature
@@ -19,12 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import Positive, check_arguments, shown
 from ecc.fluid.dde.solver import DdeResult, solve_dde
-from ecc.fluid.network.result import Result
-from ecc.fluid.network.simulation import Prepared, prepare, simulate
+from ecc.fluid.network.simulation import prepare, run_together, simulate
 from ecc.models.base import Protocol
 from ecc.quantity import Quantity
 from ecc.scenario import Scenario
-from ecc.trajectory import SERIES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -75,48 +73,77 @@ class _Members:
         return cls(tuple(map(str, broadcast[0].dims)), broadcast[0].shape, coordinates, values)
 
 
-def _results(
-    count: int, one: Callable[[int], Any], workers: int | None, progress: Callable[[float], None] | None
-) -> Iterator[tuple[int, Any]]:
-    """Each member's number with its result or its exception, as they end; the first before all others.
+_TOGETHER = 16
+"""The most members that a thread takes at once."""
 
-    That one compiles what all of them need.
+
+class _Interrupt:
+    """What Ctrl-C has set, and members in threads look at: it reaches the main thread only."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def __call__(self, share: float) -> None:
+        if self.came:
+            raise KeyboardInterrupt
+
+
+def _or_error(make: Callable[[dict[str, Any]], Any], varied: dict[str, Any]) -> Any:
+    """What a function makes of one member, or what it raises: the member's failure, not the ensemble's."""
+    try:
+        return make(varied)
+    except Exception as error:
+        return error
+
+
+def _collected(
+    count: int,
+    several: Callable[[range], list[Any]],
+    together: int,
+    workers: int | None,
+    progress: Callable[[float], None] | None,
+    interrupt: _Interrupt,
+) -> tuple[list[Any], list[str]]:
+    """What each member returned (None for those that raised) and, for those that raised, why.
+
+    `several` returns the result or the exception of each of at most `together` members. The first is run before all
+    others: it compiles what they need. Ctrl-C ends what runs, and keeps what is there.
     """
-    threads = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    threads = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()) or 1
+    size = min(together, -(-count // (4 * threads)))  # shares of work that end at about the same time
+    batches = [range(first, min(first + size, count)) for first in range(1, count, size)]
+    found: list[Any] = [None] * count
+    why = ["interrupted"] * count
+    errors: list[Exception] = []
+    done = 0
 
-    def safe(k: int) -> Any:
-        try:
-            return one(k)
-        except Exception as error:  # the member's, not the ensemble's
-            return error
+    def keep(future: Any) -> None:
+        for k, result in zip(running.pop(future), future.result(), strict=True):
+            if isinstance(result, Exception):
+                why[k] = f"{type(result).__name__}: {result}"
+                errors.append(result)
+            else:
+                found[k] = result
 
     pool = ThreadPoolExecutor(threads)
+    running: dict[Any, range] = {}
     try:
-        yield 0, safe(0)
-        running = {pool.submit(safe, k): k for k in range(1, count)}
-        if progress is not None:
-            progress(1.0 / count)
-        for done, future in enumerate(as_completed(running), start=2):
-            yield running.pop(future), future.result()
-            if progress is not None:
-                progress(done / count)
+        for these in ([range(1)], batches):
+            running = {pool.submit(several, members): members for members in these}
+            for future in as_completed(list(running)):
+                done += len(running[future])
+                keep(future)
+                if progress is not None:
+                    progress(done / count)
+    except KeyboardInterrupt:
+        interrupt.came = True
+        pool.shutdown(cancel_futures=True)
+        for future in [future for future in running if not future.cancelled()]:
+            keep(future)
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _collected(members: _Members, results: Iterator[tuple[int, Any]], kind: type) -> tuple[list[Any], list[str]]:
-    """What each member returned (None for those that raised) and, for those that raised, why."""
-    found: list[Any] = [None] * len(members.values)
-    why = [""] * len(members.values)
-    first: Exception | None = None
-    for k, result in results:
-        if isinstance(result, kind):
-            found[k] = result
-        else:
-            why[k] = f"{type(result).__name__}: {result}"
-            first = first or result
-    if first is not None and all(result is None for result in found):
-        raise first
+    if all(result is None for result in found):
+        raise errors[0] if errors else KeyboardInterrupt
     return found, why
 
 
@@ -187,26 +214,36 @@ def ensemble(
         if name not in (*parameters, *parts, *_OPTIONS):
             raise ValueError(f"over must name one of {', '.join((*parameters, *parts, *_OPTIONS))}, got {shown(name)}")
     members = _Members.of(over)
+    interrupt = _Interrupt()
     options: dict[str, Any] = {
         "sample": sample, "start": start, "perturbation": perturbation, "record": record, "cancel": cancel,
-        "time": time, "rtol": rtol, "delays": delays, "clocking": clocking, "signals": "rate",
+        "progress": interrupt, "time": time, "rtol": rtol, "delays": delays, "clocking": clocking, "signals": "rate",
     }  # fmt: skip
 
     text = scenario.to_toml()  # what cannot be stored with the result is refused before the runs
     shared: dict[Any, Any] = {}
 
-    def one(k: int) -> tuple[Prepared, Result]:
-        varied = members.values[k]
+    def one(varied: dict[str, Any]) -> Any:
         changed = {name: value for name, value in varied.items() if name in parts}
         tuned = {name: value for name, value in varied.items() if name in parameters and name not in parts}
         if tuned:
             changed["protocol"] = replace(changed.get("protocol", scenario.protocol), **tuned)
         here = replace(scenario, **changed) if changed else scenario
         own = {name: value for name, value in varied.items() if name not in parts and name not in parameters}
-        prepared = prepare(here, shared=shared, progress=None, **{**options, **own})
-        return prepared, prepared.run()
+        return prepare(here, shared=shared, **{**options, **own})
 
-    found, stopped = _collected(members, _results(len(members.values), one, workers, progress), tuple)
+    def several(which: range) -> list[Any]:
+        ready = [_or_error(one, members.values[k]) for k in which]
+        fit = [prepared for prepared in ready if not isinstance(prepared, Exception)]
+        results = iter(run_together(fit))
+        return [
+            prepared if isinstance(prepared, Exception)
+            else result if isinstance(result := next(results), Exception)
+            else (prepared, result)
+            for prepared in ready
+        ]  # fmt: skip
+
+    found, stopped = _collected(len(members.values), several, _TOGETHER, workers, progress, interrupt)
     prepared, result = max((run for run in found if run is not None), key=lambda run: len(run[1].time))
     longest = prepared.trajectory(result, text)
     series = [None if run is None else run[0].series(run[1]) for run in found]
@@ -222,8 +259,7 @@ def ensemble(
                         f"members must have one number of flows and links, got {shape[1]} and {values.shape[1]}"
                     )
                 whole[k, : len(values)] = values
-        dims = (*members.dims, "time", SERIES[str(name)][0])
-        variables[str(name)] = (dims, whole.reshape(*members.shape, *shape), array.attrs)
+        variables[str(name)] = ((*members.dims, *array.dims), whole.reshape(*members.shape, *shape), array.attrs)
     reasons = [run[1].stopped if run is not None else why for run, why in zip(found, stopped, strict=True)]
     counts = [run[1].stats["steps"] if run is not None else 0 for run in found]
     variables["stopped"] = (members.dims, np.array(reasons, dtype=object).reshape(members.shape))
@@ -316,8 +352,7 @@ def solve_ensemble(
         if isinstance(given, xr.DataArray)
     }
 
-    def one(k: int) -> DdeResult:
-        varied = members.values[k]
+    def one(varied: dict[str, Any]) -> DdeResult:
         past = rows["history"][varied[" history"]] if "history" in rows else history
         lags = rows["delays"][varied[" delays"]] if "delays" in rows else delays
         numbers = tuple(float(varied[name]) for name in args)
@@ -327,7 +362,10 @@ def solve_ensemble(
             history_slope=history_slope,
         )  # fmt: skip
 
-    found, why = _collected(members, _results(len(members.values), one, workers, progress), DdeResult)
+    def several(which: range) -> list[Any]:
+        return [_or_error(one, members.values[k]) for k in which]
+
+    found, why = _collected(len(members.values), several, 1, workers, progress, _Interrupt())
     times = np.asarray(t_eval, dtype=float)
     size = next(result.y.shape[0] for result in found if result is not None)
     y = np.full((len(found), size, len(times)), np.nan)

@@ -96,8 +96,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import wraps
-from inspect import signature
+from functools import lru_cache, wraps
+from inspect import Parameter, signature
 from math import inf
 from numbers import Real
 from types import MappingProxyType, SimpleNamespace
@@ -471,8 +471,9 @@ class Protocol:
 
     def __new__(cls, *arguments: Any, **named: Any) -> Protocol:
         """Refuse arguments that the class does not have, in one line that names those which it has."""
-        takes = [one for one in signature(cls).parameters.values() if one.kind is not one.VAR_KEYWORD]
-        if len(takes) == len(signature(cls).parameters):
+        parameters = _parameters(cls)  # type: ignore[arg-type]  # of __hash__, that of instances is meant
+        takes = [one for one in parameters if one.kind is not one.VAR_KEYWORD]
+        if len(takes) == len(parameters):
             for name in named:
                 if name not in [one.name for one in takes]:
                     listed = ", ".join(one.name for one in takes)
@@ -849,6 +850,12 @@ class Protocol:
             There is no relay, as by default.
         """
         raise ValueError(f"{type(self).__name__} has no relay: it does not define relay_loop")
+
+
+@lru_cache(256)
+def _parameters(cls: type[Protocol]) -> tuple[Parameter, ...]:
+    """The parameters of a class, which are looked at for every instance."""
+    return tuple(signature(cls).parameters.values())
 
 
 def check_number(protocol: Any, **allowed: float | Callable[..., float] | None) -> None:

@@ -1,5 +1,8 @@
 """Ensembles: the same as a plain loop, bit by bit, labeled; failures of members are marked."""
 
+import signal
+import sys
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -7,11 +10,125 @@ import pytest
 import xarray as xr
 
 from ecc.fluid import ensemble, simulate, solve_dde, solve_ensemble
-from ecc.models import PIQIRCP, QIRCP, RCP
-from ecc.network import Network
+from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet
+from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
 SCENARIO = Scenario(Network.dumbbell("100 Mb/s", [0.1, 0.2]), PIQIRCP(), 4.0)
+
+
+PROTOCOLS = (PIQIRCP(), XCP(), JetMax(), QIRCP(), RCP(), EMKC(), EMKCAVQ(), MKC(), Kelly(), MaxNet())
+
+
+def random_scenario(rng, protocol):
+    """Routes, losses, flows that come and go, and those that have sent all, of a random network."""
+    links = [
+        Link(float(rng.uniform(5e6, 5e7)), float(rng.uniform(0.0, 0.03)), buffer=float(rng.choice([2e4, 1e9])))
+        for _ in range(rng.integers(1, 4))
+    ]
+    flows = [
+        Flow(
+            rng.permutation(len(links))[: rng.integers(1, len(links) + 1)].tolist(),
+            access_delay=float(rng.uniform(0.005, 0.05)),
+            start=float(rng.choice([0.0, 0.7])),
+            stop=[None, 2.5][rng.integers(2)],
+            size=[None, 2e5][rng.integers(2)],
+        )
+        for _ in range(rng.integers(1, 11))
+    ]
+    return Scenario(Network(links, flows), protocol, 4.0)
+
+
+def assert_that_member_is(member, alone):
+    """All series to the last bit, and nothing beyond what was reached."""
+    rows = alone.rate.sizes["time"]
+    for name, array in alone.data.items():
+        values = member[name].to_numpy()
+        assert np.array_equal(values[:rows], array.to_numpy(), equal_nan=True), name
+        assert (values[rows:] == -1).all() if name == "bottleneck" else np.isnan(values[rows:]).all(), name
+    assert member.stopped == alone.stopped and member.steps == alone.stats["steps"]
+
+
+def check_random_ensemble(seed, protocol):
+    rng = np.random.default_rng(seed)
+    scenario, name = random_scenario(rng, protocol), protocol.main_parameter
+    usual = getattr(protocol, name)
+    values = [-1.0, *(float(factor * usual) for factor in rng.uniform(0.5, 2.5, 5)), 1e9 * usual]
+    options = {"time": "discrete", "sample": float(rng.choice([0.03, 0.5])), "record": ["flow.x"]}
+    if rng.random() < 0.3:
+        options["start"] = rng.uniform(1e5, 1e6, scenario.network.n_flows)
+    runs = ensemble(scenario, {name: values}, workers=1, **options)
+    for k, value in enumerate(values):
+        member = runs.isel({name: k})
+        try:
+            alone = simulate(replace(scenario, protocol=replace(protocol, **{name: value})), **options)
+        except Exception as error:
+            assert member.stopped == f"{type(error).__name__}: {error}" and member.rate.isnull().all()
+        else:
+            assert_that_member_is(member, alone)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS[:2], ids=lambda one: type(one).__name__)
+def test_members_of_random_networks_are_single_runs(protocol):
+    check_random_ensemble(1, protocol)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: type(one).__name__)
+def test_members_of_many_random_networks_are_single_runs(protocol):
+    for seed in range(2, 8):
+        check_random_ensemble(seed, protocol)
+
+
+class Failing(JetMax):
+    """JetMax whose source divides by zero once its rate is right, where tau is large."""
+
+    @staticmethod
+    def source_law(x_rtt, R, p):
+        return (1.0 - p.tau) * x_rtt + p.tau * R * (1.0 / ((x_rtt < 0.99 * R) | (p.tau < 0.5)))
+
+
+def test_a_law_that_fails_ends_the_run_of_its_member_only():
+    scenario = replace(SCENARIO, protocol=Failing(), duration=10.0)
+    taus = [0.4, 0.45, 0.6, 0.3]
+    runs = ensemble(scenario, {"tau": taus}, time="discrete", workers=1)
+    for k, tau in enumerate(taus):
+        assert_that_member_is(runs.isel(tau=k), simulate(replace(scenario, protocol=Failing(tau=tau)), time="discrete"))
+    assert [str(one)[:12] for one in runs.stopped.to_numpy()] == ["completed", "completed", "a law failed", "completed"]
+
+
+@pytest.mark.parametrize(
+    ("time", "duration"), [pytest.param("continuous", 100.0, marks=pytest.mark.slow), ("discrete", 1500.0)]
+)
+def test_an_interrupt_keeps_what_is_computed(time, duration):
+    scenario, alphas = replace(SCENARIO, duration=duration), np.linspace(0.3, 0.6, 8).tolist()
+
+    def report(share):
+        if share == 0.625:
+            signal.raise_signal(signal.SIGINT)
+
+    options = {"time": time, "sample": duration / 100.0}
+    runs = ensemble(scenario, {"alpha": alphas}, workers=1, progress=report, **options)
+    assert runs.stopped.to_numpy()[:5].tolist() == ["completed"] * 5 and runs.stopped[-1] == "interrupted"
+    for k, alpha in enumerate(alphas):
+        alone = simulate(replace(scenario, protocol=PIQIRCP(alpha=alpha)), **options)
+        kept = runs.rate.isel(alpha=k).dropna("time")
+        assert len(kept) == 100 or runs.stopped[k] == "interrupted"
+        assert np.array_equal(kept, alone.rate[: len(kept)])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of one thread")
+def test_an_interrupt_ends_members_that_run():
+    sent = []
+
+    def interrupts():
+        if not sent:
+            sent.append(signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
+        return False
+
+    scenario = replace(SCENARIO, duration=1e6)
+    runs = ensemble(scenario, {"alpha": [0.3, 0.4]}, time="discrete", sample=1.0, workers=1, cancel=interrupts)
+    assert (runs.stopped == "interrupted").all() and 0 < runs.steps[0] < 1e8 and runs.steps[1] == 0
 
 
 def wright(t, y, ylag, gain, level):

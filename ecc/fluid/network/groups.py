@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -142,6 +143,11 @@ class FluidNetwork:
     def n_links(self) -> int:
         """Number of links."""
         return len(self.capacity)
+
+    @cached_property
+    def crosses(self) -> FloatArray:
+        """Shape (n_groups, n_links): 1 where the link is on the group's route, else 0."""
+        return np.array([[link in route for link in range(self.n_links)] for route in self.routes], dtype=float)
 
     @property
     def fewest(self) -> FloatArray:

@@ -72,7 +72,6 @@ class InitialConditions:
             the most they may be, or the least), flows at their opening rate.
         factor : float, > 0, optional
         """
-        first = {g: i for i, g in reversed(list(enumerate(fluid.group_of)))}
         owner = np.repeat(np.arange(fluid.n_groups), [len(route) for route in fluid.routes])
         links = np.concatenate(fluid.routes).astype(np.int64)
         signal = np.arange(len(links)) if laws.by_flow else links
@@ -87,6 +86,7 @@ class InitialConditions:
             waits = announces_first & (fluid.steady == 0.0)
             opens = fluid.start + np.where(waits, fluid.rtt, 0.0)
         else:
+            first = {g: i for i, g in reversed(list(enumerate(fluid.group_of)))}
             groups = [first[g] for g in range(fluid.n_groups)]
             x = factor * point.rates[groups]
             used = np.isfinite(point.fair_rate)
@@ -100,11 +100,14 @@ class InitialConditions:
         if point is None and not announces_first:
             advertises_from = fluid.start[owner] + np.concatenate(fluid.forward)
             if not keeps:
-                first_arrival = np.array([advertises_from[links == link].min() for link in links])
-                advertises_from = np.maximum(advertises_from, first_arrival + float(params["interval"]))
+                first_arrival = np.full(fluid.n_links, np.inf)
+                np.minimum.at(first_arrival, links, advertises_from)
+                advertises_from = np.maximum(advertises_from, first_arrival[links] + float(params["interval"]))
         queue = np.zeros(fluid.n_links) if point is None or point.queue is None else np.array(point.queue, dtype=float)
-        waits = queue / fluid.capacity
-        rtt = fluid.rtt + np.array([waits[list(route)].sum() for route in fluid.routes])
+        rtt = fluid.rtt
+        if queue.any():
+            waits = queue / fluid.capacity
+            rtt = rtt + np.array([waits[list(route)].sum() for route in fluid.routes])
         if point is None:
             no_link = np.full(fluid.n_groups, -1, dtype=np.int64)
             return cls(
@@ -147,9 +150,8 @@ class InitialConditions:
 def _range(protocol: Protocol, fluid: FluidNetwork, rates: bool) -> tuple[FloatArray, FloatArray]:
     """The least and the largest state of the routers: the protocol's range, rates from its `floor` upwards."""
     span = np.array([protocol.rate_range(float(C)) for C in fluid.capacity])
-    crosses = np.array([[link in route for link in range(fluid.n_links)] for route in fluid.routes], dtype=float)
-    through = fluid.members @ crosses
-    floors = fluid.members * fluid.floor(protocol) / np.maximum(fluid.rtt, 1e-300) @ crosses
+    through = fluid.members @ fluid.crosses
+    floors = fluid.members * fluid.floor(protocol) / np.maximum(fluid.rtt, 1e-300) @ fluid.crosses
     per_flow = np.divide(floors, through, out=np.zeros(fluid.n_links), where=through > 0.0)
     least = span[:, 0]
     if rates:  # no state is lost in zero

@@ -18,6 +18,7 @@ are the papers' systems.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ from ecc.fluid.network.laws import ARGUMENTS, BLOCK, LANES, CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result, turns
 
-__all__ = ["advance", "run"]
+__all__ = ["advance", "likeness", "run", "run_alike"]
 
 FloatArray = NDArray[np.float64]
 
@@ -572,6 +573,24 @@ def advance(table: Integers, steps: int) -> Any:
     return FINE
 
 
+_LAWS = ("router_law", "source_law", "announce_law", "priority_law")
+
+
+def likeness(problem: Problem) -> Hashable:
+    """Return what is equal for problems that can be given to `run_alike` together: all but parameters and rates.
+
+    Parameters
+    ----------
+    problem : Problem
+    """
+    protocol, samples, params = problem.protocol, problem.samples, problem.protocol.params()
+    laws = tuple(getattr(protocol, name) for name in _LAWS)
+    return (
+        type(protocol), laws, protocol.scaling_rtt, protocol.combine, tuple(params), params["interval"],
+        id(problem.fluid), len(samples), samples[-1], id(problem.delays), problem.records,
+    )  # fmt: skip
+
+
 def run(problem: Problem) -> Result:
     """Run the recurrence of a network.
 
@@ -583,12 +602,25 @@ def run(problem: Problem) -> Result:
     -------
     Result
     """
+    return run_alike([problem])[0]
+
+
+def run_alike(problems: Sequence[Problem]) -> list[Result]:
+    """Run recurrences that differ in parameters and initial rates, which are set up together: this is less work.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+        Of one `likeness`.
+    """
     from ecc.closed_loop import steps_of
 
-    protocol, fluid, samples, delays = problem.protocol, problem.fluid, problem.samples, problem.delays
-    laws = CompiledLaws(protocol, shared=problem.shared)
-    initial = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
-    L, G, V = fluid.n_links, fluid.n_groups, len(initial.advertised)
+    protocol, fluid, samples, delays = (
+        problems[0].protocol, problems[0].fluid, problems[0].samples, problems[0].delays,
+    )  # fmt: skip
+    laws = CompiledLaws(protocol, shared=problems[0].shared)
+    initial = [InitialConditions.of(one.protocol, laws, fluid, one.point, one.factor) for one in problems]
+    B, L, G, V = len(problems), fluid.n_links, fluid.n_groups, len(initial[0].advertised)
     T = float(protocol.params()["interval"])
     links = np.concatenate(fluid.routes).astype(np.int64)
     owner = np.repeat(np.arange(G), [len(route) for route in fluid.routes])
@@ -600,117 +632,139 @@ def run(problem: Problem) -> Result:
     size = 1 << int(ahead.max() + back.max() + 2).bit_length()
     groups_padded = -(-G // LANES) * LANES
 
-    def steps(time: float) -> int:
-        return ceil(time / T - 1e-9) if np.isfinite(time) else (NEVER if time > 0.0 else -NEVER)
+    def each(name: str) -> NDArray[Any]:
+        return np.array([getattr(one, name) for one in initial])
 
-    def always(values: FloatArray) -> FloatArray:
-        return np.repeat(values[None], size, axis=0)
+    def steps(times: FloatArray) -> NDArray[np.int64]:
+        finite = np.isfinite(times)
+        return np.where(
+            finite, np.ceil(np.where(finite, times, 0.0) / T - 1e-9), np.where(times > 0.0, NEVER, -NEVER)
+        ).astype(np.int64)
 
-    opens = [steps(time) for time in initial.opens]
-    sending = np.isneginf(initial.opens)
-    block = np.zeros((groups_padded // LANES, BLOCK))
-    block[:, _T] = T
-    block[:, _XS : _XS + LANES] = np.pad(initial.x, (0, groups_padded - G)).reshape(-1, LANES)
+    def always(values: NDArray[Any]) -> NDArray[Any]:
+        return np.repeat(values[:, None], size, axis=1)
+
+    def zeros(*shape: int) -> FloatArray:
+        return np.zeros((B, *shape))
+
+    x, queue, advertised, rest = each("x"), each("queue"), each("advertised"), each("rtt") - fluid.rtt
+    opens = steps(each("opens"))
+    sending = np.isneginf(each("opens"))
+    block = zeros(groups_padded // LANES, BLOCK)
+    block[:, :, _T] = T
+    block[:, :, _XS : _XS + LANES] = np.pad(x, ((0, 0), (0, groups_padded - G))).reshape(B, -1, LANES)
+    record = zeros(len(ARGUMENTS))
+    record[:, _T] = T
     count = len(samples)
-    waiting = initial.queue / (fluid.capacity * T)  # in steps: at equilibrium a queue has arrivals at capacity
+    waiting = queue / (fluid.capacity * T)  # in steps: at equilibrium a queue has arrivals at capacity
     memory = min(_MEMORY, ceil(float(samples[-1]) / T + waiting.max()) + 2)
     at = samples / T
     at = np.where(np.abs(at - np.round(at)) < 1e-9 * np.maximum(1.0, at), np.round(at), at)
-    zeros = {
-        name: np.zeros(L)
-        for name in (
-            "before", "weighted", "idle", "loss", "arrived", "dropped", "mean", "bottlenecked", "crossing", "other",
-        )
-    }  # fmt: skip
     rtt = around * T
     looks_back = "x_rtt" in laws.wants["source"]
-    floats: dict[str, Any] = {
-        "record": np.zeros(len(ARGUMENTS)), "block": block, "signal_block": np.zeros(BLOCK),
-        "params": laws.params, "capacity": fluid.capacity, "buffer": fluid.buffer,
-        "least": initial.least, "most": initial.most, "state": initial.state, "advertised": always(initial.advertised),
-        "queue": initial.queue, "peak": initial.queue, "left": waiting % 1.0 * fluid.capacity * T,
-        "priority": always(initial.priority) if laws.priority else [], "wait": always(waiting * T),
-        "volume": np.repeat(fluid.capacity[:, None] * T, memory, axis=1), **zeros,
-        "arrival": initial.measured[0], "rtt": rtt,
-        "members": fluid.members, "floor": fluid.floor(protocol), "size": fluid.size, "total": np.zeros(G),
-        "delivered": np.zeros(G), "lost": np.zeros(G), "finished": np.full(G, np.nan),
-        "x": always(initial.x) if looks_back else [],
-        "sent": always(np.where(sending, initial.x, 0.0)), "least_rate": fluid.floor(protocol) / rtt,
-        "carried": always(rtt + initial.rtt - fluid.rtt), "reaching": np.zeros(len(links)),
-        "samples": at, "out_links": np.zeros((count, 4, L)), "out_groups": np.zeros((count, 4, G)),
+    floor = np.array([fluid.floor(one.protocol) for one in problems])
+    counts = np.zeros((B, COUNTS), dtype=np.int64)
+    counts[:, LAST] = ceil(at[-1])
+    counts[:, [SAMPLES, LINKS, GROUPS, SIGNALS]] = count, L, G, V
+    counts[:, [ROUTER, SOURCE, ANNOUNCE, PRIORITY]] = laws.router, laws.source, laws.announce, laws.priority
+    counts[:, [REMEMBERS, BY_FLOW]] = laws.remembers, laws.by_flow
+    counts[:, LONGEST] = protocol.scaling_rtt == "max"
+    counts[:, COMBINE] = ("min", "max", "sum").index(protocol.combine)
+    counts[:, [MASK, MEMORY]] = size - 1, memory
+    counts[:, [SOURCES, SIGNAL_LAW, LOOKS_BACK]] = *laws.blocks(), looks_back
+    counts[:, [PERIOD, SINGLE]] = len(ahead), len(links) == G and len(ahead) == 1
+    counts[:, WAITED] = np.where(waiting.any(axis=1), 0, -NEVER)
+    of_each: dict[str, Any] = {
+        "record": record, "block": block, "signal_block": zeros(BLOCK),
+        "params": np.array([list(one.protocol.params().values()) for one in problems], dtype=float),
+        "least": each("least"), "most": each("most"), "state": each("state"), "advertised": always(advertised),
+        "queue": queue, "peak": queue.copy(), "left": waiting % 1.0 * fluid.capacity * T,
+        "priority": always(each("priority")) if laws.priority else zeros(0), "wait": always(waiting * T),
+        **{
+            name: zeros(L)
+            for name in (
+                "before", "weighted", "idle", "loss", "arrived", "dropped", "mean", "bottlenecked", "crossing", "other",
+            )
+        },
+        "arrival": each("measured")[:, 0].copy(), "floor": floor, "total": zeros(G),
+        "delivered": zeros(G), "lost": zeros(G), "finished": np.full((B, G), np.nan),
+        "x": always(x) if looks_back else zeros(0),
+        "sent": always(np.where(sending, x, 0.0)), "least_rate": floor / rtt,
+        "carried": always(rtt + rest), "reaching": zeros(len(links)),
+        "out_links": zeros(count, 4, L), "out_groups": zeros(count, 4, G), "count": counts,
+        "bottleneck": always(np.where(sending, each("bottleneck"), NOT_STARTED)), "opens": opens,
+        "selected": np.full((B, G), NO_LINK),
+        "advertises_from": np.where(each("measures_first")[:, None], NEVER, np.full(L, -NEVER)),
+        "stops": np.repeat(steps(fluid.stop)[None], B, axis=0),
+        "responds_after": np.where(each("announces_first")[:, None], -NEVER, opens),
+        "head": -np.floor(waiting).astype(np.int64),
     }  # fmt: skip
-    integers: dict[str, Any] = {
-        "count": np.zeros(COUNTS), "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": links,
-        "owner": owner, "through": np.argsort(links, kind="stable"), "ahead": ahead, "back": back,
+    of_all: dict[str, Any] = {
+        "capacity": fluid.capacity, "buffer": fluid.buffer, "rtt": rtt, "members": fluid.members, "size": fluid.size,
+        "volume": np.empty((L, memory)), "samples": at, "owner": owner, "crossing_link": links,
+        "crossings": np.cumsum([0, *map(len, fluid.routes)]),
+        "through": np.argsort(links, kind="stable"), "ahead": ahead, "back": back,
         "first": np.concatenate([[0], np.cumsum(np.bincount(links, minlength=L))]),
-        "responds": np.concatenate(fluid.responds), "signal": initial.signal,
-        "bottleneck": always(np.where(sending, initial.bottleneck, NOT_STARTED)), "opens": opens,
-        "selected": np.full(G, NO_LINK),
-        "advertises_from": np.full(L, NEVER if initial.measures_first else -NEVER),
-        "stops": [steps(time) for time in fluid.stop],
-        "responds_after": np.full(G, -NEVER) if initial.announces_first else opens,
-        "head": -np.floor(waiting),
+        "responds": np.concatenate(fluid.responds).astype(np.int64), "signal": initial[0].signal,
     }  # fmt: skip
-    w = Fields(
-        **{name: np.array(value, dtype=np.float64, order="C") for name, value in floats.items()},
-        **{name: np.array(value, dtype=np.int64, order="C") for name, value in integers.items()},
-    )
-    w.record[_T] = T
-    w.count[LAST] = ceil(at[-1])
-    w.count[[SAMPLES, LINKS, GROUPS, SIGNALS]] = count, L, G, V
-    w.count[[ROUTER, SOURCE, ANNOUNCE, PRIORITY]] = laws.router, laws.source, laws.announce, laws.priority
-    w.count[[REMEMBERS, BY_FLOW]] = laws.remembers, laws.by_flow
-    w.count[LONGEST] = protocol.scaling_rtt == "max"
-    w.count[COMBINE] = ("min", "max", "sum").index(protocol.combine)
-    w.count[[MASK, MEMORY]] = size - 1, memory
-    w.count[[SOURCES, SIGNAL_LAW, LOOKS_BACK]] = *laws.blocks(), looks_back
-    w.count[[PERIOD, WAITED, SINGLE, UNEVEN]] = (
-        len(ahead),
-        0 if waiting.any() else -NEVER,
-        len(links) == G and len(ahead) == 1,
-        0,
-    )
-    table = np.array([array.ctypes.data for array in w], dtype=np.int64)
-    status = FINE
-    slices = turns(_SLICE)
-    rates, states = np.zeros((2, count, 0))
-    if problem.records:
-        rates, states = np.zeros((count, G)), np.zeros((count, L))
-    try:
-        while status == FINE and w.count[STEP] < w.count[LAST]:
-            k = int(w.count[SAMPLE])
-            most = int(np.ceil(at[k])) - int(w.count[STEP]) if problem.records else _SLICE
-            status = int(advance(table, min(next(slices), most)))
-            if problem.records:
-                rates[k : w.count[SAMPLE]] = w.block[:, _XS : _XS + LANES].ravel()[:G]
-                states[k : w.count[SAMPLE]] = w.state
-            problem.progress(float(w.count[STEP] / w.count[LAST]))
-    except KeyboardInterrupt:
-        status = INTERRUPTED
-    rows = int(w.count[SAMPLE])
-    by_link = w.out_links[:rows]
-    by_group = w.out_groups[:rows]
-    widths = np.diff(np.concatenate([[0.0], samples[:rows]]))[:, None]
-    link_sums = np.diff(by_link[:, :2], axis=0, prepend=0.0)
-    group_sums = np.diff(by_group[:, :3], axis=0, prepend=0.0)
-    now = float(w.count[STEP]) * T
-    reasons = ["completed", f"a law failed at t = {now:.9g} s", f"a rate is no longer finite at t = {now:.9g} s",
-               f"a queue takes more than {_MEMORY} steps to drain at t = {now:.9g} s",
-        "interrupted"]  # fmt: skip
-    return Result(
-        time=samples[:rows],
-        rate=group_sums[:, 0] / widths,
-        goodput=group_sums[:, 1] / widths,
-        bottleneck=by_group[:, 3].astype(np.int64),
-        queue=by_link[:, 2],
-        queue_max=by_link[:, 3],
-        arrival=link_sums[:, 0] / widths,
-        drops=link_sums[:, 1],
-        sent=w.total,
-        delivered=w.delivered,
-        lost=w.lost,
-        stopped_at=np.where(np.isfinite(w.finished), w.finished * T, fluid.stop),
-        stats={"steps": int(w.count[STEP]), "rejected": 0},
-        stopped=reasons[status],
-        recorded={"flow.x": rates[:rows], "link.R": states[:rows]},
-    )
+    w = Fields(**{name: np.ascontiguousarray(array) for name, array in {**of_each, **of_all}.items()})
+    for k, array in enumerate(w):
+        assert array.dtype == (np.float64 if k < _FLOATS else np.int64), Fields._fields[k]
+    strides = [array.strides[0] if name in of_each else 0 for name, array in zip(Fields._fields, w, strict=True)]
+    tables = np.array([array.ctypes.data for array in w]) + np.arange(B)[:, None] * strides
+    rates, states = np.zeros((2, B, count, 0))
+    if problems[0].records:
+        rates, states = zeros(count, G), zeros(count, L)
+    statuses = []
+    for problem, table, counters, k in zip(problems, tables, w.count, range(B), strict=True):
+        status, slices = FINE, turns(_SLICE)
+        w.volume[:] = fluid.capacity[:, None] * T
+        try:
+            while status == FINE and counters[STEP] < counters[LAST]:
+                row = int(counters[SAMPLE])
+                most = int(np.ceil(at[row])) - int(counters[STEP]) if problem.records else _SLICE
+                status = int(advance(table, min(next(slices), most)))
+                if problem.records:
+                    rates[k, row : counters[SAMPLE]] = w.block[k, :, _XS : _XS + LANES].ravel()[:G]
+                    states[k, row : counters[SAMPLE]] = w.state[k]
+                problem.progress(float(counters[STEP] / counters[LAST]))
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+        statuses.append(status)
+    widths = np.diff(samples, prepend=0.0)[:, None]
+    link_sums = np.diff(w.out_links[:, :, :2], axis=1, prepend=0.0)
+    group_sums = np.diff(w.out_groups[:, :, :3], axis=1, prepend=0.0)
+    rate, goodput, arrival = group_sums[:, :, 0] / widths, group_sums[:, :, 1] / widths, link_sums[:, :, 0] / widths
+    bottleneck = w.out_groups[:, :, 3].astype(np.int64)
+    stopped_at = np.where(np.isfinite(w.finished), w.finished * T, fluid.stop)
+    found = []
+    for k, status in enumerate(statuses):
+        rows, taken = int(w.count[k, SAMPLE]), int(w.count[k, STEP])
+        now = taken * T
+        reasons = (
+            "completed",
+            f"a law failed at t = {now:.9g} s",
+            f"a rate is no longer finite at t = {now:.9g} s",
+            f"a queue takes more than {_MEMORY} steps to drain at t = {now:.9g} s",
+            "interrupted",
+        )
+        found.append(
+            Result(
+                time=samples[:rows],
+                rate=rate[k, :rows],
+                goodput=goodput[k, :rows],
+                bottleneck=bottleneck[k, :rows],
+                queue=w.out_links[k, :rows, 2],
+                queue_max=w.out_links[k, :rows, 3],
+                arrival=arrival[k, :rows],
+                drops=link_sums[k, :rows, 1],
+                sent=w.total[k],
+                delivered=w.delivered[k],
+                lost=w.lost[k],
+                stopped_at=stopped_at[k],
+                stats={"steps": taken, "rejected": 0},
+                stopped=reasons[status],
+                recorded={"flow.x": rates[k, :rows], "link.R": states[k, :rows]},
+            )
+        )
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from time import process_time
@@ -26,7 +27,7 @@ from ecc.trajectory import Trajectory
 if TYPE_CHECKING:
     from ecc.marking_loop import MarkingEquilibrium
 
-__all__ = ["Prepared", "prepare", "simulate"]
+__all__ = ["Prepared", "prepare", "run_together", "simulate"]
 
 _TIMES = ("continuous", "discrete")
 _STARTS = ("empty", "equilibrium")
@@ -152,7 +153,15 @@ class Prepared:
 
     def run(self) -> Result:
         """Return what the model finds."""
-        result: Result = self.model.run(self.problem)
+        return self.ended(self.model.run(self.problem))
+
+    def ended(self, result: Result) -> Result:
+        """Return what the model has found, marked as canceled where the run was.
+
+        Parameters
+        ----------
+        result : Result
+        """
         if self.watch.canceled:
             done = len(result.time) == len(self.problem.samples)
             result = replace(result, stopped="completed" if done else "canceled")
@@ -178,6 +187,44 @@ class Prepared:
         """
         seconds = process_time() - self.begun
         return _trajectory(self.scenario, text, self.problem.fluid, result, seconds, self.time, self.notes, self.record)
+
+
+def run_together(members: Sequence[Prepared]) -> list[Result | Exception]:
+    """Return what each member of an ensemble finds, or what it raises; those that are alike are set up together.
+
+    Parameters
+    ----------
+    members : sequence of Prepared
+    """
+
+    def alone(prepared: Prepared) -> Result | Exception:
+        try:
+            return prepared.run()
+        except Exception as error:  # the member's, not the ensemble's
+            return error
+
+    alike: dict[Any, list[int]] = {}
+    for k, prepared in enumerate(members):
+        kind: Any = k
+        if hasattr(prepared.model, "likeness"):
+            with suppress(Exception):  # which it raises again where it is alone
+                kind = prepared.model.likeness(prepared.problem)
+        alike.setdefault(kind, []).append(k)
+    found: list[Any] = [None] * len(members)
+    for those in alike.values():
+        results: list[Any] = []
+        if len(those) > 1:
+            try:
+                model = members[those[0]].model
+                results = [
+                    members[k].ended(result)
+                    for k, result in zip(those, model.run_alike([members[k].problem for k in those]), strict=True)
+                ]
+            except Exception:  # of one of them: each alone tells of which
+                results = []
+        for k, result in zip(those, results or [alone(members[k]) for k in those], strict=True):
+            found[k] = result
+    return found
 
 
 @check_arguments
@@ -479,9 +526,8 @@ def _check_losses(scenario: Scenario) -> None:
 
 
 def _series(fluid: FluidNetwork, result: Result, record: Sequence[str]) -> dict[str, NDArray[Any]]:
-    crosses = np.array([[link in route for link in range(fluid.n_links)] for route in fluid.routes], dtype=float)
-    flows_through = np.maximum(1.0, fluid.members @ crosses)
-    packet = (fluid.members * fluid.packet_size) @ crosses / flows_through  # mean size of the packets of a link
+    flows_through = np.maximum(1.0, fluid.members @ fluid.crosses)
+    packet = (fluid.members * fluid.packet_size) @ fluid.crosses / flows_through  # mean size of the packets of a link
     packet[packet == 0.0] = 1.0
     by_class = {}
     if result.classes is not None:
