@@ -31,6 +31,7 @@ MODULES = (
     "disciplines.packets",
     "errata",
     "internet.bbr",
+    "internet.bbr_equilibria",
     "internet.copa",
     "internet.cubic_stability",
     "internet.loss_based",

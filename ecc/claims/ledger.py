@@ -212,6 +212,8 @@ PAPERS: Mapping[str, str] = {
     "congestion control, NSDI 2018, and its program, PCCproject/PCC-Uspace",
     "SCHERRER": "S. Scherrer, M. Legner, A. Perrig, S. Schmid, Model-based insights on the performance, fairness, and "
     "stability of BBR, IMC 2022, and its program, divyashk/mininet_tcp",
+    "BBR-CUBIC": "S. Scherrer, A. Perrig, S. Schmid, A control-theoretic perspective on BBR/CUBIC congestion-control "
+    "competition, arXiv:2510.22773, 2025",
     "WARE": "R. Ware, M. K. Mukerjee, S. Seshan, J. Sherry, Modeling BBR's interactions with loss-based congestion "
     "control, IMC 2019",
     "STARVATION": "V. Arun, M. Alizadeh, H. Balakrishnan, Starvation in end-to-end congestion control, SIGCOMM 2022",
