@@ -63,6 +63,7 @@ EXAMPLES = {
     "prague_cubic": "docs/prague_and_copa.md",
     "telemetry_theta": "docs/telemetry.md",
     "telemetry_paced": "docs/telemetry.md",
+    "tutorial_control": "docs/tutorial_control.md",
 }
 """File of a figure: the page that shows it after the Python block that ends with this `figure`."""
 

@@ -14,13 +14,15 @@ from pathlib import Path
 import pytest
 from waiting import HANG
 
+from ecc.cli import main
+
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "fair_share.py"
 ALL_PAGES = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [page for page in ALL_PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
-DEAR = ("delay_equations", "ensembles", "gallery", "live", "real_tcp")
+DEAR = ("delay_equations", "ensembles", "gallery", "live", "real_tcp", "tutorial_control")
 """Pages whose code takes seconds."""
 NEEDS = {"controllers_in_c": "aimd", "live": "namespaces", "qlog": "checkout", "real_tcp": "namespaces"}
 """Fixtures without which the code of a page cannot run."""
@@ -49,16 +51,26 @@ def checkout(tmp_path):
     "page",
     [pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if page.stem in DEAR else []) for page in PAGES],
 )
-def test_the_code_of_a_page_runs(page, monkeypatch, request, tmp_path):
+def test_the_code_of_a_page_runs(page, monkeypatch, request, tmp_path, capsys):
     if page.stem in NEEDS:
         request.getfixturevalue(NEEDS[page.stem])
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLE.parent)
-    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", text, re.MULTILINE | re.DOTALL)
     scope = {"__name__": "shown"}
     monkeypatch.setitem(sys.modules, "shown", type(sys)("shown"))
-    for block in blocks:
+    for block, printed in blocks:
+        capsys.readouterr()
         exec(compile(block, page.name, "exec"), scope)
+        assert not printed or capsys.readouterr().out == printed
+
+
+def test_a_tutorial_shows_what_its_command_prints(capsys):
+    text = (ROOT / "docs" / "tutorial_control.md").read_text(encoding="utf-8")
+    ((command, printed),) = re.findall(r"^```sh\necc (.*?)\n```\n\n```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert main(command.split()) == 0
+    assert printed and capsys.readouterr().out.startswith(printed)
 
 
 def test_files_that_pages_show_are_those_of_the_checkout():
@@ -163,7 +175,7 @@ def test_the_reference_has_a_page_for_each_module_that_it_lists():
 
 def test_every_page_is_in_the_index():
     pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
-    listed = re.findall(r"^(\w+)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    listed = re.findall(r"^(?:.* <)?(\w+)>?$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert pages == set(listed)
 
 
