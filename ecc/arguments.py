@@ -80,7 +80,9 @@ def nearest(name: object, known: Mapping[str, str]) -> str:
     """
     from difflib import get_close_matches
 
-    word = str(name).lower()
+    if not isinstance(name, str):
+        return ""
+    word = name.lower()
     meant = [key for key, line in known.items() if word in re.findall(r"[\w-]+", line.lower())]
     if not meant:
         spelled = {re.sub(r"[-_ ]", "", key.lower()): key for key in known}
@@ -135,7 +137,7 @@ def _decorated(call: Any, gaps: bool, constructor: bool) -> Any:
 def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
     @wraps(call)
     def inner(*arguments: Any, **named: Any) -> Any:
-        positions, kinds = _kinds(call, gaps)
+        positions, kinds, needed = _kinds(call, gaps)
         for k, ((name, kind), value) in enumerate(zip(positions, arguments, strict=False)):
             if kind is not None and (refusal := kind.refuses(value)):
                 raise refusal(f"{name} must be {kind.text}, got {shown(value)}")
@@ -151,6 +153,8 @@ def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
                 raise refusal(f"{name} must be {kind.text}, got {shown(value)}")
             elif kind is not None and kind.is_real and type(value) is not float:
                 named[name] = _usual(value)
+        if missing := [name for name, place in needed if place >= len(arguments) and name not in named]:
+            raise TypeError(f"{call.__qualname__} lacks {_counted(missing)}")
         try:
             return call(*arguments, **named)
         except OutOfMemoryError:
@@ -163,16 +167,26 @@ def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
     return inner
 
 
+def _counted(names: Sequence[str]) -> str:
+    return f"the argument{'s' if names[1:] else ''} {' and '.join(map(repr, names))}"
+
+
 def _listed(kinds: Mapping[Any, Any]) -> str:
     return ", ".join(name for name in kinds if name not in ("self", "cls"))
 
 
 @cache
-def _kinds(call: Callable[..., Any], gaps: bool) -> tuple[list[tuple[str, Kind | None]], dict[str | None, Kind | None]]:
-    """What each parameter may be: by position, and by name; the name None is for those that `**` takes."""
+def _kinds(
+    call: Callable[..., Any], gaps: bool
+) -> tuple[list[tuple[str, Kind | None]], dict[str | None, Kind | None], list[tuple[str, float]]]:
+    """What each parameter may be: by position, and by name; the name None is for those that `**` takes.
+
+    And those without a default, with their positions; infinite: by name only.
+    """
     names = _Names(getattr(inspect.unwrap(call), "__globals__", {}))
     positions: list[tuple[str, Kind | None]] = []
     kinds: dict[str | None, Kind | None] = {}
+    needed: list[tuple[str, float]] = []
     for name, one in inspect.signature(call).parameters.items():
         annotation = one.annotation
         if isinstance(annotation, str):
@@ -186,10 +200,12 @@ def _kinds(call: Callable[..., Any], gaps: bool) -> tuple[list[tuple[str, Kind |
         elif one.kind is one.VAR_POSITIONAL:
             positions += [(name, kind)] * 100
         else:
+            if one.default is one.empty:
+                needed.append((name, math.inf if one.kind is one.KEYWORD_ONLY else len(positions)))
             if one.kind is not one.KEYWORD_ONLY:
                 positions.append((name, kind))
             kinds[name] = kind
-    return positions, kinds
+    return positions, kinds, needed
 
 
 class _Unseen(type):

@@ -541,8 +541,8 @@ def linearize(
     if protocol.linear_refusal is not None:
         raise ValueError(f"{protocol.linear_refusal}; ecc.stability.analyze says what there is instead")
     if time not in protocol.times:
-        name, has = type(protocol).__name__, " or ".join(map(repr, protocol.times))
-        raise ValueError(f"{name} has no {time} model: time must be {has}")
+        has = f"time must be {' or '.join(map(repr, protocol.times))}" if protocol.times else "its class has times = ()"
+        raise ValueError(f"{type(protocol).__name__} has no {time} model: {has}")
     if approximation is not None and (time != "continuous" or approximation not in protocol.reductions):
         names = ", ".join(map(repr, protocol.reductions)) or "none"
         raise ValueError(f"approximation must be None or one of {names} (continuous time), got {shown(approximation)}")

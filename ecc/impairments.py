@@ -519,13 +519,19 @@ def impairment_from_table(table: Any, where: str) -> Impairment:
     Parameters
     ----------
     table : object
-        Mapping with a "name".
+        Mapping with a "name"; a DeliveryTrace may have the "file" of Mahimahi that has its times.
     where : str
         What to call it in a message.
     """
     if not isinstance(table, Mapping) or table.get("name") not in KINDS:
         raise ValueError(f"{where} must be a table with a name, one of {', '.join(KINDS)}, got {shown(table)}")
-    found: Impairment = from_table(KINDS[table["name"]], {k: v for k, v in table.items() if k != "name"}, where)
+    values = {k: v for k, v in table.items() if k != "name"}
+    if table["name"] == "DeliveryTrace" and "file" in values:
+        file = values.pop("file")
+        if "times" in values or not isinstance(file, str):
+            raise ValueError(f"file must be the path of a trace, in place of times, got {shown(file)} (in {where})")
+        values["times"] = read_mahimahi(file).times
+    found: Impairment = from_table(KINDS[table["name"]], values, where)
     return found
 
 

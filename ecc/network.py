@@ -9,7 +9,7 @@ transmission time is part of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -1150,6 +1150,9 @@ def from_table(kind: type, table: Any, where: str) -> Any:
     for key in table:
         if key not in known:
             raise ValueError(f"{where} has no key {key!r}; allowed are {', '.join(known)}")
+    for f in fields(kind):
+        if f.init and f.default is MISSING and f.default_factory is MISSING and f.name not in table:
+            raise ValueError(f"{where} lacks the key {f.name!r}")
     try:
         return kind(**table)
     except (TypeError, ValueError) as error:

@@ -142,6 +142,9 @@ def as_number(
     else:
         number = _float(value)
     out_of_range = (positive and not number > 0) or (minimum is not None and not number >= minimum)
+    if math.isinf(number) and allowed != "finite":
+        allowed += f" {unit} and finite" if unit else " and finite"
+        unit = ""
     if not math.isfinite(number) or out_of_range:
         raise ValueError(f"{field} must be {f'{allowed} {unit}'.strip()}, got {shown(value)}")
     return number

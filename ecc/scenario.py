@@ -407,27 +407,30 @@ def _name_of(cls: type[Protocol]) -> str:
 
 def _protocol_or_assignment(table: Any) -> Any:
     if not (isinstance(table, Mapping) and "flows" in table):
-        return _protocol(table)
+        return _protocol(table, "protocol")
+    for key in table:
+        if key not in ("flows", "links"):
+            raise ValueError(f"protocol has no key {key!r}; allowed are flows, links")
     links = table.get("links", {})
     for which, given in (("flows", table["flows"]), ("links", links)):
         if not isinstance(given, Mapping):
             raise ValueError(f"protocol.{which} must be a table of protocols, got {shown(given)}")
-    return {
-        **table,
-        "flows": {which: _protocol(one) for which, one in table["flows"].items()},
-        "links": {
-            which: _protocol(some) if isinstance(some, Mapping) else [_protocol(one) for one in some]
-            for which, some in links.items()
-        },
+    of_links = {
+        which: _protocol(some, f"protocol.links.{which}")
+        if isinstance(some, Mapping)
+        else [_protocol(one, f"protocol.links.{which}[{i}]") for i, one in enumerate(some)]
+        for which, some in links.items()
     }
+    of_flows = {which: _protocol(one, f"protocol.flows.{which}") for which, one in table["flows"].items()}
+    return {"flows": of_flows, "links": of_links}
 
 
-def _protocol(table: Any) -> Protocol:
+def _protocol(table: Any, where: str) -> Protocol:
     if not isinstance(table, Mapping) or "name" not in table:
-        raise ValueError(f"protocol must be a table with a name, got {shown(table)}")
+        raise ValueError(f"{where} must be a table with a name, got {shown(table)}")
     values = {k: v for k, v in table.items() if k != "name"}
     kind = protocol_class(table["name"])
-    result = from_table(kind, values, "protocol")
+    result = from_table(kind, values, where)
     assert isinstance(result, Protocol)
     return result
 

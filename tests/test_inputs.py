@@ -112,6 +112,7 @@ def test_what_annotations_allow_is_passed_on():
         ((1, 0.0, float("nan")), {}, ValueError, "^limit must be a number, got nan$"),
         ((1,), {"name": 3}, TypeError, "^name must be a string or None, got 3$"),
         ((1,), {"flag": 1}, TypeError, "^flag must be True or False, got 1$"),
+        ((), {"x": 1.0}, TypeError, "^sample lacks the argument 'n'$"),
         ((1,), {"other": 1}, TypeError, "^sample must have arguments among n, x, limit, name, flag, got 'other'$"),
     ],
 )

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecc.impairments import CapacitySchedule, DelaySpikes, Jitter, RandomLoss
+from ecc.impairments import CapacitySchedule, DelaySpikes, DeliveryTrace, Jitter, RandomLoss
 from ecc.models import PIQIRCP, RCP, ConstantRate, all_protocols
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
@@ -139,6 +139,26 @@ route = [0]
 """
 
 
+def test_assignments_name_the_place_of_a_bad_value():
+    halves = '[protocol.flows]\ndefault = { name = "NewReno" }\n[protocol.links]\n0 = { name = "PIE", target = -1 }'
+    text = TOML.replace('[protocol]\nname = "piqi-rcp"\nalpha = 0.4', halves)
+    with pytest.raises(ValueError, match=r"^target must be > 0 s, got -1 \(in protocol\.links\.0\)$"):
+        Scenario.from_toml(text)
+    with pytest.raises(ValueError, match="^protocol has no key 'link'; allowed are flows, links$"):
+        Scenario.from_toml(text.replace("protocol.links", "protocol.link"))
+
+
+def test_a_trace_of_mahimahi_is_named_by_its_file(tmp_path):
+    (tmp_path / "walk.up").write_text("2\n3\n3\n10\n")
+    file = (tmp_path / "walk.up").as_posix()
+    text = f'{TOML}[[impairments]]\nname = "DeliveryTrace"\nlink = 0\nfile = "{file}"\n'
+    read = Scenario.from_toml(text)
+    assert read.impairments == (DeliveryTrace(0, [0.002, 0.003, 0.003, 0.01]),)
+    assert Scenario.from_toml(read.to_toml()) == read
+    with pytest.raises(ValueError, match=r"^file must be the path of a trace, in place of times, got .* \(in impairm"):
+        Scenario.from_toml(text + "times = [1.0]\n")
+
+
 def test_toml_takes_units_and_spellings():
     read = Scenario.from_toml(TOML)
     assert read.protocol == PIQIRCP(alpha=0.4)
@@ -166,6 +186,9 @@ def test_toml_takes_units_and_spellings():
         ("route = [0]", "route = [3]", r"route must use links 0 to 0, got 3 \(flow 0\)"),
         ('duration = "10 s"', "", "scenario lacks the key 'duration'"),
         ('duration = "10 s"', "duration = 0", "duration must be > 0 s, got 0"),
+        ('duration = "10 s"', "duration = inf", "duration must be > 0 s and finite, got inf"),
+        ('capacity = "100 Mb/s"', "", r"links\[0\] lacks the key 'capacity'"),
+        ('name = "piqi-rcp"', "name = 3", "protocol name must be one of .* or path.so, got 3$"),
         ('duration = "10 s"', "duration = 1\nseed = 18446744073709551616", r"seed must be < 2\^64, got 184467"),
         ('duration = "10 s"', "duration = 5e6", r"duration must be < 4e\+06 s, which the clock holds, got 5000000\.0"),
         ('delay = "50 ms"', "delay = 1e6", r"delay must be < 1e\+06 s, which the clock holds, got 1000000\.0"),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ecc.models.base import Equilibrium, FlowEnv, Hook, NoRecord, Params, Protocol
 from ecc.network import Network
-from ecc.quantity import QuantityField, as_rate, required
+from ecc.quantity import QuantityField, as_rate, default
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ConstantRate(Protocol):
     10000000.0
     """
 
-    rate: QuantityField = required()
+    rate: QuantityField = default(None)  # which is refused as any value that is no rate
 
     times = ()
     linear_refusal = "ConstantRate responds to no feedback: it has no linear model"

@@ -216,7 +216,7 @@ def read_protocol(given: Any) -> Protocol | ProtocolAssignment:
     """
     if isinstance(given, Mapping):
         if not {"flows"} <= set(given) <= {"flows", "links"}:
-            raise ValueError(f"protocol must be a mapping with 'flows' and maybe 'links', got {shown(given)}")
+            raise ValueError(f"protocol must be a mapping with 'flows' and maybe 'links', got {shown(list(given))}")
         given = ProtocolAssignment(**given)
     if not isinstance(given, Protocol | ProtocolAssignment):
         raise TypeError(f"protocol must be a Protocol, or a mapping of flows and links to them, got {shown(given)}")

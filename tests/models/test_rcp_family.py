@@ -89,7 +89,7 @@ def test_published_bounds():
         (lambda: RCP(beta=-1.0), "beta must be >= 0, got -1.0"),
         (lambda: RCP(rtt="median"), "rtt must be one of 'mean', 'max', got 'median'"),
         (lambda: RCP(stamping="late"), "stamping must be one of 'departure', 'arrival', got 'late'"),
-        (lambda: QIRCP(interval=float("inf")), "interval must be > 0 s, got inf"),
+        (lambda: QIRCP(interval=float("inf")), "interval must be > 0 s and finite, got inf"),
         (lambda: PIQIRCP(tau1=2.0), "tau1 must be > 0 and < 2, got 2.0"),
         (lambda: PIQIRCP(alpha2=-0.1), "alpha2 must be > 0, got -0.1"),
         (lambda: PIQIRCP(rtt_average="mean"), "rtt_average must be one of 'packet', 'interval', got 'mean'"),
