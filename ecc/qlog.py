@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -157,7 +158,7 @@ def record(values: Mapping[str, Any]) -> str:
 
 @check_arguments
 def read(path: str | Path, trace: int = 0) -> Trace:
-    """Return what a log says, in JSON-SEQ, in lines of JSON, or in one JSON object.
+    """Return what a log says, in JSON-SEQ, in lines of JSON, or in one JSON object, each also compressed by gzip.
 
     Drafts from 00 on are read, as aioquic, mvfst, picoquic, quic-go and quiche follow them.
 
@@ -207,11 +208,28 @@ class _Reader:
 
     def __init__(self, raw: bytes, chosen: int) -> None:
         self.notes: list[str] = []
+        if raw.startswith(b"\x1f\x8b"):
+            raw = self._unzipped(raw)
         try:
             self.text = raw.decode("utf-8").lstrip("\ufeff")
         except UnicodeDecodeError as error:
             raise ValueError(f"file must be UTF-8, got a byte {raw[error.start]:#04x} at {error.start}") from None
         self.chosen = chosen
+
+    def _unzipped(self, raw: bytes) -> bytes:
+        """What a gzip file has; of one that is cut off what there is."""
+        found, one = b"", zlib.decompressobj(wbits=31)
+        while raw:
+            try:
+                found += one.decompress(raw)
+            except zlib.error as error:
+                raise ValueError(f"file must be qlog, or that by gzip, got a damaged one: {error}") from None
+            raw = one.unused_data
+            if one.eof:
+                one = zlib.decompressobj(wbits=31) if raw else one
+        if not one.eof:
+            self.notes.append("the gzip file is incomplete and was read up to its end")
+        return found
 
     def trace(self) -> Trace:
         top, records = self.records()

@@ -1,5 +1,6 @@
 """Logs in qlog: what is read of them, in which dialects, and what is refused."""
 
+import gzip
 import json
 
 import pytest
@@ -117,6 +118,26 @@ def test_a_last_record_that_is_incomplete_is_left_out(tmp_path):
     with pytest.warns(RuntimeWarning, match="^record 3, the last, is incomplete and was left out$"):
         trace = read(tmp_path, text)
     assert len(trace.events) == 2 and trace.notes == ("record 3, the last, is incomplete and was left out",)
+
+
+def test_files_may_be_compressed_and_cut_off(tmp_path):
+    plain = sequence(HEAD, *(sent(k, k) for k in range(200)))
+    path, packed = tmp_path / "a.sqlog.gz", gzip.compress(plain.encode())
+    path.write_bytes(packed)
+    whole = qlog.read(path)
+    assert whole.events == read(tmp_path, plain).events and whole.notes == ()
+    path.write_bytes(gzip.compress(plain[:500].encode()) + gzip.compress(plain[500:].encode()))
+    assert qlog.read(path).events == whole.events
+    path.write_bytes(packed[:-12])
+    with pytest.warns(RuntimeWarning):
+        cut = qlog.read(path)
+    assert cut.notes[0] == "the gzip file is incomplete and was read up to its end"
+    assert 0 < len(cut.events) <= 200 and list(cut.events) == list(whole.events)[: len(cut.events)]
+    path.write_bytes(packed[:10] + b"\xff" + packed[11:])
+    with pytest.raises(
+        ValueError, match=r"^file must be qlog, or that by gzip, got a damaged one: .* \(.*a\.sqlog\.gz'\)$"
+    ):
+        qlog.read(path)
 
 
 def test_events_out_of_order_are_put_in_order(tmp_path):
