@@ -60,7 +60,7 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    help="Explicit congestion control, analyzed exactly, run as fluid and run as packets.",
+    help="Congestion control, analyzed exactly, run as fluid and run as packets.",
     add_completion=False,
     rich_markup_mode=None,
 )
@@ -247,7 +247,7 @@ def _version(wanted: bool) -> None:
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PROTOCOL, CLAIM or SECTION]...", help="Claims to check. Default: all."),
+    typer.Argument(metavar="[PROTOCOL, CLAIM or SECTION]...", help="Which claims. Default: all."),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for report.html, report.md and results.json.")]
 Dataset = Annotated[
@@ -425,7 +425,10 @@ def _workers(jobs: int, cluster: str | None) -> Iterator[Executor | int]:
 @app.command()
 def conform(
     protocol: Annotated[
-        str, typer.Argument(metavar="PROTOCOL", help="Name of a protocol; module:Class or file.py:Class of your own.")
+        str,
+        typer.Argument(
+            metavar="PROTOCOL", help="Name of a protocol; module:Class, file.py:Class or file.so of your own."
+        ),
     ],
     case: Annotated[
         list[str] | None,
@@ -453,14 +456,14 @@ def conform(
         ),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option(help="With --qlog: relative difference up to which values are the same.")
+        float, typer.Option(metavar="SHARE", help="With --qlog: relative difference up to which values are the same.")
     ] = 0.01,
     out: Out = Path("ecc-conformance"),
     jobs: Jobs = 0,
     cluster: OnCluster = None,
     json: AsJson = False,
 ) -> int:
-    """Run the conformance cases that apply to a protocol; exit code 4 if one of them is refuted.
+    """Run the conformance cases that apply to a protocol; exit code 4 if one of them is refuted, 2 if none applies.
 
     Each case is a scenario on packets with numbers and bands from a specification; the report has the figures.
     """
@@ -472,7 +475,7 @@ def conform(
     chosen: Protocol = from_table(kind, _settings(kind, settings or ()), "--set")
     if qlog is not None:
         if against is not None or case or scenario is not None:
-            raise ValueError("qlog needs no --against, --case and --scenario: the trace has packets and ACKs")
+            raise ValueError("qlog takes no --against, --case or --scenario: the trace has packets and ACKs")
         return _replay(chosen, qlog, tolerance, out, json)
     if against is not None and case:
         raise ValueError("case needs no --against, which runs no case")
@@ -493,6 +496,10 @@ def conform(
         return examined(chosen, selected, workers, progress, steps)
 
     code = _examine(work, report, len(selected), out, (jobs, cluster), json, what="case")
+    if not code and not found[0].applying:
+        many = f"{len(selected)} case{'s' if selected[1:] else ''}"
+        _complain(f"none of {many} applies to {type(chosen).__name__}: the table has the reasons")
+        return BAD_INPUT
     return code or (0 if found[0].conforms else REFUTED)
 
 
@@ -548,7 +555,8 @@ def simulate(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Network, protocol, workload, duration.")],
     engine: Annotated[Simulator, typer.Option(help="Simulation engine; live: on real frames.")] = Simulator.packet,
     sample: Annotated[
-        str | None, typer.Option(help="Sampling period. Default: 0.1 s, at most a tenth of the duration.")
+        str | None,
+        typer.Option(metavar="TIME", help="Sampling period. Default: 0.1 s, at most a tenth of the duration."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the run to a .nc, .csv or .html (figure) file.")
@@ -668,7 +676,8 @@ def sweep(
     ],
     engine: Annotated[Engine, typer.Option(help="Simulation engine.")] = Engine.packet,
     sample: Annotated[
-        str | None, typer.Option(help="Sampling period. Default: 0.1 s, at most a tenth of the duration.")
+        str | None,
+        typer.Option(metavar="TIME", help="Sampling period. Default: 0.1 s, at most a tenth of the duration."),
     ] = None,
     metric: Annotated[
         list[str] | None,
@@ -677,12 +686,13 @@ def sweep(
             help=f"Metric of each run; may be given again. Default: {', '.join(_METRICS)}. An unknown name lists all.",
         ),
     ] = None,
-    link: Annotated[int, typer.Option(help="Index of the link that metrics of a link are computed for.")] = 0,
-    flow: Annotated[int, typer.Option(help="Index of the flow that metrics of a flow are computed for.")] = 0,
+    link: Annotated[int, typer.Option(metavar="K", help="Index of the link that metrics of a link are of.")] = 0,
+    flow: Annotated[int, typer.Option(metavar="K", help="Index of the flow that metrics of a flow are of.")] = 0,
     between: Annotated[
         str | None,
         typer.Option(metavar="BEGIN:END", help="Seconds that metrics are computed over. Default: the last half."),
     ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the table as .nc or .csv.")] = None,
     jobs: Jobs = 0,
     cluster: OnCluster = None,
     store: Annotated[
@@ -709,7 +719,6 @@ def sweep(
         ),
     ] = None,
     parts: Annotated[int, typer.Option(metavar="N", min=1, help="Parts of a Snakefile, at most one a point.")] = 16,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the table as .nc or .csv.")] = None,
     json: AsJson = False,
 ) -> int:
     """Run a scenario over a grid of its settings and print metrics of each run."""
@@ -830,25 +839,35 @@ def stability(
     ],
     rtt: Annotated[
         list[str] | None,
-        typer.Option(help="Propagation RTT of a flow; once for each flow, or once for all flows of a chain of links."),
+        typer.Option(
+            metavar="TIME",
+            help="Propagation RTT of a flow; once for each flow, or once for all flows of a chain of links.",
+        ),
     ] = None,
     capacity: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="RATE",
             help="Capacity of the bottleneck. Default: 100 Mb/s. Several times: a chain of links; flow 0"
-            " crosses all, each other flow one."
+            " crosses all, each other flow one.",
         ),
     ] = None,
     network: Annotated[
         Path | None, typer.Option(metavar="SCENARIO.toml", help="Scenario file that gives links and flows.")
     ] = None,
     parameter: Annotated[
-        str, typer.Option(help="Parameter whose stable interval is computed. Default: the main gain of the protocol.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Parameter whose stable interval is computed. Default: the main gain of the protocol."
+        ),
     ] = "",
     time: Annotated[list[Time] | None, typer.Option(help="Linear model; may be given again. Default: all.")] = None,
     mean_rtt: Annotated[MeanRtt | None, typer.Option(help="What a router's mean RTT is over. Default: flows.")] = None,
     clocking: Annotated[
-        str, typer.Option(help="Of windows: 'ack' (what is on its way) or 'rate' (queues integrate rates).")
+        str,
+        typer.Option(
+            metavar="<ack|rate>", help="Of windows: 'ack' (what is on its way) or 'rate' (queues integrate rates)."
+        ),
     ] = "ack",
     settings: Annotated[
         list[str] | None,
@@ -936,7 +955,9 @@ def run_node(
     ] = "hosts/routers",
     slow: Annotated[float, typer.Option(metavar="K", help="Seconds of real time for one of the scenario.")] = 1.0,
     exact: Annotated[bool, typer.Option("--exact", help="Frames carry headers in full precision, too.")] = False,
-    wait: Annotated[str, typer.Option(help="How long a machine without senders waits for the first frame.")] = "60 s",
+    wait: Annotated[
+        str, typer.Option(metavar="TIME", help="How long a machine without senders waits for the first frame.")
+    ] = "60 s",
     json: AsJson = False,
 ) -> int:
     """Run what one machine has of a scenario, over a real interface to others; machines without senders start first."""

@@ -21,7 +21,7 @@ from ecc.packet.twin.state import Record
 from ecc.plot.states import states_figure
 from ecc.scenario import Scenario, protocol_class
 
-__all__ = ["Deviation", "Divergence", "compare", "divergence", "variables"]
+__all__ = ["Deviation", "Divergence", "compare", "divergence", "value_of", "variables"]
 
 TOLERANCE = 1e-9
 """Largest relative difference of values that are the same."""
@@ -119,7 +119,10 @@ def compare(protocol: Protocol | str, reference: Protocol | str, scenario: Scena
     if "on_timer" in other.flow_hooks():
         raise ValueError(f"reference must act at ACKs and losses alone, got {type(other).__name__}, which has timers")
     if "random" in other.required_env and "random" not in subject.required_env:
-        raise ValueError(f"reference must not need random numbers that {type(subject).__name__} does not draw")
+        raise ValueError(
+            f"reference {type(other).__name__} draws random numbers, which {type(subject).__name__} must be given too: "
+            "its class needs required_env = frozenset({'random'})"
+        )
     setup = prepare(scenario.with_(protocol=subject))
     part = next(one for one in setup.parts if 0 in one.flows)
     of_reference = next(one for one in prepare(scenario.with_(protocol=other)).parts if 0 in one.flows)
@@ -141,7 +144,21 @@ def variables(protocol: Protocol) -> dict[str, str]:
     names = {field: name for name, field in getattr(protocol, "conformance_names", {}).items()}
     kind = getattr(protocol, "FlowState", None)
     scalars = [one.name for one in fields(kind) if one.type in ("int", "float", int, float)] if kind else []
-    return {names.get(field, field): field for field in scalars}
+    elements = {name: field for field, name in names.items() if field.endswith("]")}
+    return {names.get(field, field): field for field in scalars} | elements
+
+
+def value_of(state: Any, field: str) -> float:
+    """Return what a state has in a field, or in an element of one, "field[0]".
+
+    Parameters
+    ----------
+    state : object
+    field : str
+    """
+    name, _, index = field.rstrip("]").partition("[")
+    value = getattr(state, name)
+    return float(value[int(index)] if index else value)
 
 
 def _common(subject: Protocol, other: Protocol) -> dict[str, tuple[str, str]]:
@@ -175,8 +192,8 @@ class _Shadow:
         self.rate, self.window = before.rate, before.window
         self.rows.append((
             env.now, env.rate, env.window, before.rate, before.window,
-            *(float(getattr(state, ours)) for ours, _ in self.names.values()),
-            *(float(getattr(self.state, theirs)) for _, theirs in self.names.values()),
+            *(value_of(state, ours) for ours, _ in self.names.values()),
+            *(value_of(self.state, theirs) for _, theirs in self.names.values()),
         ))  # fmt: skip
         self.called.append(name)
 

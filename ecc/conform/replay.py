@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
-from ecc.conform.deviation import Divergence, divergence, variables
+from ecc.conform.deviation import Divergence, divergence, value_of, variables
 from ecc.models.base import Protocol
 from ecc.native import FLOW_ENV
 from ecc.network import Network
@@ -145,7 +145,7 @@ class _Shadow:
             self.rows.append([call.metrics.get(name, np.nan) for name in self.known])
             values = {"congestion_window": self.window, "pacing_rate": self.rate}
             self.own.append([
-                values[name] if name in values else float(getattr(self.state, self.variables[name]))
+                values[name] if name in values else value_of(self.state, self.variables[name])
                 for name in self.known
             ])  # fmt: skip
 

@@ -46,9 +46,15 @@ class Conformance:
     interrupted: bool = False
 
     @property
+    def applying(self) -> list[Finding]:
+        """Findings of the cases that apply."""
+        return [one for one in self.findings if one.verdict is not Verdict.NOT_COMPARABLE]
+
+    @property
     def conforms(self) -> bool:
-        """Whether no case that applies is refuted or has failed."""
-        return not self.failures and all(one.verdict is not Verdict.REFUTED for one in self.findings)
+        """Whether cases apply, of which none is refuted and none has failed."""
+        applying = self.applying
+        return bool(applying) and not self.failures and all(one.verdict is not Verdict.REFUTED for one in applying)
 
     def __getitem__(self, case_id: str) -> Finding:
         for one in self.findings:

@@ -17,7 +17,7 @@ import keyword
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cache
 from pathlib import Path
@@ -99,6 +99,8 @@ class Controller(Protocol):
     """SHA-256 of the file."""
     variables: ClassVar[tuple[str, ...]] = ()
     """Names of the entries of the series "flow.variables"."""
+    conformance_names: ClassVar[Mapping[str, str]] = {}
+    """The same by name, for cases of conformance and comparisons with a reference."""
     parameter_names: ClassVar[tuple[str, ...]] = ()
     state_words: ClassVar[int] = 1
     functions: ClassVar[Functions]
@@ -116,6 +118,11 @@ class Controller(Protocol):
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str, dict[str, Any]]]:
         return _again, (self.library, self.code, {f.name: getattr(self, f.name) for f in fields(self)})
+
+    @property
+    def answers(self) -> frozenset[str]:
+        """Loss; and marks, if its packets can be marked."""
+        return frozenset({"loss", "ecn"} if self.ecn_echo else {"loss"})
 
     def params(self) -> dict[str, float]:
         return {}
@@ -284,6 +291,7 @@ def _load(library: str, code: str) -> type[Controller]:
     parameters = dict(_parameters(found("parameters")))
     _check_names(library, parameters)
     functions = Functions(*(_function(code, name, found(name)) for name in Functions._fields))
+    variables = tuple(_variables(found("variables")))
     return make_dataclass(
         Path(library).stem,
         [(name, float, field(default=value)) for name, value in parameters.items()],
@@ -291,7 +299,8 @@ def _load(library: str, code: str) -> type[Controller]:
         namespace={
             "__doc__": f"The congestion controller of {library}.", "__module__": "controllers",
             "library": library, "code": code, "parameter_names": tuple(parameters),
-            "variables": tuple(_variables(found("variables"))), "state_words": max(-(-size() // 8), 1),
+            "variables": variables, "conformance_names": {name: f"variables[{k}]" for k, name in enumerate(variables)},
+            "state_words": max(-(-size() // 8), 1),
             "functions": functions, "__post_init__": _check_parameters,
         },
     )  # fmt: skip

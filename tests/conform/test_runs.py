@@ -56,7 +56,7 @@ def test_a_wrong_gain_is_found_and_named():
 
 def test_what_a_protocol_lacks_is_the_reason_why_a_case_does_not_apply():
     found = conform.run(NewReno(), ["bbr-startup-plateau"])
-    assert found.conforms
+    assert found.applying == [] and not found.conforms  # nothing was examined
     assert str(found.findings[0].verdict) == "not comparable"
     assert "does not apply: it has no named states" in found.findings[0].reason
     assert found.findings[0].reason.endswith(" and no variables max_bw, full_bw, full_bw_reached, round_count")
@@ -150,6 +150,12 @@ def test_options_that_do_nothing_are_refused(capsys):
     ):
         assert main(["conform", "BBR", *given]) == 2
         assert capsys.readouterr().err.strip() == f"ecc: {said}"
+
+
+def test_that_no_case_applies_is_no_success(tmp_path, capsys):
+    given = ["NewReno", "--case", "bbr-startup-plateau", "--jobs", "1", "--out", str(tmp_path)]
+    assert main(["conform", *given]) == 2
+    assert capsys.readouterr().err.endswith("ecc: none of 1 case applies to NewReno: the table has the reasons\n")
 
 
 def test_another_beta_is_found():

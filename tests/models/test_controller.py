@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import ecc
+from ecc.claims.checks.conformance.laboratory import missing
 from ecc.digests import function_digest
 from ecc.models import NewReno, controller
 
@@ -159,6 +160,16 @@ def test_the_example_fills_its_link_and_shows_its_variables(aimd: str) -> None:
     assert interpreted.stats["digest"] == compiled.stats["digest"]
     steeper = ecc.packet.simulate(ecc.Scenario(network(), Aimd(increase=2.0), 10.0))
     assert steeper.drops.sum() > run.drops.sum()
+
+
+def test_conformance_finds_its_answers_its_parameters_and_its_variables_by_name(aimd: str) -> None:
+    mine = controller.load(aimd)()
+    assert missing(mine, ("windows", "losses", "parameter decrease", "threshold")) == []
+    assert missing(mine, ("parameter C", "max_bw")) == ["no parameter C", "no variable max_bw"]
+    found = ecc.conform.compare(mine, controller.load(aimd)(decrease=0.7), ecc.Scenario(network(), mine, 1.5))
+    assert {"window", "threshold"} <= set(found.compared)
+    assert {one.variable for one in found.deviations} >= {"env.window", "env.rate", "window", "threshold"}
+    assert found.first is not None and found.first.hook == "on_loss"
 
 
 def test_a_saved_run_goes_on_bit_for_bit(tmp_path: Path, aimd: str) -> None:

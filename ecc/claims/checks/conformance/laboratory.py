@@ -7,8 +7,8 @@ is in its band, conditional if that needs a condition, refuted if not; "not comp
 case needs.
 
 A case reads variables by the names that specifications use. They are fields of the protocol's `FlowState`, or, where a
-class has `conformance_names = {"max_bw": "bw"}`, those that it names. "state" is a number whose name is in the list
-`STATES` of the module of that class (`ecc.models.bbr`).
+class has `conformance_names = {"max_bw": "bw"}`, those that it names ("bw[0]": of an array). "state" is a number whose
+name is in the list `STATES` of the module of that class (`ecc.models.bbr`).
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def missing(protocol: Protocol, needs: Sequence[str]) -> list[str]:
             lacks = protocol.transport != name and "transport" not in getattr(protocol, "__dataclass_fields__", {})
             said = f"no parameter transport for {name!r}"
         elif kind == "parameter":
-            lacks, said = name not in protocol.params(), f"no parameter {name}"
+            lacks, said = name not in {*protocol.params(), *protocol.__dataclass_fields__}, f"no parameter {name}"
         elif need == "state":
             lacks, said = not _states(protocol), "no named states (a field `state` and a list `STATES`)"
         else:
@@ -177,10 +177,10 @@ def missing(protocol: Protocol, needs: Sequence[str]) -> list[str]:
 
 
 def _field(protocol: Protocol, name: str) -> str | None:
-    """The field of the protocol's state in which it has a variable."""
+    """The field of the protocol's state, or the element of one, in which it has a variable."""
     kind = getattr(protocol, "FlowState", None)
-    field = getattr(protocol, "conformance_names", {}).get(name, name)
-    return field if kind is not None and field in {one.name for one in fields(kind)} else None
+    field: str = getattr(protocol, "conformance_names", {}).get(name, name)
+    return field if kind is not None and field.partition("[")[0] in {one.name for one in fields(kind)} else None
 
 
 def _states(protocol: Protocol) -> tuple[str, ...]:
