@@ -61,6 +61,7 @@ QUICK = {
 }
 LONG = {
     "cubic-stable": Verdict.CONFIRMED,
+    "cubic-decay": Verdict.NOT_COMPARABLE,
     "starvation": Verdict.CONFIRMED,
     "starvation-ranges": Verdict.CONDITIONAL,
     "starvation-bias": Verdict.CONFIRMED,
