@@ -22,6 +22,7 @@ from ecc.store import Store
 
 FIGURES = {
     "conformance_probe_rtt": ("bbr-probe-rtt", "BBR: ProbeRTT"),
+    "compound_stability": ("compound-hopf", "Compound as fluid on both sides of its stability condition"),
     "cubic_stability": ("cubic-stable", "CUBIC as fluid on both sides of what it recovers from"),
     "data_centers_dcqcn": ("dcqcn-margin", "DCQCN's critical delay"),
     "data_centers_timely": ("patched-stable", "Phase margin of patched TIMELY"),

@@ -32,6 +32,8 @@ MODULES = (
     "errata",
     "internet.bbr",
     "internet.bbr_equilibria",
+    "internet.compound",
+    "internet.compound_stability",
     "internet.copa",
     "internet.cubic_stability",
     "internet.loss_based",

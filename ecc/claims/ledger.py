@@ -219,6 +219,13 @@ PAPERS: Mapping[str, str] = {
     "STARVATION": "V. Arun, M. Alizadeh, H. Balakrishnan, Starvation in end-to-end congestion control, SIGCOMM 2022",
     "VARDOYAN": "G. Vardoyan, C. V. Hollot, D. Towsley, Towards stability analysis of data transport mechanisms: a "
     "fluid model and an application, arXiv:1801.02741, 2018",
+    "POOJARY": "S. Poojary, V. Sharma, Asymptotic approximations for TCP Compound, arXiv:1511.01344, 2015, and "
+    "Queueing Systems 85, 2017",
+    "CTCP-TUBE": "CTCP: improving TCP-friendliness over low-buffered network links, Microsoft Research, 2006",
+    "GHOSH": "D. Ghosh, K. Jagannathan, G. Raina, Local stability and Hopf bifurcation analysis for Compound TCP, "
+    "arXiv:1604.05549, 2016, and IEEE Transactions on Control of Network Systems",
+    "RAINA": "G. Raina, O. Heckmann, TCP: local stability and Hopf bifurcation, Performance Evaluation, 2006, "
+    "doi:10.1016/j.peva.2006.05.005",
     "MATHIS": "M. Mathis, J. Semke, J. Mahdavi, T. Ott, The macroscopic behavior of the TCP congestion avoidance "
     "algorithm, Computer Communication Review 27, 1997",
     "PRAGUE": "L4STeam/udp_prague, prague_cc.cpp, 2026; K. De Schepper, O. Tilmans, B. Briscoe, V. Goel, Prague "

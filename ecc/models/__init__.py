@@ -7,6 +7,7 @@ from ecc.models.bbr1 import BBRv1
 from ecc.models.bbr2 import BBRv2
 from ecc.models.bic import BIC
 from ecc.models.c4 import C4
+from ecc.models.compound import Compound
 from ecc.models.constant_rate import ConstantRate
 from ecc.models.copa import Copa
 from ecc.models.cubic import CUBIC
@@ -39,9 +40,9 @@ from ecc.models.xcp import XCP
 
 __all__ = [
     "BBR", "BIC", "C4", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC", "PEDN",
-    "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "ConstantRate", "Copa",
-    "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Prague", "Protocol", "Swift",
-    "ThetaPowerTCP", "Vegas", "Vivace", "all_protocols",
+    "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "Compound", "ConstantRate",
+    "Copa", "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Prague", "Protocol",
+    "Swift", "ThetaPowerTCP", "Vegas", "Vivace", "all_protocols",
 ]  # fmt: skip
 
 
@@ -58,6 +59,7 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
     windows = (
         NewReno,
         CUBIC,
+        Compound,
         BBR,
         BBRv1,
         BBRv2,

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import ecc
-from ecc.models import BIC, CUBIC, NewReno
+from ecc.models import BIC, CUBIC, Compound, NewReno
 from ecc.models.shared import hystart, windows
 from ecc.scenario import Scenario
 
@@ -76,7 +76,7 @@ def own_on_loss(flow, header, p, env):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cls", [NewReno, CUBIC, BIC, Own])
+@pytest.mark.parametrize("cls", [NewReno, CUBIC, BIC, Compound, Own])
 def test_it_loses_less_than_slow_start(cls):
     """Over a link with a buffer of two bandwidth-delay products, which five rounds of a quarter's growth still fill."""
     network = ecc.Network.dumbbell("100 Mb/s", [0.05], packet_size=1500, buffer=1_250_000)
@@ -97,7 +97,7 @@ def test_the_engines_agree_on_a_class_of_a_users():
     assert found.stats["digest"] != ecc.packet.simulate(Scenario(network, Own(), 0.7)).stats["digest"]
 
 
-@pytest.mark.parametrize("cls", [NewReno, CUBIC, BIC, Own])
+@pytest.mark.parametrize("cls", [NewReno, CUBIC, BIC, Compound, Own])
 def test_what_is_not_there_is_refused_in_one_line(cls):
     with pytest.raises(ValueError, match=r"slow_start must be one of 'standard', 'hystart\+\+', got 'hybrid'"):
         cls(slow_start="hybrid")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecc.models import BIC, CUBIC, FAST, XCP, ConstantRate, NewReno, Protocol, Vegas
+from ecc.models import BIC, CUBIC, FAST, XCP, Compound, ConstantRate, NewReno, Protocol, Vegas
 from ecc.models.base import State, states_of
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.network import Network
@@ -41,7 +41,7 @@ from ecc.queues import (
 from ecc.scenario import Scenario
 
 MARKING = [cls for cls in all_disciplines().values() if issubclass(cls, QueueDiscipline)]
-HOSTS = [cls(ecn=ecn) for cls in (NewReno, CUBIC, BIC, Vegas, FAST) for ecn in (False, True)]
+HOSTS = [cls(ecn=ecn) for cls in (NewReno, CUBIC, Compound, BIC, Vegas, FAST) for ecn in (False, True)]
 
 
 def network(n_flows: int = 4, capacity: str = "10 Mb/s", packets: int = 200, **options: Any) -> Network:

@@ -9,7 +9,7 @@ import pytest
 import ecc
 from ecc.errors import LinearizationError
 from ecc.impairments import CapacitySchedule, RandomLoss
-from ecc.models import BIC, CUBIC, DCTCP, FAST, Copa, NewReno, Prague, Vegas, bic, fast, vegas
+from ecc.models import BIC, CUBIC, DCTCP, FAST, Compound, Copa, NewReno, Prague, Vegas, bic, fast, vegas
 from ecc.models.base import settings
 from ecc.models.shared import windows
 from ecc.network import Flow, Network
@@ -21,6 +21,7 @@ WINDOWS = [
     NewReno(),
     NewReno(transport="sack"),
     CUBIC(),
+    Compound(),
     DCTCP(),
     Prague(),
     Vegas(),

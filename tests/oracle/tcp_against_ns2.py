@@ -23,7 +23,9 @@ import numpy as np
 
 import ecc
 from ecc.impairments import RandomLoss
-from ecc.models import BIC, CUBIC, NewReno, Vegas, cubic
+from ecc.laws.elementary import exp, log
+from ecc.models import BIC, CUBIC, Compound, NewReno, Vegas, compound, cubic
+from ecc.models.shared import windows as windows_part
 from ecc.network import Network
 
 CAPACITY, RTT, PACKET = 1e8, 0.1, 1500  # bit/s, s, bytes
@@ -32,6 +34,9 @@ _STEP = 0.05  # s, between looks at windows
 SPANS = {1: (200.0, 1000.0), 2: (150.0, 500.0), 10: (60.0, 200.0), 50: (30.0, 120.0)}  # s: from when to when, by flows
 LOSSY_SPAN = (20.0, 320.0)
 LOSSES = (0.001, 0.01, 0.02, 0.03, 0.04, 0.05)
+
+
+FAR = 1e300  # bytes, a window that is never reached; s
 
 
 class CUBIC2007(CUBIC):
@@ -54,7 +59,90 @@ def on_ack_2007(flow: Any, header: Any, p: Any, env: Any) -> None:
     cubic.flow_on_ack(flow, header, p, env)
 
 
-FAR = 1e300  # bytes, a window that is never reached
+@dataclass
+class Compound2006State(compound.FlowState):
+    """A host's state for one flow; parts of the window in packets."""
+
+    loss: float = 0.0
+    count: float = 0.0  # ACKs since the loss part gained a packet
+    sent: float = 0.0  # in the RTT before [bytes]
+    least: float = FAR  # RTT in this one [s]
+
+
+class Compound2006(Compound):
+    """Compound as Linux 2.6.16 had it in a module of 2006, in whole packets.
+
+    The delay part gains what `compound.gained` says rounded down, also in slow start and below `low_window`, at once
+    and by the least RTT of the last one. A loss leaves it as it was if half of the window has room for it, and nothing
+    of it otherwise. The loss part has the rest, and is in slow start until it alone is above ssthresh, so that it wins
+    back within some RTTs what the delay part was.
+    """
+
+    FlowState = Compound2006State
+
+    def flow_hooks(self) -> dict[str, Any]:
+        return {**self._hosts(on_ack_2006, on_loss_2006), "on_start": on_start_2006}
+
+
+def on_start_2006(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Open with the initial window."""
+    windows_part.flow_on_start(flow, header, p, env)
+    flow.loss = env.window / env.packet_size
+
+
+def on_ack_2006(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Open both parts."""
+    flow.base = min(flow.base, env.rtt)
+    flow.least = min(flow.least, env.rtt)
+    flow.acks += 1
+    flow.acked += env.acked
+    if env.recovered > 0:
+        flow.mark = flow.acked + env.in_flight
+        flow.acks = 0
+        flow.least = FAR
+    if windows_part.opens(flow, env):
+        s = 1.0 * env.packet_size
+        W = env.window // s
+        if flow.loss + flow.delay > W:
+            if flow.loss > W or flow.delay > W:
+                flow.delay = 0.0
+            flow.loss = W - flow.delay
+        if flow.loss <= flow.ssthresh // s:
+            flow.loss += 1.0
+        else:
+            flow.count += 1.0
+            if flow.count >= W:
+                flow.loss += 1.0
+                flow.count = 0.0
+        if flow.acked > flow.mark:
+            decide_2006(flow, s, p, env)
+        env.window = (flow.loss + flow.delay) * s
+
+
+def decide_2006(flow: Any, s: float, p: Any, env: Any) -> None:
+    """Move the delay part, an RTT later."""
+    if flow.acks > 2 and flow.sent >= s:
+        W = flow.sent // s
+        excess = W * (flow.least - flow.base) / flow.least
+        if excess < p.gamma:
+            flow.delay += max((p.alpha * exp(p.k * log(W)) + 1e-9) // 1.0 - 1.0, 0.0)
+        else:
+            flow.delay = max((flow.delay - p.zeta * excess) // 1.0, 0.0)
+    flow.acks = 0
+    flow.least = FAR
+    following = flow.acked + env.in_flight
+    flow.sent = following - flow.mark
+    flow.mark = following
+
+
+def on_loss_2006(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Half of the window."""
+    if env.kind == 0:
+        windows_part.cut(flow, 0.5 * env.window // env.packet_size * env.packet_size, env)
+    else:
+        windows_part.time_out(flow, 0.5 * env.window, env)
+
+
 PEERS: dict[str, tuple[Callable[[], Any], ns2.Agents]] = {
     "NewReno": (lambda: NewReno(initial=2), ns2.NEWRENO),
     "Sack": (lambda: NewReno(transport="sack", initial=2), ns2.SACK),
@@ -66,6 +154,15 @@ PEERS: dict[str, tuple[Callable[[], Any], ns2.Agents]] = {
     "CUBIC": (
         lambda: CUBIC2007(beta=819 / 1024, initial=2, min_rto=0.2),
         ns2.Agents("TCP/Linux", "TCPSink/Sack1", set_up="$tcp select_ca cubic; $sink set ts_echo_rfc1323_ true"),
+    ),
+    "Compound": (
+        lambda: Compound2006(initial=2, min_rto=0.2),
+        ns2.Agents(  # without timestamps it is given no RTTs, and is Reno
+            "TCP/Linux",
+            "TCPSink/Sack1",
+            options=(("Agent/TCP", "timestamps_", 1),),
+            set_up="$tcp select_ca compound; $sink set ts_echo_rfc1323_ true",
+        ),
     ),
 }
 
@@ -124,8 +221,12 @@ CASES = {
 
 _SMALL = {"capacity": 2e7, "rtt": 0.05, "over": (20.0, 140.0)}
 WINDOWS = {
-    **{f"{name} {flows}": Case(name, flows, **_SMALL) for name in ("NewReno", "Sack", "CUBIC") for flows in (1, 2, 4)},
-    **{f"CUBIC {loss:.1%}": Case("CUBIC", 1, loss, **_SMALL) for loss in LOSSES[:2]},
+    **{
+        f"{name} {flows}": Case(name, flows, **_SMALL)
+        for name in ("NewReno", "Sack", "CUBIC", "Compound")
+        for flows in (1, 2, 4)
+    },
+    **{f"{name} {loss:.1%}": Case(name, 1, loss, **_SMALL) for name in ("CUBIC", "Compound") for loss in LOSSES[:2]},
 }
 """Cases whose windows are compared, on a link of 20 Mb/s and 50 ms."""
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)

@@ -19,7 +19,7 @@ from ecc.stability import analyze, critical_gain, stable_interval
 
 ONE = ecc.Network.dumbbell("100 Mb/s", ["100 ms"])
 WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "VCP", "UTIL", "Swift", "TIMELY"}
-WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "Vivace", "C4", "ConstantRate"}
+WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "Vivace", "C4", "Compound", "ConstantRate"}
 SHORT = {"PatchedTIMELY", "DCQCN", "HPCC", "PowerTCP", "ThetaPowerTCP"}
 """For RTTs of a data center: tests/models/test_timely.py, test_dcqcn_fluid.py, tests/test_paced_loop.py."""
 RELAYS = {"Copa", "EDN", "PEDN"}
