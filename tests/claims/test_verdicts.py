@@ -77,6 +77,7 @@ LONG = {
     "copa-competitive": Verdict.CONDITIONAL,
     "bbr-share": Verdict.CONDITIONAL,
     "bbr-cubic-oscillation": Verdict.CONDITIONAL,
+    "bbr-cubic-half": Verdict.CONDITIONAL,
     "bbr-deep-split": Verdict.CONDITIONAL,
     "bbr-deep-rtt": Verdict.CONDITIONAL,
     "bbr-small-fair": Verdict.CONDITIONAL,
