@@ -68,6 +68,8 @@ EXAMPLES = {
     "tutorial_control": "docs/tutorial_control.md",
 }
 """File of a figure: the page that shows it after the Python block that ends with this `figure`."""
+HEIGHTS = {"qlog": 590}
+"""Pixels, of figures with more panels than two."""
 
 
 def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> None:
@@ -86,7 +88,7 @@ def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> Non
     """
     for name in EXAMPLES:
         if name in names:
-            example(name).write_image(folder / f"{name}.png", width=900, height=480)
+            example(name).write_image(folder / f"{name}.png", width=900, height=HEIGHTS.get(name, 480))
     of_claims = [name for name in names if name not in EXAMPLES]
     outcome = examine(
         [claims()[claim] for claim in dict.fromkeys(FIGURES[name][0] for name in of_claims)], jobs, store=store
