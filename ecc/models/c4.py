@@ -374,7 +374,7 @@ def enter_recovery(flow: Any, kind: int) -> None:
 
 def end_era(flow: Any, env: FlowEnv) -> None:
     """What comes next."""
-    update_rtts(flow, env)
+    update_rtts(flow)
     is_jittery = flow.nominal_max_rtt > JITTER_RTT and flow.nominal_max_rtt > JITTER_RATIO * flow.running_min_rtt
     if flow.began_again == 0 and is_jittery and flow.nominal_rate < MIDDLE_RATE:
         flow.began_again = 1
@@ -383,12 +383,11 @@ def end_era(flow: Any, env: FlowEnv) -> None:
         leave_recovery(flow, env)
     elif flow.state == CRUISING:
         flow.cruises = max(flow.cruises - 1, 0)
-        begin_era(flow)
         if flow.cruises == 0 and flow.sample_app_limited == 0:
             flow.state = PROBING
             flow.gain = PROBE_GAIN if flow.level > 0 else LOW_PROBE_GAIN
             flow.push_gain = flow.gain
-            begin_era(flow)
+        begin_era(flow)
     elif flow.state == PUSHING and growth(flow) > 1:
         mark_growth(flow)
         begin_era(flow)
@@ -396,10 +395,8 @@ def end_era(flow: Any, env: FlowEnv) -> None:
         enter_recovery(flow, NO_CONGESTION)
 
 
-def update_rtts(flow: Any, env: FlowEnv) -> None:
+def update_rtts(flow: Any) -> None:
     """The RTTs of an era without queues of its own."""
-    flow.era_max_rtt = max(flow.era_max_rtt, env.rtt)
-    flow.era_min_rtt = min(flow.era_min_rtt, env.rtt)
     if flow.era_gain <= 1.0:
         low = 0.875 * flow.running_min_rtt + 0.125 * flow.era_min_rtt
         flow.running_min_rtt = min(low, flow.era_min_rtt)

@@ -1,7 +1,5 @@
 """C4's thresholds and cuts by hand; its cycle, its queue and its marks in packets."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -73,10 +71,9 @@ def test_congestion_cuts_the_rate_but_not_for_what_a_probe_has_met(kind, fields,
 
 
 def test_the_largest_rtt_is_that_of_an_era_that_did_not_push_and_falls_slowly():
-    env = SimpleNamespace(rtt=0.06)
     for gain, largest, expected in ((1.0, 0.12, 0.12), (1.0, 0.08, 0.0975), (1.0625, 0.2, 0.1), (0.9375, 0.9, 0.30)):
         flow = a_flow(era_gain=gain, era_max_rtt=largest, era_min_rtt=0.05, running_min_rtt=0.05)
-        c4.update_rtts(flow, env)
+        c4.update_rtts(flow)
         assert flow.nominal_max_rtt == pytest.approx(expected)
 
 
