@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,7 @@ class FlowState(windows.FlowState):
 
 
 @dataclass(frozen=True)
-class HPCC(windows.WindowProtocol):
+class HPCC(telemetry.TelemetryProtocol):
     """HPCC.
 
     Parameters
@@ -100,13 +100,6 @@ class HPCC(windows.WindowProtocol):
     form: str = "window"
     min_rate: QuantityField = default(100e6)
     transport: str = field(default="sack", kw_only=True)
-
-    combine = "max"
-    header_bytes = (42, 42)  # of five links, sec. 4.1
-    slow_start_law = None
-    loss_response_law = None
-    times: ClassVar[tuple[str, ...]] = ("continuous",)
-    main_parameter = "base_rtt"
 
     def __post_init__(self) -> None:
         for name in ("line_rate", "min_rate"):
@@ -155,27 +148,12 @@ class HPCC(windows.WindowProtocol):
     def states(self) -> Mapping[str, State]:
         return {"U": State(average_law, "continuous", 1.0, lowest=telemetry.LEAST_AVERAGE)}
 
-    @property
-    def paced_over(self) -> float:
-        """T."""
-        return self.base_rtt
-
-    @property
-    def opening_window(self) -> float | None:
-        """What the host sends in T."""
-        return None if self.initial is not None else self.line_rate * self.base_rtt / 8.0
-
     # ---- hooks -------------------------------------------------------------------------------------------
 
-    Header = telemetry.Header
-    LinkState = telemetry.LinkState
     FlowState = FlowState
 
-    def link_hooks(self) -> dict[str, Hook]:
-        return {"on_departure": telemetry.link_on_departure}
-
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return {"on_start": flow_on_start, "on_ack": flow_on_ack, "on_loss": telemetry.flow_on_loss}
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -205,7 +183,7 @@ def divided(window: float, U: float, added: float, p: Params) -> float:
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Open with a window of the host's line rate."""
     flow.reference = p.initial * env.packet_size if p.initial > 0.0 else p.first
-    send_with(flow.reference, p, env)
+    telemetry.send_with(flow.reference, p, env)
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
@@ -219,15 +197,10 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         if env.delivered > flow.update_end:
             flow.stage = 0 if divides else flow.stage + 1
             flow.reference = window
-        send_with(window, p, env)
+        telemetry.send_with(window, p, env)
     if is_first or env.delivered > flow.update_end:
         flow.update_end = 1.0 * (env.delivered + env.in_flight)
     telemetry.keep(flow, header)
-
-
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """What was sent since the last update may never be acknowledged in order: the next ACK renews W_c."""
-    flow.update_end = -1.0
 
 
 def measured(flow: Any, header: Any, p: Params) -> float:
@@ -244,9 +217,3 @@ def measured(flow: Any, header: Any, p: Params) -> float:
                 largest = u
                 tau = min(passed, T)
     return (1.0 - tau / T) * flow.U + tau / T * largest  # type: ignore[no-any-return]
-
-
-def send_with(window: float, p: Params, env: FlowEnv) -> None:
-    """Go on with a window, paced over T."""
-    env.window = window
-    env.rate = 8.0 * window / p.base_rtt

@@ -93,7 +93,7 @@ class ThetaFlowState(windows.FlowState):
 
 
 @dataclass(frozen=True)
-class PowerTCP(windows.WindowProtocol):
+class PowerTCP(telemetry.TelemetryProtocol):
     """PowerTCP.
 
     Parameters
@@ -132,13 +132,6 @@ class PowerTCP(windows.WindowProtocol):
     form: str = "window"
     min_rate: QuantityField = default(100e6)
     transport: str = field(default="sack", kw_only=True)
-
-    combine = "max"
-    header_bytes = (42, 42)  # of five links, as for HPCC
-    slow_start_law = None
-    loss_response_law = None
-    times: ClassVar[tuple[str, ...]] = ("continuous",)
-    main_parameter = "base_rtt"
 
     def __post_init__(self) -> None:
         for name in ("line_rate", "min_rate"):
@@ -205,27 +198,18 @@ class PowerTCP(windows.WindowProtocol):
     def states(self) -> Mapping[str, State]:
         return {"power": State(averaged, "continuous", 1.0, lowest=telemetry.LEAST_AVERAGE)}
 
-    @property
-    def paced_over(self) -> float:
-        """T."""
-        return self.base_rtt
-
-    @property
-    def opening_window(self) -> float | None:
-        """What the host sends in T."""
-        return None if self.initial is not None else self.line_rate * self.base_rtt / 8.0
-
     # ---- hooks -------------------------------------------------------------------------------------------
 
     Header: ClassVar[type] = Header
-    LinkState: ClassVar[type] = telemetry.LinkState
     FlowState: ClassVar[type[windows.FlowState]] = FlowState
 
-    def link_hooks(self) -> dict[str, Hook]:
-        return {"on_departure": telemetry.link_on_departure}
-
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": flow_on_start, "on_send": flow_on_send, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return {
+            "on_start": flow_on_start,
+            "on_send": flow_on_send,
+            "on_ack": flow_on_ack,
+            "on_loss": telemetry.flow_on_loss,
+        }
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -369,7 +353,7 @@ def updated(window: float, old: float, P: float, p: Params) -> float:
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Open with a window of the host's line rate."""
     flow.reference = p.initial * env.packet_size if p.initial > 0.0 else p.most
-    send_with(flow.reference, p, env)
+    telemetry.send_with(flow.reference, p, env)
 
 
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
@@ -383,9 +367,9 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     if not is_first:
         flow.power = measured(flow, header, p)
         if p.is_rate > 0.0:
-            send_with(updated(flow.reference, flow.reference, flow.power, p), p, env)
+            telemetry.send_with(updated(flow.reference, flow.reference, flow.power, p), p, env)
         else:
-            send_with(updated(env.window, header.window, flow.power, p), p, env)
+            telemetry.send_with(updated(env.window, header.window, flow.power, p), p, env)
     if is_first or env.delivered > flow.update_end:
         flow.reference = env.window
         flow.update_end = 1.0 * (env.delivered + env.in_flight)
@@ -405,19 +389,14 @@ def theta_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         flow.power = smoothed(flow.power, power(current, env.rtt / T), passed, T)
     if not is_first:
         if p.is_rate > 0.0:
-            send_with(updated(flow.reference, flow.reference, flow.power, p), p, env)
+            telemetry.send_with(updated(flow.reference, flow.reference, flow.power, p), p, env)
         elif ends:
-            send_with(updated(env.window, header.window, flow.power, p), p, env)
+            telemetry.send_with(updated(env.window, header.window, flow.power, p), p, env)
     if ends:
         flow.reference = env.window
         flow.update_end = 1.0 * (env.delivered + env.in_flight)
     flow.rtt = env.rtt
     flow.time = env.now
-
-
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """What was sent since the last update may never be acknowledged in order: the next ACK ends the RTT."""
-    flow.update_end = -1.0
 
 
 def measured(flow: Any, header: Any, p: Params) -> float:
@@ -436,9 +415,3 @@ def measured(flow: Any, header: Any, p: Params) -> float:
                 largest = found
                 tau = passed
     return smoothed(flow.power, largest, tau, T)
-
-
-def send_with(window: float, p: Params, env: FlowEnv) -> None:
-    """Go on with a window, paced over T."""
-    env.window = window
-    env.rate = 8.0 * window / p.base_rtt

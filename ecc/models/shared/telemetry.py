@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import ConvergenceError
-from ecc.models.base import Equilibrium, LinkEnv, Params
+from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params
 from ecc.models.records import per_hop
+from ecc.models.shared import windows
 from ecc.network import Network
+from ecc.quantity import QuantityField
 
 REPORTS = 16.0  # that a flow gets in T, as fluid
 LEAST_AVERAGE = 1e-6  # of what is reported, as fluid: laws divide by it
@@ -38,6 +40,47 @@ class LinkState:
     """A router's state."""
 
     sent: float = 0.0  # so far [bytes]
+
+
+class TelemetryProtocol(windows.WindowProtocol):
+    """Base of the protocols whose hosts answer the largest report of a path with windows that are paced over T."""
+
+    base_rtt: QuantityField  # T [s]
+    line_rate: QuantityField  # of hosts, whose first window is its product with T [bit/s]
+
+    combine = "max"
+    header_bytes = (42, 42)  # of five links, HPCC sec. 4.1
+    slow_start_law = None
+    loss_response_law = None
+    times: ClassVar[tuple[str, ...]] = ("continuous",)
+    main_parameter = "base_rtt"
+
+    Header: ClassVar[type] = Header
+    LinkState: ClassVar[type] = LinkState
+
+    @property
+    def paced_over(self) -> float:
+        """T."""
+        return self.base_rtt
+
+    @property
+    def opening_window(self) -> float | None:
+        """What the host sends in T."""
+        return None if self.initial is not None else self.line_rate * self.base_rtt / 8.0
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_departure": link_on_departure}
+
+
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """What was sent since the last update may never be acknowledged in order: the next ACK renews W_c."""
+    flow.update_end = -1.0
+
+
+def send_with(window: float, p: Params, env: FlowEnv) -> None:
+    """Go on with a window, paced over T."""
+    env.window = window
+    env.rate = 8.0 * window / p.base_rtt
 
 
 def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:

@@ -269,7 +269,7 @@ def _on_ack_of_htsim(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         window = law.divided(env.window, flow.U, p.w_ai, p) if divides else env.window + p.w_ai
         if env.delivered > flow.update_end:
             flow.stage = 0 if divides else flow.stage + 1
-        law.send_with(min(max(window, 1.0 * env.packet_size), p.most), p, env)
+        telemetry.send_with(min(max(window, 1.0 * env.packet_size), p.most), p, env)
     if env.delivered > flow.update_end:
         flow.update_end = 1.0 * (env.delivered + env.in_flight)
 
