@@ -110,9 +110,7 @@ STABLE = {"PI": 0.8, "PI2": 1.6, "PIE": 3.2, "REM": 0.8}  # scales
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "REM" else name for name in DISCIPLINES]
-)
+@pytest.mark.parametrize("name", DISCIPLINES)
 def test_growth_on_both_sides_of_the_boundary_is_that_of_equations_with_held_probabilities(name):
     boundary = STABLE[name] * hybrid(DISCIPLINES[name](STABLE[name])).margins().gain_margin  # a scale is a gain
     for k, push in ((0.85 * boundary, 1e-4), (1.2 * boundary, 1e-8)):

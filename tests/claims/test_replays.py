@@ -19,7 +19,7 @@ def test_every_contradicted_theorem_on_piqi_rcp_is_replayed():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("alpha", "status"), [(0.55, "stable"), pytest.param(0.7, "unstable", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("alpha", "status"), [(0.55, "stable"), (0.7, "unstable")])
 def test_runs_grow_as_their_linear_models_say(alpha, status):
     runs = replay(PIQIRCP(alpha=alpha), (1.0, 1.1), "continuous", 2 * pi / 0.8889)
     for engine, one in runs.items():

@@ -26,10 +26,7 @@ def largest(system):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "protocol, kind",
-    [(QIRCP(), "hybrid"), pytest.param(PIQIRCP(), "hybrid", marks=pytest.mark.slow), (PIQIRCP(), "continuous")],
-)
+@pytest.mark.parametrize("protocol, kind", [(QIRCP(), "hybrid"), (PIQIRCP(), "hybrid"), (PIQIRCP(), "continuous")])
 def test_critical_intervals_of_two_rtts_are_certified(protocol, kind):
     """Delays in steps change a hundred thousand times below the value, and delays that are sums pass RTTs."""
     network = ecc.Network.dumbbell("1 Gb/s", [0.1, 0.2])

@@ -432,11 +432,7 @@ def test_newreno_as_fluid_fills_the_buffer_and_halves():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "ratio"),
-    [
-        (NewReno(transport="sack"), 1.08),
-        pytest.param(BIC(), 1.0, marks=pytest.mark.slow),
-        pytest.param(BIC(form="linux"), 0.98, marks=pytest.mark.slow),
-    ],
+    [(NewReno(transport="sack"), 1.08), (BIC(), 1.0), (BIC(form="linux"), 0.98)],
     ids=["Sack", "BIC", "Linux"],
 )
 def test_windows_as_fluid_lose_at_random_like_packets(protocol, ratio):
