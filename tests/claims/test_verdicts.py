@@ -20,7 +20,6 @@ pytestmark = pytest.mark.claim
 QUICK = {
     "starvation-copa": Verdict.CONDITIONAL,
     "copa-equilibrium": Verdict.CONDITIONAL,
-    "compound-hopf": Verdict.CONFIRMED,
     "pi-1": Verdict.CONFIRMED,
     "src-2": Verdict.CONFIRMED,
     "qi-6": Verdict.CONFIRMED,
@@ -71,6 +70,7 @@ LONG = {
     "reno-rtt": Verdict.CONFIRMED,
     "cubic-rtt": Verdict.CONFIRMED,
     "compound-window": Verdict.CONFIRMED,
+    "compound-hopf": Verdict.CONFIRMED,
     "compound-reno": Verdict.CONDITIONAL,
     "copa-cycle": Verdict.CONDITIONAL,
     "copa-base": Verdict.CONDITIONAL,

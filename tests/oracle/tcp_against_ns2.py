@@ -24,7 +24,7 @@ import numpy as np
 import ecc
 from ecc.impairments import RandomLoss
 from ecc.laws.elementary import exp, log
-from ecc.models import BIC, CUBIC, Compound, NewReno, Vegas, compound, cubic
+from ecc.models import BIC, CUBIC, Compound, NewReno, Vegas, bic, compound, cubic
 from ecc.models.shared import windows as windows_part
 from ecc.network import Network
 
@@ -65,8 +65,10 @@ class Compound2006State(compound.FlowState):
 
     loss: float = 0.0
     count: float = 0.0  # ACKs since the loss part gained a packet
-    sent: float = 0.0  # in the RTT before [bytes]
+    begin: float = 0.0  # what had been ACKed or was in flight when what `mark` ends began [bytes]
     least: float = FAR  # RTT in this one [s]
+    rtts_seen: int = 0  # in this one
+    acks: float = 0.0  # every other one, in recovery
 
 
 class Compound2006(Compound):
@@ -75,7 +77,8 @@ class Compound2006(Compound):
     The delay part gains what `compound.gained` says rounded down, also in slow start and below `low_window`, at once
     and by the least RTT of the last one. A loss leaves it as it was if half of the window has room for it, and nothing
     of it otherwise. The loss part has the rest, and is in slow start until it alone is above ssthresh, so that it wins
-    back within some RTTs what the delay part was.
+    back within some RTTs what the delay part was. The first gain after a recovery is that of all that was sent in it
+    and in the RTT before. In recovery windows come down by a packet every other ACK, as those of `BIC(form="linux")`.
     """
 
     FlowState = Compound2006State
@@ -94,11 +97,13 @@ def on_ack_2006(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Open both parts."""
     flow.base = min(flow.base, env.rtt)
     flow.least = min(flow.least, env.rtt)
-    flow.acks += 1
+    flow.rtts_seen += 1
     flow.acked += env.acked
+    if env.recovering + env.recovered > 0:
+        bic.rate_halving(flow, 1.0 * env.packet_size, env)
     if env.recovered > 0:
         flow.mark = flow.acked + env.in_flight
-        flow.acks = 0
+        flow.rtts_seen = 0
         flow.least = FAR
     if windows_part.opens(flow, env):
         s = 1.0 * env.packet_size
@@ -121,24 +126,25 @@ def on_ack_2006(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 def decide_2006(flow: Any, s: float, p: Any, env: Any) -> None:
     """Move the delay part, an RTT later."""
-    if flow.acks > 2 and flow.sent >= s:
-        W = flow.sent // s
+    W = (flow.mark - flow.begin) // s
+    if flow.rtts_seen > 2 and W >= 1.0:
         excess = W * (flow.least - flow.base) / flow.least
         if excess < p.gamma:
             flow.delay += max((p.alpha * exp(p.k * log(W)) + 1e-9) // 1.0 - 1.0, 0.0)
         else:
             flow.delay = max((flow.delay - p.zeta * excess) // 1.0, 0.0)
-    flow.acks = 0
+    flow.rtts_seen = 0
     flow.least = FAR
-    following = flow.acked + env.in_flight
-    flow.sent = following - flow.mark
-    flow.mark = following
+    flow.begin = flow.mark
+    flow.mark = flow.acked + env.in_flight
 
 
 def on_loss_2006(flow: Any, header: Any, p: Any, env: Any) -> None:
-    """Half of the window."""
+    """Half of the window, once the recovery is over."""
     if env.kind == 0:
-        windows_part.cut(flow, 0.5 * env.window // env.packet_size * env.packet_size, env)
+        W = env.window
+        windows_part.cut(flow, 0.5 * W // env.packet_size * env.packet_size, env)
+        env.window = W
     else:
         windows_part.time_out(flow, 0.5 * env.window, env)
 

@@ -158,7 +158,7 @@ def swing(t: FloatArray, w: FloatArray) -> float:
     return float(np.ptp(late) / (late.max() + late.min()))
 
 
-@check("compound-hopf", cost=6)
+@check("compound-hopf", cost=7, main=False)
 def compound_hopf(claim: Claim) -> Finding:
     """Boundaries, proven on either side; how the cycle begins; runs; and the factor that is published for Reno."""
     host, measured = Compound(), []
