@@ -1,24 +1,35 @@
 """Ensembles beside a plain loop over their members, from one run: members per CPU second, and whether all bits agree.
 
-    python benchmarks/ensembles.py [--workers N]
+    python benchmarks/ensembles.py [--workers N] [--before PYTHON] [--figure FILE]
 
-Compilations are not counted. CPU time is that of the process, in all threads; wall time depends on the cores that are
-free: the load of the machine is shown.
+Compilations are not counted. CPU time is that of the process, in all threads, the best of six; wall time depends on
+the cores that are free. `--before` names the interpreter of an environment with an older `ecc`: its ensembles are
+measured in turns with ours, and the bits of both are compared. A member's calls are those of functions of Python and of
+C from Python; how threads wait for each other moves them by a few. `--figure` draws the members per CPU second.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
 from dataclasses import replace
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import numpy as np
 
 from ecc import Network, Scenario
 from ecc.fluid import ensemble, simulate, solve_dde, solve_ensemble
-from ecc.models import QIRCP, RCP, XCP
+from ecc.models import CUBIC, PIQIRCP, QIRCP, RCP, XCP
+
+ROUNDS = 3
+Runs = Callable[[], Any]
 
 
 def mackey_glass(t: float, y: Any, ylag: Any, rise: float, fall: float) -> Any:
@@ -26,54 +37,150 @@ def mackey_glass(t: float, y: Any, ylag: Any, rise: float, fall: float) -> Any:
     return rise * ylag[0] / (1.0 + ylag[0] ** 10) - fall * y
 
 
-def main() -> None:
-    """Run both kinds."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="threads")
-    workers = parser.parse_args().workers
-    rise, fall, t = np.linspace(0.1, 0.3, 12), [0.08, 0.1], np.linspace(1.0, 100_000.0, 1000)
+def solutions(workers: int) -> tuple[int, Runs, Runs]:
+    """How many solutions, and how they are made in a loop and at once."""
+    rise, fall, t = np.linspace(0.1, 0.3, 4), [0.08, 0.1], np.linspace(1.0, 100_000.0, 1000)
 
-    def loop_of_solutions() -> Any:
+    def loop() -> Any:
         return np.array([[solve_dde(mackey_glass, (0.0, t[-1]), [0.5], [17.0], t_eval=t, args=(a, b)).y for b in fall]
                          for a in rise])  # fmt: skip
 
-    def solutions() -> Any:
-        found = solve_ensemble(
-            mackey_glass, (0.0, t[-1]), [0.5], [17.0], args={"rise": rise, "fall": fall}, t_eval=t, workers=workers
+    def together() -> Any:
+        args = {"rise": rise, "fall": fall}
+        return solve_ensemble(
+            mackey_glass, (0.0, t[-1]), [0.5], [17.0], args=args, t_eval=t, workers=workers
+        ).y.to_numpy()
+
+    return len(rise) * len(fall), loop, together
+
+
+def members(
+    workers: int, protocol: Any, flows: int, values: Any, name: str = "alpha", time: str = "discrete"
+) -> tuple[int, Runs, Runs]:
+    """How many members, and how they are made in a loop and at once."""
+    network = Network.dumbbell("1 Gb/s", rtts=np.linspace(0.05, 0.5, flows).tolist(), buffer="10 MB")
+    options = {"sample": 1.0, "time": time}
+    scenario = Scenario(network, protocol, 60.0)
+
+    def loop() -> Any:
+        each = [replace(scenario, protocol=replace(protocol, **{name: float(value)})) for value in values]
+        return np.array([simulate(one, **options).rate.to_numpy() for one in each])
+
+    def together() -> Any:
+        return ensemble(scenario, {name: values}, workers=workers, **options).rate.to_numpy()
+
+    return len(values), loop, together
+
+
+def cases(workers: int) -> dict[str, tuple[int, Runs, Runs]]:
+    """What is measured, by name."""
+    alphas = np.linspace(0.1, 0.4, 64)
+    return {
+        "recurrence, PIQI-RCP, 2 flows, 6,000 steps": members(workers, PIQIRCP(), 2, alphas),
+        "recurrence, PIQI-RCP, 20 flows, 6,000 steps": members(workers, PIQIRCP(), 20, alphas),
+        "recurrence, RCP, 20 flows, 6,000 steps": members(workers, RCP(), 20, alphas),
+        "recurrence, XCP, 20 flows, 1,200 steps": members(workers, XCP(), 20, alphas),
+        "recurrence, QI-RCP, 200 flows, 6,000 steps": members(workers, QIRCP(), 200, alphas[:12]),
+        "windows, CUBIC, 2 flows": members(workers, CUBIC(), 2, np.linspace(0.5, 0.8, 4), "beta", "continuous"),
+        "`solve_dde`, Mackey-Glass": solutions(workers),
+    }
+
+
+def calls_of(run: Callable[[], Any]) -> int:
+    """Return how many functions a run calls in all threads, of Python and of C from Python."""
+    count = 0
+
+    def seen(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    threading.setprofile(seen)
+    sys.setprofile(seen)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return count
+
+
+def measured(workers: int, loops: bool) -> dict[str, Any]:
+    """Return for each case the members per CPU second, a member's calls, and the digest of all bits."""
+    found: dict[str, Any] = {}
+    for name, (count, loop, together) in cases(workers).items():
+        row: dict[str, Any] = {"members": count}
+        for kind, run in (("loop", loop), ("ensemble", together)) if loops else (("ensemble", together),):
+            values, times = run(), []
+            for _ in range(ROUNDS):
+                used = process_time()
+                run()
+                times.append(process_time() - used)
+            row[kind] = count / min(times)
+            row[f"{kind} bits"] = hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+        row["calls"] = calls_of(together) / count
+        found[name] = row
+    return found
+
+
+def best(row: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with the higher speeds of two."""
+    return {key: max(value, other[key]) if key in ("loop", "ensemble") else value for key, value in row.items()}
+
+
+def draw(rows: dict[str, dict[str, Any]], path: str) -> None:
+    """Draw the members per CPU second of each case."""
+    import matplotlib.pyplot as plt
+
+    kinds = [kind for kind in ("loop", "before", "ensemble") if any(kind in row for row in rows.values())]
+    labels = {"loop": "a loop over simulate", "before": "ensemble, before", "ensemble": "ensemble"}
+    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    for k, kind in enumerate(kinds):
+        at = [i + 0.27 * (k - 1) for i in range(len(rows))]
+        bars = axes.barh(at, [row.get(kind, 0.0) for row in rows.values()], 0.25, label=labels[kind])
+        axes.bar_label(bars, fmt="%.0f", padding=2, fontsize=8)
+    axes.set_yticks(range(len(rows)), [name.replace("`", "").removeprefix("recurrence, ") for name in rows])
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlabel("members per CPU second")
+    axes.legend()
+    figure.savefig(path)
+
+
+def main() -> None:
+    """Measure all cases, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="threads")
+    parser.add_argument("--before", help="interpreter of an environment with an older ecc")
+    parser.add_argument("--figure", help="file to draw to")
+    parser.add_argument("--json", action="store_true", help="print the ensembles' measurements only")
+    options = parser.parse_args()
+    if options.json:
+        print(json.dumps(measured(options.workers, loops=False)))
+        return
+    rows: dict[str, Any] = {}
+    older: dict[str, Any] = {}
+    for _ in range(2):  # the load of the machine changes
+        if options.before:
+            command = [options.before, "-P", __file__, "--json", "--workers", str(options.workers)]
+            found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+            older = {name: best(row, older.get(name, row)) for name, row in found.items()}
+        found = measured(options.workers, loops=True)
+        rows = {name: best(row, rows.get(name, row)) for name, row in found.items()}
+    for name, row in older.items():
+        rows[name]["before"] = row["ensemble"]
+    print("| ensemble | members | loop | before | ensemble | ratio to before | calls before | calls |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, row in rows.items():
+        same = row["loop bits"] == row["ensemble bits"] == older.get(name, row).get("ensemble bits")
+        before, calls = row.get("before", np.nan), older.get(name, {}).get("calls", np.nan)
+        speeds = f"{row['loop']:.0f} | {before:.0f} | {row['ensemble']:.0f} | {row['ensemble'] / before:.1f}"
+        print(
+            f"| {name} | {row['members']} | {speeds} | {calls:.0f} | {row['calls']:.0f} |",
+            "" if same else "BITS DIFFER",
         )
-        return found.y.to_numpy()
-
-    def members_of(protocol: Any, flows: int, alphas: Any) -> tuple[Any, Any]:
-        network = Network.dumbbell("1 Gb/s", rtts=np.linspace(0.05, 0.5, flows).tolist())
-        scenario = Scenario(network, protocol, 60.0)
-
-        def loop_of_runs() -> Any:
-            each = [replace(scenario, protocol=replace(protocol, alpha=float(alpha))) for alpha in alphas]
-            return np.array([simulate(one, sample=1.0, time="discrete").rate.to_numpy() for one in each])
-
-        def runs() -> Any:
-            return ensemble(scenario, {"alpha": alphas}, sample=1.0, time="discrete", workers=workers).rate.to_numpy()
-
-        return loop_of_runs, runs
-
-    for name, count, (plain, threaded) in (
-        ("solve_dde, Mackey-Glass to 100,000", 24, (loop_of_solutions, solutions)),
-        ("recurrence, QI-RCP, 2 flows, 6000 steps", 64, members_of(QIRCP(), 2, np.linspace(0.1, 1.0, 64))),
-        ("recurrence, QI-RCP, 200 flows, 6000 steps", 24, members_of(QIRCP(), 200, np.linspace(0.1, 1.0, 24))),
-        ("recurrence, RCP, 20 flows, 6000 steps", 64, members_of(RCP(), 20, np.linspace(0.1, 0.4, 64))),
-        ("recurrence, XCP, 20 flows, 1200 steps", 64, members_of(XCP(), 20, np.linspace(0.1, 0.4, 64))),
-    ):
-        plain(), threaded()
-        times = []
-        for run in (plain, threaded):
-            begun, used = perf_counter(), process_time()
-            values = run()
-            times.append((perf_counter() - begun, count / (process_time() - used), values))
-        (alone, slow, first), (together, fast, second) = times
-        same, load = np.array_equal(first, second), os.getloadavg()[0]
-        print(f"{name}, {count} members: loop {alone:.2f} s, {workers} threads {together:.2f} s; ", end="")
-        print(f"members per CPU second {slow:.0f} and {fast:.0f}, ratio {fast / slow:.2f}; ", end="")
-        print(f"bit-identical: {same} (load {load:.1f} on {os.cpu_count()} cores)", flush=True)
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    if options.figure:
+        draw(rows, options.figure)
 
 
 if __name__ == "__main__":

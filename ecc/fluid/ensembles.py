@@ -1,8 +1,9 @@
 """Ensembles: one model with many parameters and initial states, run on all cores, labelled by what was varied.
 
 Members run in threads, because the compiled engines hold no lock of the interpreter, and each of them is the run that
-`simulate` or `solve_dde` makes of it alone, bit by bit. What varies is a mapping from names to values as in xarray: a
-list of values is a dimension of its own, and DataArrays that share a dimension vary together.
+`simulate` or `solve_dde` makes of it alone, bit by bit. A thread takes several members at once, and sets up together
+those that are alike: for short runs that is most of the work. What varies is a mapping from names to values as in
+xarray: a list of values is a dimension of its own, and DataArrays that share a dimension vary together.
 """
 
 from __future__ import annotations
@@ -186,13 +187,16 @@ def ensemble(
     Dataset
         Dataset with the series of a trajectory over (*what varies, time, flow or link), and for each member `stopped`
         ("completed", or why it ended before, or what it raised) and `steps`. What a member did not reach is nan (-1 for
-        `bottleneck`). Values that are neither numbers nor strings are labelled by their position.
+        `bottleneck`). Ctrl-C ends it: members that ran then have what they had reached, and they and those that did not
+        run are "interrupted". Values that are neither numbers nor strings are labelled by their position.
 
     Raises
     ------
     ValueError
         A name that is none of these, no values; members of different size; what the first member raised, if all of them
         raise.
+    KeyboardInterrupt
+        Ctrl-C before any member had a result.
 
     Examples
     --------
@@ -322,6 +326,8 @@ def solve_ensemble(
     ------
     ValueError
         Nothing varies; what the first member raised, if all of them raise.
+    KeyboardInterrupt
+        Ctrl-C before there was any solution; after that, those that were not begun have the message "interrupted".
 
     Notes
     -----

@@ -286,6 +286,17 @@ def test_what_cannot_go_on_is_marked():
     assert "at t = 0.9999" in found.message.to_numpy()[1]
 
 
+@pytest.mark.slow
+def test_an_interrupt_keeps_solutions():
+    def stop(share):
+        raise KeyboardInterrupt
+
+    gains = [0.5, 1.0, 1.5, 1.7]
+    found = solve_ensemble(lambda t, y, ylag, gain: -gain * ylag[0], (0.0, 5.0), [1.0], [1.0], args={"gain": gains},
+                           t_eval=[5.0], workers=1, progress=stop)  # fmt: skip
+    assert found.success[0] and found.message[-1] == "interrupted" and found.y[-1].isnull().all()
+
+
 def test_bad_solutions():
     with pytest.raises(ValueError, match="delays must be >= 0, got -1.0"):
         solve_ensemble(wright, (0.0, 1.0), begun, [-1.0], args={"gain": [1.0], "level": [1.0, 2.0]}, t_eval=[1.0])

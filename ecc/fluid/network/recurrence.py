@@ -647,7 +647,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
     def zeros(*shape: int) -> FloatArray:
         return np.zeros((B, *shape))
 
-    x, queue, advertised, rest = each("x"), each("queue"), each("advertised"), each("rtt") - fluid.rtt
+    x, queue, advertised = each("x"), each("queue"), each("advertised")
     opens = steps(each("opens"))
     sending = np.isneginf(each("opens"))
     block = zeros(groups_padded // LANES, BLOCK)
@@ -690,7 +690,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
         "delivered": zeros(G), "lost": zeros(G), "finished": np.full((B, G), np.nan),
         "x": always(x) if looks_back else zeros(0),
         "sent": always(np.where(sending, x, 0.0)), "least_rate": floor / rtt,
-        "carried": always(rtt + rest), "reaching": zeros(len(links)),
+        "carried": always(rtt + each("rtt") - fluid.rtt), "reaching": zeros(len(links)),
         "out_links": zeros(count, 4, L), "out_groups": zeros(count, 4, G), "count": counts,
         "bottleneck": always(np.where(sending, each("bottleneck"), NOT_STARTED)), "opens": opens,
         "selected": np.full((B, G), NO_LINK),
