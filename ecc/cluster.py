@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import hashlib
 import logging
 import pickle
@@ -35,6 +36,7 @@ _TASK = 2.0  # s that a task is meant to take: a thousand times what it costs to
 _LONGEST = 5.0  # s after which a task makes no further call and gives the rest back
 _ANSWER = 10.0  # s within which a scheduler answers
 _LOOK = 0.5  # s between looks for what nobody reports: workers that come and go, a scheduler that is back
+_TRIES = 3  # workers that may die while they make a call alone
 
 
 class Cluster(Executor):
@@ -196,20 +198,28 @@ class Cluster(Executor):
         if answers:
             taken = seconds / len(answers)
             self._seconds = 0.5 * (self._seconds or taken) + 0.5 * taken
+        else:  # a worker died of one of them
+            batch.part()
         for task, data in zip(batch.tasks, answers, strict=False):
             task.end(*outcome(data))
         return batch.tasks[len(answers) :]
 
     def _failed(self, batch: _Batch, error: BaseException) -> list[_Task]:
-        """Return those to be sent again, each alone: one of them may have killed worker after worker."""
+        """Return what Dask does not send again: it counts a death against all that the worker had, also what waited."""
         if not isinstance(error, self._distributed.scheduler.KilledWorker):
             raise WorkersLost(f"workers of {self._named} cannot make a call: {_text(error)}")
-        if len(batch.tasks) > 1:
-            for task in batch.tasks:
-                task.alone = True
+        try:
+            deaths = self._client.get_metadata([batch.remote.key], 0)
+        except Exception:  # the scheduler has just been lost
             return batch.tasks
-        batch.tasks[0].end(None, WorkerDied("the worker that made this call died, and so did those that made it again"))
-        return []
+        if len(batch.tasks) == 1:
+            batch.tasks[0].deaths += deaths
+            if batch.tasks[0].deaths >= _TRIES:
+                batch.tasks[0].end(None, _died(batch.tasks[0].deaths))
+                return []
+        elif deaths:
+            batch.part()
+        return batch.tasks
 
     def _look(self) -> None:
         """Note now and then how many workers there are."""
@@ -237,13 +247,12 @@ class Cluster(Executor):
                 if len(tasks) == 1:
                     tasks[0].end(None, error)
                 else:
-                    for task in tasks:
-                        task.alone = True
+                    _Batch(tasks, None).part()
                     with self._lock:
                         self._waiting.extendleft(reversed(tasks))
                 continue
             try:
-                remote = self._client.submit(_make, calls, self._extras(calls), pure=False)
+                remote = self._client.submit(_make, calls, self._extras(calls), tasks[0].deaths, pure=False)
             except Exception:  # the connection has just been lost
                 with self._lock:
                     self._waiting.extendleft(reversed(tasks))
@@ -277,7 +286,8 @@ class Cluster(Executor):
 
     def _connected(self, timeout: float) -> Any:
         try:
-            return self._distributed.Client(self._address, timeout=timeout, set_as_default=False)
+            self._distributed.comm.get_address_host_port(self._address)  # a client that refuses it remains
+            return self._distributed.Client(self._address, _loop(), timeout, set_as_default=False)
         except (OSError, ValueError, TypeError, self._distributed.TimeoutError) as error:
             raise WorkersLost(f"no scheduler answers at {self._address}: {_text(error)}") from None
 
@@ -327,11 +337,15 @@ class Cluster(Executor):
 
 @dataclass(eq=False)
 class _Task:
-    """A call with the future of its result; `alone`: it is sent as a batch of its own."""
+    """A call with the future of its result.
+
+    `alone`: it is sent as a batch of its own; `deaths`: of workers that made it so.
+    """
 
     call: Call
     future: Future[Any]
     alone: bool = False
+    deaths: int = 0
 
     def end(self, result: Any, error: BaseException | None) -> None:
         if self.future.done() or not self.future.set_running_or_notify_cancel():
@@ -346,6 +360,27 @@ class _Task:
 class _Batch:
     tasks: list[_Task]
     remote: Any  # Dask's future
+
+    def part(self) -> None:
+        """Have each of its calls sent alone from now on."""
+        for task in self.tasks:
+            task.alone = True
+
+
+@cache
+def _loop() -> Any:
+    """The event loop of all clients of this process, in a thread of its own.
+
+    Dask's own gives up when it has not begun within 10 s, which it may not on a machine that is busy.
+    """
+    found: Future[Any] = Future()
+
+    async def run() -> None:
+        found.set_result(import_module("tornado.ioloop").IOLoop.current())
+        await asyncio.Event().wait()
+
+    threading.Thread(target=lambda: asyncio.run(run()), name="ecc-cluster-loop", daemon=True).start()
+    return found.result()
 
 
 def _text(error: BaseException) -> str:
@@ -433,8 +468,11 @@ def _libraries(calls: bytes) -> Iterator[tuple[str, str]]:
 # ---- in a worker ---------------------------------------------------------------------------------------------------
 
 
-def _make(calls: bytes, extras: _Extras) -> tuple[float, list[bytes]] | str:
-    """Make calls, the first ones if all take too long: the seconds that they took, and answers; or why none is made."""
+def _make(calls: bytes, extras: _Extras, deaths: int) -> tuple[float, list[bytes]] | str:
+    """Make calls, the first ones if all take too long: the seconds that they took, and answers; or why none is made.
+
+    None of several that a worker has died of: each is to be made alone. Nor one that `_TRIES` have died of.
+    """
     worker = import_module("distributed").get_worker()
     if _about() != extras.about:
         return _differs(worker.address, _about(), extras.about)
@@ -446,13 +484,34 @@ def _make(calls: bytes, extras: _Extras) -> tuple[float, list[bytes]] | str:
             return f"worker {worker.address} must have the same file at {library} as this process: its path is absolute"
     if extras.process != _PROCESS:
         _take_over(extras.modules, worker.local_directory)
+    deaths += import_module("distributed.utils").sync(worker.loop, _begun, worker.scheduler, worker.get_current_task())
+    if deaths >= _TRIES:
+        return 0.0, [pickle.dumps((None, _died(deaths), ""))]
     answers: list[bytes] = []
     begin = monotonic()
-    for function, arguments, keywords in pickle.loads(calls):
+    todo = pickle.loads(calls)
+    if deaths and len(todo) > 1:
+        return 0.0, answers
+    for function, arguments, keywords in todo:
         answers.append(answer(function, arguments, keywords))
         if monotonic() > begin + _LONGEST:
             break
     return monotonic() - begin, answers
+
+
+async def _begun(scheduler: Any, key: str) -> int:
+    """Note with the scheduler that a task is begun; return how often others have begun it, each of which has died.
+
+    A worker has one thread: it dies of what it has begun, never of what waits there for its turn. What is kept under
+    the key of a task goes when the task does.
+    """
+    before: int = await scheduler.get_metadata(keys=[key], default=0)
+    await scheduler.set_metadata(keys=[key], value=before + 1)
+    return before
+
+
+def _died(deaths: int) -> WorkerDied:
+    return WorkerDied(f"the worker that made this call died, {deaths} times")
 
 
 def _is_same(library: str, code: str) -> bool:
