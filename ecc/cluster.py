@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import ctypes
 import hashlib
 import logging
 import pickle
@@ -16,7 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, invalidate_caches
@@ -191,7 +192,7 @@ class Cluster(Executor):
         try:
             reply = batch.remote.result(timeout=_ANSWER)
         except Exception:  # the worker or the scheduler is lost with what it had
-            return batch.tasks
+            return self._again(batch)
         if isinstance(reply, str):
             raise WorkersLost(reply)
         seconds, answers = reply
@@ -208,18 +209,24 @@ class Cluster(Executor):
         """Return what Dask does not send again: it counts a death against all that the worker had, also what waited."""
         if not isinstance(error, self._distributed.scheduler.KilledWorker):
             raise WorkersLost(f"workers of {self._named} cannot make a call: {_text(error)}")
+        return self._again(batch)
+
+    def _again(self, batch: _Batch) -> list[_Task]:
+        """Count the workers that died of a batch, and return what is to be sent again."""
         try:
             deaths = self._client.get_metadata([batch.remote.key], 0)
-        except Exception:  # the scheduler has just been lost
+        except Exception:  # the scheduler is lost
             return batch.tasks
-        if len(batch.tasks) == 1:
-            batch.tasks[0].deaths += deaths
-            if batch.tasks[0].deaths >= _TRIES:
-                batch.tasks[0].end(None, _died(batch.tasks[0].deaths))
-                return []
-        elif deaths:
-            batch.part()
-        return batch.tasks
+        if len(batch.tasks) > 1:
+            if deaths:
+                batch.part()
+            return batch.tasks
+        (task,) = batch.tasks
+        task.deaths += deaths
+        if task.deaths < _TRIES:
+            return [task]
+        task.end(None, _died(task.deaths))
+        return []
 
     def _look(self) -> None:
         """Note now and then how many workers there are."""
@@ -484,30 +491,61 @@ def _make(calls: bytes, extras: _Extras, deaths: int) -> tuple[float, list[bytes
             return f"worker {worker.address} must have the same file at {library} as this process: its path is absolute"
     if extras.process != _PROCESS:
         _take_over(extras.modules, worker.local_directory)
-    deaths += import_module("distributed.utils").sync(worker.loop, _begun, worker.scheduler, worker.get_current_task())
-    if deaths >= _TRIES:
-        return 0.0, [pickle.dumps((None, _died(deaths), ""))]
-    answers: list[bytes] = []
-    begin = monotonic()
-    todo = pickle.loads(calls)
-    if deaths and len(todo) > 1:
-        return 0.0, answers
-    for function, arguments, keywords in todo:
-        answers.append(answer(function, arguments, keywords))
-        if monotonic() > begin + _LONGEST:
-            break
-    return monotonic() - begin, answers
+    with suppress(KeyboardInterrupt), _begun(worker) as before, _while_wanted(worker) as unwanted:
+        if deaths + before >= _TRIES:
+            return 0.0, [pickle.dumps((None, _died(deaths + before), ""))]
+        answers: list[bytes] = []
+        begin = monotonic()
+        todo = pickle.loads(calls)
+        if before and len(todo) > 1:
+            return 0.0, answers
+        for function, arguments, keywords in todo:
+            answers.append(answer(function, arguments, keywords))
+            if unwanted.is_set() or monotonic() > begin + _LONGEST:
+                break
+        return monotonic() - begin, answers
+    return 0.0, []  # nobody reads it
 
 
-async def _begun(scheduler: Any, key: str) -> int:
-    """Note with the scheduler that a task is begun; return how often others have begun it, each of which has died.
+@contextmanager
+def _begun(worker: Any) -> Iterator[int]:
+    """Note with the scheduler that a task is begun and not ended, and how often it was before: workers died of it.
 
-    A worker has one thread: it dies of what it has begun, never of what waits there for its turn. What is kept under
-    the key of a task goes when the task does.
+    A worker has one thread: it dies of what it has begun, never of what waits there for its turn, nor of what has
+    ended and is lost with it. What is kept under the key of a task goes when the task does.
     """
-    before: int = await scheduler.get_metadata(keys=[key], default=0)
-    await scheduler.set_metadata(keys=[key], value=before + 1)
-    return before
+    keys, sync = [worker.get_current_task()], import_module("distributed.utils").sync
+    before: int = sync(worker.loop, worker.scheduler.get_metadata, keys=keys, default=0)
+    sync(worker.loop, worker.scheduler.set_metadata, keys=keys, value=before + 1)
+    try:
+        yield before
+    finally:
+        sync(worker.loop, worker.scheduler.set_metadata, keys=keys, value=before)
+
+
+@contextmanager
+def _while_wanted(worker: Any) -> Iterator[threading.Event]:
+    """Raise a KeyboardInterrupt in this thread when nobody waits for its task any more, as after a Ctrl-C there."""
+    key, thread, lock = worker.get_current_task(), ctypes.c_ulong(threading.get_ident()), threading.Lock()
+    unwanted, ended = threading.Event(), False
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+    async def watch() -> None:
+        while (task := worker.state.tasks.get(key)) is not None and task.state == "executing":
+            await asyncio.sleep(_LOOK)
+        with lock:
+            if not ended:
+                unwanted.set()
+                raise_in(thread, ctypes.py_object(KeyboardInterrupt))
+
+    watching = asyncio.run_coroutine_threadsafe(watch(), worker.loop.asyncio_loop)
+    try:
+        yield unwanted
+    finally:
+        with lock:
+            ended = True
+            raise_in(thread, None)  # what has been raised, and has not come yet
+        watching.cancel()
 
 
 def _died(deaths: int) -> WorkerDied:

@@ -1,7 +1,7 @@
 """A real scheduler and real workers, as processes here: what is lost there is done again, and nothing is kept twice."""
 
 import importlib
-import os
+import re
 import shutil
 import signal
 import socket
@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from dask_processes import Forking, Processes, is_there, kill
 from waiting import HANG, until
 
 import ecc
 from ecc import cluster as clusters
-from ecc.cli import main
+from ecc.cli import _workers, main
 from ecc.cluster import Cluster
 from ecc.store import Store
 from ecc.sweeps import SweepError, sweep
@@ -45,64 +46,30 @@ def die(x):
 def task(x):
     from distributed import get_worker
 
-    time.sleep(0.001)
     return hash(get_worker().get_current_task()) % 2**40
 
 
-def slow(folder, x):
-    Path(folder, f"{x}").touch()
-    time.sleep(0.5)
-    return x
+def meet(folder, x, count):
+    # Waits until so many are in the folder, each in a worker of its own.
+    Path(folder, str(x)).touch()
+    while len(list(Path(folder).iterdir())) < count:
+        time.sleep(0.01)
 """
 
 
-class Processes:
-    """A scheduler at a port of its own, and workers."""
-
-    def __init__(self, folder):
-        self.folder, self.workers = folder, []
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.address = f"tcp://127.0.0.1:{self.port}"
-        self.start_scheduler()
-
-    def start_scheduler(self):
-        where = ("--host", "127.0.0.1", "--port", str(self.port))
-        self.scheduler = self._started("scheduler", *where, "--no-dashboard")
-
-    def start_workers(self, count=1, threads=1, **environment):
-        options = ("--nthreads", str(threads), "--no-nanny", "--no-dashboard", "--local-directory", str(self.folder))
-        for _ in range(count):
-            self.workers.append(self._started("worker", self.address, *options, **environment))
-
-    def _started(self, kind, *arguments, **environment):
-        with (self.folder / f"{kind}.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", f"distributed.cli.dask_{kind}", *arguments],
-                stdout=log, stderr=log, cwd=self.folder, env=os.environ | environment,
-            )  # fmt: skip
-
-    def until_there(self, count):
-        until(lambda: len(self.connected()) >= count)
-
-    def connected(self):
-        import distributed
-
-        with distributed.Client(self.address, timeout=HANG, set_as_default=False) as client:
-            return client.nthreads()
-
-    def end(self):
-        for process in (*self.workers, self.scheduler):
-            process.kill()
-            process.wait()
+@pytest.fixture(scope="module")
+def forking():
+    found = Forking()
+    yield found
+    found.end()
 
 
 @pytest.fixture
-def processes(tmp_path):
+def processes(tmp_path, forking, monkeypatch):
+    monkeypatch.setattr(clusters, "_ANSWER", HANG)
     folder = tmp_path / "cluster"
     folder.mkdir()
-    found = Processes(folder)
+    found = Processes(folder, forking)
     yield found
     found.end()
 
@@ -129,12 +96,12 @@ class Noted:
         return self.function(self.folder, x)
 
 
-def test_without_the_package_it_says_what_to_install(monkeypatch, capsys):
+def test_without_the_package_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with pytest.raises(WorkersLost, match=r"a cluster needs the package cloudpickle, .*: pip install 'ecc\[cluster\]'"):
         Cluster("tcp://127.0.0.1:1")
-    assert main(["crosscheck", "qi-7", "--jobs", "2", "--cluster", "tcp://127.0.0.1:1"]) == 2
-    assert "--jobs must not be given with --cluster" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="--jobs must not be given with --cluster"), _workers(2, "tcp://127.0.0.1:1"):
+        pass
 
 
 @pytest.mark.slow
@@ -152,7 +119,6 @@ def test_an_address_without_a_scheduler_is_one_line(address, capsys, monkeypatch
 @pytest.mark.slow
 def test_neither_a_killed_worker_nor_a_new_scheduler_loses_a_point(processes, calls, tmp_path):
     processes.start_workers(2)
-    processes.until_there(2)
     marks, told = tmp_path / "marks", []
     function = Noted(calls.noted, marks)
     shares = []
@@ -160,19 +126,23 @@ def test_neither_a_killed_worker_nor_a_new_scheduler_loses_a_point(processes, ca
     def progress(share):
         shares.append(share)
         if len(shares) == 10:
-            processes.workers[0].kill()
+            kill(processes.workers[0])
         elif len(shares) == 20:
-            processes.scheduler.kill()
-            processes.scheduler.wait()
+            kill(processes.scheduler)
+
+    def notice(line):
+        told.append(line)
+        if "is lost" in line:
             processes.start_scheduler()
             processes.start_workers(2)
 
-    with Cluster(processes.address, notice=told.append) as cluster:
+    with Cluster(processes.address, HANG, notice) as cluster:
         found = sweep(function, {"x": list(range(60))}, cluster, tmp_path / "store.sqlite", progress)
     assert found["value"].to_numpy().tolist() == [3.0 * x for x in range(60)]
     assert len(shares) == 60 and shares == sorted(set(shares))  # each point once
     assert len(Store(tmp_path / "store.sqlite")) == 60
     assert any("is lost" in line for line in told) and any("is back" in line for line in told)
+    assert not is_there(processes.workers[0])
     before = len(list(marks.iterdir()))
     again = sweep(function, {"x": list(range(60))}, store=tmp_path / "store.sqlite")
     assert again.identical(found) and len(list(marks.iterdir())) == before
@@ -185,7 +155,7 @@ def test_a_scheduler_that_stays_away_leaves_what_was_done(processes, calls, tmp_
 
     def progress(share):
         shares.append(share)
-        processes.scheduler.kill()
+        kill(processes.scheduler)
 
     function = Noted(calls.noted, tmp_path / "marks")
     with Cluster(processes.address, patience=1.0) as cluster, pytest.raises(SweepError) as caught:
@@ -195,12 +165,13 @@ def test_a_scheduler_that_stays_away_leaves_what_was_done(processes, calls, tmp_
 
 
 @pytest.mark.slow
-def test_short_calls_go_together_and_one_that_kills_fails_alone(processes, calls):
+def test_short_calls_go_together_and_one_that_kills_fails_alone(processes, calls, monkeypatch):
+    monkeypatch.setattr(clusters, "_TASK", HANG)  # as many calls as workers leave, however long they take
     processes.start_workers(1)
     with Cluster(processes.address) as cluster:
         found = [result for _, result, _ in in_workers([(calls.task, (x,), {}) for x in range(400)], cluster)]
         assert len(found) == 400 and len(set(found)) < 20
-        processes.start_workers(5)  # of which four die
+        processes.start_workers(4)  # one dies of the first batch, three of the call
         work = [(calls.die, (0,), {}), *[(calls.task, (x,), {}) for x in range(3)], (calls.task, (), {})]
         ends = {index: (result, error) for index, result, error in in_workers(work, cluster)}
     assert isinstance(ends[0][1], WorkerDied) and isinstance(ends[4][1], TypeError)
@@ -208,22 +179,49 @@ def test_short_calls_go_together_and_one_that_kills_fails_alone(processes, calls
 
 
 @pytest.mark.slow
+def test_calls_that_wait_beside_one_that_kills_are_made(processes, calls):
+    """With one worker at a time each death is one of all that wait there too, and Dask counts four against each."""
+    processes.start_workers(1)
+    with Cluster(processes.address) as cluster:
+        futures = [cluster.submit(calls.die, k) for k in range(2)] + [cluster.submit(calls.task, 0)]
+        while not all(future.done() for future in futures):
+            if not is_there(processes.workers[-1]):
+                processes.start_workers(1)
+    assert [str(future.exception()) for future in futures[:2]] == ["the worker that made this call died, 3 times"] * 2
+    assert isinstance(futures[2].result(), int) and len(processes.workers) == 7
+
+
+@pytest.mark.slow
+def test_the_loop_of_clients_is_given_the_time_that_it_takes(processes, monkeypatch):
+    import distributed
+
+    def late(*_, **__):
+        raise AssertionError("Dask gives its own 10 s")
+
+    monkeypatch.setattr(distributed.utils.LoopRunner, "_real_stop", late)
+    monkeypatch.setattr(distributed.utils, "_CollectErrorThread", late)
+    processes.start_workers(1)
+    with Cluster(processes.address) as cluster:
+        assert cluster.submit(pow, 2, 3).result() == 8
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("joins", ["before", "later"])
-def test_a_worker_with_other_code_is_refused_by_name(processes, calls, tmp_path, joins):
+def test_a_worker_with_other_code_is_refused_by_name(processes, tmp_path, capsys, joins):
     other = tmp_path / "other"
     shutil.copytree(Path(ecc.__file__).parent, other / "ecc", ignore=shutil.ignore_patterns("__pycache__"))
     with (other / "ecc" / "errors.py").open("a") as file:
         file.write("# another\n")
     line = r"worker tcp://127\.0\.0\.1:\d+ runs ecc 0.*\(code (\w+), .*\), this process ecc 0.*\(code (\w+), .*\)"
+    line += ": install the same wheel on both"
     if joins == "before":
-        processes.start_workers(1, PYTHONPATH=str(other))
-        processes.until_there(1)
-        with pytest.raises(WorkersLost, match=line):
-            Cluster(processes.address)
+        processes.start_other_worker(other)
+        assert main(["crosscheck", "mm-1", "--cluster", processes.address, "--out", str(tmp_path / "out")]) == 2
+        assert re.fullmatch(f"ecc: {line}\n", capsys.readouterr().err)
         return
     told = []
     with Cluster(processes.address, notice=told.append) as cluster:
-        processes.start_workers(1, PYTHONPATH=str(other))
+        processes.start_other_worker(other)
         with pytest.raises(SweepError, match=f"ended after 0 of 2 points: {line}"):
             sweep(abs, {"x": [1, 2]}, cluster)
         with pytest.raises(WorkersLost):
@@ -234,7 +232,6 @@ def test_a_worker_with_other_code_is_refused_by_name(processes, calls, tmp_path,
 @pytest.mark.slow
 def test_a_worker_has_one_thread(processes):
     processes.start_workers(1, threads=2)
-    processes.until_there(1)
     with pytest.raises(WorkersLost, match=r"workers must have one thread each .*, tcp://127.0.0.1:\d+ has 2"):
         Cluster(processes.address)
 
@@ -242,13 +239,13 @@ def test_a_worker_has_one_thread(processes):
 OWN = """
 from dataclasses import dataclass
 
-from gains_of_mine import GAIN
-from ecc.models import PIQIRCP
+from gains_of_mine import RATE
+from ecc.models import ConstantRate
 
 
 @dataclass(frozen=True)
-class Mine(PIQIRCP):
-    alpha: float = GAIN
+class Mine(ConstantRate):
+    rate: float = RATE
 """
 SCENARIO = """
 duration = 1.0
@@ -262,65 +259,85 @@ route = [0]
 """
 
 
-def swept(folder, *options):
-    command = [sys.executable, "-P", "-m", "ecc", "sweep", "scenario.toml", "--vary", "flows.0.access_delay=0.01,0.02"]
-    done = subprocess.run([*command, "--json", *options], cwd=folder, capture_output=True, text=True, timeout=HANG)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.slow
-def test_protocols_of_ones_own_go_along_as_they_are_now(processes, tmp_path):
+def test_protocols_of_ones_own_go_along_as_they_are_now(processes, tmp_path, monkeypatch, capsys):
     processes.start_workers(1)
     (tmp_path / "scenario.toml").write_text(SCENARIO)
     (tmp_path / "mine.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def swept(*options):
+        for name in ("mine", "gains_of_mine"):  # as in a process of its own
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        assert main(["sweep", "scenario.toml", "--vary", "flows.0.access_delay=0.01,0.02", "--json", *options]) == 0
+        return capsys.readouterr().out
+
     found = []
-    for gain in (0.2, 0.9):
-        (tmp_path / "gains_of_mine.py").write_text(f"GAIN = {gain}\n")
-        found.append(swept(tmp_path, "--cluster", processes.address))
-    assert found[0] != found[1] == swept(tmp_path, "--jobs", "1")
+    for rate in (1e6, 20e6):  # texts of different lengths: the bytecode of the first does not stand for the second
+        (tmp_path / "gains_of_mine.py").write_text(f"RATE = {rate}\n")
+        found.append(swept("--cluster", processes.address))
+    assert found[0] != found[1] == swept("--jobs", "1")
 
 
 @pytest.mark.slow
-def test_claims_are_checked_on_a_cluster(processes, tmp_path, capsys):
+@pytest.mark.parametrize(
+    "command", [("crosscheck", "mm-1"), ("reproduce", "mm-1"), ("conform", "cubic", "--case", "cubic-window")]
+)
+def test_commands_of_claims_and_cases_do_their_work_on_a_cluster(processes, tmp_path, capsys, command, monkeypatch):
     processes.start_workers(1)
-    assert main(["crosscheck", "mm-1", "--cluster", processes.address, "--out", str(tmp_path / "out"), "--json"]) == 0
-    assert '"confirmed"' in capsys.readouterr().out
+    monkeypatch.setattr(clusters.Cluster, "submit", counted := Counted(Cluster.submit))
+    store = ("--store", str(tmp_path / "store.sqlite")) if command[0] == "reproduce" else ()
+    options = ("--cluster", processes.address, "--out", str(tmp_path / "out"), "--json", *store)
+    assert main([*command, *options]) == 0
+    assert '"confirmed"' in capsys.readouterr().out and counted.calls
 
 
-PARENT = """
-import sys
-from calls_on_a_cluster import slow
-from functools import partial
-from ecc.cluster import Cluster
-from ecc.sweeps import SweepInterrupted, sweep
+class Counted:
+    """A method that counts its calls."""
 
-with Cluster(sys.argv[1]) as cluster:
-    try:
-        sweep(partial(slow, sys.argv[2]), {"x": list(range(1000))}, cluster, sys.argv[3])
-    except SweepInterrupted as error:
-        print(error)
-"""
+    def __init__(self, method):
+        self.method, self.calls = method, 0
+
+    def __get__(self, owner, kind):
+        def counting(*arguments, **keywords):
+            self.calls += 1
+            return self.method(owner, *arguments, **keywords)
+
+        return counting
+
+
+def command_line(*words, **options):
+    command = [sys.executable, "-P", "-m", "ecc", *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+INTERRUPTED = {
+    "sweep": ("scenario.toml", "--vary", "duration=1,50000,50001", "--store", "store.sqlite"),  # two take hours
+    "crosscheck": ("mm-1", "bbr-share"),
+    "reproduce": ("mm-1", "bbr-share", "--store", "store.sqlite"),
+    "conform": ("bbr",),
+}
 
 
 @pytest.mark.slow
-def test_an_interruption_ends_the_work_on_the_cluster(processes, calls, tmp_path):
-    processes.start_workers(1)
-    marks, store = tmp_path / "marks", tmp_path / "store.sqlite"
-    marks.mkdir()
-    (tmp_path / "parent.py").write_text(PARENT)
-    parent = subprocess.Popen(
-        [sys.executable, tmp_path / "parent.py", processes.address, marks, store], stdout=subprocess.PIPE, text=True
-    )
-    until(lambda: len(list(marks.iterdir())) >= 3)
-    parent.send_signal(signal.SIGINT)
-    said, _ = parent.communicate(timeout=HANG)
-    assert said.startswith("interrupted after ") and parent.returncode == 0
-    import distributed
-
-    with distributed.Client(processes.address, set_as_default=False) as client:
-        until(lambda: not any(client.processing().values()))
-        begun = len(list(marks.iterdir()))
-        until(lambda: len(list(marks.iterdir())) == begun)
-    assert begun < 40
-    assert 1 <= len(Store(store)) <= begun + 1  # and what the function is
+@pytest.mark.parametrize("command", INTERRUPTED)
+def test_an_interruption_keeps_what_is_done_and_frees_the_workers(processes, calls, tmp_path, command):
+    processes.start_workers(2)
+    (tmp_path / "scenario.toml").write_text(SCENARIO.replace("mine.py:Mine", "PIQI-RCP"))
+    run = command_line(command, *INTERRUPTED[command], "--cluster", processes.address, "--out", "out.csv", cwd=tmp_path)
+    if command == "sweep":
+        store = tmp_path / "store.sqlite"
+        until(lambda: store.exists() and len(Store(store)))
+        first = ""
+    else:
+        first = run.stderr.readline()
+    run.send_signal(signal.SIGINT)
+    printed, said = run.communicate(timeout=HANG)
+    print(first, said, printed)
+    assert run.returncode == 130
+    (folder := tmp_path / "meeting").mkdir()
+    with Cluster(processes.address) as cluster:  # each worker in one call at the same time: it is in no other
+        met = list(in_workers([(calls.meet, (str(folder), k, 2), {}) for k in range(2)], cluster))
+    assert [error for *_, error in met] == [None, None]
