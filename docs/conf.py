@@ -122,6 +122,7 @@ MODULES = {
     "ecc.live": "Live runs",
     "ecc.conform": "Conformance",
     "ecc.qlog": "Logs of transports",
+    "ecc.cluster": "Clusters",
     "ecc.models.controller": "Controllers in shared objects",
     "ecc.transients": "Transients of runs",
     "ecc.allocation": "Fair allocations",

@@ -36,6 +36,7 @@ __all__ = ["Cluster"]
 _TASK = 2.0  # s that a task is meant to take: a thousand times what it costs to send one
 _LONGEST = 5.0  # s after which a task makes no further call and gives the rest back
 _ANSWER = 10.0  # s within which a scheduler answers
+_REPLY = 10.0  # s within which a result that is there arrives; else it is made again
 _LOOK = 0.5  # s between looks for what nobody reports: workers that come and go, a scheduler that is back
 _TRIES = 3  # workers that may die while they make a call alone
 
@@ -190,7 +191,7 @@ class Cluster(Executor):
     def _results(self, batch: _Batch) -> list[_Task]:
         """Hand results over; return what was not done."""
         try:
-            reply = batch.remote.result(timeout=_ANSWER)
+            reply = batch.remote.result(timeout=_REPLY)
         except Exception:  # the worker or the scheduler is lost with what it had
             return self._again(batch)
         if isinstance(reply, str):
@@ -214,7 +215,8 @@ class Cluster(Executor):
     def _again(self, batch: _Batch) -> list[_Task]:
         """Count the workers that died of a batch, and return what is to be sent again."""
         try:
-            deaths = self._client.get_metadata([batch.remote.key], 0)
+            asked = {"keys": [batch.remote.key], "default": 0, "callback_timeout": _REPLY}
+            deaths = self._client.sync(self._client.scheduler.get_metadata, **asked)
         except Exception:  # the scheduler is lost
             return batch.tasks
         if len(batch.tasks) > 1:

@@ -314,7 +314,15 @@ def command_line(*words, **options):
 
 
 INTERRUPTED = {
-    "sweep": ("scenario.toml", "--vary", "duration=1,50000,50001", "--store", "store.sqlite"),  # two take hours
+    "sweep": (
+        "scenario.toml",
+        "--vary",
+        "duration=1,2,50000,50001",
+        "--metric",
+        "utilization",
+        "--store",
+        "store.sqlite",
+    ),
     "crosscheck": ("mm-1", "bbr-share"),
     "reproduce": ("mm-1", "bbr-share", "--store", "store.sqlite"),
     "conform": ("bbr",),
@@ -323,21 +331,46 @@ INTERRUPTED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", INTERRUPTED)
-def test_an_interruption_keeps_what_is_done_and_frees_the_workers(processes, calls, tmp_path, command):
+def test_an_interruption_keeps_what_is_done_in_one_line(processes, calls, tmp_path, command):
     processes.start_workers(2)
     (tmp_path / "scenario.toml").write_text(SCENARIO.replace("mine.py:Mine", "PIQI-RCP"))
-    run = command_line(command, *INTERRUPTED[command], "--cluster", processes.address, "--out", "out.csv", cwd=tmp_path)
+    out = "table.csv" if command == "sweep" else "out"
+    run = command_line(command, *INTERRUPTED[command], "--cluster", processes.address, "--out", out, cwd=tmp_path)
+    store = tmp_path / "store.sqlite"
     if command == "sweep":
-        store = tmp_path / "store.sqlite"
-        until(lambda: store.exists() and len(Store(store)))
-        first = ""
+        until(lambda: store.exists() and len(Store(store)) == 2)  # the others take hours
     else:
-        first = run.stderr.readline()
+        assert re.match(r"\S+ +(confirmed|not comparable|deviating)", run.stderr.readline())
     run.send_signal(signal.SIGINT)
     printed, said = run.communicate(timeout=HANG)
-    print(first, said, printed)
     assert run.returncode == 130
+    (line,) = [one for one in said.splitlines() if "interrupted" in one]
+    assert re.match(r"ecc: interrupted after [12] of \d+ (points|claims|cases)", line)
+    assert "Traceback" not in said and ("table.partial.csv" in printed or "results.json" in said + printed)
+    if command == "crosscheck" or command == "reproduce":
+        return  # one that is inside compiled code ends that first
     (folder := tmp_path / "meeting").mkdir()
     with Cluster(processes.address) as cluster:  # each worker in one call at the same time: it is in no other
         met = list(in_workers([(calls.meet, (str(folder), k, 2), {}) for k in range(2)], cluster))
     assert [error for *_, error in met] == [None, None]
+
+
+@pytest.mark.slow
+def test_two_sweeps_share_a_store_and_one_that_is_killed_loses_nothing(processes, tmp_path, capsys, monkeypatch):
+    processes.start_workers(2)
+    (tmp_path / "scenario.toml").write_text(SCENARIO.replace("mine.py:Mine", "PIQI-RCP"))
+    monkeypatch.chdir(tmp_path)
+    many = ("sweep", "scenario.toml", "--vary", "seed=1:40:40", "--metric", "utilization")
+    kept = (*many, "--store", "store.sqlite", "--cluster", processes.address)
+    one, other = (command_line(*kept, "--out", f"{name}.csv") for name in ("one", "other"))
+    until(lambda: Path("store.sqlite").exists() and len(Store("store.sqlite")))
+    one.kill()
+    one.communicate()
+    assert other.wait(HANG) == 0
+    other.communicate()
+    held = len(Store("store.sqlite"))
+    assert main([*kept, "--out", "again.csv"]) == 0
+    assert "40 of 40 points are in store.sqlite, nothing left to do" in capsys.readouterr().err
+    assert len(Store("store.sqlite")) == held  # and no point is there twice
+    assert main([*many, "--cluster", processes.address, "--out", "whole.csv"]) == 0
+    assert Path("other.csv").read_text() == Path("again.csv").read_text() == Path("whole.csv").read_text()
