@@ -297,7 +297,7 @@ class Cluster(Executor):
         try:
             self._distributed.comm.get_address_host_port(self._address)  # a client that refuses it remains
             return self._distributed.Client(self._address, _loop(), timeout, set_as_default=False)
-        except (OSError, ValueError, TypeError, self._distributed.TimeoutError) as error:
+        except Exception as error:  # of any kind, if something else answers there
             raise WorkersLost(f"no scheduler answers at {self._address}: {_text(error)}") from None
 
     def _disconnect(self) -> None:

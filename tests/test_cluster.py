@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,27 @@ def test_an_address_without_a_scheduler_is_one_line(address, capsys, monkeypatch
         assert main(["crosscheck", "qi-7", "--cluster", address, "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"ecc: no scheduler answers at {address}: ") and said.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_an_address_where_something_else_answers_is_one_line(monkeypatch):
+    monkeypatch.setattr(clusters, "_ANSWER", 1.0)
+
+    def answer():
+        while True:
+            try:
+                connection, _ = other.accept()
+            except OSError:
+                return
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 100)
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"tcp://127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(WorkersLost, match=f"^no scheduler answers at {address}: .*$"):
+            Cluster(address)
+        other.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,15 @@ ALL_PAGES = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [page for page in ALL_PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
-DEAR = ("delay_equations", "ensembles", "gallery", "live", "real_tcp", "tutorial_control")
+DEAR = ("clusters", "delay_equations", "ensembles", "gallery", "live", "real_tcp", "tutorial_control")
 """Pages whose code takes seconds."""
-NEEDS = {"controllers_in_c": "aimd", "live": "namespaces", "qlog": "checkout", "real_tcp": "namespaces"}
+NEEDS = {
+    "controllers_in_c": "aimd",
+    "live": "namespaces",
+    "qlog": "checkout",
+    "real_tcp": "namespaces",
+    "clusters": "here",
+}
 """Fixtures without which the code of a page cannot run."""
 assert {*DEAR, *NEEDS} <= {page.stem for page in PAGES}
 
@@ -39,6 +46,12 @@ def aimd(tmp_path):
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     command = command.replace("examples/", f"{ROOT}/examples/")
     subprocess.run(["sh", "-e", "-c", command], cwd=tmp_path, env=environment, check=True, timeout=HANG)
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Threads in place of a cluster, which tests/test_cluster.py has."""
+    monkeypatch.setattr("ecc.cluster.Cluster", lambda address: ThreadPoolExecutor(1))
 
 
 @pytest.fixture
