@@ -302,7 +302,8 @@ def check(claim_id: str, cost: float = 1.0, main: bool = True, group: str = "") 
     group : str, optional
         Of claims that share runs and boundaries, so that one process had better check them all; "": none.
     main : bool, optional
-        It is part of the main job, `ecc crosscheck`; others are run by `ecc reproduce` only.
+        It is part of the main job, `ecc crosscheck`; others, open questions and what takes many packet runs, are run by
+        `ecc reproduce` only.
     """
 
     def register(function: Check) -> Check:

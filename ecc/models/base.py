@@ -490,8 +490,10 @@ class Protocol:
         """Refuse what is no number where a field is declared as one; one's own, which may read units, comes before."""
         for f in fields(self):
             value = getattr(self, f.name)
+            if type(value) is float or f.type not in _NUMBERS:
+                continue
             fits = isinstance(value, Real) and not isinstance(value, bool)
-            if f.type in _NUMBERS and not fits and value is not f.default:
+            if not fits and value is not f.default:
                 hint = ": a class reads units with check_number" if isinstance(value, str) else ""
                 raise TypeError(f"{f.name} must be a number, got {shown(value)}{hint}")
 

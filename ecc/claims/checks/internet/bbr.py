@@ -35,7 +35,7 @@ def share(flows: int, others: int, buffer: float, other: Protocol) -> float:
     return float(goodput[:flows].sum() / goodput.sum())
 
 
-@check("bbr-share", cost=30)
+@check("bbr-share", cost=15, main=False)
 def bbr_share(claim: Claim) -> Finding:
     """One to four flows beside as many or more, over buffers of 2 to 32 products."""
     measured, off = [], {}

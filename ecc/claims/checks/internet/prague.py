@@ -100,7 +100,7 @@ def two_by_two(host: Protocol, rtt: float) -> float:
     return float(found[:2].sum() / found[2:].sum())
 
 
-@check("prague-rtt", cost=3)
+@check("prague-rtt", cost=10, main=False)
 def prague_rtt(claim: Claim) -> Finding:
     """Two flows with an RTT beside two with 25 ms, of Prague, with and without the virtual RTT, and NewReno."""
     measured, off = [], []
@@ -125,7 +125,7 @@ def prague_rtt(claim: Claim) -> Finding:
     )  # fmt: skip
 
 
-@check("prague-coexistence", cost=3)
+@check("prague-coexistence", cost=15, main=False)
 def prague_coexistence(claim: Claim) -> Finding:
     """Goodput of a flow of Prague over that of a classic one, by RTTs and numbers of flows."""
     measured, ratios = [], {}
