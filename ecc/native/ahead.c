@@ -9,8 +9,9 @@
 
 #include "ahead.h"
 
-#define MIN_NODES 65536u /* of the calendar; with fewer the looks cost more than they save */
-#define DAYS 24u         /* from the present to those of the first look; a day has one event or half of one */
+#define MIN_NODES 65536u     /* of the calendar; with fewer the looks cost more than they save ... */
+#define MIN_NODES_NEXT 4096u /* ... and with fewer than these the next event does, too: a near cache has them all */
+#define DAYS 24u             /* from the present to those of the first look; a day has one event or half of one */
 
 /* A function that only fetches has no effect that gcc knows of, and calls of it are left out unless they are inlined. */
 #define FETCHES static inline __attribute__((always_inline))
@@ -20,10 +21,12 @@ enum look { LOOK_AT_ENTITY, LOOK_AT_PACKET, LOOK_AT_NEXT };
 /* How many events after the first look at one the others come. */
 static const uint32_t lags[] = { 0, 5, 9 };
 
-bool
-ecc_ahead_is_worth_it(const ecc_engine_t *self)
+enum ecc_fetches
+ecc_ahead_fetches(const ecc_engine_t *self)
 {
-    return self->fast.n_nodes >= MIN_NODES;
+    return self->fast.n_nodes >= MIN_NODES    ? ECC_FETCHES_AHEAD
+        : self->fast.n_nodes < MIN_NODES_NEXT ? ECC_FETCHES_NOTHING
+                                              : ECC_FETCHES_NEXT;
 }
 
 FETCHES void

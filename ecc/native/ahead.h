@@ -5,8 +5,8 @@
 
 #include "state.h"
 
-/* Whether the state of a network is too large for the caches closest to a core. */
-bool ecc_ahead_is_worth_it(const ecc_engine_t *self);
+/* How much is worth it: that depends on how much of the state of a network the caches closest to a core hold. */
+enum ecc_fetches ecc_ahead_fetches(const ecc_engine_t *self);
 
 /* Called after each event of the fast calendar. */
 void ecc_ahead_fetch(ecc_engine_t *self);

@@ -13,7 +13,7 @@
 
 #define FIRST_SHIFT 20
 #define LAST_SHIFT 56
-#define MIN_BUCKETS 64u
+#define MIN_BUCKETS 256u
 #define MAX_BUCKETS (1u << 28)
 #define MOST_PASSED 8 /* nodes; where a place in a bucket is further from its end, the bucket is sorted later */
 
@@ -277,7 +277,7 @@ ecc_calendar_remove(ecc_calendar_t *self, uint32_t id)
         bucket->head = node->next;
         bucket->time = nodes[node->next].time;
     } else {
-        ecc_calendar_unmark(self, index);
+        (void) ecc_calendar_unmark(self, index);
     }
     node->time = ECC_NOT_PENDING;
     if (self->first == id) {
@@ -301,7 +301,7 @@ set_shift(ecc_calendar_t *self, int shift)
             self->nodes[last].next = self->buckets[index].head;
         }
         last = self->buckets[index].tail;
-        ecc_calendar_unmark(self, index);
+        (void) ecc_calendar_unmark(self, index);
     }
     self->shift = shift;
     self->first = ECC_NO_NODE;

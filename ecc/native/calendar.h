@@ -106,8 +106,8 @@ ecc_calendar_mark(ecc_calendar_t *self, uint32_t bucket)
     *word |= UINT64_C(1) << (bucket & 63);
 }
 
-/* Empties a bucket. */
-static inline void
+/* Empties a bucket; returns the bits of its word. */
+static inline uint64_t
 ecc_calendar_unmark(ecc_calendar_t *self, uint32_t bucket)
 {
     uint64_t *word = &self->occupied[bucket >> 6];
@@ -117,6 +117,7 @@ ecc_calendar_unmark(ecc_calendar_t *self, uint32_t bucket)
     if (*word == 0) {
         self->summary[bucket >> 12] &= ~(UINT64_C(1) << ((bucket >> 6) & 63));
     }
+    return *word;
 }
 
 /* The time is not before that of the last node popped. */
@@ -155,7 +156,9 @@ ecc_calendar_pop(ecc_calendar_t *self)
 {
     uint32_t id = self->first;
     ecc_ps_t time = self->first_time;
-    uint32_t index = ecc_calendar_bucket(self, time);
+    int shift = self->shift;
+    uint64_t day = (uint64_t) time >> shift;
+    uint32_t index = (uint32_t) day & (self->n_buckets - 1);
     ecc_bucket_t *bucket = &self->buckets[index];
     uint32_t next;
 
@@ -165,21 +168,27 @@ ecc_calendar_pop(ecc_calendar_t *self)
     }
     next = self->nodes[id].next;
     self->nodes[id].time = ECC_NOT_PENDING;
-    self->n_popped++;
     self->clock = time;
-    self->first = ECC_NO_NODE;
-    self->first_time = ECC_NEVER;
     if (next == ECC_NO_NODE) {
-        ecc_calendar_unmark(self, index);
+        uint64_t later = ecc_calendar_unmark(self, index) >> (index & 63);
+        if (later != 0) {
+            uint32_t wait = (uint32_t) __builtin_ctzll(later);
+            bucket += wait;
+            day += wait;
+        }
     } else {
         self->nodes[next].prev = ECC_NO_NODE;
         bucket->head = next;
         bucket->time = self->nodes[next].time;
-        /* the next of the same day is the next of all; but now and then the width must be adapted */
-        if ((bucket->time ^ time) >> self->shift == 0 && self->n_popped < self->budget) {
-            self->first = next;
-            self->first_time = bucket->time;
-        }
+    }
+    /* the next of the same day, or of the next day that has any, is the next of all; but now and then the width must be
+       adapted */
+    if (++self->n_popped < self->budget && bucket->head != ECC_NO_NODE && (uint64_t) bucket->time >> shift == day) {
+        self->first = bucket->head;
+        self->first_time = bucket->time;
+    } else {
+        self->first = ECC_NO_NODE;
+        self->first_time = ECC_NEVER;
     }
     return id;
 }

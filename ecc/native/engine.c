@@ -249,6 +249,7 @@ build(ecc_engine_t *self, const ecc_config_t *config)
         ret = ecc_cut_init(self, &config->partition);
     }
     if (ret == 0) {
+        ecc_link_set_plain(self);
         await_starts(self);
     }
     return ret;
@@ -482,11 +483,13 @@ run_fast(ecc_engine_t *self)
     const uint32_t *base = self->base;
     uint32_t id = ecc_calendar_pop(&self->fast);
 
-    ecc_calendar_find(&self->fast);
-    if (self->looks_ahead) {
-        ecc_ahead_fetch(self);
-    } else {
-        prefetch_next(self);
+    if (self->fetches != ECC_FETCHES_NOTHING) {
+        ecc_calendar_find(&self->fast);
+        if (self->fetches == ECC_FETCHES_AHEAD) {
+            ecc_ahead_fetch(self);
+        } else {
+            prefetch_next(self);
+        }
     }
 
     if (id >= base[ECC_EVENT_SEND]) {

@@ -23,6 +23,20 @@
 #include "rack.h"
 #include "transport.h"
 
+/*
+ * Whether a flow has none of what costs every packet a question: its packets are sent and acknowledged by code of their
+ * own, without these questions.
+ */
+static bool
+is_plain(const ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+
+    return index < self->n_flows && flow->size < 0 && !flow->reliable && !flow->has_writes && !flow->has_alarms
+        && !flow->sprays && !flow->draws_sizes && !flow->wants_random && !flow->has_header_bytes
+        && !flow->needs_receiver && !flow->can_be_marked;
+}
+
 void
 ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32_t position, int64_t number)
 {
@@ -62,6 +76,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     flow->wants_random = spec->wants_random != 0;
     flow->has_header_bytes = spec->header_bytes > 0;
     flow->header_offset = (uint16_t) spec->header_offset;
+    flow->is_plain = is_plain(self, index);
     flow->finish = -1;
     flow->random = ecc_random_stream(self->seed, ECC_RANDOM_OF_FLOWS + (uint64_t) number);
     if (flow->needs_receiver) {
@@ -298,18 +313,6 @@ ecc_flow_access(ecc_engine_t *self, uint32_t index)
         packet->position = ecc_spray_next(self, index);
     }
     return ecc_link_arrive(self, id);
-}
-
-void
-ecc_flow_return_ack(ecc_engine_t *self, uint32_t id, ecc_ps_t time)
-{
-    uint32_t index = ecc_packets_at(&self->packets, id)->flow;
-    ecc_flow_state_t *flow = &self->flows[index];
-
-    time = ecc_state_add(time, flow->ack_delay);
-    if (ecc_packets_append(&self->packets, &flow->acks, id, time)) {
-        ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_ACK] + index, time);
-    }
 }
 
 int

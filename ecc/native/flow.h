@@ -40,7 +40,17 @@ ECC_MUST_CHECK int ecc_flow_end(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_receive(ecc_engine_t *self, uint32_t packet);
 
 /* A packet will reach its sender, as an ACK, ack_delay after `time`. */
-void ecc_flow_return_ack(ecc_engine_t *self, uint32_t packet, ecc_ps_t time);
+static inline void
+ecc_flow_return_ack(ecc_engine_t *self, uint32_t packet, ecc_ps_t time)
+{
+    uint32_t index = ecc_packets_at(&self->packets, packet)->flow;
+    ecc_flow_state_t *flow = &self->flows[index];
+
+    time = ecc_state_add(time, flow->ack_delay);
+    if (ecc_packets_append(&self->packets, &flow->acks, packet, time)) {
+        ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_ACK] + index, time);
+    }
+}
 
 /* A packet is an ACK from now on, and reaches its sender ack_delay later. */
 ECC_MUST_CHECK int ecc_flow_send_ack(ecc_engine_t *self, uint32_t packet);

@@ -29,11 +29,11 @@ fill_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind
 }
 
 /* What a hook of a flow sees (S-102), but for the random number. */
-static void
-fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_size, int64_t kind)
+static ECC_HOT void
+fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_size, int64_t kind, bool plain)
 {
-    const ecc_flow_state_t *flow = &self->flows[index];
-    ecc_flow_env_t *env = &self->flow_env;
+    const ecc_flow_state_t *restrict flow = &self->flows[index];
+    ecc_flow_env_t *restrict env = &self->flow_env;
 
     env->now = ecc_state_seconds(self->now);
     env->packet_size = packet_size;
@@ -47,49 +47,52 @@ fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_siz
     env->window = flow->window;
     env->timer = -1.0;
     env->kind = kind;
-    env->flow = ecc_state_number(self, index);
+    env->flow = plain ? (int64_t) index : ecc_state_number(self, index);
     env->random = 0.0;
     env->size = flow->size;
-    env->unsent
-        = flow->size < 0 && !flow->has_writes ? ECC_NO_END : ecc_state_written(flow, self->now) - ecc_state_taken(flow);
-    env->header_bytes = flow->has_header_bytes ? flow->spec->header_bytes : 0;
+    env->unsent = plain || (flow->size < 0 && !flow->has_writes)
+        ? ECC_NO_END
+        : ecc_state_written(flow, self->now) - ecc_state_taken(flow);
+    env->header_bytes = !plain && flow->has_header_bytes ? flow->spec->header_bytes : 0;
     env->acked = self->acked;
     env->recovering = 0;
     env->recovered = 0;
     env->undone = 0;
-    env->marked = self->marked;
-    env->ece = self->ece;
+    env->marked = plain ? 0 : self->marked;
+    env->ece = plain ? 0 : self->ece;
     env->timer_1 = -1.0;
     env->timer_2 = -1.0;
     env->timer_3 = -1.0;
     env->counter = 0;
     env->control_size = 0;
     env->control_kind = 0;
-    if (flow->reliable) {
+    if (!plain && flow->reliable) {
         fill_transport(self, index, hook_number, kind);
     }
 }
 
+ECC_COLD static int
+fail_hook(ecc_engine_t *self, uint32_t index, int hook_number, int32_t returned)
+{
+    (void) ecc_flow_fail(self, ECC_ERR_HOOK_FAILED, index, hook_number, returned);
+    self->report.failed = 1;
+    return ECC_ERR_HOOK_FAILED;
+}
+
 /* Calls a hook; header: the whole of a packet's. */
-static int
+static ECC_HOT int
 call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
-    int64_t kind)
+    int64_t kind, bool plain)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    ecc_flow_env_t *env = &self->flow_env;
     int32_t ret;
 
-    fill_env(self, index, hook_number, packet_size, kind);
-    if (flow->wants_random) {
-        env->random = ecc_random_next(&flow->random);
+    fill_env(self, index, hook_number, packet_size, kind, plain);
+    if (!plain && flow->wants_random) {
+        self->flow_env.random = ecc_random_next(&flow->random);
     }
-    ret = hook(flow->state, header + flow->header_offset, flow->params, env);
-    if (ret != 0) {
-        (void) ecc_flow_fail(self, ECC_ERR_HOOK_FAILED, index, hook_number, ret);
-        self->report.failed = 1;
-        return ECC_ERR_HOOK_FAILED;
-    }
-    return 0;
+    ret = hook(flow->state, header + flow->header_offset, flow->params, &self->flow_env);
+    return ret == 0 ? 0 : fail_hook(self, index, hook_number, ret);
 }
 
 /* A hook has set a timer of a flow, which counts if it has on_timer. */
@@ -134,41 +137,62 @@ adopt_alarms(ecc_engine_t *self, uint32_t index, int hook_number)
     return ret;
 }
 
-/* S-104: a value out of range stops the run. */
-static inline int
-adopt(ecc_engine_t *self, uint32_t index, int hook_number)
+ECC_COLD static int
+adopt_rate(ecc_engine_t *self, uint32_t index, int hook_number)
 {
     ecc_flow_state_t *flow = &self->flows[index];
+    double rate = self->flow_env.rate;
+
+    if (!(rate >= 0.0 && isfinite(rate))) {
+        return ecc_flow_fail(self, ECC_ERR_RATE, index, hook_number, rate);
+    }
+    flow->rate = rate;
+    flow->pacing_gap = flow->last_size > 0 && rate > 0.0 ? ecc_state_tx(flow->last_size, rate) : 0;
+    flow->changed = true;
+    return 0;
+}
+
+static int
+adopt_window(ecc_engine_t *self, uint32_t index, int hook_number)
+{
+    double window = self->flow_env.window;
+
+    if (!(window >= 0.0 && isfinite(window))) {
+        return ecc_flow_fail(self, ECC_ERR_WINDOW, index, hook_number, window);
+    }
+    self->flows[index].window = window;
+    self->flows[index].changed = true;
+    return 0;
+}
+
+/* S-104: a value out of range stops the run. */
+static ECC_HOT int
+adopt(ecc_engine_t *self, uint32_t index, int hook_number, bool plain)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
     const ecc_flow_env_t *env = &self->flow_env;
-    int ret;
+    int ret = 0;
 
     if (env->rate != flow->rate) {
-        if (!(env->rate >= 0.0 && isfinite(env->rate))) {
-            return ecc_flow_fail(self, ECC_ERR_RATE, index, hook_number, env->rate);
-        }
-        flow->rate = env->rate;
-        flow->pacing_gap = flow->last_size > 0 && flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
-        flow->changed = true;
+        ret = adopt_rate(self, index, hook_number);
     }
-    if (env->window != flow->window) {
-        if (!(env->window >= 0.0 && isfinite(env->window))) {
-            return ecc_flow_fail(self, ECC_ERR_WINDOW, index, hook_number, env->window);
-        }
-        flow->window = env->window;
-        flow->changed = true;
+    if (ret == 0 && env->window != flow->window) {
+        ret = adopt_window(self, index, hook_number);
     }
-    ret = env->timer < 0.0 ? 0 : set_timer(self, index, hook_number, 0, env->timer);
-    return ret == 0 && flow->has_alarms ? adopt_alarms(self, index, hook_number) : ret;
+    if (ret == 0 && !(env->timer < 0.0)) {
+        ret = set_timer(self, index, hook_number, 0, env->timer);
+    }
+    return ret == 0 && !plain && flow->has_alarms ? adopt_alarms(self, index, hook_number) : ret;
 }
 
 /* Calls a hook and adopts what it wrote. */
-static int
+static ECC_HOT int
 call_and_adopt(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header,
-    int64_t packet_size, int64_t kind)
+    int64_t packet_size, int64_t kind, bool plain)
 {
-    int ret = call(self, index, hook_number, hook, header, packet_size, kind);
+    int ret = call(self, index, hook_number, hook, header, packet_size, kind, plain);
 
-    return ret == 0 ? adopt(self, index, hook_number) : ret;
+    return ret == 0 ? adopt(self, index, hook_number, plain) : ret;
 }
 
 double
@@ -187,14 +211,20 @@ ecc_flow_hooks_least_timer(const ecc_engine_t *self, uint32_t index)
 const ecc_flow_env_t *
 ecc_flow_hooks_env(ecc_engine_t *self, uint32_t index)
 {
-    fill_env(self, index, ECC_NO_HOOK, ecc_flow_largest_size(&self->flows[index]), 0);
+    fill_env(self, index, ECC_NO_HOOK, ecc_flow_largest_size(&self->flows[index]), 0, false);
     return &self->flow_env;
 }
 
 int
 ecc_flow_hooks_call(ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind)
 {
-    return call_and_adopt(self, packet->flow, hook_number, hook, ecc_packets_header(packet), packet->size, kind);
+    return call_and_adopt(self, packet->flow, hook_number, hook, ecc_packets_header(packet), packet->size, kind, false);
+}
+
+int
+ecc_flow_hooks_call_plain(ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet)
+{
+    return call_and_adopt(self, packet->flow, hook_number, hook, ecc_packets_header(packet), packet->size, 0, true);
 }
 
 int
@@ -205,7 +235,7 @@ ecc_flow_hooks_without_packet(ecc_engine_t *self, uint32_t index, int hook_numbe
     }
     memset(self->scratch, 0, self->header_size);
     return call_and_adopt(
-        self, index, hook_number, hook, self->scratch, ecc_flow_largest_size(&self->flows[index]), kind);
+        self, index, hook_number, hook, self->scratch, ecc_flow_largest_size(&self->flows[index]), kind, false);
 }
 
 int
@@ -222,7 +252,7 @@ ecc_flow_hooks_receive(ecc_engine_t *self, const ecc_packet_t *packet)
     if (self->flows[packet->flow].can_be_marked && self->receivers[packet->flow].was_marked) {
         self->marked = packet->size;
     }
-    ret = call(self, packet->flow, ECC_FLOW_ON_RECEIVE, hook, ecc_packets_header(packet), packet->size, 0);
+    ret = call(self, packet->flow, ECC_FLOW_ON_RECEIVE, hook, ecc_packets_header(packet), packet->size, 0, false);
     self->marked = 0;
     return ret;
 }
@@ -232,8 +262,8 @@ ecc_flow_hooks_control(ecc_engine_t *self, const ecc_packet_t *packet)
 {
     ecc_hook_t hook = self->flows[packet->flow].spec->on_control;
 
-    return call_and_adopt(
-        self, packet->flow, ECC_FLOW_ON_CONTROL, hook, ecc_packets_header(packet), -packet->size, packet->offset);
+    return call_and_adopt(self, packet->flow, ECC_FLOW_ON_CONTROL, hook, ecc_packets_header(packet), -packet->size,
+        packet->offset, false);
 }
 
 int
@@ -245,5 +275,6 @@ ecc_flow_hooks_stop(ecc_engine_t *self, uint32_t index)
         return 0;
     }
     memset(self->scratch, 0, self->header_size);
-    return call(self, index, ECC_FLOW_ON_STOP, flow->spec->on_stop, self->scratch, ecc_flow_largest_size(flow), 0);
+    return call(
+        self, index, ECC_FLOW_ON_STOP, flow->spec->on_stop, self->scratch, ecc_flow_largest_size(flow), 0, false);
 }

@@ -5,15 +5,22 @@
 
 #include "state.h"
 
-/* on_send and on_ack, which have a packet; not NULL. What the hook writes is adopted (S-104). */
+/*
+ * on_send and on_ack, which have a packet; not NULL. What the hook writes is adopted (S-104). The second is for flows that
+ * are plain.
+ */
 ECC_MUST_CHECK int ecc_flow_hooks_call(
     ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind);
+ECC_MUST_CHECK int ecc_flow_hooks_call_plain(
+    ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet);
 
 ECC_MUST_CHECK static inline int
 ecc_flow_hooks_with_packet(
-    ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind)
+    ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind, bool plain)
 {
-    return hook == NULL ? 0 : ecc_flow_hooks_call(self, hook_number, hook, packet, kind);
+    return hook == NULL ? 0
+        : plain         ? ecc_flow_hooks_call_plain(self, hook_number, hook, packet)
+                        : ecc_flow_hooks_call(self, hook_number, hook, packet, kind);
 }
 
 /* on_start, on_loss, on_timer and on_count, which have none (S-101). What the hook writes is adopted. */

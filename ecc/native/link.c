@@ -45,6 +45,7 @@ ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *spec, uint64
     }
     link->advertised_capacity = spec->capacity;
     link->max_bytes = spec->buffer >= 0 ? spec->buffer : INT64_MAX;
+    link->buffer = spec->buffer >= 0 ? spec->buffer : -1;
     link->max_packets
         = spec->buffer_packets > 0 && spec->buffer_packets < UINT32_MAX ? (uint32_t) spec->buffer_packets : UINT32_MAX;
     link->delay = spec->delay;
@@ -55,6 +56,16 @@ ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *spec, uint64
     link->header_offset = (uint16_t) spec->header_offset;
     link->wants_flow_queue = spec->wants_flow_queue != 0;
     link->wants_random = spec->wants_random != 0;
+}
+
+void
+ecc_link_set_plain(ecc_engine_t *self)
+{
+    for (uint32_t i = 0; i < self->n_links; i++) {
+        ecc_link_state_t *link = &self->links[i];
+        link->is_plain = link->next == 0 && link->queues == NULL && !link->schedules && link->channel == NULL
+            && !link->has_changes && !link->wants_random && self->flow_queues == NULL && !self->wants_ecn;
+    }
 }
 
 static uint32_t
@@ -162,13 +173,28 @@ ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time)
     }
 }
 
-void
-ecc_link_grow(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32_t position)
+static ECC_HOT void
+grow(ecc_link_state_t *link, int64_t size)
 {
     link->queue += size;
     if (link->queue > link->queue_peak) {
         link->queue_peak = link->queue;
     }
+}
+
+static ECC_HOT void
+shrink(ecc_link_state_t *link, int64_t size)
+{
+    link->queue -= size;
+    if (link->queue < link->queue_low) {
+        link->queue_low = link->queue;
+    }
+}
+
+void
+ecc_link_grow(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32_t position)
+{
+    grow(link, size);
     if (self->flow_queues != NULL) {
         self->flow_queues[position] += size;
     }
@@ -177,10 +203,7 @@ ecc_link_grow(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32_t
 void
 ecc_link_shrink(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32_t position)
 {
-    link->queue -= size;
-    if (link->queue < link->queue_low) {
-        link->queue_low = link->queue;
-    }
+    shrink(link, size);
     for (uint32_t i = link->next; i != 0; i = self->links[i].next) {
         if (link->queue < self->links[i].queue_low) {
             self->links[i].queue_low = link->queue;
@@ -198,8 +221,8 @@ position_of(const ecc_engine_t *self, const ecc_link_state_t *link, const ecc_qu
 }
 
 /* S-28: the first packet leaves the queue. */
-static void
-leave(ecc_engine_t *self, ecc_link_state_t *link)
+static ECC_HOT void
+leave(ecc_engine_t *self, ecc_link_state_t *link, bool plain)
 {
     const ecc_queued_t *first = ecc_ring_at(&link->ring, 0);
 
@@ -208,25 +231,35 @@ leave(ecc_engine_t *self, ecc_link_state_t *link)
     }
     ECC_DEBUG(link->count.departed++);
     ECC_DEBUG(link->count.departed_bytes += first->size);
-    ecc_link_shrink(self, link, first->size, self->flow_queues == NULL ? 0 : position_of(self, link, first));
+    if (plain) {
+        shrink(link, first->size);
+    } else {
+        ecc_link_shrink(self, link, first->size, self->flow_queues == NULL ? 0 : position_of(self, link, first));
+    }
     ecc_ring_drop_first(&link->ring);
+}
+
+static ECC_HOT void
+catch_up(ecc_engine_t *self, ecc_link_state_t *link, bool plain)
+{
+    if (!link->has_departure_events) {
+        while (link->ring.count > 0 && ecc_ring_at(&link->ring, 0)->leaves <= self->now) { /* S-29 */
+            leave(self, link, plain);
+        }
+    }
 }
 
 void
 ecc_link_catch_up(ecc_engine_t *self, ecc_link_state_t *link)
 {
-    if (!link->has_departure_events) {
-        while (link->ring.count > 0 && ecc_ring_at(&link->ring, 0)->leaves <= self->now) { /* S-29 */
-            leave(self, link);
-        }
-    }
+    catch_up(self, link, false);
 }
 
 /*
  * A packet reaches the end of the wire at `time`: it joins the list of the event that will find it there (S-31 to
  * S-34).
  */
-static int
+static ECC_HOT int
 put_on_wire(ecc_engine_t *self, uint32_t index, uint32_t id, ecc_ps_t time)
 {
     ecc_link_state_t *link = &self->links[index];
@@ -356,23 +389,38 @@ ecc_link_transmit(ecc_engine_t *self, uint32_t index, ecc_queued_t item, enum ec
     return transmit(self, index, item, kind);
 }
 
-/* S-23. */
-int
-ecc_link_arrive(ecc_engine_t *self, uint32_t id)
+static ECC_HOT int
+call(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, ecc_hook_t hook, const ecc_packet_t *packet,
+    int64_t size, enum ecc_packet_kind kind, bool plain)
+{
+    if (!plain) {
+        return ecc_router_call(self, index, number, hook, packet, packet->position, size, kind);
+    }
+    if (hook != NULL) {
+        return ecc_router_call_plain(self, index, number, hook, packet, size, kind);
+    }
+    ecc_router_clear(self);
+    return 0;
+}
+
+/* S-23, at a link that is plain, or at any. */
+static ECC_HOT int
+arrive(ecc_engine_t *self, ecc_link_state_t *link, uint32_t id, bool plain)
 {
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     uint32_t position = packet->position;
     uint32_t hop = self->hops[position];
     uint32_t index = hop >> ECC_HOP_LINK;
-    enum ecc_packet_kind kind = ecc_link_kind(packet, hop);
-    ecc_link_state_t *link = &self->links[index];
-    int64_t size = packet->size > 0 && (hop & (ECC_HOP_IS_ACK | ECC_HOP_HEADER)) == 0
-        ? packet->size
-        : ecc_link_size(self, packet, hop);
+    enum ecc_packet_kind kind = ECC_PACKET_DATA;
+    int64_t size = packet->size;
     int64_t trimmed = 0;
     int ret;
 
-    ecc_link_catch_up(self, link);
+    if (size <= 0 || (hop & (ECC_HOP_IS_ACK | ECC_HOP_HEADER)) != 0) {
+        kind = ecc_link_kind(packet, hop);
+        size = ecc_link_size(self, packet, hop);
+    }
+    catch_up(self, link, plain);
     link->arrived += size;
     if (link->measures_queue) {
         ecc_link_measure(link, self->now);
@@ -381,10 +429,10 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
         }
     }
     ECC_DEBUG(link->count.arrived++);
-    if (link->schedules) {
+    if (!plain && link->schedules) {
         return ecc_scheduler_arrive(self, index, id, size, kind);
     }
-    ret = ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, link->on_arrival, packet, position, size, kind);
+    ret = call(self, index, ECC_LINK_ON_ARRIVAL, link->on_arrival, packet, size, kind, plain);
     if (ret == 0 && self->link_env.trim != 0 && self->link_env.drop == 0) {
         trimmed = ecc_link_trim(self, index, id, size, kind);
         if (trimmed == 0) {
@@ -392,7 +440,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
         }
         size = trimmed;
         kind = ECC_PACKET_TRIMMED;
-        ret = ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, link->on_arrival, packet, position, size, kind);
+        ret = call(self, index, ECC_LINK_ON_ARRIVAL, link->on_arrival, packet, size, kind, plain);
     }
     if (ret != 0) {
         return ret;
@@ -400,14 +448,18 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     if (self->link_env.drop != 0 || link->queue + size > link->max_bytes || link->ring.count >= link->max_packets) {
         return ecc_link_drop(self, index, id, size, kind);
     }
-    if (self->link_env.mark != 0) {
+    if (!plain && self->link_env.mark != 0) {
         ecc_link_count_mark(self, index, packet);
     }
     ret = transmit(self, index, (ecc_queued_t) { 0, (int32_t) size, link->has_departure_events ? id : position }, kind);
     if (ret != 0) {
         return ret;
     }
-    ecc_link_grow(self, link, size, position);
+    if (plain) {
+        grow(link, size);
+    } else {
+        ecc_link_grow(self, link, size, position);
+    }
     if (!link->has_departure_events) {
         return put_on_wire(self, index, id, ecc_state_add(link->free_at, link->delay));
     }
@@ -417,20 +469,27 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     return 0;
 }
 
-/* S-28, with hooks or impairments: the packet in service leaves the queue for the wire. */
-static int
-depart(ecc_engine_t *self, uint32_t index)
+int
+ecc_link_arrive(ecc_engine_t *self, uint32_t id)
 {
-    ecc_link_state_t *link = &self->links[index];
+    uint32_t hop = self->hops[ecc_packets_at(&self->packets, id)->position];
+    ecc_link_state_t *link = &self->links[hop >> ECC_HOP_LINK];
+
+    return link->is_plain ? arrive(self, link, id, true) : arrive(self, link, id, false);
+}
+
+/* S-28, with hooks or impairments: the packet in service leaves the queue for the wire. */
+static ECC_HOT int
+depart(ecc_engine_t *self, ecc_link_state_t *link, uint32_t index, bool plain)
+{
     ecc_queued_t first = *ecc_ring_at(&link->ring, 0);
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, first.of);
-    uint32_t hop = self->hops[packet->position];
-    enum ecc_packet_kind kind = ecc_link_kind(packet, hop);
+    enum ecc_packet_kind kind = ecc_link_kind(packet, self->hops[packet->position]);
     int ret = 0;
 
     ecc_state_trace(self, ECC_EVENT_DEPARTURE, index, packet->offset);
-    leave(self, link);
-    if (link->queues != NULL) {
+    leave(self, link, plain);
+    if (!plain && link->queues != NULL) {
         link->queues[link->in_service].bytes -= first.size;
         link->queue_index = link->in_service;
         if (self->pauses != NULL) {
@@ -442,15 +501,14 @@ depart(ecc_engine_t *self, uint32_t index)
     if (ret != 0) {
         return ret;
     }
-    ret = ecc_router_call(
-        self, index, ECC_LINK_ON_DEPARTURE, link->spec.on_departure, packet, packet->position, first.size, kind);
+    ret = call(self, index, ECC_LINK_ON_DEPARTURE, link->spec.on_departure, packet, first.size, kind, plain);
     if (ret != 0) {
         return ret;
     }
-    if (self->link_env.mark != 0) {
+    if (!plain && self->link_env.mark != 0) {
         ecc_link_count_mark(self, index, packet);
     }
-    if (link->channel != NULL) {
+    if (!plain && link->channel != NULL) {
         return impair(self, index, first.of, first.size, kind);
     }
     return put_on_wire(self, index, first.of, ecc_state_add(self->now, link->delay));
@@ -459,14 +517,18 @@ depart(ecc_engine_t *self, uint32_t index)
 int
 ecc_link_departure(ecc_engine_t *self, uint32_t index)
 {
+    ecc_link_state_t *link = &self->links[index];
     int ret = 0;
 
-    if (self->links[index].ring.count > 0) {
-        ret = depart(self, index);
+    if (link->is_plain && link->ring.count > 0) {
+        return depart(self, link, index, true);
+    }
+    if (link->ring.count > 0) {
+        ret = depart(self, link, index, false);
     } else { /* a frame has come (S-141) */
         ecc_state_trace(self, ECC_EVENT_DEPARTURE, index, -1);
     }
-    return ret == 0 && self->links[index].queues != NULL ? ecc_scheduler_serve(self, index) : ret;
+    return ret == 0 && link->queues != NULL ? ecc_scheduler_serve(self, index) : ret;
 }
 
 int

@@ -26,6 +26,9 @@ double ecc_link_capacity(const ecc_engine_t *self, ecc_link_state_t *link);
 /* S-135: a packet that a hook wants trimmed: its new size, or 0 if it cannot be, and it is as it was. */
 int64_t ecc_link_trim(ecc_engine_t *self, uint32_t link, uint32_t packet, int64_t size, enum ecc_packet_kind kind);
 
+/* The engine is built: links that need nothing else have code of their own, without what others ask for every packet. */
+void ecc_link_set_plain(ecc_engine_t *self);
+
 /* What a packet is for hooks. */
 static inline enum ecc_packet_kind
 ecc_link_kind(const ecc_packet_t *packet, uint32_t hop)

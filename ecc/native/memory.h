@@ -10,8 +10,10 @@
 /* Code that seldom runs, kept out of the hot path. */
 #if defined(__GNUC__)
 #define ECC_COLD __attribute__((noinline, cold))
+#define ECC_HOT inline __attribute__((always_inline)) /* for each kind of flow apart, or where calls cost too much */
 #else
 #define ECC_COLD
+#define ECC_HOT inline
 #endif
 
 #define ECC_CACHE_LINE 64

@@ -13,23 +13,43 @@
 #include "link.h"
 #include "scheduler.h"
 
+ECC_COLD static int
+fail(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, int32_t returned)
+{
+    (void) ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_ENTITY_LINK, index, number, returned);
+    self->report.failed = 1;
+    return ECC_ERR_HOOK_FAILED;
+}
+
+ECC_COLD static int
+adopt_interval(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number)
+{
+    double interval = self->link_env.next_interval;
+
+    if (isnan(interval)) {
+        return ecc_state_fail(self, ECC_ERR_INTERVAL, ECC_ENTITY_LINK, index, number, interval);
+    }
+    self->links[index].next_interval = interval;
+    return 0;
+}
+
 /* Calls a hook of a router: env is filled (S-102), and what the hook wrote is adopted (S-103). */
-static inline int
+static ECC_HOT int
 call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number, ecc_hook_t hook, unsigned char *header,
-    int64_t packet_size, int64_t kind, int64_t flow, int64_t flow_queue)
+    int64_t packet_size, int64_t kind, int64_t flow, int64_t flow_queue, bool plain)
 {
     ecc_link_state_t *router = &self->links[index];
     ecc_link_state_t *link = &self->links[at];
-    ecc_link_env_t *env = &self->link_env;
+    ecc_link_env_t *restrict env = &self->link_env;
     int32_t ret;
 
     env->now = ecc_state_seconds(self->now);
-    env->capacity = !link->has_changes ? link->capacity : ecc_link_capacity(self, link);
-    env->buffer = link->max_bytes < INT64_MAX ? link->max_bytes : -1;
+    env->capacity = plain || !link->has_changes ? link->capacity : ecc_link_capacity(self, link);
+    env->buffer = link->buffer;
     env->queue = link->queue;
     env->backlog = link->queue;
     env->queue_index = 0;
-    if (link->schedules && flow >= 0) {
+    if (!plain && link->schedules && flow >= 0) {
         env->queue = link->queues[link->queue_index].bytes;
         env->queue_index = link->queue_index;
     }
@@ -38,30 +58,29 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     env->kind = kind;
     env->flow = flow < (int64_t) self->n_flows ? flow : self->flows[flow].number;
     env->link = at;
-    env->flow_queue = router->wants_flow_queue ? flow_queue : 0;
-    env->sojourn = ecc_state_seconds(link->sojourn);
-    env->random = router->wants_random ? ecc_random_next(&router->random) : 0.0; /* S-8 */
-    env->ecn = self->wants_ecn ? ecc_state_ecn(self, header).codepoint : ECC_NOT_ECT;
+    env->flow_queue = !plain && router->wants_flow_queue ? flow_queue : 0;
+    env->sojourn = plain ? 0.0 : ecc_state_seconds(link->sojourn);
+    env->random = !plain && router->wants_random ? ecc_random_next(&router->random) : 0.0; /* S-8 */
+    env->ecn = !plain && self->wants_ecn ? ecc_state_ecn(self, header).codepoint : ECC_NOT_ECT;
     env->drop = 0;
     env->mark = 0;
     env->trim = 0;
     env->next_interval = router->next_interval;
-    ret = hook(router->state, header + router->header_offset, router->params, env);
+    ret = hook(router->state, header + router->header_offset, router->params, &self->link_env);
     if (ret != 0) {
-        (void) ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_ENTITY_LINK, index, number, ret);
-        self->report.failed = 1;
-        return ECC_ERR_HOOK_FAILED;
+        return fail(self, index, number, ret);
     }
-    if (env->mark != 0) {
-        env->mark = self->wants_ecn && ecc_ecn_mark(self, header);
+    if (self->link_env.mark != 0) {
+        self->link_env.mark = !plain && self->wants_ecn && ecc_ecn_mark(self, header);
     }
-    if (env->next_interval != router->next_interval) {
-        if (isnan(env->next_interval)) {
-            return ecc_state_fail(self, ECC_ERR_INTERVAL, ECC_ENTITY_LINK, index, number, env->next_interval);
-        }
-        router->next_interval = env->next_interval;
-    }
-    return 0;
+    return self->link_env.next_interval != router->next_interval ? adopt_interval(self, index, number) : 0;
+}
+
+int
+ecc_router_call_plain(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_t hook,
+    const ecc_packet_t *packet, int64_t packet_size, enum ecc_packet_kind kind)
+{
+    return call(self, link, link, number, hook, ecc_packets_header(packet), packet_size, kind, packet->flow, 0, true);
 }
 
 static int64_t
@@ -75,7 +94,7 @@ ecc_router_call_first(ecc_engine_t *self, uint32_t link, enum ecc_link_hook numb
     const ecc_packet_t *packet, uint32_t position, int64_t packet_size, enum ecc_packet_kind kind)
 {
     return call(self, link, link, number, hook, ecc_packets_header(packet), packet_size, kind, packet->flow,
-        flow_queue_of(self, position));
+        flow_queue_of(self, position), false);
 }
 
 static ecc_hook_t
@@ -107,7 +126,7 @@ ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook
         ecc_hook_t hook = hook_of(&self->links[i].spec, number);
         if (hook != NULL) {
             int ret = call(self, i, link, number, hook, ecc_packets_header(packet), packet_size, kind, packet->flow,
-                flow_queue_of(self, position));
+                flow_queue_of(self, position), false);
             if (ret != 0) {
                 return ret;
             }
@@ -130,8 +149,8 @@ call_without_packet(ecc_engine_t *self, uint32_t index, enum ecc_link_hook numbe
         return 0;
     }
     memset(self->scratch, 0, self->header_size);
-    return call(
-        self, index, (uint32_t) self->links[index].spec.at, number, hook, self->scratch, 0, ECC_PACKET_DATA, -1, 0);
+    return call(self, index, (uint32_t) self->links[index].spec.at, number, hook, self->scratch, 0, ECC_PACKET_DATA, -1,
+        0, false);
 }
 
 /* The next INTERVAL, as next_interval sets it (S-35, S-36). */

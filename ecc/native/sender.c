@@ -96,10 +96,10 @@ next(const ecc_engine_t *self, uint32_t index, ecc_ps_t *due)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     ecc_segment_t segment = next_of(self, index, ecc_state_written(flow, self->now));
-    ecc_ps_t period = flow->spec->write_period;
 
     *due = self->now;
     if (segment.size <= 0 && flow->has_writes) {
+        ecc_ps_t period = flow->spec->write_period;
         *due = ecc_state_add(flow->start, ((self->now - flow->start) / period + 1) * period);
         segment = next_of(self, index, ecc_state_written(flow, *due));
     }
@@ -191,8 +191,8 @@ note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 }
 
 /* A packet of a segment, with a header of zeros; it counts as in the network. */
-static int
-new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id)
+static ECC_HOT int
+new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id, bool plain)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     ecc_packet_t *packet;
@@ -208,6 +208,9 @@ new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *
     packet->size = segment.size;
     packet->position = flow->position;
     memset(ecc_packets_header(packet), 0, self->header_size);
+    if (plain) {
+        return 0;
+    }
     if (flow->needs_receiver) {
         ecc_state_ack_info(self, packet)->front = self->receivers[index].sender_base;
     }
@@ -224,10 +227,10 @@ new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *
 }
 
 /* S-52.2: when the pacer may release the next packet follows from the time and the size of this one. */
-static void
-note_pace(ecc_engine_t *self, ecc_flow_state_t *flow, int32_t size)
+static ECC_HOT void
+note_pace(ecc_engine_t *self, ecc_flow_state_t *flow, int32_t size, bool plain)
 {
-    int32_t paced_size = flow->has_header_bytes ? size + flow->spec->header_bytes : size;
+    int32_t paced_size = !plain && flow->has_header_bytes ? size + flow->spec->header_bytes : size;
 
     flow->last_sent_at = self->now;
     if (flow->last_size != paced_size) {
@@ -236,9 +239,17 @@ note_pace(ecc_engine_t *self, ecc_flow_state_t *flow, int32_t size)
     }
 }
 
+ECC_COLD static void
+await_timeout(ecc_engine_t *self, uint32_t index)
+{
+    self->flows[index].timeout_pending = true;
+    ecc_calendar_insert(
+        &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, ecc_state_add(self->now, timeout(self, index)));
+}
+
 /* What the flow counts once a packet is sent: bytes, the size of the next packet, and the retransmission timer. */
-static int
-account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
+static ECC_HOT int
+account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     int ret = 0;
@@ -247,55 +258,54 @@ account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         flow->timer_start = self->now;
     }
     flow->sent += segment.size;
-    if (flow->reliable) {
+    if (!plain && flow->reliable) {
         ret = note_sent(self, index, segment);
     }
-    if (flow->draws_sizes) {
+    if (!plain && flow->draws_sizes) {
         bool opening = flow->srtt == 0.0 && flow->spec->opening_size > 0;
         flow->full_size = ecc_flow_full_size(flow);
         flow->packet_size = opening ? flow->packet_size : flow->full_size;
     }
     if (!flow->timeout_pending) {
-        flow->timeout_pending = true;
-        ecc_calendar_insert(
-            &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, ecc_state_add(self->now, timeout(self, index)));
+        await_timeout(self, index);
     }
     return ret == 0 ? 0 : ecc_flow_fail(self, ret, index, ECC_NO_HOOK, self->racks[index].count);
 }
 
-/* EMIT (S-54). */
-static int
-emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
+/* EMIT (S-54), of a flow that is plain, or of any. */
+static ECC_HOT int
+emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    enum ecc_segment_kind kind = ecc_segment_is_new(segment) ? ECC_SEGMENT_NEW : ECC_SEGMENT_RETRANSMITTED;
+    bool is_new = plain || ecc_segment_is_new(segment);
     ecc_packet_t *packet;
     ecc_ps_t due;
     uint32_t id = ECC_NO_PACKET;
-    int ret = new_packet(self, index, segment, &id);
+    int ret = new_packet(self, index, segment, &id, plain);
 
     if (ret != 0) {
         return ret;
     }
     assert(segment.size > 0);
-    note_pace(self, flow, segment.size);
+    note_pace(self, flow, segment.size, plain);
     packet = ecc_packets_at(&self->packets, id);
-    ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_SEND, flow->on_send, packet, kind);
+    ret = ecc_flow_hooks_with_packet(
+        self, ECC_FLOW_ON_SEND, flow->on_send, packet, is_new ? ECC_SEGMENT_NEW : ECC_SEGMENT_RETRANSMITTED, plain);
     if (ret != 0) {
         return ret;
     }
-    ret = account(self, index, segment);
+    ret = account(self, index, segment, plain);
     if (ret != 0) {
         return ret;
     }
-    if (flow->has_alarms && ecc_alarms_has_counted(self, index)) {
+    if (!plain && flow->has_alarms && ecc_alarms_has_counted(self, index)) {
         ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_COUNT, flow->spec->on_count, 0);
         if (ret != 0) {
             return ret;
         }
     }
     if (flow->access_delay == 0) {
-        if (flow->sprays) {
+        if (!plain && flow->sprays) {
             packet->position = ecc_spray_next(self, index);
         }
         return ecc_link_arrive(self, id);
@@ -353,7 +363,7 @@ try_send(ecc_engine_t *self, uint32_t index)
         ecc_calendar_cancel(&self->fast, send_node);
         atomic_store_explicit(
             &self->last_event, atomic_load_explicit(&self->last_event, memory_order_relaxed) - 1, memory_order_relaxed);
-        ret = emit(self, index, segment);
+        ret = emit(self, index, segment, false);
         if (ret != 0) {
             return ret;
         }
@@ -373,24 +383,17 @@ ecc_sender_try_send(ecc_engine_t *self, uint32_t index)
     return try_send(self, index);
 }
 
-int
-ecc_sender_send(ecc_engine_t *self, uint32_t index)
+/* SEND of a flow that is plain; TRY-SEND is short where it is paced by its rate alone. */
+static int
+send_plain(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    ecc_ps_t due;
-    ecc_segment_t segment = next(self, index, &due);
-    int ret;
+    int ret = emit(self, index, (ecc_segment_t) { flow->sent, flow->packet_size, ECC_RULE_NONE }, true);
 
-    ecc_state_trace_flow(self, ECC_EVENT_SEND, index, flow->sent);
-    if (flow->has_writes && (due > self->now || !may_leave(self, index, segment))) { /* S-162: it has grown since */
-        return try_send(self, index);
-    }
-    ret = emit(self, index, segment);
     if (ret != 0) {
         return ret;
     }
-    if (flow->size < 0 && flow->window == 0.0 && flow->rate > 0.0 && !flow->reliable
-        && !flow->has_writes) { /* TRY-SEND, in short, for the most frequent case */
+    if (flow->window == 0.0 && flow->rate > 0.0) {
         flow->changed = false;
         ecc_calendar_insert(
             &self->fast, self->base[ECC_EVENT_SEND] + index, ecc_state_add(flow->last_sent_at, flow->pacing_gap));
@@ -399,16 +402,36 @@ ecc_sender_send(ecc_engine_t *self, uint32_t index)
     return try_send(self, index);
 }
 
+int
+ecc_sender_send(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    ecc_ps_t due;
+    ecc_segment_t segment;
+    int ret;
+
+    ecc_state_trace_flow(self, ECC_EVENT_SEND, index, flow->sent);
+    if (flow->is_plain) {
+        return send_plain(self, index);
+    }
+    segment = next(self, index, &due);
+    if (flow->has_writes && (due > self->now || !may_leave(self, index, segment))) { /* S-162: it has grown since */
+        return try_send(self, index);
+    }
+    ret = emit(self, index, segment, false);
+    return ret != 0 ? ret : try_send(self, index);
+}
+
 /* S-48; acked: bytes that the ACK acknowledges and none did before. */
-static inline int
-acknowledge(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *acked)
+static ECC_HOT int
+acknowledge(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *acked, bool plain)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     int64_t front = packet->offset + packet->size;
     int64_t lost = packet->offset - flow->expected;
     int ret = 0;
 
-    if (flow->needs_receiver) {
+    if (!plain && flow->needs_receiver) {
         ecc_ack_info_t info = ecc_receiver_read_ack(self, packet);
         front = info.front;
         lost = info.missing;
@@ -493,13 +516,13 @@ count_received(ecc_engine_t *self, ecc_flow_state_t *flow, uint32_t id, int32_t 
 }
 
 /* S-47, S-81. */
-static void
-measure_rtt(ecc_engine_t *self, uint32_t index, ecc_ps_t sent)
+static ECC_HOT void
+measure_rtt(ecc_engine_t *self, uint32_t index, ecc_ps_t sent, bool plain)
 {
     ecc_flow_state_t *flow = &self->flows[index];
 
     flow->rtt = ecc_state_seconds(self->now - sent);
-    if (flow->reliable) {
+    if (!plain && flow->reliable) {
         ecc_transport_measure(&self->transports[index], flow);
     }
     if (flow->srtt == 0.0) {
@@ -528,6 +551,45 @@ receive_control(ecc_engine_t *self, uint32_t index, uint32_t id)
     return ecc_sender_try_send(self, index);
 }
 
+/* TRY-SEND of a flow that is plain. */
+static ECC_HOT int
+try_send_plain(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    uint32_t node = self->base[ECC_EVENT_SEND] + index;
+
+    if (!flow->active || (!flow->changed && ecc_calendar_pending(&self->fast, node))) {
+        return 0;
+    }
+    if (flow->window == 0.0 && flow->rate > 0.0 && flow->last_size > 0) {
+        ecc_ps_t due = ecc_state_add(flow->last_sent_at, flow->pacing_gap);
+        flow->changed = false;
+        ecc_calendar_move(&self->fast, node, due > self->now ? due : self->now);
+        return 0;
+    }
+    return try_send(self, index);
+}
+
+/* An ACK of a flow that is plain. */
+static int
+receive_plain(ecc_engine_t *self, uint32_t index, uint32_t id)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+    int64_t acked = 0;
+    int ret;
+
+    measure_rtt(self, index, packet->sent, true);
+    ret = acknowledge(self, index, packet, &acked, true);
+    if (ret == 0 && flow->active) {
+        self->acked = acked;
+        ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_ACK, flow->on_ack, packet, 0, true);
+        self->acked = 0;
+    }
+    ecc_packets_release(&self->packets, id);
+    return ret != 0 ? ret : try_send_plain(self, index);
+}
+
 int
 ecc_sender_ack(ecc_engine_t *self, uint32_t index)
 {
@@ -545,15 +607,21 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
     }
     if (!is_trimmed) {
         count_received(self, flow, id, packet->size);
-        measure_rtt(self, index, packet->sent);
     }
-    ret = flow->reliable ? acknowledge_reliable(self, index, packet, &acked) : acknowledge(self, index, packet, &acked);
+    if (flow->is_plain) {
+        return receive_plain(self, index, id);
+    }
+    if (!is_trimmed) {
+        measure_rtt(self, index, packet->sent, false);
+    }
+    ret = flow->reliable ? acknowledge_reliable(self, index, packet, &acked)
+                         : acknowledge(self, index, packet, &acked, false);
     if (ret == 0 && flow->active && !is_trimmed) { /* S-137 */
         self->acked = acked;
         if (flow->can_be_marked) {
             ecc_ecn_read_ack(self, packet, acked);
         }
-        ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_ACK, flow->on_ack, packet, 0);
+        ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_ACK, flow->on_ack, packet, 0, false);
         self->acked = 0;
         self->marked = 0;
         self->ece = 0;

@@ -102,7 +102,8 @@ typedef struct {
     bool has_departure_events; /* a router has on_departure, there is an impairment, or it schedules */
     bool measures_queue;       /* area and histogram are kept */
     bool schedules;            /* it has queues */
-    bool has_changes;          /* of its capacity */
+    bool has_changes : 1;      /* of its capacity */
+    bool is_plain : 1;         /* it has nothing that most links lack (ecc_link_set_plain) */
 
     _Alignas(ECC_CACHE_LINE) ecc_ps_t tx_time[3]; /* by enum ecc_packet_kind: transmission time ... */
     int32_t tx_size[3];                           /* ... of the last size seen (0 if the capacity changes) */
@@ -117,14 +118,15 @@ typedef struct {
     void *params;                                   /* router */
     ecc_hook_t on_arrival;                          /* router */
     double capacity;                                /* before any change */
-    ecc_ps_t sojourn;                               /* of the packet that hooks are called for, where they may know */
+    ecc_bytes_t buffer;                             /* as hooks see it: max_bytes, or -1 if that is any */
     uint16_t header_offset;                         /* router */
     bool wants_flow_queue;                          /* router */
     bool wants_random;                              /* router */
-    uint32_t queue_index;                           /* of the packet that hooks are called for */
+    uint32_t queue_index;                           /* of the packet that hooks are called for ... */
 
-    _Alignas(ECC_CACHE_LINE) ecc_queue_t *queues; /* of a link that schedules, else NULL */
-    ecc_fifo_t rounds[ECC_N_ROUNDS];              /* of queues */
+    _Alignas(ECC_CACHE_LINE) ecc_ps_t sojourn; /* ... and how long it has waited, where they may know */
+    ecc_queue_t *queues;                       /* of a link that schedules, else NULL */
+    ecc_fifo_t rounds[ECC_N_ROUNDS];           /* of queues */
     uint32_t n_queues;
     uint32_t n_waiting;      /* packets in them */
     uint32_t in_service;     /* queue of the packet in service */
@@ -336,8 +338,9 @@ typedef struct {
     ecc_ps_t last_sent_at;
     ecc_ps_t pacing_gap;
     uint32_t last_counted; /* last packet among `acks` that is counted as received, or ECC_NO_PACKET */
-    bool active;
-    bool changed;             /* rate or window, since the last TRY-SEND */
+    bool active : 1;
+    bool changed : 1;         /* rate or window, since the last TRY-SEND */
+    bool is_plain : 1;        /* it has nothing that most flows lack (ecc_flow_is_plain) */
     bool timeout_pending : 1; /* there is a TIMEOUT */
     bool immediate_ack : 1;   /* the receiver needs no event: S-33 */
     bool reliable : 1;        /* it has a transport, see transport.h */
@@ -443,6 +446,9 @@ typedef struct ecc_cut ecc_cut_t; /* see cut.h */
 
 #define ECC_N_AHEAD 16u
 
+/* What is fetched into a cache before it is needed: nothing, what the next event touches, or more (ahead.h). */
+enum ecc_fetches { ECC_FETCHES_NOTHING, ECC_FETCHES_NEXT, ECC_FETCHES_AHEAD };
+
 /* Which events have been looked at before they happen (ahead.h). */
 typedef struct {
     uint64_t day;                /* of the fast calendar, the first not looked at */
@@ -458,7 +464,7 @@ struct ecc_engine {
        transfer, then, by slot, those of subsequent ones */
     uint32_t base[ECC_N_EVENT_KINDS];
     ecc_ahead_t ahead;
-    bool looks_ahead;
+    uint8_t fetches; /* enum ecc_fetches */
     ecc_packets_t packets;
     ecc_sacks_t sacks;
     ecc_transfers_t transfers;

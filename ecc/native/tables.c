@@ -316,7 +316,7 @@ reserve_nodes(ecc_engine_t *self, uint32_t room)
         return ret;
     }
     memcpy(self->base, base, n_fast_kinds * sizeof(*base));
-    self->looks_ahead = ecc_ahead_is_worth_it(self);
+    self->fetches = (uint8_t) ecc_ahead_fetches(self);
     self->ahead = (ecc_ahead_t) { 0 }; /* its nodes had other numbers */
     ret = make_order(self, room, n_fast_kinds, ECC_N_EVENT_KINDS, n_slow, &order);
     if (ret == 0) {

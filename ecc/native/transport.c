@@ -56,27 +56,6 @@ ecc_transport_free(ecc_transport_t *self, ecc_memory_t *memory)
 
 /* ---- the sender ---- */
 
-int64_t
-ecc_transport_in_flight(const ecc_engine_t *self, uint32_t index)
-{
-    const ecc_transport_t *transport = &self->transports[index];
-    int64_t below = transport->lost_below;
-    int64_t held_above = 0;
-
-    if (self->flows[index].has_rack) {
-        return self->racks[index].in_flight;
-    }
-    for (uint32_t k = transport->sacked.count; k > 0; k--) { /* few: above lost_below there are less than three */
-        const ecc_range_t *range = ecc_ranges_at(&transport->sacked, k - 1);
-        if (range->end <= below) {
-            break;
-        }
-        held_above += range->end - max(range->begin, below);
-    }
-    return max(
-        0, transport->snd_nxt - below - held_above + transport->high_rxt - transport->snd_una - transport->pipe_credit);
-}
-
 void
 ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow)
 {

@@ -50,7 +50,25 @@ void ecc_transport_init(ecc_engine_t *self, uint32_t flow);
 void ecc_transport_free(ecc_transport_t *self, ecc_memory_t *memory);
 
 /* S-76: what may still be in the network. */
-int64_t ecc_transport_in_flight(const ecc_engine_t *self, uint32_t flow);
+static inline int64_t
+ecc_transport_in_flight(const ecc_engine_t *self, uint32_t flow)
+{
+    const ecc_transport_t *transport = &self->transports[flow];
+    int64_t below = transport->lost_below;
+    int64_t bytes = transport->snd_nxt - below + transport->high_rxt - transport->snd_una - transport->pipe_credit;
+
+    if (self->flows[flow].has_rack) {
+        return self->racks[flow].in_flight;
+    }
+    for (uint32_t k = transport->sacked.count; k > 0; k--) { /* few: above lost_below there are less than three */
+        const ecc_range_t *range = ecc_ranges_at(&transport->sacked, k - 1);
+        if (range->end <= below) {
+            break;
+        }
+        bytes -= range->end - (range->begin > below ? range->begin : below);
+    }
+    return bytes > 0 ? bytes : 0;
+}
 
 /* S-81: the mean deviation, of the RTT that the flow has just measured and has not yet smoothed. */
 void ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow);
