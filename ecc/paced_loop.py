@@ -35,7 +35,7 @@ from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
-from ecc.models.base import Equilibrium, Protocol, State, interval_of, states_of
+from ecc.models.base import Equilibrium, Protocol, interval_of, states_of
 from ecc.models.declared import Taken
 from ecc.network import Network
 
@@ -175,7 +175,7 @@ def linearize_paced(protocol: Protocol, network: Network, clocking: str, assignm
             "a": 8.0 * network.flows[kind.members[0]].mean_acknowledged,
             "p": protocol.namespace(),
         }
-        at |= {state: _rest(point, state, its, kind.members[0]) for state, its in states.items()}
+        at |= {state: point.state(state, its, kind.members[0]) for state, its in states.items()}
         firsts = [kind.first, *(shared + width * several.index(one) for one in several if one is kind)]
         for row, (law, value, clock) in enumerate(
             [(protocol.source_law, at["w"], "rtt"), *((its.law, at[one], its.clock) for one, its in states.items())]
@@ -281,11 +281,6 @@ def _clocked(kinds: list[_Kind], queues: list[int], clocking: str, name: str) ->
                 )
             found.append(link)
     return found
-
-
-def _rest(point: Equilibrium, name: str, state: State, flow: int) -> Any:
-    """The value of a state at the equilibrium."""
-    return float(point.states[name][flow]) if name in point.states else state.initial
 
 
 def _slopes(law: Any, at: dict[str, Any], value: Any, clock: str, name: str) -> dict[str, float]:

@@ -32,7 +32,7 @@ from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
-from ecc.models.base import Equilibrium, Protocol, State, clock_of_states, interval_of, states_of
+from ecc.models.base import Protocol, clock_of_states, interval_of, states_of
 from ecc.models.declared import Taken
 from ecc.network import Network
 
@@ -108,7 +108,7 @@ def linearize_rates(protocol: Protocol, network: Network, assignment: Any = None
             "T": interval_of(protocol),
             "p": protocol.namespace(),
         }
-        at |= {state: _rest(point, state, its, members[0]) for state, its in states.items()}
+        at |= {state: point.state(state, its, members[0]) for state, its in states.items()}
         blocks = [first[k], *(differences + several.index(one) * width for one in several if one == k)]
         for row, (law, value) in enumerate(
             [(protocol.source_law, x), *((its.law, at[state]) for state, its in states.items())]
@@ -169,11 +169,6 @@ def _told(protocol: Protocol, network: Network, link: int, waits: NDArray[np.flo
     known = {"q": float(waits[link]) * C, "C": C, "T": interval_of(protocol), "p": protocol.namespace()}
     at = {name: known[name] for name in law_arguments(protocol.router_law)}
     return protocol.router_law(**at), gradient(protocol.router_law, at, ["q"])["q"]
-
-
-def _rest(point: Equilibrium, name: str, state: State, flow: int) -> Any:
-    """The value of a state at the equilibrium."""
-    return float(point.states[name][flow]) if name in point.states else state.initial
 
 
 def _slopes(

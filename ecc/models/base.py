@@ -177,6 +177,18 @@ class Equilibrium(Displayed):
     notes: tuple[str, ...] = ()
     states: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
+    def state(self, name: str, declared: State, flow: int) -> Any:
+        """Return the value of a state of a flow's host.
+
+        Parameters
+        ----------
+        name : str
+        declared : State
+        flow : int
+            Index.
+        """
+        return float(self.states[name][flow]) if name in self.states else declared.initial
+
     def _rows(self) -> Rows:
         paths = bool(np.all(self.bottleneck < 0))
         return [
