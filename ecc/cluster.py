@@ -180,6 +180,8 @@ class Cluster(Executor):
                 left: list[_Task] = []
             elif status == "finished":
                 left = self._results(batch)
+            elif status == "lost":  # with its worker, which another call has killed
+                left = self._again(batch)
             elif status == "error":
                 left = self._failed(batch, batch.remote.exception())
             else:  # cancelled, and not by us: its scheduler is gone
