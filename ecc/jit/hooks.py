@@ -130,7 +130,7 @@ def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writ
     from numba import types
     from numba.core.errors import NumbaExperimentalFeatureWarning
 
-    dispatcher = jitable(hook)
+    dispatcher = jitable(hook, from_python=False)
     signature = tuple(records.values())
     try:
         with warnings.catch_warnings():  # a record that begins like another one: looked at, and passed over for its own

@@ -29,7 +29,7 @@ __all__ = [
 _KNOWN_TO_NUMBA = ("numpy", "numba", "math", "builtins")  # packages whose functions Numba replaces by its own
 
 lock = threading.RLock()
-_dispatchers: dict[str, Any] = {}
+_dispatchers: dict[tuple[str, bool], Any] = {}
 
 
 def where(function: FunctionType) -> str:
@@ -176,7 +176,7 @@ def digest_of(function: FunctionType, known: Known, *texts: str) -> str:
     return digest_of_texts(surroundings(), text_of(function, {}, known), *texts)
 
 
-def jitable(function: Callable[..., Any]) -> Any:
+def jitable(function: Callable[..., Any], from_python: bool = True) -> Any:
     """Return a Numba-compiled version of a plain function, with the functions that it reaches compiled too.
 
     Functions are reached through globals, through the attributes of modules and through closures; `math`, NumPy and
@@ -186,6 +186,8 @@ def jitable(function: Callable[..., Any]) -> Any:
     ----------
     function : callable
         Plain Python function of the language of laws, or a Numba dispatcher, which is returned.
+    from_python : bool, optional
+        Whether Python may call it, too; what only compiled code calls needs a third less time to compile.
 
     Returns
     -------
@@ -213,7 +215,7 @@ def jitable(function: Callable[..., Any]) -> Any:
     import numba
 
     with lock:
-        key = digest_of_texts(text_of(function, {}))
+        key = digest_of_texts(text_of(function, {})), from_python
         if key in _dispatchers:
             return _dispatchers[key]
         scope: dict[str, Any] = {name: function.__globals__.get(name) for name in ("__name__", "__builtins__")}
@@ -223,10 +225,14 @@ def jitable(function: Callable[..., Any]) -> Any:
         )
         copy.__kwdefaults__ = function.__kwdefaults__
         copy.__qualname__ = function.__qualname__
-        dispatcher = numba.njit(boundscheck=True)(copy)
+        entries: dict[str, Any] = {"no_cpython_wrapper": not from_python, "no_cfunc_wrapper": not from_python}
+        dispatcher = numba.njit(boundscheck=True, **entries)(copy)
         _dispatchers[key] = dispatcher  # before what it reaches: it may reach itself
         for (name, *attributes), value in reach(function).items():
-            compiled = jitable(value) if is_plain(value) else value.compiled if isinstance(value, CFunction) else value
+            if is_plain(value):
+                compiled = jitable(value, from_python)
+            else:
+                compiled = value.compiled if isinstance(value, CFunction) else value
             if attributes:  # a stand-in for the module, with the compiled functions in it
                 owner = scope.setdefault(name, ModuleType(name))
                 for part in attributes[:-1]:
