@@ -42,6 +42,6 @@ def test_the_paper_has_the_parts_and_the_length_that_the_journal_asks_for():
     parts = re.findall(r"^# (.+)$", TEXT, re.MULTILINE)
     assert parts == [
         "Summary", "Statement of need", "State of the field", "Software design", "Research impact statement",
-        "AI usage disclosure", "Acknowledgements", "References",
+        "Quality control", "Acknowledgements", "References",
     ]  # fmt: skip
     assert 750 <= len(TEXT.split("---\n", 2)[2].split()) <= 1750
