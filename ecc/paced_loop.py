@@ -35,7 +35,7 @@ from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
-from ecc.models.base import Equilibrium, Protocol, interval_of, states_of
+from ecc.models.base import Equilibrium, Protocol, interval_of, state_at, states_of
 from ecc.models.declared import Taken
 from ecc.network import Network
 
@@ -175,7 +175,7 @@ def linearize_paced(protocol: Protocol, network: Network, clocking: str, assignm
             "a": 8.0 * network.flows[kind.members[0]].mean_acknowledged,
             "p": protocol.namespace(),
         }
-        at |= {state: point.state(state, its, kind.members[0]) for state, its in states.items()}
+        at |= {state: state_at(point, state, its, kind.members[0]) for state, its in states.items()}
         firsts = [kind.first, *(shared + width * several.index(one) for one in several if one is kind)]
         for row, (law, value, clock) in enumerate(
             [(protocol.source_law, at["w"], "rtt"), *((its.law, at[one], its.clock) for one, its in states.items())]

@@ -32,7 +32,7 @@ from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
-from ecc.models.base import Protocol, clock_of_states, interval_of, states_of
+from ecc.models.base import Protocol, clock_of_states, interval_of, state_at, states_of
 from ecc.models.declared import Taken
 from ecc.network import Network
 
@@ -108,7 +108,7 @@ def linearize_rates(protocol: Protocol, network: Network, assignment: Any = None
             "T": interval_of(protocol),
             "p": protocol.namespace(),
         }
-        at |= {state: point.state(state, its, members[0]) for state, its in states.items()}
+        at |= {state: state_at(point, state, its, members[0]) for state, its in states.items()}
         blocks = [first[k], *(differences + several.index(one) * width for one in several if one == k)]
         for row, (law, value) in enumerate(
             [(protocol.source_law, x), *((its.law, at[state]) for state, its in states.items())]

@@ -177,18 +177,6 @@ class Equilibrium(Displayed):
     notes: tuple[str, ...] = ()
     states: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
-    def state(self, name: str, declared: State, flow: int) -> Any:
-        """Return the value of a state of a flow's host.
-
-        Parameters
-        ----------
-        name : str
-        declared : State
-        flow : int
-            Index.
-        """
-        return float(self.states[name][flow]) if name in self.states else declared.initial
-
     def _rows(self) -> Rows:
         paths = bool(np.all(self.bottleneck < 0))
         return [
@@ -957,6 +945,21 @@ def states_of(protocol: Protocol) -> Mapping[str, State]:
                 f"{state.initial:g}"
             )
     return protocol.states
+
+
+def state_at(point: Equilibrium, name: str, state: State, flow: int) -> Any:
+    """Return what a state of a flow's host is at an equilibrium: its initial value where that says nothing of it.
+
+    Parameters
+    ----------
+    point : Equilibrium
+    name : str
+    state : State
+        Of that name.
+    flow : int
+        Index.
+    """
+    return float(point.states[name][flow]) if name in point.states else state.initial
 
 
 def check_choice(protocol: Any, name: str, choices: tuple[object, ...]) -> None:
