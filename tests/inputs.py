@@ -145,7 +145,7 @@ def good() -> dict[str, Any]:
         "omega": x, "quantiles": [0.5], "other_rates": np.ones((5, 2)), "other_queues": np.ones((5, 1)),
         "discrepant_rates": np.zeros(5, bool), "discrepant_queues": np.zeros(5, bool), "seconds": 1.0, "gain": 0.3,
         "records": ecc.native.new_links(1), "until ": 1.0, "args": {"k": [1.0]}, "t_eval": [0.0, 0.5, 1.0],
-        "Scenario.workload": None,
+        "Scenario.workload": None, "ConstantRate.rate": "1 Mb/s",
         "impairment": ecc.impairments.RandomLoss(0.1, link=0), "table":
         {"name": "RandomLoss", "probability": 0.1, "link": 0}, "longest ": 4,
         "decay.deviation": wave, "y": y, "roots": {"a": np.array([-1.0 + 1j])}, "runs": {"a": (x, x)}, "vectors ": 1,

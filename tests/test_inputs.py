@@ -37,7 +37,6 @@ def test_good_arguments_are_taken(tmp_path, monkeypatch):
     without |= {"VCP", "BBR", "BBRv1", "BBRv2", "C4", "Compound", "Prague"}
     refusing = {f"ecc.models.{name}.equilibrium" for name in without}
     refusing |= {"ecc.live.node"}  # without other machines
-    refusing |= {"ecc.models.ConstantRate"}  # without a rate, which it asks for by a default that is none
     refusing |= {name for name in ENTRIES if name.startswith("ecc.queues.") and name.endswith(".equilibrium")}
     refusing |= {e.name for e in ENTRIES.values() if e.name.endswith(".relay_loop") and not e.owner.has_relay()}
     for entry in ENTRIES.values():
