@@ -345,7 +345,7 @@ INTERRUPTED = {
         "--store",
         "store.sqlite",
     ),
-    "crosscheck": ("mm-1", "bbr-share"),
+    "reproduce": ("mm-1", "bbr-share", "--store", "store.sqlite"),
     "conform": ("bbr",),
 }
 
@@ -368,7 +368,7 @@ def test_an_interruption_keeps_what_is_done_in_one_line(processes, calls, tmp_pa
     (line,) = [one for one in said.splitlines() if "interrupted" in one]
     assert re.match(r"ecc: interrupted after [12] of \d+ (points|claims|cases)", line)
     assert "Traceback" not in said and ("table.partial.csv" in printed or "results.json" in said + printed)
-    if command == "crosscheck":  # of which `reproduce` is the same code
+    if command == "reproduce":  # of which `crosscheck` is the same code
         return  # one that is inside compiled code ends that first
     (folder := tmp_path / "meeting").mkdir()
     with Cluster(processes.address) as cluster:  # each worker in one call at the same time: it is in no other
