@@ -129,21 +129,24 @@ def best(row: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 def draw(rows: dict[str, dict[str, Any]], path: str) -> None:
     """Draw the members per CPU second of each case."""
-    import matplotlib.pyplot as plt
+    import plotly.graph_objects as go
 
-    kinds = [kind for kind in ("loop", "before", "ensemble") if any(kind in row for row in rows.values())]
-    labels = {"loop": "a loop over simulate", "before": "ensemble, before", "ensemble": "ensemble"}
-    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
-    for k, kind in enumerate(kinds):
-        at = [i + 0.27 * (k - 1) for i in range(len(rows))]
-        bars = axes.barh(at, [row.get(kind, 0.0) for row in rows.values()], 0.25, label=labels[kind])
-        axes.bar_label(bars, fmt="%.0f", padding=2, fontsize=8)
-    axes.set_yticks(range(len(rows)), [name.replace("`", "").removeprefix("recurrence, ") for name in rows])
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.set_xlabel("members per CPU second")
-    axes.legend()
-    figure.savefig(path)
+    kinds = {
+        "loop": ("loop over simulate", "#7f7f7f", "circle-open"),
+        "before": ("ensemble, before", "#1f77b4", "circle"),
+        "ensemble": ("ensemble", "#d62728", "diamond"),
+    }
+    names = [name.replace("`", "").removeprefix("recurrence, ") for name in rows]
+    figure = go.Figure()
+    for kind, (label, color, symbol) in kinds.items():
+        values = [row.get(kind) for row in rows.values()]
+        if any(values):
+            figure.add_scatter(x=values, y=names, mode="markers", name=label, marker={"color": color, "symbol": symbol})
+    figure.update_traces(marker_size=11)
+    figure.update_xaxes(type="log", dtick="D2", title="members per CPU second")
+    figure.update_yaxes(autorange="reversed")
+    figure.update_layout(template="plotly_white", margin={"l": 20, "r": 20, "t": 20, "b": 50})
+    figure.write_image(path, width=800, height=420)
 
 
 def main() -> None:
