@@ -89,7 +89,7 @@ class Processes:
         options = ["--nthreads", str(threads), "--no-nanny", "--no-dashboard", "--local-directory", str(self.folder)]
         for _ in range(count):
             self.workers.append(self.forking.start("worker", self.folder, [self.address, *options]))
-        until(lambda: self._registered() == before + count)
+        until(lambda: self._registered() >= before + count)
 
     def start_other_worker(self, path):
         """Start a worker whose packages are first looked for in a folder."""
@@ -98,7 +98,7 @@ class Processes:
         command += ["--no-nanny", "--no-dashboard", "--local-directory", str(self.folder)]
         with (self.folder / "worker.log").open("ab") as log:
             self.other = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"PYTHONPATH": str(path)})
-        until(lambda: self._registered() == before + 1)
+        until(lambda: self._registered() > before)
 
     def _registered(self):
         log = self.folder / "worker.log"

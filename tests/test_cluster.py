@@ -50,11 +50,9 @@ def task(x):
     return hash(get_worker().get_current_task()) % 2**40
 
 
-def meet(folder, x, count):
-    # Waits until so many are in the folder, each in a worker of its own.
-    Path(folder, str(x)).touch()
-    while len(list(Path(folder).iterdir())) < count:
-        time.sleep(0.01)
+def process(x):
+    time.sleep(0.05)
+    return os.getpid()
 """
 
 
@@ -206,9 +204,13 @@ def test_calls_that_wait_beside_one_that_kills_are_made(processes, calls):
     processes.start_workers(1)
     with Cluster(processes.address) as cluster:
         futures = [cluster.submit(calls.die, k) for k in range(2)] + [cluster.submit(calls.task, 0)]
-        while not all(future.done() for future in futures):
+
+        def all_done():
             if not is_there(processes.workers[-1]):
                 processes.start_workers(1)
+            return all(future.done() for future in futures)
+
+        until(all_done)
     assert [str(future.exception()) for future in futures[:2]] == ["the worker that made this call died, 3 times"] * 2
     assert isinstance(futures[2].result(), int)
 
@@ -370,10 +372,13 @@ def test_an_interruption_keeps_what_is_done_in_one_line(processes, calls, tmp_pa
     assert "Traceback" not in said and ("table.partial.csv" in printed or "results.json" in said + printed)
     if command == "reproduce":  # of which `crosscheck` is the same code
         return  # one that is inside compiled code ends that first
-    (folder := tmp_path / "meeting").mkdir()
-    with Cluster(processes.address) as cluster:  # each worker in one call at the same time: it is in no other
-        met = list(in_workers([(calls.meet, (str(folder), k, 2), {}) for k in range(2)], cluster))
-    assert [error for *_, error in met] == [None, None]
+    with Cluster(processes.address) as cluster:  # each worker makes calls: it is in no other
+
+        def all_answer():
+            made = [cluster.submit(calls.process, k) for k in range(8)]
+            return {one.result(HANG) for one in made} == set(processes.workers)
+
+        until(all_answer)
 
 
 @pytest.mark.slow
