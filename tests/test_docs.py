@@ -23,7 +23,10 @@ ALL_PAGES = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [page for page in ALL_PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
-DEAR = ("clusters", "delay_equations", "ensembles", "gallery", "live", "real_tcp", "tutorial_control")
+DEAR = (
+    "clusters", "conformance", "delay_equations", "ensembles", "fabrics", "gallery", "live", "queue_disciplines",
+    "real_tcp", "tutorial_control",
+)  # fmt: skip
 """Pages whose code takes seconds."""
 NEEDS = {
     "controllers_in_c": "aimd",

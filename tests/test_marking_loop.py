@@ -311,6 +311,7 @@ def on_arrival(link, header, p, env):
     congested_at_random(min(p.slope * env.queue / p.packet_size, 1.0), p, env)
 
 
+@pytest.mark.slow
 def test_halves_of_ones_own_compose():
     """At rest s = p p w/2 for the host, p = slope q for the queue."""
     found = at_rest(Slope(mark=True, slope=1e-3), host=Share())

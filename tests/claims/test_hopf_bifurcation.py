@@ -54,7 +54,12 @@ def test_runs_settle_on_the_predicted_cycle():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "protocol, gain", [(PIQIRCP(gamma=0.5), "alpha"), (Kelly(), "kappa"), (QIRCP(gamma=0.5), "alpha")]
+    "protocol, gain",
+    [
+        (PIQIRCP(gamma=0.5), "alpha"),
+        pytest.param(Kelly(), "kappa", marks=pytest.mark.extensive),
+        (QIRCP(gamma=0.5), "alpha"),
+    ],
 )
 def test_recurrences_of_unlike_rtts_settle_on_the_predicted_cycle(protocol, gain):
     found = hopf(protocol, net(*UNEQUAL), gain, "discrete")

@@ -65,7 +65,7 @@ def test_our_own_log_does_not_leave_its_protocol(tmp_path, protocol):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("transport", ["newreno", "sack", "rack"])
+@pytest.mark.parametrize("transport", [pytest.param("newreno", marks=pytest.mark.extensive), "sack", "rack"])
 @pytest.mark.parametrize("kind", [CUBIC, NewReno, Vegas, Copa, Prague, BBRv1, BBRv2, BBR], ids=lambda one: one.__name__)
 def test_logs_of_all_do_not_leave_their_protocols(tmp_path, kind, transport):
     """Also with losses on the wire, timeouts, and packets and ACKs that overtake each other."""

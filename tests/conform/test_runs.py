@@ -81,6 +81,7 @@ def test_names_of_cases_and_protocols():
         conform.run(BBR(), STARTUP)["bbr-policer"]
 
 
+@pytest.mark.slow
 def test_the_report_has_figures_and_says_how_to_run_a_case_again(tmp_path):
     page, results = conform.run("BBR", STARTUP[:1]).write(tmp_path)
     text = page.read_text(encoding="utf-8")

@@ -90,6 +90,7 @@ def test_a_flow_probes_every_four_eras_and_fills_no_buffer():
     assert float(run.goodput[1000:, 0].mean()) > 0.97 * C and float(run.queue[1000:, 0].mean()) < 0.5 * BDP
 
 
+@pytest.mark.slow
 def test_marks_keep_the_queue_short():
     network = Network.dumbbell(C, [RTT] * 2, packet_size=1500, buffer=int(4 * BDP))
     queues = {}

@@ -132,6 +132,7 @@ def test_one_flow_uses_its_link_and_keeps_its_queue_short(form):
     assert float(run.queue[100:, 0].mean()) < 0.1 * 50e6 * 0.05 / 8.0
 
 
+@pytest.mark.slow
 def test_random_losses_stop_a_flow_where_they_outweigh_its_rate():
     """At 20 Mb/s that is beyond t x^(t-1)/c = 5.9 %; intervals of 80 packets know shares of losses to some percent."""
     network, found = Network.dumbbell("20 Mb/s", [0.05], packet_size=1500), {}

@@ -1,5 +1,7 @@
 """XCP here and in ns-2's own code: rates within 5 %, queues within 25 %, the same verdict on stability."""
 
+from typing import Any
+
 import ns2
 import numpy as np
 import pytest
@@ -23,14 +25,23 @@ def test_rates_and_mean_queues(name: str):
     check(*compared(name, seeds=1))
 
 
+def extensive(name: str) -> bool:
+    """Whether a case takes long, and is one of several of its kind."""
+    return name in [f"xcp_unfair({n}), {order}" for n in (3, 4, 5) for order in ("l1, l2", "l2, l1")]
+
+
+def names(*cases: str) -> list[Any]:
+    return [pytest.param(name, marks=pytest.mark.extensive if extensive(name) else ()) for name in cases]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(CASES) - {*QUICK, "T1", "T2"}))
+@pytest.mark.parametrize("name", names(*sorted(set(CASES) - {*QUICK, "T1", "T2"})))
 def test_rates_and_mean_queues_of_long_runs(name: str):
     check(*compared(name, seeds=2))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "seeds"), [("T1", 16), ("T2", 4)])
+@pytest.mark.parametrize(("name", "seeds"), [("T1", 16), pytest.param("T2", 4, marks=pytest.mark.extensive)])
 def test_rtts_beyond_the_limit_of_ns2(name: str, seeds: int):
     """T1 and T2 as JETMAX states them: routers take RTTs above 1 s for 1 s, and neither is stable.
 
@@ -43,7 +54,9 @@ def test_rtts_beyond_the_limit_of_ns2(name: str, seeds: int):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "stable"), [("T1 / 4", True), ("T2 / 4", False)])
+@pytest.mark.parametrize(
+    ("name", "stable"), [("T1 / 4", True), pytest.param("T2 / 4", False, marks=pytest.mark.extensive)]
+)
 def test_the_verdict_is_the_same_whatever_the_least_timeout(name: str, stable: bool):
     ours = here(CASES[name], 1, rtt_limit=1.0)
     for rto in (0.2, 10.0):
@@ -65,7 +78,11 @@ def begun(name: str, duration: float) -> Case:
         ("three flows", 2.0, 4),
         ("T2 / 4", 3.0, 2),
         ("long flow and mice", 10.0, 4),
-        *((name, 2.0, 8) for name in CASES if name.startswith("xcp_unfair")),
+        *(
+            pytest.param(name, 2.0, 8, marks=pytest.mark.extensive if extensive(name) else ())
+            for name in CASES
+            if name.startswith("xcp_unfair")
+        ),
     ],
 )
 def test_peaks_of_queues_run_by_run(name: str, duration: float, seeds: int):

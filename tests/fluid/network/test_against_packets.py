@@ -77,7 +77,7 @@ def test_fluid_and_packets_agree(protocol, setup):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setup", ["THESIS fig. 11", "EVAL fig. 5"])
+@pytest.mark.parametrize("setup", ["THESIS fig. 11", pytest.param("EVAL fig. 5", marks=pytest.mark.extensive)])
 def test_XCP_agrees_where_packets_are_small(setup):
     """Paced, and with windows that open with the 2000 bytes of two packets: the first two show packet granularity."""
     if setup in SETUPS:
