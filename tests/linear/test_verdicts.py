@@ -157,7 +157,7 @@ def clustered(rng):
     return SampledSystem(-polynomial[1:], range(len(polynomial) - 1))
 
 
-@pytest.mark.parametrize("number", [12, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [12, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.extensive])])
 def test_clusters_against_eigenvalues_at_forty_digits(number):
     rng, undecided = np.random.default_rng(0), 0
     for _ in range(number):

@@ -45,7 +45,11 @@ def test_theorems_on_any_rtts_cover_equal_ones():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(THEOREMS) - CONTRADICTED))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.extensive if name == "kelly-2" else ())
+     for name in sorted(set(THEOREMS) - CONTRADICTED)],
+)  # fmt: skip
 def test_no_corner_contradicts_what_stands(name):
     theorem = THEOREMS[name]
     for at in corners(theorem, 4):
