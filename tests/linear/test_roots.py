@@ -320,7 +320,7 @@ def beside_triple_root(alpha, beta):
         return float(max(s.real for s in found))
 
 
-@pytest.mark.parametrize("cases", [3, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [3, pytest.param(300, marks=pytest.mark.slow)])
 def test_roots_beside_the_triple_root_of_a_free_queue_are_exact_to_rounding(cases):
     """XCP's and RCP's fastest gains: a cluster whose radius is the third root of the change of the gains."""
     random, root = np.random.default_rng(3), np.sqrt(2.0) - 2.0
