@@ -73,7 +73,7 @@ class TelemetryProtocol(windows.WindowProtocol):
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """What was sent since the last update may never be acknowledged in order: the next ACK renews W_c."""
+    """What was sent since the last update may never be acknowledged in order: the next ACK updates again."""
     flow.update_end = -1.0
 
 
