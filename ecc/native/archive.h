@@ -26,6 +26,13 @@ ecc_archive_reads(const ecc_archive_t *self)
     return self->from != NULL && self->ret == 0;
 }
 
+/* Not the opposite: once something was refused, neither holds, and what was to be read is not there to look at. */
+static inline bool
+ecc_archive_writes(const ecc_archive_t *self)
+{
+    return self->from == NULL && self->ret == 0;
+}
+
 static inline void
 ecc_archive_require(ecc_archive_t *self, bool holds)
 {

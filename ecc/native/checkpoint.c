@@ -130,7 +130,7 @@ move_pause(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
         class->is_paused = ecc_archive_flag(archive, class->is_paused);
     }
     for (uint32_t k = 0; k < count && archive->ret == 0; k++) {
-        ecc_queued_t frame = ecc_archive_reads(archive) ? (ecc_queued_t) { 0 } : *ecc_ring_at(&pause->frames, k);
+        ecc_queued_t frame = ecc_archive_writes(archive) ? *ecc_ring_at(&pause->frames, k) : (ecc_queued_t) { 0 };
         ecc_archive_whole(archive, &frame.leaves, last, ECC_NEVER);
         ecc_archive_index(archive, &frame.of, ECC_N_PRIORITIES);
         ecc_archive_int(archive, &frame.size, 0, 1);
@@ -222,7 +222,7 @@ move_segments(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     int64_t begin = self->transports[index].snd_una;
 
     for (uint32_t k = 0; k < count && archive->ret == 0; k++) {
-        ecc_sent_t segment = ecc_archive_reads(archive) ? (ecc_sent_t) { 0 } : *ecc_rack_at(rack, k);
+        ecc_sent_t segment = ecc_archive_writes(archive) ? *ecc_rack_at(rack, k) : (ecc_sent_t) { 0 };
         ecc_archive_whole(archive, &segment.begin, begin, begin);
         ecc_archive_whole(archive, &segment.sent, 0, self->now);
         ecc_archive_int(archive, &segment.size, 1, ECC_MAX_PACKET_SIZE);

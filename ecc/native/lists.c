@@ -34,13 +34,13 @@ move_ack_info(ecc_archive_t *archive, ecc_engine_t *self, const ecc_packet_t *pa
         ecc_archive_whole(archive, &info->missing, 0, info->front);
     }
     if (flow->uses_sack) {
-        ecc_sack_t sack = *(ecc_archive_reads(archive) ? &ecc_sacks_none : ecc_sacks_at(&self->sacks, info->sack));
+        ecc_sack_t sack = *(ecc_archive_writes(archive) ? ecc_sacks_at(&self->sacks, info->sack) : &ecc_sacks_none);
         for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS; k++) {
             ECC_ARCHIVE_MOVE(archive, sack.blocks[k]);
             ecc_archive_require(
                 archive, !is_here || is_known(&self->transports[packet->flow], flow->received, &sack.blocks[k]));
         }
-        if (ecc_archive_reads(archive) && archive->ret == 0) {
+        if (ecc_archive_reads(archive)) {
             archive->ret = ecc_sacks_keep(&self->sacks, &self->memory, &sack, &info->sack);
         }
     }
@@ -51,11 +51,11 @@ static void
 move_ecn(ecc_archive_t *archive, const ecc_engine_t *self, const ecc_packet_t *packet, bool is_ack)
 {
     unsigned char *header = ecc_packets_header(packet);
-    ecc_ecn_t ecn = ecc_archive_reads(archive) ? (ecc_ecn_t) { 0 } : ecc_state_ecn(self, header);
+    ecc_ecn_t ecn = ecc_archive_writes(archive) ? ecc_state_ecn(self, header) : (ecc_ecn_t) { 0 };
 
     ECC_ARCHIVE_MOVE(archive, ecn);
     ecc_archive_require(archive, ecc_ecn_verify(self, packet->flow, &ecn, is_ack) == 0);
-    if (ecc_archive_reads(archive) && archive->ret == 0) {
+    if (ecc_archive_reads(archive)) {
         ecc_state_set_ecn(self, header, ecn);
     }
 }
@@ -118,8 +118,7 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
 static uint32_t
 move_on_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t link, uint32_t id, bool is_queued)
 {
-    const ecc_packet_t *packet
-        = ecc_archive_reads(archive) || archive->ret != 0 ? NULL : ecc_packets_at(&self->packets, id);
+    const ecc_packet_t *packet = ecc_archive_writes(archive) ? ecc_packets_at(&self->packets, id) : NULL;
     uint32_t index = packet == NULL ? 0 : packet->flow;
     uint32_t position = packet == NULL ? 0 : packet->position;
     const ecc_flow_state_t *flow;
@@ -258,7 +257,7 @@ ecc_lists_queue(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     uint32_t count = ecc_archive_count(archive, link->ring.count, sizeof(ecc_queued_t) / 2);
 
     for (uint32_t k = 0; k < count && archive->ret == 0; k++) {
-        ecc_queued_t item = ecc_archive_reads(archive) ? (ecc_queued_t) { 0 } : *ecc_ring_at(&link->ring, k);
+        ecc_queued_t item = ecc_archive_writes(archive) ? *ecc_ring_at(&link->ring, k) : (ecc_queued_t) { 0 };
         uint32_t position;
         ecc_archive_whole(archive, &item.leaves, last, ECC_NEVER);
         last = item.leaves;
