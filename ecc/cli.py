@@ -256,6 +256,14 @@ Dataset = Annotated[
         metavar="DIR", help="Folder for the findings as a data set: CSV tables and their Frictionless datapackage.json."
     ),
 ]
+Kept = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="SQLite file (of a folder: its results.sqlite) that keeps results. Default: in the user's cache.",
+    ),
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Ignore stored results and replace them.")]
 Jobs = Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="Worker processes; 0: one a core.")]
 OnCluster = Annotated[
     str | None,
@@ -291,14 +299,8 @@ def reproduce(
     jobs: Jobs = 0,
     cluster: OnCluster = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and shorter runs; the report notes it.")] = False,
-    store: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="SQLite file (of a folder: its results.sqlite) that keeps results. Default: in the user's cache.",
-        ),
-    ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ignore stored results and replace them.")] = False,
+    store: Kept = None,
+    fresh: Fresh = False,
     json: AsJson = False,
 ) -> int:
     """Check the claims of the ledger, simulations included; only what changed since the last call is computed again.
@@ -306,11 +308,21 @@ def reproduce(
     Live runs take minutes each and are made only for claims that are named, or for "live", which has all of them.
     """
     from ecc.claims.catalog import to_reproduce
-    from ecc.store import Store
 
     selected = to_reproduce(names or ())
-    kept = Store(store, fresh) if store else Store(Store.of_user(), fresh, most=_MOST_KEPT)
+    kept = _kept(store, fresh)
     return _examine_claims("reproduce", names or (), selected, out, (jobs, cluster), json, kept, quick, dataset)
+
+
+def _kept(store: Path | None, fresh: bool) -> Store:
+    from ecc.store import Store
+
+    return Store(store, fresh) if store else Store(Store.of_user(), fresh, most=_MOST_KEPT)
+
+
+def _show_resumed(done: int, count: int, what: str, store: Path) -> None:
+    rest = f"{count - done} to run" if done < count else "nothing left to do"
+    print(f"{done} of {count} {what}s are in {store}, {rest}", file=sys.stderr)
 
 
 def _examine_claims(
@@ -370,7 +382,13 @@ def _examine(
             verdict = "failed" if finding is None else f"{finding.verdict} [dim]({finding.seconds:.1f} s)[/]"
             bar.console.print(f"{claim.id:<10} {verdict}", highlight=False)
 
+        first = True
+
         def step(done: int, count: int, costs: Costs) -> None:
+            nonlocal first
+            if first and done and store is not None:
+                _show_resumed(done, count, "case" if what == "case" else "job", store.path)
+            first = False
             if done == count:
                 _work_ends()
             pace.step(costs, monotonic())
@@ -379,9 +397,11 @@ def _examine(
         result = work(workers, report_progress, step)
         _work_ends()
     if result.interrupted:
+        resumes = store is not None and store.trouble is None
         _complain(
             f"{'ended' if result.lost else 'interrupted'} after {len(result.findings)} of {many} {what}s"
             + (f": {result.lost}" if result.lost else "")
+            + ("; the same command resumes there" if resumes else "")
             + ("; results up to then:" if result.findings else "")
         )
     report = report_of(result)
@@ -445,6 +465,14 @@ def conform(
             help="In place of cases: where its variables leave those of this protocol, which sees the same ACKs.",
         ),
     ] = None,
+    of_reference: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--against-set",
+            metavar="NAME=VALUE",
+            help="With --against: value of a parameter of the reference; may be given again.",
+        ),
+    ] = None,
     scenario: Annotated[
         Path | None, typer.Option(metavar="SCENARIO.toml", help="With --against: network and impairments.")
     ] = None,
@@ -456,34 +484,44 @@ def conform(
         ),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option(metavar="SHARE", help="With --qlog: relative difference up to which values are the same.")
-    ] = 0.01,
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="With --qlog: relative difference up to which values are the same. Default: 0.01."
+        ),
+    ] = None,
     out: Out = Path("ecc-conformance"),
     jobs: Jobs = 0,
     cluster: OnCluster = None,
+    store: Kept = None,
+    fresh: Fresh = False,
     json: AsJson = False,
 ) -> int:
     """Run the conformance cases that apply to a protocol; exit code 4 if one of them is refuted, 2 if none applies.
 
-    Each case is a scenario on packets with numbers and bands from a specification; the report has the figures.
+    Each case is a scenario on packets with numbers and bands from a specification; the report has the figures. Cases
+    are run again only if the protocol or the case has changed since the last call.
     """
     from ecc.conform.runs import Conformance, cases, conformance_report, examined
-    from ecc.network import from_table
-    from ecc.scenario import protocol_class
 
-    kind = protocol_class(protocol)
-    chosen: Protocol = from_table(kind, _settings(kind, settings or ()), "--set")
-    if qlog is not None:
-        if against is not None or case or scenario is not None:
-            raise ValueError("qlog takes no --against, --case or --scenario: the trace has packets and ACKs")
-        return _replay(chosen, qlog, tolerance, out, json)
+    chosen = _protocol(protocol, settings or ())
+    if qlog is not None and (against is not None or case or scenario is not None):
+        raise ValueError("qlog takes no --against, --case or --scenario: the trace has packets and ACKs")
     if against is not None and case:
         raise ValueError("case needs no --against, which runs no case")
-    if against is not None:
-        return _compare(chosen, against, scenario, out, json)
-    if scenario is not None:
+    if scenario is not None and against is None:
         raise ValueError("scenario needs --against: cases have scenarios of their own")
+    if of_reference and against is None:
+        raise ValueError("against-set needs --against, whose parameters it sets")
+    if tolerance is not None and qlog is None:
+        raise ValueError("tolerance needs --qlog: other values are compared to the last bits")
+    if (qlog is not None or against is not None) and (jobs or cluster or store or fresh):
+        raise ValueError("jobs, cluster, store and fresh are for cases, which --against and --qlog do not run")
+    if qlog is not None:
+        return _replay(chosen, qlog, 0.01 if tolerance is None else tolerance, out, json)
+    if against is not None:
+        return _compare(chosen, _protocol(against, of_reference or (), "--against-set"), scenario, out, json)
     selected = cases(case or ())
+    kept = _kept(store, fresh)
     given = ["ecc", "conform", protocol, *(word for one in settings or () for word in ("--set", one))]
     line = shlex.join([*given, *(word for one in case or () for word in ("--case", one))])
     found: list[Conformance] = []
@@ -493,9 +531,9 @@ def conform(
         return conformance_report(found[0], line, shlex.join([*given, "--case"]))
 
     def work(workers: Executor | int, progress: Any, steps: Any) -> Outcome:
-        return examined(chosen, selected, workers, progress, steps)
+        return examined(chosen, selected, workers, progress, steps, kept)
 
-    code = _examine(work, report, len(selected), out, (jobs, cluster), json, what="case")
+    code = _examine(work, report, len(selected), out, (jobs, cluster), json, kept, "case")
     if not code and not found[0].applying:
         many = f"{len(selected)} case{'s' if selected[1:] else ''}"
         _complain(f"none of {many} applies to {type(chosen).__name__}: the table has the reasons")
@@ -503,13 +541,14 @@ def conform(
     return code or (0 if found[0].conforms else REFUTED)
 
 
-def _compare(protocol: Protocol, against: str, scenario: Path | None, out: Path, json: bool) -> int:
+def _compare(protocol: Protocol, reference: Protocol, scenario: Path | None, out: Path, json: bool) -> int:
     """Print where a protocol leaves a reference, and write the figure."""
     from ecc.conform import compare
+    from ecc.models.base import label
     from ecc.scenario import Scenario
 
-    found = compare(protocol, against, None if scenario is None else Scenario.from_toml(scenario))
-    return _show_divergence(found, type(protocol).__name__, against, out, json)
+    found = compare(protocol, reference, None if scenario is None else Scenario.from_toml(scenario))
+    return _show_divergence(found, label(protocol), label(reference), out, json)
 
 
 def _replay(reference: Protocol, path: Path, tolerance: float, out: Path, json: bool) -> int:
@@ -517,6 +556,7 @@ def _replay(reference: Protocol, path: Path, tolerance: float, out: Path, json: 
     import warnings
 
     from ecc.conform import replay
+    from ecc.models.base import label
     from ecc.qlog import read
 
     with warnings.catch_warnings():
@@ -524,7 +564,7 @@ def _replay(reference: Protocol, path: Path, tolerance: float, out: Path, json: 
         trace = read(path)
     for note in trace.notes:
         print(f"note: {note}", file=sys.stderr if json else sys.stdout)
-    return _show_divergence(replay(reference, trace, tolerance), "trace", type(reference).__name__, out, json)
+    return _show_divergence(replay(reference, trace, tolerance), "trace", label(reference), out, json)
 
 
 def _show_divergence(found: Divergence, name: str, reference: str, out: Path, json: bool) -> int:
@@ -541,7 +581,7 @@ def _show_divergence(found: Divergence, name: str, reference: str, out: Path, js
     else:
         rows = [(one.variable, f"{one.time:.6f}", one.hook, f"{one.value:.6g}", f"{one.reference:.6g}")
                 for one in found.deviations]  # fmt: skip
-        heads = ("variable", "first deviation [s]", "hook", name, f"{reference} on the same ACKs")
+        heads = ("variable", "first at [s]", "hook", name, f"{reference}, same ACKs")
         _print(*([_table("", heads, rows)] if rows else []))
         print(found)
         if found.lacking:
@@ -583,7 +623,14 @@ def simulate(
         Path | None, typer.Option(metavar="FILE", help="Live runs: .pcapng file that gets the frames on all links.")
     ] = None,
     qlog: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --python: .sqlog file that gets the log of flow 0.")
+        Path | None, typer.Option(metavar="FILE", help="With --python: .sqlog file that gets the log of a flow.")
+    ] = None,
+    flow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="K",
+            help="With --qlog: index of the flow, default 0; or all, each with a file of its own, as log.0.sqlog.",
+        ),
     ] = None,
     flows_to: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Parquet file to which transfers are written as they end.")
@@ -612,6 +659,8 @@ def simulate(
         raise ValueError("python needs --engine packet, and no checkpoint")
     if qlog is not None and not python:
         raise ValueError("qlog needs --python")
+    if flow is not None and qlog is None:
+        raise ValueError("flow needs --qlog FILE, which gets its log")
     if engine != Simulator.packet and threads != 1:
         raise ValueError(f"threads needs --engine packet, got {engine}")
     if engine != Simulator.live and (slow != 1.0 or capture):
@@ -621,6 +670,7 @@ def simulate(
         if path is not None and not path.parent.is_dir():  # refused now rather than after the work
             raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
     case = Scenario.from_toml(scenario)
+    logs = {} if qlog is None else _logs(qlog, flow or "0", case.network.n_flows)
     shown = not python  # a bar would hide a debugger
     with _progress(shown) as bar, warnings.catch_warnings(), ending_stuck_hooks(INTERRUPTED):
         warnings.simplefilter("ignore")  # `stopped` reports the same
@@ -628,7 +678,7 @@ def simulate(
         options: dict[str, Any] = {"sample": _quantity(sample), "record": tuple(record or ())}
         options |= {"flows_to": flows_to} if flows_to else {}
         options |= {"engine": "python"} if python else {}
-        options |= {"qlog": {0: qlog}} if qlog else {}
+        options |= {"qlog": logs} if logs else {}
         options |= {"threads": threads} if threads != 1 else {}
         options |= {"slow": slow, "capture": capture} if engine == Simulator.live else {}
 
@@ -657,6 +707,8 @@ def simulate(
             print(f"note: {note}")
         if out is not None and unwritten is None:
             print(f"run: {out}")
+        if logs:
+            print(f"qlog: {', '.join(map(str, logs.values()))}")
     if unwritten:
         _complain(str(unwritten))
         return UNWRITTEN
@@ -777,8 +829,7 @@ def sweep(
     ended: SweepError | SweepInterrupted | None = None
 
     def report_progress(done: int, count: int) -> None:
-        rest = f"{count - done} to run" if done < count else "nothing left to do"
-        print(f"{done} of {count} points are in {store}, {rest}", file=sys.stderr)
+        _show_resumed(done, count, "point", Path(store or ""))
 
     _work_begins()
     with _workers(jobs, cluster) as workers, _progress() as bar:
@@ -897,7 +948,7 @@ def stability(
         else:
             chosen = _halves(chosen, settings or ())
     else:
-        chosen = _protocol(protocol, settings or ())
+        chosen = _linear(protocol, settings or ())
     over = _dumbbell_or_chain(rtt or (), capacity or ("100 Mb/s",)) if case is None else case.network
     for text in rtt or ():
         if isinstance(_value(text), float) and float(text) >= _LONG_RTT:
@@ -1041,6 +1092,15 @@ def _part(text: str, count: int) -> tuple[int, int]:
     return int(first), int(of)
 
 
+def _logs(path: Path, flow: str, n_flows: int) -> dict[int, Path]:
+    """Index of each flow that has a log, with its file."""
+    if flow == "all":
+        return {k: path.with_suffix(f".{k}{path.suffix}") for k in range(n_flows)}
+    if not (flow.isdecimal() and int(flow) < n_flows):
+        raise ValueError(f"flow must be from 0 to {n_flows - 1}, or all, got {flow!r}")
+    return {int(flow): path}
+
+
 def _span(text: str) -> tuple[float, float]:
     ends = [_value(part) for part in text.split(":")]
     if len(ends) != 2 or not all(isinstance(end, float) for end in ends) or not ends[0] < ends[1]:  # type: ignore[operator]
@@ -1048,15 +1108,24 @@ def _span(text: str) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def _protocol(name: str, settings: Sequence[str]) -> Protocol:
-    from ecc.network import from_table
+def _linear(name: str, settings: Sequence[str]) -> Protocol:
+    """A protocol that has linear models."""
     from ecc.scenario import protocol_class
     from ecc.stability.analysis import refusal
 
     kind = protocol_class(name)
     if isinstance(kind.linear_refusal, str):  # for any parameters
         raise ValueError(refusal(kind))
-    made: Protocol = from_table(kind, _settings(kind, settings), "--set")
+    return _protocol(name, settings)
+
+
+def _protocol(name: str, settings: Sequence[str], option: str = "--set") -> Protocol:
+    """A protocol by its name, and NAME=VALUE of an option."""
+    from ecc.network import from_table
+    from ecc.scenario import protocol_class
+
+    kind = protocol_class(name)
+    made: Protocol = from_table(kind, _settings(kind, settings, option), option)
     return made
 
 
@@ -1074,8 +1143,8 @@ def _halves(protocol: Any, settings: Sequence[str]) -> Any:
     return protocol
 
 
-def _settings(kind: type[Protocol], settings: Sequence[str]) -> dict[str, Any]:
-    """NAME=VALUE as constructor arguments."""
+def _settings(kind: type[Protocol], settings: Sequence[str], option: str = "--set") -> dict[str, Any]:
+    """NAME=VALUE of an option as constructor arguments."""
     from dataclasses import fields
 
     words: dict[str, Any] = {"true": True, "false": False, "none": None}
@@ -1084,9 +1153,9 @@ def _settings(kind: type[Protocol], settings: Sequence[str]) -> dict[str, Any]:
     for setting in settings:
         key, sign, text = setting.partition("=")
         if not sign or not key:
-            raise ValueError(f"--set must be NAME=VALUE, got {setting!r}")
+            raise ValueError(f"{option} must be NAME=VALUE, got {setting!r}")
         if key not in names:
-            raise ValueError(f"--set has no key {key!r}; allowed are {', '.join(names)}")
+            raise ValueError(f"{option} has no key {key!r}; allowed are {', '.join(names)}")
         values[key] = words[text.lower()] if text.lower() in words else _value(text)
     return values
 

@@ -172,7 +172,8 @@ def examine(
     steps : Steps, optional
         Called as steps(done, of, costs) before the first and after each job that is run.
     checks : mapping, optional
-        Id of a claim -> function that checks it, in place of those of the ledger.
+        Id of a claim -> function that checks it, in place of those of the ledger. Its result is kept by the code of its
+        module, and, if it has `identity`, by the text that identity(claim) is.
 
     Returns
     -------
@@ -259,8 +260,9 @@ def _plan(claim: Claim, table: Mapping[str, Check], quick: bool, kept: bool) -> 
         return experiments.plan(claim, quick)
     check = table[claim.id]
     code = code_digest(check.__module__) if kept else ""
+    identity = check.identity(claim) if kept and hasattr(check, "identity") else ""
     cost, group = float(getattr(check, "cost", 0.0)), str(getattr(check, "group", ""))
-    key = digest(code, claim.id, claim.statement, claim.reported)
+    key = digest(code, claim.id, claim.statement, claim.reported, *([identity] if identity else []))
     return [Job(key, _run, (check, claim), cost, group=group)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from typing import Any
 
 from ecc.arguments import check_arguments, shown
 from ecc.claims.catalog import checks
-from ecc.claims.checks.conformance.laboratory import CASES, examine
+from ecc.claims.checks.conformance.laboratory import CASES, examine, identity
 from ecc.claims.crosscheck import Outcome, Progress, Steps
 from ecc.claims.crosscheck import examine as examine_claims
 from ecc.claims.ledger import Claim, Finding, Verdict, claims
@@ -19,6 +20,7 @@ from ecc.claims.report.output import Report, write_report
 from ecc.models.base import Protocol, label
 from ecc.quantity import as_count
 from ecc.scenario import protocol_class
+from ecc.store import Store
 from ecc.workers import WorkersLost
 
 __all__ = ["Conformance", "cases", "conformance_report", "examined", "run"]
@@ -106,6 +108,7 @@ def run(
     cases: Sequence[str] = (),
     jobs: Executor | int = 1,
     progress: Callable[[Claim, Finding | None], None] | None = None,
+    store: str | Path | None = None,
 ) -> Conformance:
     """Return what the cases find of a protocol.
 
@@ -119,6 +122,9 @@ def run(
         Worker processes; 1: this process; or what has some, such as `ecc.cluster.Cluster`.
     progress : callable, optional
         Called as progress(case, finding) when each case ends.
+    store : str or Path, optional
+        File (of a folder: its "results.sqlite") that keeps each finding, by the code of case and protocol, parameters:
+        a later call makes only what is not there. With one, `jobs` = 1 is a worker process too.
 
     Returns
     -------
@@ -127,9 +133,14 @@ def run(
     Raises
     ------
     ValueError
-        A name of no protocol, or of no case.
+        A name of no protocol, or of no case; a store that is another file.
     WorkersLost
         An executor cannot go on.
+
+    Warns
+    -----
+    RuntimeWarning
+        The store cannot be written, or the protocol reaches what cannot be compared; the result is whole.
 
     Examples
     --------
@@ -139,8 +150,11 @@ def run(
     """
     chosen: Protocol = protocol_class(protocol)() if isinstance(protocol, str) else protocol
     selected = _cases(cases)
-    if isinstance(jobs, Executor) or as_count(jobs, "jobs", minimum=1) > 1:
-        found = examined(chosen, selected, jobs, progress)
+    if store is not None or isinstance(jobs, Executor) or as_count(jobs, "jobs", minimum=1) > 1:
+        kept = None if store is None else Store(store)
+        found = examined(chosen, selected, jobs, progress, store=kept)
+        if kept is not None and kept.trouble is not None:
+            warnings.warn(kept.trouble, RuntimeWarning, stacklevel=3)
         if found.lost:
             raise WorkersLost(found.lost)
         return Conformance(chosen, found.findings, found.failures, found.interrupted)
@@ -164,6 +178,7 @@ def examined(
     jobs: Executor | int,
     progress: Progress | None = None,
     steps: Steps | None = None,
+    store: Store | None = None,
 ) -> Outcome:
     """Return what cases find, in worker processes; neither one that raises nor Ctrl-C loses what others found.
 
@@ -174,13 +189,27 @@ def examined(
     jobs : Executor or int, >= 1
     progress, steps : callable, optional
         As of `ecc.claims.crosscheck.examine`.
+    store : Store, optional
+        Keeps what is found, by the case and by what the protocol is: its code, parameters and names of states. A
+        protocol of which that cannot be said is the store's trouble.
     """
+    of_protocol = ""
+    if store is not None:
+        try:
+            of_protocol = identity(protocol)
+        except TypeError as error:
+            store.trouble, store = f"results are not kept: {error}", None
     own: dict[str, Any] = {}
     for claim in selected:
         own[claim.id] = partial(_examined, protocol)
-        own[claim.id].cost = CASES[claim.id].cost
+        own[claim.id].__module__ = CASES[claim.id].function.__module__  # whose code a stored result is of
+        own[claim.id].cost, own[claim.id].identity = CASES[claim.id].cost, partial(_known, of_protocol)
     about = [replace(claim, protocols=(type(protocol).__name__,)) for claim in selected]
-    return examine_claims(about, jobs, progress, steps=steps, checks=own)
+    return examine_claims(about, jobs, progress, store, steps=steps, checks=own)
+
+
+def _known(identity: str, claim: Claim) -> str:
+    return identity
 
 
 def _examined(protocol: Protocol, claim: Claim) -> Finding:

@@ -6,9 +6,10 @@ import pytest
 
 from ecc import conform
 from ecc.claims.catalog import checks
-from ecc.claims.checks.conformance.laboratory import CASES
-from ecc.claims.ledger import Verdict
-from ecc.models import CUBIC, cubic
+from ecc.claims.checks.conformance.laboratory import CASES, identity
+from ecc.claims.ledger import Verdict, claims
+from ecc.models import BBR, CUBIC, BBRv1, cubic
+from ecc.scenario import protocol_class
 
 pytestmark = pytest.mark.claim
 
@@ -50,6 +51,8 @@ CRITERIA = {
     "BBRv1": {"rfc9743-collapse", "rfc9743-cubic"},
     "CUBIC": {"rfc9743-bufferbloat"},
     "NewReno": {"rfc9743-bufferbloat"},
+    "Compound": {"rfc9743-bufferbloat"},
+    "BIC": {"rfc9743-bufferbloat", "rfc9743-fairness", "rfc9743-cubic"},
 }
 """Criteria that a protocol does not meet; it does all others."""
 
@@ -99,3 +102,38 @@ def test_what_is_not_undone_and_time_that_runs_on_are_found():
     cases = ["cubic-spurious-loss", "cubic-spurious-timeout", "cubic-application"]
     verdicts = [[str(one.verdict) for one in conform.run(cls(), cases).findings] for cls in (Forgets, Counts)]
     assert verdicts == [["refuted", "refuted", "confirmed"], ["confirmed", "confirmed", "refuted"]]
+
+
+# ---- what is kept ----------------------------------------------------------------------------------------------------
+
+MINE = """
+from dataclasses import dataclass
+from ecc.models import BBR
+
+STATES = ["Startup", "Drain", "Up"]
+GAIN = 0.5
+
+@dataclass(frozen=True)
+class Mine(BBR):
+    def params(self):
+        return super().params() | {"drain_gain": GAIN}
+"""
+
+
+def test_a_finding_is_kept_by_all_that_the_protocol_is(tmp_path):
+    changed = (("0.5", "0.75"), ('"Up"', '"UP"'), ("super().params()", "super().params().copy()"))
+    kinds = []
+    for k, text in enumerate([MINE, MINE, *(MINE.replace(*one) for one in changed)]):
+        (tmp_path / f"kept_{k}.py").write_text(text, encoding="utf-8")
+        kinds.append(protocol_class(f"{tmp_path}/kept_{k}.py:Mine"))
+    digests = [identity(kind()) for kind in kinds] + [identity(kinds[0](headroom=0.2)), identity(BBR())]
+    assert digests[0] == digests[1] and len(set(digests)) == len(digests) - 1
+
+
+def test_the_ledger_keeps_a_case_by_its_protocols(monkeypatch):
+    claim = claims()["bbr-drain-inflight"]
+    assert claim.protocols == ("BBR", "BBRv1")
+    before = [checks()[key].identity(claims()[key]) for key in ("bbr-drain-inflight", "cubic-window")]
+    monkeypatch.setattr(BBRv1, "params", lambda self: {"drain_gain": 1.0})
+    after = [checks()[key].identity(claims()[key]) for key in ("bbr-drain-inflight", "cubic-window")]
+    assert before[0] != after[0] and before[1] == after[1]

@@ -7,6 +7,7 @@ import pytest
 
 import ecc
 from ecc import conform
+from ecc.cli import main
 from ecc.models import BBR, CUBIC, BBRv1, NewReno
 
 
@@ -70,3 +71,13 @@ def test_references_that_cannot_be_replayed_are_refused_in_one_line():
 class Timed(NewReno):
     def flow_hooks(self):
         return super().flow_hooks() | {"on_timer": lambda flow, header, p, env: None}
+
+
+def test_the_command_sets_parameters_of_both(tmp_path, capsys):
+    path = tmp_path / "scenario.toml"
+    path.write_text(scenario(CUBIC(), 0.1).to_toml(), encoding="utf-8")
+    line = ["conform", "CUBIC", "--set", "initial=8", "--against", "cubic", "--against-set", "initial=4"]
+    assert main([*line, "--scenario", str(path), "--out", str(tmp_path)]) == 4
+    said = capsys.readouterr().out
+    assert "CUBIC(initial = 8) " in said and "CUBIC(initial = 4), same ACKs" in said
+    assert "env.window deviates first, at 0 s in on_start: 12,000, of the reference 6000" in said

@@ -247,3 +247,22 @@ def test_the_example_is_what_its_command_writes(tmp_path):
     assert old == new and len(old) > 500
     assert EXAMPLE.stat().st_size < 200_000
     assert main(["simulate", scenario, "--qlog", str(tmp_path / "again.sqlog")]) == 2
+
+
+def test_the_command_writes_the_log_of_any_flow_or_of_all(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    network = ecc.Network.dumbbell("2 Mb/s", rtts=["20 ms", "40 ms"], packet_size=1500)
+    Path("two.toml").write_text(ecc.Scenario(network, CUBIC(), 0.2).to_toml(), encoding="utf-8")
+    line = ["simulate", "two.toml", "--python", "--qlog", "log.sqlog"]
+    for flow, names in ((None, ["log.sqlog"]), ("1", ["log.sqlog"]), ("all", ["log.0.sqlog", "log.1.sqlog"])):
+        assert main([*line, *(["--flow", flow] if flow else [])]) == 0
+        assert capsys.readouterr().out.endswith(f"qlog: {', '.join(names)}\n")
+        titles = [qlog.read(name).title for name in names]
+        assert titles == [f"flow {k} of an ecc packet run" for k in {None: [0], "1": [1], "all": [0, 1]}[flow]]
+    for given, said in (
+        ([*line, "--flow", "2"], "flow must be from 0 to 1, or all, got '2'"),
+        ([*line, "--flow", "-1"], "flow must be from 0 to 1, or all, got '-1'"),
+        ([*line[:3], "--flow", "1"], "flow needs --qlog FILE, which gets its log"),
+    ):
+        assert main(given) == 2
+        assert capsys.readouterr().err == f"ecc: {said}\n"

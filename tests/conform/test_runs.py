@@ -1,18 +1,23 @@
 """The conformance laboratory: which cases apply, what they find of a controller with a fault, and what is written."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
+from waiting import HANG, until
 
 import ecc
 from ecc import conform
 from ecc.cli import main
 from ecc.conform import runs
-from ecc.models import BBR, BBRv1, NewReno
+from ecc.models import BBR, CUBIC, BBRv1, NewReno
+from ecc.store import Store
 
 STARTUP = ["bbr-startup-plateau", "bbr-drain-inflight"]
 
@@ -148,17 +153,82 @@ def test_options_that_do_nothing_are_refused(capsys):
     for given, said in (
         (["--against", "BBR", "--case", "bbr"], "case needs no --against, which runs no case"),
         (["--scenario", "any.toml"], "scenario needs --against: cases have scenarios of their own"),
+        (["--against-set", "C=1"], "against-set needs --against, whose parameters it sets"),
+        (["--against", "BBR", "--against-set", "C=1"], "--against-set has no key 'C'; allowed are transport, "),
+        (["--against", "BBR", "--against-set", "C"], "--against-set must be NAME=VALUE, got 'C'"),
+        (["--against", "BBR", "--jobs", "2"], "jobs, cluster, store and fresh are for cases, which --against and"),
+        (["--tolerance", "0.1"], "tolerance needs --qlog: other values are compared to the last bits"),
     ):
         assert main(["conform", "BBR", *given]) == 2
-        assert capsys.readouterr().err.strip() == f"ecc: {said}"
+        assert capsys.readouterr().err.startswith(f"ecc: {said}")
 
 
 def test_that_no_case_applies_is_no_success(tmp_path, capsys):
     given = ["NewReno", "--case", "bbr-startup-plateau", "--jobs", "1", "--out", str(tmp_path)]
-    assert main(["conform", *given]) == 2
+    assert main(["conform", *given, "--store", str(tmp_path)]) == 2
     assert capsys.readouterr().err.endswith("ecc: none of 1 case applies to NewReno: the table has the reasons\n")
 
 
 def test_another_beta_is_found():
     found = conform.run(BBR(beta=0.5), ["bbr-cruise-losses"])
     assert "least bw_shortterm over the first" in found.findings[0].reason.lower()
+
+
+# ---- what is kept ----------------------------------------------------------------------------------------------------
+
+
+class Nowhere(Executor):
+    """Makes no call."""
+
+    def submit(self, function, /, *arguments, **keywords):
+        raise AssertionError("nothing is left to do")
+
+
+def test_a_second_call_finds_what_the_first_has_found(tmp_path):
+    store = tmp_path / "results.sqlite"
+    with ThreadPoolExecutor(1) as here:
+        first = conform.run(NewReno(), STARTUP, here, store=store)
+    assert len(Store(store)) == len(first.findings) == 2
+    assert conform.run(NewReno(), STARTUP, Nowhere(), store=store).findings == first.findings
+    for another in (NewReno(initial=5), BBR()):
+        with pytest.raises(AssertionError, match="nothing is left"):
+            conform.run(another, STARTUP, Nowhere(), store=store)
+
+
+@dataclass(frozen=True)
+class Open(NewReno):
+    """It has what cannot be compared."""
+
+    steps = (k for k in range(3))
+
+
+def test_a_protocol_that_cannot_be_compared_is_run_and_not_kept(tmp_path):
+    with ThreadPoolExecutor(1) as here, pytest.warns(RuntimeWarning, match="^results are not kept: function must use"):
+        found = conform.run(Open(), ["bbr-startup-plateau"], here, store=tmp_path / "results.sqlite")
+    assert found.findings and not (tmp_path / "results.sqlite").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="signals")
+def test_after_kill_minus_9_the_same_command_goes_on_where_it_was(tmp_path, capsys):
+    store, ecc_of = tmp_path / "results.sqlite", [sys.executable, "-P", "-m", "ecc"]
+    kept = ["conform", "CUBIC", "--case", "cubic", "--jobs", "1", "--out", str(tmp_path / "report"), "--json"]
+    kept += ["--store", str(store)]
+    process = subprocess.Popen([*ecc_of, *kept], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until(lambda: store.exists() and len(Store(store)) >= 1)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=HANG)
+    done = len(Store(store))
+    assert process.returncode == -signal.SIGKILL and 1 <= done < 9
+    assert not list((tmp_path / "report").iterdir())
+    again = subprocess.run([*ecc_of, *kept], capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert f"{done} of 9 cases are in {store}, {9 - done} to run\n" in again.stderr
+    found = [(one["verdict"], one["measurements"]) for one in json.loads(again.stdout)["findings"]]
+    alone = conform.run(CUBIC(), ["cubic"]).findings
+    assert found == [(str(one.verdict), [vars(m) for m in one.measurements]) for one in alone]
+    del kept[kept.index("cubic") - 1 : kept.index("cubic") + 1]
+    kept += ["--case", "cubic-window"]
+    for more, code, is_there in ((["--set", "beta=0.8"], 4, False), (["--fresh"], 0, False), ([], 0, True)):
+        assert main([*kept, *more]) == code
+        assert (f"1 of 1 cases are in {store}, nothing left to do\n" in capsys.readouterr().err) is is_there

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.digests import function_digest
 from ecc.display import number_text
 from ecc.impairments import Impairment
 from ecc.models import all_protocols
@@ -33,7 +34,9 @@ from ecc.network import Network
 from ecc.plot.states import states_figure
 from ecc.scenario import Scenario
 
-__all__ = ["CASES", "Case", "Laboratory", "NotReached", "Trace", "case", "examine", "missing"]
+__all__ = [
+    "CASES", "Case", "Laboratory", "NotReached", "Trace", "case", "examine", "identity", "missing", "state_names",
+]  # fmt: skip
 
 ENV = ("rate", "window", "in_flight", "rtt", "srtt", "min_rtt", "delivered", "lost", "recovering")
 """What the engine knows of a flow and every trace has."""
@@ -76,7 +79,8 @@ def case(
     def register(function: Callable[[Laboratory], str]) -> Callable[[Laboratory], str]:
         CASES[claim_id] = Case(claim_id, needs, function, cost)
         of_ledger = partial(_check, function)
-        of_ledger.__module__ = function.__module__  # whose code a stored result is of
+        of_ledger.__module__ = function.__module__  # whose code a stored result is of, and that of its protocols
+        of_ledger.identity = _identity  # type: ignore[attr-defined]
         check(claim_id, cost=2.0 * cost, main=False)(of_ledger)
         return function
 
@@ -100,6 +104,25 @@ def _check(function: Callable[[Laboratory], str], claim: Claim) -> Finding:
         [replace(p, title=f"{name}: {p.title}") for name, one in found.items() for p in one.pictures],
         list(dict.fromkeys(text for one in found.values() for text in one.assumptions)),
     )
+
+
+def _identity(claim: Claim) -> str:
+    return identity(*(all_protocols()[name]() for name in claim.protocols))
+
+
+def identity(*protocols: Protocol) -> str:
+    """Return a digest of all of some protocols that a finding can depend on: code, parameters, names of states.
+
+    Parameters
+    ----------
+    *protocols : Protocol
+
+    Raises
+    ------
+    TypeError
+        One of them reaches something that cannot be read, such as an open file.
+    """
+    return function_digest(*protocols, *map(state_names, protocols))
 
 
 def examine(case_id: str, claim: Claim, protocol: Protocol) -> Finding:
@@ -165,7 +188,7 @@ def missing(protocol: Protocol, needs: Sequence[str]) -> list[str]:
         elif kind == "parameter":
             lacks, said = name not in {*protocol.params(), *protocol.__dataclass_fields__}, f"no parameter {name}"
         elif need == "state":
-            lacks, said = not _states(protocol), "no named states (a field `state` and a list `STATES`)"
+            lacks, said = not state_names(protocol), "no named states (a field `state` and a list `STATES`)"
         else:
             lacks, said = False, ""
             variables += [need] if _field(protocol, need) is None else []
@@ -183,8 +206,13 @@ def _field(protocol: Protocol, name: str) -> str | None:
     return field if kind is not None and field.partition("[")[0] in {one.name for one in fields(kind)} else None
 
 
-def _states(protocol: Protocol) -> tuple[str, ...]:
-    """Names of its states, from the module of its state or of its class."""
+def state_names(protocol: Protocol) -> tuple[str, ...]:
+    """Return the names of a protocol's states, from the module of its class; none if it has no variable "state".
+
+    Parameters
+    ----------
+    protocol : Protocol
+    """
     if _field(protocol, "state") is None:
         return ()
     for kind in type(protocol).__mro__:
@@ -267,7 +295,7 @@ class Laboratory:
             raise KeyboardInterrupt
         if run.stats["stopped"] != "completed":
             raise NotReached(f"a run of {duration:g} s ended at {run.stats['now']:g} s: {run.stats['stopped']}")
-        return Trace(run, names, _states(self.protocol))
+        return Trace(run, names, state_names(self.protocol))
 
     def expect(
         self,
