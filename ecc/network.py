@@ -45,6 +45,7 @@ FloatArray = NDArray[np.float64]
 SPRAYINGS = ("round robin", "random")
 """How packets of a flow are spread over several routes."""
 _MOST_REORDERED = 255
+_ACK_SIZE = 40
 _PRIORITIES = range(8)
 
 
@@ -183,6 +184,8 @@ class Flow:
         after the first of them; it is the last packet's ACK. None: one for each packet.
     priority : int, from 0 to 7
         Class of its packets and ACKs for priority flow control (`Pause`), and for nothing else.
+    ack_size : int, bytes, > 0
+        Size of an ACK on the wire: more than 40 where it carries what was asked for.
 
     Raises
     ------
@@ -211,6 +214,7 @@ class Flow:
     trimmed_size: OptionalSizeField = default(None)
     priority: int = 0
     writes: tuple[Quantity, Quantity] | Quantity | None = None
+    ack_size: SizeField = default(_ACK_SIZE)
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -243,6 +247,7 @@ class Flow:
             raise ValueError(f"priority must be from 0 to {_PRIORITIES[-1]}, got {self.priority}")
         if self.writes is not None:
             put("writes", _writes(self.writes))
+        put("ack_size", as_size(self.ack_size, "ack_size"))
         if self.reordering_threshold is not None:
             threshold = as_count(self.reordering_threshold, "reordering_threshold", minimum=1)
             if threshold > _MOST_REORDERED:
@@ -423,6 +428,12 @@ class Network(Displayed):
                     f"buffer must be >= a packet of {name} ({flow.largest_packet} bytes), "
                     f"got {buffer} bytes (link {link})"
                 )
+        for link in flow.reverse or ():
+            buffer = self.links[link].buffer
+            if buffer is not None and buffer < flow.ack_size:
+                raise ValueError(
+                    f"buffer must be >= an ACK of {name} ({flow.ack_size} bytes), got {buffer} bytes (link {link})"
+                )
 
     # ---- delays and routes -------------------------------------------------------------------------------
 
@@ -512,6 +523,10 @@ class Network(Displayed):
                 )
             if flow.writes is not None:
                 raise ValueError(f"writes must be None except in packet runs, got {shown(flow.writes)} (flow {index})")
+            if flow.ack_size != _ACK_SIZE:
+                raise ValueError(
+                    f"ack_size must be {_ACK_SIZE} bytes except in packet runs, got {flow.ack_size} (flow {index})"
+                )
         for index, link in enumerate(self.links):
             if link.pause is not None:
                 raise ValueError(f"pause must be None except in packet runs, got {link.pause} (link {index})")

@@ -141,6 +141,8 @@ def good() -> dict[str, Any]:
         vectors[0].units, "sender": 0, "size": 500, "start": 0.0, "rtt": 0.1, "share": 0.5, "path": "out.nc",
         "directory": "report", "reference": protocol,
         "jacobian": -np.eye(2), "forward": [[0.0, 0.1], [0.1, 0.0]], "backward": [[0.1, 0.1], [0.1, 0.1]], "x": x,
+        "cycle.flows": 3, "cycle.delay": 1, "synchronized.rates": [0.5, 0.2], "synchronized.count": 5,
+        "synchronized.delay": 1, "credit_size": 84,
         "curves": {"a": x}, "rates": np.ones((5, 2)), "queues": np.ones((5, 1)), "series": "rate", "certify": False,
         "omega": x, "quantiles": [0.5], "other_rates": np.ones((5, 2)), "other_queues": np.ones((5, 1)),
         "discrepant_rates": np.zeros(5, bool), "discrepant_queues": np.zeros(5, bool), "seconds": 1.0, "gain": 0.3,

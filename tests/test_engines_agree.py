@@ -27,7 +27,13 @@ every_protocol = pytest.mark.parametrize(
 
 
 def test_every_protocol_is_in_the_suite():
-    elsewhere = {"TIMELY", "PatchedTIMELY", "DCQCN", "HPCC"}  # tests/models/test_timely.py, test_dcqcn.py
+    elsewhere = {
+        "TIMELY",
+        "PatchedTIMELY",
+        "DCQCN",
+        "HPCC",
+        "ExpressPass",
+    }  # tests/models/test_timely.py, test_dcqcn.py
     elsewhere |= {"PowerTCP", "ThetaPowerTCP", "NSCC", "BBR", "BBRv1", "BBRv2", "Prague", "Vivace", "C4"}
     assert {type(protocol).__name__ for protocol in suite.PROTOCOLS.values()} == set(all_protocols()) - elsewhere
 

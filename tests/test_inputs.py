@@ -34,7 +34,7 @@ def test_the_walk_finds_what_is_public():
 def test_good_arguments_are_taken(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     without = {"BIC", "CUBIC", "DCQCN", "DCTCP", "NSCC", "NewReno", "PatchedTIMELY", "Protocol", "TIMELY", "UTIL"}
-    without |= {"VCP", "BBR", "BBRv1", "BBRv2", "C4", "Compound", "Prague"}
+    without |= {"VCP", "BBR", "BBRv1", "BBRv2", "C4", "Compound", "ExpressPass", "Prague"}
     refusing = {f"ecc.models.{name}.equilibrium" for name in without}
     refusing |= {"ecc.live.node"}  # without other machines
     refusing |= {name for name in ENTRIES if name.startswith("ecc.queues.") and name.endswith(".equilibrium")}

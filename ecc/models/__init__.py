@@ -16,6 +16,7 @@ from ecc.models.dctcp import DCTCP
 from ecc.models.edn import EDN
 from ecc.models.emkc import EMKC
 from ecc.models.emkc_avq import EMKCAVQ
+from ecc.models.expresspass import ExpressPass
 from ecc.models.fast import FAST
 from ecc.models.hpcc import HPCC
 from ecc.models.jetmax import JetMax
@@ -41,8 +42,8 @@ from ecc.models.xcp import XCP
 __all__ = [
     "BBR", "BIC", "C4", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC", "PEDN",
     "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "Compound", "ConstantRate",
-    "Copa", "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Prague", "Protocol",
-    "Swift", "ThetaPowerTCP", "Vegas", "Vivace", "all_protocols",
+    "Copa", "Equilibrium", "ExpressPass", "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Prague",
+    "Protocol", "Swift", "ThetaPowerTCP", "Vegas", "Vivace", "all_protocols",
 ]  # fmt: skip
 
 
@@ -81,4 +82,4 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         EDN,
         PEDN,
     )
-    return {cls.__name__: cls for cls in (*routed, *windows, *((ConstantRate,) if unresponsive else ()))}
+    return {cls.__name__: cls for cls in (*routed, ExpressPass, *windows, *((ConstantRate,) if unresponsive else ()))}

@@ -293,6 +293,7 @@ def _flow_table(
     out["n_reverse"] = [len(flow.reverse or ()) for flow in flows]
     out["n_alternatives"] = [len(flow.alternatives) for flow in flows]
     out["spraying"] = [SPRAYINGS.index(flow.spraying) for flow in flows]
+    out["ack_size"] = [flow.ack_size for flow in flows]
     out["trimmed_size"] = [flow.trimmed_size or 0 for flow in flows]
     out["priority"] = [flow.priority for flow in flows]
     out["reordering_threshold"] = [flow.reordering_threshold or 0 for flow in flows]

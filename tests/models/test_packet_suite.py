@@ -20,6 +20,7 @@ from ecc.models import (
     RCP,
     TIMELY,
     XCP,
+    ExpressPass,
     JetMax,
     Kelly,
     MaxNet,
@@ -59,6 +60,7 @@ SMALL = {
         max_threshold=200_000,
         p_max=0.1,
     ),
+    ExpressPass: ExpressPass("1 Gb/s"),  # credits of 52 Mb/s
     PatchedTIMELY: PatchedTIMELY(beta=0.08, delta=1e5, low=0.12, high=0.5, interval=0.05),
 }
 WINDOWS = [
