@@ -16,6 +16,7 @@ import ecc
 from ecc.agreement import growth_rate
 from ecc.comparison import Comparison
 from ecc.models import (
+    ABC,
     BIC,
     CUBIC,
     DCTCP,
@@ -77,6 +78,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "Swift": Swift(base_target="0.1 s", hop_scaling="20 ms", fs_range="2 s", fs_min_cwnd=1.0, fs_max_cwnd=1000.0),
     "BIC": BIC(),
     "BIC of Linux": BIC(form="linux"),
+    "ABC": ABC(),
     "VCP": VCP(),
     "UTIL": UTIL(),
     "EDN": EDN(),

@@ -21,6 +21,7 @@ from ecc.claims.ledger import claims
 from ecc.store import Store
 
 FIGURES = {
+    "abc_varying": ("abc-varying", "Goodput and waits on links that vary"),
     "bbr_fairness": ("bbr-cubic-oscillation", "Shares of BBR beside CUBIC"),
     "conformance_probe_rtt": ("bbr-probe-rtt", "BBR: ProbeRTT"),
     "compound_stability": ("compound-hopf", "Compound as fluid on both sides of its stability condition"),

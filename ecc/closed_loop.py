@@ -554,7 +554,7 @@ def linearize(
     if windows and mean_rtt is not None:
         raise ValueError("mean_rtt must be None for windows: no router scales by it")
     _check_hybrid(time, phases, intervals)
-    if windows and (protocol.states or protocol.paced_over > 0.0):
+    if windows and (protocol.states or protocol.paced_over > 0.0 or "y" in law_arguments(protocol.router_law)):
         return linearize_paced(protocol, network, clocking, assignment)
     if windows:
         return linearize_windows(protocol, network, clocking, assignment)

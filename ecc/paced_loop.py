@@ -12,6 +12,7 @@ with derivatives g of the source law and G of the laws of states, and r of the r
     q_l'     = sum_i w_i(t - F_il)/T_p                        where flows are paced
     q_l      = sum_i w_i(t - F_il)                            where they are clocked, all with one RTT
     T m_l'   = y_l(t) - m_l(t)                                what came to l in an interval T
+    T M_l'   = (r_R - 1) M_l(t) + r_y m_l(t) + r_q q_l(t)     what l remembers, and R_i of an announce law then
     y_l      = sum_i w_i(t - F_il)/T_p, or q_l'
 
 A router that averages y writes as a packet leaves: what it waited then is no delay of r. Queues that are empty stay so.
@@ -44,10 +45,11 @@ __all__ = ["linearize_paced"]
 _SOURCE = ("w", "w_rtt", "R", "D", "T", "s", "a", "p")
 _TAKEN = Taken(
     "a linear model",
-    {"router_law": ("y", "q", "C", "T", "p"), "source_law": _SOURCE},
+    {"router_law": ("R", "y", "q", "C", "T", "p"), "announce_law": ("R", "q", "C", "T", "p"), "source_law": _SOURCE},
     {"combine": ("max", "sum"), "states": None, "paced_over": None},
     # at an equilibrium nothing starts, and nothing is lost
     dict.fromkeys(("slow_start_law", "loss_response_law", "memory_law", "initial", "opening_window"), ""),
+    without_memory=("y", "q", "C", "T", "p"),
     model="linear model",
     of_states=_SOURCE,
 )
@@ -113,11 +115,14 @@ def linearize_paced(protocol: Protocol, network: Network, clocking: str, assignm
     read = _read(protocol, network, kinds, told)
     clocked = _clocked(kinds, queues, clocking, name)
     integrated = [link for link in queues if link not in clocked]
-    averaged = sorted({link for links in read for link in links if told[link].by_y != 0.0})
+    reading = sorted({link for links in read for link in links})
+    averaged = [link for link in reading if told[link].by_y != 0.0 or told[link].memory.get("y", 0.0) != 0.0]
+    remembered = [link for link in reading if told[link].memory]
     of_queue = {link: width * len(kinds) + k for k, link in enumerate(integrated)}
     of_average = {link: width * len(kinds) + len(integrated) + k for k, link in enumerate(averaged)}
+    of_memory = {link: width * len(kinds) + len(integrated) + len(averaged) + k for k, link in enumerate(remembered)}
     several = [kind for kind in kinds if len(kind.members) > 1]
-    shared = width * len(kinds) + len(integrated) + len(averaged)
+    shared = width * len(kinds) + len(integrated) + len(averaged) + len(remembered)
     size = shared + width * len(several)
 
     held: dict[int, _Signal] = {link: {(0.0, of_queue[link]): 1.0} for link in integrated}  # of queues
@@ -132,7 +137,7 @@ def linearize_paced(protocol: Protocol, network: Network, clocking: str, assignm
         if not kind.is_paced:
             _add(sent[k], wait[k], -len(kind.members) * kind.x / kind.D)
 
-    T = interval_of(protocol) if averaged else 0.0
+    T = interval_of(protocol) if averaged or remembered else 0.0
     rows: list[_Signal] = [{} for _ in range(size)]
     arrivals: dict[int, _Signal] = {link: {} for link in (*integrated, *averaged)}
     for link, into in arrivals.items():
@@ -155,6 +160,11 @@ def linearize_paced(protocol: Protocol, network: Network, clocking: str, assignm
         _add(rows[row], {(0.0, row): 1.0}, -1.0 / T)
     for link in integrated:
         rows[of_queue[link]] = arrivals[link]
+    for link, row in of_memory.items():
+        g = told[link].memory
+        _add(rows[row], {(0.0, row): 1.0}, (g.get("R", 0.0) - 1.0) / T)
+        _add(rows[row], average.get(link, {}), g.get("y", 0.0) / T)
+        _add(rows[row], held.get(link, {}), g.get("q", 0.0) / T)
 
     loop: list[_Signal] = [{} for _ in range(size)]  # by way of links
     for k, kind in enumerate(kinds):
@@ -165,6 +175,7 @@ def linearize_paced(protocol: Protocol, network: Network, clocking: str, assignm
                 back -= float(waits[link])
             _add(R, held.get(link, {}), told[link].by_q, back)
             _add(R, average.get(link, {}), told[link].by_y, back)
+            _add(R, {(0.0, of_memory[link]): 1.0} if link in of_memory else {}, told[link].by_R, back)
         at: dict[str, Any] = {
             "w": kind.x * max(kind.D, over),
             "w_rtt": kind.x * max(kind.D, over),
@@ -201,24 +212,42 @@ def linearize_paced(protocol: Protocol, network: Network, clocking: str, assignm
 
 @dataclass(frozen=True)
 class _Report:
-    """What a link reports at the equilibrium, and its derivatives."""
+    """What a link reports at the equilibrium, and its derivatives; `memory`: those of what it remembers."""
 
     value: float
     by_q: float
     by_y: float
+    by_R: float
+    memory: dict[str, float]
     at_departure: bool
 
     @classmethod
     def of(cls, protocol: Protocol, network: Network, link: int, point: Equilibrium, wait: float) -> _Report:
+        law, announce = protocol.router_law, protocol.announce_law
         C = float(network.capacities[link])
         y = float(point.rates[network.incidence[:, link]].sum())
-        asked = law_arguments(protocol.router_law)
-        known = {"y": C if wait > 0.0 else y, "q": wait * C, "C": C, "p": protocol.namespace()}
-        if "T" in asked:
+        known: dict[str, Any] = {"y": C if wait > 0.0 else y, "q": wait * C, "C": C, "p": protocol.namespace()}
+        if "T" in (*law_arguments(law), *law_arguments(announce)):
             known["T"] = interval_of(protocol)
-        at = {one: known[one] for one in asked}
-        g = gradient(protocol.router_law, at, [one for one in ("q", "y") if one in asked and (one == "y" or wait > 0)])
-        return cls(protocol.router_law(**at), g.get("q", 0.0), g.get("y", 0.0), "y" in asked)
+        R = float(point.fair_rate[link])
+        known["R"] = R if np.isfinite(R) else known["y"]
+        moving = ("R", "y", *(["q"] if wait > 0.0 else []))
+
+        def slopes(law: Any) -> tuple[float, dict[str, float]]:
+            at = {one: known[one] for one in law_arguments(law)}
+            return law(**at), gradient(law, at, [one for one in moving if one in at])
+
+        value, memory = slopes(law)
+        g = memory
+        if announce is not None:
+            if abs(value - known["R"]) > 1e-6 * abs(known["R"]):
+                raise LinearizationError(f"no equilibrium: the router law of {type(protocol).__name__} moves at it")
+            value, g = slopes(announce)
+        is_driven = announce is not None and any(memory.get(one, 0.0) != 0.0 for one in ("y", "q"))
+        return cls(
+            value, g.get("q", 0.0), g.get("y", 0.0), g.get("R", 0.0) if is_driven else 0.0,
+            memory if is_driven else {}, "y" in law_arguments(law),
+        )  # fmt: skip
 
 
 def _kinds(

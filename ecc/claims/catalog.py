@@ -30,6 +30,7 @@ MODULES = (
     "disciplines.margins",
     "disciplines.packets",
     "errata",
+    "internet.abc",
     "internet.bbr",
     "internet.bbr_equilibria",
     "internet.compound",

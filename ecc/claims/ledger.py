@@ -207,6 +207,8 @@ PAPERS: Mapping[str, str] = {
     "REM": "S. Athuraliya, S. H. Low, V. H. Li, Q. Yin, REM: active queue management, IEEE Network 15, 2001",
     "AVQ": "S. Kunniyur, R. Srikant, Analysis and design of an adaptive virtual queue (AVQ) algorithm for active queue "
     "management, SIGCOMM 2001",
+    "ABC": "P. Goyal, A. Agarwal, R. Netravali, M. Alizadeh, H. Balakrishnan, ABC: a simple explicit congestion "
+    "controller for wireless networks, NSDI 2020, arXiv:1905.03429, and its program, prateshg/ABC-NSDI2020",
     "COPA": "V. Arun, H. Balakrishnan, Copa: practical delay-based congestion control for the Internet, NSDI 2018",
     "VIVACE": "M. Dong, T. Meng, D. Zarchy, E. Arslan, Y. Gilad, B. Godfrey, M. Schapira, PCC Vivace: online-learning "
     "congestion control, NSDI 2018, and its program, PCCproject/PCC-Uspace",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -149,7 +149,7 @@ def components(reach: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
 
 @check_arguments
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class LinearSystem(ABC):
+class LinearSystem(metaclass=ABCMeta):
     """A linear system with delays: matrices A_k, one delay each, and the same system with its loop cut, if known.
 
     `notes`: what a user must know about the model beside its verdict, one line each; shown with every result.

@@ -1,6 +1,7 @@
 """The protocols, one file each. `all_protocols()` lists them; everything that covers every protocol starts there."""
 
 from ecc.arguments import check_arguments
+from ecc.models.accel_brake import ABC
 from ecc.models.base import Bound, Equilibrium, Protocol
 from ecc.models.bbr import BBR
 from ecc.models.bbr1 import BBRv1
@@ -40,10 +41,10 @@ from ecc.models.vivace import Vivace
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "BBR", "BIC", "C4", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC", "PEDN",
-    "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "Compound", "ConstantRate",
-    "Copa", "Equilibrium", "ExpressPass", "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY", "PowerTCP", "Prague",
-    "Protocol", "Swift", "ThetaPowerTCP", "Vegas", "Vivace", "all_protocols",
+    "ABC", "BBR", "BIC", "C4", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC",
+    "PEDN", "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "Compound",
+    "ConstantRate", "Copa", "Equilibrium", "ExpressPass", "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY",
+    "PowerTCP", "Prague", "Protocol", "Swift", "ThetaPowerTCP", "Vegas", "Vivace", "all_protocols",
 ]  # fmt: skip
 
 
@@ -77,6 +78,7 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         PowerTCP,
         ThetaPowerTCP,
         NSCC,
+        ABC,
         VCP,
         UTIL,
         EDN,

@@ -192,7 +192,7 @@ class Equilibrium(Displayed):
 
 @dataclass(frozen=True)
 class Bound:
-    """A published stability bound: stable for 0 < `parameter` < `value` under `hypotheses`.
+    """A published stability bound: stable for 0 < `parameter` < `value` under `hypotheses`, or `above` it.
 
     `kind` is "necessary and sufficient" or "sufficient"; `time` the model it was proven for; `verdict` what it is.
     """
@@ -204,6 +204,7 @@ class Bound:
     time: str
     hypotheses: str
     verdict: str = "stable"
+    above: bool = False
 
 
 class SampledPrices(NamedTuple):

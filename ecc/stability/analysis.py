@@ -441,7 +441,7 @@ class Analysis(Displayed):
         if self.cycle is not None:
             rows += [(f"limit cycle of the queue, {name}", text) for name, text in self.cycle._rows()]
         for bound in self.bounds:
-            holds = f"{bound.verdict} for {bound.parameter} < {bound.value:.7g}"
+            holds = f"{bound.verdict} for {bound.parameter} {'>' if bound.above else '<'} {bound.value:.7g}"
             said = f"{holds} ({bound.kind}, {bound.time}; {bound.hypotheses})"
             rows.append((f"published, {bound.theorem}", said))
         rows += [("runs", self.protocol.run_findings)] if self.protocol.run_findings else []

@@ -71,6 +71,8 @@ LONG = {
     "cubic-rtt": Verdict.CONFIRMED,
     "compound-window": Verdict.CONFIRMED,
     "compound-hopf": Verdict.CONFIRMED,
+    "abc-stable": Verdict.CONFIRMED,
+    "abc-varying": Verdict.CONDITIONAL,
     "compound-reno": Verdict.CONDITIONAL,
     "copa-cycle": Verdict.CONDITIONAL,
     "copa-base": Verdict.CONDITIONAL,

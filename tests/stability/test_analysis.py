@@ -19,7 +19,7 @@ from ecc.stability import analyze, critical_gain, stable_interval
 
 ONE = ecc.Network.dumbbell("100 Mb/s", ["100 ms"])
 WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "VCP", "UTIL", "Swift", "TIMELY"}
-WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "Vivace", "C4", "Compound", "ConstantRate", "ExpressPass"}
+WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "Vivace", "C4", "Compound", "ConstantRate", "ExpressPass", "ABC"}
 SHORT = {"PatchedTIMELY", "DCQCN", "HPCC", "PowerTCP", "ThetaPowerTCP"}
 """For RTTs of a data center: tests/models/test_timely.py, test_dcqcn_fluid.py, tests/test_paced_loop.py."""
 RELAYS = {"Copa", "EDN", "PEDN"}
@@ -62,6 +62,7 @@ def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, 
     assert said.out == "" and said.err.count("\n") == 1
     probing = "has no linear model: its hosts are machines of states that probe in turns, and never settle"
     reason = {
+        "ABC": "ABC has no ACK-clocked linear model where a window that is not paced meets no queue, got flow 0",
         "BBR": f"BBR {probing}",
         "BBRv1": f"BBRv1 {probing}",
         "BBRv2": f"BBRv2 {probing}",

@@ -6,6 +6,7 @@ packet, and the time. Two packets' reports of a link give what it sent, and what
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
@@ -125,9 +126,17 @@ def renewed(w: float, D: float, T: float, factor: float, added: float, factor_ch
 
 
 def equilibrium_of_windows(
-    network: Network, T: float, target: float, added: float, most: float, name: str, state: str
+    network: Network,
+    T: float,
+    target: float,
+    added: float | NDArray[np.float64],
+    most: float,
+    name: str,
+    state: str,
+    report: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.asarray,
+    paced_over: float | None = None,
 ) -> Equilibrium:
-    """Return where windows W = `added`/(1 - `target`/U) fill links, U the largest u of a path, and q = (u - 1) C T.
+    """Return where windows W = `added`/(1 - `target`/U) fill links, U the largest report of a path, q = (u - 1) C T.
 
     Windows that W <- W target/U + added keeps; a flow sends min(W, most)/max(T, RTT). Without queue u is the load.
 
@@ -138,23 +147,27 @@ def equilibrium_of_windows(
         For which windows are paced.
     target : float
     added, most : float, bit
-        Added to a window, and the largest one.
+        Added to a window (or shape (n_flows,)), and the largest one.
     name : str
         Of the protocol, for messages.
     state : str
-        What hosts call the largest u.
+        What hosts call the largest report.
+    report : callable, optional
+        u of the links -> what they report, not less for a larger one; default: u itself.
+    paced_over : float, s, optional
+        For which windows are paced, if not T.
 
     Returns
     -------
     Equilibrium
-        `fair_rate` is u at links that are the largest of some flow.
+        `fair_rate` is what links report that are the largest of some flow.
     """
-    crosses, C = network.incidence, network.capacities
+    crosses, C, over = network.incidence, network.capacities, T if paced_over is None else paced_over
 
     def rates(u: NDArray[np.float64]) -> Any:
         waits = T * np.maximum(u - 1.0, 0.0)
-        D = np.maximum(T, network.rtts + crosses @ waits)
-        largest = np.where(crosses, u, 0.0).max(axis=1)
+        D = np.maximum(over, network.rtts + crosses @ waits)
+        largest = np.where(crosses, report(u), 0.0).max(axis=1)
         return np.minimum(added / np.maximum(1.0 - target / np.maximum(largest, target), 1e-15), most) / D
 
     u = np.full(network.n_links, target)
@@ -170,7 +183,8 @@ def equilibrium_of_windows(
             break
     else:
         raise ConvergenceError(f"no equilibrium of {name} found", u, float(np.abs(u - before).max()))
-    bottleneck = np.where(crosses, u, -1.0).argmax(axis=1)
+    told = report(u)
+    bottleneck = np.where(crosses, told, -1.0).argmax(axis=1)
     used = np.isin(np.arange(network.n_links), bottleneck)
     queue = C * T * np.maximum(u - 1.0, 0.0)
-    return Equilibrium(rates(u), np.where(used, u, inf), bottleneck, queue, states={state: u[bottleneck]})
+    return Equilibrium(rates(u), np.where(used, told, inf), bottleneck, queue, states={state: told[bottleneck]})
