@@ -45,7 +45,7 @@ def models(protocol, name, value):
     return out
 
 
-DEAR = ("RCP", "PIQIRCP", "MKC", "DCQCN", "HPCC", "PowerTCP")
+DEAR = ("RCP", "PIQIRCP", "MKC", "DCQCN", "HPCC", "PowerTCP", "ABC")
 """Protocols of many gains, or of costly equilibria, whose models take seconds together."""
 
 

@@ -128,7 +128,7 @@ def walk(sigma: float, seed: int = 1, step: float = 0.1) -> Course:
         found.append(at)
         at += sigma * draw
         at = 2.0 * high - at if at > high else 2.0 * low - at if at < low else at
-    return Course(step * np.arange(len(draws)), np.exp(found))
+    return Course(np.asarray(step * np.arange(len(draws)), dtype=np.float64), np.exp(found))
 
 
 COURSES = {
