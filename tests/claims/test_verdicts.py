@@ -78,6 +78,7 @@ LONG = {
     "copa-base": Verdict.CONDITIONAL,
     "copa-competitive": Verdict.CONDITIONAL,
     "bbr-share": Verdict.CONDITIONAL,
+    "bbr-fluid-start": Verdict.REFUTED,
     "bbr-cubic-oscillation": Verdict.CONDITIONAL,
     "bbr-cubic-half": Verdict.CONDITIONAL,
     "bbr-deep-split": Verdict.CONDITIONAL,

@@ -16,8 +16,11 @@ z what is delivered, p the share lost, v what is in flight, b = y d; (a)+ = max(
       w_lo'     in CRUISE: ln(0.9) w_lo [p > 2 %]/d; outside it w_lo = w_hi
     ProbeRTT    200 ms at W = 4 packets (version 2: b/2), where d has not fallen for 10 s (5 s)
 
-They begin with their fair shares. Here flows begin with Startup and Drain: at 2.89 z until three RTTs pass without a
-quarter more, then at y/2.89 until v < b. v is exact, and D that of what is acknowledged; theirs is of what is sent.
+They begin with their fair shares, and never forget d. Here flows begin with Startup and Drain: at 2.89 z until three
+RTTs pass without a quarter more, or, of version 2, until 8 packets and 2 % of a round are lost, which sets w_hi = 5/4 b
+(there is no w_hi before a loss); then at y/2.89 until v < b. After 10 s d is what ProbeRTT has found. v is exact, D
+that of what is acknowledged (theirs: of what is sent), and z of version 2 the mean of an RTT, as hosts measure it:
+where others pause after a loss, a flow has the link to itself for some ms.
 
 Version 3 is no published model. It has the states, bounds and constants of its draft (`ecc.models.bbr`), on delivery
 rates z that are means of an RTT, and rounds of one:
@@ -46,9 +49,10 @@ HIGH_GAIN, FULL_GROWTH, FULL_ROUNDS = 2.885, 1.25, 3.0
 GROWTH, EDGE = 5.0, 10.0 * MS  # of the largest delivery rate [1/ms]; when it is forgotten, and taken over
 PERIOD_1, PHASES = 8.0, 6.0  # least RTTs
 WAIT, SPREAD, ROUNDS = 2.0, 1.0, 63.0  # s, s, least RTTs
-FULL, TOO_HIGH, HEADROOM, LEAST_HI, LONGEST_DOWN = 1.2475, 0.02, 0.15, 1.15, 10.0
+FULL, FIRST_HI, LEAST_HI, LONGEST_DOWN = 1.2475, 1.25, 1.15, 10.0
 PROBE_RTT_TIME, LEAST_PACKETS = 0.2, 4.0  # s
-LEAST_LOSS, MOST_DOUBLINGS = 0.5, 30.0  # packets, of which a round knows; of what UP adds, in rounds
+LEAST_LOSS, STARTUP_LOSSES = 0.5, 8.0  # packets, of which a round knows; that end Startup of version 2
+MOST_DOUBLINGS = 30.0  # of what UP adds, in rounds
 UP_GAIN, PACING = 1.25, 0.99
 
 
@@ -59,6 +63,8 @@ class Probing:
     state: float = 0.0
     min_rtt: float = INFINITE
     min_rtt_stamp: float = 0.0
+    probe_rtt_least: float = INFINITE  # since a probe for the RTT was due
+    probe_rtt_stamp: float = 0.0
     bw: float = 0.0  # y
     max_bw: float = 0.0  # m
     began: float = 0.0  # of the period, or of ProbeRTT
@@ -75,6 +81,8 @@ class Bounded(Probing):
     last_max_bw: float = 0.0  # of the period before
     inflight_hi: float = INFINITE
     inflight_lo: float = INFINITE
+    round_acked: float = 0.0
+    round_lost: float = 0.0
 
 
 @dataclass
@@ -84,19 +92,38 @@ class ByRounds(Bounded):
     bw_lo: float = INFINITE
     rounds: float = 0.0  # since UP, and in UP since REFILL
     keeps_cycle: float = 0.0  # whether the cycle of max_bw goes on
-    round_acked: float = 0.0
-    round_lost: float = 0.0
 
 
-def measures(flow: Any, env: FluidEnv) -> bool:
-    """The least RTT, and whether a round begins."""
-    if env.rtt > 0.0 and env.rtt < flow.min_rtt - 1e-6:
-        flow.min_rtt = env.rtt
-        flow.min_rtt_stamp = env.now
+def measures(flow: Any, interval: float, p: Params, env: FluidEnv) -> bool:
+    """The least RTT, with ProbeRTT where it has not fallen for an interval, and whether a round begins."""
+    if env.rtt > 0.0:
+        is_due = env.now > flow.probe_rtt_stamp + interval
+        if is_due and flow.state == PROBE_BW:
+            flow.state = PROBE_RTT
+            flow.began = env.now
+        if is_due or env.rtt < flow.probe_rtt_least - 1e-6:
+            flow.probe_rtt_least = env.rtt
+            flow.probe_rtt_stamp = env.now
+        if flow.probe_rtt_least < flow.min_rtt or env.now > flow.min_rtt_stamp + p.min_rtt_window:
+            flow.min_rtt = flow.probe_rtt_least
+            flow.min_rtt_stamp = flow.probe_rtt_stamp
     if env.delivered < flow.round_end or env.rtt == 0.0:
         return False
     flow.round_end = env.delivered + env.in_flight
     return True
+
+
+def lost_in_round(flow: Any, begins_round: bool, least: float, env: FluidEnv) -> float:
+    """Share lost in this round, or in the one that ends; 0 where it is less than so many packets."""
+    flow.round_acked += env.acked
+    flow.round_lost += env.lost
+    share = 0.0
+    if flow.round_lost >= least * env.packet_size:
+        share = flow.round_lost / (flow.round_acked + flow.round_lost)
+    if begins_round:
+        flow.round_acked = 0.0
+        flow.round_lost = 0.0
+    return share
 
 
 def opens(flow: Any, begins_round: bool, gain: float, drain: float, p: Params, env: FluidEnv) -> bool:
@@ -136,11 +163,8 @@ def grows_no_more(flow: Any, rate: float) -> bool:
     return is_full
 
 
-def probes_rtt(flow: Any, interval: float, window: float, env: FluidEnv) -> bool:
+def probes_rtt(flow: Any, window: float, env: FluidEnv) -> bool:
     """ProbeRTT: whether a flow is in it; on return from it `began` is now."""
-    if flow.state == PROBE_BW and env.now - flow.min_rtt_stamp > interval:
-        flow.state = PROBE_RTT
-        flow.began = env.now
     if flow.state != PROBE_RTT:
         return False
     env.rate = flow.bw
@@ -149,7 +173,7 @@ def probes_rtt(flow: Any, interval: float, window: float, env: FluidEnv) -> bool
         return True
     flow.state = PROBE_BW
     flow.began = env.now
-    flow.min_rtt_stamp = env.now
+    flow.probe_rtt_stamp = env.now
     return False
 
 
@@ -158,9 +182,8 @@ def share_of(time_constants: float) -> float:
     return 1.0 - exp(-time_constants)
 
 
-def follow_largest(flow: Any, since: float, env: FluidEnv) -> None:
+def follow_largest(flow: Any, z: float, since: float, env: FluidEnv) -> None:
     """m: it follows the largest delivery rate, and forgets it as a period begins."""
-    z = env.acked / env.step
     if z > flow.max_bw:
         flow.max_bw += share_of(GROWTH * env.step / MS) * (z - flow.max_bw)
     if since < EDGE:
@@ -175,17 +198,17 @@ def send(flow: Any, gain: float, window: float, env: FluidEnv) -> None:
 
 def step_1(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
     """Version 1."""
-    begins_round = measures(flow, env)
+    begins_round = measures(flow, p.min_rtt_window, p, env)
     if flow.state < PROBE_BW:
         opens(flow, begins_round, HIGH_GAIN, 1.0 / HIGH_GAIN, p, env)
         return
-    if probes_rtt(flow, p.min_rtt_window, LEAST_PACKETS * env.packet_size, env):
+    if probes_rtt(flow, LEAST_PACKETS * env.packet_size, env):
         return
     d = flow.min_rtt
     if env.now - flow.began >= PERIOD_1 * d:
         flow.began = env.now
     since = env.now - flow.began
-    follow_largest(flow, since, env)
+    follow_largest(flow, env.acked / env.step, since, env)
     if since > PERIOD_1 * d - EDGE:
         flow.bw += share_of(env.step / MS) * (flow.max_bw - flow.bw)
     rounds = since / d - env.flow % PHASES
@@ -200,24 +223,32 @@ def begin_period(flow: Any, env: FluidEnv) -> None:
     flow.phase = REFILL
 
 
+def set_bound(bound: float, env: FluidEnv) -> float:
+    """A bound; what is in flight, if it is none yet."""
+    return bound if bound < INFINITE else env.in_flight
+
+
 def step_2(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
     """Version 2."""
-    begins_round = measures(flow, env)
+    begins_round = measures(flow, p.probe_rtt_interval, p, env)
+    share = lost_in_round(flow, begins_round, STARTUP_LOSSES, env)
     if flow.state < PROBE_BW:
         if opens(flow, begins_round, HIGH_GAIN, 1.0 / HIGH_GAIN, p, env):
-            flow.inflight_hi = 1.25 * max(flow.bw * flow.min_rtt, env.in_flight)
             flow.inflight_lo = flow.inflight_hi
+        elif flow.state == STARTUP and begins_round and share > p.loss_threshold:
+            flow.state = DRAIN
+            flow.inflight_hi = FIRST_HI * flow.bw * flow.min_rtt
         return
     d = flow.min_rtt
-    if probes_rtt(flow, p.probe_rtt_interval, 0.5 * flow.bw * d, env):
+    if probes_rtt(flow, 0.5 * flow.bw * d, env):
         flow.phase = CRUISE
         return
     if flow.phase == CRUISE and env.now - flow.began >= min(WAIT + SPREAD * env.flow / env.flows, ROUNDS * d):
         begin_period(flow, env)
     since = env.now - flow.began
-    follow_largest(flow, since, env)
-    bdp, is_high = flow.bw * d, env.loss >= TOO_HIGH
-    gain, lowest = 1.0, (1.0 - HEADROOM) * flow.inflight_hi
+    follow_largest(flow, env.delivery_rate, since, env)
+    bdp, is_high = flow.bw * d, env.loss >= p.loss_threshold
+    gain, lowest = 1.0, (1.0 - p.headroom) * flow.inflight_hi
     if flow.phase == REFILL and since >= d:
         flow.phase = UP
     if flow.phase == UP:
@@ -231,27 +262,23 @@ def step_2(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
             flow.phase = CRUISE
     if flow.phase == CRUISE:
         if is_high:
-            flow.inflight_lo *= exp(log(0.9) * env.step / d)
+            flow.inflight_lo = set_bound(flow.inflight_lo, env) * exp(log(0.9) * env.step / d)
     else:
         if since >= d and env.in_flight >= flow.inflight_hi:
             flow.inflight_hi += exp(log(2.0) * min(since / d, 30.0)) * env.packet_size * env.step / MS
         if is_high:
-            flow.inflight_hi -= 0.3 * flow.inflight_hi * env.step / d
+            flow.inflight_hi = set_bound(flow.inflight_hi, env) * (1.0 - (1.0 - p.beta) * env.step / d)
     flow.inflight_hi = max(flow.inflight_hi, LEAST_HI * flow.bw * d)
     if flow.phase != CRUISE:
         flow.inflight_lo = flow.inflight_hi
-    high = flow.inflight_hi if flow.phase != CRUISE else (1.0 - HEADROOM) * flow.inflight_hi
+    high = flow.inflight_hi if flow.phase != CRUISE else (1.0 - p.headroom) * flow.inflight_hi
     send(flow, gain, min(2.0 * flow.bw * d, flow.inflight_lo, high), env)
 
 
 def step_3(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
     """Version 3."""
-    begins_round = measures(flow, env)
-    share = 0.0
-    flow.round_acked += env.acked
-    flow.round_lost += env.lost
-    if flow.round_lost >= LEAST_LOSS * env.packet_size:
-        share = flow.round_lost / (flow.round_acked + flow.round_lost)
+    begins_round = measures(flow, p.probe_rtt_interval, p, env)
+    share = lost_in_round(flow, begins_round, LEAST_LOSS, env)
     if flow.state < PROBE_BW:
         if opens(flow, begins_round, p.startup_gain, p.drain_gain, p, env):
             start_down(flow, env)
@@ -260,16 +287,13 @@ def step_3(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
             flow.inflight_hi = max(flow.bw * flow.min_rtt, env.delivery_rate * env.rtt)
     else:
         flow.max_bw = max(flow.max_bw, env.delivery_rate)
-        if probes_rtt(flow, p.probe_rtt_interval, 0.5 * flow.bw * flow.min_rtt, env):
+        if probes_rtt(flow, 0.5 * flow.bw * flow.min_rtt, env):
             flow.phase = CRUISE
             flow.rounds = 0.0
             flow.inflight_lo = INFINITE
             flow.bw_lo = INFINITE
         else:
             probe_bw(flow, begins_round, share, p, env)
-    if begins_round:
-        flow.round_acked = 0.0
-        flow.round_lost = 0.0
 
 
 def start_down(flow: Any, env: FluidEnv) -> None:

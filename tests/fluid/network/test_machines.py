@@ -208,6 +208,30 @@ def test_version_1_loses_a_fifth_in_a_buffer_of_one_product_and_nothing_in_seven
     assert found[1, "BBRv2"] < 0.05
 
 
+def test_version_2_ends_startup_at_losses_and_measures_over_an_rtt():
+    """Beside Reno, which pauses after losses: neither its Startup nor these pauses are its rate for long."""
+    flows = [ecc.Flow(route=[0], access_delay=float(one), packet_size=1514) for one in np.linspace(0.005, 0.01, 5)] * 2
+    network = Network([ecc.Link("100 Mb/s", "10 ms", buffer=500_000)], flows)
+    hosts = {"flows": {"0-4": BBRv2(), "5-9": NewReno(transport="rack", initial=10.0)}}
+    run = simulate(Scenario(network, hosts, 6.0), sample=0.01, record=["flow.state", "flow.bw"])
+    state, bw = (run.data[name].to_numpy()[:, :5] for name in ("flow.state", "flow.bw"))
+    assert state[50:].min() > 0.0  # Startup is over in half a second
+    assert bw[200:].max() < 0.3 * 100e6
+    goodput = run.goodput.to_numpy()[400:]
+    assert 0.3 < goodput[:, :5].sum() / goodput.sum() < 0.65
+
+
+@pytest.mark.parametrize("protocol", [BBRv1(), BBRv2(), BBR()], ids=["v1", "v2", "v3"])
+def test_a_least_rtt_of_ten_seconds_is_forgotten(protocol):
+    """Beside Reno, whose queue is there as ProbeRTT looks: what it finds is the least RTT from then on."""
+    network = Network.dumbbell(C, rtts=[RTT, RTT], buffer=int(4 * C * RTT / 8))
+    hosts = {"flows": {0: protocol, 1: NewReno(transport="rack")}}
+    run = simulate(Scenario(network, hosts, 13.0), sample=0.1, record=["flow.min_rtt"])
+    least = run.data["flow.min_rtt"].to_numpy()[:, 0]
+    assert least[5:95] == pytest.approx(RTT, rel=1e-3)
+    assert least[-1] > 1.2 * RTT
+
+
 @pytest.mark.parametrize("flows", [2, 4, 6])
 def test_version_1_loses_what_adjacent_phases_measure(flows):
     """Flow i + 1 probes as flow i drains and measures 5/4 C/N, the first 5/4 C/(N + 1/4): docs/bbr_fluid.md."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from ecc import packet
+from dataclasses import dataclass
+from typing import Any
+
+from ecc import fluid, packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
-from ecc.models import CUBIC, BBRv1, NewReno, Protocol
+from ecc.models import CUBIC, BBRv1, BBRv2, NewReno, Protocol
+from ecc.models.base import FluidEnv, Params, StateMachine
+from ecc.models.shared import bbr_fluid
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
@@ -14,6 +19,8 @@ DURATION, BAND = 400.0, 0.1
 PROBE_EVERY, PROBE = 10.0, 0.2  # s
 C, BETA = 0.4, 0.7  # packets/s^3, of RFC 9438
 SHIFT = 2.0  # s
+GRID, GRID_PACKET, FAIR = 100e6, 1514, 10e6  # the model's own grid: ten flows
+EARLIER = 2.0  # s
 
 
 def stated_share(flows: int, buffer: float) -> float:
@@ -126,4 +133,94 @@ def bbr_fluid_timer(claim: Claim) -> Finding:
         f"The first probe comes after {second[0]:.2f} s, all others {min(between):.2f} s later: the program sets the "
         "timer to version 1's 10 s after each. Its runs of 9 s have one probe of version 2, and none of version 1.",
         measured, (), ["The program's equations, in steps of 0.1 ms, with a least RTT of 35 ms that never falls."],
+    )  # fmt: skip
+
+
+def begin_at_a_rate(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
+    """Version 2 without Startup: in CRUISE, as the program begins, with a rate that is given."""
+    if flow.state < bbr_fluid.PROBE_BW:
+        env.rate = p.rate
+        env.window = bbr_fluid.INFINITE
+        if env.rtt == 0.0:
+            return
+        flow.state = bbr_fluid.PROBE_BW
+        flow.began = env.now - 10.0 * env.rtt - env.flow / env.flows
+        flow.bw = p.rate
+        flow.max_bw = p.rate
+        flow.last_max_bw = p.rate
+        flow.inflight_hi = 1.25 * p.rate * env.rtt
+        flow.inflight_lo = p.rate * env.rtt
+    bbr_fluid.step_2(flow, header, p, env)
+
+
+@dataclass(frozen=True)
+class Begun(BBRv2):
+    """Version 2 as fluid that begins with a rate [bit/s]."""
+
+    rate: float = FAIR
+
+    fluid_form = StateMachine(begin_at_a_rate, bbr_fluid.Bounded)
+
+    def params(self) -> dict[str, float]:
+        return {**super().params(), "rate": self.rate}
+
+
+@dataclass(frozen=True)
+class WithoutSlowStart(NewReno):
+    """... beside which Reno has its share at once."""
+
+    slow_start_law = None
+
+
+def share_of_second_version(
+    engine: Any, host: Protocol, other: Protocol, products: float, starts: tuple[float, float] = (0.0, 0.0)
+) -> float:
+    """Return what five flows of ten have of the goodput from 4 to 9 s after the last start."""
+    late = max(starts)
+    flows = [
+        Flow(route=[0], access_delay=0.005 + 0.005 * (i % 5) / 4, packet_size=GRID_PACKET, start=starts[i // 5])
+        for i in range(10)
+    ]
+    network = Network([Link(GRID, 0.01, buffer=int(products * GRID * 0.01 / 8))], flows)
+    run = engine.simulate(Scenario(network, {"flows": {"0-4": host, "5-9": other}}, late + 9.0), sample=0.1)
+    goodput = run.goodput.to_numpy()[round((late + 4.0) / 0.1) :]
+    return float(goodput[:, :5].sum() / goodput.sum())
+
+
+@check("bbr-fluid-start", cost=6, main=False)
+def bbr_fluid_start(claim: Claim) -> Finding:
+    """Version 2 beside Reno: the fluid from several rates, packets with several starts."""
+    measured, spread = [], {}
+    reno, at_once = NewReno(transport="rack", initial=10.0), WithoutSlowStart(transport="rack", initial=28.9)
+    for products, program in ((1.0, 0.51), (4.0, 0.36), (7.0, 0.35)):
+        of_fluid = {
+            f"from {rate:g} times the fair rate": share_of_second_version(
+                fluid, Begun(rate=rate * FAIR), at_once, products
+            )
+            for rate in (0.5, 1.0, 2.0, 3.0)
+        }
+        of_packets = {
+            name: share_of_second_version(packet, BBRv2(), reno, products, starts)
+            for name, starts in (("all at once", (0.0, 0.0)), ("Reno 2 s first", (EARLIER, 0.0)),
+                                 ("version 2 first", (0.0, EARLIER)))
+        }  # fmt: skip
+        for engine, found in (("fluid", of_fluid), ("packets", of_packets)):
+            spread[engine, products] = max(found.values()) - min(found.values())
+            for name, one in found.items():
+                measured.append(
+                    Measurement(f"{products:g} products, {engine}, {name}", one,
+                                reported=program if engine == "fluid" else None,
+                                met=abs(one - program) < BAND if engine == "fluid" else None)
+                )  # fmt: skip
+    least = min(spread["fluid", products] for products in (1.0, 4.0, 7.0))
+    return Finding(
+        claim, Verdict.REFUTED if least > 2.0 * BAND else Verdict.CONFIRMED,
+        "From a half to three times the fair rate the fluid's share moves by "
+        + ", ".join(f"{spread['fluid', products]:.2f}" for products in (1.0, 4.0, 7.0))
+        + " in 1, 4 and 7 products; that of packets, where one protocol is 2 s ahead, by "
+        + ", ".join(f"{spread['packets', products]:.2f}" for products in (1.0, 4.0, 7.0)) + ".",
+        measured, (),
+        ["Ten flows over 100 Mb/s, RTTs from 30 to 40 ms, drop-tail; shares of five flows of version 2 from 4 to 9 s. "
+         "The fluid is the published law with delivery rates that are means of an RTT; the program's own number is "
+         "what it computes from fair shares."],
     )  # fmt: skip
