@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ecc.cli import _METRICS
 from ecc.display import number_text
-from ecc.metrics import METRICS
+from ecc.metrics import METRICS, lacking
 from ecc.models import base
 
 HERE = Path(__file__).parent
@@ -30,8 +30,7 @@ def metrics() -> str:
         given = {
             key: value for key, value in signature(one.function).parameters.items() if key not in ("run", "scenario")
         }
-        needed = {key for key, value in given.items() if value.default is value.empty}
-        if needed <= {"flow", "link", "between"}:
+        if not lacking(one, ("flow", "link", "between")):
             of = " and ".join(key for key in ("flow", "link") if key in given) or "all"
             meaning = " ".join(str(one.function.__doc__).split())
             for key, value in given.items():

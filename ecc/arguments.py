@@ -3,7 +3,8 @@
 `@check_arguments` on a function, or on a class for its public methods (and, with `constructor=True`, the one that a
 dataclass has), reads the annotations on the first call and refuses what they do not allow: TypeError for a wrong
 kind, ValueError for numbers that are none (NaN, infinity where it is not the default, beyond what a float or 64 bits
-hold). What values mean is for the function to check. Where there is not the memory that they ask for, a function raises
+hold). Of the constructor of any other dataclass it refuses names alone: what is missing, unknown, or too much. What
+values mean is for the function to check. Where there is not the memory that they ask for, a function raises
 OutOfMemoryError.
 
     float                   a finite number, which is passed on as one that NumPy knows; infinity where the default is
@@ -131,7 +132,43 @@ def _decorated(call: Any, gaps: bool, constructor: bool) -> Any:
                 setattr(call, name, type(member)(_wrapped(member.__func__, gaps)))
             elif inspect.isfunction(member):
                 setattr(call, name, _wrapped(member, gaps))
+    if not constructor and "__dataclass_fields__" in vars(call) and "__init__" in vars(call):
+        call.__init__ = _named(vars(call)["__init__"])  # type: ignore[misc]
     return call
+
+
+def _named(constructor: Callable[..., None]) -> Callable[..., None]:
+    @wraps(constructor)
+    def inner(self: Any, *arguments: Any, **named: Any) -> None:
+        try:
+            constructor(self, *arguments, **named)
+        except TypeError:
+            _check_names(constructor, (self, *arguments), named, *_kinds(constructor, False))
+            raise
+
+    return inner
+
+
+def _check_names(
+    call: Callable[..., Any],
+    arguments: Sized,
+    named: Mapping[str, Any],
+    positions: Sequence[tuple[str, Any]],
+    kinds: Mapping[str | None, Any],
+    needed: Iterable[tuple[str, float]],
+) -> None:
+    """Refuse arguments that are unknown, too many, or missing."""
+    of = call.__qualname__.removesuffix(".__init__")
+    for name in named:
+        if name not in kinds and None not in kinds:
+            raise TypeError(f"{of} must have arguments among {_listed(kinds)}, got {shown(name)}")
+    if len(arguments) > len(positions):
+        own = [name for name, _ in positions if name not in ("self", "cls")]
+        surplus = len(arguments) - len(positions) + len(own)
+        listed = f" ({', '.join(own)})" if own else ""
+        raise TypeError(f"{of} must have at most {_number_of(own)} without a name{listed}, got {surplus}")
+    if missing := [name for name, place in needed if place >= len(arguments) and name not in named]:
+        raise TypeError(f"{of} lacks {_counted(missing)}")
 
 
 def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
@@ -140,21 +177,15 @@ def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
         positions, kinds, needed = _kinds(call, gaps)
         for k, ((name, kind), value) in enumerate(zip(positions, arguments, strict=False)):
             if kind is not None and (refusal := kind.refuses(value)):
-                raise refusal(f"{name} must be {kind.text}, got {shown(value)}")
+                raise refusal(_refused(name, kind, refusal, value))
             if kind is not None and kind.is_real and type(value) is not float:
                 arguments = (*arguments[:k], _usual(value), *arguments[k + 1 :])
         for name, value in named.items():
-            if name not in kinds:
-                if None not in kinds:
-                    raise TypeError(
-                        f"{call.__qualname__} must have arguments among {_listed(kinds)}, got {shown(name)}"
-                    )
-            elif (kind := kinds[name]) is not None and (refusal := kind.refuses(value)):
-                raise refusal(f"{name} must be {kind.text}, got {shown(value)}")
+            if (kind := kinds.get(name)) is not None and (refusal := kind.refuses(value)):
+                raise refusal(_refused(name, kind, refusal, value))
             elif kind is not None and kind.is_real and type(value) is not float:
                 named[name] = _usual(value)
-        if missing := [name for name, place in needed if place >= len(arguments) and name not in named]:
-            raise TypeError(f"{call.__qualname__} lacks {_counted(missing)}")
+        _check_names(call, arguments, named, positions, kinds, needed)
         try:
             return call(*arguments, **named)
         except OutOfMemoryError:
@@ -167,8 +198,18 @@ def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
     return inner
 
 
+def _refused(name: str, kind: Kind, refusal: type[Exception], value: object) -> str:
+    """That an argument is refused. How many bits a number may have is said to those who gave one."""
+    text = kind.text.replace(" of 64 bits", "") if refusal is TypeError else kind.text
+    return f"{name} must be {text}, got {shown(value)}"
+
+
+def _number_of(names: Sequence[str]) -> str:
+    return f"{len(names)} argument{'' if len(names) == 1 else 's'}"
+
+
 def _counted(names: Sequence[str]) -> str:
-    return f"the argument{'s' if names[1:] else ''} {' and '.join(map(repr, names))}"
+    return f"the argument{'s' if names[1:] else ''} {' and '.join(', '.join(map(repr, names)).rsplit(', ', 1))}"
 
 
 def _listed(kinds: Mapping[Any, Any]) -> str:
@@ -416,8 +457,8 @@ def _mapping(kinds: list[Kind | None]) -> Kind:
             return TypeError
         return _inside(value.keys(), keys) or _inside(value.values(), values)
 
-    of = " to ".join(kind.text if kind else "anything" for kind in (keys, values)) if keys or values else ""
-    return Kind(f"a mapping{f' of {of}' if of else ''}", refuses)
+    of = f", each key {keys.text}" if keys else ""
+    return Kind(f"a mapping{of}{f', each value {values.text}' if values else ''}", refuses)
 
 
 def _tuple(inside: tuple[Any, ...], gaps: bool) -> Kind:

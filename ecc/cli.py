@@ -777,7 +777,7 @@ def sweep(
     from itertools import product
     from math import prod
 
-    from ecc.metrics import get
+    from ecc.metrics import get, lacking
     from ecc.scenario import Scenario
     from ecc.store import Store
     from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted
@@ -794,7 +794,11 @@ def sweep(
         Scenario.from_toml(scenario).to_dict(), metric or _METRICS, str(engine), _quantity(sample), given
     )
     for name in runs.metrics:
-        get(name)
+        if lacks := lacking(get(name), ("flow", "link", "between")):
+            raise ValueError(
+                f"metric must be one without arguments of its own, got {name!r}, which takes {', '.join(lacks)} "
+                f"(in Python: ecc.metrics.{name}, in a function for ecc.sweep)"
+            )
     count = prod(map(len, axes.values()))
     if count > _POINTS:
         raise ValueError(f"--vary must ask for at most {_POINTS:,} runs, got {count:,}")

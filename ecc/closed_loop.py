@@ -217,6 +217,8 @@ def linearize_laws(
     """
     links_of = None if assignment is None else check_assignment(network, np.asarray(assignment))
     point = protocol.equilibrium(network, links_of)
+    if not isinstance(point, Equilibrium):
+        raise TypeError(f"equilibrium of {type(protocol).__name__} must return an Equilibrium, got {shown(point)}")
     _check_loads(protocol, network, point)
     crosses = network.incidence
     receives = crosses if protocol.combine == "sum" else point.bottleneck[:, None] == np.arange(network.n_links)

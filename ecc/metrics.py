@@ -6,7 +6,7 @@ A metric takes a run, its scenario and its own arguments, and returns one number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -95,6 +95,20 @@ def taken(metric: Metric, arguments: Mapping[str, Any]) -> dict[str, Any]:
         Name -> value.
     """
     return {name: value for name, value in arguments.items() if name in signature(metric.function).parameters}
+
+
+def lacking(metric: Metric, arguments: Container[str]) -> list[str]:
+    """Return the arguments that a metric needs, in addition to the run, its scenario and some that it is given.
+
+    Parameters
+    ----------
+    metric : Metric
+    arguments : container of str
+        Names of those that are given.
+    """
+    parameters = signature(metric.function).parameters.values()
+    needed = [one.name for one in parameters if one.default is one.empty and one.name not in ("run", "scenario")]
+    return [name for name in needed if name not in arguments]
 
 
 def scale(metric: Metric, unit: str, scenario: Scenario) -> float:

@@ -189,6 +189,11 @@ class Scenario(Displayed):
         period = as_time(sample, "sample", positive=True)
         if period > self.duration:
             raise ValueError(f"sample must be <= the duration ({self.duration:g} s), got {period:g} s")
+        if period * _MOST_SAMPLES < self.duration:
+            raise ValueError(
+                f"sample must be >= {self.duration / _MOST_SAMPLES:g} s for this duration, which makes "
+                f"{_MOST_SAMPLES:.0e} samples, got {period:g} s"
+            )
         return period
 
     def n_samples(self, period: float) -> int:
@@ -272,7 +277,7 @@ class Scenario(Displayed):
         Parameters
         ----------
         source : str or Path
-            Path of a file, or the TOML itself (anything with a newline).
+            Path of a file, or the TOML itself (anything with a newline or an equals sign).
 
         Raises
         ------
@@ -281,7 +286,7 @@ class Scenario(Displayed):
         OSError
             The file cannot be read.
         """
-        given = isinstance(source, str) and "\n" in source
+        given = isinstance(source, str) and ("\n" in source or ("=" in source and not Path(source).exists()))
         name = "scenario" if given else f"scenario {shown(str(source))}"
         try:
             data = tomllib.loads(str(source) if given else Path(source).read_text(encoding="utf-8"))
@@ -496,6 +501,7 @@ def _module_of_user(name: str) -> ModuleType:
 
 
 _SAMPLE = 0.1  # s
+_MOST_SAMPLES = 1e9  # of a run: 8 GB for each flow
 _LAST = 0.2  # share of a run that shows how it ended ...
 _LEAST_SAMPLES, _LEAST_RTTS = 10, 10.0  # ... if it is at least so long
 _STEADY = 0.05  # relative: what the means of its halves may differ by

@@ -125,6 +125,7 @@ def test_files_that_are_no_scenarios(here, capfd, name):
         (["--vary", "seed=1,2", "--link", "3"], "link must be from 0 to 0, got 3"),
         (["--vary", "seed=1,2", "--flow", "-1", "--metric", "rate"], "flow must be"),
         (["--vary", "seed=1,2", "--metric", "none"], "metric"),
+        (["--vary", "seed=1,2", "--metric", "settling_time"], "got 'settling_time', which takes after"),
         (["--vary", "seed=1,2", "--between", "5:1"], "between"),
         (["--vary", "seed=1,2", "--between", "nan:1"], "between"),
         (["--vary", "seed=1,2", "--between", "500:600"], r"between must hold samples .* up to 1 s, got 500:600 s$"),

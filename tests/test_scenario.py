@@ -225,3 +225,14 @@ def test_bad_arrivals():
         Arrivals([0], 0.1, 1000, shape=1.0)
     with pytest.raises(TypeError, match="transfers must be a sequence of Flow"):
         Workload(transfers=[1])
+
+
+def test_a_line_of_toml_is_no_path():
+    with pytest.raises(ValueError, match="^scenario lacks the key 'protocol'$"):
+        Scenario.from_toml("duration = 3")
+
+
+def test_more_samples_than_memory_holds_are_refused():
+    scenario = Scenario(Network.dumbbell("1 Mb/s", [0.1]), RCP(), 2.0)
+    with pytest.raises(ValueError, match="^sample must be >= 2e-09 s for this duration, .*, got 1e-12 s$"):
+        scenario.sample_period(1e-12)

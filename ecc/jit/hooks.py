@@ -147,6 +147,7 @@ def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writ
         if use := isinstance(error, KeyError) and _field_use(hook, str(error.args[0]), set()):
             fields = "; ".join(f"{record}: {', '.join(kind.fields) or 'none'}" for record, kind in records.items())
             cause = f"no such field {use}, the fields are {fields}"
+        cause = re.sub(r"^Cannot cast (.+?) to (?:float64|int64): %.*", r"a number must be there, not a \1", cause)
         place = getattr(error, "loc", None)
         line = f" (line {place.line})" if place else ""
         # Numba's traceback, of some eighty lines, stays in __context__

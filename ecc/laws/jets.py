@@ -307,7 +307,12 @@ def _sides(
         moved = dict(at)
         for name, step in line.items():
             moved[name] = Jet((float(at[name]), step, 0.0, 0.0), side)
-        return Jet.lift(on_jets(**moved)).c
+        value = on_jets(**moved)
+        try:
+            return Jet.lift(value).c
+        except TypeError:
+            name = getattr(on_jets, "__qualname__", "law").replace("<lambda>", "law")
+            raise TypeError(f"{name} must return a number, got a {type(value).__name__}") from None
 
     above = _Side(above=True)
     right = seen(above)

@@ -19,6 +19,8 @@ from ecc.linear.systems import merge, rational_sums, read_delays, read_matrices,
 
 __all__ = ["DelaySystem"]
 
+_MOST_ROOTS = 100_000  # that `roots` looks for, in half a minute
+
 
 @check_arguments
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -260,7 +262,7 @@ class DelaySystem(ClosedLoop):
         Raises
         ------
         ValueError
-            k < 1.   TypeError: k not whole.   ConvergenceError: carries the roots found.
+            k < 1, or > 100,000.   TypeError: k not whole.   ConvergenceError: carries the roots found.
 
         Notes
         -----
@@ -271,5 +273,7 @@ class DelaySystem(ClosedLoop):
         >>> DelaySystem([-1.0], [1.0]).roots(2)
         array([-0.31813151+1.33723570j, -0.31813151-1.33723570j])
         """
+        if k > _MOST_ROOTS:
+            raise ValueError(f"k must be <= {_MOST_ROOTS:,}, got {k}")
         roots = self._rightmost(k)
         return roots[roots.real > self.essential_abscissa]

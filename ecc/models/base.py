@@ -491,12 +491,14 @@ class Protocol:
         """Refuse what is no number where a field is declared as one; one's own, which may read units, comes before."""
         for f in fields(self):
             value = getattr(self, f.name)
-            if type(value) is float or f.type not in _NUMBERS:
+            if type(value) is float and value == value or f.type not in _NUMBERS:
                 continue
             fits = isinstance(value, Real) and not isinstance(value, bool)
             if not fits and value is not f.default:
                 hint = ": a class reads units with check_number" if isinstance(value, str) else ""
                 raise TypeError(f"{f.name} must be a number, got {shown(value)}{hint}")
+            if fits and value != value:
+                raise ValueError(f"{f.name} must be a number, got {shown(value)}")
 
     # ---- laws --------------------------------------------------------------------------------------------
 

@@ -151,7 +151,7 @@ class Hopf(Displayed):
 
 @check_arguments
 def hopf(
-    protocol: Protocol, network: Network, parameter: str = "alpha", time: str = "continuous", maximum: float = inf
+    protocol: Protocol, network: Network, parameter: str = "", time: str = "continuous", maximum: float = inf
 ) -> Hopf:
     """Return how the oscillation begins with which a protocol loses stability on one link.
 
@@ -161,7 +161,7 @@ def hopf(
     network : Network
         Network of one link.
     parameter : str, optional
-        Name of the gain.
+        Name of the gain; "": the protocol's `main_parameter`.
     time : str, optional
         "continuous" or "discrete", as in linearize.
     maximum : float, optional
@@ -199,6 +199,10 @@ def hopf(
     name = type(protocol).__name__
     if protocol.has_affine_laws:
         raise ValueError(f"laws must be curved, those of {name} are affine: only its limits stop what grows")
+    parameter = parameter or protocol.main_parameter
+    if not parameter:
+        linearize(protocol, network, time)  # which says why there is nothing to ask, where there is not
+        raise ValueError(f"parameter must be named: {name} declares no main_parameter")
     loss = critical_gain(protocol, network, parameter, time, maximum=maximum)
     if not 0.0 < loss.value < maximum:
         raise ValueError(f"{parameter} of {name} must lose stability somewhere, got a critical value of {loss.value:g}")

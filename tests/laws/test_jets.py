@@ -75,3 +75,9 @@ def test_a_law_is_evaluated_on_the_other_side_only_where_a_comparison_is_tied(at
 
     assert derivatives(law, {"x": at}, "x")[:2] == (at, 1.0)
     assert count == expected
+
+
+@pytest.mark.parametrize(("law", "got"), [(lambda x: None, "a NoneType"), (lambda x: (x, x), "a tuple")])
+def test_a_law_that_returns_no_number_is_named(law, got):
+    with pytest.raises(TypeError, match=f"law must return a number, got {got}"):
+        derivatives(law, {"x": 2.0}, "x")

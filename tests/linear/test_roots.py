@@ -339,3 +339,8 @@ def test_triple_roots_of_a_polynomial_are_exact():
     assert system.roots(3).tolist() == [-1.0] * 3
     six = DelaySystem([np.eye(6, k=1) - np.outer(np.eye(6)[5], [8.0, 24.0, 36.0, 32.0, 18.0, 6.0])], [0.0])
     assert system.spectral_abscissa == six.spectral_abscissa == -1.0  # (s^2 + 2 s + 2)^3
+
+
+def test_more_roots_than_can_be_waited_for_are_refused():
+    with pytest.raises(ValueError, match="^k must be <= 100,000, got 1000000000$"):
+        DelaySystem([-1.0], [1.0]).roots(10**9)

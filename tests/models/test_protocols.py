@@ -1,7 +1,7 @@
 """What holds for every protocol: equilibria, linear models and refusals, all from the laws."""
 
 import inspect
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -208,3 +208,17 @@ def test_max_min_fair_protocols_against_water_filling(net):
     ):
         gamma = 1.0 if isinstance(protocol, XCP) else getattr(protocol, "gamma", getattr(protocol, "mu", 1.0))
         assert protocol.equilibrium(net).rates == pytest.approx(max_min(net, gamma * net.capacities), rel=1e-9)
+
+
+def test_a_class_of_ones_own_refuses_nan_and_an_equilibrium_that_is_none():
+    class Own(QIRCP):
+        other: float = 1.0
+
+        def equilibrium(self, network, assignment=None):
+            return 3.0
+
+    own = dataclass(frozen=True)(Own)
+    with pytest.raises(ValueError, match="^other must be a number, got nan$"):
+        own(other=float("nan"))
+    with pytest.raises(TypeError, match="^equilibrium of Own must return an Equilibrium, got 3.0$"):
+        linearize(own(), NETWORKS["dumbbell"])

@@ -8,7 +8,7 @@ import pytest
 from ecc.closed_loop import law_arguments
 from ecc.errors import LinearizationError
 from ecc.laws.jets import taylor
-from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax
+from ecc.models import DCTCP, EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax
 from ecc.network import Network
 from ecc.stability import critical_gain, hopf
 
@@ -85,3 +85,13 @@ def test_a_law_that_bends_has_no_coefficient():
     known = {"x": 5e7, "y": 1e8, "q": 0.0, "N_all": 2.0, "C": 1e8, "d": 0.1, "T": 0.1, "p": p}
     assert set(law_arguments(law)) == set(known)
     assert np.isnan(taylor(law, known, {"y": 1.0})[2])
+
+
+def test_the_gain_is_the_main_parameter_by_default():
+    class Renamed(QIRCP):
+        main_parameter = "floor"
+
+    with pytest.raises(ValueError, match="^floor of Renamed must lose stability somewhere"):
+        hopf(Renamed(), net(0.1))
+    with pytest.raises(ValueError, match="^DCTCP has no equilibrium to linearize at"):
+        hopf(DCTCP(), net(0.1))
