@@ -25,10 +25,11 @@ import numba.core.ccallback
 import numba.extending
 import numpy as np
 from llvmlite import ir
-from numba.core import caching, codegen, compiler, compiler_machinery, registry, serialize, typed_passes
+from numba.core import caching, compiler, registry, serialize
 
 from ecc.cache import keep, kept
 from ecc.jit import digest_of, report_compiling
+from ecc.jit.intermediate import to_intermediate_code
 
 __all__ = [
     "FLOATS", "INTEGERS", "SHIPPED", "FloatRows", "Floats", "IntegerRows", "Integers", "call", "code_of", "compiled",
@@ -71,8 +72,7 @@ def compiled(function: Callable[..., Any]) -> Any:
         Of numbers, arrays and pointers. Numbers are not specialized by value: those that are constants become so where
         it is inlined.
     """
-    options = {"nopython": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return _Inner(function, {}, options, pipeline_class=_ToIntermediateCode)
+    return to_intermediate_code(function, error_model="numpy")
 
 
 def optimized(function: Callable[..., Any]) -> Any:
@@ -164,56 +164,6 @@ def _type_of(annotation: Any, scope: dict[str, Any]) -> Any:
     record = scope[name]
     inner = vars(import_module(record.__module__))
     return types.NamedTuple([_type_of(kind, inner) for kind in record.__annotations__.values()], record)
-
-
-class _Linked(codegen.JITCodeLibrary):
-    """Intermediate code that is there to be linked into other code."""
-
-    def _optimize_functions(self, module: Any) -> None:
-        module.data_layout = self._codegen._data_layout
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
-        self._finalized = True
-
-
-@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
-class _Lowering(typed_passes.NativeLowering):
-    _name = "lowering_to_intermediate_code"
-
-    def run_pass(self, state: Any) -> bool:
-        state.library = _Linked(state.targetctx.codegen(), state.func_id.func_qualname)  # type: ignore[no-untyped-call]
-        state.library.enable_object_caching()
-        state.flags.no_compile = True
-        super().run_pass(state)  # type: ignore[no-untyped-call]
-
-        def not_for_python(*arguments: object) -> None:  # what callers know the function by
-            raise TypeError(f"{state.func_id.func_qualname} is for compiled code to call")
-
-        state.targetctx.insert_user_function(not_for_python, state.cr.fndesc, [state.library])
-        state.cr = state.cr._replace(cfunc=not_for_python)
-        return True
-
-
-class _ToIntermediateCode(compiler.CompilerBase):
-    def define_pipelines(self) -> list[Any]:
-        manager = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)  # type: ignore[no-untyped-call]
-        manager.passes = [
-            (_Lowering, text) if one is typed_passes.NativeLowering else (one, text) for one, text in manager.passes
-        ]
-        manager.finalize()
-        return [manager]
-
-
-class _Inner(registry.CPUDispatcher):
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        return super().get_call_template(tuple(map(types.unliteral, args)), kws)
-
-    def add_overload(self, cres: Any) -> None:
-        self.overloads[tuple(cres.signature.args)] = cres
 
 
 _OURS = Path(__file__).read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ __all__ = ["CompiledHooks", "compile_hooks", "report_compiling"]
 Hook = Callable[[Any, Any, Any, Any], None]
 
 RECORDS = ("state", "header", "params", "env")
+_BEYOND = "needs the interpreter or allocates memory ({}); hooks use numbers and the fields of their records only"
 _RUNTIME = re.compile(r"NRT_|Py|_Py|numba_")  # symbols that need the interpreter or an allocator
 
 _loaded: dict[str, CompiledHooks] = {}
@@ -130,7 +131,7 @@ def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writ
     from numba import types
     from numba.core.errors import NumbaExperimentalFeatureWarning
 
-    dispatcher = jitable(hook, from_python=False)
+    dispatcher = jitable(hook, from_python=False, allocates=False)
     signature = tuple(records.values())
     try:
         with warnings.catch_warnings():  # a record that begins like another one: looked at, and passed over for its own
@@ -144,6 +145,7 @@ def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writ
             raise TypeError("writes no field of any record, and so does nothing")
     except Exception as error:  # Numba raises many kinds, a KeyError for a record without the field
         cause = _one_line(error)
+        cause = _BEYOND.format("NRT") if cause.startswith("NRT required") else cause
         if use := isinstance(error, KeyError) and _field_use(hook, str(error.args[0]), set()):
             fields = "; ".join(f"{record}: {', '.join(kind.fields) or 'none'}" for record, kind in records.items())
             cause = f"no such field {use}, the fields are {fields}"
@@ -188,6 +190,17 @@ def _reasons(module: Any) -> dict[int, str]:
     return found
 
 
+def _libraries(results: Collection[Any]) -> Iterator[Any]:
+    """Yield the code of each compile result and of all that it calls, each once."""
+    seen, found = set(), [result.library for result in results]
+    while found:
+        library = found.pop()
+        if id(library) not in seen:
+            seen.add(id(library))
+            found.extend(library._linking_libraries)
+            yield library
+
+
 def _linked(results: Collection[Any], machine: Any) -> tuple[Any, dict[int, str]]:
     """Return an optimized LLVM module, and the exceptions it may raise.
 
@@ -217,8 +230,8 @@ def _linked(results: Collection[Any], machine: Any) -> tuple[Any, dict[int, str]
         code = builder.load(builder.bitcast(digest, status.as_pointer()), align=1)
         builder.ret(builder.or_(code, status(1)))
     module = llvm.parse_assembly(str(entries))
-    for library in {id(result): result.library for result in results}.values():
-        module.link_in(llvm.parse_assembly(library.get_llvm_str()))
+    for library in _libraries(results):
+        module.link_in(library._final_module, preserve=True)
     for symbol in (*module.functions, *module.global_variables):
         if not symbol.is_declaration and not symbol.name.startswith("hook_"):
             symbol.linkage = "internal"
@@ -245,17 +258,25 @@ def _missing(module: Any) -> list[str]:
 _INTERPRETED = ("print", "input", "breakpoint")
 
 
+@functools.lru_cache(4096)
+def _names_of_python(code: CodeType) -> tuple[tuple[str, int], ...]:
+    """Return what of the interpreter's a code object names, `print` or `import x`, each with its line."""
+    line, found = code.co_firstlineno, []
+    for step in instructions(code):
+        line = step.positions.lineno or line if step.positions else line
+        if step.opname == "LOAD_GLOBAL" and step.argval in _INTERPRETED:
+            found.append((step.argval, line))
+        if step.opname == "IMPORT_NAME":
+            found.append((f"import {step.argval}", line))
+    return tuple(found)
+
+
 def _use_of_python(function: FunctionType, seen: set[int]) -> str | None:
     """Return where a function, or one it reaches, needs what only the interpreter has: `print (rcp.py:31)`."""
     seen.add(id(function))
-    line = function.__code__.co_firstlineno
-    for step in instructions(function.__code__):
-        line = step.positions.lineno or line if step.positions else line
-        place = f"({Path(function.__code__.co_filename).name}:{line})"
-        if step.opname == "LOAD_GLOBAL" and step.argval in _INTERPRETED and step.argval not in function.__globals__:
-            return f"{step.argval} {place}"
-        if step.opname == "IMPORT_NAME":
-            return f"import {step.argval} {place}"
+    for name, line in _names_of_python(function.__code__):
+        if name not in function.__globals__:
+            return f"{name} ({Path(function.__code__.co_filename).name}:{line})"
     for value in map(python_function, reach(function).values()):
         if is_plain(value) and id(value) not in seen:
             if use := _use_of_python(value, seen):
@@ -278,10 +299,7 @@ def _object_code(
         if _missing(module):
             for (name, hook), result in zip(hooks.items(), results, strict=True):
                 if missing := _missing(_linked([result], machine)[0]):
-                    raise TypeError(
-                        f"hook {name}, {where(hook)}: needs the interpreter or allocates memory ({missing[0]}); "
-                        "hooks use numbers and the fields of their records only"
-                    )
+                    raise TypeError(f"hook {name}, {where(hook)}: {_BEYOND.format(missing[0])}")
         code = machine.emit_object(module)
     assert isinstance(code, bytes)
     return json.dumps(reasons).encode() + b"\n" + code
@@ -295,6 +313,7 @@ def report_compiling() -> None:
         print(f"ecc: compiling for this processor, for some seconds; kept in {folder} for next time", file=sys.stderr)
 
 
+@functools.lru_cache(1024)
 def _layout_text(layout: np.dtype[Any]) -> str:
     return repr([(name, str(kind), offset) for name, (kind, offset, *_) in (layout.fields or {}).items()])
 

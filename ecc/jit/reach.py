@@ -29,7 +29,7 @@ __all__ = [
 _KNOWN_TO_NUMBA = ("numpy", "numba", "math", "builtins")  # packages whose functions Numba replaces by its own
 
 lock = threading.RLock()
-_dispatchers: dict[tuple[str, bool], Any] = {}
+_dispatchers: dict[tuple[str, bool, bool], Any] = {}
 
 
 def where(function: FunctionType) -> str:
@@ -176,7 +176,7 @@ def digest_of(function: FunctionType, known: Known, *texts: str) -> str:
     return digest_of_texts(surroundings(), text_of(function, {}, known), *texts)
 
 
-def jitable(function: Callable[..., Any], from_python: bool = True) -> Any:
+def jitable(function: Callable[..., Any], from_python: bool = True, allocates: bool = True) -> Any:
     """Return a Numba-compiled version of a plain function, with the functions that it reaches compiled too.
 
     Functions are reached through globals, through the attributes of modules and through closures; `math`, NumPy and
@@ -187,7 +187,9 @@ def jitable(function: Callable[..., Any], from_python: bool = True) -> Any:
     function : callable
         Plain Python function of the language of laws, or a Numba dispatcher, which is returned.
     from_python : bool, optional
-        Whether Python may call it, too; what only compiled code calls needs a third less time to compile.
+        Whether Python may call it, too; what only compiled code calls needs half the time to compile.
+    allocates : bool, optional
+        Whether it may make arrays and lists. What only compiled code calls is refused if it does and may not.
 
     Returns
     -------
@@ -214,8 +216,10 @@ def jitable(function: Callable[..., Any], from_python: bool = True) -> Any:
         raise TypeError(f"can only compile a plain function, got a {type(function).__name__}: {function!r}")
     import numba
 
+    from ecc.jit.intermediate import to_intermediate_code
+
     with lock:
-        key = digest_of_texts(text_of(function, {})), from_python
+        key = digest_of_texts(text_of(function, {})), from_python, allocates
         if key in _dispatchers:
             return _dispatchers[key]
         scope: dict[str, Any] = {name: function.__globals__.get(name) for name in ("__name__", "__builtins__")}
@@ -225,12 +229,14 @@ def jitable(function: Callable[..., Any], from_python: bool = True) -> Any:
         )
         copy.__kwdefaults__ = function.__kwdefaults__
         copy.__qualname__ = function.__qualname__
-        entries: dict[str, Any] = {"no_cpython_wrapper": not from_python, "no_cfunc_wrapper": not from_python}
-        dispatcher = numba.njit(boundscheck=True, **entries)(copy)
+        if from_python:
+            dispatcher = numba.njit(boundscheck=True)(copy)
+        else:
+            dispatcher = to_intermediate_code(copy, boundscheck=True, _nrt=allocates)
         _dispatchers[key] = dispatcher  # before what it reaches: it may reach itself
         for (name, *attributes), value in reach(function).items():
             if is_plain(value):
-                compiled = jitable(value, from_python)
+                compiled = jitable(value, from_python, allocates)
             else:
                 compiled = value.compiled if isinstance(value, CFunction) else value
             if attributes:  # a stand-in for the module, with the compiled functions in it

@@ -69,9 +69,10 @@ def _jitted(
 
     from ecc.fluid.compiled import SIGNATURE, shifted
     from ecc.jit import jitable
+    from ecc.jit.intermediate import to_intermediate_code
 
     try:
-        inner = jitable(function)
+        inner = jitable(function, from_python=False)
         key: tuple[Any, ...] | None = (inner, shapes, size, scalar, extra)
     except TypeError:  # it reaches arrays: frozen as they are now, so compiled anew every time
         try:
@@ -92,7 +93,7 @@ def _jitted(
         def parameters(numbers: Any) -> Any:
             return ()
 
-    args = numba.njit(parameters)
+    args = to_intermediate_code(parameters)
     if len(shapes) == 0:
 
         def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
@@ -118,7 +119,7 @@ def _jitted(
             lagging = carray(shifted(lag, lags), lagged)
             return inner(at[0], carray(y, own), carray(lag, lagged), lagging, *args(numbers))
 
-    value = numba.njit(evaluate)
+    value = to_intermediate_code(evaluate)
     if scalar:
 
         def entry(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> Any:
