@@ -1,5 +1,6 @@
 """What all tests stand on."""
 
+import gc
 import os
 import signal
 
@@ -16,6 +17,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 settings.register_profile("new", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("new"), derandomize=True)
 settings.load_profile("same")
+
+
+def pytest_collection_finish():
+    gc.freeze()  # what modules and tests made stays to the end: no collection goes through it again
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Nothing outside a protocol's own file has to know it: no engine, no general room names one or serves one alone."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,22 +19,24 @@ STATEMENTS = ("claims", "stability")
 """Rooms of what is claimed and proven of particular protocols: statements name what they are about."""
 
 
+@cache
 def names(path):
-    """Identifiers, imported modules and strings in the code of a file, less its docstrings and comments."""
+    """Identifiers, imported modules and strings in the code of a file, less docstrings and comments; `.attribute`."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = list(ast.walk(tree))
+    nodes, found = list(ast.walk(tree)), set()
     prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
     for node in nodes:
         if isinstance(node, ast.Name):
-            yield node.id
+            found.add(node.id)
         elif isinstance(node, ast.Attribute):
-            yield node.attr
+            found |= {node.attr, f".{node.attr}"}
         elif isinstance(node, ast.alias):
-            yield from (node.name, *(f"import {module}" for module in node.name.split(".")))
+            found |= {node.name, *(f"import {module}" for module in node.name.split("."))}
         elif isinstance(node, ast.ImportFrom):
-            yield from (f"import {module}" for module in (node.module or "").split("."))
+            found |= {f"import {module}" for module in (node.module or "").split(".")}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
-            yield node.value
+            found.add(node.value)
+    return found
 
 
 def general_files():
@@ -47,14 +50,14 @@ def general_files():
 def test_no_general_file_names_a_protocol():
     seen = 0
     for path in general_files():
-        found = {*OWN, *(f"import {own}" for own in OWN.values())} & set(names(path))
+        found = {*OWN, *(f"import {own}" for own in OWN.values())} & names(path)
         assert not found, f"{path.relative_to(ROOT)} names {sorted(found)}"
         seen += 1
     assert seen > 60
 
 
 def test_the_test_sees_names_where_they_are():
-    assert {"EMKC", "import emkc"} <= set(names(ROOT / "models" / "__init__.py"))
+    assert {"EMKC", "import emkc"} <= names(ROOT / "models" / "__init__.py")
     assert set(OWN) >= {"XCP", "RCP"} <= {name for path in (ROOT / "claims").rglob("*.py") for name in names(path)}
 
 
@@ -62,7 +65,7 @@ def test_what_protocols_share_is_used_by_several():
     """By themselves, or by way of another module that they share."""
     modules = {path.stem: path for path in (ROOT / "models" / "shared").glob("*.py") if path.name != "__init__.py"}
     paths = {**modules, **{own: ROOT / "models" / f"{own}.py" for own in OWN.values()}}
-    named = {stem: set(names(path)) for stem, path in paths.items()}
+    named = {stem: names(path) for stem, path in paths.items()}
     for module in modules:
         users, reached = set(), {module}
         while reached:
@@ -76,14 +79,14 @@ def test_nothing_is_used_that_the_contract_does_not_declare():
     """What a class has beside the entries of `Protocol` and its parameters, laws under other names say, is its own."""
     used = {}
     for path in general_files():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute):
-                used.setdefault(node.attr, path)
+        for name in names(path):
+            used.setdefault(name, path)
     for cls in all_protocols(unresponsive=True).values():
         bases = [base for base in cls.__mro__ if base not in (Protocol, object)]
         extra = {name for base in bases for name in vars(base) if not name.startswith("_")}
         extra -= {*vars(Protocol), *Protocol.__annotations__, *cls.__dataclass_fields__}
-        assert not extra & set(used), {name: used[name] for name in extra & set(used)}
+        found = {name: used[f".{name}"] for name in extra if f".{name}" in used}
+        assert not found, found
 
 
 def test_affine_laws_are_found_by_their_text():

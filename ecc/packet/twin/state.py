@@ -9,6 +9,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,18 +82,27 @@ class Random:
 # What there is -----------------------------------------------------------------------------------------------------
 
 
+@lru_cache(1024)
+def _fields(dtype: np.dtype[Any]) -> tuple[dict[str, type], dict[str, Any]]:
+    """What fields are in Python, by name, and their zeros."""
+    names = dtype.names or ()
+    zeros = {name: (0,) * dtype[name].shape[0] if dtype[name].shape else 0 for name in names}
+    return {name: list if dtype[name].shape else float if dtype[name].kind == "f" else int for name in names}, zeros
+
+
 class Record:
     """A plain object with the float and int fields of a dtype, zero unless given."""
 
     _kinds: Mapping[str, type]
 
     def __init__(self, dtype: np.dtype[Any], values: Mapping[str, float] | None = None) -> None:
-        kinds = {name: list if dtype[name].shape else float if dtype[name].kind == "f" else int
-                 for name in dtype.names or ()}  # fmt: skip
+        kinds, zeros = _fields(dtype)
         object.__setattr__(self, "_kinds", kinds)
-        for name in kinds:
-            empty = [0] * dtype[name].shape[0] if dtype[name].shape else 0
-            setattr(self, name, values[name] if values else empty)
+        if values:
+            for name in kinds:
+                setattr(self, name, values[name])
+        else:
+            self.__dict__.update({name: kind(zeros[name]) for name, kind in kinds.items()})
 
     @classmethod
     def of(cls, record: np.void) -> Any:
