@@ -5,9 +5,11 @@ their program draws; packets of 1514 bytes; buffers of 1 to 7 bandwidth-delay pr
 first 4 are left out. One protocol, or two of five flows each. Drop-tail, or what they call RED (`--red`), which drops
 with the probability q/B. For each: utilization [%], mean queue [% of the buffer], loss [% of what arrived], jitter
 [ms: mean change of the queueing delay in a millisecond], Jain's index of goodputs, and the share of the first five
-flows [%]. Packets: the mean of three seeds, of their own random numbers. `--csv FILE` writes all numbers, `--figure
-FILE` the figure of docs/bbr_fluid.md. Beside the grid there is BBRv2-rounds (BBRv2-rounds/Reno): version 2 whose
-fluid is that of version 3, with the constants of version 2; packets are those of BBRv2.
+flows [%]. Packets: the mean of three seeds, of their own random numbers. `--late S` lets the first five flows start S
+seconds after the others (before them, if negative), `--span FROM UNTIL` takes other seconds, both counted from the last
+start. `--csv FILE` writes all numbers, `--figure FILE` the figure of docs/bbr_fluid.md. Beside the grid there is
+BBRv2-rounds (BBRv2-rounds/Reno): version 2 whose fluid is that of version 3, with the constants of version 2; packets
+are those of BBRv2.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from ecc.models.shared import bbr_fluid
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 CAPACITY, PACKET, FLOWS = 100e6, 1514, 10
-DURATION, LEFT_OUT, STEP = 9.0, 4.0, 0.001
+SPAN, STEP = (4.0, 9.0), 0.001  # s
 BUFFERS = (1, 2, 3, 4, 5, 6, 7)
 
 
@@ -49,6 +51,21 @@ FORMATS = {
     "utilization": "7.1f", "queue": "7.1f", "loss": "7.2f", "jitter": "7.3f", "jain": "6.2f", "share": "6.1f",
 }  # fmt: skip
 ENGINES = {"fluid": (ecc.fluid.simulate, (1,)), "packets": (ecc.packet.simulate, (1, 2, 3))}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all points of a grid have: times in s."""
+
+    delay: float
+    red: bool = False
+    late: float = 0.0
+    span: tuple[float, float] = SPAN
+
+    @property
+    def times(self) -> tuple[float, float]:
+        """From when, and until when."""
+        return abs(self.late) + self.span[0], abs(self.late) + self.span[1]
 
 
 @dataclass(frozen=True)
@@ -76,27 +93,32 @@ def drop_at_random(link: Any, header: Any, p: Any, env: Any) -> None:
     congested_at_random(share(env.queue / p.packet_size, p), p, env)
 
 
-def network(buffer: float, delay: float) -> ecc.Network:
+def network(buffer: float, setting: Setting) -> ecc.Network:
     """The dumbbell; delays of sources are drawn in tenths of a millisecond."""
+    delay, late = setting.delay, setting.late
     draw = random.Random(1)
     delays = [1e-3 * round(draw.uniform(5.0, 10.0), 1) for _ in range(FLOWS)]
-    flows = [ecc.Flow(route=[0], access_delay=one, packet_size=PACKET) for one in delays]
+    starts = [max(late, 0.0) if i < FLOWS // 2 else max(-late, 0.0) for i in range(FLOWS)]
+    flows = [
+        ecc.Flow(route=[0], access_delay=one, packet_size=PACKET, start=start)
+        for one, start in zip(delays, starts, strict=True)
+    ]
     return ecc.Network([ecc.Link(CAPACITY, delay, buffer=int(buffer * CAPACITY * delay / 8.0))], flows)
 
 
-def scenario(case: str, buffer: float, delay: float, red: bool, seed: int) -> ecc.Scenario:
+def scenario(case: str, buffer: float, setting: Setting, seed: int) -> ecc.Scenario:
     """One point of the grid."""
     first, last = case.split("/")[0], case.split("/")[-1]
     protocol = {"flows": {"0-4": PROTOCOLS[first], "5-9": PROTOCOLS[last]}}
-    net = network(buffer, delay)
-    if red:
+    net = network(buffer, setting)
+    if setting.red:
         protocol["links"] = Proportional(packet_size=PACKET, most=net.links[0].buffer / PACKET)
-    return ecc.Scenario(net, protocol, DURATION, seed=seed)
+    return ecc.Scenario(net, protocol, setting.times[1], seed=seed)
 
 
-def measured(run: ecc.Trajectory, buffer: float) -> list[float]:
+def measured(run: ecc.Trajectory, buffer: float, since: float) -> list[float]:
     """The numbers of a run, in the order of `FORMATS`."""
-    data = run.data.sel(time=slice(LEFT_OUT + 0.5 * STEP, None))
+    data = run.data.sel(time=slice(since + 0.5 * STEP, None))
     queue = data["queue"].to_numpy()[:, 0]
     arrived, dropped = float(data["arrival"].sum()) * STEP, float(data["drops"].sum()) * 8.0 * PACKET
     served = arrived - dropped - 8.0 * (queue[-1] - queue[0])
@@ -111,13 +133,16 @@ def measured(run: ecc.Trajectory, buffer: float) -> list[float]:
     ]
 
 
-def rows(cases: list[str], delay: float, red: bool) -> Iterator[dict[str, str | float]]:
+def rows(cases: list[str], setting: Setting) -> Iterator[dict[str, str | float]]:
     """Every point, of both engines."""
     for case in cases:
         for buffer in BUFFERS:
             for engine, (simulate, seeds) in ENGINES.items():
-                points = [scenario(case, buffer, delay, red, seed) for seed in seeds]
-                found = [measured(simulate(one, sample=STEP), one.network.links[0].buffer) for one in points]
+                points = [scenario(case, buffer, setting, seed) for seed in seeds]
+                found = [
+                    measured(simulate(one, sample=STEP), one.network.links[0].buffer, setting.times[0])
+                    for one in points
+                ]
                 yield {
                     "case": case,
                     "buffer": buffer,
@@ -155,6 +180,8 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--delay", type=float, default=10.0, help="of the link [ms]")
     asked.add_argument("--red", action="store_true", help="RED instead of drop-tail")
+    asked.add_argument("--late", type=float, default=0.0, help="start of the first five flows [s]")
+    asked.add_argument("--span", type=float, nargs=2, default=SPAN, help="seconds that are measured, FROM UNTIL")
     asked.add_argument("--csv", help="file for all numbers")
     asked.add_argument("--figure", help="file for the figure")
     asked.add_argument("cases", nargs="*", default=[*THEIRS, *OURS], help="PROTOCOL or PROTOCOL/PROTOCOL")
@@ -162,9 +189,12 @@ def main() -> None:
     for case in given.cases:
         if set(case.split("/")) - set(PROTOCOLS) or case.count("/") > 1:
             asked.error(f"cases must be one or two of {', '.join(PROTOCOLS)}, got {case}")
+    if not 0.0 <= given.span[0] < given.span[1]:
+        asked.error(f"span must be 0 <= FROM < UNTIL, got {given.span[0]:g} {given.span[1]:g}")
+    setting = Setting(given.delay * 1e-3, given.red, given.late, tuple(given.span))
     kept = []
     print(f"{'protocols':18} {'buffer':6} {'engine':8} utiliz.  queue   loss  jitter  Jain  share")
-    for row in rows(given.cases, given.delay * 1e-3, given.red):
+    for row in rows(given.cases, setting):
         kept.append(row)
         numbers = " ".join(format(row[name], width) for name, width in FORMATS.items())
         print(f"{row['case']:18} {row['buffer']:6} {row['engine']:8}{numbers}", flush=True)
