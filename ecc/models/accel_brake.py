@@ -71,7 +71,7 @@ class LinkState:
 
     tokens: float = 5.0
     sent: float = 0.0  # so far [bytes]
-    left: float = 0.0  # when the last packet did [s]
+    left: float = -windows.NEVER_LEFT  # when the last packet did [s]
     part_end: float = 0.0  # s
     oldest: int = 0
     sent_by: tuple[float, ...] = (0.0,) * PARTS
@@ -197,7 +197,7 @@ def accelerated(tr: float, cr: float) -> float:
 
 
 def counted(link: Any, p: Params, env: LinkEnv) -> float:
-    """Count a packet that leaves; return cr [bit/s], from a packet that left about `measured_over` ago to this one."""
+    """Count a packet that leaves; return cr [bit/s], from one that left about `measured_over` ago to this one."""
     if env.now - link.left > p.measured_over:  # nothing has left for so long
         for k in range(PARTS):
             link.sent_by[k] = link.sent
@@ -215,9 +215,8 @@ def counted(link: Any, p: Params, env: LinkEnv) -> float:
     return 8.0 * (link.sent - link.sent_by[k]) / (env.now - link.left_by[k])  # type: ignore[no-any-return]
 
 
-def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Count what leaves, and say to packets of the protocol whether to brake."""
-    cr = counted(link, p, env)
+def mark(link: Any, header: Any, cr: float, p: Params, env: LinkEnv) -> None:
+    """Algorithm 1: say to a packet of the protocol whether to brake."""
     if env.kind == 0 and header.mark != 0:
         tr = target_rate(8.0 * env.queue, env.capacity, p)
         link.tokens = min(link.tokens + accelerated(tr, cr), p.token_limit)
@@ -226,6 +225,11 @@ def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
                 link.tokens -= 1.0
             else:
                 header.mark = BRAKE
+
+
+def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """Count what leaves, and mark by it."""
+    mark(link, header, counted(link, p, env), p, env)
 
 
 def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:

@@ -73,6 +73,7 @@ LONG = {
     "compound-hopf": Verdict.CONFIRMED,
     "abc-stable": Verdict.CONFIRMED,
     "abc-varying": Verdict.CONDITIONAL,
+    "abc-leaves": Verdict.CONFIRMED,
     "compound-reno": Verdict.CONDITIONAL,
     "copa-cycle": Verdict.CONDITIONAL,
     "copa-base": Verdict.CONDITIONAL,

@@ -8,7 +8,7 @@ import pytest
 import ecc
 from ecc.demands import permutation
 from ecc.impairments import CapacitySchedule
-from ecc.models import DCQCN, DCTCP, HPCC, NSCC, TIMELY, PatchedTIMELY, PowerTCP, Swift, ThetaPowerTCP
+from ecc.models import ABC, DCQCN, DCTCP, HPCC, NSCC, TIMELY, PatchedTIMELY, PowerTCP, Swift, ThetaPowerTCP
 from ecc.network import Network
 from ecc.queues import RampMarking, StepMarking
 from ecc.scenario import Scenario
@@ -41,6 +41,7 @@ class Case:
 
 
 CASES = {
+    "ABC": Case(ABC(delta="60 us", target_delay="10 us", measured_over="40 us"), 0.97, 0.95, 40e3, 4e-3, 0.75),
     "DCTCP": Case(
         {"flows": DCTCP(initial=10.0), "links": StepMarking(threshold=40.0)}, 0.99, 0.95, 60e3, 4e-3, 0.75, marks=True
     ),
@@ -65,7 +66,12 @@ CASES = {
         0.99, 0.95, 150e3, 4e-3, 0.7, by_delay=True, marks=True, is_random=True,
     ),
 }  # fmt: skip
-every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+SLOW = {"ABC"}
+"""Whose links have the same hooks for RTTs of the Internet, in tests of its own."""
+every_case = pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=name, marks=[pytest.mark.slow] if name in SLOW else []) for name, case in CASES.items()],
+)
 DUMBBELL = Network.dumbbell(C, ["40 us"] * 4, packet_size=1000, buffer="1 MB", starts=STARTS)
 PARKING_LOT = Network.parking_lot([C, C], delay="5 us", starts=STARTS[:3])
 FAT_TREE = Network.fat_tree(
@@ -211,7 +217,7 @@ def test_links_mark_and_hosts_answer(name, network):
 
 
 @pytest.mark.parametrize(
-    ("name", "within"), [("PatchedTIMELY", 0.02), ("Swift", 0.05), ("HPCC", 0.05), ("HPCC, rates", 0.05)]
+    ("name", "within"), [("PatchedTIMELY", 0.02), ("Swift", 0.05), ("HPCC", 0.05), ("HPCC, rates", 0.05), ("ABC", 0.05)]
 )
 def test_packets_come_to_the_equilibrium_of_their_laws(name, within):
     """From staggered starts, on one link: rates of all flows together, and the mean queue of those that have one."""
