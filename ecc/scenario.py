@@ -471,6 +471,8 @@ def protocol_class(name: Any) -> type[Protocol]:
         except (Exception, SystemExit) as error:  # anything that the user's module does when it is imported
             kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
             raise ValueError(f"protocol name {name!r} cannot be imported: {kind}{error}") from None
+    if found is None and isinstance(name, str) and name.endswith(".py"):
+        raise ValueError(f"protocol name must have the class in that file, {name}:Class, got {name!r}")
     if not (isinstance(found, type) and issubclass(found, Protocol)):
         lines = {key: _summary(kind) for key, kind in protocols.items()}
         raise ValueError(

@@ -101,6 +101,10 @@ def test_help_does_not_wait_for_heavy_imports():
             "rtts must have 3 entries, one more than links, got 2",
         ),
         (["stability", "./no.py:Mine", "--rtt", "0.1"], "cannot be imported: there is no file './no.py'"),
+        (
+            ["stability", "no.py", "--rtt", "0.1"],
+            "protocol name must have the class in that file, no.py:Class, got 'no.py'",
+        ),
         (["sweep", "{scenario}", "--vary", "protocol.alpha"], "--vary must be PATH=VALUES, got 'protocol.alpha'"),
         (["sweep", "{scenario}", "--vary", "protocol.alpa=1"], "protocol has no key 'alpa'"),
         (

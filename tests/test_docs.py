@@ -288,3 +288,22 @@ def test_topics_are_all_there_are():
     entries = {path.stem for path in ROOT.glob("ecc/claims/entries/open/*.toml")} - {"answers"}
     checks = {path.stem for path in ROOT.glob("ecc/claims/checks/open/[a-z]*.py")} - {"replays"}
     assert entries == checks == set(TOPICS)
+
+
+def test_the_transports_of_all_protocols_are_those_of_the_page():
+    from dataclasses import fields
+
+    import ecc
+
+    page = (ROOT / "docs" / "packet_runs.md").read_text(encoding="utf-8")
+    rows = page.split("| protocols | default of `transport` |")[1].split("\n\n")[0].splitlines()[2:]
+    said = {}
+    for row in rows:
+        names, transport = (cell.strip() for cell in row.split("|")[1:3])
+        said |= {name: transport.split('"')[1] if '"' in transport else None for name in names.split(", ")}
+    assert said.pop("the others") is None and said.pop("and a class of your own") is None
+    kinds = {name: getattr(ecc.models, name) for name in ecc.models.all_protocols()}
+    chosen = {
+        name: field.default for name, kind in kinds.items() for field in fields(kind) if field.name == "transport"
+    }
+    assert said == chosen

@@ -74,7 +74,7 @@ class BIC(hystart.SlowStartProtocol):
     form: str = "paper"
     transport: str = field(default="sack", kw_only=True)
 
-    no_equilibrium = "its windows grow until a queue overflows or a packet is lost, and jump there"
+    no_equilibrium = windows.GROW_UNTIL_LOST
 
     def __post_init__(self) -> None:
         check_choice(self, "form", ("paper", "linux"))

@@ -141,7 +141,7 @@ class Compound(hystart.SlowStartProtocol):
     adaptive: bool = False
     transport: str = field(default="sack", kw_only=True)
 
-    no_equilibrium = "its windows grow until a queue overflows or a packet is lost, and jump there"
+    no_equilibrium = windows.GROW_UNTIL_LOST
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, beta=None, k=None, gamma=None, zeta=None, low_window=0.0)

@@ -146,7 +146,7 @@ class CUBIC(hystart.SlowStartProtocol):
     fast_convergence: bool = True
     transport: str = field(default="sack", kw_only=True)
 
-    no_equilibrium = "its windows grow until a queue overflows or a packet is lost, and jump there"
+    no_equilibrium = windows.GROW_UNTIL_LOST
 
     def __post_init__(self) -> None:
         check_number(self, C=None, beta=None)

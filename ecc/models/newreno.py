@@ -49,7 +49,7 @@ class NewReno(hystart.SlowStartProtocol):
         A parameter out of range.
     """
 
-    no_equilibrium = "its windows grow until a queue overflows or a packet is lost, and jump there"
+    no_equilibrium = windows.GROW_UNTIL_LOST
 
     # ---- laws --------------------------------------------------------------------------------------------
 

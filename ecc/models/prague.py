@@ -120,7 +120,7 @@ class Prague(windows.WindowProtocol):
 
     ecn_echo = "scalable"
     answers: ClassVar[frozenset[str]] = frozenset({"ecn", "loss"})
-    no_equilibrium = "its windows grow until packets are marked or lost, and jump there"
+    no_equilibrium = windows.GROW_UNTIL_MARKED
 
     def __post_init__(self) -> None:
         check_number(self, g=None, min_rate=as_rate)

@@ -10,7 +10,7 @@ are to be served (`on_dequeue`). It is deployed at links: `Scenario(protocol={"f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ecc.models.base import Protocol, check_choice, check_number
@@ -31,8 +31,8 @@ class QueueDiscipline(Protocol):
         Of a packet, in which the discipline counts its queue.
     """
 
-    mark: bool = False
-    packet_size: float = 1000.0
+    mark: bool = field(default=False, kw_only=True)
+    packet_size: float = field(default=1000.0, kw_only=True)
 
     times = ()
 

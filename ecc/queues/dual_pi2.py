@@ -13,7 +13,7 @@ below two packets queued.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ecc.models.base import Hook, Queues, check_number
@@ -50,7 +50,7 @@ class DualPI2(QueueDiscipline):
         A parameter out of range.
     """
 
-    mark: bool = True
+    mark: bool = field(default=True, kw_only=True)
     target: Quantity = 0.015
     interval: Quantity = 0.016
     alpha: float = 41.0 / 256.0

@@ -10,7 +10,7 @@ with p_max = 1; Ultra Ethernet 1.0).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ecc.models.base import Hook, check_number
@@ -44,7 +44,7 @@ class RampMarking(QueueDiscipline):
         A parameter out of range; thresholds that are crossed.
     """
 
-    mark: bool = True
+    mark: bool = field(default=True, kw_only=True)
     min_threshold: float = 7.0
     max_threshold: float = 30.0
 

@@ -7,7 +7,7 @@ q  queue [packets]   K  threshold [packets]
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ecc.models.base import Hook, check_number
@@ -41,7 +41,7 @@ class StepMarking(QueueDiscipline):
         A parameter out of range.
     """
 
-    mark: bool = True
+    mark: bool = field(default=True, kw_only=True)
     threshold: float = 20.0
 
     probability_law = staticmethod(probability_law)

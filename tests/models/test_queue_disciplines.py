@@ -277,3 +277,11 @@ def held(share):
 def test_states_are_refused_in_one_line(states, message):
     with pytest.raises((ValueError, TypeError), match=message):
         states_of(type("Keeps", (NewReno,), {"states": states})())
+
+
+def test_the_first_argument_of_a_discipline_is_its_own():
+    assert StepMarking(65) == StepMarking(threshold=65.0)
+    with pytest.raises(
+        TypeError, match=r"^StepMarking must have at most 1 argument without a name \(threshold\), got 2"
+    ):
+        StepMarking(65, True)

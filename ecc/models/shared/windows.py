@@ -20,6 +20,10 @@ from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, Protocol, RelayL
 from ecc.network import Network
 from ecc.quantity import QuantityField, as_count, as_delay, default
 
+GROW_UNTIL_LOST = "its windows grow until a queue overflows or a packet is lost, and jump there"
+"""Why hosts that answer losses have no equilibrium (`no_equilibrium`)."""
+GROW_UNTIL_MARKED = "its windows grow until packets are marked or lost, and jump there"
+"""The same of those that are made for marks."""
 NEVER_LEFT = 1e300  # bytes, a slow-start threshold "arbitrarily high" (RFC 5681 sec. 3.1)
 
 
