@@ -483,8 +483,8 @@ class Protocol:
         if len(arguments) > len(places) and not any(one.kind is one.VAR_POSITIONAL for one in takes):
             listed = f" ({', '.join(places)})" if places else ""
             raise TypeError(
-                f"{cls.__name__} must have at most {len(places)} argument{'' if len(places) == 1 else 's'} without a name"
-                f"{listed}, got {len(arguments)}"
+                f"{cls.__name__} must have at most {len(places)} argument{'' if len(places) == 1 else 's'} without a "
+                f"name{listed}, got {len(arguments)}"
             )
         return super().__new__(cls)
 

@@ -62,7 +62,8 @@ def prague_rate(claim: Claim) -> Finding:
         for rtt in (0.005, 0.02, 0.06):
             network = Network.dumbbell("1 Gb/s", [rtt], packet_size=PACKET)
             run = packet.simulate(
-                Scenario(network, {"flows": Prague(growth=False), "links": discipline(True)}, 5 * DURATION), sample=1.0
+                Scenario(network, {"flows": Prague(growth=False), "links": discipline(mark=True)}, 5 * DURATION),
+                sample=1.0,
             )
             rate, p = float(run.rate[5 * SKIPPED :].mean()), discipline.share
             stated, random = (Prague().mean_rate(p, rtt, PACKET, random=way) for way in (False, True))
