@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -462,6 +463,8 @@ def protocol_class(name: Any) -> type[Protocol]:
     protocols = _by_name()
     plain = {key.lower(): value for key, value in protocols.items()}
     found: Any = plain.get(str(name).lower().replace("-", "").replace("_", ""))
+    if found is None and isinstance(name, str) and name.endswith(".py"):
+        raise ValueError(f"protocol name must have a class of the file, as {name}:MyProtocol, got {shown(name)}")
     if found is None and isinstance(name, str) and name.endswith(SUFFIXES):
         found = load(name)
     elif found is None and isinstance(name, str) and ":" in name:
@@ -496,10 +499,12 @@ def _module_of_user(name: str) -> ModuleType:
     folder = str(path.resolve().parent if path else Path.cwd())
     if folder not in sys.path:
         sys.path.append(folder)
-    found = import_module(path.stem if path else name)
-    if path is not None and Path(found.__file__ or "").resolve() != path.resolve():
-        raise ImportError(f"its name is that of another module, {found.__file__ or 'built in'}: rename the file")
-    return found
+    if path is not None:
+        there = find_spec(path.stem)  # mine.so beside mine.py is one that Python prefers
+        origin = there.origin if there is not None and there.origin is not None else "built in"
+        if Path(origin).resolve() != path.resolve():
+            raise ImportError(f"its name is that of another module, {origin}: rename the file")
+    return import_module(path.stem if path else name)
 
 
 _SAMPLE = 0.1  # s

@@ -32,6 +32,8 @@ from ecc.quantity import QuantityField, as_count, as_delay, default
 __all__ = ["SUFFIXES", "Controller", "include", "load"]
 
 VERSION = 1
+LOADED = "controllers"
+"""Module of the classes that `load` returns, which is none."""
 SUFFIXES = (".so", ".dylib", ".dll")
 """Of shared objects."""
 
@@ -116,8 +118,9 @@ class Controller(Protocol):
         object.__setattr__(self, "receiver_window", as_count(self.receiver_window, "receiver_window"))
         check_choice(self, "ecn_echo", (None, "classic", "accurate", "scalable"))
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str, dict[str, Any]]]:
-        return _again, (self.library, self.code, {f.name: getattr(self, f.name) for f in fields(self)})
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str, dict[str, Any], type[Controller] | None]]:
+        derived = None if type(self).__module__ == LOADED else type(self)
+        return _again, (self.library, self.code, {f.name: getattr(self, f.name) for f in fields(self)}, derived)
 
     @property
     def answers(self) -> frozenset[str]:
@@ -262,9 +265,9 @@ def load(library: str | Path) -> type[Controller]:
     return _load(str(library), code)
 
 
-def _again(library: str, code: str, values: dict[str, Any]) -> Controller:
-    """What a worker process makes of an instance."""
-    kind = load(library)
+def _again(library: str, code: str, values: dict[str, Any], derived: type[Controller] | None = None) -> Controller:
+    """What a worker process makes of an instance; `derived`: of a class of the user's, which its own module loads."""
+    kind = load(library) if derived is None else derived
     if kind.code != code:
         raise ValueError(f"library {library!r} has changed since its controller was made")
     return kind(**values)
@@ -297,7 +300,7 @@ def _load(library: str, code: str) -> type[Controller]:
         [(name, float, field(default=value)) for name, value in parameters.items()],
         bases=(Controller,), frozen=True,
         namespace={
-            "__doc__": f"The congestion controller of {library}.", "__module__": "controllers",
+            "__doc__": f"The congestion controller of {library}.", "__module__": LOADED,
             "library": library, "code": code, "parameter_names": tuple(parameters),
             "variables": variables, "conformance_names": {name: f"variables[{k}]" for k, name in enumerate(variables)},
             "state_words": max(-(-size() // 8), 1),

@@ -14,6 +14,7 @@ import pytest
 import ecc
 from ecc.digests import function_digest
 from ecc.models import NewReno, controller
+from ecc.scenario import protocol_class
 
 ROOT = Path(__file__).parents[2]
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -243,6 +244,23 @@ def test_a_file_that_is_compiled_again_is_another_controller(tmp_path: Path) -> 
     assert controller.load(tmp_path / "mine.so") is second
     with pytest.raises(ValueError, match=r"library '.*mine.so' has changed since its controller was made"):
         pickle.loads(pickle.dumps(first()))
+
+
+def test_a_class_with_names_of_states_is_itself_in_other_processes(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    built(tmp_path, SMALLEST)
+    text = (
+        "from ecc.models import controller\nSTATES = ['Startup']\nclass Mine(controller.load('mine.so')):\n    pass\n"
+    )
+    for name in ("mine.py", "my_states_of_c.py"):
+        Path(name).write_text(text, encoding="utf-8")
+    kind = protocol_class("my_states_of_c.py:Mine")
+    assert type(pickle.loads(pickle.dumps(kind(min_rto=0.3)))) is kind
+    assert pickle.loads(pickle.dumps(kind(min_rto=0.3))) == kind(min_rto=0.3)
+    with pytest.raises(ValueError, match=r"its name is that of another module, .*mine\.so: rename the file$"):
+        protocol_class("mine.py:Mine")
+    with pytest.raises(ValueError, match=r"must have a class of the file, as mine\.py:MyProtocol, got 'mine\.py'$"):
+        protocol_class("mine.py")
 
 
 @pytest.mark.slow
