@@ -158,7 +158,7 @@ def on_departure(link, header, p, env):
 def test_the_rate_at_a_share_marked_is_that_of_random_marks(rtt):
     """Not 2 (1 - p) marks in a virtual RTT, but 1 + sqrt(3)."""
     network = ecc.Network.dumbbell("1 Gb/s", [rtt], packet_size=1500)
-    run = ecc.packet.simulate(Scenario(network, {"flows": Prague(), "links": Fixed(True)}, 120.0), sample=1.0)
+    run = ecc.packet.simulate(Scenario(network, {"flows": Prague(), "links": Fixed(mark=True)}, 120.0), sample=1.0)
     rate = float(run.rate[20:].mean())
     assert rate == pytest.approx(Prague().mean_rate(0.05, rtt, random=True), rel=0.04)
     assert Prague().mean_rate(1e-6, rtt, random=True) / Prague().mean_rate(1e-6, rtt) == pytest.approx(
