@@ -690,7 +690,7 @@ class Protocol:
 
     @property
     def min_rto(self) -> float:
-        """With a transport: the least retransmission timeout [s]; RFC 6298: 1 s."""
+        """The least time without an ACK after which what is in flight counts as lost [s]; RFC 6298: 1 s."""
         return 1.0
 
     @property

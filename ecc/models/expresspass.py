@@ -41,7 +41,7 @@ from numpy.typing import ArrayLike, NDArray
 from ecc.arguments import check_arguments, shown
 from ecc.models.base import FlowEnv, Hook, Params, Protocol, check_number
 from ecc.network import Flow, Link, Network
-from ecc.quantity import QuantityField, as_count, as_number, as_rate, default
+from ecc.quantity import QuantityField, as_count, as_delay, as_number, as_rate, default
 
 CREDIT, DATA, PAYLOAD = 84, 1538, 1460  # bytes: of a credit and a full packet with all that a wire adds; of its data
 W_STEP, W_MAX = 0.05, 0.5
@@ -122,6 +122,8 @@ class ExpressPass(Protocol):
         Share of the largest rate with which flows begin, of 40 packets or more.
     jitter : float, in [0, 1)
         By which share gaps between credits are shorter or longer, at most.
+    min_rto : float, s, > 0
+        Least time without data after which credits that are out count as lost: it ends flows whose last credits were.
 
     Raises
     ------
@@ -135,6 +137,7 @@ class ExpressPass(Protocol):
     w_min: float = 0.01
     alpha: float = 0.5
     jitter: float = 0.1
+    min_rto: QuantityField = default(1e-3)
 
     times = ()
     equilibrium_is_static = False
@@ -147,7 +150,7 @@ class ExpressPass(Protocol):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "line_rate", as_rate(self.line_rate, "line_rate"))
-        check_number(self, target=None, w_init=None, w_min=None, alpha=None, jitter=0.0)
+        check_number(self, target=None, w_init=None, w_min=None, alpha=None, jitter=0.0, min_rto=as_delay)
         for name in ("target", "jitter"):
             if getattr(self, name) >= 1.0:
                 raise ValueError(f"{name} must be < 1, got {shown(getattr(self, name))}")

@@ -206,7 +206,7 @@ typedef struct {
     int32_t ack_every;            /* ... so many packets the receiver sends one ACK; 0 and 1: one for each */
     int32_t reordering_threshold; /* packets that prove a loss before them; 0: as S-64 and S-84 have it */
     ecc_bytes_t receiver_window;  /* of a transport; 0: no limit */
-    ecc_ps_t min_rto;             /* of a transport */
+    ecc_ps_t min_rto;             /* the least retransmission timeout */
     ecc_ps_t initial_rto;         /* of a transport: as min_rto, until the first ACK */
     ecc_ps_t rto_granularity;     /* of a transport */
     ecc_bytes_t write_size;       /* that the application writes at the start and after each ... */

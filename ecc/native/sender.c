@@ -23,7 +23,6 @@
 #include "spray.h"
 #include "transport.h"
 
-#define MIN_TIMEOUT (INT64_C(1000000000000))
 #define MAX_TIMEOUT (INT64_C(64000000000000)) /* by doubling */
 
 /* in_flight, as TRY-SEND and hooks see it (S-38, S-76). */
@@ -51,15 +50,15 @@ timeout(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     bool is_measured = flow->srtt > 0.0;
-    ecc_ps_t least = MIN_TIMEOUT;
+    ecc_ps_t least = flow->spec->min_rto;
     ecc_ps_t wait;
 
     if (flow->reliable && is_measured) {
         wait = ecc_transport_rto(&self->transports[index], flow);
     } else {
         wait = ecc_state_ps(3.0 * (is_measured ? flow->srtt : ecc_state_seconds(ecc_flow_first_rtt(self, index))));
-        if (flow->reliable) {
-            least = flow->spec->min_rto > flow->spec->initial_rto ? flow->spec->min_rto : flow->spec->initial_rto;
+        if (flow->reliable && flow->spec->initial_rto > least) {
+            least = flow->spec->initial_rto;
         }
         wait = wait > least ? wait : least;
     }

@@ -199,6 +199,15 @@ def test_a_flow_of_finite_size_ends_with_its_data():
     assert run.flows["finish"][0] <= 40e-6 + 39 * gap + 84 * 8 / (C * 84 / 1622) + last + 1e-9
 
 
+def test_flows_end_whose_last_credits_are_lost():
+    """All of a burst: the engine's timeout is that of the protocol, not 1 s."""
+    network = ExpressPass.on(Network.dumbbell(C, ["40 us"] * 20, buffer="1 MB", sizes=["20 kB"] * 20))
+    run = simulate(network, 0.02)
+    assert (run.flows["delivered"] == 14 * 84).all() and run.flows["finish"].max() < 0.01
+    slow = simulate(network, 0.02, ExpressPass(min_rto="1 s"))
+    assert slow.flows["finish"].isna().any()
+
+
 @every_network
 def test_the_twin_runs_the_same_events(network):
     duration = 1e-4 if network is FAT_TREE else 2e-4

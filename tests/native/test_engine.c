@@ -42,6 +42,7 @@ a_flow(double rate, double window, ecc_ps_t ack_delay)
         .size = -1,
         .packet_size = 1000,
         .ack_size = 40,
+        .min_rto = SECOND,
         .ack_delay = ack_delay,
         .n_forward = 1,
         .bottleneck = -1 };
@@ -1178,6 +1179,7 @@ set_up_transfers(ecc_transfer_t *transfers, int64_t n)
     template.state = &setup.cells[7][16];
     template.enables_subsequent = 1;
     template.transport = ECC_TRANSPORT_SACK;
+    template.min_rto = 0;
     template.initial_rto = SECOND;
     setup.config.templates = &template;
     setup.config.n_templates = 1;

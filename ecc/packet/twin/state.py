@@ -26,7 +26,7 @@ __all__ = [
 
 NO_END = 2**62  # bytes of a flow without end
 NEVER = 4 * 10**18  # ps; nothing happens then or later
-MIN_TIMEOUT, MAX_TIMEOUT = 10**12, 64 * 10**12  # ps; by doubling it does not get beyond the latter
+MAX_TIMEOUT = 64 * 10**12  # ps; by doubling it does not get beyond it
 MAX_BURST = 65536  # packets that one `go` sends
 MAX_ZERO_WAITS = 100  # times in a row that a hook may ask to be called again in less than 1 ps
 WORD = 2**64 - 1
@@ -740,14 +740,14 @@ class TwinFlow:
 
     def timeout(self, now: int) -> int:
         given, measured = self.given, self.srtt > 0.0
-        wait = to_ps(3.0 * (self.srtt if measured else to_seconds(self.first_rtt(now))))
+        wait: int = to_ps(3.0 * (self.srtt if measured else to_seconds(self.first_rtt(now))))
         if self.outgoing and measured:
             spread = max(to_seconds(given.rto_granularity), 4.0 * self.outgoing.rttvar)
             wait = max(given.min_rto, to_ps(self.srtt + spread))
         elif self.outgoing:
             wait = max(given.min_rto, given.initial_rto, wait)
         else:
-            wait = max(MIN_TIMEOUT, wait)
+            wait = max(given.min_rto, wait)
         return min(wait << min(self.n_timeouts, 6), max(MAX_TIMEOUT, wait))  # 64 s: six doublings at most
 
 
