@@ -728,7 +728,8 @@ ecc_sender_verify(const ecc_engine_t *self, uint32_t index)
     ecc_ps_t due;
     bool valid = !ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_SEND] + index)
         || (flow->active
-            && ((flow->has_writes && flow->spec->receiver_window > 0) || next(self, index, &due).size > 0)); /* S-162 */
+            && ((flow->has_writes && flow->reliable && self->transports[index].receiver_window > 0) /* S-162 */
+                || next(self, index, &due).size > 0));
 
     return valid ? 0 : ECC_ERR_BROKEN;
 }

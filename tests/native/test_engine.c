@@ -1330,6 +1330,36 @@ servers_serve_by_hand(void)
     }
 }
 
+/* ---- extremes ---- */
+
+/*
+ * S-162: 100 bytes are written each ms, and paced at one of these in 20 ms. By the time of the second SEND so much is owed
+ * that the window of the transfer, which its template does not have, has no room for it.
+ */
+static void
+what_is_written_may_outgrow_the_window_of_a_transfer(void)
+{
+    static ecc_flow_t template;
+    ecc_transfer_t transfer = { .stop = -1, .size = 5000, .ack_delay = 100 * MS, .receiver_window = 1000 };
+    ecc_engine_t *engine;
+
+    template = a_flow(4e4, 0.0, 0);
+    template.transport = ECC_TRANSPORT_CUMULATIVE;
+    template.initial_rto = SECOND;
+    template.write_size = 100;
+    template.write_period = MS;
+    set_up(a_link(8e6, 0, -1), 0, template);
+    setup.config.templates = &template;
+    setup.config.n_templates = 1;
+    setup.config.n_routes = 1;
+    engine = new_engine();
+    CHECK_EQUAL(ecc_engine_add(engine, &transfer, 1, 0), 0);
+    (void) run(engine, 15 * MS);
+    CHECK(ecc_engine_save(engine, NULL) > 0);
+    CHECK_EQUAL(run(engine, 100 * SECOND).finished, 1);
+    ecc_engine_free(engine);
+}
+
 int
 main(void)
 {
@@ -1357,5 +1387,6 @@ main(void)
     slices_and_samples_change_nothing();
     bytes_are_conserved();
     every_allocation_may_fail();
+    what_is_written_may_outgrow_the_window_of_a_transfer();
     return 0;
 }
