@@ -111,10 +111,10 @@ retransmitted(const ecc_engine_t *self, uint32_t index)
 static ecc_ps_t
 idle_rtt(const ecc_engine_t *self, const ecc_flow_state_t *flow)
 {
-    ecc_ps_t rtt = flow->access_delay + flow->ack_delay;
+    ecc_ps_t rtt = ecc_state_add(flow->access_delay, flow->ack_delay);
 
     for (int64_t k = 0; k < flow->spec->n_forward + flow->spec->n_reverse; k++) {
-        rtt += self->links[self->hops[flow->position + k] >> ECC_HOP_LINK].delay;
+        rtt = ecc_state_add(rtt, self->links[self->hops[flow->position + k] >> ECC_HOP_LINK].delay);
     }
     return rtt;
 }

@@ -1360,6 +1360,21 @@ what_is_written_may_outgrow_the_window_of_a_transfer(void)
     ecc_engine_free(engine);
 }
 
+/* S-1: twelve times the longest delay. */
+static void
+the_longest_path_takes_for_ever(void)
+{
+    ecc_engine_t *engine;
+
+    set_up(a_link(8e6, 1000000 * SECOND, -1), 1, a_flow(8e6, 0.0, 1000000 * SECOND));
+    setup.flows[0].n_forward = 11;
+    setup.config.n_routes = 11;
+    engine = new_engine();
+    (void) run(engine, MS);
+    CHECK_EQUAL(result_of(engine, 0).idle_rtt, ECC_NEVER);
+    ecc_engine_free(engine);
+}
+
 int
 main(void)
 {
@@ -1388,5 +1403,6 @@ main(void)
     bytes_are_conserved();
     every_allocation_may_fail();
     what_is_written_may_outgrow_the_window_of_a_transfer();
+    the_longest_path_takes_for_ever();
     return 0;
 }
