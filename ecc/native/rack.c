@@ -131,7 +131,7 @@ leave(ecc_rack_t *self, uint32_t number)
     } else {
         at_number(self, segment->after)->before = segment->before;
     }
-    self->in_flight -= segment->size * (1 + segment->probes);
+    self->in_flight -= (int64_t) segment->size * (1 + segment->probes);
     segment->probes = 0;
 }
 

@@ -1375,6 +1375,25 @@ the_longest_path_takes_for_ever(void)
     ecc_engine_free(engine);
 }
 
+/* The second of two packets of 2^30 bytes is dropped, and sent again as a probe (S-147): both are in flight then. */
+static void
+a_probe_may_be_of_the_largest_size(void)
+{
+    const int64_t size = INT64_C(1) << 30;
+    ecc_engine_t *engine;
+
+    set_up(a_link(8e12, MS, size), 1, a_flow(0.0, 1e10, MS));
+    setup.flows[0].packet_size = size;
+    setup.flows[0].size = 2 * size;
+    setup.flows[0].transport = ECC_TRANSPORT_RACK;
+    setup.flows[0].initial_rto = SECOND;
+    engine = new_engine();
+    (void) run(engine, SECOND);
+    CHECK_EQUAL(link_result_of(engine, 0).dropped, 1);
+    CHECK_EQUAL(result_of(engine, 0).completed, 1);
+    ecc_engine_free(engine);
+}
+
 int
 main(void)
 {
@@ -1404,5 +1423,6 @@ main(void)
     every_allocation_may_fail();
     what_is_written_may_outgrow_the_window_of_a_transfer();
     the_longest_path_takes_for_ever();
+    a_probe_may_be_of_the_largest_size();
     return 0;
 }
