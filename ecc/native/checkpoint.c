@@ -76,7 +76,7 @@ move_server(ecc_archive_t *archive, ecc_server_state_t *server)
     ecc_archive_whole(archive, &server->base, 0, ECC_NEVER);
     ecc_archive_index(archive, &server->next, n > 0 ? n : 1);
     ecc_archive_whole(archive, &server->opportunity, 0, ECC_NEVER);
-    ecc_archive_whole(archive, &server->left, 0, server->spec.opportunity);
+    ecc_archive_whole(archive, &server->left, 0, n > 0 ? server->spec.opportunity : 0);
     ECC_ARCHIVE_MOVE(archive, server->random);
     ecc_lists_slots(archive, &server->slots);
 }

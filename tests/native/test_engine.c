@@ -1298,7 +1298,7 @@ servers_serve_by_hand(void)
 {
     static const ecc_ps_t opportunities[] = { 3 * MS, 3 * MS, 5 * MS, 8 * MS };
     static const ecc_server_t servers[] = { { .n_opportunities = 4, .opportunity = 1504 },
-        { .rate = 8e6, .burst = 2000 }, { .slot_lo = 4 * MS, .slot_hi = 4 * MS, .slot_packets = 2 } };
+        { .rate = 8e6, .burst = 2000, .opportunity = -1 }, { .slot_lo = 4 * MS, .slot_hi = 4 * MS, .slot_packets = 2 } };
     static const ecc_ps_t times[3][6] = { { 3 * MS, 3 * MS, 3 * MS, 5 * MS, 8 * MS, 8 * MS },
         { MS / 10, 2 * MS / 10, MS + MS / 10, 2 * MS + MS / 10, 3 * MS + MS / 10, 4 * MS + MS / 10 },
         { 4 * MS + MS / 10, 4 * MS + MS / 10, 8 * MS + MS / 10, 8 * MS + MS / 10, 12 * MS + MS / 10,
