@@ -941,11 +941,15 @@ ecc_cut_enter(ecc_engine_t *self, const unsigned char *bytes, size_t size, ecc_p
     int ret = self->cut == NULL || size % each != 0 ? ECC_ERR_CROSSING : 0;
     size_t at = 0;
 
+    if (self->stop == ECC_STOP_ERROR) { /* what has failed half-way may not have its room */
+        return (int) self->report.code;
+    }
     while (ret == 0 && at < size) {
         ecc_crossing_t crossing;
         memcpy(&crossing, bytes + at, sizeof(crossing));
         ret = enter(self, &crossing, bytes + at + sizeof(crossing), latest);
         at += ret == 0 ? each : 0;
     }
+    self->stop = ret == 0 || ret == ECC_ERR_CROSSING ? self->stop : ECC_STOP_ERROR;
     return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) (at / each));
 }

@@ -527,6 +527,7 @@ ECC_MUST_CHECK int ecc_engine_load(ecc_engine_t *self, const unsigned char *buff
  * crossings that have left for a part since the last call, in their order, into a buffer that is large enough; NULL:
  * moves nothing. Returns their size in bytes. ecc_engine_enter lets them in, before time has come to the first of them;
  * they may come from anywhere: a wrong one is refused with a code, the report has its number, and those before it are in.
+ * Another failure, as of memory, is one of the run: every later call returns its code.
  */
 int64_t ecc_engine_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer);
 ECC_MUST_CHECK int ecc_engine_enter(ecc_engine_t *self, const unsigned char *crossings, int64_t size);

@@ -1330,6 +1330,66 @@ servers_serve_by_hand(void)
     }
 }
 
+/* Part 1 only has the second link: there transfers pass, so many that room for them grows, if there is memory. */
+static void
+a_part_without_memory_for_what_enters_has_failed(void)
+{
+    enum { N_TRANSFERS = 40 };
+    static const int64_t links[] = { 0, 1 };
+    static const int64_t template_part = 0;
+    static const int64_t route[] = { 0, 1 };
+    static ecc_transfer_t transfers[N_TRANSFERS];
+    static unsigned char crossings[1 << 16];
+    static ecc_flow_t template;
+    failing_t failing = { .fails_at = -1 };
+    const ecc_allocator_t allocator = { resize_or_fail, &failing };
+    ecc_engine_t *engines[2];
+    ecc_report_t report;
+    int64_t size;
+    int64_t rest;
+    int ret = ECC_ERR_NO_MEMORY;
+
+    template = a_flow(0.0, 1000.0, 0);
+    template.n_forward = 2;
+    set_up(a_link(8e9, MS, -1), 0, template);
+    setup.links[1] = setup.links[0];
+    setup.config.n_links = 2;
+    setup.config.templates = &template;
+    setup.config.n_templates = 1;
+    setup.config.routes = route;
+    setup.config.n_routes = 2;
+    setup.config.n_trace = 0;
+    setup.config.partition = (ecc_partition_t) { .n_parts = 2, .links = links, .templates = &template_part };
+    for (int64_t i = 0; i < N_TRANSFERS; i++) {
+        transfers[i] = (ecc_transfer_t) { .stop = -1, .size = 1000 };
+    }
+    engines[0] = new_engine();
+    CHECK_EQUAL(ecc_engine_add(engines[0], transfers, N_TRANSFERS, 0), 0);
+    (void) run(engines[0], MS / 2);
+    CHECK(ecc_engine_take_leaving(engines[0], 1, NULL) < (int64_t) sizeof(crossings));
+    size = ecc_engine_take_leaving(engines[0], 1, crossings);
+    setup.config.partition.part = 1;
+    setup.config.allocator = &allocator;
+    for (int64_t k = 0; ret != 0; k++) {
+        CHECK_EQUAL(ecc_engine_new(&setup.config, &engines[1], &report), 0);
+        CHECK_EQUAL(ecc_engine_add(engines[1], transfers, N_TRANSFERS, 0), 0);
+        failing.fails_at = failing.n_calls + k;
+        ret = ecc_engine_enter(engines[1], crossings, size);
+        failing.fails_at = -1;
+        if (ret != 0) {
+            CHECK_EQUAL(ret, ECC_ERR_NO_MEMORY);
+            ecc_engine_report(engines[1], &report);
+            rest = (int64_t) report.value * (size / N_TRANSFERS);
+            CHECK_EQUAL(ecc_engine_enter(engines[1], crossings + rest, size - rest), ret);
+            CHECK_EQUAL(ecc_engine_advance(engines[1], SECOND, -1), ret);
+        }
+        ecc_engine_free(engines[1]);
+        CHECK_EQUAL(failing.n_blocks, 0);
+        CHECK(k < 100 && (ret != 0 || k > 10));
+    }
+    ecc_engine_free(engines[0]);
+}
+
 /* ---- extremes ---- */
 
 /*
@@ -1421,6 +1481,7 @@ main(void)
     slices_and_samples_change_nothing();
     bytes_are_conserved();
     every_allocation_may_fail();
+    a_part_without_memory_for_what_enters_has_failed();
     what_is_written_may_outgrow_the_window_of_a_transfer();
     the_longest_path_takes_for_ever();
     a_probe_may_be_of_the_largest_size();
