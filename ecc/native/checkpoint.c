@@ -508,7 +508,7 @@ move_pending(ecc_archive_t *archive, ecc_engine_t *self)
         count += 1 + chain_length(transfers, transfers->pending[i].subsequent);
     }
     n = ecc_archive_count(archive, count, sizeof(ecc_transfer_t));
-    ecc_archive_require(archive, n <= transfers->n_added - transfers->n_started);
+    ecc_archive_require(archive, archive->ret == 0 && n <= transfers->n_added - transfers->n_started);
     if (n > 0 && ecc_archive_reads(archive)) {
         ecc_transfer_t *specs = read_specs(archive, self, n, 0);
         void *block = specs;
@@ -660,7 +660,7 @@ move_transfers(ecc_archive_t *archive, ecc_engine_t *self)
         archive, n_free + transfers->n_alive + (self->cut == NULL ? 0 : self->cut->n_passing) == n_slots);
     move_finished(archive, self);
     move_pending(archive, self);
-    if (self->cut != NULL) {
+    if (self->cut != NULL && archive->ret == 0) {
         move_numbers(archive, self);
     }
 }

@@ -153,7 +153,7 @@ move_in_list(
     }
     /* an immediate ACK takes the place of its packet until that has been received (S-33) */
     flow = &self->flows[index];
-    is_data = list == ECC_LISTS_ACKS && flow->immediate_ack && time - flow->ack_delay > self->now;
+    is_data = list == ECC_LISTS_ACKS && flow->immediate_ack && archive->ret == 0 && time - flow->ack_delay > self->now;
     return ecc_lists_packet(
         archive, self, index, id, flow->position, list == ECC_LISTS_ACKS && !is_data ? ECC_LISTS_ACK : ECC_LISTS_DATA);
 }
