@@ -51,6 +51,9 @@ move_queues(ecc_archive_t *archive, ecc_link_state_t *link)
             count++;
         }
         count = link->n_queues > 0 ? ecc_archive_count(archive, count, sizeof(k)) : 0;
+        ecc_archive_require(archive,
+            count == 0 || link->spec.scheduler == ECC_SCHEDULER_FQ
+                || (link->spec.scheduler == ECC_SCHEDULER_DRR && round == ECC_ROUND_OLD));
         if (ecc_archive_reads(archive)) {
             link->rounds[round] = (ecc_fifo_t) { ECC_NO_PACKET, ECC_NO_PACKET };
         }
