@@ -644,7 +644,8 @@ ecc_rack_verify(const ecc_rack_t *self, const ecc_transport_t *transport, ecc_ps
     uint32_t n_outstanding = 0;
     uint32_t number = self->oldest;
     bool valid = self->count <= self->room && transport->lost_below == next && transport->high_rxt == next
-        && self->fack <= transport->snd_nxt && self->probe_end <= transport->snd_nxt && self->multiplier >= 1;
+        && self->fack <= transport->snd_nxt && self->probe_end <= transport->snd_nxt && self->multiplier >= 1
+        && (self->n_sacked == 0 || (!self->wants_probe && self->awaits != ECC_AWAITS_PROBE));
 
     for (uint32_t k = 0; k < self->count && valid; k++) {
         const ecc_sent_t *segment = ecc_rack_at(self, k);

@@ -402,7 +402,10 @@ sender_is_valid(const ecc_transport_t *self, const ecc_flow_state_t *flow)
         && (sacked->count == 0
             || (ecc_ranges_at(sacked, 0)->begin > self->snd_una
                 && ecc_ranges_at(sacked, sacked->count - 1)->end <= self->snd_nxt))
-        && (!self->uses_sack || self->pipe_credit == ecc_ranges_within(sacked, self->snd_una, self->high_rxt));
+        && (self->recovering ? self->snd_una < self->recovery_point : self->n_dup_acks < self->dup_thresh)
+        && (!self->uses_sack
+            || (self->pipe_credit == ecc_ranges_within(sacked, self->snd_una, self->high_rxt)
+                && (!self->retransmit_first || self->high_rxt == self->snd_una)));
 }
 
 /* What the receiver knows of itself. */
