@@ -317,6 +317,13 @@ reordering_window(const ecc_engine_t *self, uint32_t index)
     return ecc_state_ps(window < flow->srtt ? window : flow->srtt);
 }
 
+/* S-150: from when on a segment is lost that was sent before one that has been delivered. */
+static ecc_ps_t
+overdue_at(const ecc_rack_t *self, const ecc_sent_t *segment)
+{
+    return ecc_state_add(ecc_state_add(segment->sent, self->rtt), self->window);
+}
+
 /* S-151: from here on it can turn out that what is done was for nothing. */
 static void
 begin_episode(ecc_rack_t *self, const ecc_transport_t *transport, bool by_timeout)
@@ -341,7 +348,7 @@ ecc_rack_find_losses(ecc_engine_t *self, uint32_t index)
     while (number != ECC_NO_SEGMENT) {
         const ecc_sent_t *segment = at_number(rack, number);
         uint32_t after = segment->after;
-        ecc_ps_t left = segment->sent + rack->rtt + rack->window - self->now;
+        ecc_ps_t left = overdue_at(rack, segment) - self->now;
         if (!is_after(rack->sent, rack->end, segment->sent, end_of(segment))) {
             break;
         }
@@ -381,7 +388,7 @@ ecc_rack_time_out(ecc_engine_t *self, uint32_t index)
     while (number != ECC_NO_SEGMENT) {
         const ecc_sent_t *segment = at_number(rack, number);
         uint32_t after = segment->after;
-        if (segment->begin == transport->snd_una || segment->sent + rack->rtt + rack->window - self->now <= 0) {
+        if (segment->begin == transport->snd_una || overdue_at(rack, segment) <= self->now) {
             mark_lost(rack, number);
         }
         number = after;
