@@ -4,7 +4,8 @@
  *
  * Not here: the state of loss recovery (transport.c), what ACKs carry (receiver.c).
  *
- * Invariant (ecc_sender_verify): where a SEND is pending, there is something to send.
+ * Invariants (ecc_sender_verify): no more was taken than has been written, and where a SEND is pending, there is
+ * something to send.
  */
 
 #include "sender.h"
@@ -726,10 +727,12 @@ ecc_sender_verify(const ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     ecc_ps_t due;
-    bool valid = !ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_SEND] + index)
-        || (flow->active
-            && ((flow->has_writes && flow->reliable && self->transports[index].receiver_window > 0) /* S-162 */
-                || next(self, index, &due).size > 0));
+    bool valid = ecc_state_taken(flow) <= ecc_state_written(flow, self->now);
 
+    valid = valid
+        && (!ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_SEND] + index)
+            || (flow->active
+                && ((flow->has_writes && flow->reliable && self->transports[index].receiver_window > 0) /* S-162 */
+                    || next(self, index, &due).size > 0)));
     return valid ? 0 : ECC_ERR_BROKEN;
 }
