@@ -356,7 +356,7 @@ ecc_link_trim(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enu
     ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     int64_t trimmed = self->flows[packet->flow].spec->trimmed_size;
 
-    if (kind != ECC_PACKET_DATA || trimmed == 0 || trimmed >= size) {
+    if (kind != ECC_PACKET_DATA || trimmed == 0 || trimmed >= size || packet->size >= ECC_PACKETS_MAX_SIZE) {
         return 0;
     }
     if (self->link_env.mark != 0) {
