@@ -8,6 +8,7 @@
 #include "config.h"
 #include "cut.h"
 #include "ecn.h"
+#include "link.h"
 #include "scheduler.h"
 #include "spray.h"
 
@@ -66,7 +67,8 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
 {
     ecc_flow_state_t *flow = &self->flows[index];
     bool may_be_trimmed = stage != ECC_LISTS_DELAYED && flow->spec->trimmed_size > 0;
-    bool may_be_control = stage == ECC_LISTS_ACK && flow->spec->on_control != NULL;
+    bool may_be_control
+        = stage == ECC_LISTS_ACK && flow->spec->on_control != NULL && flow->spec->on_receive != NULL;
     ecc_packet_t *packet;
     bool is_control;
     bool is_trimmed;
@@ -132,7 +134,7 @@ move_on_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t link, uint32_t
     flow = &self->flows[index];
     hop = self->hops[position];
     ecc_archive_require(archive,
-        (flow->started || !ecc_cut_has_sender(self, index)) && hop >> ECC_HOP_LINK == link
+        (flow->started || (index < self->n_flows && !ecc_cut_has_sender(self, index))) && hop >> ECC_HOP_LINK == link
             && ecc_spray_has(self, index, position));
     ecc_archive_require(
         archive, is_queued || (hop & ECC_HOP_END) == ECC_END_LINK || (hop & ECC_HOP_END) == ECC_END_HOST);
@@ -267,7 +269,12 @@ ecc_lists_queue(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
         ecc_archive_int(archive, &item.size, 1, ECC_MAX_PACKET_SIZE + ECC_MAX_HEADER_BYTES);
         if (link->has_departure_events) {
             item.of = move_on_link(archive, self, index, item.of, true);
-            position = archive->ret == 0 ? ecc_packets_at(&self->packets, item.of)->position : 0;
+            if (archive->ret != 0) {
+                return;
+            }
+            position = ecc_packets_at(&self->packets, item.of)->position;
+            ecc_archive_require(archive,
+                item.size == ecc_link_size(self, ecc_packets_at(&self->packets, item.of), self->hops[position]));
         } else {
             ecc_archive_index(archive, &item.of, (uint32_t) self->n_hops);
             ecc_archive_require(archive, archive->ret == 0 && self->hops[item.of] >> ECC_HOP_LINK == index);
