@@ -67,8 +67,7 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
 {
     ecc_flow_state_t *flow = &self->flows[index];
     bool may_be_trimmed = stage != ECC_LISTS_DELAYED && flow->spec->trimmed_size > 0;
-    bool may_be_control
-        = stage == ECC_LISTS_ACK && flow->spec->on_control != NULL && flow->spec->on_receive != NULL;
+    bool may_be_control = stage == ECC_LISTS_ACK && flow->spec->on_control != NULL && flow->spec->on_receive != NULL;
     ecc_packet_t *packet;
     bool is_control;
     bool is_trimmed;
@@ -275,10 +274,13 @@ ecc_lists_queue(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
             position = ecc_packets_at(&self->packets, item.of)->position;
             ecc_archive_require(archive,
                 item.size == ecc_link_size(self, ecc_packets_at(&self->packets, item.of), self->hops[position]));
-        } else {
+        } else if (self->flow_queues != NULL) {
             ecc_archive_index(archive, &item.of, (uint32_t) self->n_hops);
             ecc_archive_require(archive, archive->ret == 0 && self->hops[item.of] >> ECC_HOP_LINK == index);
             position = item.of;
+        } else { /* nobody asks whose it is; a transfer that has passed may have left its slot to another route */
+            item.of = 0;
+            position = 0;
         }
         if (ecc_archive_reads(archive)) {
             if (link->queues != NULL) {

@@ -1297,8 +1297,9 @@ static void
 servers_serve_by_hand(void)
 {
     static const ecc_ps_t opportunities[] = { 3 * MS, 3 * MS, 5 * MS, 8 * MS };
-    static const ecc_server_t servers[] = { { .n_opportunities = 4, .opportunity = 1504 },
-        { .rate = 8e6, .burst = 2000, .opportunity = -1 }, { .slot_lo = 4 * MS, .slot_hi = 4 * MS, .slot_packets = 2 } };
+    static const ecc_server_t servers[]
+        = { { .n_opportunities = 4, .opportunity = 1504 }, { .rate = 8e6, .burst = 2000, .opportunity = -1 },
+              { .slot_lo = 4 * MS, .slot_hi = 4 * MS, .slot_packets = 2 } };
     static const ecc_ps_t times[3][6] = { { 3 * MS, 3 * MS, 3 * MS, 5 * MS, 8 * MS, 8 * MS },
         { MS / 10, 2 * MS / 10, MS + MS / 10, 2 * MS + MS / 10, 3 * MS + MS / 10, 4 * MS + MS / 10 },
         { 4 * MS + MS / 10, 4 * MS + MS / 10, 8 * MS + MS / 10, 8 * MS + MS / 10, 12 * MS + MS / 10,
@@ -1388,6 +1389,59 @@ a_part_without_memory_for_what_enters_has_failed(void)
         CHECK(k < 100 && (ret != 0 || k > 10));
     }
     ecc_engine_free(engines[0]);
+}
+
+/* Packets of 20 transfers wait for the second link, and leave behind it; 20 others, over the third, have taken their slots. */
+static void
+a_part_is_saved_while_what_has_passed_departs(void)
+{
+    enum { N_TRANSFERS = 40 };
+    static const int64_t links[] = { 0, 1, 1 };
+    static const int64_t template_parts[] = { 0, 0 };
+    static const int64_t routes[] = { 0, 1, 0, 2 };
+    static ecc_transfer_t transfers[N_TRANSFERS];
+    static unsigned char bytes[1 << 16];
+    static ecc_flow_t templates[2];
+    ecc_engine_t *engines[3];
+    int64_t size;
+
+    templates[0] = a_flow(0.0, 1000.0, 0);
+    templates[0].n_forward = 2;
+    templates[1] = templates[0];
+    set_up(a_link(8e9, MS, -1), 0, templates[0]);
+    setup.links[1] = setup.links[2] = a_link(8e6, MS, -1);
+    setup.config.n_links = 3;
+    setup.config.templates = templates;
+    setup.config.n_templates = 2;
+    setup.config.routes = routes;
+    setup.config.n_routes = 4;
+    setup.config.n_trace = 0;
+    setup.config.partition = (ecc_partition_t) { .n_parts = 2, .links = links, .templates = template_parts };
+    for (int64_t i = 0; i < N_TRANSFERS; i++) {
+        int64_t half = i / (N_TRANSFERS / 2);
+        transfers[i] = (ecc_transfer_t) { .start = half * MS, .stop = -1, .size = 1000, .template_index = half };
+    }
+    engines[0] = new_engine();
+    setup.config.partition.part = 1;
+    engines[1] = new_engine();
+    CHECK_EQUAL(ecc_engine_add(engines[0], transfers, N_TRANSFERS, 0), 0);
+    CHECK_EQUAL(ecc_engine_add(engines[1], transfers, N_TRANSFERS, 0), 0);
+    for (int64_t half = 0; half < 2; half++) { /* the first have passed before the others come */
+        CHECK_EQUAL(ecc_engine_advance(engines[0], half * MS, -1), 0);
+        CHECK(ecc_engine_take_leaving(engines[0], 1, NULL) < (int64_t) sizeof(bytes));
+        size = ecc_engine_take_leaving(engines[0], 1, bytes);
+        CHECK_EQUAL(ecc_engine_enter(engines[1], bytes, size), 0);
+        CHECK_EQUAL(ecc_engine_advance(engines[1], half * MS + 3 * MS / 2, -1), 0);
+    }
+    CHECK(ecc_engine_take_leaving(engines[1], 0, bytes) > 0);
+    CHECK(ecc_engine_save(engines[1], NULL) > 0);
+    size = ecc_engine_save(engines[1], bytes);
+    engines[2] = new_engine();
+    CHECK_EQUAL(ecc_engine_load(engines[2], bytes, size), 0);
+    CHECK_EQUAL(run(engines[2], SECOND).digest, run(engines[1], SECOND).digest);
+    for (int i = 0; i < 3; i++) {
+        ecc_engine_free(engines[i]);
+    }
 }
 
 /* ---- extremes ---- */
@@ -1482,6 +1536,7 @@ main(void)
     bytes_are_conserved();
     every_allocation_may_fail();
     a_part_without_memory_for_what_enters_has_failed();
+    a_part_is_saved_while_what_has_passed_departs();
     what_is_written_may_outgrow_the_window_of_a_transfer();
     the_longest_path_takes_for_ever();
     a_probe_may_be_of_the_largest_size();
