@@ -3,8 +3,8 @@
  * makes of it, a new engine refuses it, or takes it with every invariant intact, saves the same bytes again and runs on
  * to an end.
  *
- * The bytes are those of fuzz_input.h behind how far the run comes (two bytes), how many alterations there are (one),
- * and these: where (two bytes), how (one), and a number.
+ * The bytes are those of fuzz_input.h behind how far the run comes and whether memory fails then (two bytes), how many
+ * alterations there are (one), and these: where (two bytes), how (one), and a number.
  */
 
 #include "fuzz_input.h"
@@ -87,7 +87,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static input_t input;
     reader_t edits = { data, size < 3 ? 0 : size };
-    int64_t n_events = (int64_t) read_bytes(&edits, 2) % MAX_EVENTS;
+    int64_t drawn = (int64_t) read_bytes(&edits, 2);
+    int64_t n_events = drawn % MAX_EVENTS;
+    int64_t fails_at = drawn / MAX_EVENTS; /* 0 to 21 */
     uint64_t n_edits = read_bytes(&edits, 1) % (MAX_EDITS + 1);
     size_t most = n_edits * 12 < edits.left ? n_edits * 12 : edits.left;
     reader_t reader = { edits.data + most, edits.left - most };
@@ -110,6 +112,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             alter(&edits, &saved);
         }
         CHECK_EQUAL(ecc_engine_new(&input.config, &engine, &report), 0);
+        memory.fails_at = fails_at < 8 ? memory.n_calls + fails_at : -1;
         if (ecc_engine_load(engine, saved.bytes, saved.size) == 0) {
             saved_t again = save(engine);
             CHECK_EQUAL(ecc_engine_verify(engine), 0);

@@ -134,6 +134,7 @@ link_hook(void *state, void *header, void *params, void *env)
     }
     seen->drop = draw % 16 == 0;
     seen->mark = draw % 16 == 1;
+    seen->trim = draw % 16 == 2;
     seen->queue_index = draw % 2;
     if (draw % 4 == 1) {
         seen->next_interval = (double) (draw / 4 % 64) * 1e-3;
@@ -202,6 +203,9 @@ set_link(reader_t *self, ecc_link_t *link, int64_t *record)
     link->drops_longest = hooks & 1;
     link->wants_flow_queue = hooks & 32;
     link->wants_random = hooks & 64;
+    link->xoff = hooks % 29 == 28 ? 3000 : 0;
+    link->xon = link->xoff / 3;
+    link->headroom = link->xoff;
     spoil(self, link, offsetof(ecc_link_t, state) / 8, 1);
     record[0] = (int64_t) read_bytes(self, 2);
 }
@@ -247,6 +251,10 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
     flow->on_stop = hooks & 64 ? flow_hook : NULL;
     flow->on_count = hooks & 2 ? flow_hook : NULL;
     flow->on_control = hooks & 8 ? flow_hook : NULL;
+    flow->trimmed_size = (selector & 20) == 20 && flow->transport == ECC_TRANSPORT_NONE ? 60 : 0;
+    flow->priority = (int32_t) (selector >> 5);
+    flow->write_size = selector % 32 == 5 ? 700 : 0;
+    flow->write_period = selector % 32 == 5 ? 3 * MS : 0;
     for (int64_t k = 0; k < flow->n_forward + flow->n_reverse && input->config.n_routes < MAX_ROUTES; k++) {
         input->routes[input->config.n_routes++]
             = (int64_t) read_bytes(self, 1) % (input->config.n_links + (selector == 0));
@@ -256,6 +264,21 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
     flow->bottleneck = flow->bottleneck >= 0 ? flow->bottleneck % RECORD * 8 : flow->bottleneck;
     flow->window = flow->window > 1e4 && isfinite(flow->window) ? 1e4 : flow->window;
     record[0] = (int64_t) read_bytes(self, 2);
+}
+
+/* One flow in four has other routes, each of one link. */
+static void
+set_alternatives(reader_t *self, input_t *input, ecc_flow_t *flow)
+{
+    int64_t n = flow->packet_size == 508 ? 1 + (int64_t) (read_bytes(self, 1) % 3) : 0;
+
+    if (n > 0 && input->config.n_routes + 2 * n <= MAX_ROUTES) {
+        flow->n_alternatives = (int32_t) n;
+        flow->spraying = (int32_t) (n % 2);
+        for (int64_t k = 0; k < 2 * n; k++) { /* first how many links each has */
+            input->routes[input->config.n_routes++] = k < n ? 1 : (int64_t) read_bytes(self, 1) % input->config.n_links;
+        }
+    }
 }
 
 static void
@@ -287,6 +310,7 @@ set_input(reader_t *self, input_t *input)
     }
     for (int64_t i = 0; i < config->n_flows; i++) {
         set_flow(self, input, &input->flows[i], *record++);
+        set_alternatives(self, input, &input->flows[i]);
     }
     for (int64_t i = 0; i < config->n_templates; i++) {
         set_flow(self, input, &input->templates[i], *record++);

@@ -4,8 +4,8 @@
  * again, with crossings altered here and there: each is refused or taken, and the run goes on with every invariant
  * intact (debug builds check them), or ends with a code.
  *
- * The bytes are those of fuzz_input.h behind the parts of links, senders, receivers and templates (a bit each, three
- * bytes), and alterations: how many (one), then for each where (two bytes) and a number.
+ * The bytes are those of fuzz_input.h behind the parts of links, senders, receivers and templates (a bit each), an
+ * allocation that fails where crossings are altered (six bits, with these three bytes), and alterations: how many (one), then for each where (two bytes) and a number.
  */
 
 #include "fuzz_input.h"
@@ -83,6 +83,8 @@ static int
 run(reader_t reader, uint64_t chosen, reader_t edits, uint64_t n_edits, ecc_stats_t *both)
 {
     int64_t parts[N_CHOSEN];
+    int64_t fails_at
+        = n_edits > 0 ? (int64_t) (chosen >> N_CHOSEN & 63) : 63; /* of what runs and enters; above 31: never */
     memory_t memory = { .fails_at = -1 };
     const ecc_allocator_t allocator = { resize, &memory };
     ecc_engine_t *engines[2] = { NULL, NULL };
@@ -104,6 +106,7 @@ run(reader_t reader, uint64_t chosen, reader_t edits, uint64_t n_edits, ecc_stat
         }
     }
     if (ret == 0) {
+        memory.fails_at = fails_at < 32 ? memory.n_calls + fails_at : -1;
         ret = run_parts(engines, &edits, n_edits);
         for (int64_t k = 0; k < 2; k++) {
             ecc_stats_t stats;
