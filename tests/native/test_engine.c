@@ -1508,6 +1508,135 @@ a_probe_may_be_of_the_largest_size(void)
     ecc_engine_free(engine);
 }
 
+/* ---- damage ---- */
+
+static int32_t
+sort_by_flow(void *state, void *header, void *params, void *env)
+{
+    ecc_link_env_t *seen = env;
+
+    (void) state;
+    (void) header;
+    (void) params;
+    seen->queue_index = seen->flow % 2;
+    return 0;
+}
+
+static int32_t
+trim_large(void *state, void *header, void *params, void *env)
+{
+    ecc_link_env_t *seen = env;
+
+    (void) state;
+    (void) header;
+    (void) params;
+    seen->trim = seen->packet_size > 2000;
+    return 0;
+}
+
+static int32_t
+fail_on_control(void *state, void *header, void *params, void *env)
+{
+    (void) state;
+    (void) header;
+    (void) params;
+    (void) env;
+    return 1; /* there is no control packet */
+}
+
+/* A link that sorts, one that trims; SACK that recovers, ACKs that cost no event, packets that can be trimmed, and transfers. */
+static void
+set_up_damage(ecc_flow_t *template)
+{
+    static const ecc_bytes_t quanta[] = { 1000, 1000 };
+    static const int64_t routes[] = { 0, 1, 0, 1, 1, 1 };
+
+    *template = a_flow(0.0, 2000.0, MS);
+    template->n_forward = 1;
+    set_up(a_link(8e6, 2 * MS, 6000), 3, a_flow(0.0, 9000.0, 5 * MS));
+    setup.links[0].n_queues = 2;
+    setup.links[0].scheduler = ECC_SCHEDULER_DRR;
+    setup.links[0].on_classify = sort_by_flow;
+    setup.links[1] = a_link(8e7, 2 * MS, -1);
+    setup.links[1].on_arrival = trim_large;
+    setup.flows[0].n_forward = setup.flows[1].n_forward = 2;
+    setup.flows[0].transport = ECC_TRANSPORT_SACK;
+    setup.flows[0].initial_rto = SECOND;
+    setup.flows[1].trimmed_size = 60;
+    setup.flows[1].window = 4000.0;
+    setup.flows[2].on_control = fail_on_control;
+    setup.flows[2].rate = 4e6;
+    setup.flows[2].window = 0.0;
+    setup.flows[2].size = 30000;
+    setup.flows[2].header_bytes = 40;
+    setup.config.n_links = 2;
+    setup.config.n_trace = 0;
+    setup.config.quanta = quanta;
+    setup.config.n_quanta = 2;
+    setup.config.templates = template;
+    setup.config.n_templates = 1;
+    setup.config.routes = routes;
+    setup.config.n_routes = 6;
+}
+
+static void
+damage(unsigned char *bytes, int64_t at, int how)
+{
+    const int64_t numbers[] = { INT64_MIN, 30001 + (INT64_C(3) << 31) }; /* the size of a flow, and so much more */
+    const int32_t words[] = { 1 << 30, -40 };
+    unsigned char word[4];
+
+    if (how == 0) {
+        bytes[at]++;
+    } else if (how == 1) {
+        bytes[at] = 0;
+    } else if (how < 4) {
+        memcpy(bytes + at, &numbers[how - 2], sizeof(*numbers));
+    } else if (how < 6) {
+        memcpy(bytes + at, &words[how - 4], sizeof(*words));
+    } else { /* two words change places */
+        memcpy(word, bytes + at, sizeof(word));
+        memmove(bytes + at, bytes + at + sizeof(word), sizeof(word));
+        memcpy(bytes + at + sizeof(word), word, sizeof(word));
+    }
+}
+
+/* Whatever one place of a checkpoint says: it is refused, or the engine runs on, with every invariant of debug builds. */
+static void
+a_damaged_checkpoint_is_refused_or_runs_on(void)
+{
+    enum { N_TRANSFERS = 3 };
+    static const ecc_transfer_t transfers[N_TRANSFERS] = { { .stop = -1, .size = 9000 },
+        { .start = 35 * MS, .stop = -1, .size = 9000 }, { .start = SECOND, .stop = -1, .size = 9000 } };
+    static unsigned char saved[4096];
+    static unsigned char damaged[4096];
+    static ecc_flow_t template;
+    int64_t n_taken = 0;
+
+    set_up_damage(&template);
+    for (ecc_ps_t until = 15 * MS; until < 60 * MS; until += 11 * MS) {
+        ecc_engine_t *engine = new_engine();
+        int64_t size;
+        CHECK_EQUAL(ecc_engine_add(engine, transfers, N_TRANSFERS, 0), 0);
+        (void) run(engine, until);
+        CHECK(ecc_engine_save(engine, NULL) < (int64_t) sizeof(saved));
+        size = ecc_engine_save(engine, saved);
+        ecc_engine_free(engine);
+        for (int64_t k = 0; k < 7 * (size - 8); k++) {
+            memcpy(damaged, saved, (size_t) size);
+            damage(damaged, k / 7, (int) (k % 7));
+            engine = new_engine();
+            if (ecc_engine_load(engine, damaged, size) == 0) {
+                int ret = ecc_engine_advance(engine, 2 * SECOND, 100);
+                CHECK(ret == 0 || ret == ECC_ERR_BROKEN);
+                n_taken++;
+            }
+            ecc_engine_free(engine);
+        }
+    }
+    CHECK(n_taken > 1000);
+}
+
 int
 main(void)
 {
@@ -1540,5 +1669,6 @@ main(void)
     what_is_written_may_outgrow_the_window_of_a_transfer();
     the_longest_path_takes_for_ever();
     a_probe_may_be_of_the_largest_size();
+    a_damaged_checkpoint_is_refused_or_runs_on();
     return 0;
 }
