@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import HANG
 
 import ecc
 from ecc.errors import EccError
@@ -42,7 +43,7 @@ def run_both(
     token.write_text(TOKEN + "\n")
     done = subprocess.run(
         [sys.executable, "-P", str(TWO_MACHINES), str(scenario), str(token), "2", frames_per_second],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=HANG,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     hosts, one, routers, other, sent = json.loads(done.stdout)
@@ -162,7 +163,7 @@ node(scenario, 1, {0: ("b0", "52:54:00:12:34:56")}, "a secret of this run alone"
 
 @pytest.mark.usefixtures("namespaces")
 def test_a_router_does_not_wait_forever() -> None:
-    done = subprocess.run([sys.executable, "-P", "-c", ALONE], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-P", "-c", ALONE], capture_output=True, text=True, timeout=HANG)
     assert done.stderr.splitlines()[-1] == (
         "ecc.errors.EccError: a node without senders must get the first frame within 0.2 s: none has come"
     )

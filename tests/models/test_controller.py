@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import HANG
 
 import ecc
 from ecc.digests import function_digest
@@ -127,7 +128,7 @@ def built(folder: Path, text: str, name: str = "mine") -> str:
     source.write_text(text)
     assert COMPILER is not None
     options = ["-shared", "-fPIC", "-O2", "-ffp-contract=off", "-I", controller.include()]
-    subprocess.run([COMPILER, *options, "-o", str(out), str(source)], check=True, timeout=120)
+    subprocess.run([COMPILER, *options, "-o", str(out), str(source)], check=True, timeout=HANG)
     return str(out)
 
 
@@ -269,7 +270,7 @@ def test_other_processes_load_it_too(aimd: str, tmp_path: Path) -> None:
     code = "import ecc, pickle, sys; print(ecc.packet.simulate(pickle.load(sys.stdin.buffer)).stats['digest'])"
     there = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], input=pickle.dumps(scenario), check=True, capture_output=True,
-        cwd=tmp_path, timeout=120,
+        cwd=tmp_path, timeout=HANG,
     )  # fmt: skip
     assert int(there.stdout) == ecc.packet.simulate(scenario).stats["digest"]
 
