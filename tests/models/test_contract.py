@@ -31,12 +31,18 @@ def names(path):
         elif isinstance(node, ast.Attribute):
             found |= {node.attr, f".{node.attr}"}
         elif isinstance(node, ast.alias):
-            found |= {node.name, *(f"import {module}" for module in node.name.split("."))}
+            found |= {node.name, *imports(node.name)}
         elif isinstance(node, ast.ImportFrom):
-            found |= {f"import {module}" for module in (node.module or "").split(".")}
+            found |= imports(node.module or "", node.level)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
             found.add(node.value)
     return found
+
+
+def imports(module, level=0):
+    """The parts of the name of a module of ours: `importlib.util` is no protocol's."""
+    package, *parts = module.split(".")
+    return {f"import {part}" for part in (package, *parts) if level > 0 or package == "ecc"}
 
 
 def general_files():
