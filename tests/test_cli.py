@@ -103,7 +103,7 @@ def test_help_does_not_wait_for_heavy_imports():
         (["stability", "./no.py:Mine", "--rtt", "0.1"], "cannot be imported: there is no file './no.py'"),
         (
             ["stability", "no.py", "--rtt", "0.1"],
-            "protocol name must have the class in that file, no.py:Class, got 'no.py'",
+            "protocol name must have a class of the file, as no.py:MyProtocol, got 'no.py'",
         ),
         (["sweep", "{scenario}", "--vary", "protocol.alpha"], "--vary must be PATH=VALUES, got 'protocol.alpha'"),
         (["sweep", "{scenario}", "--vary", "protocol.alpa=1"], "protocol has no key 'alpa'"),
@@ -477,8 +477,9 @@ def test_an_interrupted_sweep_prints_no_row_of_what_was_not_run(scenario, capsys
 
 
 def test_an_interrupted_sweep_writes_a_partial_table_wherever_it_goes(scenario, tmp_path, capsys, monkeypatch):
+    found = ecc.sweep(lambda **point: 1.0, {"seed": [1]}).rename(value="utilization").assign(error=("seed", [""]))
+
     def over(*arguments):
-        found = ecc.sweep(lambda **point: 1.0, {"seed": [1]}).rename(value="utilization").assign(error=("seed", [""]))
         raise SweepInterrupted("interrupted after 1 of 1 points", found)
 
     monkeypatch.setattr("ecc.sweeps.sweep", over)

@@ -110,9 +110,13 @@ def test_transfers_and_several_protocols(tmp_path):
         (
             {True: "x.pcapng"},
             TypeError,
-            "capture must be a mapping of a whole number .* to a path or None, got {True: ",
+            "capture must be a mapping, each key a whole number, each value a path or None, got {True: ",
         ),
-        ({0: 3}, TypeError, "capture must be a mapping of a whole number .* to a path or None, got {0: 3}"),
+        (
+            {0: 3},
+            TypeError,
+            "capture must be a mapping, each key a whole number, each value a path or None, got {0: 3}",
+        ),
         ({0: "x.pcap"}, ValueError, r"capture must be files .pcapng or .parquet, got 'x.pcap' \(link 0\)"),
     ],
 )

@@ -138,7 +138,7 @@ def test_beyond_its_boundary_red_swings_in_the_fluid_as_the_describing_function_
 @pytest.mark.parametrize(
     ("protocol", "network", "options", "message"),
     [
-        (QIRCP(), dumbbell(2), {}, "protocol must be a ProtocolAssignment or a mapping .*, got QIRCP"),
+        (QIRCP(), dumbbell(2), {}, "protocol must be a ProtocolAssignment or a mapping, each key a string, got QIRCP"),
         (over(), dumbbell(2), {"harmonics": 10**12}, "harmonics must be <= 1000, got 1000000000000"),
         (over(), Network.parking_lot(["10 Mb/s", "10 Mb/s"]), {}, "network must have one link, got 2"),
         ({"flows": NewReno()}, dumbbell(2), {}, "link 0 must have one discipline with a probability_law, got none"),
