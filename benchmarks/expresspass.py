@@ -90,6 +90,7 @@ def chain() -> None:
         "others, least",
         "others, most",
         "its credits lost [%]",
+        "theirs [%]",
     )
     for links in (1, 2, 3, 5):
         for sizes in (84, SIZES):
@@ -98,9 +99,9 @@ def chain() -> None:
                 network = Network.parking_lot([CAPACITY] * links, delay, starts=starts)
                 found = run(ExpressPass.on(network, credit_size=sizes), 10_000 * delay * links, 100)
                 shares = data(found).mean(axis=0) / FOR_DATA
-                lost = found.flows["lost"][0] / (found.flows["lost"][0] + found.flows["delivered"][0])
+                lost = 100 * found.flows["lost"] / (found.flows["lost"] + found.flows["delivered"])
                 row(links, sizes, 1e6 * delay, *(f"{x:.2f}" for x in (shares[0], shares[1:].min(), shares[1:].max())),
-                    f"{100 * lost:.0f}")  # fmt: skip
+                    f"{lost[0]:.1f}", f"{lost[1:].mean():.1f}")  # fmt: skip
 
 
 def many() -> None:
