@@ -157,18 +157,18 @@ def _check_names(
     kinds: Mapping[str | None, Any],
     needed: Iterable[tuple[str, float]],
 ) -> None:
-    """Refuse arguments that are unknown, too many, or missing."""
+    """Refuse arguments that are unknown, too many, or missing, once Python has: it says so by other words."""
     of = call.__qualname__.removesuffix(".__init__")
     for name in named:
         if name not in kinds and None not in kinds:
-            raise TypeError(f"{of} must have arguments among {_listed(kinds)}, got {shown(name)}")
+            raise TypeError(f"{of} must have arguments among {_listed(kinds)}, got {shown(name)}") from None
     if len(arguments) > len(positions):
         own = [name for name, _ in positions if name not in ("self", "cls")]
         surplus = len(arguments) - len(positions) + len(own)
         listed = f" ({', '.join(own)})" if own else ""
-        raise TypeError(f"{of} must have at most {_number_of(own)} without a name{listed}, got {surplus}")
+        raise TypeError(f"{of} must have at most {_number_of(own)} without a name{listed}, got {surplus}") from None
     if missing := [name for name, place in needed if place >= len(arguments) and name not in named]:
-        raise TypeError(f"{of} lacks {_counted(missing)}")
+        raise TypeError(f"{of} lacks {_counted(missing)}") from None
 
 
 def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
@@ -185,10 +185,12 @@ def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
                 raise refusal(_refused(name, kind, refusal, value))
             elif kind is not None and kind.is_real and type(value) is not float:
                 named[name] = _usual(value)
-        _check_names(call, arguments, named, positions, kinds, needed)
         try:
             return call(*arguments, **named)
         except OutOfMemoryError:
+            raise
+        except TypeError:
+            _check_names(call, arguments, named, positions, kinds, needed)
             raise
         except (MemoryError, ValueError) as error:
             if isinstance(error, MemoryError) or str(error).startswith(_TOO_LARGE):
