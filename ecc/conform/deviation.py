@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ecc.arguments import check_arguments
 from ecc.display import number_text
 from ecc.models.base import Hook, Protocol
+from ecc.models.records import named_variables, value_of
 from ecc.network import Network
 from ecc.packet.prepare import prepare
 from ecc.packet.setup import Part
@@ -21,7 +22,7 @@ from ecc.packet.twin.state import Record
 from ecc.plot.states import states_figure
 from ecc.scenario import Scenario, protocol_class
 
-__all__ = ["Deviation", "Divergence", "compare", "divergence", "value_of", "variables"]
+__all__ = ["Deviation", "Divergence", "compare", "divergence"]
 
 TOLERANCE = 1e-9
 """Largest relative difference of values that are the same."""
@@ -130,40 +131,13 @@ def compare(protocol: Protocol | str, reference: Protocol | str, scenario: Scena
     shadow = _Shadow(other, of_reference, names)
     parts = [replace(one, protocol=_hosts(one, shadow)) if one is part else one for one in setup.parts]
     build_twin(replace(setup, parts=parts), seed=scenario.seed).advance(scenario.duration)
-    lacking = tuple(name for name in variables(other) if name not in names)
+    lacking = tuple(name for name in named_variables(other) if name not in names)
     return shadow.divergence(lacking)
-
-
-def variables(protocol: Protocol) -> dict[str, str]:
-    """Return the scalar variables of a protocol by name, with their fields.
-
-    Parameters
-    ----------
-    protocol : Protocol
-    """
-    names = {field: name for name, field in getattr(protocol, "conformance_names", {}).items()}
-    kind = getattr(protocol, "FlowState", None)
-    scalars = [one.name for one in fields(kind) if one.type in ("int", "float", int, float)] if kind else []
-    elements = {name: field for field, name in names.items() if field.endswith("]")}
-    return {names.get(field, field): field for field in scalars} | elements
-
-
-def value_of(state: Any, field: str) -> float:
-    """Return what a state has in a field, or in an element of one, "field[0]".
-
-    Parameters
-    ----------
-    state : object
-    field : str
-    """
-    name, _, index = field.rstrip("]").partition("[")
-    value = getattr(state, name)
-    return float(value[int(index)] if index else value)
 
 
 def _common(subject: Protocol, other: Protocol) -> dict[str, tuple[str, str]]:
     """Variable -> its fields in both."""
-    ours, theirs = variables(subject), variables(other)
+    ours, theirs = named_variables(subject), named_variables(other)
     return {name: (ours[name], theirs[name]) for name in ours if name in theirs}
 
 

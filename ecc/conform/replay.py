@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
-from ecc.conform.deviation import Divergence, divergence, value_of, variables
+from ecc.conform.deviation import Divergence, divergence
 from ecc.models.base import Protocol
+from ecc.models.records import named_variables, value_of
 from ecc.native import FLOW_ENV
 from ecc.network import Network
 from ecc.packet.prepare import prepare
@@ -116,7 +117,7 @@ class _Shadow:
         self.headers: dict[tuple[str, int] | None, Any] = {}
         self.rate, self.window = 0.0, 0.0
         self.random = Random(SEED, STREAM)
-        self.variables = variables(law)
+        self.variables = named_variables(law)
         self.known = [*METRICS, *(one for one in self.variables if one not in ("min_rtt", *METRICS))]
         self.times: list[float] = []
         self.called: list[str] = []

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 
-__all__ = ["per_hop", "record_dtype", "records"]
+__all__ = ["named_variables", "per_hop", "record_dtype", "records", "value_of"]
 
 
 def per_hop() -> Any:
@@ -67,3 +67,32 @@ def records(first: Any, count: int, hops: int = 0) -> NDArray[np.void]:
         if "per_hop" not in f.metadata:
             out[f.name] = getattr(first, f.name)
     return out
+
+
+def named_variables(protocol: Any) -> dict[str, str]:
+    """Return the variables of a protocol's flows by name, with the field of the state that has each.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Scalar fields of its `FlowState` have their own names, or those of its `conformance_names`, which also names
+        elements of arrays ("field[0]").
+    """
+    names = {field: name for name, field in getattr(protocol, "conformance_names", {}).items()}
+    kind = getattr(protocol, "FlowState", None)
+    scalars = [one.name for one in fields(kind) if one.type in ("int", "float", int, float)] if kind else []
+    elements = {name: field for field, name in names.items() if field.endswith("]")}
+    return {names.get(field, field): field for field in scalars} | elements
+
+
+def value_of(state: Any, field: str) -> Any:
+    """Return what a state has in a field, or in an element of one, "field[0]".
+
+    Parameters
+    ----------
+    state : object
+    field : str
+    """
+    name, _, index = field.rstrip("]").partition("[")
+    value = getattr(state, name)
+    return value[int(index)] if index else value

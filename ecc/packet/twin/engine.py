@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.models.records import named_variables
 from ecc.native import COUNTERS, Stats
 from ecc.native.guard import Guard, advancing
 from ecc.packet.setup import Setup
@@ -42,11 +43,8 @@ class PythonEngine:
         self._guard = Guard()
         kind: type[Twin] = LoggedTwin if qlog else Twin
         if qlog:
-            names = {
-                number: {field: name for name, field in getattr(part.protocol, "conformance_names", {}).items()}
-                for part in setup.parts for number in part.flows.tolist()
-            }  # fmt: skip
-            options |= {"qlog": qlog, "named": names}
+            named = {number: part.protocol for part in setup.parts for number in part.flows.tolist()}
+            options |= {"qlog": qlog, "variables": {one: named_variables(named[one]) for one in qlog if one in named}}
         self._twin = build_twin(setup, kind, sample=sample, n_sampled=setup.n_flows, trace=trace, **options)
         self._period = sample
         self._reason, self._cpu_seconds = "not yet", 0.0

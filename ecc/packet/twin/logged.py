@@ -11,9 +11,10 @@ from typing import Any
 from ecc.arguments import shown
 from ecc.files import replacing
 from ecc.models.base import FlowEnv
+from ecc.models.records import value_of
 from ecc.packet.twin.events import Twin
 from ecc.packet.twin.hook_calls import Call, hook_calls
-from ecc.packet.twin.state import NO_END, Packet, Record, TwinFlow, TwinRouter
+from ecc.packet.twin.state import Packet, Record, TwinFlow, TwinRouter
 from ecc.packet.twin.transport import Segment
 from ecc.qlog import event, events, head, record
 
@@ -22,6 +23,8 @@ __all__ = ["LoggedTwin"]
 SUFFIX = ".sqlog"
 LARGE = 1e290
 """Values beyond this stand for "not known" or "no bound", which a log leaves out."""
+PLENTY = 2**53
+"""Data without end: hooks ask only whether there is any. A double has this number, in any reader of JSON."""
 STANDARD = ("min_rtt", "smoothed_rtt", "latest_rtt", "congestion_window", "bytes_in_flight", "pacing_rate")
 UNSEEN = ("rate", "window", "size", "flow", "header_bytes", "now")
 """Fields of `env` that a replay has by itself."""
@@ -33,7 +36,7 @@ class _Log:
 
     path: Path
     title: str
-    variables: Mapping[str, str]  # field of its state -> name
+    variables: Mapping[str, str]  # name -> field of its state, or element of one
     hooks: frozenset[str]
     records: list[dict[str, Any]] = field(default_factory=list)
     truths: list[tuple[str, int, dict[str, float]]] = field(default_factory=list)
@@ -67,8 +70,8 @@ class LoggedTwin(Twin):
         Of `Twin`.
     qlog : mapping
         Index of a flow -> path of a file .sqlog.
-    named : mapping, optional
-        Index of a flow -> field of its state -> what a log calls it.
+    variables : mapping
+        Index of a flow -> what a log calls a variable of its controller -> field of its state, or element of one.
 
     Raises
     ------
@@ -79,9 +82,8 @@ class LoggedTwin(Twin):
     """
 
     def __init__(
-        self, *args: Any, qlog: Mapping[int, str | Path], named: Mapping[int, Mapping[str, str]] | None = None,
-        **options: Any,
-    ) -> None:  # fmt: skip
+        self, *args: Any, qlog: Mapping[int, str | Path], variables: Mapping[int, Mapping[str, str]], **options: Any
+    ) -> None:
         super().__init__(*args, **options)
         self.logs: dict[int, _Log] = {}
         self.next_number = -1  # of the packet that is being made
@@ -94,12 +96,9 @@ class LoggedTwin(Twin):
                 raise ValueError(f"qlog must be files {SUFFIX}, got {shown(str(path))} (flow {number})")
             if self.flows[number].outgoing is None:
                 raise ValueError(f"qlog needs a protocol with a transport, which flow {number} has not")
-            state = self.flows[number].state
-            names = {field: (named or {}).get(number, {}).get(field, field) for field in state._kinds}
-            numbers = {one: names[one] for one, kind in state._kinds.items()
-                       if kind is not list and names[one] not in STANDARD}  # fmt: skip
+            own = {name: field for name, field in variables[number].items() if name not in STANDARD}
             hooks = frozenset(self.flows[number].hooks)
-            self.logs[number] = _Log(Path(path), f"flow {number} of an ecc packet run", numbers, hooks)
+            self.logs[number] = _Log(Path(path), f"flow {number} of an ecc packet run", own, hooks)
             for other, log in self.logs.items():
                 if other != number and log.path.resolve() == Path(path).resolve():
                     text = f"got {shown(str(path))} (flows {other} and {number})"
@@ -179,8 +178,8 @@ class LoggedTwin(Twin):
             before = entity.state.values()
             super().invoke(entity, name, packet, env)
             after = zip(entity.state._kinds, before, entity.state.values(), strict=True)
-            log.received |= {one for one, old, new in after if old != new}
-            log.received |= {log.variables.get(one, one) for one in log.received}
+            changed = {one for one, old, new in after if old != new}
+            log.received |= {name for name, field in log.variables.items() if field in changed}
             return
         if log is None or name not in ("on_start", "on_send", "on_ack", "on_loss"):
             super().invoke(entity, name, packet, env)
@@ -193,7 +192,7 @@ class LoggedTwin(Twin):
         if name != "on_send":
             self.note(log, entity, env, seen, name)
         values = {one: getattr(seen, one) for one in seen._kinds if one not in UNSEEN}
-        values["unsent"] = 0 if seen.unsent <= 0 else NO_END
+        values["unsent"] = 0 if seen.unsent <= 0 else PLENTY
         if not entity.given.wants_random or name in ("on_start", "on_send"):
             del values["random"]
         if name == "on_ack":
@@ -234,8 +233,8 @@ class LoggedTwin(Twin):
         found["congestion_window"] = round(after.window)
         if after.rate > 0.0:
             found["pacing_rate"] = round(after.rate)
-        for one, variable in log.variables.items():
-            value = getattr(flow.state, one)
+        for variable, of_state in log.variables.items():
+            value = value_of(flow.state, of_state)
             if abs(value) < LARGE:
                 found[variable] = round(value) if variable == "ssthresh" else value
         changed = {key: value for key, value in found.items() if log.metrics.get(key) != value}
