@@ -474,7 +474,8 @@ def conform(
         ),
     ] = None,
     scenario: Annotated[
-        Path | None, typer.Option(metavar="SCENARIO.toml", help="With --against: network and impairments.")
+        Path | None,
+        typer.Option(metavar="SCENARIO.toml", help="With --against: the run, whose flow 0 is the protocol's."),
     ] = None,
     qlog: Annotated[
         Path | None,

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from ecc.arguments import check_arguments
 from ecc.display import number_text
 from ecc.models.base import Hook, Protocol
+from ecc.models.protocol_assignment import ProtocolAssignment
 from ecc.models.records import named_variables, value_of
 from ecc.network import Network
 from ecc.packet.prepare import prepare
-from ecc.packet.setup import Part
+from ecc.packet.setup import Part, Setup
 from ecc.packet.twin import build_twin
 from ecc.packet.twin.state import Record
 from ecc.plot.states import states_figure
@@ -92,8 +93,8 @@ def compare(protocol: Protocol | str, reference: Protocol | str, scenario: Scena
         Of flow 0; the reference sends nothing. Variables are compared that both have by name (`conformance_names`),
         beside `env.rate` and `env.window`.
     scenario : Scenario, optional
-        Whose network and impairments are used, with the protocol in place of its own; None: a flow over 10 Mb/s, RTT
-        40 ms, a buffer of 75 kB, 8 s.
+        Whose flow 0 runs the protocol in place of its own; other flows, links and impairments are as they are there.
+        None: a flow over 10 Mb/s, RTT 40 ms, a buffer of 75 kB, 8 s.
 
     Returns
     -------
@@ -124,15 +125,26 @@ def compare(protocol: Protocol | str, reference: Protocol | str, scenario: Scena
             f"reference {type(other).__name__} draws random numbers, which {type(subject).__name__} must be given too: "
             "its class needs required_env = frozenset({'random'})"
         )
-    setup = prepare(scenario.with_(protocol=subject))
-    part = next(one for one in setup.parts if 0 in one.flows)
-    of_reference = next(one for one in prepare(scenario.with_(protocol=other)).parts if 0 in one.flows)
+    setup, of_reference = prepare(_with_flow_0(scenario, subject)), _part(prepare(_with_flow_0(scenario, other)))
+    part = _part(setup)
     names = _common(subject, other)
     shadow = _Shadow(other, of_reference, names)
     parts = [replace(one, protocol=_hosts(one, shadow)) if one is part else one for one in setup.parts]
     build_twin(replace(setup, parts=parts), seed=scenario.seed).advance(scenario.duration)
     lacking = tuple(name for name in named_variables(other) if name not in names)
     return shadow.divergence(lacking)
+
+
+def _with_flow_0(scenario: Scenario, protocol: Protocol) -> Scenario:
+    """The scenario in which flow 0 runs another protocol; links that it does not name have the routers of all flows."""
+    given = scenario.protocol
+    others = given if isinstance(given, ProtocolAssignment) else ProtocolAssignment(given)
+    return scenario.with_(protocol=others.with_flow(0, protocol, scenario.network.n_flows))
+
+
+def _part(setup: Setup) -> Part:
+    """That of flow 0."""
+    return next(one for one in setup.parts if 0 in one.flows)
 
 
 def _common(subject: Protocol, other: Protocol) -> dict[str, tuple[str, str]]:
@@ -219,15 +231,13 @@ def divergence(
 def _hosts(part: Part, shadow: _Shadow) -> Any:
     """The protocol of a part, of whose flow 0 each hook is followed by that of the reference."""
     hooks: Mapping[str, Hook] = part.protocol.flow_hooks()
-    first: list[Any] = []
 
     def both(name: str) -> Callable[[Any, Any, Any, Any], None]:
         def call(state: Any, header: Any, params: Any, env: Any) -> None:
-            first[:] = first or [state]
             before = copy.copy(env)
             if name in hooks:
                 hooks[name](state, header, params, env)
-            if state is first[0]:
+            if env.flow == 0:
                 shadow.call(name, header, env, before, state)
 
         return call

@@ -135,6 +135,20 @@ class ProtocolAssignment:
         """Return an assignment as it is, and one protocol as the assignment in which all flows and links run it."""
         return protocol if isinstance(protocol, ProtocolAssignment) else cls({OTHERS: protocol}, {OTHERS: protocol})
 
+    def with_flow(self, index: int, protocol: Protocol, n_flows: int) -> ProtocolAssignment:
+        """Return the assignment in which one flow runs another protocol, and all else is as it was.
+
+        Parameters
+        ----------
+        index : int
+        protocol : Protocol
+        n_flows : int
+            Of the network.
+        """
+        others = {k: one for k, one in enumerate(_spread(self.flows, n_flows, "flow")) if one is not None}
+        rest = {OTHERS: self.flows[OTHERS]} if OTHERS in self.flows else {}
+        return ProtocolAssignment({**others, index: protocol, **rest}, self.links)
+
     @property
     def protocols(self) -> list[Protocol]:
         """All protocols, each once, those of flows first."""

@@ -8,7 +8,10 @@ import pytest
 import ecc
 from ecc import conform
 from ecc.cli import main
-from ecc.models import BBR, CUBIC, BBRv1, NewReno
+from ecc.models import BBR, CUBIC, BBRv1, ConstantRate, NewReno
+from ecc.queues import Policer
+
+MOSTLY_IDLE = {"flows": {0: NewReno(), 1: ConstantRate("1 kb/s")}}
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,19 @@ def test_variables_are_compared_by_name_and_what_lacks_is_said():
     assert {"max_bw", "min_rtt", "state"} <= set(found.compared)
     assert {"inflight_longterm", "bw_shortterm"} <= set(found.lacking)
     assert found.first.variable == "env.rate" and found.first.hook == "on_start"  # 2.86 and 2.77
+
+
+def test_the_rest_of_a_scenario_is_as_it_is_there():
+    """Cross traffic and queue disciplines, also where other flows start first."""
+    network = ecc.Network.dumbbell("4 Mb/s", rtts=["20 ms"] * 2, buffer="60 kB", packet_size=1500, starts=[0.2, 0.0])
+    alone = ecc.Scenario(network, MOSTLY_IDLE, 3.0)
+    beside = alone.with_(protocol={"flows": {0: NewReno(), 1: ConstantRate("2 Mb/s")}})
+    policed = alone.with_(protocol={**MOSTLY_IDLE, "links": Policer(rate="2 Mb/s", burst="15 kB")})
+    found = [conform.compare(CUBIC(C=0.8), CUBIC(), one) for one in (alone, beside, policed)]
+    assert all(one.first.variable == "K" for one in found)
+    assert all(one.time[0] == pytest.approx(0.2) for one in found)
+    calls = [len(one.time) for one in found]
+    assert calls[0] > 1.5 * calls[1] and calls[0] > 1.5 * calls[2]
 
 
 def test_references_that_cannot_be_replayed_are_refused_in_one_line():
