@@ -20,6 +20,7 @@ from ecc.quantity import (
     PacketSizeField,
     Quantity,
     QuantityField,
+    SizeField,
     as_count,
     as_number,
     as_rate,
@@ -28,7 +29,10 @@ from ecc.quantity import (
     default,
 )
 
-__all__ = ["Demand", "all_to_all", "incast", "permutation", "poisson", "shift"]
+__all__ = ["ACK_SIZE", "Demand", "all_to_all", "incast", "permutation", "poisson", "shift"]
+
+ACK_SIZE = 40
+"""Bytes on the wire, unless an ACK carries what was asked for."""
 
 
 @check_arguments
@@ -53,6 +57,7 @@ class Demand:
     priority : int
     trimmed_size : int, bytes, > 0, or None
     writes : (Quantity, Quantity), Quantity or None
+    ack_size : int, bytes, > 0
         What Flow has, too, is as there.
 
     Raises
@@ -79,6 +84,7 @@ class Demand:
     priority: int = 0
     trimmed_size: OptionalSizeField = default(None)
     writes: tuple[Quantity, Quantity] | Quantity | None = None
+    ack_size: SizeField = default(ACK_SIZE)
 
     def __post_init__(self) -> None:
         for name in ("source", "destination"):

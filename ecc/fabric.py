@@ -33,7 +33,9 @@ class Graph:
         for link, (tail, head) in enumerate(ends):
             self._leaving.setdefault(tail, []).append(link)
             self._entering.setdefault(head, []).append(link)
+        self._attached: dict[int, tuple[int, ...]] = {}
         self._found: dict[tuple[int, ...], dict[int, tuple[int, int]]] = {}
+        self._onward: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}
 
     def n_paths(self, source: int, destination: int) -> int:
         """Return how many shortest paths lead from one host to another: at least one.
@@ -77,23 +79,26 @@ class Graph:
 
     def _next(self, node: int, destination: int) -> list[tuple[int, int]]:
         """The links out of a node on shortest paths, each with the number of those that continue from it."""
-        known = self._toward(destination)
+        leaving = self._leaving.get(node, ())
+        if direct := [(link, 1) for link in leaving if self._ends[link][1] == destination]:
+            return direct
+        attached = self._switches_at(destination)
+        if (node, attached) not in self._onward:
+            known = self._toward(attached)
+            onward = [(link, found) for link in leaving if (found := known.get(self._ends[link][1])) is not None]
+            nearest = min((hops for _, (hops, _) in onward), default=0)
+            self._onward[node, attached] = [(link, count) for link, (hops, count) in onward if hops == nearest]
+        return self._onward[node, attached]
 
-        def beyond(link: int) -> tuple[int, int] | None:
-            head = self._ends[link][1]
-            return (0, 1) if head == destination else known.get(head)
+    def _switches_at(self, host: int) -> tuple[int, ...]:
+        """Those that have links to a host: what hosts have in common is searched once."""
+        if host not in self._attached:
+            before = [self._ends[link][0] for link in self._entering.get(host, ())]
+            self._attached[host] = tuple(sorted(node for node in before if node >= self._n_hosts))
+        return self._attached[host]
 
-        onward = [(link, found) for link in self._leaving.get(node, ()) if (found := beyond(link)) is not None]
-        nearest = min((hops for _, (hops, _) in onward), default=0)
-        return [(link, count) for link, (hops, count) in onward if hops == nearest]
-
-    def _toward(self, destination: int) -> dict[int, tuple[int, int]]:
-        """Of each switch that leads to a host: number of links to it, and of shortest paths.
-
-        Hosts at the same switches have the same table, which is searched once.
-        """
-        before = [self._ends[link][0] for link in self._entering.get(destination, ())]
-        attached = tuple(sorted(node for node in before if node >= self._n_hosts))
+    def _toward(self, attached: tuple[int, ...]) -> dict[int, tuple[int, int]]:
+        """Of each switch that leads to hosts at these: number of links to them, and of shortest paths."""
         if attached not in self._found:
             level = {node: attached.count(node) for node in attached}
             table, hops = {node: (1, count) for node, count in level.items()}, 1

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
-from ecc.demands import Demand
+from ecc.demands import ACK_SIZE, Demand
 from ecc.display import Displayed, Rows, quantity_text
 from ecc.fabric import Ends, Graph, ecmp_index, fat_tree_ends, leaf_spine_ends
 from ecc.quantity import (
@@ -45,7 +45,6 @@ FloatArray = NDArray[np.float64]
 SPRAYINGS = ("round robin", "random")
 """How packets of a flow are spread over several routes."""
 _MOST_REORDERED = 255
-_ACK_SIZE = 40
 _PRIORITIES = range(8)
 
 
@@ -214,7 +213,7 @@ class Flow:
     trimmed_size: OptionalSizeField = default(None)
     priority: int = 0
     writes: tuple[Quantity, Quantity] | Quantity | None = None
-    ack_size: SizeField = default(_ACK_SIZE)
+    ack_size: SizeField = default(ACK_SIZE)
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -523,9 +522,9 @@ class Network(Displayed):
                 )
             if flow.writes is not None:
                 raise ValueError(f"writes must be None except in packet runs, got {shown(flow.writes)} (flow {index})")
-            if flow.ack_size != _ACK_SIZE:
+            if flow.ack_size != ACK_SIZE:
                 raise ValueError(
-                    f"ack_size must be {_ACK_SIZE} bytes except in packet runs, got {flow.ack_size} (flow {index})"
+                    f"ack_size must be {ACK_SIZE} bytes except in packet runs, got {flow.ack_size} (flow {index})"
                 )
         for index, link in enumerate(self.links):
             if link.pause is not None:
@@ -1067,6 +1066,10 @@ def _demand(given: Any) -> Demand:
     return Demand(*hosts)
 
 
+_OF_DEMANDS = sorted({f.name for f in fields(Demand)} & {f.name for f in fields(Flow)})
+"""What a demand says of its flow."""
+
+
 def _routed(graph: Graph, demands: Sequence[Any], seed: int, ack_links: bool) -> list[Flow]:
     """The flows of demands: see `Network.with_demands`."""
     key = as_count(seed, "seed", bits=64)
@@ -1087,10 +1090,8 @@ def _routed(graph: Graph, demands: Sequence[Any], seed: int, ack_links: bool) ->
                 back = pair[::-1]
                 reverse = graph.path(*back, ecmp_index(graph.n_paths(*back), *pair, nth, key, is_ack=True))
             flow = Flow(
-                graph.path(*pair, chosen), one.start, one.stop, one.size, packet_size=one.packet_size, reverse=reverse,
-                delayed_acks=one.delayed_acks, alternatives=[graph.path(*pair, k) for k in others],
-                spraying=one.spraying, reordering_threshold=one.reordering_threshold, priority=one.priority,
-                trimmed_size=one.trimmed_size,
+                graph.path(*pair, chosen), reverse=reverse, alternatives=[graph.path(*pair, k) for k in others],
+                **{name: getattr(one, name) for name in _OF_DEMANDS},
             )  # fmt: skip
         except (TypeError, ValueError) as error:
             raise type(error)(f"{error} (flows[{index}])") from None

@@ -10,6 +10,7 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -167,16 +168,25 @@ def _parse(text: str, field: str, unit: str, units: dict[str, float]) -> float:
             return float(head) * units[tail]
         except ValueError:
             pass
+    found = _number_and_unit(text)
+    if found is None:
+        raise ValueError(f"{field} must be a number with a unit such as {unit}, got {shown(text)}")
+    if found[1] not in units:
+        allowed = f"one of the units {', '.join(units)}, or one with a prefix such as {_PREFIXED[unit]}"
+        raise ValueError(f"{field} must have {allowed}, got {shown(text)}")
+    return found[0] * units[found[1]]
+
+
+@lru_cache(1024)
+def _number_and_unit(text: str) -> tuple[float, str] | None:
+    """What a text says; None: nothing. Networks say the same of thousands of flows."""
     import quantiphy
 
     try:
         parsed = quantiphy.Quantity(text, binary=True)
     except quantiphy.QuantiPhyError:
-        raise ValueError(f"{field} must be a number with a unit such as {unit}, got {shown(text)}") from None
-    if parsed.units not in units:
-        allowed = f"one of the units {', '.join(units)}, or one with a prefix such as {_PREFIXED[unit]}"
-        raise ValueError(f"{field} must have {allowed}, got {shown(text)}")
-    return float(parsed) * units[parsed.units]
+        return None
+    return float(parsed), parsed.units
 
 
 def as_rate(value: Quantity, field: str, *, positive: bool = True) -> float:

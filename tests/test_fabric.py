@@ -1,6 +1,7 @@
 """Fabrics: counts of hosts, links and paths, bisection bandwidth, shortest paths against a search, ECMP."""
 
 import re
+from dataclasses import fields
 from itertools import pairwise
 
 import numpy as np
@@ -161,6 +162,19 @@ def test_ecmp_is_uniform_over_paths():
     for counts in (np.bincount(taken[:, 0], minlength=16), np.bincount(taken @ [16, 1], minlength=256)):
         expected = len(taken) / len(counts)
         assert ((counts - expected) ** 2 / expected).sum() < chi2.ppf(0.999, len(counts) - 1)
+
+
+def test_a_flow_has_all_that_its_demand_says():
+    said = {
+        "size": 5000, "start": 0.5, "stop": 2.0, "packet_size": (100, 900), "delayed_acks": (2, 0.1),
+        "spraying": "random", "reordering_threshold": 9, "priority": 3, "trimmed_size": 64,
+        "writes": (1000, 0.01), "ack_size": 84,
+    }  # fmt: skip
+    own = {"source", "destination", "path"}
+    assert set(said) | own == {f.name for f in fields(Demand)}
+    (flow,) = Network.leaf_spine(2, 2, 2, [Demand(0, 3, path="all", **said)], "10 Gb/s").flows
+    assert {name: getattr(flow, name) for name in said} == said
+    assert len(flow.alternatives) == 1 and len(flow.reverse) == 4
 
 
 def test_a_path_can_be_chosen():

@@ -100,7 +100,7 @@ class PowerTCP(telemetry.TelemetryProtocol):
     ----------
     gamma : float, in (0, 1]
         Weight of an update in the window.
-    beta : float, bytes, > 0
+    beta : int, bytes, >= 1
         What is added: C_host T/N in the paper, for N flows at a host.
     base_rtt : float, s, > 0
         T, the longest RTT of the network without queues.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -50,6 +50,21 @@ class Deployment:
         """All protocols that run, each once, those of flows first."""
         return tuple(_each_once([*self.flows, *self.templates, *(one for some in self.links for one in some)]))
 
+    def without_routers(self, network: Network) -> dict[Protocol, list[int]]:
+        """Return protocols whose routers are at no link of flows that run them, with those flows.
+
+        Parameters
+        ----------
+        network : Network
+        """
+        given = [frozenset().union(*(router.gives for router in some)) for some in self.links]
+        found: dict[Protocol, list[int]] = {}
+        for index, (flow, protocol) in enumerate(zip(network.flows, self.flows, strict=True)):
+            links = {link for route in flow.routes for link in route}
+            if protocol.gives and not any(protocol.gives & given[link] for link in links):
+                found.setdefault(protocol, []).append(index)
+        return found
+
     def __str__(self) -> str:
         return ", ".join(dict.fromkeys(type(protocol).__name__ for protocol in self.protocols))
 
@@ -62,9 +77,9 @@ class ProtocolAssignment:
     ----------
     flows : mapping or Protocol
         Which flows -> Protocol; one for all.
-    links : mapping or Protocol
-        Which links -> Protocol, or sequence of Protocols whose routers are all deployed there. A link that is not named
-        runs the routers of the protocols of all flows that cross it.
+    links : mapping, Protocol, or list of Protocol
+        Which links -> Protocol, or sequence of Protocols whose routers are all deployed there; one or several for all.
+        A link that is not named runs the routers of the protocols of all flows that cross it.
 
     Raises
     ------
@@ -108,7 +123,8 @@ class ProtocolAssignment:
     def __post_init__(self) -> None:
         for name in ("flows", "links"):
             given = getattr(self, name)
-            if isinstance(given, Protocol):
+            several = name == "links" and isinstance(given, list | tuple)
+            if isinstance(given, Protocol) or several:
                 given = {OTHERS: given}
             if not isinstance(given, Mapping):
                 raise TypeError(f"protocol {name} must be a mapping of {name} to protocols, got {shown(given)}")
@@ -307,13 +323,17 @@ def _check_signals(which: str, flow: Flow, protocol: Protocol, links: Sequence[S
     Links may be without the routers of a protocol, as they may be in the world, but for a discipline in their place.
     """
     answers = protocol.answers
+    if not isinstance(answers, Set) or not all(isinstance(one, str) for one in answers):
+        kind = type(protocol).__name__
+        raise TypeError(f"answers of {kind} must be a set of signals, such as {{'loss', 'ecn'}}, got {shown(answers)}")
     routers = [router for route in flow.routes for link in route for router in links[link]]
     given = frozenset(EVERY_LINK).union(*(router.gives for router in routers))
     has_discipline = not all(router.has_hosts() for router in routers)
     if answers and not answers & given and (has_discipline or answers != protocol.gives):
+        own = "".join(f"; its own routers give {one!r}: add that to answers" for one in sorted(protocol.gives & given))
         raise ValueError(
             f"protocol of {which} must answer a signal of its links ({', '.join(sorted(given))}), got "
-            f"{type(protocol).__name__}, which answers {' and '.join(sorted(answers))}"
+            f"{type(protocol).__name__}, which answers {' and '.join(sorted(answers))}{own}"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,6 +97,7 @@ def trajectory_of(
             "notes": (
                 *_notes_on_threads(engine, threads),
                 *_notes_on_silence(setup, rows, stats.now),
+                *_notes_on_headers(scenario),
                 *notes_at_end(scenario, seen["time"], seen["sent"] * per_second),
             ),
         },
@@ -132,6 +133,17 @@ def _notes_on_threads(engine: Engine | Team | PythonEngine, threads: int) -> tup
     """A note where fewer threads were used than allowed."""
     used = engine.n_parts if isinstance(engine, Team) else 1
     return (f"threads: {used} of {threads}, as more would be slower",) if used < threads else ()
+
+
+def _notes_on_headers(scenario: Scenario) -> Iterator[str]:
+    """Of flows whose protocol has routers, which stand at no link of theirs."""
+    for protocol, flows in scenario.deployment.without_routers(scenario.network).items():
+        others = f" and {len(flows) - 1} others" if flows[1:] else ""
+        name = type(protocol).__name__
+        yield (
+            f"no router writes into the headers of flow {flows[0]}{others}: no link of theirs runs {name}, which "
+            f"{{'links': [{name}(), ...]}} names beside others"
+        )
 
 
 def _notes_on_silence(setup: Setup, rows: NDArray[np.void], now: float) -> tuple[str, ...]:

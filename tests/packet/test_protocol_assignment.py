@@ -12,6 +12,7 @@ from ecc.packet import simulate
 from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import Kind
+from ecc.queues import StepMarking
 from ecc.scenario import Scenario
 from ecc.workload import Arrivals, Workload
 
@@ -74,6 +75,45 @@ def test_links_run_the_routers_of_their_flows_unless_they_are_named():
     assert routers == {QIRCP(gamma=0.8): [0], RCP(): [2], QIRCP(): []}
     offsets = {part.protocol: part.header_offset for part in named.parts}
     assert offsets[QIRCP()] == offsets[QIRCP(gamma=0.8)] != offsets[RCP()]
+
+
+def test_a_list_of_routers_is_for_all_links():
+    listed = {"flows": RCP(), "links": [RCP(), StepMarking(20.0)]}
+    table = {"flows": RCP(), "links": {"default": [RCP(), StepMarking(20.0)]}}
+    assert Scenario(LOT, listed, 1.0) == Scenario(LOT, table, 1.0)
+
+
+class Either(RCP):
+    """Answers the rate of its routers, and marks."""
+
+    answers = frozenset({"Either", "ecn"})
+
+
+def test_that_headers_stay_empty_is_noted():
+    """A discipline in the place of a protocol's routers leaves it one of the signals that it answers."""
+    marking = StepMarking(20.0, mark=True)
+    alone = simulate(Scenario(TWO, {"flows": Either(), "links": marking}, 0.5))
+    assert [one for one in alone.notes if "headers" in one] == [
+        "no router writes into the headers of flow 0 and 1 others: no link of theirs runs Either, which "
+        "{'links': [Either(), ...]} names beside others"
+    ]
+    both = simulate(Scenario(TWO, {"flows": Either(), "links": [Either(), marking]}, 0.5))
+    assert not [one for one in both.notes if "headers" in one]
+
+
+class Listed(RCP):
+    answers = ["ecn"]  # noqa: RUF012
+
+
+class Forgotten(RCP):
+    answers = frozenset({"ecn"})
+
+
+def test_what_a_class_answers_is_a_set_that_has_its_own_signal():
+    with pytest.raises(TypeError, match=r"answers of Listed must be a set of signals, .* got \['ecn'\]"):
+        Scenario(TWO, Listed(), 1.0)
+    with pytest.raises(ValueError, match="which answers ecn; its own routers give 'Forgotten': add that to answers"):
+        Scenario(TWO, Forgotten(), 1.0)
 
 
 def test_transfers_run_the_default():
