@@ -32,6 +32,7 @@ from ecc.models.powertcp import PowerTCP, ThetaPowerTCP
 from ecc.models.prague import Prague
 from ecc.models.qi_rcp import QIRCP
 from ecc.models.rcp import RCP
+from ecc.models.sperc import SPERC
 from ecc.models.swift import Swift
 from ecc.models.timely import TIMELY, PatchedTIMELY
 from ecc.models.util import UTIL
@@ -42,7 +43,7 @@ from ecc.models.xcp import XCP
 
 __all__ = [
     "ABC", "BBR", "BIC", "C4", "CUBIC", "DCQCN", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "HPCC", "MKC", "NSCC",
-    "PEDN", "PIQIRCP", "QIRCP", "RCP", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "Compound",
+    "PEDN", "PIQIRCP", "QIRCP", "RCP", "SPERC", "TIMELY", "UTIL", "VCP", "XCP", "BBRv1", "BBRv2", "Bound", "Compound",
     "ConstantRate", "Copa", "Equilibrium", "ExpressPass", "JetMax", "Kelly", "MaxNet", "NewReno", "PatchedTIMELY",
     "PowerTCP", "Prague", "Protocol", "Swift", "ThetaPowerTCP", "Vegas", "Vivace", "all_protocols",
 ]  # fmt: skip
@@ -84,4 +85,4 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         EDN,
         PEDN,
     )
-    return {cls.__name__: cls for cls in (*routed, ExpressPass, *windows, *((ConstantRate,) if unresponsive else ()))}
+    return {cls.__name__: cls for cls in (*routed, SPERC, ExpressPass, *windows, *((ConstantRate,) if unresponsive else ()))}
