@@ -98,6 +98,7 @@ class FlowState:
     sent: float = 0.0  # when the control packet was [s]
     waits: int = 0  # for it
     sequence: int = 0
+    rtt: float = 0.0  # of the last one that is back [s]
     trip: float = 0.0
     links: int = 0
     link: tuple[int, ...] = per_hop()
@@ -163,7 +164,7 @@ class SPERC(Protocol):
 
     gamma: float = 0.98
     margin: float = 2.0
-    floor: float = 2.0
+    floor: float = 1.0
     patience: float = 2.0
     ignore: bool = True
     tolerance: float = 1e-9
@@ -190,7 +191,7 @@ class SPERC(Protocol):
     # ---- rounds, in fractions ----------------------------------------------------------------------------
 
     @check_arguments
-    def rounds(
+    def exact_rounds(
         self,
         network: Network,
         seed: int | None = None,
@@ -420,16 +421,26 @@ def forget(flow: Any) -> None:
         flow.counts[k] = 0
 
 
+def pace(flow: Any, p: Params, env: FlowEnv) -> None:
+    """Send at the allocation, or the least rate; a trip ends with the packet after the ACK."""
+    env.window = 0.0
+    env.rate = max(flow.x, p.floor * 8.0 * env.packet_size / flow.rtt)
+    flow.trip = flow.rtt + 8.0 * env.packet_size / env.rate
+
+
 def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Make a control packet of this packet, unless one is on its way; the last one if all is sent in less than a trip."""
-    if flow.waits > 0 and flow.trip > 0.0 and env.now - flow.sent > p.patience * flow.trip:
+    if flow.rtt > 0.0:
+        pace(flow, p, env)
+    if flow.waits > 0 and flow.rtt > 0.0 and env.now - flow.sent > p.patience * flow.trip:
         forget(flow)
-    if flow.waits == 0:
+    left = 8.0 * (env.size - env.delivered - env.in_flight)
+    ends = flow.rtt > 0.0 and env.size >= 0 and left < flow.x * flow.trip
+    if flow.waits == 0 and (flow.links > 0 or not ends):
         flow.waits = 1
         flow.sent = env.now
         flow.sequence += 1
-        left = 8.0 * (env.size - env.delivered - env.in_flight)
-        header.kind = LEAVES if flow.links > 0 and env.size >= 0 and left < flow.x * flow.trip else STAYS
+        header.kind = LEAVES if ends else STAYS
         header.sequence = flow.sequence
         header.trip = flow.trip
         header.links = flow.links
@@ -447,7 +458,7 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     if header.kind == NONE or header.sequence != flow.sequence or flow.waits == 0:
         return
     flow.waits = 0
-    flow.trip = env.rtt * (1.0 + 1.0 / p.floor)
+    flow.rtt = env.rtt
     if header.kind == LEAVES:
         forget(flow)
     elif header.hops > 0:
@@ -461,8 +472,7 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             flow.s[k] = header.s[k]
             flow.counts[k] = header.counts[k]
             flow.x = min(flow.x, header.x[k])
-        env.window = 0.0
-        env.rate = max(flow.x, p.floor * 8.0 * env.packet_size / env.rtt)
+    pace(flow, p, env)
 
 
 def on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
