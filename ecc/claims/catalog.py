@@ -23,6 +23,7 @@ MODULES = (
     "data_centers.hpcc",
     "data_centers.nscc",
     "data_centers.powertcp",
+    "data_centers.sperc",
     "data_centers.swift",
     "data_centers.timely",
     "data_centers.timely_runs",

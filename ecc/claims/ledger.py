@@ -189,6 +189,8 @@ PAPERS: Mapping[str, str] = {
     "NSDI 2022",
     "SWIFT": "G. Kumar et al., Swift: delay is simple and effective for congestion control in the datacenter, SIGCOMM "
     "2020",
+    "SPERC": "L. Jose, S. Ibanez, M. Alizadeh, N. McKeown, A distributed algorithm to calculate max-min fair rates "
+    "without per-flow state, SIGMETRICS 2019, and its programs, lavanyaj/numerical-simulations and ns2-simulations",
     "UEC": "Ultra Ethernet Consortium, Ultra Ethernet specification 1.0, 2025, by its simulator "
     "ultraethernet/uet-htsim, htsim/sim/uec.cpp",
     "SPRAYING": "Gerstein, M. Silberstein, I. Keslassy, arXiv:2509.07907, 2025",

@@ -85,4 +85,5 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         EDN,
         PEDN,
     )
-    return {cls.__name__: cls for cls in (*routed, SPERC, ExpressPass, *windows, *((ConstantRate,) if unresponsive else ()))}
+    others = (ConstantRate,) if unresponsive else ()
+    return {cls.__name__: cls for cls in (*routed, SPERC, ExpressPass, *windows, *others)}

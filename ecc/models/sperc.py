@@ -16,9 +16,9 @@ and once a round MaxE <- MaxE', MaxE' <- 0. A flow sends at min_l x_l. Flows beg
     C     capacity [bit/s]                              NumB   how many flows are in B
     gamma share of it that flows may have               MaxE   largest x of a flow in E, since the last round began
 
-A link whose b is below what a flow limited elsewhere has says so by i: that b is too low, and will rise. Theorem: in 6 N
-rounds rates are max-min fair, where N is how often links are taken out in 2-water-filling, all at once those whose share
-is no larger than that of links that share a flow with them, and of links that share one with these.
+A link whose b is below what a flow limited elsewhere has says so by i: that b is too low, and will rise. Theorem: in
+6 N rounds rates are max-min fair. N counts the iterations of 2-water-filling, each of which takes out all links whose
+share is no larger than that of links that share a flow with them, and of links that share one with these.
 
 Here the control packet is a packet of data, the next one after the ACK of the one before: a trip takes an RTT and the
 time until that packet. As in the authors' programs (sperc_robust) a link counts in each round anew which flows it has
@@ -44,8 +44,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
-from ecc.errors import ConvergenceError
-from ecc.models.base import TRANSPORTS, Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, check_choice, check_number
+from ecc.models.base import (
+    TRANSPORTS,
+    Equilibrium,
+    FlowEnv,
+    Hook,
+    LinkEnv,
+    Params,
+    Protocol,
+    check_choice,
+    check_number,
+)
 from ecc.models.records import per_hop
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Network
@@ -122,15 +131,16 @@ class Rounds(NamedTuple):
         N, of 2-water-filling.
     converged : int or None
         Rounds after the last flow came or left from whose end on rates are fair; None: never.
-    period : int
-        After how many rounds the state of all links and control packets is as it was, again and again; 1: at rest.
+    period : int or None
+        After how many rounds the state of all links and control packets is as it was, again and again; 1: at rest,
+        None: it never was.
     """
 
     rates: tuple[tuple[Fraction, ...], ...]
     fair: tuple[Fraction, ...]
     iterations: int
     converged: int | None
-    period: int
+    period: int | None
 
 
 @dataclass(frozen=True)
@@ -173,7 +183,7 @@ class SPERC(Protocol):
 
     times = ()
     equilibrium_is_static = False  # packet runs begin without flows: links do not know what each has
-    linear_refusal = "SPERC has no linear model: its rates are exact after some rounds, and no law moves them by degrees"
+    linear_refusal = "SPERC has no linear model: its rates are exact after some rounds: no law moves them by degrees"
     fluid_refusal = "SPERC has no fluid model: its rates are those that control packets bring, one in an RTT"
 
     def __post_init__(self) -> None:
@@ -214,7 +224,7 @@ class SPERC(Protocol):
         leaves : sequence of int or None, shape (n_flows,), optional
             Round from which on it makes its last trip; None: it stays.
         most : int, optional
-            Rounds after which to give up.
+            Rounds, unless the state repeats before.
 
         Returns
         -------
@@ -224,8 +234,6 @@ class SPERC(Protocol):
         ------
         ValueError
             A flow with several routes, or joins and leaves of another length.
-        ConvergenceError
-            The state does not repeat.
         """
         for index, flow in enumerate(network.flows):
             if flow.alternatives:
@@ -241,7 +249,8 @@ class SPERC(Protocol):
         order = list(_order(network, seed))
         last = max([*begins, *(end + 1 for end in ends if end is not None)])
         seen: dict[Any, int] = {}
-        found = []
+        found: list[tuple[Fraction, ...]] = []
+        period = None
         for count in range(as_count(most, "most", minimum=1, bits=20)):
             for actor in order:
                 if actor < 0:
@@ -258,23 +267,23 @@ class SPERC(Protocol):
                         rates[actor] = Fraction(0) if gone[actor] else min(header.x)
                         header.hops = 0
             found.append(tuple(rates))
-            state = _state(links, headers, gone)
-            if count >= last and all(g == (end is not None) for g, end in zip(gone, ends, strict=True)):
+            if count >= last and all(was == (end is not None) for was, end in zip(gone, ends, strict=True)):
+                state = _state(links, headers, gone)
                 if state in seen:
-                    stays = [k for k, end in enumerate(ends) if end is None]
-                    fair = two_water_filling(
-                        [network.flows[k].route for k in stays], [p.gamma * one for one in capacities]
-                    )
-                    expected = [Fraction(0)] * network.n_flows
-                    for k, rate in zip(stays, fair[1], strict=True):
-                        expected[k] = rate
-                    first = len(found)
-                    while first > 0 and found[first - 1] == tuple(expected):
-                        first -= 1
-                    converged = None if first == len(found) else max(first + 1 - last, 0)
-                    return Rounds(tuple(found), tuple(expected), fair[0], converged, count - seen[state])
+                    period = count - seen[state]
+                    break
                 seen[state] = count
-        raise ConvergenceError(f"the state did not repeat in {most} rounds", np.array(rates, dtype=float), float("nan"))
+        stays = [k for k, end in enumerate(ends) if end is None]
+        iterations, filled = two_water_filling(
+            [network.flows[k].route for k in stays], [p.gamma * one for one in capacities]
+        )
+        fair = dict(zip(stays, filled, strict=True))
+        expected = tuple(fair.get(k, Fraction(0)) for k in range(network.n_flows))
+        first = len(found)
+        while first > 0 and found[first - 1] == expected:
+            first -= 1
+        is_fair = period is not None and first < len(found)
+        return Rounds(tuple(found), expected, iterations, max(first + 1 - last, 0) if is_fair else None, period)
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -429,7 +438,7 @@ def pace(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Make a control packet of this packet, unless one is on its way; the last one if all is sent in less than a trip."""
+    """Make a control packet of this one, unless one is on its way; the last one, if all is sent in less than a trip."""
     if flow.rtt > 0.0:
         pace(flow, p, env)
     if flow.waits > 0 and flow.rtt > 0.0 and env.now - flow.sent > p.patience * flow.trip:
