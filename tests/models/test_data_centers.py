@@ -8,7 +8,7 @@ import pytest
 import ecc
 from ecc.demands import permutation
 from ecc.impairments import CapacitySchedule
-from ecc.models import ABC, DCQCN, DCTCP, HPCC, NSCC, TIMELY, PatchedTIMELY, PowerTCP, Swift, ThetaPowerTCP
+from ecc.models import ABC, DCQCN, DCTCP, HPCC, NSCC, SPERC, TIMELY, PatchedTIMELY, PowerTCP, Swift, ThetaPowerTCP
 from ecc.network import Network
 from ecc.queues import RampMarking, StepMarking
 from ecc.scenario import Scenario
@@ -57,6 +57,7 @@ CASES = {
     ),
     "PowerTCP": Case(PowerTCP(base_rtt="40 us", line_rate=C), 0.99, 0.95, 30e3, 4e-3, 0.75),
     "ThetaPowerTCP": Case(ThetaPowerTCP(base_rtt="40 us", line_rate=C), 0.99, 0.95, 200e3, 4e-3, 0.25, by_delay=True),
+    "SPERC": Case(SPERC(), 0.935, 0.999, 10e3, 4e-3, 0.93),
     "NSCC": Case(
         {
             # Not of the link's rate: packets of two flows would come at one time, and then in the order of their names.
