@@ -198,6 +198,18 @@ def test_without_ignore_bits_rates_are_not_fair_after_six_times_n_rounds():
     assert all(set(one) != {10**9} for one in found.rates)
 
 
+def test_without_ignore_bits_differences_without_end_make_rates_jump():
+    """Four equal links: flow 3 should have a third, and has a fifth in some of each ten rounds."""
+    routes = [[2, 1, 3], [3], [3, 1, 0], [2, 0], [0, 3, 2, 1], [2, 0, 3], [2, 3, 1, 0], [1], [1]]
+    network = Network([Link(6.0)] * 4, [Flow(route) for route in routes])
+    fair = SPERC(gamma=1.0).exact_rounds(network)
+    assert fair.fair == (1, 1, 1, 2, 1, 1, 1, 1, 1) and fair.converged <= 6 * fair.iterations == 12
+    found = SPERC(gamma=1.0, ignore=False).exact_rounds(network, most=120)
+    assert found.period is None
+    assert all(min(one[3] for one in found.rates[k : k + 10]) < 1.3 for k in range(20, 120, 10))
+    assert all(max(abs(one[k] - 1) for k in (0, 1, 2, 4, 5, 6, 7, 8)) < 1e-20 for one in found.rates[60:])
+
+
 def simulate(network, duration, protocol=None, **options):
     options = {"sample": 1e-5, "record": ["flow.x", "link.num_b", "link.late", "link.round"]} | options
     return ecc.packet.simulate(Scenario(network, protocol or SPERC(), duration), **options)
