@@ -208,6 +208,10 @@ def test_without_ignore_bits_differences_without_end_make_rates_jump():
     assert found.period is None
     assert all(min(one[3] for one in found.rates[k : k + 10]) < 1.3 for k in range(20, 120, 10))
     assert all(max(abs(one[k] - 1) for k in (0, 1, 2, 4, 5, 6, 7, 8)) < 1e-20 for one in found.rates[60:])
+    in_packets = Network([Link(C, "5 us")] * 4, [Flow(route, start=1e-6 * k) for k, route in enumerate(routes)])
+    for tolerance in (0.0, 1e-9):  # floating-point numbers are equal after some rounds
+        run = simulate(in_packets, 2e-3, SPERC(ignore=False, tolerance=tolerance))
+        assert run.data["flow.x"][-1].to_numpy() == pytest.approx(max_min(in_packets, 0.94 * in_packets.capacities))
 
 
 def simulate(network, duration, protocol=None, **options):

@@ -144,8 +144,8 @@ def sperc_ignore(claim: Claim) -> Finding:
         Measurement("... without, some rate is not fair after each of so many rounds", len(away) if never else 0,
                     note=f"relative distance {float(away[5]):.1e} after 6, {float(away[-1]):.1e} after the last; it "
                          f"falls to {away[94] / away[89]} in five rounds", met=never),
-        Measurement("four equal links, nine flows: rounds until rates are fair, with ignore bits", steady.converged or 0,
-                    note=f"N = {steady.iterations}"),
+        Measurement("four equal links, nine flows: rounds until rates are fair, with ignore bits",
+                    steady.converged or 0, note=f"N = {steady.iterations}"),
         Measurement("... without, least over each ten of 200 rounds of the largest relative distance of flow 3",
                     float(min(farthest)), met=jumps),
         Measurement(f"of {count} runs on random networks, not at rest within 200 rounds", len(left), met=len(left) > 0,
@@ -156,9 +156,9 @@ def sperc_ignore(claim: Claim) -> Finding:
     holds = never and jumps and len(left) + beyond > 0
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        "Where links are equal, differences between them that get smaller and smaller go on for good without ignore bits, "
-        "and decide where flows count as limited: rates come near fair ones, and some jump away from them, by "
-        f"{float(max(farthest[10:])):.0%} after 100 rounds and more. Elsewhere it took up to {max(ratios):.0f} N rounds."
+        "Where links are equal, smaller and smaller differences between them go on for good without ignore bits, and "
+        "decide where flows count as limited: rates come near fair ones, and some jump away from them, by "
+        f"{float(max(farthest[10:])):.0%} after 100 rounds and more. Elsewhere up to {max(ratios):.0f} N rounds passed."
         if holds else "Rates are fair in 6 N rounds without ignore bits, too.",
         measured, (), [RANDOM],
     )  # fmt: skip
