@@ -45,9 +45,9 @@ def demands_of(case: str) -> list[Demand]:
     k, pattern, _ = CASES[case]
     n_hosts = k**3 // 4
     if pattern == "permutation":
-        return list(permutation(n_hosts, seed=1))
+        return permutation(n_hosts, seed=1, packet_size=PACKET)
     n_receivers = n_hosts // 128
-    return [Demand(host, host % n_receivers) for host in range(n_receivers, n_hosts)]
+    return [Demand(host, host % n_receivers, packet_size=PACKET) for host in range(n_receivers, n_hosts)]
 
 
 def measure(case: str) -> tuple[float, float, float, float]:
