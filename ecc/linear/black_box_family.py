@@ -25,6 +25,7 @@ Found = tuple[int, list[Crossing], float]
 _TOGETHER = 1e-12  # of the gain: crossings that counts need not distinguish
 _NARROW = 1e-3  # of the gain: a gap from which Newton's method starts
 _BEYOND = 4.0  # times the gain at which stability is lost: how far families are followed by counts
+_LEVEL = 1e-9  # relative: real parts of the dominant root that are equal
 _LISTED = 1 << 12  # pieces of a line up to which the dominant root is looked at, too
 _MANY = 8  # roots that turn unstable together with the first, before families that are counted are left
 
@@ -133,7 +134,8 @@ class Scan:
         values = [self.measure(g)[0] for g in stable]
         out = []
         for i in range(1, len(stable) - 1):
-            if values[i] >= max(values[i - 1], values[i + 1]) > min(values[i - 1 : i + 2]):
+            level = _LEVEL * abs(values[i])  # where nothing moves but the last bits, they have peaks of their own
+            if values[i] >= max(values[i - 1], values[i + 1]) > min(values[i - 1 : i + 2]) + level:
                 ends = np.log(stable[i - 1]), np.log(stable[i + 1])
                 best = minimize_scalar(
                     lambda x: -self.measure(float(np.exp(x)))[0], bounds=ends, method="bounded", options={"maxiter": 20}
