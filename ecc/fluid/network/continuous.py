@@ -68,7 +68,7 @@ def run(problem: Problem) -> Result:
 
     protocol, fluid, samples, rtol = problem.protocol, problem.fluid, problem.samples, problem.rtol
     states = _states_of(protocol)
-    laws = CompiledLaws(protocol, shared=problem.shared)
+    laws = CompiledLaws(protocol, shared=problem.shared, checked=False)
     initial = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G = fluid.n_links, fluid.n_groups
     T = float(protocol.params()["interval"])
@@ -118,7 +118,7 @@ def run(problem: Problem) -> Result:
             "before": np.zeros(L), "weighted": np.zeros(L), "responsive": np.zeros(L),
             "other": np.zeros(L), "bottlenecked": np.zeros(L), "crossing": np.zeros(L),
             "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": initial.rtt,
-            "bottleneck": np.full(G, -1.0), "reads": reads, "failed": np.zeros(2),
+            "bottleneck": np.full(G, -1.0), "reads": reads, "failed": np.zeros(3),
             "advertises_from": initial.advertises_from, "left": np.zeros(crossings),
         },
         {
@@ -213,7 +213,8 @@ def run(problem: Problem) -> Result:
                 integration.work.count[core.FRESH] = 1
             problem.progress(integration.now / end)
         if status != core.DONE:
-            stopped = _law_failed(integration, offset["failed"]) or integration.trouble(status)
+            law = _law_failed(integration, status, offset["failed"], laws.code, problem.first_flow)
+            stopped = law or integration.trouble(status)
     except KeyboardInterrupt:
         stopped = "interrupted"
     rows = integration.counted(core.SAMPLE)
@@ -277,15 +278,18 @@ def _named(component: int, block: dict[str, slice], links: int) -> str:
     return f"{what} of {'link' if name in ('state', 'queue', 'arrived', 'dropped') else 'flow group'} {which}"
 
 
-def _law_failed(run: Integration, at: int) -> str | None:
-    """Which law failed, and when; None if none did."""
-    from ecc.fluid.network.right_hand_side import SOURCE_FAILED
+def _law_failed(run: Integration, status: int, at: int, code: Any, flows: IntArray) -> str | None:
+    """Which law failed, when, and why; None if none did."""
+    from ecc.fluid.network.right_hand_side import ROUTER_FAILED, SOURCE_FAILED
 
-    kind, which = run.work.numbers[at : at + 2]
-    if kind == 0.0:
+    what, which, why = run.work.numbers[at : at + 3]
+    if what == 0.0 or status not in (core.FAILED, core.NOT_FINITE):
         return None
-    law = f"source law of flow group {which:.0f}" if kind == SOURCE_FAILED else f"router law of link {which:.0f}"
-    return f"the {law} failed at t = {float(run.work.clock[core.FAILED_AT]):.9g}"
+    time = run.work.clock[core.FAILED_AT] if status == core.FAILED else run.now
+    of = f"link {which:.0f}" if what == ROUTER_FAILED else f"flow {flows[int(which)]}"
+    law = "router law" if what == ROUTER_FAILED else "source law" if what == SOURCE_FAILED else "law of a state"
+    reason = code.reasons.get(int(why), "an exception") if status == core.FAILED else "its result is not finite"
+    return f"the {law} of {of} failed at t = {time:.9g} s: {reason}"
 
 
 def _packed(whole: dict[str, int], floats: dict[str, Any], integers: dict[str, Any]) -> tuple[FloatArray, IntArray]:

@@ -24,7 +24,7 @@ from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, i
 from ecc.fluid.network.curves import Paths
 from ecc.fluid.network.departures import HOOKS
 from ecc.fluid.network.grid import Grid
-from ecc.fluid.network.laws import made
+from ecc.fluid.network.laws import finite, made
 from ecc.fluid.network.queues import ECT_1, NOT_ECT
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.laws.arguments import law_arguments
@@ -218,7 +218,7 @@ def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]
     """Code of the laws: `arrive` of a step, `tick` of an interval, and `probability`."""
     states = discipline.states
     lines: dict[str, list[str]] = {"arrive": [], "tick": [], "probability": []}
-    scope: dict[str, Any] = {"probability_law": discipline.probability_law}
+    scope: dict[str, Any] = {"finite": finite, "probability_law": discipline.probability_law}
 
     def supplied(law: Callable[..., Any]) -> str:
         return ", ".join(
@@ -234,7 +234,7 @@ def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]
             "continuous": f"{now} + record.step * {found}",
             "interval": found,
         }[state.clock]
-        return f"{now} = min(max({found}, lowest_{name}), highest_{name})"
+        return f"{now} = min(max(finite({found}), lowest_{name}), highest_{name})"
 
     for name, state in states.items():
         if state.law is None:
@@ -242,7 +242,7 @@ def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]
         scope |= {f"law_{name}": state.law, f"lowest_{name}": state.lowest, f"highest_{name}": state.highest}
         lines["tick" if state.clock == "interval" else "arrive"].append(moved(name, state, state.law))
     assert discipline.probability_law is not None
-    lines["probability"].append(f"record.result = probability_law({supplied(discipline.probability_law)})")
+    lines["probability"].append(f"record.result = finite(probability_law({supplied(discipline.probability_law)}))")
     hooks = {name: made(name, its, scope) for name, its in lines.items() if its}
     return compile_hooks(hooks, layout, _NOTHING, params, _NOTHING)
 

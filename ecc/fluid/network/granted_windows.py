@@ -42,7 +42,7 @@ from ecc.fluid.network.curves import (
     result_of,
     serve,
 )
-from ecc.fluid.network.grid import Grid
+from ecc.fluid.network.grid import INTERVAL, QUEUE_INTERVAL, ROUTER, SOURCE, Grid, failed
 from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
@@ -79,6 +79,7 @@ class Rules(NamedTuple):
     source: int
     addresses: Integers  # of the record and of the parameters
     record: Floats
+    failed: Floats  # of `Grid`
     longest: int  # whether d is the largest RTT
     paced: int  # whether sources send at no more than w/D
 
@@ -113,22 +114,26 @@ def _call_law(law: int, rules: Any) -> Any:
 
 
 @optimized
-def _share_out(b: Any, t: float, bits: float, rules: Any) -> Any:
+def _share_out(b: Any, link: int, t: float, bits: float, rules: Any) -> Any:
     """Set the grants of an interval by what arrived in the last one; a status."""
     record = rules.record
     record[_D] = b[_RTT]
     status, T = _call_law(rules.interval, rules)
+    if status != 0:
+        return failed(rules.failed, INTERVAL, link, t, status)
     b[_UP] = b[_DOWN] = b[_UP_LEFT] = b[_DOWN_LEFT] = 0.0
-    if status == 0 and bits > 0.0:
+    if bits > 0.0:
         record[_Y], record[_T], record[_N_ALL], record[_X] = bits / (t - b[_OPENED]), T, 1.0, 0.0
         record[_Q] = b[_LOWEST]
         status, up = _call_law(rules.router, rules)
         record[_X] = record[_Y]
         if status == 0:
             status, net = _call_law(rules.router, rules)
-            b[_UP_LEFT], b[_DOWN_LEFT] = up, up - net
-            b[_UP] = up / (b[_TIME] if b[_TIME] > 0.0 else _OPENING)
-            b[_DOWN] = (up - net) / bits
+        if status != 0:
+            return failed(rules.failed, ROUTER, link, t, status)
+        b[_UP_LEFT], b[_DOWN_LEFT] = up, up - net
+        b[_UP] = up / (b[_TIME] if b[_TIME] > 0.0 else _OPENING)
+        b[_DOWN] = (up - net) / bits
     b[_BITS] = b[_TIME] = b[_RTT_TIME] = b[_LARGEST] = 0.0
     b[_OPENED], b[_DUE] = t, t + T
     return status
@@ -204,7 +209,7 @@ def advance(
                     if record[_R] != 0.0:
                         status, new_window = _call_law(rules.source, rules)
                         if status != 0:
-                            return status
+                            return failed(rules.failed, SOURCE, g, t, status)
                         window[g] = max(new_window, paths.packet[g])
                         curves.bottleneck[g, i] = routers.granter[last, k]
                     allowed = at(sent[g], sigma) + window[g]  # what was sent after sigma is in flight
@@ -245,12 +250,12 @@ def advance(
                 b[_LOWEST], b[_LOW] = b[_LOW], record[_Q]
                 status, soon = _call_law(rules.queue_interval, rules)
                 if status != 0:
-                    return status
+                    return failed(rules.failed, QUEUE_INTERVAL, link, t, status)
                 b[_LOOKS] = t + soon
             if t >= b[_DUE] - 1e-9 * h:
                 if b[_TIME] > 0.0:
                     b[_RTT] = b[_LARGEST] if rules.longest != 0 else b[_RTT_TIME] / b[_TIME]
-                status = _share_out(b, t, b[_BITS], rules)
+                status = _share_out(b, link, t, b[_BITS], rules)
                 if status != 0:
                     return status
     return 0
@@ -311,7 +316,7 @@ def run(problem: Problem) -> Result:
     record = np.zeros(len(GRANT_ARGUMENTS))
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
     rules = Rules(
-        laws.router, laws.interval, laws.queue_interval, laws.source, addresses, record,
+        laws.router, laws.interval, laws.queue_interval, laws.source, addresses, record, grid.failed,
         int(protocol.scaling_rtt == "max"), int(form.paced),
     )  # fmt: skip
     routers = Routers(state, np.zeros(curves.arrived.shape), granter, curves.arrived[:, zero - 1].copy())
@@ -324,6 +329,8 @@ def run(problem: Problem) -> Result:
         lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources)),
         problem.progress,
         states,
+        code=[laws.code],
+        flows=problem.first_flow,
     )
     found = result_of(grid, paths, curves)
     if problem.records:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ecc.fluid.network.laws import made
+from ecc.fluid.network.laws import finite, made
 from ecc.jit import compile_hooks
 from ecc.laws.arguments import law_arguments
 from ecc.models.base import Protocol, states_of
@@ -47,7 +47,7 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
         A state with a clock that hosts have not.
     """
     states = states_of(protocol)
-    scope: dict[str, Any] = {}
+    scope: dict[str, Any] = {"finite": finite}
     lines: dict[str, list[str]] = {"move": [], "after_loss": [], "after_mark": []}
 
     def supplied(law: Callable[..., Any]) -> str:
@@ -64,13 +64,13 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
             continue
         scope |= {f"law_{name}": state.law, f"lowest_{name}": state.lowest, f"highest_{name}": state.highest}
         found = _MOVED[state.clock].format(now=f"record.{name}", found=f"law_{name}({supplied(state.law)})")
-        lines["move"].append(f"record.{name} = min(max({found}, lowest_{name}), highest_{name})")
+        lines["move"].append(f"record.{name} = min(max(finite({found}), lowest_{name}), highest_{name})")
     for signal in ("loss", "mark"):
         jumps = {name: state.jumps[signal] for name, state in states.items() if signal in state.jumps}
         scope |= {f"{signal}_{name}": jump for name, jump in jumps.items()}
         lines[f"after_{signal}"] = [
             *(
-                f"new_{name} = {signal}_{name}({supplied(jump)})" for name, jump in jumps.items()
+                f"new_{name} = finite({signal}_{name}({supplied(jump)}))" for name, jump in jumps.items()
             ),  # by all values before
             *(f"record.{name} += record.jumps * (new_{name} - record.{name})" for name in jumps),
         ]

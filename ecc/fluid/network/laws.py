@@ -7,17 +7,20 @@ the announce law makes of it; of a router without a state it is what the router 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ecc.jit import CompiledHooks, compile_hooks
+from ecc.jit.reach import where
 
 if TYPE_CHECKING:
     from ecc.models.base import Protocol
 
-__all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws", "made"]
+__all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws", "finite", "made"]
 
 ARGUMENTS = ("R", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "x_rtt", "R_prev", "D", "s", "result")
 """Fields of the record that a compiled law reads, and the one it writes."""
@@ -30,6 +33,9 @@ LANED = ("R", "R_prev", "x", "x_rtt", "D", "result")
 
 BLOCK = len(ARGUMENTS) + len(LANED) * LANES
 
+_ATTRIBUTES = {"loss": "loss_response_law", "mark": "mark_response_law", "states": "the law of a state"}
+"""Of those laws whose names here are not theirs in a protocol without `_law`."""
+
 _NOTHING = np.dtype([])
 _BLOCK = np.dtype([(name, "f8") for name in ARGUMENTS] + [(f"{n}{i}", "f8") for n in LANED for i in range(LANES)])
 
@@ -38,7 +44,8 @@ class CompiledLaws:
     """The laws of a protocol: addresses of C functions (record, -, params, -) -> status, and their arguments.
 
     `router`, `source`, `announce`, `priority`, `refusal`, `loss`, `mark`, `memory`, `slow_start`, `decrease`,
-    `interval`, `queue_interval`, `states`: addresses, 0 where there is no such law (of `mark`: that of `loss`).
+    `interval`, `queue_interval`, `states`: addresses, 0 where there is no such law (of `mark`: that of `loss`). `code`:
+    where they are from.
     `remembers`: whether routers have a state; `by_flow`: whether they have a signal for each flow; `source_remembers`:
     whether sources have a state.
 
@@ -50,6 +57,9 @@ class CompiledLaws:
         What their record holds, "result" last.
     shared : dict, optional
         Where code is kept that protocols with the same laws share, as long as no law is changed.
+    checked : bool, optional
+        Whether a result that is not finite is an exception. The solver of differential equations tries a shorter step
+        there, and the recurrence looks at results itself.
 
     Raises
     ------
@@ -58,7 +68,12 @@ class CompiledLaws:
     """
 
     def __init__(
-        self, protocol: Protocol, arguments: tuple[str, ...] = ARGUMENTS, shared: dict[Any, Any] | None = None
+        self,
+        protocol: Protocol,
+        arguments: tuple[str, ...] = ARGUMENTS,
+        shared: dict[Any, Any] | None = None,
+        *,
+        checked: bool = True,
     ) -> None:
         from ecc.laws.arguments import law_arguments
         from ecc.models.declared import form_laws
@@ -77,30 +92,29 @@ class CompiledLaws:
         self._kinds = np.dtype([(name, "f8") for name in params])
         self._shared = {} if shared is None else shared
         of_states = tuple((name, state.clock, state.law) for name, state in protocol.states.items())
-        self._key = (arguments, tuple(params), tuple(laws.items()), of_states)
+        self._key = (arguments, checked, tuple(params), tuple(laws.items()), of_states)
         if self._key not in self._shared:
-            hooks = {name: _hook(name, law, self.wants[name]) for name, law in laws.items()}
+            hooks = {name: _hook(name, law, self.wants[name], checked) for name, law in laws.items()}
             if arguments is ARGUMENTS and (updated := _updated(protocol)):
                 arguments = (*arguments, *protocol.states, *(f"next_{name}" for name in protocol.states))
                 hooks["states"] = updated
             layout = np.dtype([(name, "f8") for name in arguments])
-            compiled = compile_hooks(hooks, layout, _NOTHING, self._kinds, _NOTHING) if hooks else {}
-            self._shared[self._key] = compiled
-        self._code: Mapping[str, int] = self._shared[self._key]
+            self._shared[self._key] = _compiled(type(protocol).__name__, hooks, layout, self._kinds) if hooks else {}
+        self.code: Mapping[str, int] = self._shared[self._key]
 
         self.router, self.source, self.announce, self.priority, self.refusal, self.loss, self.memory = (
-            self._code[name] if name in laws else 0
+            self.code[name] if name in laws else 0
             for name in ("router", "source", "announce", "priority", "refusal", "loss", "memory")
         )
-        self.mark = self._code["mark"] if "mark" in laws else self.loss
+        self.mark = self.code["mark"] if "mark" in laws else self.loss
         self.slow_start, self.decrease, self.interval, self.queue_interval = (
-            self._code[name] if name in laws else 0 for name in ("slow_start", "decrease", "interval", "queue_interval")
+            self.code[name] if name in laws else 0 for name in ("slow_start", "decrease", "interval", "queue_interval")
         )
         router, source = (self.wants.get(name, ()) for name in ("router", "source"))
         self.remembers = "R" in router
         self.by_flow = "x" in self.wants.get("announce", router)
         self.source_remembers = "x" in source or "x_rtt" in source
-        self.states = self._code.get("states", 0)
+        self.states = self.code.get("states", 0)
         self._laws = laws
 
     def blocks(self) -> tuple[int, int]:
@@ -119,9 +133,38 @@ class CompiledLaws:
         return compile_hooks(blocks, _BLOCK, _NOTHING, self._kinds, _NOTHING)
 
 
-def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...]) -> Callable[..., None]:
+def finite(value: float) -> float:
+    """Return the result of a law; raises where it is not finite, which a limit in one direction or both would hide.
+
+    Parameters
+    ----------
+    value : float
+    """
+    if not abs(value) < inf:
+        raise FloatingPointError("its result is not finite")
+    return value
+
+
+def _compiled(owner: str, hooks: dict[str, Any], layout: np.dtype[Any], params: np.dtype[Any]) -> CompiledHooks:
+    """Compile laws; what cannot be is named as it is in the protocol."""
+    try:
+        return compile_hooks(hooks, layout, _NOTHING, params, _NOTHING)
+    except TypeError as error:
+        for name, hook in hooks.items():
+            ours = f"hook {name}, {where(hook)}: "
+            if str(error).startswith(ours):
+                cause = str(error).removeprefix(ours)
+                kind = re.match(r"a number must be there, not an? (\w+)", cause)
+                what = f"cannot be compiled: {cause}" if kind is None else f"must return a number, got {kind[1]}"
+                law = _ATTRIBUTES.get(name, f"{name}_law")
+                raise TypeError(f"{law} of {owner} {what.replace('got none', 'got None')}") from None
+        raise
+
+
+def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...], checked: bool) -> Callable[..., None]:
     supplied = ", ".join("params" if argument == "p" else f"record.{argument}" for argument in arguments)
-    return made(name, [f"record.result = law({supplied})"], {"law": law})
+    lines = [f"record.result = law({supplied})", *(["finite(record.result)"] if checked else [])]
+    return made(name, lines, {"law": law, "finite": finite})
 
 
 def _updated(protocol: Protocol) -> Callable[..., None] | None:

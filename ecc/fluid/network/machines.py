@@ -20,6 +20,7 @@ import numpy as np
 from ecc.arguments import shown
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
 from ecc.fluid.network.curves import at
+from ecc.fluid.network.grid import NO_RATE
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.models.base import RESERVED_NAMES, Protocol, StateMachine
 
@@ -153,6 +154,8 @@ def move_machine(
         env[_RATE], env[_WINDOW] = machines.pace[g], sources.window[g]
         state, params, seen = _pointers(machines.records[g])
         status = call(machines.hook[g], (state, state, params, seen))
+        if status == 0 and not (env[_RATE] >= 0.0 and env[_WINDOW] >= 0.0):
+            status = NO_RATE
         machines.pace[g], sources.window[g] = env[_RATE], env[_WINDOW]
         machines.lost[g] = max(lost, machines.lost[g])
         sources.acked[g] = max(acknowledged, sources.acked[g])

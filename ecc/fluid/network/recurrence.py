@@ -618,7 +618,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
     protocol, fluid, samples, delays = (
         problems[0].protocol, problems[0].fluid, problems[0].samples, problems[0].delays,
     )  # fmt: skip
-    laws = CompiledLaws(protocol, shared=problems[0].shared)
+    laws = CompiledLaws(protocol, shared=problems[0].shared, checked=False)
     initial = [InitialConditions.of(one.protocol, laws, fluid, one.point, one.factor) for one in problems]
     B, L, G, V = len(problems), fluid.n_links, fluid.n_groups, len(initial[0].advertised)
     T = float(protocol.params()["interval"])

@@ -18,7 +18,7 @@ from ecc.fluid.compiled import call, compiled, entry_point, shifted
 from ecc.fluid.dde.history_and_step import OLDEST, START, STORED, USABLE, fields_at, slope_at, value_at
 from ecc.fluid.network.laws import ARGUMENTS
 
-inf = float("inf")
+inf, nan = float("inf"), float("nan")
 
 __all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates"]
 
@@ -54,7 +54,7 @@ HEADER = (
 ) = range(len(HEADER))  # fmt: skip
 
 MINIMUM, MAXIMUM, SUM = range(3)
-ROUTER_FAILED, SOURCE_FAILED = 1.0, 2.0
+ROUTER_FAILED, SOURCE_FAILED, STATE_FAILED = 1.0, 2.0, 3.0
 EACH_INTERVAL, EACH_ACK, EACH_RTT, AT_ALL_TIMES, CONTINUOUS = range(5)
 (
     _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _S, _RESULT,
@@ -179,6 +179,14 @@ def _back_to_sender(
 
 
 @compiled
+def _fail(what: float, which: int, status: int, numbers: Any, indices: Any) -> None:
+    """Note which law failed first in this evaluation; status 0: its result is not finite."""
+    failed = indices[FAILED]
+    if numbers[failed] == 0.0 or status != 0:
+        numbers[failed], numbers[failed + 1], numbers[failed + 2] = what, which, status
+
+
+@compiled
 def _call_router_law(law: int, u: float, link: int, R: float, x: float, numbers: Any, indices: Any) -> Any:
     """Call a law of a router at u, most of its arguments being in the record; a status. The result is there, too."""
     record = indices[RECORD]
@@ -192,8 +200,8 @@ def _call_router_law(law: int, u: float, link: int, R: float, x: float, numbers:
     numbers[record + _N_ALL] = max(one, numbers[record + _N_ALL])
     pointer = shifted(numbers, record)
     status = call(law, (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
-    if status != 0:
-        numbers[indices[FAILED]], numbers[indices[FAILED] + 1] = ROUTER_FAILED, link
+    if status != 0 or not abs(numbers[record + _RESULT]) < inf:
+        _fail(ROUTER_FAILED, link, status, numbers, indices)
     return status
 
 
@@ -291,8 +299,11 @@ def _received(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: A
 
 
 @compiled
-def _source(group: int, numbers: Any, indices: Any, x: float, x_rtt: float, R: float, R_prev: float, rtt: float) -> Any:
-    """(status, rate by the source law)."""
+def _source(
+    group: int, numbers: Any, indices: Any, x: float, x_rtt: float, R: float, R_prev: float, rtt: float, received: bool
+) -> Any:
+    """(status, rate by the source law); `received`: R is the feedback of a link, not 0 before any, of which laws may
+    make -inf."""
     record = indices[RECORD]
     numbers[record + _OWN_RTT] = rtt
     numbers[record + _T] = numbers[indices[INTERVAL]]
@@ -303,9 +314,10 @@ def _source(group: int, numbers: Any, indices: Any, x: float, x_rtt: float, R: f
     numbers[record + _S] = numbers[indices[PACKET] + group]
     pointer = shifted(numbers, record)
     status = call(indices[SOURCE], (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
-    if status != 0:
-        numbers[indices[FAILED]], numbers[indices[FAILED] + 1] = SOURCE_FAILED, group
-    return status, numbers[record + _RESULT]
+    rate = numbers[record + _RESULT]
+    if status != 0 or not rate < inf or (received and rate == -inf):
+        _fail(SOURCE_FAILED, group, status, numbers, indices)
+    return status, rate
 
 
 @compiled
@@ -333,7 +345,7 @@ def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int,
         status, R_prev, _, _ = _received(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
         if status != 0:
             return status, 0.0, rtt, which
-    status, rate = _source(group, numbers, indices, 0.0, 0.0, R, R_prev, rtt)
+    status, rate = _source(group, numbers, indices, 0.0, 0.0, R, R_prev, rtt, which >= 0)
     return status, max(least, rate), rtt, which
 
 
@@ -404,14 +416,14 @@ def _update(
     record = indices[RECORD] + len(ARGUMENTS)
     for k in range(many):
         numbers[record + k] = y[states + k * indices[GROUPS]]
-    status, updated = _source(g, numbers, indices, x, x_rtt, R, R_prev, rtt)
+    status, updated = _source(g, numbers, indices, x, x_rtt, R, R_prev, rtt, True)
     if status != 0:
         return status
     if many > 0:
         pointer = shifted(numbers, indices[RECORD])
         status = call(indices[STATES_LAW], (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
         if status != 0:
-            numbers[indices[FAILED]], numbers[indices[FAILED] + 1] = SOURCE_FAILED, g
+            _fail(STATE_FAILED, g, status, numbers, indices)
             return status
         for k in range(many):
             found = numbers[record + many + k]
@@ -443,6 +455,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
     """Write the derivative of the state of a network; 0, or what a law returned."""
     t = at[0]
     w = fields_at(indices[TABLE])
+    numbers[indices[FAILED]] = 0.0
     links, groups = indices[LINKS], indices[GROUPS]
     crossings = indices[CROSSINGS]
     arrival, before, share = indices[ARRIVAL], indices[BEFORE], indices[SHARE]
@@ -566,4 +579,6 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
         out[lost + g] = leaving * (1.0 - survives)
         for p in range(first, last + 1):
             out[lost + g] += numbers[share + p] * numbers[loss + indices[indices[CROSSING_LINK] + p]]
+    if numbers[indices[FAILED]] != 0.0:  # a limit, or a minimum over links, may hide that a result is not finite
+        out[sent] = nan
     return 0

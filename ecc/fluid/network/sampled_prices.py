@@ -44,7 +44,7 @@ from ecc.fluid.network.curves import (
     result_of,
     serve,
 )
-from ecc.fluid.network.grid import Grid
+from ecc.fluid.network.grid import ANNOUNCE, ROUTER, SOURCE, Grid, failed
 from ecc.fluid.network.initial_conditions import InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.network.problem import Problem
@@ -72,6 +72,7 @@ class Rules(NamedTuple):
     announce: int  # 0: none
     addresses: Integers  # of the record and of the parameters
     record: Floats
+    failed: Floats  # of `Grid`
     per: int  # steps of the grid in an interval
     combine: int
     timed: int  # whether sources step on their own clock
@@ -109,7 +110,7 @@ class Sources(NamedTuple):
 
 
 @optimized
-def _close(link: int, i: int, rules: Any, capacity: Any, queue: float, routers: Any) -> Any:
+def _close(link: int, i: int, t: float, rules: Any, capacity: Any, queue: float, routers: Any) -> Any:
     """Close the interval of a router; a status."""
     pointer, params = _pointers(rules.addresses)
     record, b = rules.record, routers.counters[link]
@@ -127,12 +128,14 @@ def _close(link: int, i: int, rules: Any, capacity: Any, queue: float, routers: 
         if rules.remembers == 0 or b[_MEAN] > 0.0:
             status = call(rules.router, (pointer, pointer, params, pointer))
             if status != 0:
-                return status
+                return failed(rules.failed, ROUTER, link, t, status)
             record[_RESULT] = min(max(record[_RESULT], routers.least[link]), routers.most[link])
             routers.state[link] = record[_RESULT]
         if rules.announce != 0:
             record[_R] = routers.state[link]
             status = call(rules.announce, (pointer, pointer, params, pointer))
+            if status != 0:
+                return failed(rules.failed, ANNOUNCE, link, t, status)
             routers.advertised[link, i] = record[_RESULT]
         else:
             routers.advertised[link, i] = routers.state[link]
@@ -207,7 +210,7 @@ def advance(
                 record[_OWN_RTT] = sources.rtt[g]
                 status = call(rules.source, (pointer, pointer, params, pointer))
                 if status != 0:
-                    return status
+                    return failed(rules.failed, SOURCE, g, t, status)
                 sources.x[g] = max(record[_RESULT], sources.floor[g] / sources.rtt[g])
             now = min(h, max(0.0, t + h - start[g])) if t < stop[g] else 0.0
             rate = steady[g] if steady[g] > 0.0 else sources.x[g]
@@ -235,7 +238,7 @@ def advance(
             late_by = i - zero - routers.tick[link]
             if late_by >= 0 and late_by % rules.per == 0:
                 queue = curves.into[link, i] - curves.out[link, i]
-                status = _close(link, i, rules, paths.capacity, queue, routers)
+                status = _close(link, i, t, rules, paths.capacity, queue, routers)
                 if status != 0:
                     return status
         drop(paths, curves, i)
@@ -290,7 +293,7 @@ def run(problem: Problem) -> Result:
     record[_T] = T
     rules = Rules(
         laws.router, laws.source, laws.announce,
-        np.array([record.ctypes.data, laws.params.ctypes.data]), record, per,
+        np.array([record.ctypes.data, laws.params.ctypes.data]), record, grid.failed, per,
         ("min", "max", "sum").index(protocol.combine), int(protocol.source_clock == "always"),
         int(protocol.scaling_rtt == "max"), form.rtt_gain, int(laws.remembers),
     )  # fmt: skip
@@ -304,5 +307,7 @@ def run(problem: Problem) -> Result:
         lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources)),
         problem.progress,
         {"flow.x": x, "link.R": routers.state} if problem.records else None,
+        code=[laws.code],
+        flows=problem.first_flow,
     )
     return result_of(grid, paths, curves)

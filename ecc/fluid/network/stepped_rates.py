@@ -43,7 +43,7 @@ from ecc.fluid.network.curves import (
     result_of,
     serve,
 )
-from ecc.fluid.network.grid import Grid
+from ecc.fluid.network.grid import PRIORITY, REFUSAL, ROUTER, SOURCE, Grid, failed
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
@@ -71,6 +71,7 @@ class Rules(NamedTuple):
     source: int
     addresses: Integers  # of the record and of the parameters
     record: Floats
+    failed: Floats  # of `Grid`
     switch_wait: int  # intervals
     step_wait: int  # intervals
     near: float  # share of an offer
@@ -105,7 +106,7 @@ class Sources(NamedTuple):
 
 
 @optimized
-def _close(link: int, i: int, rules: Any, routers: Any, paths: Any, curves: Any) -> Any:
+def _close(link: int, i: int, t: float, rules: Any, routers: Any, paths: Any, curves: Any) -> Any:
     """Close the interval of a router; a status."""
     pointer, params = _pointers(rules.addresses)
     record, counters = rules.record, routers.counters[link]
@@ -117,17 +118,19 @@ def _close(link: int, i: int, rules: Any, routers: Any, paths: Any, curves: Any)
     if rules.priority != 0:
         status = call(rules.priority, (pointer, pointer, params, pointer))
         if status != 0:
-            return status
+            return failed(rules.failed, PRIORITY, link, t, status)
         routers.priority[link, i] = record[_RESULT]
     if rules.refusal != 0:
         status = call(rules.refusal, (pointer, pointer, params, pointer))
         if status != 0:
-            return status
+            return failed(rules.failed, REFUSAL, link, t, status)
         routers.refusal[link, i] = record[_RESULT]
     unused = record[_N] <= 0.0
     if unused:
         record[_U], record[_N] = 0.0, 1.0
     status = call(rules.router, (pointer, pointer, params, pointer))
+    if status != 0:
+        return failed(rules.failed, ROUTER, link, t, status)
     routers.advertised[link, i] = 0.0 if unused and routers.refusal[link, i] > 0.0 else max(0.0, record[_RESULT])
     return status
 
@@ -197,7 +200,7 @@ def advance(
                         if rules.needs_approval == 0 or proposed[g] < x[g]:
                             x[g] = proposed[g]
                     if status != 0:
-                        return status
+                        return failed(rules.failed, SOURCE, g, t, status)
                     sources.changed[g], sources.first_interval[g] = i, _NOT_YET
                     sources.wait[g] = rules.switch_wait if switches else rules.step_wait
             now = min(h, max(0.0, t + h - start[g])) if t < stop[g] else 0.0
@@ -236,7 +239,7 @@ def advance(
             late_by = i - zero - routers.tick[link]
             if late_by >= 0 and late_by % _PER_INTERVAL == 0:
                 if late_by > 0:  # the first tick begins the first interval
-                    status = _close(link, i, rules, routers, paths, curves)
+                    status = _close(link, i, t, rules, routers, paths, curves)
                     if status != 0:
                         return status
                 counters[link, _REQUESTED] = counters[link, _OTHERS] = counters[link, _TOOK] = 0.0
@@ -285,8 +288,8 @@ def run(problem: Problem) -> Result:
     record[_T] = T
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
     rules = Rules(
-        laws.router, laws.priority, laws.refusal, laws.source, addresses, record, *form.waits, form.near,
-        int(form.needs_approval),
+        laws.router, laws.priority, laws.refusal, laws.source, addresses, record, grid.failed, *form.waits,
+        form.near, int(form.needs_approval),
     )  # fmt: skip
     tick = np.maximum(1, np.rint(_PER_INTERVAL * problem.ticks)).astype(np.int64)
     routers = Routers(tick, advertised, priority, refusal, np.zeros((L, 3)))
@@ -300,6 +303,8 @@ def run(problem: Problem) -> Result:
         lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources)),
         problem.progress,
         {"flow.x": x} if problem.records else None,
+        code=[laws.code],
+        flows=problem.first_flow,
     )
     found = result_of(grid, paths, curves)
     if problem.records:

@@ -80,7 +80,23 @@ from ecc.fluid.network.curves import (
 )
 from ecc.fluid.network.departures import Departures, choose_departures, departures_of
 from ecc.fluid.network.disciplines import Disciplines, begin, choose, chooses_departures, disciplines_of, part
-from ecc.fluid.network.grid import Grid
+from ecc.fluid.network.grid import (
+    ANNOUNCE,
+    DECREASE,
+    DEPARTURE,
+    DISCIPLINE,
+    LOSS,
+    MACHINE,
+    MARK,
+    MEMORY,
+    ROUTER,
+    SLOW_START,
+    SOURCE,
+    STATE,
+    TOO_LARGE,
+    Grid,
+    failed,
+)
 from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.host_states import STEP_FIELDS, compiled_moves
 from ecc.fluid.network.laws import CompiledLaws
@@ -111,6 +127,7 @@ _STEPS = 200  # in the shortest RTT
 _SMEARED = 0.01  # windows an RTT: ACKs slower than this are trains smeared by the grid
 _LOSS_SIZE = 0.5  # packets: queues drop whole packets, and trains get a little more or less than their share
 _REPAIRED, _REPEATED = 10.0, 2  # packets lost of a window, and losses right after recoveries, that need no note
+_LARGEST = 2.0**66  # bits of a window
 _MINIMUM, _MAXIMUM = range(2)
 _pointers = unpacker("ff")
 
@@ -137,6 +154,7 @@ class Rules(NamedTuple):
     limit: Floats  # of what is in flight [bit]
     paced_over: Floats  # s
     record: Floats
+    failed: Floats  # of `Grid`
     ack_clocked: int
     random: int  # whether disciplines choose at random, not at a rate
 
@@ -198,7 +216,8 @@ def advance(
     sources: Sources, disciplines: Disciplines, service: Service, departures: Departures, machines: Machines,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
-    record, into, out, arrived, drops = rules.record, curves.into, curves.out, curves.arrived, curves.crossing_drops
+    record, place = rules.record, rules.failed
+    into, out, arrived, drops = curves.into, curves.out, curves.arrived, curves.crossing_drops
     sent, kept, packet, window = curves.sent, paths.kept, paths.packet, sources.window
     drops_seen, random_seen, slow_start = sources.drops_seen, sources.random_seen, sources.slow_start
     advertised, due = routers.advertised, routers.due
@@ -262,7 +281,7 @@ def advance(
                     record[_C], record[_T], record[_S] = paths.capacity[link, left], period, packet[g]
                     status = call(router_law, (pointer, pointer, params, pointer))
                     if status != 0:
-                        return status
+                        return failed(place, ROUTER, link, t, status)
                     signal = record[_RESULT]
                 if c == b - 1:
                     R = signal
@@ -282,7 +301,7 @@ def advance(
                     dropped + random_lost, 1.0 - unmarked, limit,
                 )  # fmt: skip
                 if status != 0:
-                    return status
+                    return failed(place, MACHINE, g, t, status)
                 continue
             if (u - zero) * h >= paths.start[g]:
                 record[_W], record[_M], record[_R], record[_D] = window[g], sources.memory[g], R, D
@@ -318,7 +337,7 @@ def advance(
                     record[_SHARE], record[_STEP] = share, h
                     status = call(move, (pointer, pointer, params, pointer))
                     if status != 0:
-                        return status
+                        return failed(place, STATE, g, t, status)
                 answered = disciplined and (u - zero) * h < sources.answered[g]
                 if loss_law != 0 and (t < sources.recovery_end[g] or answered):
                     drops_seen[g], random_seen[g] = dropped - early, random_lost
@@ -331,11 +350,11 @@ def advance(
                     is_mark = sources.marked[g] > new_drops + random_lost - random_seen[g] + sources.early[g]
                     status = call(mark_law if is_mark else loss_law, (pointer, pointer, params, pointer))
                     if status != 0:
-                        return status
+                        return failed(place, MARK if is_mark else LOSS, g, t, status)
                     found, record[_JUMPS] = record[_RESULT], 1.0
                     status = jump_states(rules, host, pointer, params, is_mark)
                     if status != 0:
-                        return status
+                        return failed(place, STATE, g, t, status)
                     sources.repeated[g] += int(new_drops >= _LOSS_SIZE * packet[g] and t < sources.recovery_end[g] + D)
                     window[g], sources.recovery_end[g], sources.drops_before[g] = found, t + D, drops_seen[g]
                     slow_start[g], drops_seen[g], random_seen[g] = 0, dropped - early, random_lost
@@ -345,7 +364,7 @@ def advance(
                     if memory_law != 0:
                         status = call(memory_law, (pointer, pointer, params, pointer))
                         if status != 0:
-                            return status
+                            return failed(place, MEMORY, g, t, status)
                         sources.memory[g] = record[_RESULT]
                 else:
                     jump = 0.0
@@ -354,21 +373,21 @@ def advance(
                         is_mark = new_marked > new_early
                         status = call(mark_law if is_mark else loss_law, (pointer, pointer, params, pointer))
                         if status != 0:
-                            return status
+                            return failed(place, MARK if is_mark else LOSS, g, t, status)
                         jump, record[_JUMPS] = jumps * (record[_RESULT] - window[g]), jumps
                         status = jump_states(rules, host, pointer, params, is_mark)
                         if status != 0:
-                            return status
+                            return failed(place, STATE, g, t, status)
                         if memory_law != 0:
                             status = call(memory_law, (pointer, pointer, params, pointer))
                             if status != 0:
-                                return status
+                                return failed(place, MEMORY, g, t, status)
                             sources.memory[g] += jumps * (record[_RESULT] - sources.memory[g])
                     if share >= _SMEARED * h / D:
                         if slow_start[g] != 0:
                             status = call(slow_start_law, (pointer, pointer, params, pointer))
                             if status != 0:
-                                return status
+                                return failed(place, SLOW_START, g, t, status)
                             if record[_RESULT] <= window[g]:
                                 window[g], slow_start[g] = record[_RESULT], 0
                         else:
@@ -376,17 +395,19 @@ def advance(
                             if decrease_law != 0:
                                 status = call(decrease_law, (pointer, pointer, params, pointer))
                                 if status != 0:
-                                    return status
+                                    return failed(place, DECREASE, g, t, status)
                             if record[_RESULT] < window[g]:
                                 window[g], sources.decreased[g] = record[_RESULT], t
                             else:
                                 status = call(source_law, (pointer, pointer, params, pointer))
                                 if status != 0:
-                                    return status
+                                    return failed(place, SOURCE, g, t, status)
                         window[g] += share * (record[_RESULT] - window[g])
                     window[g] += jump
                 for column in range(sources.states.shape[1]):
                     sources.states[g, column] = record[_STATES + column]
+            if not window[g] <= _LARGEST:
+                return failed(place, SOURCE, g, t, TOO_LARGE)
             sources.early_seen[g] = early
             sources.acked[g] = acknowledged
             allowed = min(window[g], limit) if t > paths.start[g] + 1e-6 * h else 0.0
@@ -443,12 +464,12 @@ def advance(
                 )  # fmt: skip
                 status = call(routers.law[k], (its_record, its_record, its_params, its_record))
                 if status != 0:
-                    return status
+                    return failed(place, ROUTER, link, t, status)
                 routers.state[k] = record[_R] = record[_RESULT]
                 if routers.announce[k] != 0:
                     status = call(routers.announce[k], (its_record, its_record, its_params, its_record))
                     if status != 0:
-                        return status
+                        return failed(place, ANNOUNCE, link, t, status)
                 advertised[k, i] = record[_RESULT]
                 routers.queue_sum[k], routers.ticked[k], due[k] = 0.0, i, due[k] + routers.interval[k]
         drop(paths, curves, i)
@@ -462,7 +483,7 @@ def advance(
             for link in range(len(paths.buffer)):
                 status = choose(disciplines, paths, curves, link, i, t, h)
                 if status != 0:
-                    return status
+                    return failed(place, DISCIPLINE, link, t, status)
         if at_departure:
             for c in range(len(paths.links)):
                 curves.head_drops[c, i] = curves.head_drops[c, i - 1]
@@ -471,7 +492,7 @@ def advance(
                 if departures.addresses[link, 0] != 0:
                     status = choose_departures(departures, paths, curves, link, i, t, h)
                     if status != 0:
-                        return status
+                        return failed(place, DEPARTURE, link, t, status)
     return 0
 
 
@@ -546,7 +567,7 @@ class _Host:
         return self.protocol.initial * packet_size if self.protocol.initial else initial_window(packet_size)
 
 
-def _rules(hosts: Sequence[_Host], averaged: Sequence[int], record: FloatArray, problem: Problem) -> Rules:
+def _rules(hosts: Sequence[_Host], averaged: Sequence[int], record: FloatArray, grid: Grid, problem: Problem) -> Rules:
     """The laws of some hosts; `averaged`: the row of the router of each at link 0."""
     runs = [[host.protocol for host in hosts].index(protocol) for protocol in problem.protocols]
 
@@ -566,7 +587,7 @@ def _rules(hosts: Sequence[_Host], averaged: Sequence[int], record: FloatArray, 
         np.array(averaged, np.int64),
         np.array([8.0 * host.protocol.receiver_window or np.inf for host in hosts]),
         np.array([host.protocol.paced_over for host in hosts]),
-        record, int(problem.ack_clocked), int(problem.signals == "random"),
+        record, grid.failed, int(problem.ack_clocked), int(problem.signals == "random"),
     )  # fmt: skip
 
 
@@ -667,7 +688,7 @@ def run(problem: Problem) -> Result:
     record = np.zeros(len(fields))
     averaging = [host for host in hosts.values() if host.averages]
     averaged = [L * averaging.index(host) if host.averages else -1 for host in hosts.values()]
-    rules = _rules(list(hosts.values()), averaged, record, problem)
+    rules = _rules(list(hosts.values()), averaged, record, grid, problem)
     routers = _routers(averaging, fluid, grid, record, ticks, point)
     most_losses = int(grid.rows * h / float(fluid.rtt.min())) + 2  # one an RTT
     memory, recovery_end, drops_before, burst, drops_seen, random_seen, early, marked = np.zeros((8, G))
@@ -717,7 +738,13 @@ def run(problem: Problem) -> Result:
         ),
         problem.progress,
         recorded if problem.records else None,
-    )
+        code=[
+            *(its for host in hosts.values() for its in (host.laws.code, host.moves)),
+            *code.kept, *hooks, *code_of_machines,
+        ],
+        flows=problem.first_flow,
+        links=None if queues is None else queues.link,
+    )  # fmt: skip
     done = np.argmax(curves.sent >= fluid.size[:, None], axis=1)
     paths.stop[:] = np.where(done > 0, (done - zero + 1) * h, fluid.stop)
     last = int(grid.ends()[-1])

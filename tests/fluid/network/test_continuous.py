@@ -1,5 +1,6 @@
 """The equations of a network: states that no law reads, an equilibrium with a queue, what stopped a run."""
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.models.base import Equilibrium, Protocol
+from ecc.models.base import Equilibrium, Protocol, State
 
 REST = 0.2  # s in the queue at equilibrium
 
@@ -72,6 +73,42 @@ class DividesAtTheSource(Delayed):
         return x + T * p.gain * (p.pay - x * R) + 0.0 / max(0.0, 0.01 - R)
 
 
+class NaNFeedback(Delayed):
+    @staticmethod
+    def router_law(q: Any, C: Any) -> Any:
+        return math.nan * q / C
+
+
+class NaNRate(Delayed):
+    @staticmethod
+    def source_law(x: Any, R: Any) -> Any:
+        return math.nan * x
+
+
+class NaNRateOfFeedback(Delayed):
+    """Without memory: the least rate hid that there is none."""
+
+    @staticmethod
+    def source_law(R: Any) -> Any:
+        return math.nan * R
+
+
+def divided(age: Any, x: Any) -> Any:
+    return age / (x - x)
+
+
+class DividesInAState(Delayed):
+    source_clock = "continuous"
+
+    @staticmethod
+    def source_law(x: Any, R: Any) -> Any:
+        return -0.1 * x
+
+    @property
+    def states(self) -> dict[str, State]:
+        return {"age": State(divided, "continuous", 1.0)}
+
+
 class Explodes(Delayed):
     @staticmethod
     def source_law(x: Any, R: Any) -> Any:
@@ -105,8 +142,12 @@ def test_a_rest_with_a_queue_is_one(protocol: Protocol, time: str) -> None:
 @pytest.mark.parametrize(
     ("protocol", "message"),
     [
-        (Divides(), r"the router law of link 0 failed at t = 11\.\d+"),
-        (DividesAtTheSource(), r"the source law of flow group 0 failed at t = 11\.\d+"),
+        (Divides(), r"the router law of link 0 failed at t = 11\.\d+ s: ZeroDivisionError: division by zero"),
+        (DividesAtTheSource(), r"the source law of flow 0 failed at t = 11\.\d+ s: ZeroDivisionError: division.*"),
+        (NaNFeedback(), r"the router law of link 0 failed at t = 0(\.\d+)? s: its result is not finite"),
+        (NaNRate(), r"the source law of flow 0 failed at t = 0(\.\d+)? s: its result is not finite"),
+        (NaNRateOfFeedback(), r"the source law of flow 0 failed at t = 0 s: its result is not finite"),
+        (DividesInAState(), r"the law of a state of flow 0 failed at t = 0(\.\d+)? s: ZeroDivisionError: .*"),
         (Explodes(), r"components chatter at their bounds at t = 0\.12, in the queue of link 0"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Protocol) else "",
