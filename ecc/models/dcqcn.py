@@ -53,6 +53,7 @@ LEAST_INCREASES = 1e-300  # 1/s: where all is marked, none is left, and the targ
 NO_COUNTER = 2.0**60  # bytes: there is no byte counter
 CNP_BYTES = 64  # of a CNP on links
 ALPHA = 0  # the timer after which alpha decays; the other one increases rates
+ABOVE = 1e-9  # of a line's rate: by so much a flow would exceed it, so that a link just as fast marks
 CERTAIN = 1.0 - 1e-6  # probability of a mark that counts as 1: logarithms need less
 
 
@@ -292,6 +293,8 @@ class DCQCN(Protocol):
     def resting_rate(self, R: float, s: float) -> float:
         """Return the rate that a flow keeps while the share R is marked [bit/s]: where the target rests, too.
 
+        It is above `line_rate`, by rounding, where that is what the line allows.
+
         Parameters
         ----------
         R : float
@@ -309,10 +312,13 @@ class DCQCN(Protocol):
 
         most = log(self.line_rate)
         if R <= 0.0 or growth(most) >= 0.0:
-            return inf
+            return self.line_rate * (1.0 + ABOVE)
         if growth(0.0) <= 0.0:
             return LEAST_RATE
-        return exp(float(brentq(growth, 0.0, most, xtol=1e-15, rtol=1e-15)))
+        log_x, found = brentq(growth, 0.0, most, xtol=1e-14, rtol=1e-14, maxiter=500, full_output=True, disp=False)
+        if not found.converged:
+            raise LinearizationError(f"DCQCN has no rate that it keeps while {R:g} of its packets are marked")
+        return exp(float(log_x))
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """Zhu et al.'s fixed point (2016, Theorem 1), on any network; `fair_rate` is the share that a link marks."""
@@ -325,6 +331,16 @@ class DCQCN(Protocol):
             return np.array([found[key] for key in zip(marks.tolist(), packets, strict=True)])
 
         marks = full_links(network, demand, "DCQCN", "a rate is the only one for its marks", np.zeros(network.n_flows))
+        rates = demand(network.incidence @ marks)
+        if np.any(alone := network.incidence @ marks <= 0.0):
+            flow = int(alone.argmax())
+            loads = network.incidence.T @ rates
+            link = max(network.flows[flow].route, key=lambda one: loads[one] / network.capacities[one])
+            raise LinearizationError(
+                f"DCQCN has no equilibrium with marks for flow {flow} here: no link of its path is ever full (rates up "
+                f"to line_rate = {self.line_rate / 1e9:g} Gb/s sum to {loads[link] / 1e9:g} of "
+                f"{network.capacities[link] / 1e9:g} Gb/s at link {link})"
+            )
         if marks.max() > self.p_max:
             link = int(marks.argmax())
             raise LinearizationError(
@@ -334,7 +350,6 @@ class DCQCN(Protocol):
         width = self.max_threshold - self.min_threshold
         queue = np.where(marks > 0.0, 8.0 * (self.min_threshold + width * marks / self.p_max), 0.0)
         path = network.incidence @ marks
-        rates = demand(path)
         rest = [self.resting(*key) for key in zip(rates.tolist(), path.tolist(), packets, strict=True)]
         alpha, target = (np.array(values) for values in zip(*rest, strict=True))
         feedback = np.full(network.n_flows, -1, dtype=np.int64)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.errors import LinearizationError
 from ecc.models import DCQCN
 from ecc.models.base import Hook
 from ecc.queues import PI, RED, StepMarking
@@ -214,6 +215,30 @@ def test_the_parameters_of_adapters_go_with_the_line() -> None:
     for target in (2.005e9, 2.055e9):  # without a byte counter the timer alone comes to hyper increase
         HOOKS["on_timer"](flow, None, DCQCN.mellanox().namespace(), SimpleNamespace(kind=1, rate=0.0))
         assert flow.target == target
+
+
+def test_a_link_that_its_flows_never_fill_is_named() -> None:
+    with pytest.raises(LinearizationError, match="sum to 40 of 50 Gb/s at link 0"):
+        P.equilibrium(ecc.Network.dumbbell("50 Gb/s", ["20 us"]))
+    # beside one that they fill, whichever comes first on their path
+    links = [ecc.Link("50 Gb/s", 1e-6), ecc.Link("40 Gb/s", 1e-6)]
+    found = P.equilibrium(ecc.Network(links, [ecc.Flow([0, 1]), ecc.Flow([1])]))
+    assert found.rates == pytest.approx([20e9, 20e9], rel=1e-9) and found.fair_rate[0] == 0.0 < found.fair_rate[1]
+
+
+@pytest.mark.parametrize("rate_ai", [1e-6, 1.0, 1e3, 1e10])
+def test_rates_are_found_for_increases_of_any_size(rate_ai: float) -> None:
+    found = DCQCN(rate_ai=rate_ai).equilibrium(ecc.Network.dumbbell("40 Gb/s", ["20 us"] * 2))
+    assert found.rates == pytest.approx([20e9, 20e9], rel=1e-6)
+
+
+def test_a_rate_that_is_not_found_is_no_equilibrium(monkeypatch: pytest.MonkeyPatch) -> None:
+    missed = SimpleNamespace(converged=False)
+    monkeypatch.setattr("scipy.optimize.brentq", lambda *arguments, **options: (0.0, missed))
+    with pytest.raises(
+        LinearizationError, match="^DCQCN has no rate that it keeps while 0.001 of its packets are marked$"
+    ):
+        P.resting_rate(0.001, 8000.0)
 
 
 @pytest.mark.parametrize(
