@@ -16,11 +16,12 @@ from ecc.linear.imaginary_axis import Crossing
 from ecc.linear.quasipolynomial import QuasiPolynomial
 from ecc.linear.systems import LinearSystem
 
-__all__ = ["Family", "Found", "Scan", "checked", "last_taken", "unstable_of"]
+__all__ = ["Family", "Found", "Scan", "checked", "first_taken", "last_taken", "unstable_of"]
 
 Family = Callable[[float], LinearSystem]
 Found = tuple[int, list[Crossing], float]
-"""Unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
+"""Unstable roots as the gain tends to 0, or to the first that is taken, crossings, and the gain up to which they are
+complete."""
 
 _TOGETHER = 1e-12  # of the gain: crossings that counts need not distinguish
 _NARROW = 1e-3  # of the gain: a gap from which Newton's method starts
@@ -48,17 +49,33 @@ def last_taken(family: Family, taken: float, refused: float) -> float:
     return taken
 
 
+def first_taken(family: Family, refused: float, taken: float) -> float:
+    """The smallest gain, to 1e-9, at which the family has a member already."""
+    while taken - refused > 1e-9 * taken:
+        middle = 0.5 * (refused + taken)
+        try:
+            family(middle)
+            taken = middle
+        except REFUSED:
+            refused = middle
+    return taken
+
+
 def unstable_of(system: LinearSystem) -> int:
     return sum(many * unstable(part.characteristic_matrix) for part, many in system.blocks)
 
 
 class Scan:
-    """Families that are not affine: the count of unstable roots on a grid of gains, bisection, Newton in (g, w)."""
+    """Families that are not affine: the count of unstable roots on a grid of gains, bisection, Newton in (g, w).
+
+    `begins`: the first gain that the family takes, 0 if it takes the smallest of `gains`.
+    """
 
     def __init__(self, family: Family, gains: Sequence[float], also: Sequence[float] = ()) -> None:
         self.family, self.gains, self.also = family, gains, set(also)
         self.known: dict[float, int] = {}
         self.cover: Cover | None = None
+        self.begins = 0.0
 
     def count(self, gain: float) -> int:
         if gain not in self.known:
@@ -77,7 +94,7 @@ class Scan:
     def follow(self) -> Found:
         grid: list[float] = []
         found: list[Crossing] = []
-        lost = inf
+        lost, refused = inf, 0.0
         for gain in self.gains:
             if self.cover is not None and gain <= self.cover.to:
                 continue
@@ -85,6 +102,7 @@ class Scan:
                 number = self.count(gain)
             except REFUSED:
                 if not grid and gain < self.gains[-1]:
+                    refused = gain
                     continue
                 if not grid:
                     raise
@@ -94,11 +112,19 @@ class Scan:
                 if grid:
                     break
                 continue
-            first = not grid
+            first = gain if not grid else 0.0
+            if first > 0.0 and refused > 0.0:
+                self.begins, refused = first_taken(self.family, refused, gain), 0.0
+                try:
+                    lowest = self.count(self.begins)
+                    first, grid = self.begins, [self.begins]
+                    lost = self.begins if lowest > 0 else lost
+                except (*REFUSED, UndecidedError):  # on the edge: from the next gain on
+                    pass
             grid.append(gain)
             lost = min(lost, gain) if number > 0 else lost
-            if first and number == 0:
-                self.cover = Cover(lambda gain: self.family(gain).terms(), gain)
+            if first > 0.0 and self.count(first) == 0:
+                self.cover = Cover(lambda gain: self.family(gain).terms(), first)
                 self.cover.reaches(self.gains[-1])
                 self.known[self.cover.to] = 0
                 lost = self.cover.beyond or inf

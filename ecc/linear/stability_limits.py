@@ -24,7 +24,7 @@ from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows, frequency_text, quantity_text, value_text
 from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.affine_family import SAMPLES, Affine, follow, lost_at
-from ecc.linear.black_box_family import Family, Found, Scan, checked, last_taken, unstable_of
+from ecc.linear.black_box_family import Family, Found, Scan, checked, first_taken, last_taken, unstable_of
 from ecc.linear.characteristic import Terms
 from ecc.linear.gain_intervals import REFUSED
 from ecc.linear.imaginary_axis import Crossing
@@ -37,6 +37,7 @@ __all__ = ["Crossing", "StabilityLimit", "crossings", "stability_limit"]
 
 _BESIDE = 1e-6  # of a gain: how far beside it a member is counted
 _RANGE = 1e6  # gains from 1/_RANGE to _RANGE are looked at, if there is no maximum
+_FOURTHS = 10  # of it
 _HAIR = 4.5e-10  # of a gain: from the value to where either side is proven
 _NEAR = 1e-4  # and at most, where several roots cross at once and covers end earlier
 _HALF_OCTAVE = 2.0**0.5
@@ -70,6 +71,8 @@ class StabilityLimit(Displayed):
         What must be known about the models beside the verdict, one line each (`LinearSystem.notes`).
     sampled, dt : bool, float or None
         Whether frequencies are in rad/step, and the length of a step of the system at `value` [s], or None.
+    begins : float
+        The gain below which the family has no members, where it refuses the smallest ones; ranges begin there. Else 0.
     """
 
     value: float
@@ -81,12 +84,14 @@ class StabilityLimit(Displayed):
     notes: tuple[str, ...] = ()
     sampled: bool = False
     dt: float | None = None
+    begins: float = 0.0
 
     def _title(self) -> str:
         return "Stability limit"
 
     def _rows(self) -> Rows:
-        what = {0.0: "0: unstable as the gain tends to 0", inf: f"none up to {self.complete_to:.6g}"}
+        lowest = f"tends to {self.begins:.6g}" if self.begins > 0.0 else "tends to 0"
+        what = {0.0: f"0: unstable as the gain {lowest}", inf: f"none up to {self.complete_to:.6g}"}
         rows = [("value", what.get(self.value, f"{self.value:.12g}"))]
         if 0.0 < self.value < inf:
             rows += [
@@ -103,7 +108,7 @@ class StabilityLimit(Displayed):
             *rows,
             ("stable for", value_text(ranges)),
             ("crossings", f"{len(self.crossings)} up to {quantity_text(self.complete_to, '')}"),
-            ("unstable roots as the gain tends to 0", str(self.start)),
+            (f"unstable roots as the gain {lowest}", str(self.start)),
         ]
 
     def plot(self) -> go.Figure:
@@ -114,18 +119,20 @@ class StabilityLimit(Displayed):
         numbers = self.start + np.r_[0, np.cumsum([crossing.change for crossing in self.crossings], dtype=int)]
         end = min(self.complete_to, 1.25 * gains[-1] if len(gains) else inf)
         return boundary_figure(
-            np.r_[0.0, np.repeat(gains, 2), end], {"unstable roots": np.repeat(numbers, 2)}, log_x=False,
+            np.r_[self.begins, np.repeat(gains, 2), end], {"unstable roots": np.repeat(numbers, 2)}, log_x=False,
             x_title="gain", y_title="unstable roots", title=self._title(),
         )  # fmt: skip
 
     @property
     def stable_ranges(self) -> tuple[tuple[float, float], ...]:
         """Open intervals of the gain, up to complete_to, in which the system is stable."""
-        return _stable_ranges(self.start, self.crossings, self.complete_to)
+        return _stable_ranges(self.start, self.crossings, self.complete_to, self.begins)
 
 
-def _stable_ranges(start: int, found: Sequence[Crossing], end: float) -> tuple[tuple[float, float], ...]:
-    out, unstable, begin = [], start, 0.0
+def _stable_ranges(
+    start: int, found: Sequence[Crossing], end: float, begin: float = 0.0
+) -> tuple[tuple[float, float], ...]:
+    out, unstable = [], start
     for crossing in found:
         after = unstable + crossing.change
         if unstable == 0 and after > 0 and crossing.gain > begin:
@@ -136,16 +143,18 @@ def _stable_ranges(start: int, found: Sequence[Crossing], end: float) -> tuple[t
     return (*out, (begin, end)) if unstable == 0 and end > begin else tuple(out)
 
 
-def _first_members(family: Family, maximum: float) -> tuple[float, list[LinearSystem]]:
-    """A gain and the members at `SAMPLES` of it: 1 or the maximum, less if the family does not take them."""
-    top = gain = min(1.0, maximum)
-    while True:
+def _first_members(family: Family, maximum: float, near: float) -> tuple[float, list[LinearSystem]]:
+    """A gain and the members at `SAMPLES` of it: `near` or the maximum, else less or more, which the family takes."""
+    top = min(near, maximum)
+    steps = [0.25**k for k in range(_FOURTHS)] + [4.0**k for k in range(1, _FOURTHS) if 4.0**k * top <= maximum]
+    refusal: Exception | None = None
+    for step in steps:
         try:
-            return gain, [checked(family(gain * share)) for share in SAMPLES]
-        except REFUSED:
-            gain *= 0.25
-            if gain < top / _RANGE:
-                raise
+            return step * top, [checked(family(step * top * share)) for share in SAMPLES]
+        except REFUSED as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
 
 
 class _Recoupled(Exception):
@@ -190,11 +199,12 @@ class _Search:
     """Unstable roots as the gain tends to 0, crossings, the gain up to which they are complete, and what was scanned.
 
     `scans` are the parts of the family that are not affine: their claims hold between the gains looked at only as far
-    as their covers reach. `reach` proves them up to a gain.
+    as their covers reach. `reach` proves them up to a gain. `begins` is as in `StabilityLimit`.
     """
 
-    def __init__(self, family: Family, maximum: float, also: Sequence[float]) -> None:
-        self.family, self.also, self.scans = family, also, list[Scan]()
+    def __init__(self, family: Family, maximum: float, also: Sequence[float], near: float) -> None:
+        self.family, self.also, self.near, self.scans = family, also, near, list[Scan]()
+        self.begins, self.far = 0.0, near * _RANGE
         self.claim = self._search(maximum)
 
     def _scanned(self, family: Family, gains: Sequence[float]) -> Found:
@@ -203,21 +213,24 @@ class _Search:
 
     def _alone(self, gains: Sequence[float]) -> Found:
         self.scans.clear()
-        return self._scanned(self.family, gains)
+        found = self._scanned(self.family, gains)
+        self.begins = self.scans[0].begins
+        return found
 
     def _search(self, maximum: float) -> Found:
         family = self.family
-        gain, members = _first_members(family, maximum)
+        gain, members = _first_members(family, maximum, self.near)
         self.gain = gain
         if len({member.size for member in members}) > 1:
-            return self._alone(_mesh((0, [], inf), maximum, self.also))
+            return self._alone(_mesh((0, [], inf), maximum, self.also, self.near))
         reach = reachable(np.any([member._pattern for member in members], axis=0))
         groups = [_Group(states, members, gain, maximum) for states in components(reach)]
         for group in groups:
             group.again(family, maximum)
         claim = _together([group.claim for group in groups if group.claim is not None])
-        gains = _mesh(claim, maximum, self.also)
-        end, same = _agreement(family, reach, groups, gains)
+        gains = _mesh(claim, maximum, self.also, self.near)
+        end, same, self.begins = _agreement(family, reach, groups, gains)
+        claim = _from(self.begins, claim)
         try:
             for group in groups:
                 if group.claim is None:
@@ -225,17 +238,19 @@ class _Search:
                     claim = _together([claim, self._scanned(part, [g for g in gains if g <= end])])
         except _Recoupled:
             return self._alone(gains)
-        start, found, complete = claim[0], [c for c in claim[1] if c.gain <= end], min(claim[2], end)
-        if end == 0.0 or _contradicted(family, (start, found, complete), gains[0]):
+        self.begins = max([self.begins, *(scan.begins for scan in self.scans)])
+        start, found, complete = _from(self.begins, claim)
+        found, complete = [c for c in found if c.gain <= end], min(complete, end)
+        if end == 0.0 or _contradicted(family, (start, found, complete), gains[0], self.begins):
             return self._alone(gains)
         if start > 0 or lost_at(start, found) is not None:
             return start, found, complete
         if not same:
             more = [g for g in gains if g >= end]
-        elif complete < min(maximum, _RANGE) and end == gains[-1] and complete == gains[-1]:
+        elif complete < min(maximum, self.far) and end == gains[-1] and complete == gains[-1]:
             # the axis is too long to search at larger gains, as with a delay that is long against all else
             more = [complete * _HALF_OCTAVE**k for k in range(120)]
-            more = [g for g in more if g < min(maximum, _RANGE)] + [min(maximum, _RANGE)]
+            more = [g for g in more if g < min(maximum, self.far)] + [min(maximum, self.far)]
         else:
             return start, found, complete
         _, later, complete = self._scanned(family, more)
@@ -249,7 +264,7 @@ class _Search:
             cover = scan.cover
             while certify and cover is not None:
                 at = lost_at(start, found)
-                if cover.reaches(min(complete, _RANGE) if at is None else found[at].gain * (1.0 - _HAIR)):
+                if cover.reaches(min(complete, self.far) if at is None else found[at].gain * (1.0 - _HAIR)):
                     break
                 if cover.beyond is None:
                     break
@@ -273,14 +288,21 @@ def _together(claims: Sequence[Found]) -> Found:
     return sum(claim[0] for claim in claims), found, complete
 
 
-def _mesh(claim: Found, maximum: float, also: Sequence[float]) -> list[float]:
+def _from(begins: float, claim: Found) -> Found:
+    """What is known from a gain on."""
+    start, found, complete = claim
+    before = sum(c.change for c in found if c.gain <= begins)
+    return start + before, [c for c in found if c.gain > begins], complete
+
+
+def _mesh(claim: Found, maximum: float, also: Sequence[float], near: float) -> list[float]:
     """Gains at which a family is looked at: half an octave apart, and closer where it is reported stable."""
     start, found, complete = claim
     edges = [gain for both in _stable_ranges(start, found, inf) for gain in both if 0.0 < gain < inf]
-    high = min(complete, maximum) or min(1.0, maximum)
+    high = min(complete, maximum) or min(near, maximum)
     if not isfinite(high):
-        high = max([_RANGE, *(4.0 * gain for gain in edges)])
-    low = min([1.0, high, *edges]) / _RANGE
+        high = max([near * _RANGE, *(4.0 * gain for gain in edges)])
+    low = min([near, high, *edges]) / _RANGE
     gains = set(np.geomspace(low, high, 2 + ceil(2.0 * np.log2(high / low))).tolist()) | {high}
     for a, b in _stable_ranges(start, found, high):
         gains |= {gain for gain in np.linspace(a, b, _INSIDE + 2)[1:-1].tolist() if gain <= high}
@@ -289,36 +311,40 @@ def _mesh(claim: Found, maximum: float, also: Sequence[float]) -> list[float]:
 
 def _agreement(
     family: Family, reach: NDArray[np.bool_], groups: Sequence[_Group], gains: Sequence[float]
-) -> tuple[float, bool]:
-    """The gain up to which members have the forms read off, and whether that is all that the family takes."""
+) -> tuple[float, bool, float]:
+    """The gain up to which members have the forms read off, whether that is all that the family takes, and from where
+    on it takes any."""
     affine = [group for group in groups if group.affine is not None]
     if not affine:
-        return gains[-1], True
-    end = 0.0
+        return gains[-1], True, 0.0
+    end = refused = begins = 0.0
     for gain in gains:
         try:
             system = checked(family(gain))
         except REFUSED:
             if end == 0.0:
+                refused = gain
                 continue
-            return last_taken(family, end, gain), True
+            return last_taken(family, end, gain), True, begins
+        if end == 0.0 < refused:
+            begins = first_taken(family, refused, gain)
         if system.size != len(reach) or np.any(system._pattern & ~reach):
-            return end, False
+            return end, False, begins
         if not all(group.affine is None or group.affine.agrees(group.terms(system), gain) for group in affine):
-            return end, False
+            return end, False, begins
         end = gain
-    return end, True
+    return end, True, begins
 
 
-def _contradicted(family: Family, claim: Found, lowest: float) -> bool:
+def _contradicted(family: Family, claim: Found, lowest: float, begins: float) -> bool:
     """Whether the count of members beside the ends of the stable ranges, and inside these, contradicts."""
     start, found, end = claim
-    ranges = _stable_ranges(*claim)
+    ranges = _stable_ranges(*claim, begins)
     tests = [] if ranges or end < lowest else [(lowest, False)]
-    gains = [0.0, *(c.gain for c in found), end]
+    gains = [begins, *(c.gain for c in found), end]
     for a, b in ranges:
         tests += [(a + share * (b - a), True) for share in (0.1, 0.5, 0.9)]
-        for edge, sign in ((a, 1.0), (b, -1.0)):
+        for edge, sign in ((a if a > begins else 0.0, 1.0), (b, -1.0)):
             near = [_BESIDE * edge, *(0.25 * abs(g - edge) for g in gains if g != edge)]
             if edge > 0.0:
                 tests.append((edge + sign * min(near), True))
@@ -352,7 +378,13 @@ def _joined(found: list[Crossing]) -> list[Crossing]:
 @check_arguments
 @np.errstate(over="ignore")  # gains and frequencies of 1e-300 have reciprocals, too
 def stability_limit(
-    family: Family, *, maximum: float = inf, certify: bool = False, also: Sequence[float] = ()
+    family: Family,
+    *,
+    maximum: float = inf,
+    certify: bool = False,
+    also: Sequence[float] = (),
+    near: float = 1.0,
+    name: str = "the gain",
 ) -> StabilityLimit:
     """Return the gain at which a family of systems first loses stability as the gain grows from 0.
 
@@ -366,6 +398,10 @@ def stability_limit(
         Prove stability just below and instability just above the value (`StabilityLimit.certified`).
     also : sequence of float, optional
         Gains to look at beside the mesh, if the family is not affine: one in each range between known jumps.
+    near : float, > 0, optional
+        The order of magnitude of gains: those that are looked at are from 1e-6 to 1e6 of it.
+    name : str, optional
+        What notes call the gain.
 
     Returns
     -------
@@ -374,7 +410,7 @@ def stability_limit(
     Raises
     ------
     ValueError
-        Maximum is not > 0.   TypeError: the family returns something else.
+        Maximum or near is not > 0.   TypeError: the family returns something else.
     ConvergenceError
         A crossing that cannot be isolated or, if requested, proven.
 
@@ -385,8 +421,9 @@ def stability_limit(
     crossing is refined by Newton's method, of several roots at once by halving to 1e-12. The gains looked at: half an
     octave apart from 1e-6 (less, if the maximum or the first boundary is below 1) to the maximum or, without one, to
     1e6 (four times the last boundary, if that is more) or to where the search along the axis ends, and 16 more inside
-    every range reported stable. A gain that the family refuses with ValueError or LinearizationError ends the range;
-    those below the first one taken are passed over. Guaranteed: at every gain looked at the member is the affine form
+    every range reported stable; with `near`, in its units. A gain that the family refuses with ValueError or
+    LinearizationError ends the range; where it refuses the smallest ones, the range begins at the first that it takes,
+    to 1e-9 (`StabilityLimit.begins`, and a note). Guaranteed: at every gain looked at the member is the affine form
     that was solved (to 1e-13 of its entries), or was counted; members just beside the ends of stable ranges (1e-6,
     nearer where crossings crowd) and at three gains inside each have the counts of the result, in floating point
     with its own error bounds or in balls. certify proves both sides of the value in balls. That no root reaches the
@@ -405,12 +442,16 @@ def stability_limit(
     """
     if not maximum > 0.0:
         raise ValueError(f"maximum must be > 0, got {shown(maximum)}")
-    search = _Search(family, maximum, also)
+    if not near > 0.0:
+        raise ValueError(f"near must be > 0, got {shown(near)}")
+    search = _Search(family, maximum, also, near)
     start, found, complete, (since, proven) = search.first(certify)
     found, complete = [c for c in found if c.gain <= maximum], min(complete, maximum)
     at = 0 if start > 0 else lost_at(start, found)
     value, frequency, certified = inf, nan, None
     notes: tuple[str, ...] = ()
+    if search.begins > 0.0:
+        notes = (f"there is no linear model for {name} below {search.begins:.6g}",)
     if start > 0:
         value = 0.0
     elif at is not None:
@@ -418,16 +459,16 @@ def stability_limit(
         if certify:
             certified = _bracket(family, value, min(proven, value * (1.0 - _HAIR)))
             if certified is None:
-                notes = (
-                    f"not certified: stability between the gains {proven:.6g} and {value:.6g} is counted, not proven",
+                notes += (
+                    f"not certified: stability for {name} from {proven:.6g} to {value:.6g} is counted, not proven",
                 )
             elif since > 0.0:
-                notes = (
-                    f"certified from the gain {since:.6g} on, provided that between sampled gains no coefficient or "
+                notes += (
+                    f"certified for {name} from {since:.6g} on, provided that between sampled values no coefficient or "
                     "delay curves more than its second differences there",
                 )
     sampled, dt = family(value if 0.0 < value < inf else search.gain).sampling
-    return StabilityLimit(value, frequency, certified, tuple(found), start, complete, notes, sampled, dt)
+    return StabilityLimit(value, frequency, certified, tuple(found), start, complete, notes, sampled, dt, search.begins)
 
 
 @check_arguments

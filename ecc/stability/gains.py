@@ -14,11 +14,18 @@ from ecc.arguments import Vector, check_arguments, given, shown
 from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem, SampledSystem, StabilityLimit, stability_limit
 from ecc.models.base import Protocol
-from ecc.models.protocol_assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameter
+from ecc.models.protocol_assignment import (
+    ProtocolAssignment,
+    parameter_names,
+    parameter_value,
+    read_protocol,
+    with_parameter,
+)
 from ecc.network import Network
 
 __all__ = ["critical_gain"]
 
+_FAR = 1e3  # a value beyond it, or below its reciprocal, is the scale of the search: bit/s, bytes
 _RANGES = 100  # of an interval, between jumps of delays in steps, that are looked at one by one
 
 
@@ -74,13 +81,14 @@ def critical_gain(
 
     Notes
     -----
-    A parameter is searched up to where the protocol takes it (complete_to). Models affine in it (gains of the integral
-    and explicit-rate routers) are solved exactly, others (intervals, filters, exponential laws) counted; which one is
-    read off the models and checked on about a hundred of them, as `ecc.linear.stability_limit` states together with
-    what that guarantees and what not. Over the `interval` of discrete models delays jump by a step where an RTT is a
-    whole number of intervals: stability may be lost there without a root that crosses, between any two jumps, and is
-    not certified; a note has the interval down to which all ranges were looked at. Cost: these linear models, 0.6 ms
-    each, and counts; for proofs of what is not affine up to a thousand of both, seconds.
+    A parameter is searched from where it has linear models (begins) up to where the protocol takes it (complete_to), at
+    values from 1e-6 to 1e6 (times its value now, where that is beyond 1000 or below 0.001). Models affine in it (gains
+    of the integral and explicit-rate routers) are solved exactly, others (intervals, filters, exponential laws)
+    counted; which one is read off the models and checked on about a hundred of them, as `ecc.linear.stability_limit`
+    states together with what that guarantees and what not. Over the `interval` of discrete models delays jump by a step
+    where an RTT is a whole number of intervals: stability may be lost there without a root that crosses, between any
+    two jumps, and is not certified; a note has the interval down to which all ranges were looked at. Cost: these linear
+    models, 0.6 ms each, and counts; for proofs of what is not affine up to a thousand of both, seconds.
 
     Examples
     --------
@@ -111,7 +119,10 @@ def critical_gain(
     jumps, inside = inf, list[float]()
     if parameter == "interval" and time == "discrete":
         jumps, inside = _between_jumps(network)
-    loss = stability_limit(family, maximum=maximum, certify=certify, also=inside)
+    near = parameter_value(protocol, parameter)
+    if not isinstance(near, float | int) or not 0.0 < near < inf or 1.0 / _FAR <= near <= _FAR:
+        near = 1.0
+    loss = stability_limit(family, maximum=maximum, certify=certify, also=inside, near=near, name=parameter)
     first = next(iter(notes))
     model = family(loss.value).notes if 0.0 < loss.value < inf else notes[first]
     looked = f"delays in steps jump with the interval: from {jumps:.4g} s on each range between jumps was looked at"

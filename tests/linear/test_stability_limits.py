@@ -424,3 +424,51 @@ def test_range_that_the_family_takes():
     assert stability_limit(family).complete_to == pytest.approx(0.2, rel=1e-6)
     with pytest.raises(ValueError, match="must be in"):
         stability_limit(lambda g: family(0.0))
+
+
+@pytest.mark.parametrize("power", [1, 2], ids=["affine", "counted"])
+def test_a_range_begins_where_the_family_does(power):
+    """Below 0.1 there is no member: nothing is known there, and nothing said but that."""
+
+    def family(gain):
+        if gain < 0.1:
+            raise ValueError("too small")
+        return DelaySystem([-(gain**power)], [1.0])
+
+    limit = (pi / 2) ** (1.0 / power)
+    found = stability_limit(family, certify=True, name="k")
+    assert found.begins == pytest.approx(0.1, rel=1e-8)
+    assert found.stable_ranges == ((found.begins, found.value),) and found.value == pytest.approx(limit, rel=1e-9)
+    assert found.certified is not None
+    assert found.notes[0] == "there is no linear model for k below 0.1"
+    assert power == 1 or found.notes[1].startswith("certified for k from 0.1 on, provided that ")
+    assert found.plot().data[0].x[0] == found.begins
+
+
+@pytest.mark.parametrize("power", [1, 2], ids=["affine", "counted"])
+def test_a_family_that_begins_unstable_has_no_stable_range(power):
+    def family(gain):
+        if gain < 3.1:
+            raise ValueError("too small")
+        return DelaySystem([-(gain**power)], [1.0])
+
+    found = stability_limit(family)
+    assert found.value == 0.0 and found.start > 0 and found.stable_ranges == ()
+    assert dict(found._rows())["value"] == "0: unstable as the gain tends to 3.1"
+
+
+def test_a_family_is_searched_around_a_gain_that_is_far_from_1():
+    """Members from 1e9 to 1e11; from 1e-6 to 1e6 there are none."""
+
+    def family(gain):
+        if not 1e9 <= gain <= 1e11:
+            raise ValueError("none")
+        return DelaySystem([-gain * 1e-10], [1.0])
+
+    found = stability_limit(family, near=4e9)
+    assert found.value == pytest.approx(pi / 2 * 1e10, rel=1e-9)
+    assert found.begins == pytest.approx(1e9, rel=1e-8) and found.complete_to == pytest.approx(1e11, rel=1e-8)
+    with pytest.raises(ValueError, match="^none$"):
+        stability_limit(family)
+    with pytest.raises(ValueError, match="^near must be > 0, got 0.0$"):
+        stability_limit(family, near=0.0)

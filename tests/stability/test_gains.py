@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from ecc.closed_loop import linearize
+from ecc.errors import LinearizationError
 from ecc.linear.characteristic import Characteristic
-from ecc.models import PIQIRCP, QIRCP, RCP
+from ecc.models import DCQCN, PIQIRCP, QIRCP, RCP, PowerTCP
 from ecc.network import Network
 from ecc.stability import critical_gain
 
@@ -107,3 +108,27 @@ def test_gains_over_the_control_interval_take_little_work(monkeypatch, time, val
     found = critical_gain(PIQIRCP(), network, "interval", time)
     assert found.value == pytest.approx(value, rel=1e-12)
     assert 0 < sum(points) < most
+
+
+def test_values_without_a_linear_model_are_not_called_stable():
+    """Windows of PowerTCP meet no queue below an RTT of half the real one; a narrow range above is unstable."""
+    network = Network.dumbbell("100 Gb/s", ["20 us"] * 2)
+    found = critical_gain(PowerTCP(), network, "base_rtt")
+    assert found.begins == pytest.approx(1e-5, rel=1e-6)
+    assert [end for both in found.stable_ranges for end in both] == pytest.approx(
+        [1e-5, 1.004032e-5, 1.043260e-5, 2.016128e-5], rel=1e-6
+    )
+    with pytest.raises(LinearizationError, match="no ACK-clocked linear model"):
+        linearize(PowerTCP(base_rtt=0.999e-5), network)
+    for base_rtt, stable in ((1.002e-5, True), (1.02e-5, False), (1.3e-5, True)):
+        assert linearize(PowerTCP(base_rtt=base_rtt), network).certify().stable is stable
+
+
+@pytest.mark.slow
+def test_a_parameter_in_bit_s_is_searched_around_its_value():
+    """It was, up to 1 Mb/s, where DCQCN adds 40 Mb/s."""
+    network = Network.dumbbell("40 Gb/s", ["20 us"] * 2)
+    found = critical_gain(DCQCN(), network, "rate_ai")
+    assert found.value == pytest.approx(3.5525e8, rel=1e-4)
+    for share, stable in ((0.99, True), (1.01, False)):
+        assert linearize(DCQCN(rate_ai=share * found.value), network).is_stable is stable
