@@ -25,7 +25,7 @@ from ecc.closed_loop import law_arguments, linearize
 from ecc.display import Displayed, Rows, value_text
 from ecc.errors import EccError
 from ecc.linear import DelaySystem, SampledSystem
-from ecc.models.base import Equilibrium, GrantedWindows, Protocol
+from ecc.models.base import Equilibrium, GrantedWindows, Protocol, equilibrium_of
 from ecc.network import Network
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory
@@ -143,7 +143,7 @@ def _equilibrium(scenario: Scenario, network: Network, active: NDArray[np.int64]
         return None, unfit
     assigned = scenario.assigned
     try:
-        return scenario.protocol.equilibrium(network, None if assigned is None else assigned[active]), ""
+        return equilibrium_of(scenario.protocol, network, None if assigned is None else assigned[active]), ""
     except (EccError, ValueError) as error:
         return None, str(error)
 

@@ -51,13 +51,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import Vector, check_arguments, shown
 from ecc.errors import LinearizationError
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import law_arguments, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem, SampledSystem, Switched, SwitchedLoop
 from ecc.linear.sample_and_hold import common_unit
 from ecc.linear.systems import components, reachable
 from ecc.marking_loop import linearize_marks
-from ecc.models.base import Equilibrium, Protocol, interval_of
+from ecc.models.base import Equilibrium, Protocol, equilibrium_of, interval_of
 from ecc.models.declared import Taken
 from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.models.shared.equilibria import check_assignment
@@ -216,9 +216,7 @@ def linearize_laws(
         No equilibrium, a law that switches there, or a zero RTT.
     """
     links_of = None if assignment is None else check_assignment(network, np.asarray(assignment))
-    point = protocol.equilibrium(network, links_of)
-    if not isinstance(point, Equilibrium):
-        raise TypeError(f"equilibrium of {type(protocol).__name__} must return an Equilibrium, got {shown(point)}")
+    point = equilibrium_of(protocol, network, links_of)
     _check_loads(protocol, network, point)
     crosses = network.incidence
     receives = crosses if protocol.combine == "sum" else point.bottleneck[:, None] == np.arange(network.n_links)
@@ -448,7 +446,7 @@ def _source_slopes(
         if key not in rows:
             supply: dict[str, Any] = {"x": x, "x_rtt": x, "R": R, "R_prev": R, "D": D, "T": interval, "p": p}
             at = {name: supply[name] for name in wanted}
-            next_rate = protocol.source_law(**at)
+            next_rate = value_of(protocol.source_law, at, type(protocol).__name__, "source_law")
             if abs(next_rate - x) > _AT_REST * x:
                 raise LinearizationError(f"no equilibrium: {_unrest(network, point, flow, x, next_rate)}")
             found = gradient(protocol.source_law, at, names)

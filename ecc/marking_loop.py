@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import law_arguments, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.linear.sample_and_hold import Clock, SampleAndHold, Term
@@ -131,9 +131,9 @@ def _call(law: Callable[..., float], known: Mapping[str, Any]) -> Any:
     given = {name: known[name] for name in law_arguments(law)}
     moving = [name for name, number in given.items() if isinstance(number, _Signal)]
     if not moving:
-        return law(**given)
+        return value_of(law, given)
     at = {name: _value(number) if name in moving else number for name, number in given.items()}
-    found = _Signal(float(law(**at)), {})
+    found = _Signal(float(value_of(law, at)), {})
     for name, slope in gradient(law, at, moving).items():
         found = found._with(found.value, 1.0, given[name], slope)
     return found

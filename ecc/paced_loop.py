@@ -26,17 +26,17 @@ queues, and are counted too.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import law_arguments, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
-from ecc.models.base import Equilibrium, Protocol, interval_of, state_at, states_of
+from ecc.models.base import Equilibrium, Protocol, equilibrium_of, interval_of, state_at, states_of
 from ecc.models.declared import Taken
 from ecc.network import Network
 
@@ -104,7 +104,7 @@ def linearize_paced(protocol: Protocol, network: Network, clocking: str, assignm
     states = states_of(protocol)
     if bad := [one for one, its in states.items() if its.clock not in ("continuous", "rtt") or its.law is None]:
         raise ValueError(f"{name} has no linear model: its state {bad[0]} must have a law and the clock 'continuous'")
-    point = protocol.equilibrium(network, assignment)
+    point = equilibrium_of(protocol, network, assignment)
     waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
     queues: list[int] = np.flatnonzero(waits > _EQUAL * network.rtts.max()).tolist()
     if queues and network.incidence[:, queues].sum(axis=1).max() > 1:
@@ -113,7 +113,7 @@ def linearize_paced(protocol: Protocol, network: Network, clocking: str, assignm
     kinds = _kinds(network, point.rates, waits, width, over)
     told = {link: _Report.of(protocol, network, link, point, float(waits[link])) for link in range(network.n_links)}
     read = _read(protocol, network, kinds, told)
-    clocked = _clocked(kinds, queues, clocking, name)
+    clocked = _clocked(kinds, queues, clocking, protocol)
     integrated = [link for link in queues if link not in clocked]
     reading = sorted({link for links in read for link in links})
     averaged = [link for link in reading if told[link].by_y != 0.0 or told[link].memory.get("y", 0.0) != 0.0]
@@ -235,7 +235,7 @@ class _Report:
 
         def slopes(law: Any) -> tuple[float, dict[str, float]]:
             at = {one: known[one] for one in law_arguments(law)}
-            return law(**at), gradient(law, at, [one for one in moving if one in at])
+            return value_of(law, at, type(protocol).__name__), gradient(law, at, [one for one in moving if one in at])
 
         value, memory = slopes(law)
         g = memory
@@ -288,14 +288,16 @@ def _read(
     return found
 
 
-def _clocked(kinds: list[_Kind], queues: list[int], clocking: str, name: str) -> list[int]:
+def _clocked(kinds: list[_Kind], queues: list[int], clocking: str, protocol: Protocol) -> list[int]:
     """The queues that ACKs clock: they hold what windows hold."""
-    found = []
+    found, name, over = [], type(protocol).__name__, protocol.paced_over
+    paced_by = next((f.name for f in fields(protocol) if getattr(protocol, f.name) == over), "paced_over")
     for kind in kinds:
         if not kind.is_paced and clocking == "ack" and not set(kind.route) & set(queues):
             raise LinearizationError(
                 f"{name} has no ACK-clocked linear model where a window that is not paced meets no queue, got flow "
-                f"{kind.members[0]}: clocking='rate' has one"
+                f"{kind.members[0]}{f', whose RTT of {kind.D:g} s is above {paced_by} = {over:g} s' * (over > 0.0)}: "
+                "clocking='rate' has one"
             )
     for link in queues if clocking == "ack" else ():
         there = [kind for kind in kinds if link in kind.late]
@@ -315,7 +317,8 @@ def _clocked(kinds: list[_Kind], queues: list[int], clocking: str, name: str) ->
 def _slopes(law: Any, at: dict[str, Any], value: Any, clock: str, name: str) -> dict[str, float]:
     """The derivatives of a law at the value that it keeps, or has for a derivative of 0."""
     supply = {argument: at[argument] for argument in law_arguments(law)}
-    off = law(**supply) * at["D"] if clock == "continuous" else law(**supply) - value
+    found = value_of(law, supply, name)
+    off = found * at["D"] if clock == "continuous" else found - value
     if abs(off) > 1e-6 * max(abs(value), 1e-300):
         raise LinearizationError(f"no equilibrium: the laws of {name} do not stay at it")
     return gradient(law, supply, [argument for argument in supply if argument not in ("T", "s", "a", "p")])

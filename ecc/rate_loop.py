@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import law_arguments, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
-from ecc.models.base import Protocol, clock_of_states, interval_of, state_at, states_of
+from ecc.models.base import Protocol, clock_of_states, equilibrium_of, interval_of, state_at, states_of
 from ecc.models.declared import Taken
 from ecc.network import Network
 
@@ -76,7 +76,7 @@ def linearize_rates(protocol: Protocol, network: Network, assignment: Any = None
         raise ValueError(f"{name} has no linear model: its state {bad[0]} must have a law and the clock {clock!r}")
     derivatives = clock == "continuous"  # are what laws return
     steps = "x" in law_arguments(protocol.source_law) and not derivatives
-    point = protocol.equilibrium(network, assignment)
+    point = equilibrium_of(protocol, network, assignment)
     waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
     queues: list[int] = np.flatnonzero(waits > _EQUAL * waits.max(initial=0.0)).tolist()
     if not queues:
@@ -168,7 +168,8 @@ def _told(protocol: Protocol, network: Network, link: int, waits: NDArray[np.flo
     C = float(network.capacities[link])
     known = {"q": float(waits[link]) * C, "C": C, "T": interval_of(protocol), "p": protocol.namespace()}
     at = {name: known[name] for name in law_arguments(protocol.router_law)}
-    return protocol.router_law(**at), gradient(protocol.router_law, at, ["q"])["q"]
+    value = value_of(protocol.router_law, at, type(protocol).__name__, "router_law")
+    return value, gradient(protocol.router_law, at, ["q"])["q"]
 
 
 def _slopes(
@@ -177,7 +178,8 @@ def _slopes(
     """The derivatives of a law at the value that it keeps, or has for a derivative of 0."""
     assert law is not None
     supply = {argument: at[argument] for argument in law_arguments(law)}
-    off = law(**supply) * at["T"] if derivative else law(**supply) - value
+    found = value_of(law, supply, name)
+    off = found * at["T"] if derivative else found - value
     if abs(off) > _EQUAL * max(1.0, abs(value)):
         raise LinearizationError(f"no equilibrium: the laws of {name} do not stay at it")
     return gradient(law, supply, [argument for argument in supply if argument not in ("T", "s", "p")])

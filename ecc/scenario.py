@@ -21,7 +21,7 @@ from ecc.display import Displayed, Rows, quantity_text, value_text
 from ecc.errors import EccError
 from ecc.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
 from ecc.models import Protocol, all_protocols
-from ecc.models.base import Equilibrium, label, settings
+from ecc.models.base import equilibrium_of, label, settings
 from ecc.models.controller import SUFFIXES, Controller, load
 from ecc.models.protocol_assignment import Deployment, ProtocolAssignment, read_protocol
 from ecc.models.shared.equilibria import check_assignment
@@ -556,11 +556,9 @@ def _ended_elsewhere(scenario: Scenario, time: NDArray[np.float64], rate: NDArra
     if not lives or end - begin < _LEAST_RTTS * float(network.rtts.max()):
         return ()
     try:
-        point = protocol.equilibrium(network, scenario.assigned)
+        point = equilibrium_of(protocol, network, scenario.assigned)
     except (ValueError, EccError):
         return ()
-    if not isinstance(point, Equilibrium):
-        raise TypeError(f"equilibrium must return an Equilibrium, got {shown(point)}")
     expected = point.rates
     early, late = rate[-n : -n // 2].mean(axis=0), rate[-n // 2 :].mean(axis=0)
     mean = rate[-n:].mean(axis=0)

@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import law_arguments, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
-from ecc.models.base import Protocol
+from ecc.models.base import Protocol, equilibrium_of
 from ecc.models.declared import Taken
 from ecc.network import Network
 
@@ -103,7 +103,7 @@ def linearize_windows(protocol: Protocol, network: Network, clocking: str, assig
     """
     name = type(protocol).__name__
     _TAKEN.check(protocol)
-    point = protocol.equilibrium(network, assignment)
+    point = equilibrium_of(protocol, network, assignment)
     waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
     queues: list[int] = np.flatnonzero(waits > _EQUAL * waits.max(initial=0.0)).tolist()
     if not queues or protocol.combine != "sum":
@@ -144,7 +144,7 @@ def _groups(
         equal[
             flow.route, tuple(delays), float(network.rtts[i]), flow.mean_packet, flow.mean_acknowledged, float(rates[i])
         ].append(i)
-    p = protocol.namespace()
+    p, name = protocol.namespace(), type(protocol).__name__
     groups = []
     for (route, delays, rtt, packet, acknowledged, x), members in equal.items():
         waited = np.cumsum([0.0, *waits[list(route)]]).tolist()
@@ -153,13 +153,16 @@ def _groups(
         for index, link in enumerate(route):
             C = float(network.capacities[link])
             at = _supply(protocol.router_law, q=float(waits[link]) * C, C=C, s=s, p=p)
-            R += protocol.router_law(**at)
+            R += value_of(protocol.router_law, at, name, "router_law")
             if link in queues:
                 late[queues.index(link)] = delays[index] + waited[index]
                 slopes[queues.index(link)] = C * gradient(protocol.router_law, at, ["q"])["q"]
         at = _supply(protocol.source_law, w=x * D, R=R, D=D, s=s, a=8.0 * acknowledged, p=p)
-        if abs(protocol.source_law(**at) - x * D) > _EQUAL * x * D:
-            raise LinearizationError(f"no equilibrium: flow {members[0]} would move from its window of {x * D:g} bit")
+        w = value_of(protocol.source_law, at, name, "source_law")
+        if abs(w - x * D) > _EQUAL * x * D:
+            raise LinearizationError(
+                f"no equilibrium: flow {members[0]} would move from its window of {x * D:g} bit to {w:g} bit"
+            )
         g = gradient(protocol.source_law, at, [name for name in ("w", "R", "D") if name in at])
         by_wait = {k: g.get("R", 0.0) * slope + g.get("D", 0.0) for k, slope in slopes.items()}
         groups.append(_Group(len(members), x, D, g.get("w", 0.0), late, by_wait))

@@ -130,6 +130,25 @@ class Curious(FAST):
         return q / N
 
 
+class NoWindow(FAST):
+    @staticmethod
+    def source_law(w, R):
+        w + R
+
+
+class NoFeedback(FAST):
+    @staticmethod
+    def router_law(q, C):
+        q / C
+
+
+@pytest.mark.parametrize("clocking", ["ack", "rate"])
+def test_a_law_without_a_number_is_named(clocking):
+    for protocol, law in ((NoWindow(), "source_law"), (NoFeedback(), "router_law")):
+        with pytest.raises(TypeError, match=f"^{law} of {type(protocol).__name__} must return a number, got None$"):
+            linearize(protocol, ONE, clocking=clocking)
+
+
 @pytest.mark.parametrize(
     ("protocol", "network", "options", "message"),
     [
@@ -152,7 +171,9 @@ def test_what_has_no_linear_model_is_refused(protocol, network, options, message
 
 
 def test_what_is_no_equilibrium_is_refused():
-    with pytest.raises(LinearizationError, match="^no equilibrium: flow 0 would move from its window of "):
+    with pytest.raises(
+        LinearizationError, match=r"^no equilibrium: flow 0 would move from its window of \S+ bit to \S+ bit"
+    ):
         linearize(Restless(alpha=100.0), ONE)
     with pytest.raises(
         LinearizationError,

@@ -1,13 +1,15 @@
-"""The names of a law's arguments, by which every engine supplies them."""
+"""The names of a law's arguments, by which every engine supplies them, and its value."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from inspect import signature
+from numbers import Real
 from types import FunctionType
 from typing import Any
 
-__all__ = ["law_arguments"]
+__all__ = ["law_arguments", "value_of"]
 
 
 def law_arguments(law: Any) -> tuple[str, ...]:
@@ -21,6 +23,31 @@ def law_arguments(law: Any) -> tuple[str, ...]:
     if law is None:
         return ()
     return _names(law) if isinstance(law, FunctionType) else tuple(signature(law).parameters)
+
+
+def value_of(law: Any, at: Mapping[str, Any], owner: str = "", name: str = "") -> float:
+    """Return the value of a law, which must be a number.
+
+    Parameters
+    ----------
+    law : callable
+    at : mapping
+        Its arguments.
+    owner : str, optional
+        Of the law: the name of the protocol; "": where the function was defined.
+    name : str, optional
+        Of the law; "": that of the function.
+
+    Raises
+    ------
+    TypeError
+        It returns something else.
+    """
+    found: float = law(**at)
+    if not isinstance(found, Real):
+        what = f"{name or law.__name__} of {owner}" if owner else law.__qualname__
+        raise TypeError(f"{what} must return a number, got {found!r:.60}")
+    return found
 
 
 @lru_cache(256)

@@ -130,6 +130,7 @@ __all__ = [
     "StateMachine",
     "check_number",
     "clock_of_states",
+    "equilibrium_of",
     "interval_of",
     "states_of",
 ]
@@ -908,6 +909,29 @@ def interval_of(protocol: Protocol) -> float:
             f"{', '.join(params) or 'none'}"
         )
     return as_delay(params["interval"], "interval", positive=True)
+
+
+def equilibrium_of(protocol: Protocol, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+    """Return the equilibrium that a protocol states, which must be one.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    network : Network
+    assignment : ndarray of int, optional
+        As of `Protocol.equilibrium`.
+
+    Raises
+    ------
+    LinearizationError
+        There is none.
+    TypeError
+        It returns something else.
+    """
+    point: Any = protocol.equilibrium(network, assignment)
+    if not isinstance(point, Equilibrium):
+        raise TypeError(f"equilibrium of {type(protocol).__name__} must return an Equilibrium, got {shown(point)}")
+    return point
 
 
 def clock_of_states(protocol: Protocol) -> str:

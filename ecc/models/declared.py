@@ -93,9 +93,7 @@ class Taken:
         """
         name = type(protocol).__name__
         notes: list[str] = []
-        missing = [law for law in self.needs if getattr(protocol, law, None) is None]
-        if missing:
-            raise ValueError(f"{name} has no {self.model}: it has no {' and no '.join(missing)}")
+        self.check_laws(protocol)
         if protocol.announce_law is not None and "R" not in law_arguments(getattr(protocol, "router_law", None)):
             raise ValueError(
                 f"{name} declares announce_law, but its router_law keeps no R: what it returns is announced"
@@ -128,6 +126,22 @@ class Taken:
                 for law in ([] if its.law is None else [its.law]) + list(its.jumps.values()):
                     self._check_arguments(protocol, state, law)
         return tuple(note for note in dict.fromkeys(notes) if note)
+
+    def check_laws(self, protocol: Protocol) -> None:
+        """Refuse a protocol without the laws that the engine needs.
+
+        Parameters
+        ----------
+        protocol : Protocol
+
+        Raises
+        ------
+        ValueError
+            It lacks some.
+        """
+        missing = [law for law in self.needs if getattr(protocol, law, None) is None]
+        if missing:
+            raise ValueError(f"{type(protocol).__name__} has no {self.model}: it has no {' and no '.join(missing)}")
 
     def _check_arguments(self, protocol: Protocol, entry: str, law: Any) -> None:
         wanted, given = law_arguments(law), self.laws.get(entry, self.of_states)

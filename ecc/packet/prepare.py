@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 from ecc.impairments import Aggregation, CapacitySchedule, DelaySpikes, DeliveryTrace, Jitter, RandomLoss, Shaper
-from ecc.models.base import ECN_ECHOES, N_TIMERS, SCHEDULERS, TRANSPORTS, Protocol, check_choice
+from ecc.models.base import ECN_ECHOES, N_TIMERS, SCHEDULERS, TRANSPORTS, Protocol, check_choice, equilibrium_of
 from ecc.models.records import record_dtype, records
 from ecc.native import CHANGE, IMPAIRMENT, SERVER, new_flows, new_links, picoseconds
 from ecc.network import SPRAYINGS, Flow
@@ -432,7 +432,7 @@ def _at_equilibrium(
     """The part with its links and flows at the perturbed equilibrium, the starts of the network's flows [ps], and the
     time [s] until which the routers' clocks wait."""
     network, protocol = scenario.network, part.protocol
-    point = protocol.equilibrium(network, scenario.assigned)
+    point = equilibrium_of(protocol, network, scenario.assigned)
     factor = 1.0 + perturbation
     crosses = network.incidence
     lacking = set(np.flatnonzero(crosses.any(axis=0)).tolist()) - set(at[part.routers].tolist())

@@ -19,7 +19,7 @@ from ecc.allocation import water_filling
 from ecc.arguments import check_arguments
 from ecc.display import Displayed, Rows, value_text
 from ecc.laws.jets import gradient
-from ecc.models.base import Equilibrium, Protocol, interval_of
+from ecc.models.base import Equilibrium, Protocol, equilibrium_of, interval_of
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Network
 
@@ -120,7 +120,7 @@ class BottleneckAssignment(Displayed):
         if "d" in wanted:
             raise ValueError(f"protocol must have laws without RTTs, got {name}")
         network, links, crosses = self.network, self.links, self.network.incidence
-        point = _anywhere(network, links) if protocol.has_affine_laws else protocol.equilibrium(network, links)
+        point = _anywhere(network, links) if protocol.has_affine_laws else equilibrium_of(protocol, network, links)
         p = protocol.namespace()
         interval = interval_of(protocol)
         jacobian = np.zeros((network.n_flows, network.n_flows))

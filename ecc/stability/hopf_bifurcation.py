@@ -29,7 +29,7 @@ from ecc.closed_loop import law_arguments, linearize, steps_of
 from ecc.display import Displayed, Rows, frequency_text
 from ecc.errors import LinearizationError
 from ecc.laws.jets import gradient, taylor
-from ecc.models.base import Protocol
+from ecc.models.base import Protocol, equilibrium_of
 from ecc.network import Network
 from ecc.stability.gains import critical_gain
 
@@ -249,7 +249,7 @@ class _Loop:
         T = float(protocol.params()["interval"])
         around = [steps_of(float(r), T) if sampled else float(r) for r in network.rtts]
         rtts = np.array(around) * (T if sampled else 1.0)
-        point = protocol.equilibrium(network)
+        point = equilibrium_of(protocol, network)
         p = protocol.namespace()
         y = float(point.rates.sum())
         C, R = float(network.capacities[0]), float(point.fair_rate[0])

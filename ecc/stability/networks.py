@@ -31,7 +31,7 @@ from ecc.arguments import check_arguments
 from ecc.closed_loop import linearize
 from ecc.display import Displayed, Rows
 from ecc.linear import DelaySystem, SampledSystem
-from ecc.models.base import Protocol
+from ecc.models.base import Protocol, equilibrium_of
 from ecc.network import Network
 
 __all__ = ["IsolatedLink", "isolated_links", "mean_rtts"]
@@ -120,7 +120,7 @@ def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | 
         No equilibrium.
     """
     links = None if assignment is None else np.asarray(assignment)
-    loads = network.incidence * protocol.equilibrium(network, links).rates[:, None]
+    loads = network.incidence * equilibrium_of(protocol, network, links).rates[:, None]
     with np.errstate(invalid="ignore"):
         mean: NDArray[np.float64] = np.minimum(network.rtts, protocol.scaling_rtt_limit) @ loads / loads.sum(axis=0)
     return mean
@@ -165,7 +165,7 @@ def isolated_links(
     if "R" not in protocol.router_law.__code__.co_varnames or protocol.combine != "min":
         raise ValueError(f"protocol must have routers that integrate one rate, got {type(protocol).__name__}")
     links = None if assignment is None else np.asarray(assignment)
-    point = protocol.equilibrium(network, links)
+    point = equilibrium_of(protocol, network, links)
     crosses = network.incidence
     by_packet = mean_rtts(protocol, network, assignment)
     out = []

@@ -10,7 +10,7 @@ import numpy as np
 from ecc.arguments import check_arguments
 from ecc.display import Displayed, Rows
 from ecc.linear.describing_function import relay_oscillation
-from ecc.models.base import Protocol
+from ecc.models.base import Protocol, equilibrium_of
 from ecc.network import Network
 
 __all__ = ["RelayCycle", "relay_cycle"]
@@ -77,6 +77,6 @@ def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:
     loop, queue = protocol.relay_loop(network)
     longest, shortest = float(network.rtts.max()), float(network.rtts.min())
     found = relay_oscillation(loop, np.geomspace(0.05 / longest, 2.0 / shortest, 400))
-    at_rest = protocol.equilibrium(network).queue
+    at_rest = equilibrium_of(protocol, network).queue
     assert at_rest is not None
     return RelayCycle(float(at_rest[0]) / 8.0, queue * found.amplitude / 8.0, 2.0 * pi / found.frequency)

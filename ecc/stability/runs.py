@@ -13,7 +13,7 @@ from ecc import fluid, live, packet
 from ecc.arguments import check_arguments, given, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
-from ecc.models.base import Protocol
+from ecc.models.base import Protocol, equilibrium_of
 from ecc.models.protocol_assignment import parameter_names
 from ecc.network import Network
 from ecc.scenario import Scenario
@@ -123,7 +123,7 @@ def perturbed_run(
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
     run.raise_if_incomplete(samples=2)
-    point = protocol.equilibrium(network, scenario.assigned)
+    point = equilibrium_of(protocol, network, scenario.assigned)
     link = int(np.bincount(point.bottleneck).argmax())
     level = float(point.rates[network.incidence[:, link]].sum())
     times = run.data["time"].to_numpy()

@@ -9,7 +9,7 @@ import pytest
 import ecc
 from ecc.allocation import max_min
 from ecc.closed_loop import linearize, linearize_laws
-from ecc.models import EMKCAVQ, PIQIRCP, QIRCP, RCP, XCP, JetMax, MaxNet, Protocol, all_protocols
+from ecc.models import EMKCAVQ, FAST, PIQIRCP, QIRCP, RCP, XCP, JetMax, MaxNet, Protocol, all_protocols
 from ecc.network import Flow, Link, Network
 
 PROTOCOLS = [cls() for cls in all_protocols().values() if cls.equilibrium_is_static]
@@ -222,3 +222,33 @@ def test_a_class_of_ones_own_refuses_nan_and_an_equilibrium_that_is_none():
         own(other=float("nan"))
     with pytest.raises(TypeError, match="^equilibrium of Own must return an Equilibrium, got 3.0$"):
         linearize(own(), NETWORKS["dumbbell"])
+
+
+def test_an_equilibrium_that_is_none_is_named_wherever_it_is_used():
+    """A fluid took it for no start at all, and began empty."""
+
+    class Nothing(FAST):
+        def equilibrium(self, network, assignment=None):
+            return None
+
+    network = Network.dumbbell("100 Mb/s", [0.1])
+    scenario = ecc.Scenario(network, Nothing(), 1.0)
+    for use in (
+        lambda: linearize(Nothing(), network),
+        lambda: linearize(Nothing(), network, clocking="rate"),
+        lambda: ecc.fluid.simulate(scenario, start="equilibrium"),
+        lambda: ecc.packet.simulate(scenario, start="equilibrium"),
+    ):
+        with pytest.raises(TypeError, match="^equilibrium of Nothing must return an Equilibrium, got None$"):
+            use()
+
+
+class Unsteady(QIRCP):
+    @staticmethod
+    def source_law(R):
+        R + 0.0
+
+
+def test_a_source_law_without_a_number_is_named():
+    with pytest.raises(TypeError, match="^source_law of Unsteady must return a number, got None$"):
+        linearize(Unsteady(), NETWORKS["dumbbell"])

@@ -18,7 +18,7 @@ from ecc.fluid.network.groups import FluidNetwork, step_delays
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
 from ecc.impairments import CapacitySchedule, RandomLoss
-from ecc.models.base import Equilibrium, Protocol, StateMachine
+from ecc.models.base import Equilibrium, Protocol, StateMachine, equilibrium_of
 from ecc.models.declared import Taken
 from ecc.quantity import Quantity, as_number
 from ecc.scenario import Scenario, notes_at_end
@@ -356,7 +356,7 @@ def prepare(
         feedback = np.full(scenario.network.n_flows, -1)
         point = Equilibrium(marking.rates, marking.probabilities, feedback, marking.queues)
     elif start == "equilibrium":
-        point = protocol.equilibrium(scenario.network, scenario.assigned)
+        point = equilibrium_of(protocol, scenario.network, scenario.assigned)
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     watch = _Watch(progress, cancel)
     ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
@@ -443,11 +443,14 @@ def _rates(start: ArrayLike, flows: int) -> NDArray[np.float64]:
 
 def _responsive(scenario: Scenario) -> tuple[list[Protocol], NDArray[np.float64], tuple[Protocol | None, ...]]:
     """The protocol of each flow, for unresponsive ones that of the others; their rates; the disciplines of links."""
+    from ecc.fluid.network.declared import taken_by
+
     network, protocols, routers = scenario.network, scenario.deployment.flows, scenario.deployment.links
     responsive = list(dict.fromkeys(one for one in protocols if one.is_responsive))
     for one in responsive:
         if one.fluid_refusal is not None:
             raise ValueError(one.fluid_refusal)
+        taken_by(one, "continuous", ack_clocked=True).check_laws(one)  # which it needs in any form
     if len(responsive) != 1 and not (responsive and all(map(_sets_windows, responsive))):
         raise ValueError(
             "protocol must be one Protocol, maybe beside unresponsive flows, for a fluid run, got "

@@ -226,6 +226,10 @@ class SeveralQueues(Constant):
     queues = Queues("priority", (1, 1))
 
 
+class PacketsAlone(NewReno):
+    router_law = source_law = None
+
+
 class Unanswering(NewReno):
     loss_response_law = None
 
@@ -236,6 +240,7 @@ class Unanswering(NewReno):
         (NewReno(), WithoutLaw(), {}, "WithoutLaw has no fluid model: it has no probability_law"),
         (NewReno(), SeveralQueues(), {}, "SeveralQueues has no fluid model: it has a probability_law, and sev"),
         (NewReno(), AsksForMore(), {}, "AsksForMore has no fluid model: its probability law takes d, and it"),
+        (PacketsAlone(), Policer(), {}, "PacketsAlone has no fluid model: it has no router_law and no source_law"),
         (Unanswering(), PI(), {}, "Unanswering has no fluid model over PI: it has no loss_response_law"),
         (NewReno(), (PI(), RED()), {}, "link 0 must have the routers of NewReno for a fluid run"),
         (NewReno(), PI(), {"start": "middle"}, "start must be one of 'empty', 'equilibrium', got 'middle'"),
