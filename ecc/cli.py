@@ -25,7 +25,7 @@ import typer
 from typer.core import TyperGroup
 
 from ecc import __version__
-from ecc.errors import EccError
+from ecc.errors import EccError, LinearizationError
 from ecc.files import WriteError, making, replacing
 
 if TYPE_CHECKING:
@@ -964,9 +964,12 @@ def stability(
         assigned: dict[str, Any] = {"assignment": case.assigned} if case and case.assignment is not None else {}
         assigned |= {"mean_rtt": mean_rtt.value} if mean_rtt else {}
         assigned |= {"clocking": clocking} if clocking != "ack" else {}
-        found = analyze(
-            chosen, over, parameter, times, progress=lambda what: bar.update(task, description=what), **assigned
-        )
+        try:
+            found = analyze(
+                chosen, over, parameter, times, progress=lambda what: bar.update(task, description=what), **assigned
+            )
+        except LinearizationError as error:
+            raise LinearizationError(str(error).replace("clocking='rate'", "--clocking rate")) from None
     if json:
         _print_json(found.to_dict())
     else:
