@@ -578,13 +578,15 @@ def _show_divergence(found: Divergence, name: str, reference: str, out: Path, js
         part.write_text(as_html(found.figure()), encoding="utf-8")
     if json:
         _print_json({"deviations": [asdict(one) for one in found.deviations], "compared": list(found.compared),
-                     "lacking": list(found.lacking)})  # fmt: skip
+                     "lacking": list(found.lacking), "notes": list(found.notes)})  # fmt: skip
     else:
         rows = [(one.variable, f"{one.time:.6f}", one.hook, f"{one.value:.6g}", f"{one.reference:.6g}")
                 for one in found.deviations]  # fmt: skip
         heads = ("variable", "first at [s]", "hook", name, f"{reference}, same ACKs")
         _print(*([_table("", heads, rows)] if rows else []))
         print(found)
+        for note in found.notes:
+            print(f"note: {note}")
         if found.lacking:
             print(f"not compared, of the reference alone: {', '.join(found.lacking)}")
         print(f"figure: {out / 'deviation.html'}")

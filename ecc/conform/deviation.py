@@ -19,7 +19,7 @@ from ecc.network import Network
 from ecc.packet.prepare import prepare
 from ecc.packet.setup import Part, Setup
 from ecc.packet.twin import build_twin
-from ecc.packet.twin.state import Record
+from ecc.packet.twin.state import Random, Record
 from ecc.plot.states import states_figure
 from ecc.scenario import Scenario, protocol_class
 
@@ -29,6 +29,8 @@ TOLERANCE = 1e-9
 """Largest relative difference of values that are the same."""
 DRAWN, BEFORE = 3, 0.1
 """Variables in the figure, and the share of the run that it has before the first deviation."""
+STREAM = 2**32
+"""Of random numbers, of flow 0 in a run."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Divergence:
 
     `deviations`: the first of each variable, in the order of time; `compared`: all variables; `time` [s], `values` and
     `reference_values`: those of each call of a hook, by variable; `lacking`: variables of the reference that the
-    controller has not.
+    controller has not; `notes`: what a reader must know, one line each.
     """
 
     deviations: tuple[Deviation, ...]
@@ -57,6 +59,7 @@ class Divergence:
     time: NDArray[np.float64]
     values: Mapping[str, NDArray[np.float64]]
     reference_values: Mapping[str, NDArray[np.float64]]
+    notes: tuple[str, ...] = ()
 
     @property
     def first(self) -> Deviation | None:
@@ -103,10 +106,11 @@ def compare(protocol: Protocol | str, reference: Protocol | str, scenario: Scena
     Raises
     ------
     ValueError
-        A reference that acts by timers, or that needs random numbers that the protocol does not draw.
+        A reference that acts by timers.
 
     Notes
     -----
+    A reference that draws random numbers is given those of the protocol, or has its own where the protocol draws none.
     Made by the engine in plain Python, some 100,000 events a second.
 
     Examples
@@ -120,19 +124,19 @@ def compare(protocol: Protocol | str, reference: Protocol | str, scenario: Scena
         scenario = Scenario(network, subject, 8.0)
     if "on_timer" in other.flow_hooks():
         raise ValueError(f"reference must act at ACKs and losses alone, got {type(other).__name__}, which has timers")
-    if "random" in other.required_env and "random" not in subject.required_env:
-        raise ValueError(
-            f"reference {type(other).__name__} draws random numbers, which {type(subject).__name__} must be given too: "
-            "its class needs required_env = frozenset({'random'})"
-        )
     setup, of_reference = prepare(_with_flow_0(scenario, subject)), _part(prepare(_with_flow_0(scenario, other)))
     part = _part(setup)
     names = _common(subject, other)
     shadow = _Shadow(other, of_reference, names)
+    notes: tuple[str, ...] = ()
+    if "random" in other.required_env - subject.required_env:
+        shadow.random = Random(scenario.seed, STREAM)
+        whose = f"{type(subject).__name__} draws no random numbers, and reference {type(other).__name__} may"
+        notes = (f"{whose}: the reference has a stream of its own, that of flow 0",)
     parts = [replace(one, protocol=_hosts(one, shadow)) if one is part else one for one in setup.parts]
     build_twin(replace(setup, parts=parts), seed=scenario.seed).advance(scenario.duration)
     lacking = tuple(name for name in named_variables(other) if name not in names)
-    return shadow.divergence(lacking)
+    return replace(shadow.divergence(lacking), notes=notes)
 
 
 def _with_flow_0(scenario: Scenario, protocol: Protocol) -> Scenario:
@@ -163,6 +167,7 @@ class _Shadow:
         self.header = part.header
         self.rate: float | None = None
         self.window: float | None = None
+        self.random: Random | None = None  # of its own; None: it is given what the protocol draws
         self.rows: list[tuple[float, ...]] = []
         self.called: list[str] = []
 
@@ -171,6 +176,8 @@ class _Shadow:
         if self.rate is not None:
             before.rate, before.window = self.rate, self.window
         if name in self.hooks:
+            if self.random is not None:
+                before.random = self.random.next()
             own = header.__dict__.setdefault("_of_reference", Record(self.header))
             self.hooks[name](self.state, own, self.params, before)
         if name == "on_receive":

@@ -1,5 +1,6 @@
 """Where a controller leaves a reference that sees the same ACKs."""
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,12 +75,34 @@ def test_the_rest_of_a_scenario_is_as_it_is_there():
     assert calls[0] > 1.5 * calls[1] and calls[0] > 1.5 * calls[2]
 
 
+@dataclass(frozen=True)
+class Drawing(NewReno):
+    """NewReno whose rate is the last random number."""
+
+    required_env = NewReno.required_env | {"random"}
+
+    def flow_hooks(self):
+        def drawing(flow, header, p, env):
+            env.rate = 1e9 * (1.0 + env.random)
+
+        return super().flow_hooks() | {"on_send": drawing}
+
+
+def test_a_reference_has_random_numbers_of_its_own_where_the_protocol_draws_none():
+    """Those that it has as flow 0 of the same run; one that draws is given what the protocol draws."""
+    alike = conform.compare(Drawing(), Drawing(), scenario(Drawing(), 0.3))
+    assert alike.first is None and alike.notes == ()
+    found = conform.compare(NewReno(), Drawing(), scenario(NewReno(), 0.3))
+    assert found.notes == (
+        "NewReno draws no random numbers, and reference Drawing may: the reference has a stream of its own, "
+        "that of flow 0",
+    )
+    rates = found.reference_values["env.rate"]
+    assert len(set(rates)) > 10
+    assert list(alike.values["env.rate"][:5]) == list(rates[:5])
+
+
 def test_references_that_cannot_be_replayed_are_refused_in_one_line():
-    with pytest.raises(
-        ValueError,
-        match="^reference BBR draws random numbers, which NewReno must be given too: its class needs required_env",
-    ):
-        conform.compare(NewReno(), BBR())
     with pytest.raises(ValueError, match="reference must act at ACKs and losses alone"):
         conform.compare(NewReno(), Timed())
 
@@ -87,6 +110,16 @@ def test_references_that_cannot_be_replayed_are_refused_in_one_line():
 class Timed(NewReno):
     def flow_hooks(self):
         return super().flow_hooks() | {"on_timer": lambda flow, header, p, env: None}
+
+
+def test_the_command_prints_notes_of_a_comparison(tmp_path, capsys):
+    path = tmp_path / "scenario.toml"
+    path.write_text(scenario(NewReno(), 0.1).to_toml(), encoding="utf-8")
+    line = ["conform", "NewReno", "--against", "BBR", "--scenario", str(path), "--out", str(tmp_path)]
+    assert main(line) == 4
+    assert "note: NewReno draws no random numbers, and reference BBR may: the" in capsys.readouterr().out
+    assert main([*line, "--json"]) == 4
+    assert len(json.loads(capsys.readouterr().out)["notes"]) == 1
 
 
 def test_the_command_sets_parameters_of_both(tmp_path, capsys):
