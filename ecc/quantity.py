@@ -135,6 +135,7 @@ def as_number(
     ValueError
         Unreadable, not finite or out of range.
     """
+    minimum = None if minimum == -math.inf else minimum
     allowed = "> 0" if positive else (f">= {minimum:g}" if minimum is not None else "finite")
     if isinstance(value, str) and units is not None:
         number = _parse(value, field, unit, units)

@@ -17,7 +17,7 @@ import keyword
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cache
 from pathlib import Path
@@ -36,6 +36,8 @@ LOADED = "controllers"
 """Module of the classes that `load` returns, which is none."""
 SUFFIXES = (".so", ".dylib", ".dll")
 """Of shared objects."""
+FREE = frozenset({"initial", "floor"})
+"""What fluids alone ask of a protocol: names that parameters of a controller may have."""
 
 EVENT = (
     "now", "packet_size", "rtt", "srtt", "min_rtt", "in_flight", "acked", "delivered", "recovering", "recovered",
@@ -250,8 +252,8 @@ def load(library: str | Path) -> type[Controller]:
     Raises
     ------
     ValueError
-        The file is not there, is no shared object, lacks a function, was compiled for another version, or names a
-        parameter that no class can have.
+        The file is not there, is no shared object, lacks a function, was compiled for another version, names a
+        parameter that no class can have, or one or a variable twice.
 
     Examples
     --------
@@ -291,10 +293,10 @@ def _load(library: str, code: str) -> type[Controller]:
     for name, other in pairs.items():
         if found(name) is not None and found(other) is None:
             raise ValueError(f"library {library!r} has ecc_controller_{name}, and must have ecc_controller_{other} too")
-    parameters = dict(_parameters(found("parameters")))
-    _check_names(library, parameters)
+    given, variables = list(_parameters(found("parameters"))), tuple(_variables(found("variables")))
+    _check_names(library, [name for name, _ in given], variables)
+    parameters = dict(given)
     functions = Functions(*(_function(code, name, found(name)) for name in Functions._fields))
-    variables = tuple(_variables(found("variables")))
     return make_dataclass(
         Path(library).stem,
         [(name, float, field(default=value)) for name, value in parameters.items()],
@@ -356,8 +358,18 @@ def _variables(function: Any) -> Iterator[str]:
             yield name.decode()
 
 
-def _check_names(library: str, parameters: dict[str, float]) -> None:
-    taken = set(dir(Controller)) | {f.name for f in fields(Controller)}
+def _check_names(library: str, parameters: Sequence[str], variables: Sequence[str]) -> None:
+    for what, names in (("parameter", parameters), ("variable", variables)):
+        for name in names:
+            if names.count(name) > 1:  # what the controller reads by its index would be that of another
+                times = f"{names.count(name)} times"
+                raise ValueError(f"library {library!r} must name a {what} once, got {shown(name)} {times}")
+    taken = (set(dir(Controller)) | {f.name for f in fields(Controller)}) - FREE
     for name in parameters:
-        if not name.isidentifier() or keyword.iskeyword(name) or name in taken:
-            raise ValueError(f"library {library!r} names a parameter {name!r}: use another name")
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(f"library {library!r} must name parameters as Python does, got {shown(name)}")
+        if name in taken:
+            raise ValueError(
+                f"library {library!r} must name no parameter {name!r}, which its class has from the host: "
+                f"use another name, such as {name}_value"
+            )

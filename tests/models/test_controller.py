@@ -122,6 +122,15 @@ void ecc_controller_read(const void *state, double *values) { *values = *(const 
 )
 
 
+def naming(*names: str) -> str:
+    """The function that names parameters, each with its index as its value."""
+    entries = "".join(f'{{"{name}", {k}.0}}, ' for k, name in enumerate(names))
+    return (
+        "const ecc_controller_parameter_t *ecc_controller_parameters(void)"
+        f"{{ static const ecc_controller_parameter_t p[] = {{{entries}{{NULL, 0.0}}}}; return p; }}\n"
+    )
+
+
 def built(folder: Path, text: str, name: str = "mine") -> str:
     """The path of the shared object that a text compiles to."""
     source, out = folder / f"{name}.c", folder / f"{name}.so"
@@ -171,6 +180,12 @@ def test_conformance_finds_its_answers_its_parameters_and_its_variables_by_name(
     assert {"window", "threshold"} <= set(found.compared)
     assert {one.variable for one in found.deviations} >= {"env.window", "env.rate", "window", "threshold"}
     assert found.first is not None and found.first.hook == "on_loss"
+
+
+def test_it_may_be_the_reference_of_a_protocol_that_draws_no_random_numbers(tmp_path: Path) -> None:
+    found = ecc.conform.compare(NewReno(transport="sack", initial=4), controller.load(built(tmp_path, NEWRENO))())
+    assert found.first is None and len(found.time) > 1000
+    assert found.notes[0].startswith("NewReno draws no random numbers, and reference mine may")
 
 
 def test_a_saved_run_goes_on_bit_for_bit(tmp_path: Path, aimd: str) -> None:
@@ -293,17 +308,40 @@ def test_scenario_files_name_the_shared_object(aimd: str) -> None:
             "has ecc_controller_timer, and must have ecc_controller_on_timer too",
         ),
         (
-            SMALLEST
-            + "const ecc_controller_parameter_t *ecc_controller_parameters(void)"
-            + '{ static const ecc_controller_parameter_t p[] = {{"transport", 1.0}, {NULL, 0.0}}; return p; }',
-            "names a parameter 'transport': use another name",
+            SMALLEST + naming("transport"),
+            "must name no parameter 'transport', which its class has from the host: use another name, such as",
         ),
+        (SMALLEST + naming("for"), "must name parameters as Python does, got 'for'"),
+        (SMALLEST + naming("gain", "beta", "gain"), "must name a parameter once, got 'gain' 2 times"),
+        (EVERY_20_MS.replace('"expired"', '"expired", "expired"'), "must name a variable once, got 'expired' 2 times"),
     ],
 )
 def test_what_is_wrong_with_a_library_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         controller.load(built(tmp_path, text))
     assert "\n" not in str(caught.value)
+
+
+def test_words_that_fluids_alone_ask_for_are_free(tmp_path: Path) -> None:
+    made = controller.load(built(tmp_path, SMALLEST + naming("initial", "floor")))(initial=10.0)
+    assert made.parameter_names == ("initial", "floor")
+    assert (made.initial, made.floor) == (10.0, 1.0)
+    run = ecc.packet.simulate(ecc.Scenario(network(), made, 1.0), record=["flow.parameters[0]"])
+    assert run.rate.sum() > 0.0
+
+
+def test_the_page_names_words_that_are_taken() -> None:
+    text = (ROOT / "docs/controllers_in_c.md").read_text()
+    line = re.search(r"^Taken are, among others, (.*?)\.$", text, re.M | re.S)
+    assert line is not None
+    words = re.findall(r"`(\w+)`", line[1])
+    assert len(words) > 10 and set(words) <= set(dir(controller.Controller)) - controller.FREE
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_parameter_is_a_finite_number(aimd: str, value: float) -> None:
+    with pytest.raises(ValueError, match=rf"^increase must be finite, got {value}$"):
+        controller.load(aimd)(increase=value)
 
 
 def test_files_that_are_no_libraries(tmp_path: Path) -> None:
