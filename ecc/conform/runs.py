@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import check_arguments, nearest, shown
 from ecc.claims.catalog import checks
 from ecc.claims.checks.conformance.laboratory import CASES, examine, identity
 from ecc.claims.crosscheck import Outcome, Progress, Steps
@@ -82,7 +82,7 @@ def cases(names: Sequence[str] = ()) -> list[Claim]:
     Parameters
     ----------
     names : sequence of str, optional
-        Ids, or what they begin with: "bbr", "cubic". None: all.
+        Ids, or what they begin with: "bbr", "cubic-spur". None: all.
 
     Raises
     ------
@@ -90,16 +90,18 @@ def cases(names: Sequence[str] = ()) -> list[Claim]:
         A name of no case.
     """
     checks()
-    there = [claim for key, claim in claims().items() if key in CASES]
+    there = {key: claim for key, claim in claims().items() if key in CASES}
+    chosen: set[str] = set()
     for name in names:
-        if not any(_is(name, claim.id) for claim in there):
-            groups = ", ".join(dict.fromkeys(claim.id.split("-")[0] for claim in there))
-            raise ValueError(f"case must be one of {groups}, or an id such as {there[0].id}, got {shown(name)}")
-    return [claim for claim in there if not names or any(_is(name, claim.id) for name in names)]
-
-
-def _is(name: str, case_id: str) -> bool:
-    return case_id == name or case_id.startswith(f"{name}-")
+        begun = {key for key in there if name and key.startswith(name)}
+        if not begun:
+            groups = ", ".join(dict.fromkeys(key.split("-")[0] for key in there))
+            raise ValueError(
+                f"case must be one of {groups}, or an id such as {next(iter(there))}, got {shown(name)}"
+                f"{nearest(name, dict.fromkeys(there, ''))}"
+            )
+        chosen |= {name} if name in there else begun
+    return [claim for key, claim in there.items() if not names or key in chosen]
 
 
 @check_arguments

@@ -76,6 +76,14 @@ def test_a_controller_that_never_gets_there_is_refuted():
 def test_names_of_cases_and_protocols():
     assert {claim.section for claim in conform.cases()} == {"conformance"}
     assert all(claim.id.startswith("bbr-") for claim in conform.cases(["bbr"]))
+    assert [one.id for one in conform.cases(["rfc", "cubic-wi"])] == [
+        "cubic-window", *(one.id for one in conform.cases(["rfc9743"])),
+    ]  # fmt: skip
+    assert [one.id for one in conform.cases(["bbr-up-loss"])] == ["bbr-up-loss"]  # not bbr-up-loss-longterm
+    with pytest.raises(ValueError, match="got 'cubic-windw': did you mean cubic-window"):
+        conform.cases(["cubic-windw"])
+    with pytest.raises(ValueError, match="case must be one of bbr, cubic, rfc9743, or an id such as .*, got ''$"):
+        conform.cases([""])
     with pytest.raises(ValueError, match="case must be one of bbr.*got 'tahoe'"):
         conform.run(BBR(), ["tahoe"])
     with pytest.raises(ValueError, match="protocol name must be one of"):
