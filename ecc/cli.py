@@ -780,7 +780,7 @@ def sweep(
     from itertools import product
     from math import prod
 
-    from ecc.metrics import get, lacking
+    from ecc.metrics import OF_SWEEPS, get, lacking
     from ecc.scenario import Scenario
     from ecc.store import Store
     from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted
@@ -797,7 +797,7 @@ def sweep(
         Scenario.from_toml(scenario).to_dict(), metric or _METRICS, str(engine), _quantity(sample), given
     )
     for name in runs.metrics:
-        if lacks := lacking(get(name), ("flow", "link", "between")):
+        if lacks := lacking(get(name), OF_SWEEPS):
             raise ValueError(
                 f"metric must be one without arguments of its own, got {name!r}, which takes {', '.join(lacks)} "
                 f"(in Python: ecc.metrics.{name}, in a function for ecc.sweep)"

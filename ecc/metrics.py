@@ -44,6 +44,8 @@ class Metric:
 
 
 METRICS: dict[str, Metric] = {}
+OF_SWEEPS = ("flow", "link", "between")
+"""Arguments that a sweep gives a metric; those that need others are for Python and the ledger."""
 
 
 def metric(title: str, kind: str = "") -> Callable[[Callable[..., float]], Callable[..., float]]:
@@ -78,9 +80,10 @@ def get(name: str) -> Metric:
         There is none of that name.
     """
     if name not in METRICS:
-        known = ", ".join(f"{key} ({one.title})" for key, one in METRICS.items())
+        titles = {key: one.title for key, one in METRICS.items() if not lacking(one, OF_SWEEPS)}
+        known = ", ".join(f"{key} ({title})" for key, title in titles.items())
         field = ": fields of states are series, recorded by --record" if "." in name else ""
-        hint = field or nearest(name, {key: one.title for key, one in METRICS.items()})
+        hint = field or nearest(name, titles)
         raise ValueError(f"metric must be one of {known}, got {name!r}{hint}")
     return METRICS[name]
 

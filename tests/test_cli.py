@@ -9,13 +9,14 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
 import xarray as xr
 
 import ecc
-from ecc import cli
+from ecc import cli, metrics
 from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
 from ecc.claims.ledger import Finding, Measurement, Verdict, claims
@@ -158,6 +159,15 @@ def test_bad_input_is_one_line_on_standard_error(arguments, message, scenario, t
     assert output.out == ""
     assert output.err.startswith("ecc: ") and output.err.count("\n") == 1
     assert message in output.err
+
+
+def test_metrics_that_are_listed_are_those_of_the_page_and_none_is_refused():
+    with pytest.raises(ValueError, match="metric must be one of rate ") as caught:
+        metrics.get("joy")
+    listed = re.findall(r"(\w+) \([^()]*(?:\([^()]*\)[^()]*)*\)", str(caught.value))
+    page = (Path(__file__).parents[1] / "docs/reference/metrics.md").read_text()
+    assert listed == re.findall(r"^\| `(\w+)` \|", page, re.M)
+    assert "settling_time" in metrics.METRICS and "settling_time" not in listed
 
 
 @pytest.mark.parametrize(("rtt", "said"), [("100", True), ("100ms", False), ("0.1", False), ("100s", False)])
