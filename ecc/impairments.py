@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import check_arguments, nearest, shown
 from ecc.network import Network, from_table, to_table
 from ecc.quantity import (
     OptionalSizeField,
@@ -523,15 +523,20 @@ def impairment_from_table(table: Any, where: str) -> Impairment:
     where : str
         What to call it in a message.
     """
-    if not isinstance(table, Mapping) or table.get("name") not in KINDS:
-        raise ValueError(f"{where} must be a table with a name, one of {', '.join(KINDS)}, got {shown(table)}")
+    name = table.get("name") if isinstance(table, Mapping) else None
+    if not isinstance(name, str) or name not in KINDS:
+        raise ValueError(
+            f"{where} must be a table with a name, one of {', '.join(KINDS)}, got {shown(table)}"
+            f"{nearest(name, dict.fromkeys(KINDS, ''))}"
+        )
     values = {k: v for k, v in table.items() if k != "name"}
-    if table["name"] == "DeliveryTrace" and "file" in values:
+    instead = {"times": "file"} if name == "DeliveryTrace" else {}
+    if instead and "file" in values:
         file = values.pop("file")
         if "times" in values or not isinstance(file, str):
             raise ValueError(f"file must be the path of a trace, in place of times, got {shown(file)} (in {where})")
         values["times"] = read_mahimahi(file).times
-    found: Impairment = from_table(KINDS[table["name"]], values, where)
+    found: Impairment = from_table(KINDS[name], values, where, instead)
     return found
 
 

@@ -1148,7 +1148,7 @@ def to_table(item: Any) -> dict[str, Any]:
     }
 
 
-def from_table(kind: type, table: Any, where: str) -> Any:
+def from_table(kind: type, table: Any, where: str, instead: Mapping[str, str] | None = None) -> Any:
     """Return `kind(**table)`, refusing unknown keys and naming the position of any bad value in one line.
 
     Parameters
@@ -1159,16 +1159,20 @@ def from_table(kind: type, table: Any, where: str) -> Any:
         Mapping read from TOML.
     where : str
         What to call it in a message.
+    instead : mapping, optional
+        Key -> another one that a file may have in its place, and that the caller has replaced by it.
     """
     if not isinstance(table, Mapping):
         raise TypeError(f"{where} must be a table, got {shown(table)}")
+    others = instead or {}
     known = [f.name for f in fields(kind) if f.init]
     for key in table:
         if key not in known:
-            raise ValueError(f"{where} has no key {key!r}; allowed are {', '.join(known)}")
+            raise ValueError(f"{where} has no key {key!r}; allowed are {', '.join([*known, *others.values()])}")
     for f in fields(kind):
         if f.init and f.default is MISSING and f.default_factory is MISSING and f.name not in table:
-            raise ValueError(f"{where} lacks the key {f.name!r}")
+            other = f" or {others[f.name]!r}" if f.name in others else ""
+            raise ValueError(f"{where} lacks the key {f.name!r}{other}")
     try:
         return kind(**table)
     except (TypeError, ValueError) as error:

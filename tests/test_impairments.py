@@ -157,6 +157,24 @@ def test_bad_toml_names_the_place(old, new, message):
         Scenario.from_toml(text.replace(old, new))
 
 
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ('{ name = "DeliveryTrac", link = 0 }', r"must be a table with a name, .*: did you mean DeliveryTrace\?$"),
+        ('{ name = ["Jitter"] }', r"must be a table with a name, one of .*, got \{'name': \['Jitter'\]\}$"),
+        (
+            '{ name = "DeliveryTrace", link = 0, fil = "a.up" }',
+            "has no key 'fil'; allowed are link, times, opportunity, file$",
+        ),
+        ('{ name = "DeliveryTrace", link = 0 }', "lacks the key 'times' or 'file'$"),
+        ('{ name = "CapacitySchedule", link = 0 }', "lacks the key 'times'$"),
+    ],
+)
+def test_a_table_that_is_misspelled_gets_what_is_allowed(table, message):
+    with pytest.raises(ValueError, match=rf"^impairments\[0\] {message}"):
+        Scenario.from_toml(f"impairments = [{table}]\n" + scenario().to_toml())
+
+
 def test_a_list_of_impairments_is_wanted():
     with pytest.raises(ValueError, match="impairments must be a list of tables, got 3"):
         Scenario.from_toml("impairments = 3\n" + scenario().to_toml())

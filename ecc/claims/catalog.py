@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
+from ecc.arguments import nearest, shown
 from ecc.claims.ledger import CHECKS, ON_REQUEST, Check, Claim, claims
 
 __all__ = ["checks", "of_crosscheck", "select", "to_reproduce"]
@@ -108,8 +109,11 @@ def select(names: Sequence[str] = (), among: Sequence[Claim] | None = None) -> l
     for name in names:
         if name not in ids | sections and plain(name) not in known:
             options = ", ".join(sorted(set(known.values())))
+            hint = nearest(name, dict.fromkeys([*known.values(), *sorted(sections), *sorted(ids)], ""))
             kind = "crosscheck" if among is None else "the ledger"
-            raise ValueError(f"{kind} covers the protocols {options} and claims such as {min(ids)}, got {name!r}")
+            raise ValueError(
+                f"{kind} covers the protocols {options} and claims such as {min(ids)}, got {shown(name)}{hint}"
+            )
         wanted.add(name if name in ids | sections else plain(name))
     return [
         claim

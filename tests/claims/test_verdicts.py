@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ecc.allocation import max_min
-from ecc.claims.catalog import checks, of_crosscheck, select
+from ecc.claims.catalog import checks, of_crosscheck, select, to_reproduce
 from ecc.claims.checks.theorems.convergence import WINDOW, pace_of
 from ecc.claims.checks.theorems.stationary_rates import BAND, UNFAIR_DELAY, late_means, packet_run
 from ecc.claims.ledger import Verdict, claims
@@ -213,6 +213,10 @@ def test_select_by_protocol_and_by_claim():
     assert {c.section for c in of_crosscheck()} == sections
     with pytest.raises(ValueError, match="crosscheck covers the protocols .*EMKC, .*RCP, .*XCP and claims such as"):
         select(["tcp"])
+    with pytest.raises(ValueError, match=r"got 'th-f44': did you mean .*th-f4\b.*\?$"):
+        select(["th-f44"])
+    with pytest.raises(ValueError, match=r"the ledger covers .*, got 'bbr-polcer': did you mean bbr-policer"):
+        to_reproduce(["bbr-polcer"])
 
 
 @pytest.mark.slow
