@@ -490,6 +490,13 @@ def conform(
             metavar="SHARE", help="With --qlog: relative difference up to which values are the same. Default: 0.01."
         ),
     ] = None,
+    trace: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="With --qlog: index of the trace in a file of several. Default: the first without an error.",
+        ),
+    ] = None,
     out: Out = Path("ecc-conformance"),
     jobs: Jobs = 0,
     cluster: OnCluster = None,
@@ -515,10 +522,12 @@ def conform(
         raise ValueError("against-set needs --against, whose parameters it sets")
     if tolerance is not None and qlog is None:
         raise ValueError("tolerance needs --qlog: other values are compared to the last bits")
+    if trace is not None and qlog is None:
+        raise ValueError("trace needs --qlog, whose file may have several")
     if (qlog is not None or against is not None) and (jobs or cluster or store or fresh):
         raise ValueError("jobs, cluster, store and fresh are for cases, which --against and --qlog do not run")
     if qlog is not None:
-        return _replay(chosen, qlog, 0.01 if tolerance is None else tolerance, out, json)
+        return _replay(chosen, qlog, trace, 0.01 if tolerance is None else tolerance, out, json)
     if against is not None:
         return _compare(chosen, _protocol(against, of_reference or (), "--against-set"), scenario, out, json)
     selected = cases(case or ())
@@ -552,7 +561,7 @@ def _compare(protocol: Protocol, reference: Protocol, scenario: Path | None, out
     return _show_divergence(found, label(protocol), label(reference), out, json)
 
 
-def _replay(reference: Protocol, path: Path, tolerance: float, out: Path, json: bool) -> int:
+def _replay(reference: Protocol, path: Path, trace: int | None, tolerance: float, out: Path, json: bool) -> int:
     """Print where a trace leaves a reference, and write the figure."""
     import warnings
 
@@ -562,10 +571,10 @@ def _replay(reference: Protocol, path: Path, tolerance: float, out: Path, json: 
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # notes say the same
-        trace = read(path)
-    for note in trace.notes:
+        log = read(path, trace)
+    for note in log.notes:
         print(f"note: {note}", file=sys.stderr if json else sys.stdout)
-    return _show_divergence(replay(reference, trace, tolerance), "trace", label(reference), out, json)
+    return _show_divergence(replay(reference, log, tolerance), "trace", label(reference), out, json)
 
 
 def _show_divergence(found: Divergence, name: str, reference: str, out: Path, json: bool) -> int:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,6 +50,10 @@ NAMES = {
 """What older drafts and single stacks call events -> what they are called here."""
 FIELDS = {"cwnd": "congestion_window", "current_cwnd": "congestion_window"}
 """Likewise of metrics."""
+ERROR = "error_description"
+"""What stands in a file in place of a trace that could not be made (qlog-main-schema, TraceError)."""
+UNNUMBERED = {"retry", "versionnegotiation", "statelessreset"}
+"""Types of packets that have no number (RFC 9000 sec. 17.2.1, 17.2.5, 10.3), however they are written."""
 UNCOUNTED = {"ack", "connection_close"}
 """Frames of packets that are not in flight (RFC 9002 sec. 2), where a packet has no others."""
 
@@ -157,7 +162,7 @@ def record(values: Mapping[str, Any]) -> str:
 
 
 @check_arguments
-def read(path: str | Path, trace: int = 0) -> Trace:
+def read(path: str | Path, trace: int | None = None) -> Trace:
     """Return what a log says, in JSON-SEQ, in lines of JSON, or in one JSON object, each also compressed by gzip.
 
     Drafts from 00 on are read, as aioquic, mvfst, picoquic, quic-go and quiche follow them.
@@ -166,7 +171,7 @@ def read(path: str | Path, trace: int = 0) -> Trace:
     ----------
     path : str or Path
     trace : int, >= 0, optional
-        Which one, of a file with several.
+        Which one, of a file with several, counted from 0. None: the first that is no error, and a note which that is.
 
     Returns
     -------
@@ -206,7 +211,7 @@ def events(records: Iterable[Mapping[str, Any]]) -> list[Event]:
 class _Reader:
     """A file, record by record."""
 
-    def __init__(self, raw: bytes, chosen: int) -> None:
+    def __init__(self, raw: bytes, chosen: int | None) -> None:
         self.notes: list[str] = []
         if raw.startswith(b"\x1f\x8b"):
             raw = self._unzipped(raw)
@@ -238,9 +243,7 @@ class _Reader:
             many = [top["trace"]] if isinstance(top.get("trace"), dict) else [{}]
         if not isinstance(many, list) or not many or not all(isinstance(one, dict) for one in many):
             raise ValueError(f"record 0: traces must be a list of objects, got {shown(many)}")
-        if not 0 <= self.chosen < len(many):
-            raise ValueError(f"trace must be from 0 to {len(many) - 1}, got {self.chosen}")
-        about = many[self.chosen]
+        about = many[self.number_of_trace(many)]
         if records is None:
             given = about.get("events")
             if not isinstance(given, list):
@@ -261,6 +264,24 @@ class _Reader:
             title if isinstance(title, str) else "", kind.lower() if isinstance(kind, str) else "unknown", tuple(made),
             len(records), tuple(self.notes),
         )  # fmt: skip
+
+    def number_of_trace(self, many: Sequence[Mapping[str, Any]]) -> int:
+        """The trace that is read; some may be errors, which stand in the place of one (TraceError)."""
+        if self.chosen is None:
+            whole = [k for k, one in enumerate(many) if ERROR not in one]
+            if not whole:
+                raise ValueError(f"record 0: traces must be one at least, got {ERROR} {shown(many[0][ERROR])} alone")
+            if len(many) > 1:
+                others = "" if len(whole) == len(many) else f", {len(many) - len(whole)} without events ({ERROR})"
+                self.notes.append(f"the file has {len(many)} traces{others}; number {whole[0]} was read")
+            return whole[0]
+        if not 0 <= self.chosen < len(many):
+            raise ValueError(f"trace must be from 0 to {len(many) - 1}, got {self.chosen}")
+        if ERROR in many[self.chosen]:
+            raise ValueError(
+                f"trace must be one with events, got {self.chosen}: {ERROR} {shown(many[self.chosen][ERROR])}"
+            )
+        return self.chosen
 
     def records(self) -> tuple[dict[str, Any], list[tuple[int, Any]] | None]:
         """What the file begins with, and the records after it; None: they are in it."""
@@ -361,7 +382,10 @@ class _Events:
     def _packet_sent(self, data: Mapping[str, Any]) -> dict[str, Any] | None:
         space, number = self.packet(data)
         if number is None:
-            return None  # a Retry, which has none
+            kind = self.packet_type(data)
+            if re.sub("[-_ ]", "", kind) in UNNUMBERED:
+                return None
+            self.fail("packet_number", f"a whole number >= 0 in a packet of type {kind or 'unknown'}", None)
         frames = self.frames(data)
         kinds = {str(one.get("frame_type")).lower() for one in frames}
         counts = not kinds or not kinds <= UNCOUNTED
@@ -443,9 +467,11 @@ class _Events:
 
     def space(self, data: Mapping[str, Any]) -> str:
         """Numbers of packets count within a space."""
-        inner = self.inner(data, "header")
-        kind = str(inner.get("packet_type", data.get("packet_type", "1rtt"))).lower()
+        kind = self.packet_type(data)
         return kind if kind in ("initial", "handshake") else "application"
+
+    def packet_type(self, data: Mapping[str, Any]) -> str:
+        return str(self.inner(data, "header").get("packet_type", data.get("packet_type", ""))).lower()
 
     def size(self, data: Mapping[str, Any]) -> int:
         raw, inner = self.inner(data, "raw"), self.inner(data, "header")

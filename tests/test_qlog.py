@@ -174,6 +174,12 @@ def test_events_out_of_order_are_put_in_order(tmp_path):
         (sequence(HEAD, sent(0), [1, 2]), r"^record 2: record must be a list of 0 \(event_fields\), got \[1, 2\]"),
         (sequence({"trace": {"configuration": {"time_units": "h"}}}, sent(0)),
          "^record 0: time_units must be ms, us, s, got 'h'"),
+        (sequence(HEAD, sent(0), {"time": 1, "name": "quic:packet_sent", "data": {"raw": {"length": 1200}}}),
+         "^record 2: packet_number must be a whole number >= 0 in a packet of type unknown, got None"),
+        (sequence(HEAD, sent(0), {"time": 1, "name": "quic:packet_sent", "data": {"header": {"packet_type": "1RTT"}}}),
+         "^record 2: packet_number must be a whole number >= 0 in a packet of type 1rtt, got None"),
+        ('{"traces": [{"error_description": "no key"}]}',
+         "^record 0: traces must be one at least, got error_description 'no key' alone"),
         ('{"traces": []}', r"^record 0: traces must be a list of objects, got \[\]"),
         ('{"traces": [{"events": 1}]}', "^record 0: events must be a list, got 1"),
     ],
@@ -182,6 +188,27 @@ def test_bad_records_are_one_line(tmp_path, text, message):
     with pytest.raises(ValueError, match=message) as caught:
         read(tmp_path, text)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["retry", "Version_Negotiation", "VersionNegotiation", "stateless_reset"])
+def test_packets_without_numbers_are_left_out(tmp_path, kind):
+    other = {"time": 0.5, "name": "quic:packet_sent", "data": {"header": {"packet_type": kind}, "raw": {"length": 80}}}
+    assert read(tmp_path, sequence(HEAD, sent(0), other, sent(1, 1.0))).events[1].data["number"] == 1
+
+
+def test_of_several_traces_the_first_is_read_that_is_no_error(tmp_path):
+    error, one, two = {"error_description": "no key", "uri": "a"}, {"events": [sent(0)]}, {"events": [sent(7)]}
+
+    def found(*traces, **options):
+        trace = read(tmp_path, json.dumps({"traces": traces}), "a.qlog", **options)
+        return trace.events[0].data["number"], trace.notes
+
+    assert found(one) == (0, ())
+    assert found(one, two) == (0, ("the file has 2 traces; number 0 was read",))
+    assert found(error, two) == (7, ("the file has 2 traces, 1 without events (error_description); number 1 was read",))
+    assert found(error, one, two, trace=2) == (7, ())
+    with pytest.raises(ValueError, match="^trace must be one with events, got 0: error_description 'no key'"):
+        found(error, one, trace=0)
 
 
 def test_files_that_are_no_text_and_traces_that_are_not_there(tmp_path):

@@ -233,6 +233,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert main(["conform", "CUBIC", "--qlog", str(EXAMPLE), "--against", "BBR"]) == 2
     assert main(["conform", "CUBIC", "--qlog", "none.sqlog"]) == 2
+    assert main(["conform", "CUBIC", "--qlog", str(EXAMPLE), "--trace", "1"]) == 2
+    assert "trace must be from 0 to 0, got 1" in capsys.readouterr().err
     cut = tmp_path / "cut.sqlog"
     cut.write_bytes(EXAMPLE.read_bytes()[:-20])
     assert main(["conform", "CUBIC", "--qlog", str(cut)]) == 0

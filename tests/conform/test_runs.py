@@ -165,6 +165,7 @@ def test_options_that_do_nothing_are_refused(capsys):
         (["--against", "BBR", "--against-set", "C=1"], "--against-set has no key 'C'; allowed are transport, "),
         (["--against", "BBR", "--against-set", "C"], "--against-set must be NAME=VALUE, got 'C'"),
         (["--against", "BBR", "--jobs", "2"], "jobs, cluster, store and fresh are for cases, which --against and"),
+        (["--trace", "1"], "trace needs --qlog, whose file may have several"),
         (["--tolerance", "0.1"], "tolerance needs --qlog: other values are compared to the last bits"),
     ):
         assert main(["conform", "BBR", *given]) == 2
