@@ -210,6 +210,7 @@ def test_markdown_has_every_claim_and_what_misses_first():
     assert "| [qi-7](#qi-7) | THESIS Theorem 7, fig. 14 | refuted |" in text
     assert "- Verdict: **refuted**. no \\*" in text and "- Assumed: x\\_i \\* y" in text
     assert "- Again: `ecc reproduce qi-7`" in text
+    assert "\n- THESIS: S. Jain" in text and "\n- JETMAX: " not in text  # papers that are cited
     rows = text.split("| quantity |")[1].splitlines()[2:]
     assert rows == [
         "| queue | 4 packets | 3 packets | 0.25 | 3.5 packets | no | 10 seeds |", "| a\\|b | 2 s | 1 s |  |  |  |  |",

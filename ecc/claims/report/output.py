@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ecc import __version__
-from ecc.claims.ledger import PAPERS, SECTIONS, Finding, Measurement
+from ecc.claims.ledger import SECTIONS, Finding, Measurement
 from ecc.claims.report.page import Report, page
-from ecc.claims.report.text import again, beside, count, evidence, tally
+from ecc.claims.report.text import again, beside, cited, count, evidence, tally
 from ecc.display import json_text, number_text
 from ecc.files import WriteError, making, replacing
 
@@ -120,7 +120,7 @@ def as_markdown(report: Report) -> str:
     lines += ["Quick: fewer seeds, and shorter runs where a claim has a short form.", ""] if report.quick else []
     lines += [f"- {_text(key)} failed: {_text(error)}" for key, error in report.failures.items()]
     lines += ["", f"`{report.command}`, ecc {__version__}", ""]
-    lines += [f"- {key}: {_text(text)}" for key, text in PAPERS.items()]
+    lines += [f"- {key}: {_text(text)}" for key, text in cited(findings).items()]
     for section, title in SECTIONS.items():
         group = [finding for finding in findings if finding.claim.section == section]
         if group:

@@ -15,8 +15,8 @@ from string import Template
 from typing import Any
 
 from ecc import __version__
-from ecc.claims.ledger import PAPERS, SECTIONS, Claim, Finding, Measurement, Picture, Verdict
-from ecc.claims.report.text import INTRODUCTION, MEANING, TITLE, again, beside, count, evidence, tally, typeset
+from ecc.claims.ledger import SECTIONS, Claim, Finding, Measurement, Picture, Verdict
+from ecc.claims.report.text import INTRODUCTION, MEANING, TITLE, again, beside, cited, count, evidence, tally, typeset
 from ecc.display import number_text
 from ecc.plot.look import decoded, thinned
 
@@ -179,8 +179,7 @@ def _claims(findings: Sequence[Finding]) -> str:
 
 
 def _papers(findings: Sequence[Finding]) -> str:
-    cited = " ".join(finding.claim.source for finding in findings)
-    return "".join(f"<dt>{key}</dt><dd>{escape(text)}</dd>" for key, text in PAPERS.items() if key in cited)
+    return "".join(f"<dt>{key}</dt><dd>{escape(text)}</dd>" for key, text in cited(findings).items())
 
 
 def _facts(report: Report) -> str:

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from ecc.claims.ledger import Finding, Measurement, Verdict
+from ecc.claims.ledger import PAPERS, Finding, Measurement, Verdict
 from ecc.display import number_text
 
-__all__ = ["INTRODUCTION", "MEANING", "TITLE", "again", "beside", "count", "evidence", "tally", "typeset"]
+__all__ = ["INTRODUCTION", "MEANING", "TITLE", "again", "beside", "cited", "count", "evidence", "tally", "typeset"]
 
 TITLE = "Published claims on congestion control, checked"
 INTRODUCTION = (
@@ -43,6 +43,17 @@ _SIGNS = {
     "&lt;=": "≤", "&gt;=": "≥", "&lt;&lt;": "≪", "&gt;&gt;": "≫", "-&gt;": "→", "+-": "±", " - ": " − ",
     "sqrt(": "√(", "fig. ": "fig.&nbsp;", "figs. ": "figs.&nbsp;",
 }  # fmt: skip
+
+
+def cited(findings: Sequence[Finding]) -> dict[str, str]:
+    """Return the papers that the claims of findings are from, by key, in the order of the ledger.
+
+    Parameters
+    ----------
+    findings : sequence of Finding
+    """
+    sources = " ".join(finding.claim.source for finding in findings)
+    return {key: text for key, text in PAPERS.items() if key in sources}
 
 
 def count(many: int, what: str) -> str:
