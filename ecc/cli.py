@@ -13,9 +13,9 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, or None
         Those of the process.
     """
-    with _handlers_kept():
+    with _handlers_kept(), _faults_located():
         try:
             code = app(None if arguments is None else list(arguments), prog_name="ecc", standalone_mode=False)
             sys.stdout.flush()
@@ -180,6 +180,23 @@ def _handlers_kept() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _faults_located() -> Iterator[None]:
+    """Have a fault in compiled code, such as a controller in C, print where Python was before it ends the process."""
+    import faulthandler
+
+    enabled = False
+    if not faulthandler.is_enabled():
+        with suppress(Exception):  # a standard error that is no file
+            faulthandler.enable(all_threads=False)
+            enabled = True
+    try:
+        yield
+    finally:
+        if enabled:
+            faulthandler.disable()
 
 
 def _work_begins() -> None:
@@ -361,11 +378,16 @@ def _examine(
     store: Store | None = None,
     what: str = "claim",
     dataset: Path | None = None,
+    not_applying: Callable[[], list[str]] = list,
 ) -> int:
-    """Check claims or cases with progress, write the report, print the verdicts, and return the exit code."""
+    """Check claims or cases with progress, write the report, print the verdicts, and return the exit code.
+
+    Of cases, those that do not apply are no rows: `not_applying` has a line or more for all of them.
+    """
     from time import monotonic
 
-    from ecc.claims.crosscheck import Costs, Pace, describe
+    from ecc.claims.crosscheck import Costs, Pace
+    from ecc.claims.ledger import Verdict
     from ecc.claims.report.dataset import write_dataset
     from ecc.claims.report.output import as_json, report_folder, write_report
     from ecc.workers import worker_count
@@ -379,6 +401,8 @@ def _examine(
         bar.moving = lambda: bar.update(task, completed=pace.share(monotonic()))
 
         def report_progress(claim: Claim, finding: Finding | None) -> None:
+            if what == "case" and finding is not None and finding.verdict is Verdict.NOT_COMPARABLE:
+                return
             verdict = "failed" if finding is None else f"{finding.verdict} [dim]({finding.seconds:.1f} s)[/]"
             bar.console.print(f"{claim.id:<10} {verdict}", highlight=False)
 
@@ -411,8 +435,12 @@ def _examine(
         unwritten = unwritten or _unwritten(write_dataset, report, dataset)
     if json:
         print(as_json(report))
-    elif result.findings:
-        _print(_verdicts(result.findings, what))
+    elif result.findings or result.failures:
+        shown = [one for one in result.findings if what != "case" or one.verdict is not Verdict.NOT_COMPARABLE]
+        if shown or result.failures:
+            _print(_verdicts(shown, what, result.failures))
+        for line in not_applying():
+            print(line)
     for trouble in (unwritten, None if store is None else store.trouble):
         if trouble:
             _complain(str(trouble))
@@ -421,8 +449,8 @@ def _examine(
         if dataset is not None and not report.partial:
             written += f"\ndata set: {dataset / 'datapackage.json'}"
         print(written, file=sys.stderr if json else sys.stdout)
-    if result.failures:
-        _complain(describe(result.failures))
+    for key, error in result.failures.items():
+        _complain(f"{what} {key} failed: {error}")
     if result.interrupted:
         return FAILED if result.lost else INTERRUPTED
     return UNWRITTEN if unwritten else FAILED if result.failures else 0
@@ -543,10 +571,13 @@ def conform(
     def work(workers: Executor | int, progress: Any, steps: Any) -> Outcome:
         return examined(chosen, selected, workers, progress, steps, kept)
 
-    code = _examine(work, report, len(selected), out, (jobs, cluster), json, kept, "case")
+    code = _examine(
+        work, report, len(selected), out, (jobs, cluster), json, kept, "case",
+        not_applying=lambda: found[0].not_applying,
+    )  # fmt: skip
     if not code and not found[0].applying:
         many = f"{len(selected)} case{'s' if selected[1:] else ''}"
-        _complain(f"none of {many} applies to {type(chosen).__name__}: the table has the reasons")
+        _complain(f"none of {many} applies to {type(chosen).__name__}, which lacks what the findings name")
         return BAD_INPUT
     return code or (0 if found[0].conforms else REFUTED)
 
@@ -1345,10 +1376,10 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) ->
     return table
 
 
-_STYLES = {"confirmed": "green", "refuted": "red", "conditional": "yellow", "not comparable": "dim"}
+_STYLES = {"confirmed": "green", "refuted": "red", "conditional": "yellow", "not comparable": "dim", "failed": "red"}
 
 
-def _verdicts(findings: Sequence[Finding], what: str = "claim") -> Table:
+def _verdicts(findings: Sequence[Finding], what: str = "claim", failures: Mapping[str, str] | None = None) -> Table:
     from rich.text import Text
 
     from ecc.claims.report.text import beside
@@ -1358,9 +1389,13 @@ def _verdicts(findings: Sequence[Finding], what: str = "claim") -> Table:
     for finding in findings:
         paired = [measurement for measurement in finding.measurements if measurement.reported is not None]
         pair = next((m for m in paired if not isinstance(m.reported, str)), paired[0] if paired else None)
-        shown = "" if pair is None else f"{number_text(pair.reported)} → {number_text(pair.value)} {pair.unit}".strip()
+        shown = ""
+        if pair is not None:
+            shown = f"{pair.name}: {number_text(pair.reported)} → {number_text(pair.value)} {pair.unit}".strip()
         verdict = Text(finding.verdict, style=_STYLES[finding.verdict])
         rows.append((Text(finding.claim.id, no_wrap=True), verdict, shown, finding.reason, beside(finding)))
+    failed = Text("failed", style=_STYLES["failed"])
+    rows += [(Text(key, no_wrap=True), failed, "", error, "") for key, error in (failures or {}).items()]
     if what == "case":
         return _table("", ("case", "verdict", "reason"), [(*row[:2], row[3]) for row in rows])
     heads = ("claim", "verdict", "published → found", "reason", "yet")

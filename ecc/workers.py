@@ -142,8 +142,7 @@ def _in_processes(calls: Sequence[Call], jobs: int, groups: Sequence[str] = ()) 
                     if tries[index] < _TRIES:
                         waiting.append(index)
                     else:
-                        how = f"its worker process terminated abruptly, {_TRIES} times ({_how(code)})"
-                        yield index, None, WorkerDied(how)
+                        yield index, None, WorkerDied(f"its process ended, {_TRIES} times: {_how(code)}")
             timeout = 5.0
         finally:
             for worker in [*idle, *(worker for worker, _ in busy.values())]:
@@ -173,7 +172,7 @@ def _waited(connections: list[Connection], mask: Iterable[int]) -> list[Connecti
 def _how(code: int | None) -> str:
     with suppress(ValueError):
         if code is not None and code < 0:
-            return f"killed by {signal.Signals(-code).name}"
+            return signal.Signals(-code).name
     return f"exit code {code}"
 
 

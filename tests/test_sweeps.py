@@ -135,7 +135,7 @@ def test_a_point_that_kills_its_worker_fails_alone(pool, tmp_path, monkeypatch):
     (tmp_path / "dying_points.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
     dying = importlib.import_module("dying_points").dying
-    with pool() as executor, pytest.raises(SweepError, match="1 of 6 points, .*terminated abruptly") as caught:
+    with pool() as executor, pytest.raises(SweepError, match="1 of 6 points, .*its process ended, 2 times") as caught:
         sweep(dying, GRID, executor)
     assert int(caught.value.dataset["value"].notnull().sum()) == 5
 

@@ -105,7 +105,7 @@ def test_a_killed_worker_costs_its_call_one_more_try(calls, tmp_path):
     found = made([*work, (calls.die, (0,), {}), *[(calls.double, (1,), {})] * 3])
     assert [result for result, _ in found] == [0, 1, None, 2, 2, 2]
     assert isinstance(found[2][1], WorkerDied)
-    assert str(found[2][1]) == "its worker process terminated abruptly, 2 times (exit code 3)"
+    assert str(found[2][1]) == "its process ended, 2 times: exit code 3"
 
 
 PARENT = """

@@ -18,7 +18,7 @@ from ecc.digests import code_digest, digest
 from ecc.errors import EccError
 from ecc.quantity import as_count
 from ecc.store import Store
-from ecc.workers import Call, WorkersLost, in_workers, worker_count
+from ecc.workers import Call, WorkerDied, WorkersLost, in_workers, worker_count
 
 __all__ = ["CrosscheckError", "Outcome", "crosscheck", "examine"]
 
@@ -273,7 +273,9 @@ def _judge(claim: Claim, plan: Sequence[Job], results: Sequence[Any], quick: boo
 
 
 def _one_line(error: BaseException) -> str:
-    """Kind, message and location: the worker sends its traceback as the cause."""
+    """Kind, message and location: the worker sends its traceback as the cause. Of a process that died: how."""
+    if isinstance(error, WorkerDied):
+        return " ".join(str(error).split())
     frames = re.findall(r'File "([^"]+)", line (\d+)', str(error.__cause__))
     where = f" ({Path(frames[-1][0]).name}, line {frames[-1][1]})" if frames else ""
     return " ".join(f"{type(error).__name__}: {error}{where}".split())

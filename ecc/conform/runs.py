@@ -12,7 +12,7 @@ from typing import Any
 
 from ecc.arguments import check_arguments, nearest, shown
 from ecc.claims.catalog import checks
-from ecc.claims.checks.conformance.laboratory import CASES, examine, identity
+from ecc.claims.checks.conformance.laboratory import CASES, examine, identity, missing
 from ecc.claims.crosscheck import Outcome, Progress, Steps
 from ecc.claims.crosscheck import examine as examine_claims
 from ecc.claims.ledger import Claim, Finding, Verdict, claims
@@ -51,6 +51,20 @@ class Conformance:
     def applying(self) -> list[Finding]:
         """Findings of the cases that apply."""
         return [one for one in self.findings if one.verdict is not Verdict.NOT_COMPARABLE]
+
+    @property
+    def not_applying(self) -> list[str]:
+        """What the protocol lacks for cases that do not apply: a line for those whose ids begin alike."""
+        groups: dict[str, list[str]] = {}
+        for one in self.findings:
+            if one.verdict is Verdict.NOT_COMPARABLE:
+                groups.setdefault(one.claim.id.partition("-")[0], []).append(one.claim.id)
+        lines = []
+        for group, ids in groups.items():
+            needs = dict.fromkeys(need for key in ids for need in CASES[key].needs)
+            many = f"{group}-*: {len(ids)} cases do" if ids[1:] else f"{ids[0]}: does"
+            lines.append(f"{many} not apply: {', '.join(missing(self.protocol, list(needs)))}")
+        return lines
 
     @property
     def conforms(self) -> bool:

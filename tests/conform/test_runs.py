@@ -14,6 +14,8 @@ from waiting import HANG, until
 
 import ecc
 from ecc import conform
+from ecc.claims.checks.conformance import laboratory
+from ecc.claims.ledger import Finding, Verdict, claims
 from ecc.cli import main
 from ecc.conform import runs
 from ecc.models import BBR, CUBIC, BBRv1, NewReno
@@ -175,7 +177,37 @@ def test_options_that_do_nothing_are_refused(capsys):
 def test_that_no_case_applies_is_no_success(tmp_path, capsys):
     given = ["NewReno", "--case", "bbr-startup-plateau", "--jobs", "1", "--out", str(tmp_path)]
     assert main(["conform", *given, "--store", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.endswith("ecc: none of 1 case applies to NewReno: the table has the reasons\n")
+    said = capsys.readouterr()
+    assert said.err == "ecc: none of 1 case applies to NewReno, which lacks what the findings name\n"
+    assert said.out.startswith("bbr-startup-plateau: does not apply: no named states (a field `state` and a list")
+    assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["findings"][0]["verdict"] == (
+        "not comparable"
+    )
+
+
+def test_what_does_not_apply_is_a_line_for_each_group():
+    found = conform.run(NewReno(), ["bbr-startup-plateau", "bbr-drain", "cubic-spurious"])
+    assert found.not_applying == [
+        "bbr-*: 3 cases do not apply: no named states (a field `state` and a list `STATES`), no variables max_bw, "
+        "full_bw, full_bw_reached, round_count, min_rtt, drain_start_round",
+        "cubic-*: 2 cases do not apply: no parameter C, no parameter beta",
+    ]
+
+
+def test_a_verdict_on_several_protocols_begins_with_which_conform():
+    claim = claims()["bbr-policer"]
+
+    def finding(verdict):
+        return Finding(claim, verdict, "So.")
+
+    said = laboratory._who_conforms
+    one, other, third = Verdict.CONFIRMED, Verdict.REFUTED, Verdict.CONDITIONAL
+    assert said({"A": finding(one), "B": finding(one)}) == ""
+    assert said({"BBR": finding(one), "BBRv1": finding(other)}) == "BBR conforms, BBRv1 does not."
+    assert said({"A": finding(one), "B": finding(one), "C": finding(other), "D": finding(third)}) == (
+        "A and B conform, D conforms under a condition, C does not."
+    )
+    assert said({"A": finding(other), "B": finding(Verdict.NOT_COMPARABLE)}) == ""
 
 
 def test_another_beta_is_found():

@@ -13,6 +13,7 @@ import pytest
 from waiting import HANG
 
 import ecc
+from ecc.cli import main
 from ecc.digests import function_digest
 from ecc.models import NewReno, controller
 from ecc.scenario import protocol_class
@@ -350,6 +351,36 @@ def test_files_that_are_no_libraries(tmp_path: Path) -> None:
     (tmp_path / "text.so").write_text("text")
     with pytest.raises(ValueError, match=r"library .*text.so' cannot be loaded"):
         controller.load(tmp_path / "text.so")
+
+
+FAULTING = SMALLEST.replace("_on_ack(void *state,", "_on_ack_of(void *state,") + (
+    "void ecc_controller_on_ack(void *state, const double *p, const ecc_controller_event_t *e)"
+    "{ *(volatile int *)0 = 1; }\n"
+)
+
+
+def test_a_fault_in_a_run_says_where_it_was(tmp_path: Path) -> None:
+    library = built(tmp_path, FAULTING)
+    path = tmp_path / "scenario.toml"
+    path.write_text(ecc.Scenario(network(), controller.load(library)(), 1.0).to_toml(), encoding="utf-8")
+    for line in (["simulate", str(path)], ["conform", library, "--against", "NewReno"]):
+        command = [sys.executable, "-P", "-m", "ecc", *line]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=HANG)
+        assert done.returncode < 0 and done.stdout == ""
+        assert done.stderr.startswith("Fatal Python error: ")
+        assert re.search(r"engine\.py\", line \d+ in advance|controller\.py\", line \d+ in hook", done.stderr)
+
+
+def test_cases_whose_process_a_fault_ends_are_rows_that_failed(tmp_path: Path, capsys) -> None:
+    library, cases = built(tmp_path, FAULTING), ["rfc9743-change", "rfc9743-fairness"]
+    line = ["conform", library, "--jobs", "1", "--out", str(tmp_path / "r"), "--store", str(tmp_path / "s.sqlite")]
+    assert main([*line, *(word for one in cases for word in ("--case", one)), "--case", "cubic"]) == 1
+    said = capsys.readouterr()
+    for one in cases:
+        assert re.search(rf"^ {one} +failed +its process ended, 2 times: SIG[A-Z]+$", said.out, re.M)
+        assert re.search(rf"^ecc: case {one} failed: its process ended, 2 times: SIG[A-Z]+$", said.err, re.M)
+    assert "\ncubic-*: 9 cases do not apply: no parameter C, no parameter beta\n" in said.out
+    assert said.err.count("\n") == 4 and "cubic-" not in said.err  # no progress of what does not apply
 
 
 def test_a_window_that_is_no_number_ends_the_run(tmp_path: Path) -> None:

@@ -99,11 +99,30 @@ def _check(function: Callable[[Laboratory], str], claim: Claim) -> Finding:
     return Finding(
         claim,
         whole,
-        " ".join(f"{name}: {one.reason}" for name, one in found.items()),
+        " ".join([_who_conforms(found), *(f"{name}: {one.reason}" for name, one in found.items())]).strip(),
         [replace(m, name=f"{name}: {m.name}") for name, one in found.items() for m in one.measurements],
         [replace(p, title=f"{name}: {p.title}") for name, one in found.items() for p in one.pictures],
         list(dict.fromkeys(text for one in found.values() for text in one.assumptions)),
     )
+
+
+def _who_conforms(found: Mapping[str, Finding]) -> str:
+    """The sentence that a verdict on several protocols begins with, where not all of them have the same."""
+    said = {
+        Verdict.CONFIRMED: ("conforms", "conform"),
+        Verdict.CONDITIONAL: ("conforms under a condition", "conform under conditions"),
+        Verdict.REFUTED: ("does not", "do not"),
+        Verdict.NOT_COMPARABLE: ("is not comparable", "are not comparable"),
+    }
+    groups = {kind: [name for name, one in found.items() if one.verdict is kind] for kind in said}
+    parts = [f"{_listed(names)} {said[kind][len(names) > 1]}" for kind, names in groups.items() if names]
+    if len(parts) < 2:
+        return ""
+    return f"{', '.join(parts)}." if groups[Verdict.CONFIRMED] or groups[Verdict.CONDITIONAL] else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 def _identity(claim: Claim) -> str:
