@@ -588,7 +588,10 @@ def _compare(protocol: Protocol, reference: Protocol, scenario: Path | None, out
     from ecc.models.base import label
     from ecc.scenario import Scenario
 
-    found = compare(protocol, reference, None if scenario is None else Scenario.from_toml(scenario))
+    case = None if scenario is None else Scenario.from_toml(scenario)
+    with _progress() as bar:
+        task = bar.add_task("comparison", total=1.0)
+        found = compare(protocol, reference, case, progress=lambda share: bar.update(task, completed=share))
     return _show_divergence(found, label(protocol), label(reference), out, json)
 
 

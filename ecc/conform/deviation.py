@@ -19,7 +19,7 @@ from ecc.network import Network
 from ecc.packet.prepare import prepare
 from ecc.packet.setup import Part, Setup
 from ecc.packet.twin import build_twin
-from ecc.packet.twin.state import Random, Record
+from ecc.packet.twin.state import Random, Record, to_seconds
 from ecc.plot.states import states_figure
 from ecc.scenario import Scenario, protocol_class
 
@@ -29,6 +29,8 @@ TOLERANCE = 1e-9
 """Largest relative difference of values that are the same."""
 DRAWN, BEFORE = 3, 0.1
 """Variables in the figure, and the share of the run that it has before the first deviation."""
+SLICE = 1000
+"""Events between two calls of `progress`."""
 STREAM = 2**32
 """Of random numbers, of flow 0 in a run."""
 
@@ -87,7 +89,12 @@ class Divergence:
 
 
 @check_arguments
-def compare(protocol: Protocol | str, reference: Protocol | str, scenario: Scenario | None = None) -> Divergence:
+def compare(
+    protocol: Protocol | str,
+    reference: Protocol | str,
+    scenario: Scenario | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Divergence:
     """Return where a protocol's variables leave those of a reference that sees the same ACKs.
 
     Parameters
@@ -98,6 +105,8 @@ def compare(protocol: Protocol | str, reference: Protocol | str, scenario: Scena
     scenario : Scenario, optional
         Whose flow 0 runs the protocol in place of its own; other flows, links and impairments are as they are there.
         None: a flow over 10 Mb/s, RTT 40 ms, a buffer of 75 kB, 8 s.
+    progress : callable, optional
+        Called as progress(share), now and then, with the share of the run that is done, from 0 to 1.
 
     Returns
     -------
@@ -134,7 +143,10 @@ def compare(protocol: Protocol | str, reference: Protocol | str, scenario: Scena
         whose = f"{type(subject).__name__} draws no random numbers, and reference {type(other).__name__} may"
         notes = (f"{whose}: the reference has a stream of its own, that of flow 0",)
     parts = [replace(one, protocol=_hosts(one, shadow)) if one is part else one for one in setup.parts]
-    build_twin(replace(setup, parts=parts), seed=scenario.seed).advance(scenario.duration)
+    engine = build_twin(replace(setup, parts=parts), seed=scenario.seed)
+    while engine.advance(scenario.duration, SLICE) == "max_events":
+        if progress is not None:
+            progress(min(to_seconds(engine.now) / scenario.duration, 1.0))
     lacking = tuple(name for name in named_variables(other) if name not in names)
     return replace(shadow.divergence(lacking), notes=notes)
 

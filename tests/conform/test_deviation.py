@@ -1,6 +1,7 @@
 """Where a controller leaves a reference that sees the same ACKs."""
 
 import json
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,6 +111,21 @@ def test_references_that_cannot_be_replayed_are_refused_in_one_line():
 class Timed(NewReno):
     def flow_hooks(self):
         return super().flow_hooks() | {"on_timer": lambda flow, header, p, env: None}
+
+
+def test_a_comparison_reports_how_much_of_it_is_done():
+    shares = []
+    found = conform.compare(CUBIC(), CUBIC(), scenario(CUBIC(), 8.0), progress=shares.append)
+    assert len(shares) > 3 and shares == sorted(shares) and 0.0 < shares[0] < 0.5 and 0.5 < shares[-1] <= 1.0
+    assert list(found.time) == list(conform.compare(CUBIC(), CUBIC(), scenario(CUBIC(), 8.0)).time)
+
+
+def test_the_command_shows_progress_where_there_is_no_terminal(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("ecc.cli._SECONDS", 0.0)
+    path = tmp_path / "scenario.toml"
+    path.write_text(scenario(CUBIC(), 8.0).to_toml(), encoding="utf-8")
+    assert main(["conform", "CUBIC", "--against", "CUBIC", "--scenario", str(path), "--out", str(tmp_path)]) == 0
+    assert re.search(r"^ecc: comparison: \d+% in \d+ s, about \d+ s left$", capsys.readouterr().err, re.M)
 
 
 def test_the_command_prints_notes_of_a_comparison(tmp_path, capsys):
