@@ -1412,8 +1412,14 @@ def _summary(run: Trajectory, case: Scenario) -> dict[str, Any]:
     data = run.data
     n_flows, n_links = (data.sizes.get(name, 0) if data.sizes["time"] else 0 for name in ("flow", "link"))
     tail = data.isel(time=slice(-max(1, data.sizes["time"] // 10), None))
+    protocols = _protocol_names(case)
     flows = [
-        {"flow": k, "mean_rate": float(data["rate"][:, k].mean()), "last_rate": float(tail["rate"][:, k].mean())}
+        {
+            "flow": k,
+            "protocol": protocols[k],
+            "mean_rate": float(data["rate"][:, k].mean()),
+            "last_rate": float(tail["rate"][:, k].mean()),
+        }
         for k in range(n_flows)
     ]
     links = [
@@ -1423,7 +1429,7 @@ def _summary(run: Trajectory, case: Scenario) -> dict[str, Any]:
             "utilization": utilization(run, case, k) if data.sizes["time"] > 1 else None,
             "mean_queue": float(data["queue_mean" if "queue_mean" in data else "queue"][:, k].mean()),
             "peak_queue": float(data["queue_max" if "queue_max" in data else "queue"][:, k].max()),
-            "drops": float(data["drops"][:, k].sum()) if "drops" in data else 0.0,
+            **{what: float(data[what][:, k].sum()) if what in data else 0.0 for what in ("drops", "marks")},
         }
         for k in range(n_links)
     ]
@@ -1439,6 +1445,17 @@ def _summary(run: Trajectory, case: Scenario) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _protocol_names(case: Scenario) -> list[str]:
+    """The protocol of each flow, with its parameters where one class has several."""
+    from ecc.models.base import label
+
+    flows = case.deployment.flows
+    labels = {id(one): label(one) for one in flows}
+    names = {key: name.partition("(")[0] for key, name in labels.items()}
+    chosen = labels if len(set(labels.values())) > len(set(names.values())) else names
+    return [chosen[id(one)] for one in flows]
+
+
 def _summary_tables(summary: dict[str, Any]) -> list[Table]:
     def mbps(*rates: float) -> list[str]:
         return [f"{rate / 1e6:.4f}" for rate in rates]
@@ -1448,11 +1465,16 @@ def _summary_tables(summary: dict[str, Any]) -> list[Table]:
 
     flows = summary["flows"]
     shown = flows if len(flows) <= _SHOWN else flows[: _SHOWN - 1]
-    rows = [[row["flow"], *mbps(row["mean_rate"], row["last_rate"])] for row in shown]
+    several = len({row["protocol"] for row in flows}) > 1
+    rows = [
+        [row["flow"], *([row["protocol"]] if several else []), *mbps(row["mean_rate"], row["last_rate"])]
+        for row in shown
+    ]
     rest = flows[len(shown) :]
     if rest:
         means = [sum(row[key] for row in rest) / len(rest) for key in ("mean_rate", "last_rate")]
-        rows.append([f"mean of {len(rest)} others", *mbps(*means)])
+        rows.append([f"mean of {len(rest)} others", *([""] if several else []), *mbps(*means)])
+    has_marks = any(row["marks"] for row in summary["links"])
     queues = [
         [
             row["link"],
@@ -1461,18 +1483,17 @@ def _summary_tables(summary: dict[str, Any]) -> list[Table]:
             f"{row['mean_queue']:,.0f}",
             f"{row['peak_queue']:,.0f}",
             f"{row['drops']:,.0f}",
+            *([f"{row['marks']:,.0f}"] if has_marks else []),
         ]
         for row in summary["links"]
     ]
     title = f"{summary['protocol']}, {summary['engine']} run of {summary['simulated']:g} s"
-    tables = [
-        _table(title, ("flow", "mean rate [Mb/s]", "in the last tenth [Mb/s]"), rows),
-        _table(
-            "",
-            ("link", "capacity [Mb/s]", "utilization", "mean queue [bytes]", "peak queue [bytes]", "drops [packets]"),
-            queues,
-        ),
-    ]
+    heads = ("flow", *(["protocol"] if several else []), "mean rate [Mb/s]", "in the last tenth [Mb/s]")
+    of_links = (
+        "link", "capacity [Mb/s]", "utilization", "mean queue [bytes]", "peak queue [bytes]", "drops [packets]",
+        *(["marks [packets]"] if has_marks else []),
+    )  # fmt: skip
+    tables = [_table(title, heads, rows), _table("", of_links, queues)]
     transfers = summary["transfers"]
     if transfers["rows"]:
         mean = transfers["mean_completion_time"]

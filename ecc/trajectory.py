@@ -516,8 +516,16 @@ class Trajectory:
             rates=self.data["rate"].to_numpy(),
             queues=self.data["queue"].to_numpy() if "queue" in self.data else None,
             title=title if self.is_complete else f"{title}: {self.stopped}",
+            flows=self._names_of_flows(),
             recorded={name: self.data[name].to_numpy() for name in map(str, self.data) if "." in name},
         )
+
+    def _names_of_flows(self) -> list[str] | None:
+        """Names with the protocol, where flows have several; None: those of every figure."""
+        if "protocol" not in self.flows:
+            return None
+        protocols = [str(name) for name in self.flows["protocol"][: self.data.sizes["flow"]]]
+        return [f"flow {k}, {name}" for k, name in enumerate(protocols)] if len(set(protocols)) > 1 else None
 
     def __repr__(self) -> str:
         sizes, about, time = self.data.sizes, self.data.attrs, self.data["time"].to_numpy()

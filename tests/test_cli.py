@@ -197,9 +197,9 @@ def test_stability_of_hosts_over_a_queue_discipline(tmp_path, capsys):
     asked = ["stability", str(path), "--set", "links.alpha=0.2"]
     assert main(asked) == 0
     said = capsys.readouterr().out
-    assert said.startswith("NewReno, PI2 on a link of 10 Mb/s, 20 flows") and "gain margin" in said
+    assert said.startswith("NewReno over PI2 on a link of 10 Mb/s, 20 flows") and "gain margin" in said
     assert main([*asked, "--clocking", "rate", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["protocol"] == "NewReno, PI2"
+    assert json.loads(capsys.readouterr().out)["protocol"] == "NewReno over PI2"
     assert main([*asked, "--time", "hybrid", "--json"]) == 0
     assert [model["model"] for model in json.loads(capsys.readouterr().out)["models"]] == ["hybrid"]
     for wrong, message in (
@@ -319,6 +319,39 @@ def test_simulate_reports_rates_and_queues(engine, scenario, capsys):
     sent = sum(flow["mean_rate"] for flow in summary["flows"])
     assert link["utilization"] == pytest.approx(sent / 10e6, rel=0.1)
     assert summary["transfers"]["rows"] == 0 and "transfers" not in table
+
+
+MIXED = """
+duration = "1 s"
+links = [{ capacity = "10 Mb/s", delay = "20 ms", buffer = "75 kB" }]
+flows = [{ route = [0] }, { route = [0] }, { route = [0] }]
+[protocol.flows]
+0 = { name = "Prague" }
+1 = { name = "CUBIC" }
+2 = { name = "CUBIC", beta = 0.5 }
+[protocol.links]
+default = { name = "DualPI2" }
+"""
+
+
+def test_a_mixed_run_says_which_flow_runs_which_protocol_over_what(tmp_path, capsys):
+    path, figure = tmp_path / "mixed.toml", tmp_path / "mixed.html"
+    path.write_text(MIXED)
+    assert main(["simulate", str(path), "--out", str(figure)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Prague, CUBIC over DualPI2, packet run of 1 s\n")
+    assert re.search(r"^ flow +protocol +mean rate", said, re.M)
+    assert re.search(r"^ 0 +Prague +\d", said, re.M) and re.search(r"^ 2 +CUBIC\(beta = 0\.5\) +\d", said, re.M)
+    assert re.search(r"drops \[packets\] +marks \[packets\]$", said, re.M)
+    assert {"flow 0, Prague", "flow 1, CUBIC", "flow 2, CUBIC"} <= set(re.findall(r"flow \d, \w+", figure.read_text()))
+    path.write_text(MIXED.replace("DualPI2", "DropTail"))
+    assert main(["simulate", str(path)]) == 0
+    assert "marks" not in capsys.readouterr().out
+    path.write_text(MIXED.replace("Prague", "CUBIC").replace(", beta = 0.5", ""))
+    assert main(["simulate", str(path), "--json"]) == 0
+    assert [one["protocol"] for one in json.loads(capsys.readouterr().out)["flows"]] == ["CUBIC"] * 3
+    assert main(["simulate", str(path)]) == 0
+    assert "protocol" not in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -354,7 +354,7 @@ def test_boundaries_are_found_and_certified():
     found = stable_interval(pair, NET, "links.beta", certify=False, clocking="rate")
     assert found.upper == pytest.approx(loss.value)
     said = analyze(pair, NET, clocking="rate")
-    assert "gain margin" in repr(said) and "NewReno, PI2" in repr(said)
+    assert "gain margin" in repr(said) and "NewReno over PI2" in repr(said)
     assert any("spread evenly" in note for note in said.notes)
 
 

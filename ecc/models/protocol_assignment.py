@@ -66,7 +66,7 @@ class Deployment:
         return found
 
     def __str__(self) -> str:
-        return ", ".join(dict.fromkeys(type(protocol).__name__ for protocol in self.protocols))
+        return _hosts_over_links([*self.flows, *self.templates], self.protocols)
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,14 @@ class ProtocolAssignment:
         return found
 
     def __str__(self) -> str:
-        return ", ".join(dict.fromkeys(type(protocol).__name__ for protocol in self.protocols))
+        return _hosts_over_links(self.flows.values(), self.protocols)
+
+
+def _hosts_over_links(hosts: Iterable[Protocol], protocols: Iterable[Protocol]) -> str:
+    """Names of protocols of hosts, "over" those that links alone have."""
+    ours = dict.fromkeys(type(one).__name__ for one in hosts)
+    theirs = dict.fromkeys(name for one in protocols if (name := type(one).__name__) not in ours)
+    return f"{', '.join(ours)} over {', '.join(theirs)}" if theirs else ", ".join(ours)
 
 
 def read_protocol(given: Any) -> Protocol | ProtocolAssignment:
