@@ -651,7 +651,8 @@ def simulate(
         list[str] | None,
         typer.Option(
             metavar="FIELD",
-            help="State to record: flow.FIELD, link.FIELD or env.FIELD; may be given again.",
+            help="State to record: flow.FIELD (or what a controller in C calls a variable), link.FIELD or env.FIELD;"
+            " may be given again.",
         ),
     ] = None,
     python: Annotated[

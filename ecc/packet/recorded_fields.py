@@ -1,7 +1,8 @@
 """What a run records beside its series: fields of the states of links and flows, and of what hooks of flows see.
 
 A name is "link.FIELD" or "flow.FIELD", of the records that a protocol declares, with "[k]" for an element of an array,
-or "env.FIELD", of the `env` of flows, where the field has a meaning when no hook runs. The engines copy eight bytes
+or "env.FIELD", of the `env` of flows, where the field has a meaning when no hook runs. A flow's FIELD may also be what
+its protocol calls a variable (`conformance_names`), as controllers in C name theirs. The engines copy eight bytes
 for each of a link or flow into every sample; they know where these are, and not what they mean.
 """
 
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.models.records import named_variables
 from ecc.native import FLOW_ENV, RECORDED, addresses
 from ecc.packet.setup import Setup
 
@@ -103,21 +105,26 @@ def _series(setup: Setup, name: str) -> Series:
         return Series(name, setup.n_flows, list(flows), [Word("env", k, field, 0, offset, dtype) for k in flows])
     at, count = (setup.links["at"].tolist(), setup.n_links) if side == "link" else (None, setup.n_flows)
     words: dict[int, Word] = {}
-    fields: dict[str, np.dtype[Any]] = {}
+    fields: dict[str, None] = {}
     for part in setup.parts:
         for whose, numbers, states, _, _ in part.sides():
             if whose != f"{side}s":
                 continue
             layout: Mapping[str, Any] = states.dtype.fields or {}
-            fields |= {one: dtype for one, (dtype, *_) in layout.items()}
-            if field not in layout:
+            fields |= dict.fromkeys(layout)
+            here, index = field, element
+            if side == "flow" and field not in layout and element is None:
+                named = {key: one for key, one in named_variables(part.protocol).items() if key not in layout}
+                fields |= dict.fromkeys(named)
+                here, _, index = named.get(field, field).rstrip("]").partition("[")
+            if here not in layout:
                 continue
-            dtype, offset, *_ = layout[field]
-            k = _element(name, dtype, element)
+            dtype, offset, *_ = layout[here]
+            k = _element(name, dtype, index or None)
             for number in numbers.tolist():
                 member = number if at is None else at[number]
                 if member < count and (member not in words or number < words[member].number):  # its first such router
-                    words[member] = Word(whose, number, field, k, offset + 8 * k, dtype.base)
+                    words[member] = Word(whose, number, here, k, offset + 8 * k, dtype.base)
     if not words:
         have = ", ".join(fields) or "none"
         raise ValueError(f"record must name a field of a {side}, which are {have}, got {name!r}")

@@ -120,8 +120,9 @@ class Run:
         See `simulate`.
     record : sequence of str, optional
         Names of fields to record, as series of the trajectory (`run["flow.x"]`): "link.FIELD" and "flow.FIELD" of the
-        protocol's `LinkState` and `FlowState`, "env.FIELD" of the `env` of flows (window, srtt, ...), as they are at
-        the end of each sample; of the flows of the network, and a link's first router that has it.
+        protocol's `LinkState` and `FlowState` (or what its `conformance_names` call one), "env.FIELD" of the `env` of
+        flows (window, srtt, ...), as they are at the end of each sample; of the flows of the network, and a link's
+        first router that has it.
     engine : str, optional
         "c", or "python": the same engine in plain Python, some hundred times slower, in which hooks run uncompiled, so
         that `print` and a debugger work in them. Without capture, histogram_from, memory_limit and checkpoints.

@@ -163,9 +163,15 @@ def test_the_example_fills_its_link_and_shows_its_variables(aimd: str) -> None:
     Aimd = controller.load(aimd)
     assert Aimd.__name__ == "aimd" and Aimd.variables == ("window", "threshold")
     scenario = ecc.Scenario(network(), Aimd(increase=0.5), 10.0)
-    run = ecc.packet.simulate(scenario, record=["flow.variables[0]", "env.window"])
+    run = ecc.packet.simulate(scenario, record=["flow.window", "flow.variables[0]", "env.window"])
     assert run.rate[-50:].mean("time").sum() > 9e6
     assert (run["flow.variables[0]"] == run["env.window"]).all()
+    assert (run["flow.window"] == run["env.window"]).all()  # by its name
+    mixed = {"flows": {0: NewReno(), 1: controller.load(aimd)()}}
+    beside = ecc.packet.simulate(ecc.Scenario(network(), mixed, 1.0), record=["flow.window"], engine="python")
+    assert beside["flow.window"][:, 0].isnull().all() and beside["flow.window"][:, 1].notnull().all()
+    with pytest.raises(ValueError, match=r"record must name a field of a flow, .*, window, threshold, got 'flow.win'"):
+        ecc.packet.simulate(scenario, record=["flow.win"])
     interpreted = ecc.packet.simulate(ecc.Scenario(network(), Aimd(), 0.5), engine="python")
     compiled = ecc.packet.simulate(ecc.Scenario(network(), Aimd(), 0.5))
     assert interpreted.stats["digest"] == compiled.stats["digest"]
