@@ -194,7 +194,9 @@ def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
             raise
         except (MemoryError, ValueError) as error:
             if isinstance(error, MemoryError) or str(error).startswith(_TOO_LARGE):
-                raise OutOfMemoryError(f"{call.__qualname__} asks for more memory than there is: {error}") from error
+                why = f": {error}" if str(error) else ""
+                what = call.__qualname__.removesuffix(".__init__")
+                raise OutOfMemoryError(f"{what} asks for more memory than there is{why}") from error
             raise
 
     return inner

@@ -749,7 +749,8 @@ def simulate(
     if json:
         _print_json(summary)
     else:
-        _print(*_summary_tables(summary))
+        if run.data.sizes["time"]:
+            _print(*_summary_tables(summary))
         for note in run.notes:
             print(f"note: {note}")
         if out is not None and unwritten is None:
@@ -908,10 +909,13 @@ def sweep(
     if ended is not None:  # its line has how many were not run
         rows = rows[rows["error"] != "not run"]
         rows = rows if rows["error"].any() else rows.drop(columns="error")
+    partial = None if out is None else out.with_suffix(f".partial{out.suffix}")
     if out is not None and ended is not None:
-        interrupted = isinstance(ended, SweepInterrupted)
-        out = out.with_suffix(f".partial{out.suffix}") if interrupted else _beside_whole(out)
+        out = partial if isinstance(ended, SweepInterrupted) else _beside_whole(out)
     unwritten = None if out is None else _unwritten(_TABLES[out.suffix], found, out)
+    replaced = partial is not None and ended is None and chosen is None and unwritten is None and partial.exists()
+    if replaced and partial is not None:  # what an interrupted call has left
+        partial.unlink()
     if json:
         _print_json(rows.to_dict("records"))
     else:
@@ -926,6 +930,8 @@ def sweep(
         return UNWRITTEN
     if out is not None:
         print(f"table: {out}", file=sys.stderr if json else sys.stdout)
+        if replaced:
+            print(f"removed: {partial}, which was part of it", file=sys.stderr if json else sys.stdout)
     return 0 if ended is None else INTERRUPTED if isinstance(ended, SweepInterrupted) else FAILED
 
 

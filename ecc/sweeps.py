@@ -242,7 +242,7 @@ class ScenarioRuns:
         ------
         ValueError
             A path that leads nowhere, what the scenario refuses, a sample, link or flow that it has not, or a time
-            `between` in which no sample ends.
+            `between` in which no sample ends or that is not all in the run.
         """
         from ecc.scenario import Scenario
 
@@ -262,6 +262,9 @@ class ScenarioRuns:
             if not (max(begin, 0.0) + 1e-9) // period * period + period <= min(last, end) + 1e-9:
                 allowed = f"samples of the run, which end every {period:g} s up to {last:g} s"
                 raise ValueError(f"between must hold {allowed}, got {begin:g}:{end:g} s")
+            if begin < 0.0 or end > scenario.duration + 1e-9:
+                whole = f"between 0 and the end of the run at {scenario.duration:g} s"
+                raise ValueError(f"between must be {whole}, got {begin:g}:{end:g} s")
         return scenario
 
     def __call__(self, **settings: Any) -> dict[str, float]:

@@ -451,6 +451,20 @@ def test_a_run_that_a_hook_stops_is_kept_and_ends_in_one(scenario, monkeypatch, 
     assert capsys.readouterr().err == "ecc: the run ended at 2 of 2 s: rate of flow 0 is nan\n"
 
 
+def test_a_run_that_ends_at_once_has_no_tables(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\nfrom ecc.models import NewReno\n\ndef start(flow, header, p, env):\n"
+        "    env.window = float('nan')\n\n@dataclass(frozen=True)\nclass Mine(NewReno):\n"
+        "    def flow_hooks(self):\n        return super().flow_hooks() | {'on_start': start}\n"
+    )
+    path = tmp_path / "scenario.toml"
+    path.write_text(SCENARIO.replace("QI-RCP", f"{tmp_path / 'mine.py'}:Mine"))
+    assert main(["simulate", str(path)]) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("ecc: the run ended at 0 of 2 s: window must be finite and >= 0 bytes, got nan")
+    assert said.out == ""
+
+
 def test_many_flows_are_summed_up(scenario, tmp_path, capsys):
     path = tmp_path / "many.toml"
     path.write_text(SCENARIO + "[[flows]]\nroute = [0]\n" * 30)
@@ -533,6 +547,11 @@ def test_an_interrupted_sweep_writes_a_partial_table_wherever_it_goes(scenario, 
     command = ["sweep", scenario, "--vary", "seed=1", "--metric", "utilization", "--out", str(tmp_path / "table.csv")]
     assert main(command) == 130
     assert [path.name for path in tmp_path.glob("table*")] == ["table.partial.csv"]
+    monkeypatch.undo()
+    capsys.readouterr()
+    assert main([*command, "--jobs", "1"]) == 0  # whole: what is part of it goes
+    assert [path.name for path in tmp_path.glob("table*")] == ["table.csv"]
+    assert capsys.readouterr().out.endswith(f"\nremoved: {tmp_path / 'table.partial.csv'}, which was part of it\n")
 
 
 def test_a_rule_of_a_piped_table_is_as_long_as_its_head(capsys):

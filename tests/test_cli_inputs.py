@@ -131,6 +131,11 @@ def test_files_that_are_no_scenarios(here, capfd, name):
         (["--vary", "seed=1,2", "--between", "500:600"], r"between must hold samples .* up to 1 s, got 500:600 s$"),
         (["--vary", "seed=1,2", "--between", "0.55:0.58"], r"which end every 0.1 s up to 1 s, got 0.55:0.58 s$"),
         (["--vary", "duration=4,2", "--between", "3:4"], r"up to 2 s, got 3:4 s$"),
+        (
+            ["--vary", "duration=4,2", "--between", "1:4"],
+            "between must be between 0 and the end of the run at 2 s, got 1:4 s$",
+        ),
+        (["--vary", "seed=1,2", "--between=-1:1"], "between 0 and the end of the run at 1 s, got -1:1 s$"),
         (["--vary", "seed=1,2", "--jobs", "-3"], "jobs"),
         (["--vary", "seed=1,2", "--sample", "nan"], "sample must be"),
         (["--vary", "seed=1,2", "--out", "none/a.csv"], "out must be in a directory"),

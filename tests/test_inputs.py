@@ -208,6 +208,16 @@ def test_numbers_that_numpy_does_not_know_are_floats():
     assert type(sample(1, 3)[1]) is int and type(sample(1, np.float32(3.0))[1]) is np.float32
 
 
+def test_too_much_memory_without_a_reason_names_the_class():
+    @check_arguments(constructor=True)
+    class Kept:
+        def __init__(self, size: int) -> None:
+            raise MemoryError
+
+    with pytest.raises(OutOfMemoryError, match=r"Kept asks for more memory than there is$"):
+        Kept(3)
+
+
 @pytest.mark.parametrize(
     "call",
     [

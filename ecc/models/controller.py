@@ -36,6 +36,8 @@ LOADED = "controllers"
 """Module of the classes that `load` returns, which is none."""
 SUFFIXES = (".so", ".dylib", ".dll")
 """Of shared objects."""
+LARGEST = 2**30
+"""Bytes that a flow's state may have."""
 FREE = frozenset({"initial", "floor"})
 """What fluids alone ask of a protocol: names that parameters of a controller may have."""
 
@@ -289,6 +291,8 @@ def _load(library: str, code: str) -> type[Controller]:
     version.restype, size.restype = ctypes.c_uint, ctypes.c_size_t
     if version() != VERSION:
         raise ValueError(f"library {library!r} must be of version {VERSION} of ecc_controller.h, got {version()}")
+    if size() > LARGEST:
+        raise ValueError(f"library {library!r} must have a state of <= {LARGEST} bytes, got {size()} bytes")
     pairs = {"timer": "on_timer", "on_timer": "timer", "read": "variables", "variables": "read"}
     for name, other in pairs.items():
         if found(name) is not None and found(other) is None:

@@ -16,6 +16,7 @@ from ecc.packet.setup import Setup
 from ecc.packet.transfer_rows import flow_rows
 from ecc.packet.transfers import Transfers
 from ecc.packet.twin import PythonEngine
+from ecc.queues import Policer
 from ecc.scenario import Scenario, notes_at_end
 from ecc.trajectory import Trajectory
 
@@ -98,6 +99,7 @@ def trajectory_of(
                 *_notes_on_threads(engine, threads),
                 *_notes_on_silence(setup, rows, stats.now),
                 *_notes_on_headers(scenario),
+                *_notes_on_policers(scenario),
                 *notes_at_end(scenario, seen["time"], seen["sent"] * per_second),
             ),
         },
@@ -158,6 +160,25 @@ def _notes_on_silence(setup: Setup, rows: NDArray[np.void], now: float) -> tuple
     others = f"; nor did {len(silent) - 1} others" if len(silent) > 1 else ""
     why = f"its window of {window:g} bytes has no room for a packet of {size} (env.window is in bytes)"
     return (f"flow {number} has not sent a byte: {why if window > 0.0 else 'it has no rate and no window'}{others}",)
+
+
+def _notes_on_policers(scenario: Scenario) -> tuple[str, ...]:
+    """A note for each link whose policer has a burst that no packet of some flow fits in."""
+    notes = []
+    for link, routers in enumerate(scenario.deployment.links):
+        for one in routers:
+            if not isinstance(one, Policer):
+                continue
+            flows = [k for k, flow in enumerate(scenario.network.flows)
+                     if flow.packet_size > one.burst and any(link in route for route in flow.routes)]  # fmt: skip
+            if flows:
+                size, others = scenario.network.flows[flows[0]].packet_size, len(flows) - 1
+                more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
+                notes.append(
+                    f"the Policer of link {link} never has the tokens for a packet of flow {flows[0]}{more}: burst "
+                    f"must be >= a packet ({size} bytes), got {one.burst} bytes"
+                )
+    return tuple(notes)
 
 
 def _protocols(setup: Setup, rows: NDArray[np.void]) -> NDArray[np.object_]:

@@ -14,8 +14,6 @@ from waiting import HANG, until
 
 import ecc
 from ecc import conform
-from ecc.claims.checks.conformance import laboratory
-from ecc.claims.ledger import Finding, Verdict, claims
 from ecc.cli import main
 from ecc.conform import runs
 from ecc.models import BBR, CUBIC, BBRv1, NewReno
@@ -192,22 +190,6 @@ def test_what_does_not_apply_is_a_line_for_each_group():
         "full_bw, full_bw_reached, round_count, min_rtt, drain_start_round",
         "cubic-*: 2 cases do not apply: no parameter C, no parameter beta",
     ]
-
-
-def test_a_verdict_on_several_protocols_begins_with_which_conform():
-    claim = claims()["bbr-policer"]
-
-    def finding(verdict):
-        return Finding(claim, verdict, "So.")
-
-    said = laboratory._who_conforms
-    one, other, third = Verdict.CONFIRMED, Verdict.REFUTED, Verdict.CONDITIONAL
-    assert said({"A": finding(one), "B": finding(one)}) == ""
-    assert said({"BBR": finding(one), "BBRv1": finding(other)}) == "BBR conforms, BBRv1 does not."
-    assert said({"A": finding(one), "B": finding(one), "C": finding(other), "D": finding(third)}) == (
-        "A and B conform, D conforms under a condition, C does not."
-    )
-    assert said({"A": finding(other), "B": finding(Verdict.NOT_COMPARABLE)}) == ""
 
 
 def test_another_beta_is_found():

@@ -55,3 +55,16 @@ def test_the_command_line_says_it(tmp_path, capsys, monkeypatch):
     assert main(["simulate", str(path)]) == 0
     shown = capsys.readouterr().out
     assert "has not sent" not in shown and "20.0%" in shown
+
+
+@pytest.mark.parametrize("engine", ["c", "python"])
+def test_a_policer_that_no_packet_fits_in_is_named(engine):
+    def notes(burst):
+        pair = {"flows": ecc.models.NewReno(), "links": ecc.queues.Policer(rate="5 Mb/s", burst=burst)}
+        return ecc.packet.simulate(ecc.Scenario(NETWORK, pair, 1.0), engine=engine).notes
+
+    assert notes(1000) == ()
+    assert notes(999) == (
+        "the Policer of link 0 never has the tokens for a packet of flow 0 and 1 other: burst must be >= a packet "
+        "(1000 bytes), got 999 bytes",
+    )
