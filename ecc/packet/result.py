@@ -169,14 +169,14 @@ def _notes_on_policers(scenario: Scenario) -> tuple[str, ...]:
         for one in routers:
             if not isinstance(one, Policer):
                 continue
-            flows = [k for k, flow in enumerate(scenario.network.flows)
-                     if flow.packet_size > one.burst and any(link in route for route in flow.routes)]  # fmt: skip
+            sizes = [int(np.min(flow.packet_size)) for flow in scenario.network.flows]
+            crossing = [any(link in route for route in flow.routes) for flow in scenario.network.flows]
+            flows = [k for k, size in enumerate(sizes) if crossing[k] and size > one.burst]
             if flows:
-                size, others = scenario.network.flows[flows[0]].packet_size, len(flows) - 1
-                more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
+                others = f" and {len(flows) - 1} others" if flows[1:] else ""
                 notes.append(
-                    f"the Policer of link {link} never has the tokens for a packet of flow {flows[0]}{more}: burst "
-                    f"must be >= a packet ({size} bytes), got {one.burst} bytes"
+                    f"the Policer of link {link} never has the tokens for a packet of flow {flows[0]}{others}: burst "
+                    f"must be >= a packet ({sizes[flows[0]]} bytes), got {one.burst} bytes"
                 )
     return tuple(notes)
 

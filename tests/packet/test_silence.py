@@ -65,6 +65,6 @@ def test_a_policer_that_no_packet_fits_in_is_named(engine):
 
     assert notes(1000) == ()
     assert notes(999) == (
-        "the Policer of link 0 never has the tokens for a packet of flow 0 and 1 other: burst must be >= a packet "
+        "the Policer of link 0 never has the tokens for a packet of flow 0 and 1 others: burst must be >= a packet "
         "(1000 bytes), got 999 bytes",
     )
