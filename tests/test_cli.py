@@ -452,13 +452,13 @@ def test_a_run_that_a_hook_stops_is_kept_and_ends_in_one(scenario, monkeypatch, 
 
 
 def test_a_run_that_ends_at_once_has_no_tables(tmp_path, capsys):
-    (tmp_path / "mine.py").write_text(
+    (tmp_path / "window_that_is_nan.py").write_text(
         "from dataclasses import dataclass\nfrom ecc.models import NewReno\n\ndef start(flow, header, p, env):\n"
         "    env.window = float('nan')\n\n@dataclass(frozen=True)\nclass Mine(NewReno):\n"
         "    def flow_hooks(self):\n        return super().flow_hooks() | {'on_start': start}\n"
     )
     path = tmp_path / "scenario.toml"
-    path.write_text(SCENARIO.replace("QI-RCP", f"{tmp_path / 'mine.py'}:Mine"))
+    path.write_text(SCENARIO.replace("QI-RCP", f"{tmp_path / 'window_that_is_nan.py'}:Mine"))
     assert main(["simulate", str(path)]) == 1
     said = capsys.readouterr()
     assert said.err.startswith("ecc: the run ended at 0 of 2 s: window must be finite and >= 0 bytes, got nan")
