@@ -263,8 +263,7 @@ class ScenarioRuns:
                 allowed = f"samples of the run, which end every {period:g} s up to {last:g} s"
                 raise ValueError(f"between must hold {allowed}, got {begin:g}:{end:g} s")
             if begin < 0.0 or end > scenario.duration + 1e-9:
-                whole = f"between 0 and the end of the run at {scenario.duration:g} s"
-                raise ValueError(f"between must be {whole}, got {begin:g}:{end:g} s")
+                raise ValueError(f"between must be in 0:{scenario.duration:g} s, the run, got {begin:g}:{end:g} s")
         return scenario
 
     def __call__(self, **settings: Any) -> dict[str, float]:

@@ -133,9 +133,9 @@ def test_files_that_are_no_scenarios(here, capfd, name):
         (["--vary", "duration=4,2", "--between", "3:4"], r"up to 2 s, got 3:4 s$"),
         (
             ["--vary", "duration=4,2", "--between", "1:4"],
-            "between must be between 0 and the end of the run at 2 s, got 1:4 s$",
+            "between must be in 0:2 s, the run, got 1:4 s$",
         ),
-        (["--vary", "seed=1,2", "--between=-1:1"], "between 0 and the end of the run at 1 s, got -1:1 s$"),
+        (["--vary", "seed=1,2", "--between=-1:1"], "between must be in 0:1 s, the run, got -1:1 s$"),
         (["--vary", "seed=1,2", "--jobs", "-3"], "jobs"),
         (["--vary", "seed=1,2", "--sample", "nan"], "sample must be"),
         (["--vary", "seed=1,2", "--out", "none/a.csv"], "out must be in a directory"),
