@@ -105,6 +105,8 @@ class NSCC(Protocol):
     fast : float, >= 0
         Of what is acknowledged that a window grows by without queue, scaled by a; 0: it does not.
     quick_adapt : bool
+    min_rto : float, s, > 0
+        The least time without an ACK after which what is in flight counts as lost.
 
     Raises
     ------
@@ -124,6 +126,7 @@ class NSCC(Protocol):
     delay_gain: float = 0.0125
     fast: float = 0.25
     quick_adapt: bool = True
+    min_rto: QuantityField = default(1.0)
 
     combine = "sum"
     times = ()
@@ -138,6 +141,7 @@ class NSCC(Protocol):
         object.__setattr__(self, "line_rate", as_rate(self.line_rate, "line_rate"))
         check_number(
             self, network_rtt=as_delay, alpha=None, fair=None, eta=None, gamma=None, delay_gain=None, fast=0.0,
+            min_rto=as_delay,
         )  # fmt: skip
         for name in ("base_rtt", "target"):
             if getattr(self, name) is not None:

@@ -356,11 +356,14 @@ ecc_link_trim(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enu
     ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     int64_t trimmed = self->flows[packet->flow].spec->trimmed_size;
 
-    if (kind != ECC_PACKET_DATA || trimmed == 0 || trimmed >= size || packet->size >= ECC_PACKETS_MAX_SIZE) {
+    if (kind != ECC_PACKET_DATA || trimmed == 0 || packet->size >= ECC_PACKETS_MAX_SIZE) {
         return 0;
     }
     if (self->link_env.mark != 0) {
         ecc_link_count_mark(self, index, packet);
+    }
+    if (size <= trimmed) {
+        return size;
     }
     ecc_state_trace(self, ECC_EVENT_TRIM, index, packet->offset);
     packet->size += INT32_MIN;

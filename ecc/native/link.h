@@ -23,7 +23,7 @@ void ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time);
 /* S-27: the capacity advertised to routers now. */
 double ecc_link_capacity(const ecc_engine_t *self, ecc_link_state_t *link);
 
-/* S-135: a packet that a hook wants trimmed: its new size, or 0 if it cannot be, and it is as it was. */
+/* S-135: a packet that a hook wants trimmed: its new size, or 0 if it cannot be; unless it shrinks it is as it was. */
 int64_t ecc_link_trim(ecc_engine_t *self, uint32_t link, uint32_t packet, int64_t size, enum ecc_packet_kind kind);
 
 /* The engine is built: links that need nothing else have code of their own, without what others ask for every packet. */

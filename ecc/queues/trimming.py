@@ -2,8 +2,9 @@
 
 A link has two queues. Data wait in the second one, which holds `limit` bytes; ACKs and headers of trimmed packets wait
 in the first, which is served first. The receiver reports a trimmed packet as soon as its header comes, so that its
-sender knows of the loss after little more than an RTT without queues, and sends the data again. Packets of flows
-without a `trimmed_size`, and of transports, are dropped instead, as are all where the buffer of the link is full.
+sender knows of the loss after little more than an RTT without queues, and sends the data again. A packet that is no
+larger than a header goes whole into the first queue, and is data at its receiver. Packets of flows without a
+`trimmed_size`, and of transports, are dropped instead, as are all where the buffer of the link is full.
 
 With thresholds, data that leave are marked (ECN) by what they leave behind in their queue, q: with the probability
 (q - K_min)/(K_max - K_min), within 0 and 1, as in the switches of Ultra Ethernet 1.0.
@@ -22,7 +23,7 @@ HEADERS, DATA = 0, 1  # the queues
 
 @dataclass
 class LinkState:
-    """How many packets were trimmed, or dropped as they could not be."""
+    """How many packets were trimmed, dropped as they could not be, or sent whole among the headers."""
 
     trimmed: int = 0
 

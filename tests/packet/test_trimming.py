@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,59 @@ def test_trimming_ends_an_incast_sooner_than_a_full_buffer_does():
         for one in (None, DropTail())
     ]
     assert ends[0] < 0.8 < 1.0 < ends[1]
+
+
+@ENGINES
+def test_a_packet_no_larger_than_a_header_goes_whole_among_the_headers(engine):
+    """Not dropped, which only a timeout of 1 s would show: these flows end with one packet of 40 or of 64 bytes."""
+    flows = [Flow([0], size="100 kB", trimmed_size=64) for _ in range(4)]
+    flows += [
+        Flow([0], size=size, start=0.02 + 0.001 * k, trimmed_size=64) for k in range(8) for size in (40, 64, 2064)
+    ]
+    protocol = {"flows": ConstantRate("8 Mb/s"), "links": Trimming(limit=4000)}
+    scenario = Scenario(Network([Link("10 Mb/s", "20 us")], flows), protocol, 2.0)
+    run = simulate(scenario, sample=0.1, engine=engine)
+    small = run.flows[run.flows["size"] < 100]
+    assert run.drops.sum() == 0 and (run.flows["delivered"] == run.flows["size"]).all()
+    assert small["completion_time"].max() < 0.0015 and (small["lost"] == 0).all()
+
+
+@dataclass
+class Kinds:
+    """How many packets a link saw as headers."""
+
+    arriving: int = 0
+    leaving: int = 0
+
+
+class Watching(Trimming):
+    """Trimming that counts, too."""
+
+    LinkState = Kinds
+
+    def link_hooks(self):  # type: ignore[no-untyped-def]
+        return {**super().link_hooks(), "on_arrival": trim_and_count, "on_departure": count}
+
+
+def trim_and_count(link, header, p, env):  # type: ignore[no-untyped-def]
+    link.arriving += int(env.kind == 2)
+    if env.kind == 0 and env.queue + env.packet_size > p.limit:
+        env.trim = 1
+
+
+def count(link, header, p, env):  # type: ignore[no-untyped-def]
+    link.leaving += int(env.kind == 2)
+
+
+@ENGINES
+def test_what_goes_whole_is_a_header_for_hooks_of_its_arrival_only(engine):
+    flows = [Flow([0], size="5 kB", trimmed_size=64), Flow([0], size=64, start=0.0005, trimmed_size=64)]
+    protocol = {"flows": ConstantRate("80 Mb/s"), "links": Watching(limit=4000)}
+    scenario = Scenario(Network([Link("10 Mb/s", "20 us")], flows), protocol, 0.1)
+    run = simulate(scenario, sample=0.01, engine=engine, record=["link.arriving", "link.leaving"])
+    n_trimmed = int(run.flows["lost"][0]) // 1000
+    assert n_trimmed > 0 and run.flows["completion_time"][1] < 0.002
+    assert run["link.leaving"][-1, 0] == n_trimmed == run["link.arriving"][-1, 0] - 1
 
 
 def test_the_receiver_counts_what_was_trimmed_as_missing():

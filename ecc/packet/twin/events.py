@@ -430,14 +430,16 @@ class Twin:
         dropped, marked, trim = self.call_arrival(link, packet)
         if trim and not dropped:
             cut = size - packet.flow.given.trimmed_size
-            if packet.is_ack or packet.is_trimmed or packet.flow.given.trimmed_size == 0 or cut <= 0:
+            if packet.is_ack or packet.is_trimmed or packet.flow.given.trimmed_size == 0:
                 self.drop(link, packet)
                 return
             if marked:
                 self.count_mark(link, packet)
-            self.trace(Kind.TRIM, link.index, packet.offset)
-            packet.is_trimmed, size = True, size - cut
-            link.dropped_bytes += cut
+            if cut > 0:
+                self.trace(Kind.TRIM, link.index, packet.offset)
+                packet.is_trimmed, size = True, size - cut
+                link.dropped_bytes += cut
+            packet.passes_whole = cut <= 0
             packet.queue_index = 0
             if link.schedules:
                 self.classify(link, packet)
@@ -447,6 +449,7 @@ class Twin:
         if dropped or (is_full and not link.drops_longest) or not self.has_headroom(packet):
             self.drop(link, packet)
             return
+        packet.passes_whole = False
         if marked:
             self.count_mark(link, packet)
         link.grow(packet)

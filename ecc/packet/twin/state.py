@@ -132,6 +132,7 @@ class Packet:
     base: int  # what the sender had abandoned when it sent it
     is_ack: bool = False
     is_trimmed: bool = False  # it has lost its data on the way
+    passes_whole: bool = False  # it arrives where it would be trimmed, and is no larger than what would be left (S-135)
     front: int = 0  # what the ACK carries: so many bytes are accounted for ...
     missing: int = 0  # ... and so many of them, since the last timeout, are missing
     sacks: Ranges = field(default_factory=list)  # of a reliable flow: what the receiver holds beyond front
@@ -154,7 +155,7 @@ class Packet:
     @property
     def kind(self) -> int:
         """What it is for hooks of routers."""
-        return ACK if self.is_ack else TRIMMED if self.is_trimmed else DATA
+        return ACK if self.is_ack else TRIMMED if self.is_trimmed or self.passes_whole else DATA
 
     @property
     def upstream(self) -> TwinLink | None:
