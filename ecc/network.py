@@ -171,7 +171,8 @@ class Flow:
     spraying : str
         How packets are spread over several routes: "round robin", one route after the other, or "random".
     trimmed_size : int, bytes, > 0, or None
-        Size of a packet whose data a router has cut off (`ecc.queues.Trimming`); None: it is dropped there instead.
+        At most a packet. Size of one whose data a router has cut off (`ecc.queues.Trimming`); None: it is dropped there
+        instead.
     reordering_threshold : int, packets, from 1 to 255, or None
         So many packets from beyond missing data, or so many duplicate ACKs, prove that it was lost, as packets may
         overtake each other. None: 3, or, without a transport and where packets stay in order, 1.
@@ -241,6 +242,9 @@ class Flow:
         put("alternatives", tuple(_links_of(route, "alternatives") for route in self.alternatives))
         if self.trimmed_size is not None:
             put("trimmed_size", as_size(self.trimmed_size, "trimmed_size"))
+            if self.trimmed_size > self.largest_packet:
+                allowed = f"<= a packet ({self.largest_packet} bytes)"
+                raise ValueError(f"trimmed_size must be {allowed}, got {self.trimmed_size} bytes")
         as_choice(self.spraying, "spraying", SPRAYINGS)
         if as_count(self.priority, "priority") not in _PRIORITIES:
             raise ValueError(f"priority must be from 0 to {_PRIORITIES[-1]}, got {self.priority}")

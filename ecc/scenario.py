@@ -27,7 +27,7 @@ from ecc.models.protocol_assignment import Deployment, ProtocolAssignment, read_
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Flow, Network, from_table, tables_in, to_table
 from ecc.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
-from ecc.queues import all_disciplines
+from ecc.queues import Trimming, all_disciplines
 from ecc.workload import KINDS, Tmix, Workload
 
 __all__ = ["Scenario", "notes_at_end"]
@@ -149,6 +149,27 @@ class Scenario(Displayed):
                 which = f"flow {index}" if index < self.network.n_flows else "the workload"
                 allowed = f"0 or >= {flow.largest_packet} bytes, a packet"
                 raise ValueError(f"receiver_window must be {allowed}, got {protocol.receiver_window} ({which})")
+        self._check_trimming(flows, runs)
+
+    def _check_trimming(self, flows: Sequence[Flow], runs: Sequence[Protocol]) -> None:
+        """Refuse links that trim every packet of a flow: it would never deliver any."""
+        trimming = ((link, one.limit) for link, here in enumerate(self.deployment.links)
+                    for one in here if isinstance(one, Trimming))  # fmt: skip
+        limits = dict(trimming)
+        if not limits:
+            return
+        for index, (flow, protocol) in enumerate(zip(flows, runs, strict=True)):
+            header = protocol.header_bytes[0] if self.header_bytes and protocol.header_bytes else 0
+            packet = flow.largest_packet + header
+            if packet <= (flow.trimmed_size or 0):
+                continue  # it goes among the headers
+            for link in dict.fromkeys(link for route in flow.routes for link in route):
+                if limits.get(link, packet) < packet:
+                    which = f"flow {index}" if index < self.network.n_flows else "the workload"
+                    raise ValueError(
+                        f"limit of Trimming must be >= a packet of {which} ({packet} bytes), "
+                        f"got {limits[link]:g} bytes (link {link})"
+                    )
 
     def _check_clocks(self) -> None:
         n = self.network.n_links

@@ -114,6 +114,10 @@ def test_proportional_fairness_on_random_networks():
         (lambda: Flow([0], alternatives=[[1, 1]]), r"alternatives must cross a link at most once, got \[1, 1\]"),
         (lambda: Flow([0], spraying="even"), "spraying must be one of 'round robin', 'random', got 'even'"),
         (lambda: Flow([0], trimmed_size=0), "trimmed_size must be >= 1 bytes, got 0"),
+        (
+            lambda: Flow([0], trimmed_size=2000),
+            r"trimmed_size must be <= a packet \(1000 bytes\), got 2000 bytes",
+        ),
         (lambda: Flow([0], reordering_threshold=0), "reordering_threshold must be >= 1, got 0"),
         (lambda: Flow([0], reordering_threshold=256), "reordering_threshold must be <= 255 packets, got 256"),
         (

@@ -171,3 +171,17 @@ def test_what_knows_no_trimming_refuses_it():
     with pytest.raises(ValueError, match="Trimming"):
         ecc.fluid.simulate(incast(NewReno(), trimmed=None))
     assert np.isfinite(simulate(incast(NewReno(), trimmed=None), sample=0.1).queue.max())
+
+
+def test_links_that_would_trim_every_packet_are_refused():
+    net = Network([Link("1 Mb/s"), Link("1 Mb/s")], [Flow([0], trimmed_size=64), Flow([0, 1], trimmed_size=64)])
+    protocol = {"flows": ConstantRate("1 Mb/s"), "links": {1: Trimming(limit=500)}}
+    refusal = r"limit of Trimming must be >= a packet of flow 1 \(1000 bytes\), got 500 bytes \(link 1\)"
+    with pytest.raises(ValueError, match=refusal):
+        Scenario(net, protocol, 1.0)
+    work = ecc.Workload(transfers=[Flow([1], packet_size=1500, size=3000)])
+    protocol["links"] = {1: Trimming(limit=1000)}
+    with pytest.raises(ValueError, match=r"a packet of the workload \(1500 bytes\), got 1000 bytes \(link 1\)"):
+        Scenario(net, protocol, 1.0, workload=work)
+    small = Network(net.links, [Flow([1], packet_size=64, trimmed_size=64)])
+    assert Scenario(small, {**protocol, "links": {1: Trimming(limit=50)}}, 1.0).duration == 1.0
