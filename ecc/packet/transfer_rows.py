@@ -56,7 +56,7 @@ def columns(rows: NDArray[np.void]) -> dict[str, NDArray[Any]]:
         "start": start,
         "finish": finish,
         "size": np.where(rows["size"] >= 0, rows["size"].astype(float), np.nan),
-        "completion_time": np.where(flow["completed"] == 1, finish - start, np.nan),
+        "completion_time": np.where(flow["completed"] == 1, (flow["finish"] - rows["start"]) * 1e-12, np.nan),
         "delivered": flow["delivered"].copy(),
         "lost": flow["lost"].copy(),
         "retransmitted": flow["retransmitted"].copy(),
