@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ecc.allocation import max_min
-from ecc.models import PIQIRCP, QIRCP, RCP, JetMax, all_protocols
+from ecc.models import PIQIRCP, QIRCP, RCP, ConstantRate, JetMax, all_protocols
 from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.scenario import Scenario
@@ -235,6 +236,177 @@ class Changed(QIRCP):
 def test_hooks_that_write_nothing_or_what_they_may_not_are_refused(wrong, message):
     with pytest.raises(TypeError, match=message):
         simulate(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), Changed(wrong=wrong), 5.0))
+
+
+def reads_random(link, header, p, env):
+    env.drop = int(draws_below(env, 0.5))
+
+
+def draws_below(here, share):
+    return here.random < share
+
+
+def reads_sojourn(link, header, p, env):
+    env.drop = int(env.sojourn > 0.1)
+
+
+def reads_flow_queue(link, header, p, env):
+    env.drop = int(env.flow_queue > 10_000)
+
+
+def sends_at_random(flow, header, p, env):
+    env.rate = 1e6 * env.random
+
+
+@pytest.mark.parametrize(
+    ("side", "name", "hook", "wanted", "message"),
+    [
+        ("link", "on_arrival", reads_random, "random",
+         r"hook on_arrival, reads_random .*: draws_below .* line \d+ reads env.random, which is 0 unless required_env"),
+        ("link", "on_arrival", reads_flow_queue, "flow_queue", r"reads env.flow_queue, which is 0 unless required_env"),
+        ("flow", "on_ack", sends_at_random, "random", r"sends_at_random .* reads env.random, which is 0 unless"),
+        ("link", "on_arrival", reads_sojourn, None,
+         r"reads env.sojourn, which is 0 there: only on_dequeue, on_drop, on_interval have it"),
+        ("link", "on_dequeue", reads_sojourn, "", ""),
+    ],
+)  # fmt: skip
+def test_hooks_that_read_what_would_always_be_zero_are_refused(side, name, hook, wanted, message):
+    class Reading(QIRCP):
+        def link_hooks(self):
+            return super().link_hooks() | ({name: hook} if side == "link" else {})
+
+        def flow_hooks(self):
+            return super().flow_hooks() | ({name: hook} if side == "flow" else {})
+
+    scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), Reading(), 0.2)
+    if message:
+        with pytest.raises(TypeError, match=message) as caught:
+            simulate(scenario)
+        assert "\n" not in str(caught.value)
+    if wanted is not None:
+        Reading.required_env = frozenset({wanted})
+        assert simulate(scenario).is_complete
+
+
+class Plain:
+    """A state that is no dataclass."""
+
+    x = 1.0
+
+
+class WithPlain(QIRCP):
+    FlowState = Plain
+
+
+class NotDecorated(QIRCP):
+    """A parameter that is annotated, in a class that is not decorated."""
+
+    target: float = 2.0
+
+    def flow_hooks(self):
+        return super().flow_hooks() | {"on_ack": reads_target}
+
+
+@dataclass(frozen=True)
+class NotReturned(QIRCP):
+    """A parameter that params() leaves out."""
+
+    target: float = 2.0
+
+    def params(self):
+        return {name: value for name, value in super().params().items() if name != "target"}
+
+    def flow_hooks(self):
+        return super().flow_hooks() | {"on_ack": reads_target}
+
+
+def reads_target(flow, header, p, env):
+    env.rate = p.target * header.rate
+
+
+@pytest.mark.parametrize(
+    ("protocol", "message"),
+    [
+        (WithPlain(), "^FlowState of WithPlain must be a dataclass, decorated with @dataclass, got Plain$"),
+        (
+            NotDecorated(),
+            r"no such field p.target .*; target of NotDecorated is no parameter: annotate it, and decorate",
+        ),
+        (NotReturned(), r"no such field p.target .*; target of NotReturned is a parameter: it must be a number that"),
+    ],
+    ids=["state", "class", "params"],
+)
+def test_declarations_that_lack_a_decorator_are_refused_with_what_to_do(protocol, message):
+    with pytest.raises(TypeError, match=message) as caught:
+        simulate(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), protocol, 0.2))
+    assert "\n" not in str(caught.value)
+
+
+def test_samples_are_apart_by_a_picosecond():
+    scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), QIRCP(), 1e-12)
+    with pytest.raises(ValueError, match="^duration must be >= 1e-11 s, as samples are apart by 1 ps .*, got 1e-12 s$"):
+        simulate(scenario)
+    with pytest.raises(ValueError, match="^sample must be >= 1e-12 s, got 1e-13 s$"):
+        simulate(scenario, sample=1e-13)
+    assert simulate(scenario, sample=1e-12).is_complete and simulate(scenario.with_(duration=1e-11)).is_complete
+
+
+@dataclass
+class Counted:
+    """The state of a flow with whole numbers."""
+
+    ticks: int = 0
+    table: tuple[int, ...] = (0, 0)
+
+
+class Counting(ConstantRate):
+    """Hooks that count beyond 64 bits."""
+
+    FlowState = Counted
+    hook: Any = None
+
+    def flow_hooks(self):
+        return super().flow_hooks() | {"on_ack": self.hook}
+
+
+def adds_too_much(flow, header, p, env):
+    flow.ticks = flow.ticks + 2**62 + 2**62
+
+
+def adds_too_much_in_a_table(flow, header, p, env):
+    flow.table[1] = flow.ticks + 2**62 + 2**62
+
+
+def holds_too_much(flow, header, p, env):
+    flow.ticks = 2**63
+
+
+@pytest.mark.parametrize(
+    ("hook", "what"),
+    [
+        (adds_too_much, "field ticks is an int of 64 bits"),
+        (adds_too_much_in_a_table, "an int array must have whole .*"),
+    ],
+)
+def test_whole_numbers_beyond_64_bits_wrap_compiled_and_end_a_run_of_the_twin(hook, what, monkeypatch):
+    monkeypatch.setattr(Counting, "hook", staticmethod(hook))
+    scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), Counting("1 Mb/s"), 0.2)
+    wrapped = simulate(scenario, record=["flow.ticks"], sample=0.1)
+    assert wrapped.is_complete and float(wrapped["flow.ticks"][-1, 0]) in (0.0, -(2.0**63))
+    with pytest.warns(
+        RuntimeWarning, match=f"a hook failed: OverflowError: {what}, got 9223372036854775808 .flow 0, on_a"
+    ):
+        run = simulate(scenario, record=["flow.ticks"], sample=0.1, engine="python")
+    assert run.stopped.endswith(f"(flow 0, on_ack, t = {run.stats['now']:.12g} s)")
+
+
+def test_constants_beyond_64_bits_are_refused(monkeypatch):
+    monkeypatch.setattr(Counting, "hook", staticmethod(holds_too_much))
+    scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), Counting("1 Mb/s"), 0.2)
+    with pytest.raises(
+        TypeError, match=r"line \d+ has 9223372036854775808: whole numbers are from -2\^63 to 2\^63 - 1"
+    ):
+        simulate(scenario)
 
 
 def test_a_bad_rate_ends_the_run_and_says_which():

@@ -25,6 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 NO_END = 2**62  # bytes of a flow without end
+WHOLE = 2**63  # ints of records are below it, and at least its negative
 NEVER = 4 * 10**18  # ps; nothing happens then or later
 MAX_TIMEOUT = 64 * 10**12  # ps; by doubling it does not get beyond it
 MAX_BURST = 65536  # packets that one `go` sends
@@ -87,7 +88,25 @@ def _fields(dtype: np.dtype[Any]) -> tuple[dict[str, type], dict[str, Any]]:
     """What fields are in Python, by name, and their zeros."""
     names = dtype.names or ()
     zeros = {name: (0,) * dtype[name].shape[0] if dtype[name].shape else 0 for name in names}
-    return {name: list if dtype[name].shape else float if dtype[name].kind == "f" else int for name in names}, zeros
+    kinds: dict[str, type] = {
+        name: (list if dtype[name].base.kind == "f" else WholeNumbers)
+        if dtype[name].shape
+        else (float if dtype[name].kind == "f" else int)
+        for name in names
+    }
+    return kinds, zeros
+
+
+class WholeNumbers(list[int]):
+    """An array of int fields, which holds 64 bits each."""
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        for one in value if isinstance(index, slice) else (value,):
+            if not isinstance(one, int):
+                raise TypeError(f"an int array must have whole numbers, got {shown(one)}")
+            if not -WHOLE <= one < WHOLE:
+                raise OverflowError(f"an int array must have whole numbers of 64 bits, got {shown(one)}")
+        super().__setitem__(index, value)
 
 
 class Record:
@@ -113,8 +132,11 @@ class Record:
         kind = self._kinds.get(name)
         if kind is None:
             raise AttributeError(f"there is no field {name!r}")
-        if kind is int and not isinstance(value, int):
-            raise TypeError(f"field {name} is an int, got {shown(value)}")
+        if kind is int:
+            if not isinstance(value, int):
+                raise TypeError(f"field {name} is an int, got {shown(value)}")
+            if not -WHOLE <= value < WHOLE:
+                raise OverflowError(f"field {name} is an int of 64 bits, got {shown(value)}")
         self.__dict__[name] = kind(value)
 
     def values(self) -> tuple[Any, ...]:
