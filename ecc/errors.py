@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["ConvergenceError", "EccError", "LinearizationError", "NativeError", "OutOfMemoryError", "UndecidedError"]
+import sys
+import warnings
+
+__all__ = [
+    "ConvergenceError", "EccError", "LinearizationError", "NativeError", "OutOfMemoryError", "UndecidedError", "warn",
+]  # fmt: skip
 
 
 class EccError(Exception):
@@ -36,3 +41,16 @@ class OutOfMemoryError(EccError, MemoryError):
 
 class UndecidedError(EccError):
     """A yes or no is wanted where neither is proven; the message has what is known."""
+
+
+def warn(message: str) -> None:
+    """Issue a RuntimeWarning that shows the line of the user's code that called the package.
+
+    Parameters
+    ----------
+    message : str
+    """
+    package, level, frame = __name__.partition(".")[0], 1, sys._getframe()
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, RuntimeWarning, stacklevel=level)

@@ -21,7 +21,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ecc.arguments import check_arguments, shown
+from ecc.errors import warn
 
 __all__ = ["Event", "Trace", "read"]
 
@@ -307,7 +307,7 @@ class _Reader:
                 if number == 0 or number < len(chunks) - 1:
                     raise ValueError(f"record {number} must be JSON, got {shown(chunk.strip())}") from None
                 self.notes.append(f"record {number}, the last, is incomplete and was left out")
-                warnings.warn(self.notes[-1], RuntimeWarning, stacklevel=5)
+                warn(self.notes[-1])
         first = found[0][1]
         if not isinstance(first, dict):
             raise ValueError(f"record 0 must be a JSON object, got {shown(first)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
@@ -18,7 +17,7 @@ import numpy as np
 
 from ecc.arguments import check_arguments, shown
 from ecc.digests import digest, function_digest
-from ecc.errors import EccError
+from ecc.errors import EccError, warn
 from ecc.quantity import as_count
 from ecc.store import Store
 from ecc.workers import WorkersLost, in_workers
@@ -190,7 +189,7 @@ class _Kept:
             self._store.put(key, {name: result[name]} if name else result)
         if self._store.trouble is not None and not self._warned:
             self._warned = True
-            warnings.warn(self._store.trouble, RuntimeWarning, stacklevel=3)
+            warn(self._store.trouble)
 
     def close(self) -> None:
         """Note what the function is now that it has been called."""

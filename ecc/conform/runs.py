@@ -17,6 +17,7 @@ from ecc.claims.crosscheck import Outcome, Progress, Steps
 from ecc.claims.crosscheck import examine as examine_claims
 from ecc.claims.ledger import Claim, Finding, Verdict, claims
 from ecc.claims.report.output import Report, write_report
+from ecc.errors import warn
 from ecc.models.base import Protocol, label
 from ecc.quantity import as_count
 from ecc.scenario import protocol_class
@@ -170,7 +171,7 @@ def run(
         kept = None if store is None else Store(store)
         found = examined(chosen, selected, jobs, progress, store=kept)
         if kept is not None and kept.trouble is not None:
-            warnings.warn(kept.trouble, RuntimeWarning, stacklevel=3)
+            warn(kept.trouble)
         if found.lost:
             raise WorkersLost(found.lost)
         return Conformance(chosen, found.findings, found.failures, found.interrupted)
@@ -230,7 +231,9 @@ def _known(identity: str, claim: Claim) -> str:
 
 def _examined(protocol: Protocol, claim: Claim) -> Finding:
     checks()
-    return examine(claim.id, claim, protocol)
+    with warnings.catch_warnings():  # a finding says why its runs ended
+        warnings.filterwarnings("ignore", "the run ended at", RuntimeWarning)
+        return examine(claim.id, claim, protocol)
 
 
 def conformance_report(found: Conformance, command: str = "", again: str = "") -> Report:

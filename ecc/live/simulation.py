@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
-from ecc.errors import EccError, NativeError
+from ecc.errors import EccError, NativeError, warn
 from ecc.live.capture import WireCapture
 from ecc.live.engine import LiveEngine, Measured, steal
 from ecc.live.hosts import HostsFlow, KernelHosts
@@ -259,7 +258,7 @@ class _Run:
             self._stopped = "interrupted"
         except NativeError as error:
             self._stopped = str(error)
-            warnings.warn(f"the run ended at {self._engine.now:g} s: {error}", RuntimeWarning, stacklevel=4)
+            warn(f"the run ended at {self._engine.now:g} s: {error}")
         finally:
             self._engine.settle()
             self._steal = steal() - before

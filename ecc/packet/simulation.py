@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ecc.arguments import check_arguments, shown
-from ecc.errors import NativeError
-from ecc.native import Engine, Team
+from ecc.errors import NativeError, warn
+from ecc.native import Engine, Team, picoseconds
 from ecc.native.guard import advancing, guarded
 from ecc.packet.c_engine import build_engine, build_team, hook_digests
 from ecc.packet.capture import ROOM, Capture, attach
@@ -296,7 +295,7 @@ class Run:
         except NativeError as error:
             self.stopped = str(error)
             self._take_all()
-            warnings.warn(f"the run ended at {self.now:g} s: {error}", RuntimeWarning, stacklevel=3)
+            warn(f"the run ended at {self.now:g} s: {error}")
         return self
 
     @property

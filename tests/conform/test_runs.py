@@ -136,8 +136,13 @@ def test_workers_find_the_same_as_this_process():
 
 @pytest.mark.slow
 def test_a_run_that_a_hook_ends_is_said_to_have_ended():
-    with pytest.warns(RuntimeWarning, match="the run ended at"):
+    with pytest.warns(RuntimeWarning, match="the run ended at") as caught:
         found = conform.run(Divides(), ["rfc9743-fairness"])
+    assert {one.filename for one in caught} == {__file__}
+    worker = runs._examined(
+        Divides(), conform.cases(["rfc9743-fairness"])[0]
+    )  # whose warnings would be among lines of progress
+    assert worker == found.findings[0]
     assert str(found.findings[0].verdict) == "refuted"
     reason = r"A run of 60 s ended at 0\.05\d* s: a hook failed: ZeroDivisionError: division by zero \(flow 0, on_ack"
     assert re.match(reason, found.findings[0].reason)
