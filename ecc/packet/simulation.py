@@ -216,6 +216,12 @@ class Run:
             _check_threads(threads, engine=engine != "c", memory_limit=memory_limit)
         samples: dict[str, Any] = {"sample": sample_width(scenario, period), "n_samples": scenario.n_samples(period)}
         if engine == "python":
+        if picoseconds(samples["sample"]) < 1:
+            raise ValueError(
+                f"duration must be >= 1e-11 s, as samples are apart by 1 ps at least, got {scenario.duration:g} s"
+                if sample is None
+                else f"sample must be >= 1e-12 s, got {period:g} s"
+            )
             for name, given in (
                 ("capture", capture),
                 ("histogram_from", histogram_from),
