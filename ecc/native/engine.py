@@ -365,6 +365,8 @@ class Engine:
         quanta = np.array([] if quanta is None else quanta, np.int64)
         self._guard = Guard()
         self.now = 0.0
+        self._engine: Any = None
+        self._memory_limit = memory_limit
         self._keep = tuple(keep)
         self._reasons = reasons or {}
         self._at = links["at"].tolist()
@@ -693,8 +695,22 @@ class Engine:
             if report.hook >= 0:
                 where += [hooks[report.hook], f"t = {report.time * 1e-12:.12g} s"]
         place = f" ({', '.join(where)})" if where else ""
-        what = f": {reason}" if reason else f", got {report.value:.12g}"
+        if report.code == _NO_MEMORY:
+            what = self._memory_text()
+        else:
+            what = f": {reason}" if reason else f", got {report.value:.12g}"
         return NativeError(f"{text}{what}{place}", report.code)
+
+    def _memory_text(self) -> str:
+        """What the engine holds, and what it may."""
+        parts = []
+        if self._engine is not None:
+            raw = ffi.new("ecc_stats_t *")
+            lib.ecc_engine_stats(self._engine, raw)
+            parts.append(f"{raw.bytes / 1e6:.6g} MB are held")
+        if self._memory_limit:
+            parts.append(f"memory_limit is {self._memory_limit / 1e6:.6g} MB")
+        return f": {' and '.join(parts)}" if parts else ""
 
     @guarded
     def verify(self) -> None:
@@ -710,6 +726,8 @@ class Engine:
             raise NativeError(ffi.string(lib.ecc_engine_error_text(code)).decode(), code)
 
 
+_NO_MEMORY = -1
+"""Of `enum ecc_error`, the first one."""
 _inside: dict[int, tuple[Engine, float]] = {}
 """Threads that are in a call of `advance` -> whose, and when it began, `time.monotonic()`."""
 

@@ -13,6 +13,7 @@ from ecc.arguments import check_arguments, shown
 from ecc.errors import NativeError, warn
 from ecc.native import Engine, Team, picoseconds
 from ecc.native.guard import advancing, guarded
+from ecc.native.machine import free_memory
 from ecc.packet.c_engine import build_engine, build_team, hook_digests
 from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.checkpoint import Checkpoint, write_checkpoint
@@ -142,7 +143,7 @@ class Run:
         Below the duration, or None. From when on the queues are counted by length, for `Trajectory.queue_quantiles`;
         None: never.
     memory_limit : int, bytes, or None
-        What the engine may take.
+        What the engine may take; None: 9/10 of what the machine has free as the run is made.
     threads : int, >= 1
         How many parts, at most, the network is cut into where links and access lines have a delay; each runs in a
         thread. There are fewer where more would be slower, which a note says. No result changes. Without memory_limit
@@ -215,13 +216,13 @@ class Run:
         if threads > 1:
             _check_threads(threads, engine=engine != "c", memory_limit=memory_limit)
         samples: dict[str, Any] = {"sample": sample_width(scenario, period), "n_samples": scenario.n_samples(period)}
-        if engine == "python":
         if picoseconds(samples["sample"]) < 1:
             raise ValueError(
                 f"duration must be >= 1e-11 s, as samples are apart by 1 ps at least, got {scenario.duration:g} s"
                 if sample is None
                 else f"sample must be >= 1e-12 s, got {period:g} s"
             )
+        if engine == "python":
             for name, given in (
                 ("capture", capture),
                 ("histogram_from", histogram_from),
@@ -236,12 +237,12 @@ class Run:
         elif threads > 1:
             self._engine = build_team(
                 self._setup, scenario, threads, words, trace=self._options["trace"],
-                histogram=histogram_from is not None, **samples,
+                histogram=histogram_from is not None, memory_limit=free_memory(), **samples,
             )  # fmt: skip
         else:
             self._engine = build_engine(
                 self._setup, scenario, words, trace=self._options["trace"], histogram=histogram_from is not None,
-                memory_limit=self._options["memory_limit"] or 0, **samples,
+                memory_limit=self._options["memory_limit"] or free_memory(), **samples,
             )  # fmt: skip
         if self._captures and isinstance(self._engine, Team):
             self._engine.pause_for(ROOM, self._drain)

@@ -15,7 +15,8 @@ from waiting import HANG
 from ecc.errors import EccError, NativeError
 from ecc.impairments import CapacitySchedule, Jitter, RandomLoss
 from ecc.models import QIRCP, RCP, ConstantRate, NewReno
-from ecc.network import Flow, Network
+from ecc.native.machine import free_memory
+from ecc.network import Flow, Link, Network
 from ecc.packet import Run, checkpoint, resume, simulate, simulation
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import build_twin
@@ -201,7 +202,8 @@ def test_an_interrupt_is_heard_within_an_event_that_never_ends():
 
 
 def test_a_run_out_of_memory_keeps_what_it_has():
-    with pytest.warns(RuntimeWarning, match=r"the run ended at [0-9.]+ s: out of memory"):
+    said = r"out of memory: 0.09[0-9]+ MB are held and memory_limit is 0.1 MB$"
+    with pytest.warns(RuntimeWarning, match=rf"the run ended at [0-9.]+ s: {said}"):
         run = simulate(SCENARIO, memory_limit="100 kB")
     assert "out of memory" in run.stopped and 0 < run.stats["now"] < 6.0
     assert run.stats["peak_bytes"] <= 100_000
@@ -209,6 +211,46 @@ def test_a_run_out_of_memory_keeps_what_it_has():
     assert len(run.flows) == 2 + run.stats["transfers"] > 2
     same = simulate(SCENARIO.with_(duration=run.stats["now"]))
     np.testing.assert_array_equal(run.rate, same.rate[: len(run.rate)])
+
+
+def floods(flow, header, p, env):
+    env.window = 3e33
+
+
+class Flooding(RCP):
+    def flow_hooks(self):
+        return super().flow_hooks() | {"on_start": floods}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_run_takes_what_the_machine_has_free_at_most(threads, monkeypatch):
+    """A window without limit, of an endless flow, is sent at once: no time passes, and each packet takes memory."""
+    monkeypatch.setattr("ecc.packet.simulation.free_memory", lambda: 3_000_000)
+    links = [Link("10 Mb/s", "1 ms"), Link("10 Mb/s", "1 ms")]
+    scenario = Scenario(Network(links, [Flow([0, 1])]), Flooding(), 1.0)
+    with pytest.warns(RuntimeWarning, match=r"out of memory: [0-9.]+ MB are held and memory_limit is 3 MB \("):
+        run = simulate(scenario, threads=threads)
+    assert run.stats["now"] == 0.0 and run.stats["peak_bytes"] <= 3_000_000 * threads
+
+
+def test_free_memory_is_that_of_the_machine_or_of_the_container(tmp_path):
+    def put(name, text):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    assert free_memory() > 10_000_000
+    put(
+        "proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:    1000000 kB\nSwapFree:   24000 kB\nHugePages_Total:  0\n"
+    )
+    assert free_memory(tmp_path) == int(0.9 * 1_048_576_000)
+    put("proc/self/cgroup", "4:cpu,memory:/docker/one\n3:cpuset:/\n0::/user.slice/here\n")
+    put("sys/fs/cgroup/user.slice/here/memory.max", "max\n")
+    assert free_memory(tmp_path) == int(0.9 * 1_048_576_000)
+    put("sys/fs/cgroup/user.slice/memory.max", "500000000\n")
+    assert free_memory(tmp_path) == 450_000_000
+    put("sys/fs/cgroup/memory/docker/one/memory.limit_in_bytes", "400000000\n")
+    assert free_memory(tmp_path) == 360_000_000
+    assert free_memory(tmp_path / "elsewhere") > 10_000_000
 
 
 class Strict(RCP):
