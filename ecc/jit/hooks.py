@@ -81,6 +81,29 @@ def _field_use(function: FunctionType, field: str, seen: set[int]) -> str | None
     return None
 
 
+def _check_reads(dispatcher: Any, records: Mapping[str, Any], unreadable: Mapping[str, str], seen: set[int]) -> None:
+    """Refuse fields of env that this hook never has, where it would read zeros, and whole numbers beyond 64 bits."""
+    from numba.core import ir
+
+    seen.add(id(dispatcher))
+    name = where(dispatcher.py_func)
+    for result in dispatcher.overloads.values():
+        typed = result.type_annotation
+        for statement in (s for block in typed.blocks.values() for s in block.body):
+            value: Any = statement.value if isinstance(statement, ir.Assign) else None
+            if isinstance(value, ir.Const | ir.Global | ir.FreeVar):
+                if isinstance(value.value, int) and not -(2**63) <= value.value < 2**63:
+                    place = f"{name} line {statement.loc.line}"
+                    raise TypeError(f"{place} has {value.value}: whole numbers are from -2^63 to 2^63 - 1")
+            elif isinstance(value, ir.Expr) and value.op == "getattr" and value.attr in unreadable:
+                if typed.typemap[value.value.name] == records["env"]:
+                    place = f"{name} line {statement.loc.line}"
+                    raise TypeError(f"{place} reads env.{value.attr}, {unreadable[value.attr]}")
+    for value in reach(dispatcher.py_func).values():
+        if hasattr(value, "overloads") and id(value) not in seen:
+            _check_reads(value, records, unreadable, seen)
+
+
 def _check_writes(dispatcher: Any, records: Mapping[str, Any], writable: Collection[str] | None, seen: set[int]) -> int:
     """Refuse writes that compiled code would do silently, through the types that Numba has found; count the others.
 
@@ -126,7 +149,10 @@ def _check_writes(dispatcher: Any, records: Mapping[str, Any], writable: Collect
     return writes
 
 
-def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writable: Collection[str] | None) -> Any:
+def _compile_one(
+    name: str, hook: FunctionType, records: Mapping[str, Any], writable: Collection[str] | None,
+    unreadable: Mapping[str, str],
+) -> Any:  # fmt: skip
     """Return Numba's compile result of a hook for these records."""
     from numba import types
     from numba.core.errors import NumbaExperimentalFeatureWarning
@@ -137,6 +163,7 @@ def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writ
         with warnings.catch_warnings():  # a record that begins like another one: looked at, and passed over for its own
             warnings.simplefilter("ignore", NumbaExperimentalFeatureWarning)
             dispatcher.compile(signature)
+        _check_reads(dispatcher, records, unreadable, set())
         writes = _check_writes(dispatcher, records, writable, set())
         result = dispatcher.overloads[signature]
         if result.signature.return_type != types.none:
@@ -285,8 +312,9 @@ def _use_of_python(function: FunctionType, seen: set[int]) -> str | None:
 
 
 def _object_code(
-    hooks: Mapping[str, FunctionType], layouts: Mapping[str, np.dtype[Any]], writable: Mapping[str, Collection[str]]
-) -> bytes:
+    hooks: Mapping[str, FunctionType], layouts: Mapping[str, np.dtype[Any]], writable: Mapping[str, Collection[str]],
+    unreadable: Mapping[str, Mapping[str, str]],
+) -> bytes:  # fmt: skip
     """Return a line with the exceptions, and an object file with a C entry point `hook_<i>` for the i-th hook."""
     import numba
     from numba.core.compiler_lock import global_compiler_lock
@@ -294,7 +322,10 @@ def _object_code(
     records = {name: numba.from_dtype(layout) for name, layout in layouts.items()}
     machine = _target_machine()
     with global_compiler_lock:
-        results = [_compile_one(name, hook, records, writable.get(name)) for name, hook in hooks.items()]
+        results = [
+            _compile_one(name, hook, records, writable.get(name), unreadable.get(name, {}))
+            for name, hook in hooks.items()
+        ]
         module, reasons = _linked(results, machine)
         if _missing(module):
             for (name, hook), result in zip(hooks.items(), results, strict=True):
@@ -368,6 +399,7 @@ def compile_hooks(
     params: np.dtype[Any],
     env: np.dtype[Any],
     writable: Mapping[str, Collection[str]] | None = None,
+    unreadable: Mapping[str, Mapping[str, str]] | None = None,
 ) -> CompiledHooks:
     """Return the C function pointers of hooks over these records.
 
@@ -381,6 +413,8 @@ def compile_hooks(
         index outside of an array raises IndexError.
     writable : mapping, optional
         Hook -> the fields of `env` that it may write; hooks that are not in it: all.
+    unreadable : mapping, optional
+        Hook -> the fields of `env` that it never has -> what a refusal says of them.
 
     Returns
     -------
@@ -421,13 +455,14 @@ def compile_hooks(
         except TypeError as error:
             raise TypeError(f"hook {name}, {where(function)}: {error}") from None
     with lock:
-        allowed = dict(writable or {})
-        key = digest_of_texts(surroundings(), repr(list(map(_layout_text, layouts.values()))), repr(allowed), *texts)
+        allowed, refused = dict(writable or {}), {name: dict(fields) for name, fields in (unreadable or {}).items()}
+        laid_out = repr(list(map(_layout_text, layouts.values())))
+        key = digest_of_texts(surroundings(), laid_out, repr(allowed), repr(refused), *texts)
         if key not in _loaded:
             code = kept(key)
             if code is None:
                 report_compiling()
-                code = _object_code(functions, layouts, allowed)
+                code = _object_code(functions, layouts, allowed, refused)
                 keep(key, code)
             _loaded[key] = CompiledHooks(functions, code, digest_of_texts(*texts))
         return _loaded[key]

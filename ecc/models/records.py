@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, fields
+from dataclasses import field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 
-__all__ = ["named_variables", "per_hop", "record_dtype", "records", "value_of"]
+__all__ = ["check_records", "named_variables", "per_hop", "record_dtype", "records", "value_of"]
 
 
 def per_hop() -> Any:
@@ -20,6 +20,25 @@ def per_hop() -> Any:
     route of the run has links: a hook of a link that counts links in the header always finds its own.
     """
     return field(default=(), metadata={"per_hop": True})
+
+
+def check_records(protocol: Any) -> None:
+    """Refuse records of a protocol's hooks that are no dataclasses.
+
+    Parameters
+    ----------
+    protocol : Protocol
+
+    Raises
+    ------
+    TypeError
+    """
+    for name in ("Header", "LinkState", "FlowState"):
+        if not is_dataclass(kind := getattr(protocol, name)):
+            got = getattr(kind, "__name__", shown(kind))
+            raise TypeError(
+                f"{name} of {type(protocol).__name__} must be a dataclass, decorated with @dataclass, got {got}"
+            )
 
 
 def record_dtype(record: Any, hops: int = 0) -> np.dtype[np.void]:

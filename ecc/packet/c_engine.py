@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,6 +29,9 @@ _OF_PACKETS: dict[str, tuple[str, ...]] = {
     "on_departure": ("mark",),
 }
 
+_HAVE_SOJOURN = ("on_dequeue", "on_drop", "on_interval")
+_WANTED = {"links": ("random", "flow_queue"), "flows": ("random",)}
+"""Fields of env that the engine keeps where `required_env` names them."""
 _SIDES: dict[str, tuple[tuple[str, ...], np.dtype[np.void]]] = {
     "links": (LINK_HOOKS, LINK_ENV),
     "flows": (FLOW_HOOKS, FLOW_ENV),
@@ -230,7 +234,26 @@ def _compiled(
 ) -> CompiledHooks:
     names, env = _SIDES[side]
     writable = {name: _writable(side, name, part.protocol) for name in names}
-    return compile_hooks(hooks, states.dtype, part.header, params.dtype, env, writable=writable)
+    unreadable = {name: _unreadable(side, name, part.protocol) for name in names}
+    try:
+        return compile_hooks(
+            hooks, states.dtype, part.header, params.dtype, env, writable=writable, unreadable=unreadable
+        )  # fmt: skip
+    except TypeError as error:
+        if hint := _hint(part.protocol, str(error)):
+            raise TypeError(f"{error}; {hint}") from None
+        raise
+
+
+def _hint(protocol: Protocol, refusal: str) -> str:
+    """What may be wrong in the class where a hook uses a parameter that there is not, but the class has that name."""
+    found = re.search(r"no such field (?:p|params)\.(\w+) ", refusal)
+    if found is None or not hasattr(protocol, name := found[1]):
+        return ""
+    kind = type(protocol).__name__
+    if name in getattr(protocol, "__dataclass_fields__", {}):
+        return f"{name} of {kind} is a parameter: it must be a number that params() returns"
+    return f"{name} of {kind} is no parameter: annotate it, and decorate the class with @dataclass(frozen=True)"
 
 
 def _writable(side: str, name: str, protocol: Protocol) -> tuple[str, ...]:
@@ -240,3 +263,15 @@ def _writable(side: str, name: str, protocol: Protocol) -> tuple[str, ...]:
     if name in ("on_receive", "on_stop"):
         return ("control_size", "control_kind") if name == "on_receive" else ()
     return ("rate", "window", "timer", *(f"timer_{k}" for k in range(1, protocol.n_timers)), "counter")
+
+
+def _unreadable(side: str, name: str, protocol: Protocol) -> dict[str, str]:
+    """The fields of env that would be 0 at each call of a hook, and why; counts of what happens are 0 at times only."""
+    refused = {
+        field: "which is 0 unless required_env names it"
+        for field in _WANTED[side]
+        if field not in protocol.required_env
+    }
+    if side == "links" and name not in _HAVE_SOJOURN:
+        refused["sojourn"] = f"which is 0 there: only {', '.join(_HAVE_SOJOURN)} have it"
+    return refused

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ecc.arguments import shown
 from ecc.impairments import Aggregation, CapacitySchedule, DelaySpikes, DeliveryTrace, Jitter, RandomLoss, Shaper
 from ecc.models.base import ECN_ECHOES, N_TIMERS, SCHEDULERS, TRANSPORTS, Protocol, check_choice, equilibrium_of
-from ecc.models.records import record_dtype, records
+from ecc.models.records import check_records, record_dtype, records
 from ecc.native import CHANGE, IMPAIRMENT, SERVER, new_flows, new_links, picoseconds
 from ecc.network import SPRAYINGS, Flow
 from ecc.packet.ideal_times import IdealTimes
@@ -172,6 +172,7 @@ def _parts(
     regions: dict[type[Protocol], int] = {}
     size, parts = 0, []
     for protocol, (its_routers, its_flows) in members.items():
+        check_records(protocol)
         header = record_dtype(protocol.Header, hops)
         if type(protocol) not in regions:
             regions[type(protocol)], size = size, size + header.itemsize

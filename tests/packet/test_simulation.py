@@ -12,7 +12,7 @@ import pytest
 from ecc.allocation import max_min
 from ecc.models import PIQIRCP, QIRCP, RCP, ConstantRate, JetMax, all_protocols
 from ecc.network import Flow, Link, Network
-from ecc.packet import simulate
+from ecc.packet import Run, simulate
 from ecc.scenario import Scenario
 from ecc.trajectory import SERIES
 from ecc.workload import Arrivals, Workload
@@ -411,5 +411,10 @@ def test_constants_beyond_64_bits_are_refused(monkeypatch):
 
 def test_a_bad_rate_ends_the_run_and_says_which():
     expected = r"rate must be finite and >= 0 bit/s, got -5 \(flow 0, on_ack, t = 0.05"
-    with pytest.warns(RuntimeWarning, match=expected):
+    with pytest.warns(RuntimeWarning, match=expected) as caught:
         simulate(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), Changed(wrong="negative"), 5.0))
+    assert [one.filename for one in caught] == [__file__]
+    run = Run(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), Changed(wrong="negative"), 5.0))
+    with pytest.warns(RuntimeWarning, match=expected) as caught:
+        run.advance()
+    assert [one.filename for one in caught] == [__file__]
