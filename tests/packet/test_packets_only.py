@@ -69,7 +69,7 @@ def test_hooks_are_all_that_packets_need():
     ("protocol", "said"),
     [
         (Unfinished(), "of Unfinished: NotImplementedError"),
-        (Nothing(), "of Nothing: TypeError: equilibrium must return an Equilibrium, got None"),
+        (Nothing(), "of Nothing: TypeError: equilibrium of Nothing must return an Equilibrium, got None"),
         (Broken(), "of Broken: KeyError: 'equilibrium_is_static'"),
     ],
 )
