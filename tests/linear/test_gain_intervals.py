@@ -33,7 +33,7 @@ def test_critical_intervals_of_two_rtts_are_certified(protocol, kind):
     loss = critical_gain(protocol, network, "interval", time=kind, certify=True)
     low, high = loss.certified
     assert low < loss.value < high < low * (1.0 + 1e-9)
-    assert len([note for note in loss.notes if note.startswith("certified for the gain from ") and NOTE in note]) == 1
+    assert len([note for note in loss.notes if note.startswith("certified for interval from ") and NOTE in note]) == 1
     for share in (0.01, 0.03, 0.1, 0.3, 0.7, 1.0 - 1e-6, 1.0 + 1e-6) if kind == "hybrid" else ():
         system = ecc.linearize(replace(protocol, interval=share * loss.value), network, kind)
         assert (largest(system) < 1.0) is (share < 1.0)
