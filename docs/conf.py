@@ -31,7 +31,17 @@ REPORT = HERE.parent / "ecc-report"
 
 project, author, release = "ecc", "The ecc developers", ecc.__version__
 copyright = author
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+# Types of these lead to their documentation, where the inventories are: Debian's packages of documentation have them.
+DOCUMENTED = {
+    "https://docs.python.org/3/": "python3*/html",
+    "https://pandas.pydata.org/docs/": "python-pandas-doc/html",
+}
+intersphinx_mapping = {
+    inventory.parent.parent.name.replace(".", "_"): (url, str(inventory))
+    for url, folder in DOCUMENTED.items()
+    for inventory in sorted(Path("/usr/share/doc").glob(f"{folder}/objects.inv"))[:1]
+}
 html_theme = "furo"
 html_math_renderer = "mathml"  # browsers show it with no script
 html_title = f"ecc {release}"
@@ -181,6 +191,17 @@ os.environ["IPYTHONDIR"] = str(profile)
 
 # ---- docstrings ------------------------------------------------------------------------------------------
 
+ALIASES = {"pd": "pandas"}
+"""Names that annotations have from imports for type checkers alone."""
+
+
+def spelled_out(app: Any, environment: Any, node: Any, content: Any) -> None:
+    """Types by the names that their documentation has."""
+    first, _, rest = node.get("reftarget", "").partition(".")
+    if first in ALIASES and rest:
+        node["reftarget"] = f"{ALIASES[first]}.{rest}"
+
+
 UNDERLINE = re.compile(r"-{5,}")
 
 
@@ -264,4 +285,5 @@ def mathml(display: str) -> Callable[[Any, Any], None]:
 
 def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", plain, priority=400)  # before napoleon reads them
+    app.connect("missing-reference", spelled_out, priority=400)  # before intersphinx looks
     app.add_html_math_renderer("mathml", (mathml("inline"), None), (mathml("block"), None))
