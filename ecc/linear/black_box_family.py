@@ -16,7 +16,7 @@ from ecc.linear.imaginary_axis import Crossing
 from ecc.linear.quasipolynomial import QuasiPolynomial
 from ecc.linear.systems import LinearSystem
 
-__all__ = ["Family", "Found", "Scan", "checked", "first_taken", "last_taken", "unstable_of"]
+__all__ = ["Family", "Found", "Scan", "checked", "nearest_taken", "unstable_of"]
 
 Family = Callable[[float], LinearSystem]
 Found = tuple[int, list[Crossing], float]
@@ -37,22 +37,10 @@ def checked(system: LinearSystem) -> LinearSystem:
     return system
 
 
-def last_taken(family: Family, taken: float, refused: float) -> float:
-    """The largest gain, to 1e-9, at which the family still has a member."""
-    while refused - taken > 1e-9 * refused:
+def nearest_taken(family: Family, taken: float, refused: float) -> float:
+    """The gain nearest to a refused one, to 1e-9, at which the family has a member; below or above it."""
+    while abs(refused - taken) > 1e-9 * max(taken, refused):
         middle = 0.5 * (taken + refused)
-        try:
-            family(middle)
-            taken = middle
-        except REFUSED:
-            refused = middle
-    return taken
-
-
-def first_taken(family: Family, refused: float, taken: float) -> float:
-    """The smallest gain, to 1e-9, at which the family has a member already."""
-    while taken - refused > 1e-9 * taken:
-        middle = 0.5 * (refused + taken)
         try:
             family(middle)
             taken = middle
@@ -106,7 +94,7 @@ class Scan:
                     continue
                 if not grid:
                     raise
-                grid.append(last_taken(self.family, grid[-1], gain))
+                grid.append(nearest_taken(self.family, grid[-1], gain))
                 break
             except UndecidedError:
                 if grid:
@@ -114,7 +102,7 @@ class Scan:
                 continue
             first = gain if not grid else 0.0
             if first > 0.0 and refused > 0.0:
-                self.begins, refused = first_taken(self.family, refused, gain), 0.0
+                self.begins, refused = nearest_taken(self.family, gain, refused), 0.0
                 try:
                     lowest = self.count(self.begins)
                     first, grid = self.begins, [self.begins]

@@ -24,7 +24,7 @@ from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows, frequency_text, quantity_text, value_text
 from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.affine_family import SAMPLES, Affine, follow, lost_at
-from ecc.linear.black_box_family import Family, Found, Scan, checked, first_taken, last_taken, unstable_of
+from ecc.linear.black_box_family import Family, Found, Scan, checked, nearest_taken, unstable_of
 from ecc.linear.characteristic import Terms
 from ecc.linear.gain_intervals import REFUSED
 from ecc.linear.imaginary_axis import Crossing
@@ -325,9 +325,9 @@ def _agreement(
             if end == 0.0:
                 refused = gain
                 continue
-            return last_taken(family, end, gain), True, begins
+            return nearest_taken(family, end, gain), True, begins
         if end == 0.0 < refused:
-            begins = first_taken(family, refused, gain)
+            begins = nearest_taken(family, gain, refused)
         if system.size != len(reach) or np.any(system._pattern & ~reach):
             return end, False, begins
         if not all(group.affine is None or group.affine.agrees(group.terms(system), gain) for group in affine):
