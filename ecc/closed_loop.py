@@ -282,7 +282,7 @@ def linearize_laws(
             if delays.waits[link] > 0.0 and "d" in wanted:
                 if abs(gradient(law, at, ["d"])["d"] * d) > _AT_REST * abs(law(**at)):
                     notes.append("the mean RTT that routers scale by is constant in the model, though queues move it")
-            announced[link] = law(**at)
+            announced[link] = value_of(law, at, type(protocol).__name__, f"{name}_law")
             announcing[int(link)] = law, at
             if name == "router":
                 if "R" in wanted and abs(announced[link] - supply["R"]) > _AT_REST * abs(supply["R"]):

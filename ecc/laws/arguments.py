@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from inspect import signature
 from numbers import Real
 from types import FunctionType
 from typing import Any
+
+from ecc.errors import LinearizationError
 
 __all__ = ["law_arguments", "value_of"]
 
@@ -42,11 +45,15 @@ def value_of(law: Any, at: Mapping[str, Any], owner: str = "", name: str = "") -
     ------
     TypeError
         It returns something else.
+    LinearizationError
+        It is NaN.
     """
     found: float = law(**at)
+    what = f"{name or law.__name__} of {owner}" if owner else law.__qualname__
     if not isinstance(found, Real):
-        what = f"{name or law.__name__} of {owner}" if owner else law.__qualname__
         raise TypeError(f"{what} must return a number, got {found!r:.60}")
+    if math.isnan(found):
+        raise LinearizationError(f"{what} is nan at the equilibrium")
     return found
 
 

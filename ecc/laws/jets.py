@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from types import FunctionType
 from typing import Any
 
@@ -298,6 +299,16 @@ def taylor(law: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, fl
     return _agreed(", ".join(line), *_sides(rebind(law, JETS), at, line))
 
 
+_LANGUAGE = "laws have + - * / **, comparisons, min, max, abs, and exp, log and sqrt of ecc.laws.elementary"
+
+
+def _place(law: Callable[..., Any]) -> str:
+    """A law as a message names it."""
+    name = getattr(law, "__qualname__", "law").replace("<lambda>", "law")
+    code = getattr(law, "__code__", None)
+    return name if code is None else f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
+
+
 def _sides(
     on_jets: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, float]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -307,12 +318,20 @@ def _sides(
         moved = dict(at)
         for name, step in line.items():
             moved[name] = Jet((float(at[name]), step, 0.0, 0.0), side)
-        value = on_jets(**moved)
         try:
-            return Jet.lift(value).c
+            value = on_jets(**moved)
+        except ArithmeticError as error:
+            raise LinearizationError(f"{_place(on_jets)} fails at the equilibrium: {error}") from None
+        except (AttributeError, TypeError) as error:
+            raise TypeError(f"{_place(on_jets)} cannot be differentiated: {error}; {_LANGUAGE}") from None
+        try:
+            found = Jet.lift(value).c
         except TypeError:
-            name = getattr(on_jets, "__qualname__", "law").replace("<lambda>", "law")
-            raise TypeError(f"{name} must return a number, got a {type(value).__name__}") from None
+            raise TypeError(f"{_place(on_jets)} must return a number, got a {type(value).__name__}") from None
+        if math.isnan(found[0]) or not math.isfinite(found[1]):
+            what = f"is {found[0]:g}" if math.isnan(found[0]) else f"has a slope of {found[1]:g} in {', '.join(line)}"
+            raise LinearizationError(f"{_place(on_jets)} {what} at the equilibrium")
+        return found
 
     above = _Side(above=True)
     right = seen(above)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from ecc.arguments import check_arguments
+from ecc.display import quantity_text
 from ecc.linear.characteristic import Complex, Rational, Real, Terms, identity, rounded
 from ecc.linear.loops import ClosedLoop
 from ecc.linear.neutral import largest_radius
@@ -114,6 +115,13 @@ class DelaySystem(ClosedLoop):
     def _exact(self) -> tuple[Real, ...]:
         """Matrices and delays, neutral ones last, that no rounding has touched."""
         return self._given or (self.matrices, self.delays, self.neutral, self.neutral_delays)
+
+    def _describe(self) -> Sequence[tuple[str, str]]:
+        found = list(super()._describe())
+        if len(self.neutral_delays):
+            ends = dict.fromkeys((float(self.neutral_delays.min()), float(self.neutral_delays.max())))
+            found.append(("neutral delays", " to ".join(quantity_text(end, "s") for end in ends)))
+        return found
 
     @property
     def _pattern(self) -> NDArray[np.bool_]:

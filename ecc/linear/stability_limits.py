@@ -512,5 +512,5 @@ def _bracket(family: Family, value: float, low: float) -> tuple[float, float] | 
     below, above = family(low).certify(), family(high).certify()
     if below.stable is not True or above.stable is not False:
         verdicts = f"stable below: {below.stable}, above: {above.stable}"
-        raise ConvergenceError(f"no proof around gain {value!r} ({verdicts})", (low, high))
+        raise ConvergenceError(f"its end near {value:g} could not be proven ({verdicts})", (low, high))
     return low, high

@@ -55,10 +55,13 @@ def read_matrices(value: Any, what: str, size: int | None = None) -> Real:
             raise TypeError(f"{what} must be real, got {matrix.dtype} (number {k})")
         matrix = np.atleast_2d(matrix.astype(np.float64))
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise ValueError(f"{what} must be square, got shape {matrix.shape} (number {k})")
+            listed = "" if whole.ndim != 2 or whole.shape[0] != whole.shape[1] else "; one matrix alone is [A]"
+            raise ValueError(f"{what} must be square, got shape {matrix.shape} (number {k}){listed}")
         size = matrix.shape[0] if size is None else size
-        if matrix.shape[0] != size or size == 0:
-            raise ValueError(f"{what} must be {size} x {size} with {size} >= 1, got shape {matrix.shape} (number {k})")
+        if matrix.shape[0] == 0:
+            raise ValueError(f"{what} must have at least one row, got shape {matrix.shape} (number {k})")
+        if matrix.shape[0] != size:
+            raise ValueError(f"{what} must be {size} x {size}, got shape {matrix.shape} (number {k})")
         if not np.all(np.isfinite(matrix)):
             raise ValueError(f"{what} must be finite, got {matrix[~np.isfinite(matrix)][0]} (number {k})")
         out.append(matrix)

@@ -100,7 +100,7 @@ from functools import lru_cache, wraps
 from inspect import Parameter, signature
 from math import inf
 from numbers import Real
-from types import MappingProxyType, SimpleNamespace
+from types import FunctionType, MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -458,6 +458,9 @@ class Protocol:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        for name, own in vars(cls).items():
+            if name.endswith("_law") and isinstance(own, FunctionType):
+                raise TypeError(f"{name} of {cls.__name__} must be a static method: {name} = staticmethod(...)")
         for name in ("equilibrium", "published_bounds", "relay_loop"):  # what people call
             if name in vars(cls):
                 setattr(cls, name, check_arguments(vars(cls)[name]))

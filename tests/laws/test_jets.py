@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -79,5 +80,21 @@ def test_a_law_is_evaluated_on_the_other_side_only_where_a_comparison_is_tied(at
 
 @pytest.mark.parametrize(("law", "got"), [(lambda x: None, "a NoneType"), (lambda x: (x, x), "a tuple")])
 def test_a_law_that_returns_no_number_is_named(law, got):
-    with pytest.raises(TypeError, match=f"law must return a number, got {got}"):
+    with pytest.raises(TypeError, match=rf"law \(test_jets.py:\d+\) must return a number, got {got}"):
         derivatives(law, {"x": 2.0}, "x")
+
+
+@pytest.mark.parametrize(
+    ("law", "error", "message"),
+    [
+        (lambda x: math.exp(x), TypeError, r"\(test_jets.py:\d+\) cannot be differentiated: must be real"),
+        (lambda x: x // 2.0, TypeError, "cannot be differentiated: .* exp, log and sqrt of ecc.laws"),
+        (lambda x: x + SimpleNamespace().alfa, TypeError, "cannot be differentiated: .* no attribute 'alfa'"),
+        (lambda x: 1.0 / (x - 2.0), LinearizationError, r"\(test_jets.py:\d+\) fails at the equilibrium: "),
+        (lambda x: x * float("nan"), LinearizationError, r"\(test_jets.py:\d+\) is nan at the equilibrium"),
+        (lambda x: x * float("inf"), LinearizationError, "has a slope of inf in x at the equilibrium"),
+    ],
+)  # fmt: skip
+def test_laws_that_have_no_derivative_are_named(law, error, message):
+    with pytest.raises(error, match=message):
+        gradient(law, {"x": 2.0}, ["x"])

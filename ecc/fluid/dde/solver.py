@@ -242,7 +242,10 @@ def solve_dde(
     if neutral:
         ahead = [history_slope(start - d) if history_slope else slope for d in lag_values]
         arguments.append(np.array([_vector(value, "history_slope", n) for value in ahead]).reshape(count, n))
-    example = np.asarray(f(start, *arguments), dtype=float)
+    returned = f(start, *arguments)
+    if returned is None:
+        raise ValueError(f"f must return {n} numbers, got None")
+    example = np.asarray(returned, dtype=float)
     if example.shape != (n,) and not (n == 1 and example.shape == ()):
         raise ValueError(f"f must return {n} numbers, got shape {example.shape}")
     functions: dict[int, tuple[str, Callable[..., Any], int]] = {core.DERIVATIVE: ("f", f, n)}
