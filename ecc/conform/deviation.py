@@ -14,7 +14,7 @@ from ecc.arguments import check_arguments
 from ecc.display import number_text
 from ecc.models.base import Hook, Protocol
 from ecc.models.protocol_assignment import ProtocolAssignment
-from ecc.models.records import named_variables, value_of
+from ecc.models.records import named_variables, variable_value
 from ecc.network import Network
 from ecc.packet.prepare import prepare
 from ecc.packet.setup import Part, Setup
@@ -197,8 +197,8 @@ class _Shadow:
         self.rate, self.window = before.rate, before.window
         self.rows.append((
             env.now, env.rate, env.window, before.rate, before.window,
-            *(value_of(state, ours) for ours, _ in self.names.values()),
-            *(value_of(self.state, theirs) for _, theirs in self.names.values()),
+            *(variable_value(state, ours) for ours, _ in self.names.values()),
+            *(variable_value(self.state, theirs) for _, theirs in self.names.values()),
         ))  # fmt: skip
         self.called.append(name)
 

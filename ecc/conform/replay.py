@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ecc.arguments import check_arguments, shown
 from ecc.conform.deviation import Divergence, divergence
 from ecc.models.base import Protocol
-from ecc.models.records import named_variables, value_of
+from ecc.models.records import named_variables, variable_value
 from ecc.native import FLOW_ENV
 from ecc.network import Network
 from ecc.packet.prepare import prepare
@@ -146,7 +146,7 @@ class _Shadow:
             self.rows.append([call.metrics.get(name, np.nan) for name in self.known])
             values = {"congestion_window": self.window, "pacing_rate": self.rate}
             self.own.append([
-                values[name] if name in values else value_of(self.state, self.variables[name])
+                values[name] if name in values else variable_value(self.state, self.variables[name])
                 for name in self.known
             ])  # fmt: skip
 

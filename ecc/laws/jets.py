@@ -299,7 +299,7 @@ def taylor(law: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, fl
     return _agreed(", ".join(line), *_sides(rebind(law, JETS), at, line))
 
 
-_LANGUAGE = "laws have + - * / **, comparisons, min, max, abs, and exp, log and sqrt of ecc.laws.elementary"
+_LANGUAGE = "laws have + - * /, comparisons, min, max, abs, and exp, log and sqrt of ecc.laws.elementary"
 
 
 def _place(law: Callable[..., Any]) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 
-__all__ = ["check_records", "named_variables", "per_hop", "record_dtype", "records", "value_of"]
+__all__ = ["check_records", "named_variables", "per_hop", "record_dtype", "records", "variable_value"]
 
 
 def per_hop() -> Any:
@@ -104,7 +104,7 @@ def named_variables(protocol: Any) -> dict[str, str]:
     return {names.get(field, field): field for field in scalars} | elements
 
 
-def value_of(state: Any, field: str) -> Any:
+def variable_value(state: Any, field: str) -> Any:
     """Return what a state has in a field, or in an element of one, "field[0]".
 
     Parameters

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from ecc.errors import LinearizationError
+from ecc.laws.arguments import value_of
 from ecc.laws.elementary import exp, log, sqrt
 from ecc.laws.jets import derivatives, gradient
 
@@ -98,3 +99,8 @@ def test_a_law_that_returns_no_number_is_named(law, got):
 def test_laws_that_have_no_derivative_are_named(law, error, message):
     with pytest.raises(error, match=message):
         gradient(law, {"x": 2.0}, ["x"])
+
+
+def test_a_law_that_is_nan_has_no_value():
+    with pytest.raises(LinearizationError, match="router_law of Mine is nan at the equilibrium"):
+        value_of(lambda x: x * float("nan"), {"x": 1.0}, "Mine", "router_law")

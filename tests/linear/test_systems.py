@@ -129,3 +129,9 @@ def test_open_loop_is_exact():
     z = np.exp(1j * np.linspace(0.01, np.pi, 400))
     loop = SampledSystem([1.0, -0.1], [0, 9], opened=SampledSystem([1.0], [0])).open_loop(z)
     np.testing.assert_allclose(loop, 0.1 * z**-10 / (1.0 - 1.0 / z), rtol=1e-12)
+
+
+def test_a_neutral_system_shows_its_neutral_delays():
+    system = DelaySystem([-1.0], [0.5], neutral=[0.2, 0.1], neutral_delays=[1.0, 0.4])
+    assert "neutral delays: 400 ms to 1 s" in repr(system)
+    assert "neutral" not in repr(DelaySystem([-1.0], [0.5]))

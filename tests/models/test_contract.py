@@ -140,3 +140,8 @@ def test_unresponsive_is_who_has_no_hook_for_feedback_and_no_law():
 def test_what_hooks_see_is_what_the_engine_declares(env, dtype):
     kinds = {name: {"f": "float", "i": "int"}[dtype[name].kind] for name in dtype.names}
     assert env.__annotations__ == kinds
+
+
+def test_a_law_that_is_a_method_is_refused():
+    with pytest.raises(TypeError, match=r"router_law of Methodical must be a static method: router_law = staticmethod"):
+        type("Methodical", (Protocol,), {"router_law": lambda R: R})

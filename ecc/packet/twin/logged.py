@@ -11,7 +11,7 @@ from typing import Any
 from ecc.arguments import shown
 from ecc.files import replacing
 from ecc.models.base import FlowEnv
-from ecc.models.records import value_of
+from ecc.models.records import variable_value
 from ecc.packet.twin.events import Twin
 from ecc.packet.twin.hook_calls import Call, hook_calls
 from ecc.packet.twin.state import Packet, Record, TwinFlow, TwinRouter
@@ -234,7 +234,7 @@ class LoggedTwin(Twin):
         if after.rate > 0.0:
             found["pacing_rate"] = round(after.rate)
         for variable, of_state in log.variables.items():
-            value = value_of(flow.state, of_state)
+            value = variable_value(flow.state, of_state)
             if abs(value) < LARGE:
                 found[variable] = round(value) if variable == "ssthresh" else value
         changed = {key: value for key, value in found.items() if log.metrics.get(key) != value}
