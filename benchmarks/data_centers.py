@@ -157,7 +157,10 @@ def timely() -> None:
 def dctcp() -> None:
     """Shares of DCTCP with two RTTs."""
     row("RTTs [us]", "goodput [Gb/s]", "ratio")
-    pair: dict[str, Protocol] = {"flows": DCTCP(initial=10.0), "links": StepMarking(threshold=40.0, packet_size=1500)}
+    pair: dict[str, Protocol] = {
+        "flows": DCTCP(transport="sack", initial=10.0),
+        "links": StepMarking(threshold=40.0, packet_size=1500),
+    }
     for longer in (100e-6, 200e-6, 400e-6):
         network = Network.dumbbell("10 Gb/s", [100e-6, longer], packet_size=1500, starts=[0.0, 3e-5])
         run = ecc.packet.simulate(Scenario(network, pair, 0.6), sample=1e-4)
@@ -205,7 +208,9 @@ def granularity() -> None:
             size = 1000 // parts
             network = Network.parking_lot(["10 Gb/s"] * 2, delay="5 us", starts=starts, packet_size=size)
             pair = {
-                "flows": FineDCTCP(initial=10.0 * parts, parts=parts) if engine is ecc.packet else DCTCP(initial=10.0),
+                "flows": FineDCTCP(transport="sack", initial=10.0 * parts, parts=parts)
+                if engine is ecc.packet
+                else DCTCP(transport="sack", initial=10.0),
                 "links": StepMarking(threshold=40.0 * parts, packet_size=size),
             }
             run = engine.simulate(Scenario(network, pair, 60e-3), sample=1e-5)
@@ -260,7 +265,7 @@ def fluid() -> None:
     ramp = RampMarking(packet_size=1000, min_threshold=10.0, max_threshold=40.0)
     swift = Swift(base_target="60 us", hop_scaling="2 us", fs_range="50 us")
     protocols: dict[str, tuple[Protocol | dict[str, Protocol], float]] = {
-        "DCTCP": ({"flows": DCTCP(initial=10.0), "links": StepMarking(threshold=40.0)}, 8e-3),
+        "DCTCP": ({"flows": DCTCP(transport="sack", initial=10.0), "links": StepMarking(threshold=40.0)}, 8e-3),
         "DCQCN": (DCQCN(line_rate="10 Gb/s"), 20e-3),
         "TIMELY": (TIMELY(delta="50 Mb/s", floor=1.0), 20e-3),
         "patched TIMELY": (PatchedTIMELY(delta="50 Mb/s", floor=1.0), 40e-3),

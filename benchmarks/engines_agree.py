@@ -68,16 +68,16 @@ PROTOCOLS: dict[str, Protocol] = {
     "Kelly": Kelly(omega="1 Mb/s"),
     "NewReno": NewReno(),
     "Sack": NewReno(transport="sack"),
-    "CUBIC": CUBIC(),
-    "Compound": Compound(),
-    "DCTCP": DCTCP(),
+    "CUBIC": CUBIC(transport="sack"),
+    "Compound": Compound(transport="sack"),
+    "DCTCP": DCTCP(transport="sack"),
     "Vegas": Vegas(),
     "Vegas, alpha = beta": Vegas(alpha=2.0, beta=2.0),
     "FAST": FAST(alpha=20.0),
     "Copa": Copa(),
     "Swift": Swift(base_target="0.1 s", hop_scaling="20 ms", fs_range="2 s", fs_min_cwnd=1.0, fs_max_cwnd=1000.0),
-    "BIC": BIC(),
-    "BIC of Linux": BIC(form="linux"),
+    "BIC": BIC(transport="sack"),
+    "BIC of Linux": BIC(transport="sack", form="linux"),
     "ABC": ABC(),
     "VCP": VCP(),
     "UTIL": UTIL(),
@@ -85,7 +85,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "EDN, not quantized": EDN(quantized=False),
     "PEDN": PEDN(),
 }
-"""Every class and variant of README's table but TIMELY's, whose rates swing too fast for this.
+"""Every class and variant listed in docs/protocols.md except TIMELY: its rates oscillate too fast for this.
 
 Capacities are small, so that Kelly pays and FAST queues less.
 """

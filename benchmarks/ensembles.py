@@ -81,7 +81,9 @@ def cases(workers: int) -> dict[str, tuple[int, Runs, Runs]]:
         "recurrence, RCP, 20 flows, 6,000 steps": members(workers, RCP(), 20, alphas),
         "recurrence, XCP, 20 flows, 1,200 steps": members(workers, XCP(), 20, alphas),
         "recurrence, QI-RCP, 200 flows, 6,000 steps": members(workers, QIRCP(), 200, alphas[:12]),
-        "windows, CUBIC, 2 flows": members(workers, CUBIC(), 2, np.linspace(0.5, 0.8, 4), "beta", "continuous"),
+        "windows, CUBIC, 2 flows": members(
+            workers, CUBIC(transport="sack"), 2, np.linspace(0.5, 0.8, 4), "beta", "continuous"
+        ),
         "`solve_dde`, Mackey-Glass": solutions(workers),
     }
 

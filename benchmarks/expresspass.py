@@ -112,7 +112,14 @@ def many() -> None:
         given = Network.fat_tree(4, demands, CAPACITY, "1 us", buffer="250 kB", host_buffer="10 MB")
         cases: Sequence[tuple[str, object, Network]] = (
             ("ExpressPass", ExpressPass(), ExpressPass.on(given, credit_size=SIZES)),
-            ("DCTCP", {"flows": DCTCP(min_rto=1e-3, initial_rto=5e-3), "links": StepMarking(threshold=65.0)}, given),
+            (
+                "DCTCP",
+                {
+                    "flows": DCTCP(transport="sack", min_rto=1e-3, initial_rto=5e-3),
+                    "links": StepMarking(threshold=65.0),
+                },
+                given,
+            ),
         )
         for name, protocol, network in cases:
             found = ecc.packet.simulate(Scenario(network, protocol, 0.3), sample=1e-3)

@@ -64,7 +64,10 @@ def measure(case: str) -> tuple[float, float, float, float]:
     network = ecc.Network.fat_tree(
         k, demands_of(case), "100 Gb/s", "1 us", buffer=333 * PACKET, host_buffer=333 * PACKET, ack_links=False
     )
-    deployed = {"flows": ecc.models.DCTCP(initial=2), "links": ecc.queues.StepMarking(threshold=65, packet_size=PACKET)}
+    deployed = {
+        "flows": ecc.models.DCTCP(transport="sack", initial=2),
+        "links": ecc.queues.StepMarking(threshold=65, packet_size=PACKET),
+    }
     scenario = ecc.Scenario(network, deployed, duration)
     engine = build_engine(prepare(scenario), scenario)
     before = engine.stats

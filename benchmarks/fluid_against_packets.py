@@ -31,7 +31,8 @@ WINDOWS: dict[str, Protocol] = {
     **{
         name: replace(protocol, transport="sack")
         for name, protocol in {
-            "Sack": NewReno(), "BIC": BIC(), "BIC of Linux": BIC(form="linux"), "Vegas": Vegas(), "FAST": FAST(),
+            "Sack": NewReno(), "BIC": BIC(transport="sack"), "BIC of Linux": BIC(transport="sack", form="linux"),
+            "Vegas": Vegas(), "FAST": FAST(),
             "VCP": VCP(), "VCP, slow start": VCP(opening="slow_start"), "UTIL": UTIL(), "EDN": EDN(), "PEDN": PEDN(),
         }.items()
     },

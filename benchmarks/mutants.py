@@ -41,7 +41,7 @@ MUTANTS = (
            "bbr-startup-plateau"),
     Mutant("max_bw never expires", BBR, "flow.max_bw_filter[0] = flow.max_bw_filter[1]",
            "flow.max_bw_filter[0] = max(flow.max_bw_filter[0], flow.max_bw_filter[1])", "bbr-bandwidth-down"),
-    Mutant("min_rtt never expires", BBR, "or env.now > flow.min_rtt_stamp + p.min_rtt_window:", "or False:",
+    Mutant("min_rtt never expires", BBR, "or is_over(env.now, flow.min_rtt_stamp + p.min_rtt_window):", "or False:",
            "bbr-min-rtt-filter"),
     Mutant("the window has no floor", BBR, "import INFINITE, LEAST_PACKETS, restore_cwnd, save_cwnd, set_pacing_rate\n",
            "import INFINITE, restore_cwnd, save_cwnd, set_pacing_rate\nLEAST_PACKETS = 1.0\n", "bbr-small-bdp"),
@@ -66,8 +66,8 @@ MUTANTS = (
     Mutant("as fast as Reno with beta = 0.5", CUBIC, "else 3.0 * (1.0 - p.beta) / (1.0 + p.beta)", "else 1.0",
            "cubic-reno"),
     Mutant("growth has no bound", CUBIC, "MOST = 1.5", "MOST = 100.0", "cubic-growth"),
-    Mutant("a timeout leaves all for slow start", CUBIC, "windows.time_out(flow, left, env)",
-           "windows.time_out(flow, left / p.beta, env)", "cubic-timeout"),
+    Mutant("a timeout leaves all for slow start", CUBIC, "windows.time_out(flow, window, env)",
+           "windows.time_out(flow, window / p.beta, env)", "cubic-timeout"),
 )  # fmt: skip
 """The twenty."""
 MORE = (
@@ -90,8 +90,8 @@ MORE = (
     Mutant("Drain paces at 1/2", BBRv1, "739 / 256, 88 / 256,", "739 / 256, 128 / 256,", "bbr-drain-inflight"),
     Mutant("the bandwidth never expires", BBRv1, "CYCLE, BW_ROUNDS = 8, 10.0", "CYCLE, BW_ROUNDS = 8, 1e9",
            "bbr-bandwidth-down"),
-    Mutant("the least RTT never expires", BBRv1, "if env.rtt <= flow.min_rtt or has_expired:",
-           "if env.rtt <= flow.min_rtt:", "bbr-min-rtt-filter"),
+    Mutant("the least RTT never expires", BBRv1, "if env.rtt < flow.min_rtt or has_expired:",
+           "if env.rtt < flow.min_rtt:", "bbr-min-rtt-filter"),
     Mutant("ProbeRTT keeps the window", BBRv1, "env.window = min(env.window, LEAST_PACKETS * s)\n", "pass\n",
            "bbr-probe-rtt"),
 )  # fmt: skip

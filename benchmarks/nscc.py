@@ -21,7 +21,6 @@ from ecc.claims.checks.data_centers.nscc import (
     dumbbell,
     equal_flows,
     late,
-    least_stable,
     linear,
     marking,
     returns,
@@ -32,6 +31,9 @@ from ecc.models import NSCC, ConstantRate, Protocol
 from ecc.network import Network
 from ecc.queues import Trimming
 from ecc.scenario import Scenario
+
+CASES = ((12e-6, 8), (12e-6, 24), (48e-6, 24), (48e-6, 40), (48e-6, 64))
+"""RTT [s] and flows of the table of basins."""
 
 
 def row(*cells: object) -> None:
@@ -71,17 +73,27 @@ def equilibria() -> None:
 
 
 def region() -> None:
-    """From how many flows on the loop is stable, over the RTT of the network."""
-    row("RTT [us]", "stable from flows", "window there, packets", "queue/BDP there", "below it", "proven on both sides")
-    for rtt in (6e-6, 12e-6, 24e-6, 48e-6, 100e-6):
-        flows = least_stable(rtt)
-        point, model = linear(flows, rtt)
-        below = linear(flows - 1, rtt)
-        proven = model.certify().stable is True and below[1].certify().stable is False
-        row(
-            1e6 * rtt, flows, float(point.windows[0] / (8 * S)), float(point.queues[0] / (C * rtt)),
-            float(below[0].queues[0] / (C * rtt)), proven,
-        )  # fmt: skip
+    """With how many flows, of 2 to 64, the loop is stable, over the RTT of the network and for both targets."""
+    row(
+        "target/RTT",
+        "RTT [us]",
+        "stable with flows",
+        "window there, packets",
+        "queue/BDP there",
+        "proven on both sides",
+    )
+    for trimming in (True, False):
+        for rtt in (6e-6, 12e-6, 24e-6, 48e-6, 100e-6):
+            stable = [flows for flows in range(2, 65) if linear(flows, rtt, trimming=trimming)[1].is_stable]
+            flows = max(one for one in stable if one - 1 not in stable)
+            point, model = linear(flows, rtt, trimming=trimming)
+            below = linear(flows - 1, rtt, trimming=trimming)[1]
+            proven = model.certify().stable is True and below.certify().stable is False
+            island = [one for one in stable if one < flows]
+            row(
+                0.75 if trimming else 1.0, 1e6 * rtt, f"{island or ''} {flows} to {max(stable)}",
+                float(point.windows[0] / (8 * S)), float(point.queues[0] / (C * rtt)), proven,
+            )  # fmt: skip
 
 
 def cycles() -> None:
@@ -182,6 +194,7 @@ def trimmed() -> None:
 def basins() -> None:
     """Fluid from near the equilibrium and from empty queues; with and without fast increase."""
     row(
+        "target/RTT",
         "RTT [us]",
         "flows",
         "fast",
@@ -192,23 +205,29 @@ def basins() -> None:
         "least",
         "largest",
     )
-    for rtt, flows in ((12e-6, 8), (12e-6, 24), (48e-6, 24), (48e-6, 40), (48e-6, 64)):
-        growth = float(linear(flows, rtt)[1].spectral_abscissa) * rtt
+    for trimming, rtt, flows, fast in (
+        *((True, rtt, flows, fast) for rtt, flows in CASES for fast in (0.25, 0.0)),
+        *((False, rtt, flows, 0.25) for rtt, flows in CASES),
+    ):
+        growth = float(linear(flows, rtt, trimming=trimming)[1].spectral_abscissa) * rtt
         network = Network.dumbbell(C, [rtt] * flows, packet_size=S)
-        for fast in (0.25, 0.0):
-            pair = {"flows": NSCC(C, rtt, fast=fast), "links": marking(rtt)}
-            for start in ("equilibrium", "empty"):
-                scenario = Scenario(network, pair, 1500 * rtt)
-                pushed = {"perturbation": 0.01} if start == "equilibrium" else {}
-                run = ecc.fluid.simulate(scenario, sample=rtt / 4, start=start, **pushed)  # type: ignore[arg-type]
-                row(1e6 * rtt, flows, fast, growth, start, *late(run, rtt)[:4])
+        pair = {"flows": NSCC(C, rtt, trimming=trimming, fast=fast), "links": marking(rtt)}
+        for start in ("equilibrium", "empty"):
+            scenario = Scenario(network, pair, 1500 * rtt)
+            pushed = {"perturbation": 0.01} if start == "equilibrium" else {}
+            run = ecc.fluid.simulate(scenario, sample=rtt / 4, start=start, **pushed)  # type: ignore[arg-type]
+            row(0.75 if trimming else 1.0, 1e6 * rtt, flows, fast, growth, start, *late(run, rtt)[:4])
 
 
 def multipliers() -> None:
     """Of cycles, by the convergence of fluid runs."""
-    row("RTT [us]", "flows", "from", "least", "largest", "period", "largest multiplier")
-    for rtt, flows, start in ((12e-6, 8, "equilibrium"), (12e-6, 8, "empty"), (48e-6, 40, "empty")):
-        row(1e6 * rtt, flows, start, *returns(equal_flows(flows, rtt, 1000, start), rtt))
+    row("target/RTT", "RTT [us]", "flows", "from", "least", "largest", "period", "largest multiplier")
+    for trimming, rtt, flows, start in (
+        (True, 12e-6, 8, "equilibrium"), (True, 12e-6, 8, "empty"), (True, 48e-6, 40, "empty"),
+        (False, 48e-6, 40, "empty"),
+    ):  # fmt: skip
+        run = equal_flows(flows, rtt, 1000, start, trimming)
+        row(0.75 if trimming else 1.0, 1e6 * rtt, flows, start, *returns(run, rtt))
 
 
 def small_packets() -> None:

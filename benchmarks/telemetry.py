@@ -52,12 +52,23 @@ def limit(model: Callable[[float], DelaySystem], low: float, high: float) -> str
 
 
 def paced() -> None:
-    """The longest RTT, of those shorter than T, with which PowerTCP is stable."""
-    row("flows", *(f"beta = {beta} bytes" for beta in (500, 1000, 2500, 5000)))
+    """The longest RTT, of those shorter than T, with which PowerTCP is stable, for both readings of W_old."""
+    for old_window in ("packet", "rtt"):
+        paced_with(old_window)
+
+
+def paced_with(old_window: str) -> None:
+    """The longest stable RTT for one reading of W_old.
+
+    Parameters
+    ----------
+    old_window : str
+    """
+    row(f"old_window = {old_window}, flows", *(f"beta = {beta} bytes" for beta in (500, 1000, 2500, 5000)))
     for flows in (1, 2, 4, 8, 16):
         cells = []
         for beta in (500, 1000, 2500, 5000):
-            protocol = PowerTCP(base_rtt=T, line_rate=4.0 * C, beta=beta)
+            protocol = PowerTCP(base_rtt=T, line_rate=4.0 * C, beta=beta, old_window=old_window)
             wait = T / (1.0 - flows * beta / PIPE) - T
 
             def model(share: float, protocol: Protocol = protocol, flows: int = flows) -> DelaySystem:
@@ -68,15 +79,27 @@ def paced() -> None:
 
 
 def clocked() -> None:
-    """The largest gain gamma with which PowerTCP is stable where RTTs are T."""
-    row("flows", *(f"beta = {beta} bytes" for beta in (1000, 2500, 5000, 10_000)))
+    """The largest gain gamma with which PowerTCP is stable where RTTs are T, for both readings of W_old."""
+    for old_window in ("packet", "rtt"):
+        clocked_with(old_window)
+
+
+def clocked_with(old_window: str) -> None:
+    """The largest stable gain for one reading of W_old.
+
+    Parameters
+    ----------
+    old_window : str
+    """
+    row(f"old_window = {old_window}, flows", *(f"beta = {beta} bytes" for beta in (1000, 2500, 5000, 10_000)))
     for flows in (1, 2, 4, 8, 16):
         cells = []
         for beta in (1000, 2500, 5000, 10_000):
 
             def model(gamma: float, flows: int = flows, beta: float = beta) -> DelaySystem:
                 return ecc.linearize(  # type: ignore[return-value]
-                    PowerTCP(base_rtt=T, line_rate=4.0 * C, beta=beta, gamma=gamma), link(flows, T)
+                    PowerTCP(base_rtt=T, line_rate=4.0 * C, beta=beta, gamma=gamma, old_window=old_window),
+                    link(flows, T),
                 )
 
             if model(1.0).is_stable:
@@ -123,13 +146,18 @@ def multipliers() -> tuple[float, float]:
 
 def packets() -> None:
     """Packets and fluid on both sides: queue, and use of the link."""
-    row("protocol", "flows", "RTT/T", "stable, proven", "root [1/s]", "queue at rest [us]", "packets: mean",
-        "deviation", "use", "fluid: mean", "deviation", "use")  # fmt: skip
+    row("protocol", "old window", "flows", "RTT/T", "stable, proven", "root [1/s]", "queue at rest [us]",
+        "packets: mean", "deviation", "use", "fluid: mean", "deviation", "use")  # fmt: skip
     for protocol, flows, part in (
         (PowerTCP(base_rtt=T, line_rate=4.0 * C, beta=2500), 1, 0.5),
         (PowerTCP(base_rtt=T, line_rate=4.0 * C, beta=2500), 4, 0.05),
         (PowerTCP(base_rtt=T, line_rate=4.0 * C, beta=2500), 4, 0.5),
         (PowerTCP(base_rtt=T, line_rate=4.0 * C, beta=2500), 4, 1.0),
+        *(
+            (PowerTCP(base_rtt=T, line_rate=4.0 * C, beta=2500, old_window="rtt"), 4, part)
+            for part in (0.05, 0.5, 0.7, 0.8, 0.9, 1.0)
+        ),
+        (PowerTCP(base_rtt=T, line_rate=4.0 * C, beta=2500, gamma=0.2, old_window="rtt"), 4, 1.0),
         (PowerTCP(base_rtt=T, line_rate=C, beta=10_000), 2, 1.0),
         (PowerTCP(base_rtt=T, line_rate=C, beta=10_000, gamma=0.2), 2, 1.0),
         (HPCC(base_rtt=T, line_rate=C, w_ai=0.5 * 0.05 * PIPE / 4), 4, 0.5),
@@ -146,8 +174,8 @@ def packets() -> None:
             cells += [float(queue.mean()), float(queue.std()), float(run.goodput[half:].sum("flow").mean()) / C]
         root = complex(system.roots(1)[0])
         assert point.queue is not None
-        row(type(protocol).__name__, flows, part, str(system.certify().stable), f"{root:.3g}",
-            float(point.queue[0]) * 1e6 / C, *cells)  # fmt: skip
+        row(type(protocol).__name__, getattr(protocol, "old_window", "-"), flows, part, str(system.certify().stable),
+            f"{root:.3g}", float(point.queue[0]) * 1e6 / C, *cells)  # fmt: skip
 
 
 TABLES = {"paced": paced, "clocked": clocked, "hpcc": hpcc, "packets": packets}

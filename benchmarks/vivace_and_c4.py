@@ -24,7 +24,7 @@ from ecc.scenario import Scenario
 
 CAPACITY, RTT, PACKET, DURATION = 50e6, 0.05, 1500, 60.0
 HOSTS = {"C4": C4(), "Vivace": Vivace(), "Vivace, pcc-uspace": Vivace(form="pcc-uspace")}
-OTHERS = {"CUBIC": CUBIC(), "NewReno": NewReno(transport="sack"), "BBR": BBR()}
+OTHERS = {"CUBIC": CUBIC(transport="sack"), "NewReno": NewReno(transport="sack"), "BBR": BBR()}
 BUFFERS = (0.5, 1.0, 2.0, 4.0, 8.0)  # bandwidth-delay products
 
 

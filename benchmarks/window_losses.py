@@ -17,8 +17,8 @@ from ecc.models.base import Protocol
 ENGINES = {"fluid": ecc.fluid.simulate, "packets": ecc.packet.simulate}
 PROTOCOLS: dict[str, Protocol] = {
     "Sack": NewReno(transport="sack"),
-    "BIC": BIC(),
-    "BIC of Linux": BIC(form="linux"),
+    "BIC": BIC(transport="sack"),
+    "BIC of Linux": BIC(transport="sack", form="linux"),
 }
 WHEN = {1: (100.0, 300.0), 2: (100.0, 300.0), 10: (60.0, 160.0), 50: (30.0, 90.0)}
 
