@@ -19,11 +19,10 @@ from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
 
 import ecc
-from ecc.claims.ledger import PAPERS, SECTIONS, claims
-from ecc.claims.report.text import MEANING, typeset
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+import ledger_page  # noqa: E402
 import reference_pages  # noqa: E402
 
 REPORT = HERE.parent / "ecc-report"
@@ -78,49 +77,6 @@ def copied() -> None:
     shutil.copy(Path(plotly.__file__).parent / "package_data" / "plotly.min.js", HERE / "_static")
 
 
-def verdicts() -> dict[str, str]:
-    """The verdict on each claim in the report of this checkout, if there is one."""
-    results = REPORT / "results.json"
-    if not results.exists():
-        return {}
-    found = json.loads(results.read_text(encoding="utf-8"))
-    return {one["claim"]["id"]: one["verdict"] for one in found["findings"]}
-
-
-def ledger() -> str:
-    """The page of claims, from the ledger, with the verdicts of a report that links lead to."""
-    found = verdicts()
-    report = "This copy of the page was made without it, and has no verdicts."
-    if found:
-        report = 'Verdicts below lead to <a href="../report.html">that page</a>.'
-    lines = [
-        "# The ledger of claims", "",
-        "**Which claims of the papers hold?** This page lists them by section. `ecc crosscheck` computes the verdicts "
-        "on theorems and on most queue disciplines, `ecc reproduce` all "
-        f"others too (`ecc reproduce ID` one of them, `ecc reproduce live` those on real frames); the page that they "
-        f"write has the evidence. {report}", "",
-        "| verdict | meaning |", "|---|---|", *(f"| {verdict} | {text} |" for verdict, text in MEANING.items()), "",
-        *(f"- **{key}**: {text}" for key, text in PAPERS.items()),
-    ]  # fmt: skip
-    heads = ["id", "source", "claim", "reported"] + (["verdict"] if found else [])
-    for section, title in SECTIONS.items():
-        group = [claim for claim in claims().values() if claim.section == section]
-        if not group:
-            continue
-        head = "".join(f"<th>{name}</th>" for name in heads)
-        lines += ["", f"## {title}", "", f'<table class="docutils ledger"><thead><tr>{head}</tr></thead><tbody>']
-        for claim in group:
-            cells = [f'<a href="#{claim.id}"><code>{claim.id}</code></a>']
-            cells += [typeset(claim.source), typeset(claim.statement), typeset(claim.reported)]
-            if claim.id in found:
-                cells.append(f'<a href="../report.html#{claim.id}">{found[claim.id]}</a>')
-            elif found:
-                cells.append("not in the report")
-            lines.append(f'<tr id="{claim.id}">{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
-        lines.append("</tbody></table>")
-    return "\n".join(lines) + "\n"
-
-
 MODULES = {
     "ecc": "Networks, scenarios, runs",
     "ecc.models": "Protocols",
@@ -134,6 +90,7 @@ MODULES = {
     "ecc.qlog": "Logs of transports",
     "ecc.cluster": "Clusters",
     "ecc.models.controller": "Controllers in shared objects",
+    "ecc.testing": "Tests of protocols",
     "ecc.transients": "Transients of runs",
     "ecc.allocation": "Fair allocations",
     "ecc.impairments": "Impairments",
@@ -164,7 +121,9 @@ copied()
 for name, title in MODULES.items():
     (HERE / "reference" / f"{name}.md").write_text(module_page(name, title), encoding="utf-8")
 reference_pages.write()
-(HERE / "reference" / "ledger.md").write_text(ledger(), encoding="utf-8")
+results = REPORT / "results.json"
+found = json.loads(results.read_text(encoding="utf-8")) if results.exists() else None
+(HERE / "reference" / "ledger.md").write_text(ledger_page.page(found), encoding="utf-8")
 
 # Figures of notebooks are HTML that asks for the script of the page.
 STARTUP = """

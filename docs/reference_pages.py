@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ecc.cli import _METRICS
 from ecc.display import number_text
-from ecc.metrics import METRICS, lacking
+from ecc.metrics import METRICS, OF_SWEEPS, lacking
 from ecc.models import base
 
 HERE = Path(__file__).parent
@@ -21,26 +21,29 @@ def metrics() -> str:
     lines = [
         "# Metrics of `ecc sweep`", "",
         "`--metric NAME`, as often as wanted; without it these: "
-        f"{', '.join(f'`{name}`' for name in _METRICS)}. Each is of the time that `--between BEGIN:END` names "
-        "(seconds; the last half of the run if not given), of the flow of `--flow` or the link of `--link` (0 if not "
-        "given).", "",
+        f"{', '.join(f'`{name}`' for name in _METRICS)}. Each is computed over the time `--between BEGIN:END`, such as "
+        "`10:30` (seconds) or `5ms:20ms`; the default is the last half of the run. Completion times and slowdowns are "
+        "those of the flows that start in this time, by default of all. `--flow K` and `--link K` choose the flow and "
+        "the link (default 0), `--flows 0,2,5-9` the flows that are compared (default: all). A metric that cannot be "
+        "computed for a run fails alone: the table has the others and the reason.", "",
         "| name | unit | of | meaning |", "|---|---|---|---|",
     ]  # fmt: skip
     for name, one in METRICS.items():
         given = {
             key: value for key, value in signature(one.function).parameters.items() if key not in ("run", "scenario")
         }
-        if not lacking(one, ("flow", "link", "between")):
-            of = " and ".join(key for key in ("flow", "link") if key in given) or "all"
+        if not lacking(one, OF_SWEEPS):
+            of = " and ".join(key for key in ("flow", "flows", "link") if key in given) or "all"
             meaning = " ".join(str(one.function.__doc__).split())
             for key, value in given.items():
-                if key not in ("flow", "link", "between") and f"`{key}`" in meaning:
+                if key not in OF_SWEEPS and f"`{key}`" in meaning:
                     meaning += f" `{key}` is {number_text(value.default)}."
             lines.append(f"| `{name}` | {one.kind or '1'} | {of} | {meaning} |")
     lines += [
-        "", "Rates, queues and losses are those of the samples (`--sample`), peaks of queues exact in packet runs. "
-        "Those of transfers and connections need a workload. In Python the axes and metrics are your own: "
-        "[`ecc.sweep`](ecc.md) takes any function.",
+        "", "Rates, queues, losses and RTTs are averages over samples (`--sample`); peaks of queues and of RTTs are "
+        "exact in packet runs. Those of transfers and connections need a workload. In Python, "
+        "`ecc.metrics.percentiles` returns percentiles of delays, completion times or slowdowns for each class of "
+        "flows, and [`ecc.sweep`](ecc.md) takes any function as its metrics.",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,39 @@
+"""Replaces the formulas of a notebook by MathML, which browsers show without a script from the network.
+
+`python docs/offline_notebook.py NOTEBOOK.ipynb OUT.ipynb` writes the copy; docs/command_line.md makes a page of it.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from latex2mathml.converter import convert
+
+FORMULA = re.compile(r"(?P<code>```.*?```|`[^`]*`)|\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$]+?)\$", re.DOTALL)
+
+
+def with_mathml(markdown: str) -> str:
+    """Return Markdown with MathML in place of its formulas; code stays as it is."""
+
+    def replaced(found: re.Match[str]) -> str:
+        if found["code"]:
+            return found["code"]
+        display = "inline" if found["inline"] else "block"
+        return " ".join(convert(found["inline"] or found["block"], display=display).split())
+
+    return FORMULA.sub(replaced, markdown)
+
+
+def offline(notebook: dict) -> dict:
+    """Return a notebook, as JSON, with MathML in its Markdown cells."""
+    cells = [
+        cell | {"source": with_mathml("".join(cell["source"]))} if cell["cell_type"] == "markdown" else cell
+        for cell in notebook["cells"]
+    ]
+    return notebook | {"cells": cells}
+
+
+if __name__ == "__main__":
+    source, out = map(Path, sys.argv[1:])
+    out.write_text(json.dumps(offline(json.loads(source.read_text(encoding="utf-8")))), encoding="utf-8")
