@@ -27,16 +27,17 @@ if TYPE_CHECKING:
         qlog,
         queues,
         stability,
+        testing,
         tmix,
         transients,
     )
-    from ecc.closed_loop import linearize
     from ecc.comparison import Comparison, compare
     from ecc.demands import Demand
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError, UndecidedError
     from ecc.linear import DelaySystem, SampledSystem
     from ecc.network import Flow, Link, Network, Pause
     from ecc.scenario import Scenario
+    from ecc.stability.checked import linearize
     from ecc.sweeps import sweep
     from ecc.trajectory import Trajectory
     from ecc.workload import Arrivals, OnOff, Tmix, Workload
@@ -62,20 +63,20 @@ _HOME: dict[str, str | None] = {
     "UndecidedError": "errors",
     "Workload": "workload",
     "compare": "comparison",
-    "linearize": "closed_loop",
+    "linearize": "stability.checked",
     "sweep": "sweeps",
 }
 _PACKAGES = (
     "allocation", "conform", "demands", "fluid", "headers", "impairments", "linear", "live", "models", "native",
-    "packet", "plot", "qlog", "queues", "stability", "tmix", "transients",
+    "packet", "plot", "qlog", "queues", "stability", "testing", "tmix", "transients",
 )  # fmt: skip
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearizationError",
     "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix", "Trajectory",
     "UndecidedError", "Workload", "allocation", "compare", "conform", "demands", "fluid", "headers", "impairments",
-    "linear", "linearize", "live", "models", "native", "packet", "plot", "qlog", "queues", "stability", "sweep", "tmix",
-    "transients",
+    "linear", "linearize", "live", "models", "native", "packet", "plot", "qlog", "queues", "stability", "sweep",
+    "testing", "tmix", "transients",
 ]  # fmt: skip
 
 

@@ -1,8 +1,8 @@
-"""The command line: `ecc crosscheck`, `reproduce`, `conform`, `simulate`, `sweep`, `stability`, `claims`.
+"""The command line: `ecc crosscheck`, `reproduce`, `check`, `conform`, `simulate`, `sweep`, `stability`, `claims`.
 
 Exit codes: 0 the work was done (a refuted claim is a result), 1 a check or a run ended in an error, 2 bad input, 3 a
-file could not be written, 4 a protocol does not conform, 130 Ctrl-C or SIGTERM. Results go to standard output, progress
-and errors to standard error.
+file could not be written, 4 a protocol does not conform or violates a property, 130 Ctrl-C or SIGTERM. Results go to
+standard output, progress and errors to standard error.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ecc.conform import Divergence
     from ecc.models import Protocol
     from ecc.network import Network
+    from ecc.packet import Run
     from ecc.scenario import Scenario
     from ecc.store import Store
     from ecc.trajectory import Trajectory
@@ -76,6 +77,8 @@ _LONG_RTT = 5.0
 """Seconds: an RTT from here on that has no unit may have been meant in milliseconds."""
 _SECONDS, _SHARE = 10.0, 0.05
 """Where there is no terminal, a line on the progress comes after so many seconds and such a share of the work."""
+_SAVE_EVERY = "5 min"
+"""Real time between two checkpoints of a run."""
 _METRICS = ("utilization", "fairness", "mean_queue", "peak_queue", "loss")
 
 
@@ -390,6 +393,7 @@ def _examine(
     from ecc.claims.ledger import Verdict
     from ecc.claims.report.dataset import write_dataset
     from ecc.claims.report.output import as_json, report_folder, write_report
+    from ecc.claims.report.text import judged
     from ecc.workers import worker_count
 
     for wanted in (out, *([dataset] if dataset else [])):
@@ -403,7 +407,7 @@ def _examine(
         def report_progress(claim: Claim, finding: Finding | None) -> None:
             if what == "case" and finding is not None and finding.verdict is Verdict.NOT_COMPARABLE:
                 return
-            verdict = "failed" if finding is None else f"{finding.verdict} [dim]({finding.seconds:.1f} s)[/]"
+            verdict = "failed" if finding is None else f"{judged(finding)} [dim]({finding.seconds:.1f} s)[/]"
             bar.console.print(f"{claim.id:<10} {verdict}", highlight=False)
 
         first = True
@@ -470,6 +474,80 @@ def _workers(jobs: int, cluster: str | None) -> Iterator[Executor | int]:
         yield workers
 
 
+@app.command(name="check")
+def check_properties(
+    protocol: Annotated[
+        str,
+        typer.Argument(metavar="PROTOCOL", help="Name of a protocol, or module:Class or file.py:Class of your own."),
+    ],
+    links: Annotated[
+        str | None,
+        typer.Option(metavar="DISCIPLINE", help="Queue discipline of the links. Default: the protocol's own routers."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Value of a parameter; with --links, flows.NAME or links.NAME. May be given again.",
+        ),
+    ] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="NAME", help="Property to check. Default: all. May be given again."),
+    ] = None,
+    examples: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=100_000, help="Scenarios for each property. Default: 8."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two scenarios for each property, and less shrinking.")
+    ] = False,
+    json: AsJson = False,
+) -> int:
+    """Test a protocol: check its properties on drawn scenarios; exit code 4 if one of them is violated.
+
+    Each property is checked on scenarios within the operating range of the protocol. The smallest scenario that
+    violates a property is printed as Python code.
+    """
+    from ecc.testing import check_protocol
+
+    subject: Any
+    if links is None:
+        subject = _protocol(protocol, settings or ())
+        if not subject.has_hosts():
+            raise ValueError(f"PROTOCOL must have hosts, got {protocol}, a queue discipline: give it with --links")
+    else:
+        subject = _pair(protocol, links, settings or ())
+    with _progress(not json) as bar:
+        task = bar.add_task("properties", total=1.0)
+
+        def show(name: str, done: int, count: int) -> None:
+            bar.update(task, description=name, completed=done / count)
+
+        report = check_protocol(subject, properties or (), examples=examples, quick=quick, progress=show)
+    if json:
+        _print_json(report.to_dict())
+    else:
+        rows = [(one.name, one.status, one.examples, one.text) for one in report.findings]
+        _print(_table(f"Properties of {report.protocol}", ("property", "status", "examples", "detail"), rows))
+        for finding in report.violated:
+            if finding.example:
+                print(f"{finding.name}: {finding.example}")
+    return 0 if report.passed else REFUTED
+
+
+def _pair(host: str, discipline: str, settings: Sequence[str]) -> dict[str, Protocol]:
+    """Hosts over a queue discipline, with flows.NAME=VALUE and links.NAME=VALUE set."""
+    halves: dict[str, list[str]] = {"flows": [], "links": []}
+    for setting in settings:
+        half, dot, rest = setting.partition(".")
+        if not dot or half not in halves:
+            raise ValueError(f"--set must be flows.NAME=VALUE or links.NAME=VALUE with --links, got {setting!r}")
+        halves[half].append(rest)
+    return {half: _protocol(name, halves[half]) for half, name in (("flows", host), ("links", discipline))}
+
+
 @app.command()
 def conform(
     protocol: Annotated[
@@ -525,6 +603,13 @@ def conform(
             help="With --qlog: index of the trace in a file of several. Default: the first without an error.",
         ),
     ] = None,
+    path: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="With --qlog: identifier of the path of a multipath connection. Default: the lowest.",
+        ),
+    ] = None,
     out: Out = Path("ecc-conformance"),
     jobs: Jobs = 0,
     cluster: OnCluster = None,
@@ -552,10 +637,12 @@ def conform(
         raise ValueError("tolerance needs --qlog: other values are compared to the last bits")
     if trace is not None and qlog is None:
         raise ValueError("trace needs --qlog, whose file may have several")
+    if path is not None and qlog is None:
+        raise ValueError("path needs --qlog, whose connection may have several")
     if (qlog is not None or against is not None) and (jobs or cluster or store or fresh):
         raise ValueError("jobs, cluster, store and fresh are for cases, which --against and --qlog do not run")
     if qlog is not None:
-        return _replay(chosen, qlog, trace, 0.01 if tolerance is None else tolerance, out, json)
+        return _replay(chosen, qlog, (trace, path), 0.01 if tolerance is None else tolerance, out, json)
     if against is not None:
         return _compare(chosen, _protocol(against, of_reference or (), "--against-set"), scenario, out, json)
     selected = cases(case or ())
@@ -595,8 +682,10 @@ def _compare(protocol: Protocol, reference: Protocol, scenario: Path | None, out
     return _show_divergence(found, label(protocol), label(reference), out, json)
 
 
-def _replay(reference: Protocol, path: Path, trace: int | None, tolerance: float, out: Path, json: bool) -> int:
-    """Print where a trace leaves a reference, and write the figure."""
+def _replay(
+    reference: Protocol, path: Path, which: tuple[int | None, int | None], tolerance: float, out: Path, json: bool
+) -> int:
+    """Print where a trace leaves a reference, and write the figure; `which`: trace and path of the file."""
     import warnings
 
     from ecc.conform import replay
@@ -605,7 +694,7 @@ def _replay(reference: Protocol, path: Path, trace: int | None, tolerance: float
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # notes say the same
-        log = read(path, trace)
+        log = read(path, *which)
     for note in log.notes:
         print(f"note: {note}", file=sys.stderr if json else sys.stdout)
     return _show_divergence(replay(reference, log, tolerance), "trace", label(reference), out, json)
@@ -660,9 +749,12 @@ def simulate(
         typer.Option("--python", help="Packet engine in plain Python: print and breakpoint work in hooks; slow."),
     ] = False,
     threads: Annotated[
-        int,
-        typer.Option(metavar="N", help="Parts, at most, that packet runs cut the network into; each has a thread."),
-    ] = 1,
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Maximum number of parts that packet runs cut the network into; each has a thread. Default: 1.",
+        ),
+    ] = None,
     slow: Annotated[
         float, typer.Option(metavar="K", help="Live runs: seconds of real time for one of the scenario.")
     ] = 1.0,
@@ -686,8 +778,13 @@ def simulate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Ctrl-C saves the run to this file; if it exists, the run resumes, with its options.",
+            help="File that the run is saved to now and then, and on Ctrl-C. If it exists, the run resumes from it,"
+            " with the same options. The end of the run removes it.",
         ),
+    ] = None,
+    checkpoint_every: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="With --checkpoint: real time between two saves. Default: 5 min."),
     ] = None,
     json: AsJson = False,
 ) -> int:
@@ -696,6 +793,7 @@ def simulate(
     from importlib import import_module
 
     from ecc.native.stuck import ending_stuck_hooks
+    from ecc.quantity import as_time
     from ecc.scenario import Scenario
 
     if out is not None and out.suffix not in _WRITERS:
@@ -708,8 +806,11 @@ def simulate(
         raise ValueError("qlog needs --python")
     if flow is not None and qlog is None:
         raise ValueError("flow needs --qlog FILE, which gets its log")
-    if engine != Simulator.packet and threads != 1:
+    if engine != Simulator.packet and threads is not None:
         raise ValueError(f"threads needs --engine packet, got {engine}")
+    if checkpoint_every is not None and checkpoint is None:
+        raise ValueError("checkpoint-every needs --checkpoint FILE, to which the run is saved")
+    every = as_time(_value(checkpoint_every or _SAVE_EVERY), "checkpoint-every", positive=True)
     if engine != Simulator.live and (slow != 1.0 or capture):
         raise ValueError(f"slow and capture need --engine live, got {engine}")
     files = (("out", out), ("flows-to", flows_to), ("checkpoint", checkpoint), ("capture", capture), ("qlog", qlog))
@@ -726,7 +827,7 @@ def simulate(
         options |= {"flows_to": flows_to} if flows_to else {}
         options |= {"engine": "python"} if python else {}
         options |= {"qlog": logs} if logs else {}
-        options |= {"threads": threads} if threads != 1 else {}
+        options |= {"threads": threads} if threads is not None else {}
         options |= {"slow": slow, "capture": capture} if engine == Simulator.live else {}
 
         def show(share: float) -> None:
@@ -734,7 +835,7 @@ def simulate(
 
         unwritten = None
         if engine == Simulator.packet:
-            run, unwritten = _packets(case, checkpoint, show, options)
+            run, unwritten = _packets(case, checkpoint, every, show, options)
         else:
             simulate = import_module(f"ecc.{engine}").simulate
             _work_begins()
@@ -760,6 +861,9 @@ def simulate(
     if unwritten:
         _complain(str(unwritten))
         return UNWRITTEN
+    if checkpoint is not None and run.is_complete and checkpoint.exists():
+        checkpoint.unlink()
+        print(f"removed: {checkpoint}, as the run is complete", file=sys.stderr)
     return 0 if run.is_complete else INTERRUPTED if run.stopped == "interrupted" else FAILED
 
 
@@ -786,11 +890,25 @@ def sweep(
             help=f"Metric of each run; may be given again. Default: {', '.join(_METRICS)}. An unknown name lists all.",
         ),
     ] = None,
-    link: Annotated[int, typer.Option(metavar="K", help="Index of the link that metrics of a link are of.")] = 0,
-    flow: Annotated[int, typer.Option(metavar="K", help="Index of the flow that metrics of a flow are of.")] = 0,
+    link: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="Index of the link for metrics of a link. Default: 0; of RTTs: the route."),
+    ] = None,
+    flow: Annotated[int, typer.Option(metavar="K", help="Index of the flow for metrics of a flow.")] = 0,
+    flows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="K,L,...",
+            help="Indices of the flows for fairness and percentiles, as 0,2,5-9. Default: all.",
+        ),
+    ] = None,
     between: Annotated[
         str | None,
-        typer.Option(metavar="BEGIN:END", help="Seconds that metrics are computed over. Default: the last half."),
+        typer.Option(
+            metavar="BEGIN:END",
+            help="Time that metrics are computed over, as 10:30 (seconds) or 5ms:20ms. Default: the last half; for"
+            " completion times and slowdowns, which it selects by start, all.",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the table as .nc or .csv.")] = None,
     jobs: Jobs = 0,
@@ -828,7 +946,7 @@ def sweep(
     from ecc.metrics import OF_SWEEPS, get, lacking
     from ecc.scenario import Scenario
     from ecc.store import Store
-    from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted
+    from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted, unused_seed
     from ecc.sweeps import sweep as over
 
     if out is not None and out.suffix not in _TABLES:
@@ -837,7 +955,9 @@ def sweep(
         if path is not None and not path.parent.is_dir():  # refused now rather than after the work
             raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
     axes = dict(_axis(text) for text in vary)
-    given = {"link": link, "flow": flow} | ({} if between is None else {"between": _span(between)})
+    given: dict[str, Any] = {"flow": flow} | ({} if link is None else {"link": link})
+    given |= {} if flows is None else {"flows": _indices(flows)}
+    given |= {} if between is None else {"between": _span(between)}
     runs = ScenarioRuns(
         Scenario.from_toml(scenario).to_dict(), metric or _METRICS, str(engine), _quantity(sample), given
     )
@@ -854,21 +974,26 @@ def sweep(
     for point in product(*axes.values()):
         runs.at(**dict(zip(axes, point, strict=True)))
     if snakefile is not None:
+        import tomllib
+
+        from ecc.snakefile import files_of
         from ecc.snakefile import snakefile as text_of
 
         given_words: dict[str, Iterable[Any]] = {
             "--vary": vary,
             "--metric": metric or (),
-            "--link": [link] if link else (),
+            "--link": () if link is None else [link],
+            "--flows": () if flows is None else [flows],
         }
         given_words |= {"--flow": [flow] if flow else (), "--engine": [engine] if engine != Engine.packet else ()}
         given_words |= {name: [one] for name, one in (("--sample", sample), ("--between", between)) if one is not None}
         words = ["ecc", "sweep", str(scenario), *(str(word) for name, some in given_words.items() for one in some
                                                   for word in (name, one))]  # fmt: skip
         table = out or snakefile.with_suffix(".csv")
+        inputs = list(dict.fromkeys([str(scenario), *files_of(tomllib.loads(scenario.read_text("utf-8")), axes)]))
         with replacing(snakefile) as part_of_file:
             part_of_file.write_text(
-                text_of(snakefile, words, [str(scenario)], str(table), count, min(parts, count)), encoding="utf-8"
+                text_of(snakefile, words, inputs, str(table), count, min(parts, count)), encoding="utf-8"
             )
         print(f"Snakefile: {snakefile}, {count} runs in {min(parts, count)} parts; table: {table}")
         return 0
@@ -902,7 +1027,12 @@ def sweep(
             kept = "the same command resumes there" if store else "without --store FILE a later call begins anew"
             _complain(f"{ended}; {kept}")
         else:
-            _complain(f"{ended}; results up to then:")
+            _complain(f"{ended}; the other results:")
+    if unused_seed(found) and not isinstance(ended, SweepInterrupted):
+        _complain(
+            "note: runs with different seeds have the same metrics: nothing in this scenario draws random numbers, or"
+            " it does not change these metrics"
+        )
     rows = found.to_dataframe().reset_index()[[*axes, *found]]
     if chosen is not None:
         rows = rows.iloc[chosen[0] - 1 :: chosen[1]]
@@ -972,11 +1102,13 @@ def stability(
     time: Annotated[list[Time] | None, typer.Option(help="Linear model; may be given again. Default: all.")] = None,
     mean_rtt: Annotated[MeanRtt | None, typer.Option(help="What a router's mean RTT is over. Default: flows.")] = None,
     clocking: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="<ack|rate>", help="Of windows: 'ack' (what is on its way) or 'rate' (queues integrate rates)."
+            metavar="<ack|rate>",
+            help="Of windows: 'ack' (clocked by ACKs) or 'rate' (paced: queues integrate rates). Default: 'ack', with"
+            " the verdict of the other.",
         ),
-    ] = "ack",
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be given again."),
@@ -1015,7 +1147,7 @@ def stability(
         task = bar.add_task("", total=None)
         assigned: dict[str, Any] = {"assignment": case.assigned} if case and case.assignment is not None else {}
         assigned |= {"mean_rtt": mean_rtt.value} if mean_rtt else {}
-        assigned |= {"clocking": clocking} if clocking != "ack" else {}
+        assigned |= {"clocking": clocking} if clocking else {}
         try:
             found = analyze(
                 chosen, over, parameter, times, progress=lambda what: bar.update(task, description=what), **assigned
@@ -1031,7 +1163,7 @@ def stability(
 
 @app.command(name="claims")
 def list_claims(names: Names = None, json: AsJson = False) -> int:
-    """List the ledger: which claims there are, their sources, and what they report."""
+    """List the ledger: claims and questions, their sources, and what was read of these."""
     from ecc.claims.catalog import select
     from ecc.claims.ledger import claims
 
@@ -1039,8 +1171,8 @@ def list_claims(names: Names = None, json: AsJson = False) -> int:
     if json:
         _print_json([claim.to_dict() for claim in found])
         return 0
-    rows = [(c.id, c.source, ", ".join(c.protocols), c.statement) for c in found]
-    _print(_table("", ("claim", "source", "protocols", "statement"), rows))
+    rows = [(c.id, c.source, c.provenance.read, ", ".join(c.protocols), c.statement) for c in found]
+    _print(_table("", ("claim", "source", "read", "protocols", "statement"), rows))
     return 0
 
 
@@ -1162,10 +1294,27 @@ def _logs(path: Path, flow: str, n_flows: int) -> dict[int, Path]:
 
 
 def _span(text: str) -> tuple[float, float]:
-    ends = [_value(part) for part in text.split(":")]
-    if len(ends) != 2 or not all(isinstance(end, float) for end in ends) or not ends[0] < ends[1]:  # type: ignore[operator]
-        raise ValueError(f"between must be BEGIN:END in seconds, BEGIN < END, got {text!r}")
-    return float(ends[0]), float(ends[1])
+    """BEGIN:END as two times in s."""
+    from ecc.quantity import as_time
+
+    parts = text.split(":")
+    if len(parts) != 2:
+        raise ValueError(f"between must be BEGIN:END, as 10:30 (seconds) or 5ms:20ms, got {text!r}")
+    begin, end = (as_time(_value(part.strip()), "between") for part in parts)
+    if not begin < end:
+        raise ValueError(f"between must have BEGIN < END, got {text!r}")
+    return begin, end
+
+
+def _indices(text: str) -> list[int]:
+    """Indices and ranges of them, separated by commas."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (first.isdecimal() and (last.isdecimal() or not dash) and int(first) <= int(last or first) < _POINTS):
+            raise ValueError(f"flows must be indices, as 0,2,5-9, got {text!r}")
+        found += range(int(first), int(last or first) + 1)
+    return list(dict.fromkeys(found))
 
 
 def _linear(name: str, settings: Sequence[str]) -> Protocol:
@@ -1230,23 +1379,71 @@ def _dumbbell_or_chain(rtts: Sequence[str], capacities: Sequence[str]) -> Networ
 
 
 def _packets(
-    case: Scenario, checkpoint: Path | None, progress: Callable[[float], None], options: dict[str, Any]
+    case: Scenario,
+    checkpoint: Path | None,
+    every: float,
+    progress: Callable[[float], None],
+    options: dict[str, Any],
 ) -> tuple[Trajectory, WriteError | None]:
-    """Run to the end, from a checkpoint if there is one; one is written on Ctrl-C, unless there is an error."""
-    from ecc.packet import Run, resume
+    """Run to the end, from a checkpoint if there is one; checkpoints are written now and then, and on Ctrl-C.
 
-    run = resume(checkpoint, case) if checkpoint is not None and checkpoint.exists() else Run(case, **options)
-    _work_begins()
-    run.advance(progress=progress)
-    _work_ends()
-    unwritten = None
-    if checkpoint is not None and run.stopped == "interrupted":
+    `every`: seconds of real time between two of them. The error of the last one, if there was one, is returned.
+    """
+    from time import monotonic
+
+    from ecc.packet import Run
+
+    run = (
+        _resumed(checkpoint, case, options) if checkpoint is not None and checkpoint.exists() else Run(case, **options)
+    )
+    due, unwritten = monotonic() + every, None
+
+    def save() -> None:
+        nonlocal unwritten, due
+        before, unwritten = unwritten, None
         try:
-            run.save(checkpoint)
+            run.save(checkpoint or "")
         except OSError as error:
             unwritten = WriteError(f"{checkpoint} cannot be written: {error.strerror or error}")
+            if before is None and run.stopped == "paused":
+                _complain(f"{unwritten}; the run continues")
+        due = monotonic() + every
+
+    def show(share: float) -> None:
+        progress(share)
+        if checkpoint is not None and monotonic() >= due:
+            save()
+
+    _work_begins()
+    run.advance(progress=show)
+    _work_ends()
+    if checkpoint is not None and run.stopped == "interrupted":
+        save()
+    elif run.stopped == "completed":
+        unwritten = None  # what failed is not needed any more
     run.close()
     return run.trajectory(), unwritten
+
+
+def _resumed(checkpoint: Path, case: Scenario, options: dict[str, Any]) -> Run:
+    """The run of a checkpoint; options that are not those of the run are refused."""
+    from ecc.packet import resume
+
+    run = resume(checkpoint, case, flows_to=options.get("flows_to"))
+    wanted = {
+        "sample": None if options["sample"] is None else case.sample_period(options["sample"]),
+        "record": list(options["record"]) or None,
+        "threads": options.get("threads"),
+    }
+    for name, value in wanted.items():
+        if value is not None and value != run.options[name]:
+            raise ValueError(
+                f"{name} must be {run.options[name]}, as in the checkpoint, or left out, got {value} "
+                f"({str(checkpoint)!r}; without that file the run begins anew)"
+            )
+    if run.flows_to is not None and "flows_to" not in options:
+        raise ValueError(f"flows-to must be given, as the run of the checkpoint writes rows ({str(checkpoint)!r})")
+    return run
 
 
 # ---- output ----------------------------------------------------------------------------------------------
@@ -1386,13 +1583,21 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) ->
     return table
 
 
-_STYLES = {"confirmed": "green", "refuted": "red", "conditional": "yellow", "not comparable": "dim", "failed": "red"}
+_STYLES = {
+    "confirmed": "green",
+    "confirmed in its model": "green",
+    "refuted": "red",
+    "conditional": "yellow",
+    "not comparable": "dim",
+    "answered": "cyan",
+    "failed": "red",
+}
 
 
 def _verdicts(findings: Sequence[Finding], what: str = "claim", failures: Mapping[str, str] | None = None) -> Table:
     from rich.text import Text
 
-    from ecc.claims.report.text import beside
+    from ecc.claims.report.text import beside, judged
     from ecc.display import number_text
 
     rows = []
@@ -1402,7 +1607,7 @@ def _verdicts(findings: Sequence[Finding], what: str = "claim", failures: Mappin
         shown = ""
         if pair is not None:
             shown = f"{pair.name}: {number_text(pair.reported)} → {number_text(pair.value)} {pair.unit}".strip()
-        verdict = Text(finding.verdict, style=_STYLES[finding.verdict])
+        verdict = Text(judged(finding), style=_STYLES[finding.verdict])
         rows.append((Text(finding.claim.id, no_wrap=True), verdict, shown, finding.reason, beside(finding)))
     failed = Text("failed", style=_STYLES["failed"])
     rows += [(Text(key, no_wrap=True), failed, "", error, "") for key, error in (failures or {}).items()]
@@ -1433,14 +1638,14 @@ def _summary(run: Trajectory, case: Scenario) -> dict[str, Any]:
         {
             "link": k,
             "capacity": case.network.links[k].capacity,
-            "utilization": utilization(run, case, k) if data.sizes["time"] > 1 else None,
+            "utilization": utilization(run, case, k),
             "mean_queue": float(data["queue_mean" if "queue_mean" in data else "queue"][:, k].mean()),
             "peak_queue": float(data["queue_max" if "queue_max" in data else "queue"][:, k].max()),
             **{what: float(data[what][:, k].sum()) if what in data else 0.0 for what in ("drops", "marks")},
         }
         for k in range(n_links)
     ]
-    rows = run.flows["completion_time"][data.sizes["flow"] :]
+    rows = run.transfers["completion_time"]
     transfers = {
         "rows": len(rows), "completed": int(rows.notna().sum()),
         "mean_completion_time": float(rows.mean()) if rows.notna().any() else None,

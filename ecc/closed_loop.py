@@ -57,7 +57,7 @@ from ecc.linear import DelaySystem, SampledSystem, Switched, SwitchedLoop
 from ecc.linear.sample_and_hold import common_unit
 from ecc.linear.systems import components, reachable
 from ecc.marking_loop import linearize_marks
-from ecc.models.base import Equilibrium, Protocol, equilibrium_of, interval_of
+from ecc.models.base import Equilibrium, GrantedWindows, Protocol, equilibrium_of, interval_of
 from ecc.models.declared import Taken
 from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.models.shared.equilibria import check_assignment
@@ -66,7 +66,15 @@ from ecc.paced_loop import linearize_paced
 from ecc.rate_loop import linearize_rates
 from ecc.window_loop import linearize_windows
 
-__all__ = ["Linearization", "law_arguments", "linearize", "linearize_laws", "steps_of"]
+__all__ = [
+    "Linearization",
+    "has_clockings",
+    "has_granted_windows",
+    "law_arguments",
+    "linearize",
+    "linearize_laws",
+    "steps_of",
+]
 
 _TIMES = ("continuous", "discrete", "hybrid")
 _Equation = tuple[tuple[float, float], ...]
@@ -463,6 +471,31 @@ def _unrest(network: Network, point: Equilibrium, flow: int, x: float, next_rate
     return f"flow {flow} would move from {x:g} to {next_rate:g} bit/s; {reason}"
 
 
+def has_clockings(protocol: Protocol | ProtocolAssignment) -> bool:
+    """Return whether hosts have windows, so that linear models with two clocks exist.
+
+    Parameters
+    ----------
+    protocol : Protocol or ProtocolAssignment
+    """
+    if not isinstance(protocol, Protocol):
+        return len(protocol.protocols) > 1 or has_clockings(protocol.protocols[0])
+    return "w" in law_arguments(getattr(protocol, "source_law", None))
+
+
+def has_granted_windows(protocol: Protocol | ProtocolAssignment) -> bool:
+    """Return whether routers grant changes of windows that ACKs clock, for which only a paced linear model exists.
+
+    Parameters
+    ----------
+    protocol : Protocol or ProtocolAssignment
+    """
+    if not isinstance(protocol, Protocol):
+        return len(protocol.protocols) == 1 and has_granted_windows(protocol.protocols[0])
+    form = protocol.fluid_form
+    return isinstance(form, GrantedWindows) and not form.paced
+
+
 @check_arguments
 def linearize(
     protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
@@ -473,7 +506,7 @@ def linearize(
     mean_rtt: Vector | str | None = None,
     phases: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
-    clocking: str = "ack",
+    clocking: str | None = None,
 ) -> DelaySystem | SampledSystem:
     """Return the exact linear model of a protocol around its equilibrium on a network.
 
@@ -503,7 +536,11 @@ def linearize(
         Hybrid only, shape (n_links,), s, > 0: each router's own interval; default the protocol's. Their ratios must be
         those of whole numbers; a step of the model is their least common multiple.
     clocking : str, optional
-        Of windows: "ack" or "rate", as in `ecc.fluid.simulate`; the equations: `ecc.window_loop`.
+        Of windows: "ack" or "rate", as in `ecc.fluid.simulate`; the equations: `ecc.window_loop`. If it is not given,
+        it is "ack", and `notes` report a paced model whose verdict differs, with the perturbations that die out in
+        fluid runs. This takes a second model, and seconds if the verdicts differ, when notes are first read or printed.
+        XCP, whose routers grant changes of windows, has the paced model only ("rate", also if not given); `notes` then
+        report which perturbations die out in the fluid that ACKs clock.
 
     Returns
     -------
@@ -546,11 +583,17 @@ def linearize(
     if approximation is not None and (time != "continuous" or approximation not in protocol.reductions):
         names = ", ".join(map(repr, protocol.reductions)) or "none"
         raise ValueError(f"approximation must be None or one of {names} (continuous time), got {shown(approximation)}")
-    if clocking not in ("ack", "rate"):
+    if clocking not in (None, "ack", "rate"):
         raise ValueError(f"clocking must be 'ack' or 'rate', got {shown(clocking)}")
-    windows = "w" in law_arguments(getattr(protocol, "source_law", None))
-    if clocking != "ack" and not windows:
-        raise ValueError(f"clocking must be 'ack' where ACKs clock no windows, got {shown(clocking)}")
+    windows, granted = has_clockings(protocol), has_granted_windows(protocol)
+    if granted and clocking == "ack":
+        raise LinearizationError(
+            f"{type(protocol).__name__} has no ACK-clocked linear model: what flows send repeats in patterns, which "
+            "grow or decay by when routers act and when the queue is empty; clocking='rate' has one"
+        )
+    if clocking == "rate" and not (windows or protocol.windowed):
+        raise ValueError(f"clocking applies to window protocols only, got {shown(clocking)}")
+    named, clocking = clocking, clocking or "ack"
     if windows and mean_rtt is not None:
         raise ValueError("mean_rtt must be None for windows: no router scales by it")
     _check_hybrid(time, phases, intervals)
@@ -588,6 +631,10 @@ def linearize(
         elif isinstance(system, SampledSystem):
             system = _beside(system, [((1, kept ** round(float(system.dt or T) / float(own[laws.links[0]]))),)])
     system = system.with_notes(*notes, *laws.notes) if notes or laws.notes else system
+    if granted and named is None:
+        system = system.with_notes(
+            f"this is the model of paced windows (clocking='rate'); hosts of {name} are clocked by ACKs"
+        )
     if not laws.signed.any():
         return system
     unconstrained = (
@@ -598,7 +645,7 @@ def linearize(
 
 
 def _linearize_halves(
-    halves: ProtocolAssignment, network: Network, time: str, clocking: str, phases: Any, others: Sequence[Any]
+    halves: ProtocolAssignment, network: Network, time: str, clocking: str | None, phases: Any, others: Sequence[Any]
 ) -> DelaySystem | SampledSystem:
     """The model of hosts over queue disciplines."""
     if all(one.has_hosts() for one in halves.protocols):
@@ -611,11 +658,11 @@ def _linearize_halves(
         raise ValueError(
             "approximation, assignment, mean_rtt and intervals must be None for hosts over queue disciplines"
         )
-    if clocking not in ("ack", "rate"):
+    if clocking not in (None, "ack", "rate"):
         raise ValueError(f"clocking must be 'ack' or 'rate', got {shown(clocking)}")
     _check_hybrid(time, phases, None)
     ticks = _read_phases(phases, network) if time == "hybrid" else None
-    return linearize_marks(halves.deploy(network), network, clocking, phases=ticks)
+    return linearize_marks(halves.deploy(network), network, clocking or "ack", phases=ticks)
 
 
 def _check_hybrid(time: str, phases: Any, intervals: Any) -> None:

@@ -1,6 +1,6 @@
 """A Dask cluster as an executor: its workers make the calls, many short ones as one task, and one process keeps them.
 
-`distributed`, which this needs, comes with the optional dependencies `ecc[cluster]`.
+`distributed`, which this needs, comes with the optional dependencies `congestion-control[cluster]`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import logging
 import pickle
+import socket
 import sys
 import tempfile
 import threading
@@ -29,6 +30,7 @@ from uuid import uuid4
 
 from ecc import __version__
 from ecc.digests import digest, is_installed, package_digest, surroundings
+from ecc.errors import install_command
 from ecc.workers import Call, WorkerDied, WorkersLost, answer, outcome
 
 __all__ = ["Cluster"]
@@ -36,6 +38,7 @@ __all__ = ["Cluster"]
 _TASK = 2.0  # s that a task is meant to take: a thousand times what it costs to send one
 _LONGEST = 5.0  # s after which a task makes no further call and gives the rest back
 _ANSWER = 10.0  # s within which a scheduler answers
+_LISTENS = 3.0  # s within which a machine accepts a connection
 _REPLY = 10.0  # s within which a result that is there arrives; else it is made again
 _LOOK = 0.5  # s between looks for what nobody reports: workers that come and go, a scheduler that is back
 _TRIES = 3  # workers that may die while they make a call alone
@@ -72,7 +75,7 @@ class Cluster(Executor):
         try:
             cloudpickle, distributed = import_module("cloudpickle"), import_module("distributed")
         except ImportError as error:
-            message = f"a cluster needs the package {error.name}, which is not installed: pip install 'ecc[cluster]'"
+            message = f"a cluster needs the package {error.name}, which is not installed: {install_command('cluster')}"
             raise WorkersLost(message) from None
         self._distributed: Any = distributed
         self._pickle: Callable[[Any], bytes] = cloudpickle.dumps
@@ -297,10 +300,28 @@ class Cluster(Executor):
 
     def _connected(self, timeout: float) -> Any:
         try:
-            self._distributed.comm.get_address_host_port(self._address)  # a client that refuses it remains
+            self._probe(timeout)
             return self._distributed.Client(self._address, _loop(), timeout, set_as_default=False)
         except Exception as error:  # of any kind, if something else answers there
-            raise WorkersLost(f"no scheduler answers at {self._address}: {_text(error)}") from None
+            what = _text(error) if str(error) else f"nothing within {timeout:g} s"
+            raise WorkersLost(f"no scheduler answers at {self._address}: {what}") from None
+
+    def _probe(self, timeout: float) -> None:
+        """Open a connection and close it: a client that gets none tries again for long, and prints when it is deleted.
+
+        Whether anything listens is known at once from a plain connection, which is not tried again.
+        """
+        comm = self._distributed.comm
+        host, port = comm.get_address_host_port(self._address)
+        if self._address.startswith(("tcp://", "tls://")):
+            socket.create_connection((host, port), min(timeout, _LISTENS)).close()
+        arguments = self._distributed.Security().get_connection_args("client")
+
+        async def connect() -> None:
+            await (await comm.connect(self._address, timeout=timeout, **arguments)).close()
+
+        bounded = asyncio.wait_for(connect(), timeout)
+        asyncio.run_coroutine_threadsafe(bounded, _loop().asyncio_loop).result(timeout + _LISTENS)
 
     def _disconnect(self) -> None:
         log = logging.getLogger("distributed.client")  # which has a traceback for each end that is not in order

@@ -272,8 +272,12 @@ def is_installed(name: str) -> bool:
 
 @cache
 def package_digest() -> str:
-    """Return a digest of all files of `ecc`: of those that are installed, which this process may not have read yet."""
-    files = sorted(path for path in ROOT.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    """Return a digest of all files of `ecc` that are installed, except the name of the commit that they are from."""
+    files = sorted(
+        path
+        for path in ROOT.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.name != "commit.txt"
+    )
     return digest(*(f"{file.relative_to(ROOT)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files))
 
 

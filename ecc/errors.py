@@ -6,7 +6,8 @@ import sys
 import warnings
 
 __all__ = [
-    "ConvergenceError", "EccError", "LinearizationError", "NativeError", "OutOfMemoryError", "UndecidedError", "warn",
+    "ConvergenceError", "EccError", "LinearizationError", "NativeError", "OutOfMemoryError", "UndecidedError",
+    "install_command", "warn",
 ]  # fmt: skip
 
 
@@ -54,3 +55,8 @@ def warn(message: str) -> None:
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, RuntimeWarning, stacklevel=level)
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs the optional dependencies of an extra, such as "parquet"."""
+    return f"pip install 'congestion-control[{extra}]'"

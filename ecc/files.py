@@ -1,4 +1,7 @@
-"""Files that are whole or not there: written beside, and renamed when they are complete."""
+"""Reading files within limits, and writing files that are complete or not there.
+
+A file is written under another name in the same folder, and renamed when it is complete.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,98 @@ import hashlib
 import os
 import platform
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
-__all__ = ["WriteError", "making", "replacing"]
+__all__ = ["WriteError", "check_regular", "checked_digest", "making", "read_bytes", "replacing", "unfinished"]
+
+_MIB = 2**20
 
 
 class WriteError(OSError):
     """A file could not be written; what was there before it is still there."""
+
+
+def check_regular(path: str | Path, name: str) -> int:
+    """Return the size of a regular file [bytes]; refuse devices and pipes, which can block or have no end.
+
+    Parameters
+    ----------
+    path : str or Path
+    name : str
+        Name of the argument in a message.
+
+    Raises
+    ------
+    ValueError
+        The path is a device, a pipe or a socket.
+    OSError
+        The file is not there.
+    """
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):  # a folder cannot be opened, which says it
+        raise ValueError(f"{name} must be a regular file, got {os.fspath(path)!r}, a device or pipe")
+    return found.st_size
+
+
+def read_bytes(path: str | Path, name: str, limit: int) -> bytes:
+    """Return the content of a regular file.
+
+    Parameters
+    ----------
+    path : str or Path
+    name : str
+        Name of the argument in a message.
+    limit : int, bytes
+        Maximum size.
+
+    Raises
+    ------
+    ValueError
+        A device or a pipe, or a file that is too large.
+    OSError
+        The file cannot be read.
+
+    Examples
+    --------
+    >>> read_bytes("trace.sqlog", "file", 2**29)  # doctest: +SKIP
+    """
+    size = check_regular(path, name)
+    if size > limit:
+        raise ValueError(f"{name} must have <= {limit // _MIB} MiB, got {size / _MIB:.6g} MiB ({os.fspath(path)!r})")
+    with Path(path).open("rb") as file:
+        return file.read(limit)
+
+
+def checked_digest(path: str | Path, name: str, digest: object = None) -> str:
+    """Return the SHA-256 of the content of a regular file, as 64 hexadecimal digits; refuse other content.
+
+    Parameters
+    ----------
+    path : str or Path
+    name : str
+        Name of the argument in a message.
+    digest : str, optional
+        That the file must have. None: any.
+
+    Raises
+    ------
+    ValueError
+        A device or a pipe, or a file with another digest.
+    OSError
+        The file cannot be read.
+    """
+    check_regular(path, name)
+    with Path(path).open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest not in (None, found):
+        wanted = f"{os.fspath(path)!r} with the SHA-256 {str(digest)[:64]!r}"
+        raise ValueError(f"{name} must be the file {wanted}, got other content: {found}")
+    return found
 
 
 def making(folder: str | Path) -> None:
@@ -64,10 +148,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     target = Path(os.path.realpath(path))
     direct = target.exists() and not target.is_file()
-    part = target
-    if not direct:
-        _remove_abandoned(target)
-        part = target.with_name(f".{target.stem}.{_host()}-{os.getpid()}-{uuid4().hex[:8]}{target.suffix}")
+    part = target if direct else unfinished(target)
     try:
         yield part
         if not direct:
@@ -80,6 +161,19 @@ def replacing(path: str | Path) -> Iterator[Path]:
         if not direct:
             with suppress(OSError):
                 part.unlink()
+
+
+def unfinished(target: Path) -> Path:
+    """Return a name in the folder of a file, for its content until it is complete.
+
+    Unfinished files of the same target, which processes that were killed have left there, are removed.
+
+    Parameters
+    ----------
+    target : Path
+    """
+    _remove_abandoned(target)
+    return target.with_name(f".{target.stem}.{_host()}-{os.getpid()}-{uuid4().hex[:8]}{target.suffix}")
 
 
 @cache

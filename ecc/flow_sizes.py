@@ -1,4 +1,4 @@
-"""Distributions of flow sizes by quantiles: tables of published measurements, and tables of one's own.
+"""Distributions of flow sizes by quantiles: tables of published measurements, of files, and user-defined ones.
 
 A table has sizes and, for each, the share of flows that are at most so large; between them sizes are uniformly
 distributed, and a first share above 0 is that of flows of just the first size. Simulations in the literature draw these
@@ -24,15 +24,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import check_arguments, nearest, shown
+from ecc.files import checked_digest, read_bytes
 from ecc.quantity import as_number, as_size
 
-__all__ = ["FLOW_SIZES", "FlowSizes", "flow_sizes"]
+__all__ = ["FLOW_SIZES", "FlowSizes", "flow_sizes", "read_flow_sizes"]
+
+_MAX_SIZE = 2**24
+"""Maximum size of a file with a table [bytes]."""
 
 
 @check_arguments
@@ -43,17 +48,24 @@ class FlowSizes:
     Parameters
     ----------
     table : sequence of (int, float)
-        Pairs of a size, bytes, and the share of flows that are at most so large: both ascending, the last share 1.
+        Pairs of a size, bytes, and the share of flows that are at most so large. Neither decreases, and the last share
+        is 1. Sizes between two pairs are uniformly distributed; two pairs with the same share have no flows between
+        them, and two pairs with the same size have many of just this size. The first size may be 0, with the share 0.
 
     Raises
     ------
     ValueError, TypeError
-        No such pairs.
+        Other pairs.
 
     Examples
     --------
     >>> FlowSizes([(1000, 0.5), ("3 kB", 1)]).mean
     1500.0
+
+    Two sizes, of 9 out of 10 flows and of the others:
+
+    >>> FlowSizes([("1 kB", 0.9), ("1 MB", 0.9), ("1 MB", 1)]).mean
+    100900.0
     """
 
     table: Sequence[tuple[Any, float]]
@@ -62,13 +74,15 @@ class FlowSizes:
         given = self.table
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise TypeError(f"table must be pairs (size, share), got {shown(given)}")
-        pairs = []
+        pairs: list[tuple[int, float]] = []
         for pair in given:
             if not isinstance(pair, list | tuple) or len(pair) != 2:
                 raise ValueError(f"table must be pairs (size, share), got {shown(pair)}")
-            pairs.append((as_size(pair[0], "table"), as_number(pair[1], "table", minimum=0.0)))
+            share = as_number(pair[1], "table", minimum=0.0)
+            is_zero = not pairs and share == 0.0 and not isinstance(pair[0], str) and pair[0] == 0
+            pairs.append((0 if is_zero else as_size(pair[0], "table"), share))
         for (size, share), (larger, more) in zip(pairs, pairs[1:], strict=False):
-            if larger < size or more <= share:
+            if larger < size or more < share:
                 raise ValueError(f"table must ascend in sizes and shares, got {(larger, more)} after {(size, share)}")
         if not pairs or pairs[-1][1] != 1.0:
             raise ValueError(f"table must end with the share 1, got {shown(pairs[-1:])}")
@@ -106,7 +120,12 @@ class FlowSizes:
         if not ((given >= 0.0) & (given <= 1.0)).all():
             raise ValueError(f"shares must be from 0 to 1, got {shown(shares)}")
         sizes, known = self._columns
-        return np.asarray(np.interp(given, known, sizes))
+        above = np.minimum(np.searchsorted(known, given, side="left"), len(known) - 1)
+        below = np.maximum(above - 1, 0)
+        width = known[above] - known[below]
+        slope = np.divide(sizes[above] - sizes[below], width, out=np.zeros_like(width), where=width > 0.0)
+        between = slope * (given - known[below]) + sizes[below]
+        return np.asarray(np.where(given < known[above], between, sizes[above]))
 
     def draw(self, rng: np.random.Generator, n: int, mean: float | None = None) -> NDArray[np.int64]:
         """Return random sizes.
@@ -162,6 +181,76 @@ def flow_sizes(given: Any) -> FlowSizes:
         return given
     if isinstance(given, str):
         if given not in FLOW_SIZES:
-            raise ValueError(f"sizes must be one of {', '.join(map(repr, FLOW_SIZES))}, or a table, got {shown(given)}")
+            raise ValueError(
+                f"sizes must be one of {', '.join(map(repr, FLOW_SIZES))}, or a table, got {shown(given)}"
+                f"{nearest(given, dict.fromkeys(FLOW_SIZES, ''))}"
+            )
         return FLOW_SIZES[given]
+    if isinstance(given, Mapping):
+        file = given.get("file")
+        if not isinstance(file, str | Path) or set(given) - {"file", "unit", "digest"}:
+            raise ValueError(f"a table of sizes must be pairs, or have a file and maybe a unit, got {shown(given)}")
+        if given.get("digest") is not None:
+            checked_digest(file, "file", given["digest"])
+        return read_flow_sizes(file, given.get("unit", 1))
     return FlowSizes(given)
+
+
+@check_arguments
+def read_flow_sizes(file: str | Path, unit: int = 1) -> FlowSizes:
+    """Return the distribution of sizes in a file, in one of the forms in which simulators publish them.
+
+    Parameters
+    ----------
+    file : str or Path
+        Text with a line for each size. Two columns: size, and the share of flows that are at most so large, from 0 to
+        1 (TrafficGenerator's `DCTCP_CDF.txt`) or in percent (HPCC's `WebSearch_distribution.txt`). Three columns: the
+        middle one is not used (ns-2's `loadCDF`, as pFabric's `CDF_search.tcl`). Columns are separated by spaces or
+        commas; "#" begins a comment.
+    unit : int, bytes, > 0, optional
+        Of the sizes: 1 for bytes; 1460, for example, for packets of that size, in which pFabric and PIAS count.
+
+    Returns
+    -------
+    FlowSizes
+
+    Raises
+    ------
+    ValueError
+        A line with other columns, or no such table; with the number of the line.
+    OSError
+        The file cannot be read.
+
+    Examples
+    --------
+    >>> read_flow_sizes("WebSearch_distribution.txt").mean  # doctest: +SKIP
+    1711250.0
+    """
+    if unit < 1:
+        raise ValueError(f"unit must be >= 1 byte, got {unit}")
+    text = read_bytes(file, "file", _MAX_SIZE).decode("utf-8", errors="replace")
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        try:
+            values = [float(word) for word in words]
+        except ValueError:
+            values = []
+        if len(values) not in (2, 3) or not np.isfinite(values).all() or min(values) < 0.0:
+            raise ValueError(
+                f"a line must be a size and a share, or both with a number between, got {shown(line.strip())} "
+                f"(line {number} of {str(file)!r})"
+            )
+        rows.append((values[0] * unit, values[-1]))
+    if not rows or rows[-1][1] not in (1.0, 100.0):
+        last = f"{rows[-1][1]:g}" if rows else "none"
+        raise ValueError(f"the last share must be 1, or 100 percent, got {last} ({str(file)!r})")
+    whole = rows[-1][1]
+    if len(rows) > 1 and rows[0][1] == 0.0:  # no flow is of the first size: it may be a part of a byte
+        rows[0] = (float(int(rows[0][0])), 0.0)
+    try:
+        return FlowSizes([(size, share / whole) for size, share in rows])
+    except ValueError as error:
+        raise ValueError(f"{error} ({str(file)!r})") from None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ecc.arguments import check_arguments, nearest, shown
+from ecc.files import checked_digest, read_bytes
 from ecc.network import Network, from_table, to_table
 from ecc.quantity import (
     OptionalSizeField,
@@ -42,6 +43,8 @@ _MAHIMAHI = 1504
 """Bytes of an opportunity of Mahimahi (PACKET_SIZE of its link_queue.hh)."""
 _MOST_BYTES = 2**30
 _MOST_DIGITS = 9
+_MAX_TRACE = 2**26
+"""Maximum size of a trace file [bytes]: some ten million opportunities."""
 
 
 @check_arguments
@@ -338,16 +341,18 @@ def read_mahimahi(path: str | Path, link: int = 0) -> DeliveryTrace:
     Raises
     ------
     ValueError
-        A line that is no whole number, a time before the one before it, or no time above 0: what mm-link refuses.
+        A line that is not a whole number, a time before the one before it, or no time above 0: mm-link refuses these.
+        A device or pipe, or a file of more than 64 MiB.
     OSError
         The file cannot be read.
     """
     times: list[int] = []
-    for number, line in enumerate(Path(path).read_text(encoding="ascii", errors="replace").splitlines(), 1):
-        text = line.strip()
-        if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS:
+    text = read_bytes(path, "file", _MAX_TRACE).decode("ascii", errors="replace")
+    for number, line in enumerate(text.splitlines(), 1):
+        digits = line.strip()
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > _MOST_DIGITS:
             raise ValueError(f"{path}: a line must be a time in whole milliseconds, got {shown(line)} (line {number})")
-        times.append(int(text))
+        times.append(int(digits))
         if len(times) > 1 and times[-1] < times[-2]:
             raise ValueError(f"{path}: times must not decrease, got {times[-1]} ms after {times[-2]} (line {number})")
     if not times or times[-1] == 0:
@@ -519,7 +524,8 @@ def impairment_from_table(table: Any, where: str) -> Impairment:
     Parameters
     ----------
     table : object
-        Mapping with a "name"; a DeliveryTrace may have the "file" of Mahimahi that has its times.
+        Mapping with a "name". A DeliveryTrace may have a "file" of Mahimahi instead of "times", and the "digest" that
+        the file must have, its SHA-256 as 64 hexadecimal digits.
     where : str
         What to call it in a message.
     """
@@ -536,6 +542,8 @@ def impairment_from_table(table: Any, where: str) -> Impairment:
         if "times" in values or not isinstance(file, str):
             raise ValueError(f"file must be the path of a trace, in place of times, got {shown(file)} (in {where})")
         values["times"] = read_mahimahi(file).times
+        if (digest := values.pop("digest", None)) is not None:
+            checked_digest(file, "file", digest)
     found: Impairment = from_table(KINDS[name], values, where, instead)
     return found
 

@@ -47,13 +47,14 @@ __all__ = ["MarkingEquilibrium", "equilibrium_of_marks", "linearize_marks"]
 
 _Slopes = dict[tuple[int, float, int], float]
 """(state, delay [s], order of its derivative) -> coefficient."""
-_OF_HOSTS = ("w", "R", "D", "s", "a", "marked", "p")
+_OF_HOSTS = ("w", "w_rtt", "R", "D", "s", "a", "marked", "p")
 _OF_ROUTERS = ("q", "C", "s", "p")
 _OF_QUEUES = ("q", "q_prev", "y", "C", "T", "p")
 _ROUNDING = 1e-10  # relative: of an equilibrium
 _STEPS, _NEWTON = 500, 20  # towards it
 _SWEEPS, _HALVINGS, _FARTHEST = 3, 60, 1e9  # for where to start
 _NEWTON_STEPS, _EULER_STEPS, _COARSE = 4, 12, 1e-6  # of states of hosts towards it, and how near it they bring others
+_LARGE_CUT = 0.25  # of the queue at the equilibrium: a step that a linear model takes for small
 _PIECES = 4  # of the shortest RTT, at least, on which windows and queues are one polynomial between samples
 
 
@@ -363,10 +364,9 @@ class _Loop:
             if queue.link in late:
                 signal = self._signal(queue, kind)
                 spared[signal] = spared[signal] * (1.0 - _later(chosen[k][g], D - late[queue.link]))
-        own = {name: z[self.at["host", g, name]] for name in ("w", *kind.states)}
-        feedback = self._feedback(kind, z, delays) if _takes_feedback(kind.protocol.source_law, kind.states) else 0.0
-        known = {**own, "R": feedback, "D": rtt, "s": kind.s, "a": kind.a, "marked": 1.0 - spared["mark"], "p": kind.p}
-        for name, here in own.items():
+        known = self._known_by_host(g, z, rtt, 1.0 - spared["mark"], delays)
+        for name in ("w", *kind.states):
+            here = known[name]
             state = kind.states.get(name)
             law = kind.protocol.source_law if state is None else state.law
             after = here if law is None else _call(law, known)
@@ -376,6 +376,36 @@ class _Loop:
                 if jump is not None and not (isinstance(none, float) and none == 1.0):
                     moved = moved + acked * (1.0 - none) / kind.s * (_call(jump, known) - here)
             out[self.at["host", g, name]] = moved
+
+    def _known_by_host(
+        self, g: int, z: Sequence[Any], rtt: Any, marked: Any, delays: tuple[float, dict[int, float]]
+    ) -> dict[str, Any]:
+        """The arguments of the laws of a kind of flows."""
+        kind = self.kinds[g]
+        own = {name: z[self.at["host", g, name]] for name in ("w", *kind.states)}
+        feedback = self._feedback(kind, z, delays) if _takes_feedback(kind.protocol, kind.states) else 0.0
+        return {
+            **own, "w_rtt": _later(own["w"], delays[0]), "R": feedback, "D": rtt, "s": kind.s, "a": kind.a,
+            "marked": marked, "p": kind.p,
+        }  # fmt: skip
+
+    def largest_cut(self, z: NDArray[np.float64], active: Sequence[int]) -> tuple[float, float, str]:
+        """Return the largest part of a queue [packets] that one flow's response to one signal takes away.
+
+        With it, the queue [packets] and the host's name.
+        """
+        largest = (0.0, 1.0, "")
+        delays = self._delays(z.tolist())
+        for g, kind in enumerate(self.kinds):
+            known = self._known_by_host(g, z.tolist(), delays[g][0], 0.0, delays[g])
+            for k in active:
+                queue, jump = self.queues[k], kind.jumps(self._signal(self.queues[k], kind))
+                if queue.link in kind.route and jump is not None:
+                    cut = (known["w"] - float(_call(jump, known))) / queue.packet
+                    holds = float(z[self.at["queue", k, "q"]])
+                    if cut * largest[1] > largest[0] * max(holds, 1.0):
+                        largest = cut, max(holds, 1.0), type(kind.protocol).__name__
+        return largest
 
     def _feedback(self, kind: _Kind, z: Sequence[Any], delays: tuple[float, dict[int, float]]) -> Any:
         """What the routers of its own protocol say of the queues of its path as its packets come there, summed."""
@@ -609,6 +639,7 @@ def _queues(deployed: Deployment, network: Network) -> list[_Queue]:
                 *((n, s.law) for n, s in states.items() if s.law),
             ]:
                 given = (*states, *_OF_QUEUES, *(("scalable",) if law_name == "probability_law" else ()))
+                given = given if clocked else tuple(one for one in given if one not in ("q_prev", "T"))
                 _check(law, given, f"{name} has no linear model: its {law_name}")
             for state_name, state in states.items():
                 if state.clock == "rtt" or (state.clock == "interval" and not clocked):
@@ -653,7 +684,7 @@ def _kinds(deployed: Deployment, network: Network) -> list[_Kind]:
                     f"{name} has no linear model over queue disciplines: its state {state_name} has the clock "
                     f"{state.clock!r}"
                 )
-        if _takes_feedback(law, states):
+        if _takes_feedback(protocol, states):
             _check(
                 protocol.router_law, _OF_ROUTERS, f"{name} has no linear model over queue disciplines: its router_law"
             )
@@ -669,9 +700,11 @@ def _kinds(deployed: Deployment, network: Network) -> list[_Kind]:
     return kinds
 
 
-def _takes_feedback(source_law: Any, states: Mapping[str, State]) -> bool:
-    """Whether a law of a host asks for what routers of its protocol say."""
-    laws = [source_law, *(state.law for state in states.values() if state.law is not None)]
+def _takes_feedback(protocol: Protocol, states: Mapping[str, State]) -> bool:
+    """Whether a law of a host, or a jump of its window or states, takes the feedback of the protocol's routers."""
+    laws = [protocol.source_law, protocol.loss_response_law, protocol.mark_response_law]
+    for state in states.values():
+        laws += [state.law, *state.jumps.values()]
     return any("R" in law_arguments(law) for law in laws)
 
 
@@ -970,4 +1003,11 @@ def _notes(
         f"marks and losses are a rate in this model, at most {most:.2g} an RTT of a flow, each answered; hosts answer "
         "one an RTT, each for itself, and packets may lose stability at smaller gains"
     )
+    cut, queue, name = loop.largest_cut(z, active)
+    if cut > _LARGE_CUT * queue:
+        found.append(
+            f"one mark or loss takes {cut:.3g} packets from a window of {name}, and the queue at the equilibrium holds "
+            f"{queue:.3g}: such steps are not small, and packets may leave the equilibrium well below a stability "
+            "limit of this model"
+        )
     return tuple(found)

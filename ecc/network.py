@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -274,12 +274,14 @@ class Flow:
     @property
     def largest_packet(self) -> int:
         """Size of the largest packet, bytes."""
-        return int(np.max(self.packet_size))
+        size = self.packet_size
+        return int(size[1] if isinstance(size, tuple) else size)
 
     @property
     def mean_packet(self) -> float:
         """Mean size of the packets, bytes."""
-        return float(np.mean(self.packet_size))
+        size = self.packet_size
+        return 0.5 * (size[0] + size[1]) if isinstance(size, tuple) else float(size)
 
     @property
     def mean_acknowledged(self) -> float:
@@ -1034,7 +1036,9 @@ class Network(Displayed):
         rtts = tuple(as_delay(rtt, "rtts") for rtt in data["rtts"])
         if len(rtts) != network.n_flows:
             raise ValueError(f"rtts must have one entry for each of {network.n_flows} flows, got {len(rtts)}")
-        return replace(network, _rtts=rtts) if np.allclose(rtts, network.rtts, rtol=1e-12, atol=1e-15) else network
+        if np.allclose(rtts, network._delays, rtol=1e-12, atol=1e-15):
+            object.__setattr__(network, "_rtts", rtts)  # the checks of a new network would repeat those of this one
+        return network
 
     def with_flows(self, flows: Sequence[Flow]) -> Network:
         """Return this network with other flows.
@@ -1144,12 +1148,27 @@ def to_table(item: Any) -> dict[str, Any]:
     item : Link
         Flow or another dataclass of plain values.
     """
-    values = {f.name: (getattr(item, f.name), f.default) for f in fields(item)}
+    kind: type = type(item)
+    values = ((name, getattr(item, name), default) for name, default in _defaults(kind))
     return {
         k: list(v) if isinstance(v, tuple) else to_table(v) if is_dataclass(v) else v
-        for k, (v, default) in values.items()
+        for k, v, default in values
         if v != default
     }
+
+
+@cache
+def _defaults(kind: type) -> list[tuple[str, Any]]:
+    """The fields of a dataclass with their defaults; a network may have a hundred thousand flows."""
+    return [(f.name, f.default) for f in fields(kind)]
+
+
+@cache
+def _keys(kind: type) -> tuple[dict[str, None], list[str]]:
+    """Names of the fields that a dataclass is constructed from, and those that have no default."""
+    of_init = [f for f in fields(kind) if f.init]
+    required = [f.name for f in of_init if f.default is MISSING and f.default_factory is MISSING]
+    return dict.fromkeys(f.name for f in of_init), required
 
 
 def from_table(kind: type, table: Any, where: str, instead: Mapping[str, str] | None = None) -> Any:
@@ -1169,14 +1188,14 @@ def from_table(kind: type, table: Any, where: str, instead: Mapping[str, str] | 
     if not isinstance(table, Mapping):
         raise TypeError(f"{where} must be a table, got {shown(table)}")
     others = instead or {}
-    known = [f.name for f in fields(kind) if f.init]
+    known, required = _keys(kind)
     for key in table:
         if key not in known:
             raise ValueError(f"{where} has no key {key!r}; allowed are {', '.join([*known, *others.values()])}")
-    for f in fields(kind):
-        if f.init and f.default is MISSING and f.default_factory is MISSING and f.name not in table:
-            other = f" or {others[f.name]!r}" if f.name in others else ""
-            raise ValueError(f"{where} lacks the key {f.name!r}{other}")
+    for name in required:
+        if name not in table:
+            other = f" or {others[name]!r}" if name in others else ""
+            raise ValueError(f"{where} lacks the key {name!r}{other}")
     try:
         return kind(**table)
     except (TypeError, ValueError) as error:

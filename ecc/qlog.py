@@ -23,16 +23,19 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ecc.arguments import check_arguments, shown
 from ecc.errors import warn
+from ecc.files import read_bytes
 
 __all__ = ["Event", "Trace", "read"]
 
 RS = "\x1e"
+BLANK = " \t\r\n"  # of JSON; to Python, RS is one too
 PS_IN_MS = 1_000_000_000
 FILE_SCHEMA = "urn:ietf:params:qlog:file:sequential"
 EVENT_SCHEMA = "urn:ietf:params:qlog:events:quic-13"
@@ -51,8 +54,16 @@ NAMES = {
 FIELDS = {"cwnd": "congestion_window", "current_cwnd": "congestion_window"}
 """Likewise of metrics."""
 ERROR = "error_description"
-"""What stands in a file in place of a trace that could not be made (qlog-main-schema, TraceError)."""
-UNNUMBERED = {"retry", "versionnegotiation", "statelessreset"}
+"""Key of an object that replaces a trace that could not be made (qlog-main-schema, TraceError)."""
+LARGEST = 1e18
+"""Metrics above this have no value yet: stacks begin with the largest number of 64 bits, for example in ssthresh."""
+MAX_SIZE = 2**29
+"""Maximum size of a log, compressed or not [bytes]."""
+ACKS = {"ack", "ack_ecn", "path_ack", "path_ack_ecn", "ack_mp", "ack_mp_ecn", "mp_ack", "mp_ack_ecn"}
+"""Types of frames that acknowledge packets; those of multipath QUIC have the path of these packets."""
+RESTARTS = {"retry": "Retry", "versionnegotiation": "Version Negotiation"}
+"""Types of packets after which a client begins again, with a new controller (RFC 9002 sec. 6.3)."""
+UNNUMBERED = {*RESTARTS, "statelessreset"}
 """Types of packets that have no number (RFC 9000 sec. 17.2.1, 17.2.5, 10.3), however they are written."""
 UNCOUNTED = {"ack", "connection_close"}
 """Frames of packets that are not in flight (RFC 9002 sec. 2), where a packet has no others."""
@@ -162,7 +173,7 @@ def record(values: Mapping[str, Any]) -> str:
 
 
 @check_arguments
-def read(path: str | Path, trace: int | None = None) -> Trace:
+def read(path: str | Path, trace: int | None = None, path_id: int | None = None) -> Trace:
     """Return what a log says, in JSON-SEQ, in lines of JSON, or in one JSON object, each also compressed by gzip.
 
     Drafts from 00 on are read, as aioquic, mvfst, picoquic, quic-go and quiche follow them.
@@ -171,7 +182,10 @@ def read(path: str | Path, trace: int | None = None) -> Trace:
     ----------
     path : str or Path
     trace : int, >= 0, optional
-        Which one, of a file with several, counted from 0. None: the first that is no error, and a note which that is.
+        Index of the trace in a file with several. None: the first that is not an error, which a note names.
+    path_id : int, >= 0, optional
+        Identifier of the path of a multipath connection, each of which has a controller. None: the lowest, which a note
+        names.
 
     Returns
     -------
@@ -180,10 +194,16 @@ def read(path: str | Path, trace: int | None = None) -> Trace:
     Raises
     ------
     ValueError
-        No qlog, or a bad record: its number, the field, what it has, and what is allowed. A last record that is
-        incomplete is left out, with a warning.
+        Not qlog, more than 512 MiB, or a bad record: its number, the field, its value, and the allowed values; of text
+        that is not JSON, line and column. A last event that is incomplete is left out, with a warning.
     OSError
         The file cannot be read.
+
+    Notes
+    -----
+    A file that was cut off, for example by a crash, is read up to its last complete event. After a Retry or a Version
+    Negotiation a client begins again with new packet numbers and a new controller; the packets before are left out.
+    Either is noted.
 
     Examples
     --------
@@ -192,7 +212,7 @@ def read(path: str | Path, trace: int | None = None) -> Trace:
     (2114, 1500)
     """
     try:
-        return _Reader(Path(path).read_bytes(), trace).trace()
+        return _Reader(read_bytes(path, "file", MAX_SIZE), trace, path_id).trace()
     except ValueError as error:
         raise ValueError(f"{error} ({str(path)!r})") from None
 
@@ -211,7 +231,8 @@ def events(records: Iterable[Mapping[str, Any]]) -> list[Event]:
 class _Reader:
     """A file, record by record."""
 
-    def __init__(self, raw: bytes, chosen: int | None) -> None:
+    def __init__(self, raw: bytes, chosen: int | None, path_id: int | None) -> None:
+        self.path_id = path_id
         self.notes: list[str] = []
         if raw.startswith(b"\x1f\x8b"):
             raw = self._unzipped(raw)
@@ -222,19 +243,23 @@ class _Reader:
         self.chosen = chosen
 
     def _unzipped(self, raw: bytes) -> bytes:
-        """What a gzip file has; of one that is cut off what there is."""
-        found, one = b"", zlib.decompressobj(wbits=31)
+        """The content of a gzip file, or of a file that is cut off, the beginning of it."""
+        parts: list[bytes] = []
+        size, member = 0, zlib.decompressobj(wbits=31)
         while raw:
             try:
-                found += one.decompress(raw)
+                parts.append(member.decompress(raw, MAX_SIZE + 1 - size))
             except zlib.error as error:
-                raise ValueError(f"file must be qlog, or that by gzip, got a damaged one: {error}") from None
-            raw = one.unused_data
-            if one.eof:
-                one = zlib.decompressobj(wbits=31) if raw else one
-        if not one.eof:
+                raise ValueError(f"file must be qlog, or qlog compressed by gzip, got a damaged one: {error}") from None
+            size += len(parts[-1])
+            if size > MAX_SIZE:
+                raise ValueError(f"file must have <= {MAX_SIZE // 2**20} MiB when it is decompressed, got more")
+            raw = member.unused_data
+            if member.eof:
+                member = zlib.decompressobj(wbits=31) if raw else member
+        if not member.eof:
             self.notes.append("the gzip file is incomplete and was read up to its end")
-        return found
+        return b"".join(parts)
 
     def trace(self) -> Trace:
         top, records = self.records()
@@ -251,6 +276,7 @@ class _Reader:
             records = list(enumerate(given, 1))
         found = _Events(about, self.notes)
         made = [one for number, given in records for one in found.event(given, number)]
+        made = self.without_former_attempts(self.on_path(made))
         if any(a.time > b.time for a, b in zip(made, made[1:], strict=False)):
             late = sum(a.time > b.time for a, b in zip(made, made[1:], strict=False))
             self.notes.append(f"events were put in the order of time, from which {late} had departed")
@@ -283,29 +309,69 @@ class _Reader:
             )
         return self.chosen
 
+    def on_path(self, events: Sequence[Event]) -> list[Event]:
+        """The events of the path that is read; those without a path are of all."""
+        paths = sorted({one.data["path"] for one in events if one.name == "packet_sent" and "path" in one.data})
+        chosen = (paths or [0])[0] if self.path_id is None else self.path_id
+        if chosen not in (paths or [chosen]) or (not paths and self.path_id):
+            raise ValueError(f"path_id must be one of {', '.join(map(str, paths or [0]))}, got {chosen}")
+        if len(paths) > 1:
+            listed = ", ".join(map(str, paths))
+            self.notes.append(f"the log has the paths {listed}, each with a controller; path {chosen} was read")
+        found = []
+        for one in events:
+            if one.data.get("path", chosen) == chosen:
+                data = {key: value for key, value in one.data.items() if key != "path"}
+                found.append(replace(one, data=data))
+        return found
+
+    def without_former_attempts(self, events: Sequence[Event]) -> list[Event]:
+        """The events since a client began again after a Retry or a Version Negotiation; parameters are kept.
+
+        Such a packet has no effect once others were received. Logs may lack it: then the first number is sent again.
+        """
+        begin, cause, sent = 0, "", False
+        for k, one in enumerate(events):
+            if one.name == "packet_received":
+                break
+            is_first = one.name == "packet_sent" and one.data["space"] == "initial" and one.data["number"] == 0
+            if one.name == RESTARTED and sent:
+                begin, cause, sent = k, f"a {one.data['cause']}", False
+            elif is_first and sent and not cause:
+                begin, cause = k, "packet number 0 was sent again"
+            sent |= one.name == "packet_sent"
+        if begin:
+            self.notes.append(
+                f"the connection begins again in record {events[begin].record} ({cause}): packets before it are left "
+                "out, as congestion control is reset there (RFC 9002 sec. 6.3)"
+            )
+        kept = [one for one in events[:begin] if one.name == "recovery_parameters_set"]
+        return kept + [one for one in events[begin:] if one.name != RESTARTED]
+
     def records(self) -> tuple[dict[str, Any], list[tuple[int, Any]] | None]:
-        """What the file begins with, and the records after it; None: they are in it."""
+        """The head of the file, and the records after it; None: they are in the head."""
         text = self.text
         if not text.strip():
             raise ValueError("file must be qlog, got an empty one")
-        if text.lstrip().startswith(RS):
-            chunks = [one for one in text.split(RS) if one.strip()]
-        else:
+        is_sequence = text.lstrip(BLANK).startswith(RS)
+        if not is_sequence:
             try:
                 whole = _json(text)
-            except ValueError:
-                chunks = [one for one in text.splitlines() if one.strip()]
+            except ValueError as error:
+                if not _is_json(text.lstrip(BLANK).partition("\n")[0]):
+                    return self._repaired(error), None
             else:
                 if not isinstance(whole, dict):
                     raise ValueError(f"file must be a JSON object, or records, got {shown(whole)}")
                 return whole, None
+        chunks = list(re.finditer(rf"[^{RS}]*\S[^{RS}]*" if is_sequence else r".*\S.*", text))
         found = []
         for number, chunk in enumerate(chunks):
             try:
-                found.append((number, _json(chunk)))
-            except ValueError:
+                found.append((number, _json(chunk[0])))
+            except ValueError as error:
                 if number == 0 or number < len(chunks) - 1:
-                    raise ValueError(f"record {number} must be JSON, got {shown(chunk.strip())}") from None
+                    raise ValueError(f"record {number} must be JSON: {_place(error, text, chunk.start())}") from None
                 self.notes.append(f"record {number}, the last, is incomplete and was left out")
                 warn(self.notes[-1])
         first = found[0][1]
@@ -315,6 +381,17 @@ class _Reader:
             self.notes.append("there is no first record that describes the log: times are taken as ms")
             return {}, found
         return first, found[1:]
+
+    def _repaired(self, error: ValueError) -> dict[str, Any]:
+        """A JSON object that was cut off, up to its last complete event."""
+        end, closing = _complete(self.text)
+        if end and not (isinstance(error, json.JSONDecodeError) and error.pos < end):
+            with suppress(ValueError):
+                whole: dict[str, Any] = _json(self.text[:end] + closing)
+                self.notes.append("the file is incomplete and was read up to its last complete event")
+                warn(self.notes[-1])
+                return whole
+        raise ValueError(f"file must be JSON: {_place(error, self.text)}")
 
 
 class _Events:
@@ -332,6 +409,7 @@ class _Events:
         named = about.get("event_fields")
         self.columns = [str(one).lower() for one in named] if isinstance(named, list) else []
         self.notes, self.number = notes, 0
+        self.path: int | None = None  # of the event that is read
         self.last = 0  # ps
         self.first: float | None = None
         self.highest: dict[Any, float] = {}  # of each stream, that was sent
@@ -355,14 +433,21 @@ class _Events:
         name = NAMES.get(name, name)
         if name == "packet_lost" and self.mapping(given.get("data", {}), "data").get("lost_packets") is not None:
             name = "packets_lost"
-        made: Callable[[Mapping[str, Any]], dict[str, Any] | None] | None = getattr(self, f"_{name}", None)
+        made: Callable[[Mapping[str, Any]], Any] | None = getattr(self, f"_{name}", None)
         if made is None or name not in EVENTS:
             return
-        data = made(self.mapping(given.get("data") or {}, "data"))
-        if data is not None:
-            if trigger := given.get("trigger"):
-                data.setdefault("trigger", str(trigger).lower())
-            yield Event(time, name, data, number, self.seen(given.get("ecc")))
+        content = self.mapping(given.get("data") or {}, "data")
+        if name in ("packet_sent", "packet_received") and (cause := RESTARTS.get(self.plain_type(content))):
+            if name == "packet_received":
+                yield Event(time, RESTARTED, {"cause": cause}, number)
+            return
+        self.path = self.path_of(given, content)
+        found = made(content)
+        for data in found if isinstance(found, list) else [found]:
+            if data is not None:
+                if trigger := given.get("trigger"):
+                    data.setdefault("trigger", str(trigger).lower())
+                yield Event(time, name, data, number, self.seen(given.get("ecc")))
 
     def time(self, given: Mapping[str, Any]) -> int:
         names = ("time", "relative_time", "delta_time", "reference_time")
@@ -382,10 +467,10 @@ class _Events:
     def _packet_sent(self, data: Mapping[str, Any]) -> dict[str, Any] | None:
         space, number = self.packet(data)
         if number is None:
-            kind = self.packet_type(data)
-            if re.sub("[-_ ]", "", kind) in UNNUMBERED:
+            if self.plain_type(data) in UNNUMBERED:
                 return None
-            self.fail("packet_number", f"a whole number >= 0 in a packet of type {kind or 'unknown'}", None)
+            kind = self.packet_type(data) or "unknown"
+            self.fail("packet_number", f"a whole number >= 0 in a packet of type {kind}", None)
         frames = self.frames(data)
         kinds = {str(one.get("frame_type")).lower() for one in frames}
         counts = not kinds or not kinds <= UNCOUNTED
@@ -398,14 +483,19 @@ class _Events:
                 length = one.get("length", self.inner(one, "raw").get("length", 0))
                 self.highest[stream] = max(self.highest.get(stream, 0.0), offset + self.value(length, "length"))
         size = self.size(data)
-        return {"space": space, "number": number, "size": size, "counts": counts, "is_again": again}
+        sent = {"space": space, "number": number, "size": size, "counts": counts, "is_again": again}
+        return self.of_path(sent)
 
-    def _packet_received(self, data: Mapping[str, Any]) -> dict[str, Any] | None:
-        ranges: list[tuple[int, int]] = []
-        ce: int | None = None
+    def _packet_received(self, data: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What is acknowledged of each path: an ACK frame may be of another path than its packet, or of path 0."""
+        found: dict[int | None, dict[str, Any]] = {}
         for one in self.frames(data):
-            if str(one.get("frame_type")).lower() not in ("ack", "ack_ecn"):
+            if str(one.get("frame_type")).lower() not in ACKS:
                 continue
+            path = self.number_of_path(one)
+            if path is None and self.path is not None:
+                path = 0
+            of_path = found.setdefault(path, {"space": self.space(data), "ranges": [], "ce": None})
             given = one.get("acked_ranges", [])
             if not isinstance(given, list):
                 self.fail("acked_ranges", "a list of ranges", given)
@@ -416,19 +506,20 @@ class _Events:
                 low, high = self.whole(pair[0], "acked_ranges"), self.whole(pair[-1], "acked_ranges")
                 if low > high:
                     self.fail("acked_ranges", "ranges from the lower to the higher number", pair)
-                ranges.append((low, high))
-            ce = self.whole(one["ce"], "ce") if "ce" in one else ce
-        return {"space": self.space(data), "ranges": ranges, "ce": ce} if ranges else None
+                of_path["ranges"].append((low, high))
+            of_path["ce"] = self.whole(one["ce"], "ce") if "ce" in one else of_path["ce"]
+        known = {path: {} if path is None else {"path": path} for path in found}
+        return [one | known[path] for path, one in found.items() if one["ranges"]]
 
     def _packet_lost(self, data: Mapping[str, Any]) -> dict[str, Any]:
         space, number = self.packet(data)
         if number is None:
             self.fail("packet_number", "a whole number >= 0", None)
-        return {"space": space, "number": number, "trigger": str(data.get("trigger", "")).lower()}
+        return self.of_path({"space": space, "number": number, "trigger": str(data.get("trigger", "")).lower()})
 
     def _packets_lost(self, data: Mapping[str, Any]) -> dict[str, Any]:
         largest = self.whole(data.get("largest_lost_packet_num"), "largest_lost_packet_num")
-        return {"largest": largest, "count": self.whole(data["lost_packets"], "lost_packets")}
+        return self.of_path({"largest": largest, "count": self.whole(data["lost_packets"], "lost_packets")})
 
     def _metrics_updated(self, data: Mapping[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -439,26 +530,43 @@ class _Events:
             known = name in (*RTTS, "congestion_window", "bytes_in_flight", "ssthresh", "pacing_rate")
             if isinstance(value, str) and not known:
                 continue
-            number = self.value(value, name)
+            number = self.value(value, name, most=math.inf)
             if known and number < 0.0:
                 self.fail(name, ">= 0", value)
-            found[name] = number / (1e12 / self.unit) if name in RTTS else number
-        return found
+            if abs(number) <= LARGEST:
+                found[name] = number / (1e12 / self.unit) if name in RTTS else number
+        return self.of_path(found)
 
     def _congestion_state_updated(self, data: Mapping[str, Any]) -> dict[str, Any]:
         new = data.get("new")
         if not isinstance(new, str):
             self.fail("new", "a string", new)
-        return {"new": new.lower(), "trigger": str(data.get("trigger", "")).lower()}
+        return self.of_path({"new": new.lower(), "trigger": str(data.get("trigger", "")).lower()})
 
     def _app_limited_updated(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        return {"limited": str(data.get("app_limited", "app_limited")).lower() in ("app_limited", "true", "1")}
+        limited = str(data.get("app_limited", "app_limited")).lower() in ("app_limited", "true", "1")
+        return self.of_path({"limited": limited})
 
     def _recovery_parameters_set(self, data: Mapping[str, Any]) -> dict[str, Any]:
         numbers = {key: one for key, one in data.items() if isinstance(one, int | float) and not isinstance(one, bool)}
-        return {key: self.value(one, key) for key, one in numbers.items()}
+        values = {key: self.value(one, key, most=math.inf) for key, one in numbers.items()}
+        return {key: value for key, value in values.items() if abs(value) <= LARGEST}
 
     # ---- fields ----------------------------------------------------------------------------------------------
+
+    def path_of(self, given: Mapping[str, Any], data: Mapping[str, Any]) -> int | None:
+        """The path of an event of a multipath connection, or None."""
+        places = (data, data.get("header"), given)
+        numbers = (self.number_of_path(one) for one in places if isinstance(one, dict))
+        return next((number for number in numbers if number is not None), None)
+
+    def number_of_path(self, given: Mapping[str, Any]) -> int | None:
+        """The number under "path_id", or None; qlog also has names of paths there, which say nothing of packets."""
+        value = given.get("path_id")
+        return int(value) if isinstance(value, int | str) and str(value).isdecimal() else None
+
+    def of_path(self, data: dict[str, Any]) -> dict[str, Any]:
+        return data if self.path is None else data | {"path": self.path}
 
     def packet(self, data: Mapping[str, Any]) -> tuple[str, int | None]:
         inner = self.inner(data, "header")
@@ -471,7 +579,12 @@ class _Events:
         return kind if kind in ("initial", "handshake") else "application"
 
     def packet_type(self, data: Mapping[str, Any]) -> str:
-        return str(self.inner(data, "header").get("packet_type", data.get("packet_type", ""))).lower()
+        """The type of a packet; aioquic has it under "type" in packet_lost."""
+        own = data.get("packet_type", data.get("type", ""))
+        return str(self.inner(data, "header").get("packet_type", own)).lower()
+
+    def plain_type(self, data: Mapping[str, Any]) -> str:
+        return re.sub("[-_ ]", "", self.packet_type(data))
 
     def size(self, data: Mapping[str, Any]) -> int:
         raw, inner = self.inner(data, "raw"), self.inner(data, "header")
@@ -516,7 +629,7 @@ class _Events:
             self.fail(name, "a whole number", value)
         return int(value) if isinstance(value, int | str) and str(value).lstrip("-").isdigit() else int(number)
 
-    def value(self, value: Any, name: str) -> float:
+    def value(self, value: Any, name: str, most: float = LARGEST) -> float:
         """A finite number, also one in a string, as early drafts have them."""
         if not isinstance(value, int | float | str) or isinstance(value, bool):
             self.fail(name, "a finite number", value)
@@ -524,8 +637,8 @@ class _Events:
             number = float(value)
         except (ValueError, OverflowError):
             number = math.nan
-        if not math.isfinite(number) or abs(number) > 1e18:
-            self.fail(name, "a finite number, at most 1e18", value)
+        if not math.isfinite(number) or abs(number) > most:
+            self.fail(name, "a finite number" + (", at most 1e18" if most < math.inf else ""), value)
         return number
 
     def fail(self, name: str, allowed: str, value: Any) -> NoReturn:
@@ -537,13 +650,60 @@ EVENTS: Sequence[str] = (
     "app_limited_updated", "recovery_parameters_set",
 )  # fmt: skip
 """Events that are read."""
+RESTARTED = "restarted"
+"""Event of this module: a client has received a Retry or a Version Negotiation."""
+
+
+def _is_json(text: str) -> bool:
+    try:
+        _json(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _place(error: ValueError, text: str, start: int = 0) -> str:
+    """What is wrong with JSON, with line and column in a text of which a part, from `start` on, was read."""
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    at = start + error.pos
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return f"{error.msg.removesuffix(' at')} (line {line}, column {column})"
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*:)?|[\[\]{}]|"', re.DOTALL)
+
+
+def _complete(text: str) -> tuple[int, str]:
+    """Where the last complete event of a JSON object ends, and the brackets that are open there; 0: nowhere."""
+    end, closing = 0, ""
+    stack: list[str] = []
+    depths: list[int] = []  # of the lists of events that are open
+    key = ""
+    for token in _TOKEN.finditer(text):
+        word = token[0]
+        if word in "[{":
+            stack.append("]" if word == "[" else "}")
+            if word == "[" and key == "events":
+                depths.append(len(stack))
+        elif word in "]}":
+            if not stack or stack.pop() != word:
+                break
+            if depths and depths[-1] == len(stack):
+                end, closing = token.end(), "".join(reversed(stack))
+            elif depths and depths[-1] > len(stack):
+                depths.pop()
+        elif word == '"':  # a string that does not end
+            break
+        key = word[1 : word.rindex('"')] if word.endswith(":") else ""
+    return end, closing
 
 
 def _json(text: str) -> Any:
     """JSON as the standard has it: without NaN; a ValueError for all that is none, too deep or too long."""
 
     def refuse(name: str) -> NoReturn:
-        raise ValueError(name)
+        raise ValueError(f"{name} is not JSON")
 
     try:
         return json.loads(text, parse_constant=refuse)

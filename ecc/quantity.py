@@ -20,6 +20,11 @@ from ecc.arguments import shown
 __all__ = [
     "LONGEST_DELAY",
     "LONGEST_TIME",
+    "PER_TIME",
+    "RATE",
+    "SIZE",
+    "TIME",
+    "Dimension",
     "OptionalQuantityField",
     "OptionalSizeField",
     "PacketSizeField",
@@ -37,6 +42,51 @@ __all__ = [
     "default",
     "required",
 ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Dimension:
+    """The dimension of a quantity: exponents of size (bytes, bits) and time.
+
+    Numbers of packets have no dimension: where all sizes are scaled, packets are scaled too, and their number is not.
+
+    Parameters
+    ----------
+    size : int
+        Exponent of size.
+    time : int
+        Exponent of time.
+
+    Examples
+    --------
+    >>> RATE == Dimension(size=1, time=-1)
+    True
+    >>> RATE.factor(size=2.0, time=4.0)
+    0.5
+    """
+
+    size: int = 0
+    time: int = 0
+
+    def factor(self, size: float = 1.0, time: float = 1.0) -> float:
+        """Return the factor of a quantity of this dimension, given the factors of all sizes and all times.
+
+        Parameters
+        ----------
+        size : float, > 0, optional
+        time : float, > 0, optional
+        """
+        return float(size**self.size * time**self.time)
+
+
+SIZE = Dimension(size=1)
+"""Bytes or bits."""
+TIME = Dimension(time=1)
+"""Seconds."""
+RATE = Dimension(size=1, time=-1)
+"""Bit/s."""
+PER_TIME = Dimension(time=-1)
+"""1/s, for example gains of controllers that act on delays."""
 
 Quantity: TypeAlias = Annotated[float | str, "checked where it is read"]
 """A number in the base unit or a string with a unit."""
@@ -135,6 +185,10 @@ def as_number(
     ValueError
         Unreadable, not finite or out of range.
     """
+    if type(value) is float or type(value) is int:  # a network may have a million plain numbers
+        number = _float(value)
+        if math.isfinite(number) and (minimum is None or number >= minimum) and (number > 0.0 or not positive):
+            return number
     minimum = None if minimum == -math.inf else minimum
     allowed = "> 0" if positive else (f">= {minimum:g}" if minimum is not None else "finite")
     if isinstance(value, str) and units is not None:
@@ -289,6 +343,8 @@ def as_count(value: Any, field: str, *, minimum: int = 0, bits: int = 63) -> int
     bits : int, optional
         The value is below 2 to this power.
     """
+    if type(value) is int and minimum <= value < 2**bits:
+        return value
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{field} must be a whole number, got {shown(value)}")
     if value < minimum:

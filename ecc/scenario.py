@@ -60,6 +60,10 @@ class Scenario(Displayed):
     header_bytes : bool
         True: packets and ACKs are longer on links, and for pacers, by what their protocol's header takes. Rates and
         goodputs of flows count data only. Of packet runs.
+    phase_jitter : bool or None
+        Whether the times at which hosts send, and busy links that lead to another link, are shifted by a random part of
+        a packet time, drawn again every 16 packets (S-186 to S-189). True: of all flows; False: of none; None: of flows
+        of protocols that declare `phase_jitter`, such as ConstantRate. Of packet runs.
     impairments : sequence of Impairment
         Sequence of those in ecc.impairments: losses, delays, capacities that change. Of packet runs.
 
@@ -84,6 +88,7 @@ class Scenario(Displayed):
     phases: Any = "random"
     intervals: Any = None
     header_bytes: bool = False
+    phase_jitter: bool | None = None
     impairments: Sequence[Impairment] = ()
 
     def __post_init__(self) -> None:
@@ -93,6 +98,8 @@ class Scenario(Displayed):
         self._check_protocol()
         if not isinstance(self.header_bytes, bool):
             raise TypeError(f"header_bytes must be True or False, got {shown(self.header_bytes)}")
+        if self.phase_jitter is not None and not isinstance(self.phase_jitter, bool):
+            raise TypeError(f"phase_jitter must be True, False or None, got {shown(self.phase_jitter)}")
         object.__setattr__(self, "impairments", check_impairments(self.impairments, self.network))
         object.__setattr__(self, "duration", as_time(self.duration, "duration", positive=True))
         object.__setattr__(self, "seed", as_count(self.seed, "seed", bits=64))
@@ -126,6 +133,8 @@ class Scenario(Displayed):
         rows.append(("phases", value_text(self.phases)))
         if self.intervals is not None:
             rows.append(("intervals", value_text(self.intervals, "s")))
+        if self.phase_jitter is not None:
+            rows.append(("phase jitter", "of all flows" if self.phase_jitter else "none"))
         return [*rows, ("header bytes", "counted" if self.header_bytes else "not counted"), ("seed", str(self.seed))]
 
     def _check_workload(self) -> None:
@@ -254,6 +263,11 @@ class Scenario(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario as the tables that `from_dict` reads back: those of its TOML."""
+        first, last = self._tables()
+        return first | self.network.to_dict() | last
+
+    def _tables(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The tables before and after those of the network."""
         data: dict[str, Any] = {"duration": self.duration, "seed": self.seed}
         if self.assignment is not None:
             data["assignment"] = list(self.assignment)
@@ -263,17 +277,30 @@ class Scenario(Displayed):
             data["intervals"] = list(self.intervals)
         if self.header_bytes:
             data["header_bytes"] = True
+        if self.phase_jitter is not None:
+            data["phase_jitter"] = self.phase_jitter
         if self.impairments:
             data["impairments"] = [impairment_to_table(one) for one in self.impairments]
         data["protocol"] = _protocol_table(self.protocol)
-        data |= self.network.to_dict()
-        if self.workload is not None:
-            data["workload"] = {
-                "transfers": [to_table(transfer) for transfer in self.workload.transfers],
-                "arrivals": [to_table(stream) for stream in self.workload.arrivals],
-                "on_off": [to_table(sources) for sources in self.workload.on_off],
-            } | ({"tmix": [one.to_table() for one in self.workload.tmix]} if self.workload.tmix else {})
-        return data
+        if self.workload is None:
+            return data, {}
+        workload = {
+            "transfers": [to_table(transfer) for transfer in self.workload.transfers],
+            "arrivals": [to_table(stream) for stream in self.workload.arrivals],
+            "on_off": [to_table(sources) for sources in self.workload.on_off],
+        } | ({"tmix": [one.to_table() for one in self.workload.tmix]} if self.workload.tmix else {})
+        return data, {"workload": workload}
+
+    def check_writable(self) -> None:
+        """Refuse a scenario that `to_toml` cannot write; faster than writing it, as networks always can be.
+
+        Raises
+        ------
+        TypeError
+            A value that TOML has no form for, such as a function.
+        """
+        first, last = self._tables()
+        _toml(first | last)
 
     def to_toml(self) -> str:
         """Return the scenario as TOML text that `from_toml` reads back.
@@ -283,14 +310,7 @@ class Scenario(Displayed):
         TypeError
             A value that TOML has no form for, such as a function.
         """
-        import tomli_w
-
-        data = self.to_dict()
-        try:
-            return tomli_w.dumps(data)
-        except (TypeError, ValueError):
-            path, value = next(_unwritable(data))
-            raise TypeError(f"{path} must be a value that TOML can hold, got {shown(value)}") from None
+        return _toml(self.to_dict())
 
     @classmethod
     def from_toml(cls, source: str | Path) -> Scenario:
@@ -311,7 +331,7 @@ class Scenario(Displayed):
         given = isinstance(source, str) and ("\n" in source or ("=" in source and not Path(source).exists()))
         name = "scenario" if given else f"scenario {shown(str(source))}"
         try:
-            data = tomllib.loads(str(source) if given else Path(source).read_text(encoding="utf-8"))
+            data = tomllib.loads(str(source) if given else _content(Path(source)))
         except tomllib.TOMLDecodeError as error:
             raise ValueError(f"{name} is not valid TOML: {error}") from None
         except UnicodeDecodeError as error:
@@ -341,6 +361,7 @@ class Scenario(Displayed):
             "phases",
             "intervals",
             "header_bytes",
+            "phase_jitter",
             "impairments",
             "protocol",
             "links",
@@ -367,8 +388,17 @@ class Scenario(Displayed):
             workload=None if workload is None else _workload(workload),
             seed=data.get("seed", 1),
             impairments=[impairment_from_table(one, f"impairments[{i}]") for i, one in enumerate(impairments)],
-            **{key: data[key] for key in ("assignment", "phases", "intervals", "header_bytes") if key in data},
+            **{key: data[key] for key in _PLAIN_KEYS if key in data},
         )
+
+
+def _content(path: Path) -> str:
+    """The text of a scenario file, which may be a pipe but not without end."""
+    with path.open("rb") as file:
+        raw = file.read(_MAX_SIZE + 1)
+    if len(raw) > _MAX_SIZE:
+        raise ValueError(f"scenario must have <= {_MAX_SIZE // 2**20} MiB, got more ({str(path)!r})")
+    return raw.decode("utf-8")
 
 
 def _in_short(protocol: Any) -> str:
@@ -398,6 +428,16 @@ def _numbers(given: Any, name: str, otherwise: str, count: int, read: Any = as_n
     if len(numbers) != count:
         raise ValueError(f"{name} must be {otherwise} one number for each of {count} links, got {len(numbers)}")
     return numbers
+
+
+def _toml(tables: Mapping[str, Any]) -> str:
+    import tomli_w
+
+    try:
+        return tomli_w.dumps(tables)
+    except (TypeError, ValueError):
+        path, value = next(_unwritable(tables))
+        raise TypeError(f"{path} must be a value that TOML can hold, got {shown(value)}") from None
 
 
 def _unwritable(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -528,7 +568,9 @@ def _module_of_user(name: str) -> ModuleType:
     return import_module(path.stem if path else name)
 
 
+_PLAIN_KEYS = ("assignment", "phases", "intervals", "header_bytes", "phase_jitter")  # of files, as the constructor has
 _SAMPLE = 0.1  # s
+_MAX_SIZE = 2**29  # bytes of a scenario file: some five million flows
 _MOST_SAMPLES = 1e9  # of a run: 8 GB for each flow
 _LAST = 0.2  # share of a run that shows how it ended ...
 _LEAST_SAMPLES, _LEAST_RTTS = 10, 10.0  # ... if it is at least so long

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-__all__ = ["snakefile"]
+from ecc.sweeps import data_files, names_data_file
+
+__all__ = ["files_of", "snakefile"]
 
 _TEXT = """\
 # A sweep of {count} runs in {parts} parts, written by `ecc sweep`. To run it here:
@@ -36,6 +39,33 @@ rule part:
     shell:
         {work!r}
 """
+
+
+def files_of(tables: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return the files that the runs of a sweep read: data files, and files with protocols.
+
+    Parameters
+    ----------
+    tables : mapping
+        Tables of the scenario's TOML.
+    axes : mapping
+        Path of a setting -> its values.
+    """
+    paths = [str(table[key]) for table, key in data_files(tables)]
+    paths += [str(value) for path, values in axes.items() if names_data_file(path) for value in values]
+    names = [*_names(tables), *(value for path, values in axes.items() if path.endswith("name") for value in values)]
+    files = [str(name).rpartition(":")[0] or str(name) for name in names]
+    return paths + [file for file in files if file.endswith((".py", ".so", ".dylib"))]
+
+
+def _names(table: Any) -> Iterator[Any]:
+    """All values of the key "name"."""
+    if isinstance(table, Mapping):
+        for key, value in table.items():
+            yield from [value] if key == "name" else _names(value)
+    elif isinstance(table, list):
+        for entry in table:
+            yield from _names(entry)
 
 
 def snakefile(path: Path, command: Sequence[str], inputs: Sequence[str], table: str, count: int, parts: int) -> str:

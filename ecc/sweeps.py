@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
 from copy import deepcopy
@@ -18,6 +18,7 @@ import numpy as np
 from ecc.arguments import check_arguments, shown
 from ecc.digests import digest, function_digest
 from ecc.errors import EccError, warn
+from ecc.files import checked_digest
 from ecc.quantity import as_count
 from ecc.store import Store
 from ecc.workers import WorkersLost, in_workers
@@ -27,7 +28,21 @@ if TYPE_CHECKING:
 
     from ecc.scenario import Scenario
 
-__all__ = ["ScenarioRuns", "SweepError", "SweepInterrupted", "sweep"]
+__all__ = [
+    "MetricError", "ScenarioRuns", "SweepError", "SweepInterrupted", "data_files", "names_data_file", "sweep",
+    "unused_seed",
+]  # fmt: skip
+
+
+class MetricError(EccError):
+    """Some metrics of a run cannot be computed: `reasons` by their names; `values` has the other metrics."""
+
+    def __init__(self, values: Mapping[str, float], reasons: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {reason}" for name, reason in reasons.items()))
+        self.values, self.reasons = dict(values), dict(reasons)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MetricError, (self.values, self.reasons)
 
 
 class SweepError(EccError):
@@ -91,7 +106,8 @@ def sweep(
     TypeError
         A store, and a function that uses what cannot be compared.
     SweepError
-        The function failed at some points (after all others are done), or a cluster was lost.
+        The function, or some metrics of `ScenarioRuns`, failed at some points (after all others are done), or a cluster
+        was lost.
     SweepInterrupted
         (A KeyboardInterrupt.) Ctrl-C. The `dataset` of either has the points that are done.
 
@@ -114,25 +130,29 @@ def sweep(
     if not 1 <= first <= step:
         raise ValueError(f"part must be (k, n) with k from 1 to n, got {shown(part)}")
     points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    calls = [function.pinned(**point) for point in points] if hasattr(function, "pinned") else points
     mine = range(first - 1, len(points), step)
     kept = None if store is None else _Kept(function, store)
-    found = {} if kept is None else {k: kept.get(points[k]) for k in mine}
+    found = {} if kept is None else {k: kept.get(calls[k]) for k in mine}
     done = {k: result for k, result in found.items() if result is not None}
     todo = [k for k in mine if k not in done]
     failures: dict[int, str] = {}
+    what = "some metrics"
     if done and resumed is not None:
         resumed(len(done), len(mine))
     try:
-        with closing(_outcomes(function, [points[k] for k in todo], executor)) as results:
+        with closing(_outcomes(function, [calls[k] for k in todo], executor)) as results:
             for index, value in results:
                 k = todo[index]
                 try:
                     result = _numbers(value)
+                except MetricError as error:
+                    failures[k], result = str(error), error.values
                 except Exception as error:
-                    failures[k] = f"{type(error).__name__}: {error}"
+                    failures[k], what = f"{type(error).__name__}: {error}", "the function"
                     continue
                 if kept is not None:
-                    kept.put(points[k], result)
+                    kept.put(calls[k], result)
                 done[k] = result  # last: what is called done after Ctrl-C is in the store
                 if progress is not None:
                     progress(len(done) / len(mine))
@@ -148,7 +168,7 @@ def sweep(
             kept.close()
     if failures:
         first = min(failures)
-        message = f"the function failed at {len(failures)} of {len(mine)} points, first at {_label(points[first])}"
+        message = f"{what} failed at {len(failures)} of {len(mine)} points, first at {_label(points[first])}"
         raise SweepError(f"{message}: {failures[first]}", _dataset(axes, len(points), done, failures))
     return _dataset(axes, len(points), done)
 
@@ -186,7 +206,10 @@ class _Kept:
 
     def put(self, point: Mapping[str, Any], result: dict[str, float]) -> None:
         for name, key in self._keys(point).items():
-            self._store.put(key, {name: result[name]} if name else result)
+            if not name:
+                self._store.put(key, result)
+            elif name in result:  # otherwise this metric could not be computed
+                self._store.put(key, {name: result[name]})
         if self._store.trouble is not None and not self._warned:
             self._warned = True
             warn(self._store.trouble)
@@ -215,7 +238,8 @@ class ScenarioRuns:
     sample : float or str or None
         s, or with a unit; None: as `simulate` has it.
     arguments : mapping or None
-        Of every metric that takes them: `link`, `flow`, `between` (s). Without `between`, the last half.
+        Of every metric that takes them: `link`, `flow`, `flows`, `between` (s). Without `between`, the last half of the
+        run; metrics that select transfers by their start then take all.
 
     Examples
     --------
@@ -229,6 +253,29 @@ class ScenarioRuns:
     sample: float | str | None = None
     arguments: Mapping[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        tables = deepcopy(dict(self.scenario))
+        for table, key in data_files(tables):
+            with suppress(OSError, ValueError):  # `at` reports it
+                table.setdefault("digest", checked_digest(table[key], key))
+        object.__setattr__(self, "scenario", tables)
+
+    def pinned(self, **settings: Any) -> dict[str, Any]:
+        """Return settings with the digest of each data file that they name: another content is another point.
+
+        Parameters
+        ----------
+        **settings : object
+            As of `at`.
+        """
+        pinned = dict(settings)
+        for path, value in settings.items():
+            place, _, key = path.rpartition(".")
+            if names_data_file(path) and isinstance(value, str) and "\n" not in value:
+                with suppress(OSError, ValueError):  # `at` reports it
+                    pinned.setdefault(f"{place}.digest", checked_digest(value, key))
+        return pinned
+
     def at(self, **settings: Any) -> Scenario:
         """Return the scenario with some settings.
 
@@ -240,8 +287,8 @@ class ScenarioRuns:
         Raises
         ------
         ValueError
-            A path that leads nowhere, what the scenario refuses, a sample, link or flow that it has not, or a time
-            `between` in which no sample ends or that is not all in the run.
+            A path that leads nowhere, what the scenario refuses, a sample, link or flow that it does not have, or a
+            time `between` in which no sample ends or that is not all in the run.
         """
         from ecc.scenario import Scenario
 
@@ -254,6 +301,9 @@ class ScenarioRuns:
             index = (self.arguments or {}).get(name, 0)
             if as_count(index, name) >= count:
                 raise ValueError(f"{name} must be from 0 to {count - 1}, got {shown(index)}")
+        for index in (self.arguments or {}).get("flows", ()):
+            if as_count(index, "flows") >= scenario.network.n_flows:
+                raise ValueError(f"flows must be from 0 to {scenario.network.n_flows - 1}, got {shown(index)}")
         between = (self.arguments or {}).get("between")
         if between is not None:
             begin, end = between
@@ -279,6 +329,8 @@ class ScenarioRuns:
             A metric that is not known, or a setting that `at` refuses.
         EccError
             The run ended early.
+        MetricError
+            Some metrics cannot be computed of this run; it has the others.
         KeyboardInterrupt
             Ctrl-C ended it.
         """
@@ -286,10 +338,30 @@ class ScenarioRuns:
 
         chosen = {name: get(name) for name in self.metrics}
         scenario = self.at(**settings)
-        run = import_module(f"ecc.{self.engine}").simulate(scenario, sample=self.sample)
+        last_half = {"between": (0.5 * scenario.duration, scenario.duration)}
+        given = dict(self.arguments or {})
+        counts = self.engine == "packet" and any(one.needs_histogram for one in chosen.values())
+        options = {"histogram_from": (last_half | given)["between"][0]} if counts else {}
+        run = import_module(f"ecc.{self.engine}").simulate(scenario, sample=self.sample, **options)
         run.raise_if_incomplete()
-        given = {"between": (0.5 * scenario.duration, scenario.duration), **(self.arguments or {})}
-        return {name: one.function(run, scenario, **taken(one, given)) for name, one in chosen.items()}
+        values: dict[str, float] = {}
+        reasons: dict[str, str] = {}
+        for name, one in chosen.items():
+            arguments = taken(one, given if one.selects_starts else last_half | given)
+            try:
+                value = float(one.function(run, scenario, **arguments))
+            except (ValueError, AttributeError) as error:
+                reasons[name] = str(error)
+            except Exception as error:
+                reasons[name] = f"{type(error).__name__}: {error}"
+            else:
+                values[name] = value
+                if np.isnan(value):
+                    reasons[name] = "not defined for this run: there is nothing to average"
+                    del values[name]
+        if reasons:
+            raise MetricError(values, reasons)
+        return values
 
     def parts(self) -> dict[str, tuple[Any, ...]]:
         """Return what each metric is computed by: a sweep of only this one, with its arguments, and its code.
@@ -322,6 +394,60 @@ class ScenarioRuns:
         return simulate, *map(type, protocols)
 
 
+def data_files(tables: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the tables of a scenario that name a data file, each with the key that has its path.
+
+    Parameters
+    ----------
+    tables : object
+        Tables of `Scenario.from_dict`. Those that are not as they must be are left out.
+    """
+    data = tables if isinstance(tables, Mapping) else {}
+    workload = data.get("workload")
+    groups = []
+    if isinstance(workload, Mapping):
+        arrivals = workload.get("arrivals")
+        sizes = [one.get("distribution") for one in arrivals or () if isinstance(one, Mapping)]
+        groups = [(workload.get("tmix"), "vectors"), (sizes, "file")]
+    for group, key in [*groups, (data.get("impairments"), "file")]:
+        for table in group if isinstance(group, list | tuple) else ():
+            path = table.get(key) if isinstance(table, dict) else None
+            if isinstance(path, str | Path) and "\n" not in str(path):
+                yield table, key
+
+
+def names_data_file(path: str) -> bool:
+    """Return whether the value of a setting is the path of a data file.
+
+    Parameters
+    ----------
+    path : str
+        Of the setting, such as "workload.tmix.0.vectors" or "impairments.0.file".
+    """
+    table, key = path.partition(".")[0], path.rpartition(".")[2]
+    return (table, key) in (("workload", "vectors"), ("impairments", "file"))
+
+
+_REPLACED = {"vectors": "digest", "file": "times"}
+"""Keys of data files -> keys that have, or describe, the content of the file that was named before."""
+
+
+def unused_seed(found: xr.Dataset) -> bool:
+    """Return whether a sweep over several seeds has found the same metrics for all of them.
+
+    Parameters
+    ----------
+    found : Dataset
+        Result of `sweep` of `ScenarioRuns`.
+    """
+    metrics = found.drop_vars(["error", "error_"], errors="ignore")
+    if metrics.sizes.get("seed", 0) < 2 or not metrics.data_vars:
+        return False
+    compared = metrics.count("seed").to_array() > 1
+    equal = (metrics.max("seed") == metrics.min("seed")).to_array()
+    return bool(compared.any() and (equal | ~compared).all())
+
+
 def _put(tables: Any, path: str, value: Any) -> None:
     """Write a value where a dotted path leads; `*` is every entry of a list, and an only one need not be named."""
     *names, last = path.split(".")
@@ -331,6 +457,8 @@ def _put(tables: Any, path: str, value: Any) -> None:
     for entry in (_only(entry, last) for entry in tables_at):
         if not isinstance(entry, dict):
             raise ValueError(f"path must end in a key of a table, got {shown(path)}")
+        if names_data_file(path):
+            entry.pop(_REPLACED[last], None)
         entry[last] = value
 
 

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from ecc.arguments import check_arguments, shown
+from ecc.files import check_regular
 from ecc.quantity import (
     Quantity,
     QuantityField,
@@ -204,6 +205,8 @@ def iter_vectors(source: str | Path) -> Iterator[ConnectionVector]:
         See `read_vectors`; where it is come to.
     """
     inline = isinstance(source, str) and "\n" in source
+    if not inline:
+        check_regular(source, "vectors")
     number = 0
     reading: _Reading | None = None
     with io.StringIO(str(source)) if inline else Path(source).open(encoding="utf-8") as file:

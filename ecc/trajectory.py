@@ -29,11 +29,14 @@ SERIES: Mapping[str, tuple[str, str, str]] = {
     "rate": ("flow", "bit/s", "sending rate, averaged over each sample"),
     "goodput": ("flow", "bit/s", "delivered, averaged over each sample"),
     "bottleneck": ("flow", "", "link at which the flow is bottlenecked, -1 before any feedback"),
+    "rtt": ("flow", "s", "round-trip time, mean of the measurements in each sample, NaN without any"),
+    "rtt_max": ("flow", "s", "longest round-trip time measured in each sample, NaN without any"),
     "queue": ("link", "bytes", "queue at the sample instant"),
     "queue_max": ("link", "bytes", "peak queue within each sample"),
     "queue_mean": ("link", "bytes", "queue averaged over the time of each sample"),
     "arrival": ("link", "bit/s", "arrival rate, averaged over each sample"),
     "drops": ("link", "packets", "dropped in each sample"),
+    "dropped_bytes": ("link", "bytes", "dropped in each sample, bytes removed by trimming included"),
     "marks": ("link", "packets", "marked in each sample"),
     "paused": ("link priority", "", "share of each sample in which the link was paused (PFC), by priority"),
     "pauses": ("link priority", "frames", "PAUSE frames sent to the link in each sample, by priority"),
@@ -49,6 +52,20 @@ EVENTS = (
     "drop", "loss", "ack loss", "mark", "trim", "pause", "resume",
 )  # fmt: skip
 """What a trace calls the events of the packet engine, by number."""
+
+
+RECORDED_UNITS: Mapping[str, str] = {
+    **dict.fromkeys(("env.rate", "flow.x"), "bit/s"),
+    **dict.fromkeys(("env.rtt", "env.srtt", "env.min_rtt"), "s"),
+    **dict.fromkeys(
+        ("env.window", "env.in_flight", "env.delivered", "env.lost", "env.packet_size", "env.size", "env.header_bytes"),
+        "bytes",
+    ),
+}
+"""Units of recorded series that are the same for all protocols; other states have the unit of their `State`, if any."""
+
+_MEASURED = ("env.rtt", "env.srtt", "env.min_rtt")
+"""Recorded series that are NaN in results before the first measurement; hooks see 0, fluids the RTT of propagation."""
 
 
 _ABOUT, _FORMAT = "ecc_trajectory", 1
@@ -87,6 +104,7 @@ class Trajectory:
         histogram: tuple[Any, Any] | None = None,
         trace: Any = None,
         classes: Any = None,
+        units: Mapping[str, str] | None = None,
     ) -> Trajectory:
         """Return a trajectory from plain arrays.
 
@@ -108,6 +126,8 @@ class Trajectory:
             Structured array with time [ps], kind, entity and value.
         classes : object, optional
             Shape (2, n_classes): the link of each class, and which of its queues it is.
+        units : mapping, optional
+            Units of recorded states, by name of the series.
 
         Raises
         ------
@@ -119,7 +139,12 @@ class Trajectory:
 
         variables = {}
         for name, values in series.items():
-            over, unit, meaning = SERIES[name] if name in SERIES else _recorded(name)
+            over, unit, meaning = SERIES[name] if name in SERIES else _recorded(name, units or {})
+            if name in _MEASURED:
+                values = np.asarray(values, dtype=float)
+                starts = np.asarray(flows.get("start", np.zeros(values.shape[1])))[: values.shape[1]]
+                has_begun = np.asarray(time, dtype=float)[:, None] > starts
+                values = np.where((values > 0.0) & has_begun, values, np.nan)
             variables[name] = (("time", *over.split()), np.asarray(values), {"units": unit, "long_name": meaning})
         data = xr.Dataset(variables, coords={"time": ("time", np.asarray(time, dtype=float), {"units": "s"})})
         data = data.assign_coords({d: np.arange(data.sizes[d]) for d in ("flow", "link") if d in data.sizes})
@@ -176,6 +201,19 @@ class Trajectory:
         return self._series("bottleneck")
 
     @property
+    def rtt(self) -> xr.DataArray:
+        """Round-trip time [s], mean of the sender's measurements in each sample, over (time, flow); of packet runs.
+
+        NaN in samples in which no acknowledgment arrived, such as those before the flow starts.
+        """
+        return self._series("rtt")
+
+    @property
+    def rtt_max(self) -> xr.DataArray:
+        """Longest round-trip time that the sender measured in each sample [s], over (time, flow); of packet runs."""
+        return self._series("rtt_max")
+
+    @property
     def queue(self) -> xr.DataArray:
         """Queue at the sample instant [bytes], over (time, link)."""
         return self._series("queue")
@@ -199,6 +237,11 @@ class Trajectory:
     def drops(self) -> xr.DataArray:
         """Packets dropped in each sample, over (time, link)."""
         return self._series("drops")
+
+    @property
+    def dropped_bytes(self) -> xr.DataArray:
+        """Bytes dropped in each sample, those that trimming removed included, over (time, link)."""
+        return self._series("dropped_bytes")
 
     @property
     def marks(self) -> xr.DataArray:
@@ -232,6 +275,11 @@ class Trajectory:
     def class_marks(self) -> xr.DataArray:
         """Packets marked (ECN) in each sample, over (time, class) as `class_queue`."""
         return self._series("class_marks")
+
+    @property
+    def transfers(self) -> pd.DataFrame:
+        """The rows of `flows` that are transfers of a workload: flows of the network have columns in series, too."""
+        return self.flows.iloc[int(self.data.sizes.get("flow", 0)) :]
 
     @property
     def stopped(self) -> str:
@@ -511,13 +559,15 @@ class Trajectory:
         from ecc.plot import trajectory_figure
 
         title = f"{self.data.attrs.get('protocol', '')} ({self.data.attrs.get('engine', '')})"
+        recorded = [name for name in map(str, self.data) if "." in name]
         return trajectory_figure(
             self.data["time"].to_numpy(),
             rates=self.data["rate"].to_numpy(),
             queues=self.data["queue"].to_numpy() if "queue" in self.data else None,
             title=title if self.is_complete else f"{title}: {self.stopped}",
             flows=self._names_of_flows(),
-            recorded={name: self.data[name].to_numpy() for name in map(str, self.data) if "." in name},
+            recorded={name: self.data[name].to_numpy() for name in recorded},
+            units={name: str(self.data[name].attrs.get("units", "")) for name in recorded},
         )
 
     def _names_of_flows(self) -> list[str] | None:
@@ -530,12 +580,13 @@ class Trajectory:
     def __repr__(self) -> str:
         sizes, about, time = self.data.sizes, self.data.attrs, self.data["time"].to_numpy()
         counts = ", ".join(f"{name}: {sizes[name]}" for name in ("time", "flow", "link") if name in sizes)
-        finished = int(self.flows["finish"].notna().sum()) if "finish" in self.flows else 0
+        transfers = self.transfers
+        completed = int(transfers["completion_time"].notna().sum()) if "completion_time" in transfers else 0
         rows = {
             "Dimensions": f"({counts})",
             "Time": f"{time[0]:g} to {time[-1]:g} s" if len(time) else "no samples",
             "Series": " ".join(map(str, self.data)),
-            "Transfers": f"{len(self.flows)}, {finished} finished",
+            **({"Transfers": f"{len(transfers)}, {completed} completed"} if len(transfers) else {}),
             "Run": ", ".join(f"{key} {about[key]}" for key in ("engine", "seed", "version") if key in about),
         }
         lines = [f"{name + ':':<12}{value}" for name, value in rows.items()]
@@ -559,12 +610,12 @@ def _edges(bins: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     return edges
 
 
-def _recorded(name: str) -> tuple[str, str, str]:
+def _recorded(name: str, units: Mapping[str, str]) -> tuple[str, str, str]:
     """Second dimension, unit and meaning of a series that was recorded."""
     owner, dot, field = name.partition(".")
     over = {"link": "link", "flow": "flow", "env": "flow"}[owner if dot else name]
     whose = "what hooks of a flow see" if owner == "env" else f"the state of a {over}"
-    return over, "", f"{field} of {whose}, at the sample instant"
+    return over, units.get(name) or RECORDED_UNITS.get(name, ""), f"{field} of {whose}, at the sample instant"
 
 
 def _as_netcdf3(values: Any) -> Any:

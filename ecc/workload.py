@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import check_arguments, nearest, shown
+from ecc.files import checked_digest
 from ecc.flow_sizes import FLOW_SIZES, FlowSizes, flow_sizes
 from ecc.network import Flow, from_table, to_table
 from ecc.quantity import (
@@ -82,7 +83,8 @@ class Arrivals:
     distribution : object
         Of sizes or durations about their mean: "fixed", "exponential", "lognormal" or "pareto"; None: "pareto" if a
         shape is given, else "fixed". Of sizes also a table: "web-search", "data-mining", "hadoop", or pairs of a size
-        and the share of transfers that are at most so large, as of `ecc.flow_sizes.FlowSizes`.
+        and the share of transfers that are at most so large, as of `ecc.flow_sizes.FlowSizes`; or a mapping with the
+        `file` that has the pairs, and maybe the `unit` of its sizes, as of `ecc.flow_sizes.read_flow_sizes`.
     spacing : str
         "poisson", or "regular": at start, start + mean_interarrival, ...
     batch : int, > 0
@@ -124,6 +126,11 @@ class Arrivals:
     def __post_init__(self) -> None:
         put = _putter(self)
         put("mean_interarrival", as_time(self.mean_interarrival, "mean_interarrival", positive=True))
+        given = self.distribution
+        if isinstance(given, str) and given not in (*DISTRIBUTIONS, *FLOW_SIZES):
+            known = dict.fromkeys((*DISTRIBUTIONS, *FLOW_SIZES), "")
+            allowed = ", ".join(map(repr, known))
+            raise ValueError(f"distribution must be one of {allowed}, got {shown(given)}{nearest(given, known)}")
         table = self._table
         if table is not None:
             put("distribution", self.distribution if isinstance(self.distribution, str) else table.table)
@@ -397,19 +404,23 @@ class Tmix:
         Chance of each connection to be there (see ecc.tmix.thin); the seed draws.
     packet_size : int, bytes
         Or (lowest, highest). As in Flow.
+    digest : str or None
+        SHA-256 of the file of `vectors`, 64 hexadecimal digits; a file with other content is refused. None: that of the
+        file as it is now, or no file.
 
     Raises
     ------
     ValueError, TypeError
-        A value out of range, or vectors that cannot be read.
+        A value out of range, vectors that cannot be read, or a file with another digest.
     OSError
-        A file that cannot.
+        A file that cannot be read.
 
     Notes
     -----
     A file is read while the run advances and may be larger than the memory, if its vectors are in the order of their
-    starts; else they are sorted in memory. Rows of `Trajectory.flows` have the connection that they are of;
-    `ecc.tmix.response_times` sums them up.
+    starts; else they are sorted in memory. The digest is part of the scenario, so stores, checkpoints and workers on
+    other machines use the file only with the content that it had when the scenario was made. Rows of
+    `Trajectory.flows` have the connection that they are of; `ecc.tmix.response_times` sums them up.
     """
 
     vectors: Any
@@ -417,6 +428,7 @@ class Tmix:
     reverse: Sequence[int]
     share: float = 1.0
     packet_size: Any = 1000
+    digest: str | None = None
     _in_order: ClassVar[bool] = False  # known of a file that has been read
 
     def __post_init__(self) -> None:
@@ -427,6 +439,8 @@ class Tmix:
         elif isinstance(given, str | Path):
             is_text = isinstance(given, str) and "\n" in given
             put("vectors", tuple(iter_vectors(given)) if is_text else str(given))
+            if not is_text:
+                put("digest", checked_digest(given, "vectors", self.digest))
             vectors = self.vectors if is_text else iter_vectors(given)
             starts = (float(vector.start or 0.0) for vector in vectors)
             put("_in_order", sum(a > b for a, b in pairwise(starts)) == 0)
@@ -435,6 +449,8 @@ class Tmix:
             if items is None or not all(isinstance(item, ConnectionVector) for item in items):
                 raise TypeError(f"vectors must be ConnectionVectors, a path, or Synthetic, got {shown(given)}")
             put("vectors", items)
+        if self.digest is not None and not isinstance(self.vectors, str):
+            raise ValueError(f"digest must be None unless vectors is the path of a file, got {shown(self.digest)}")
         thin((), self.share)
         sides = self.templates
         for name, side in (("route", sides[INITIATOR]), ("reverse", sides[ACCEPTOR])):
@@ -471,6 +487,7 @@ class Tmix:
         if isinstance(given, Synthetic):
             given = given.vectors(rng, end)
         elif isinstance(given, str):
+            checked_digest(given, "vectors", self.digest)  # it may have changed since, or this may be another machine
             given = iter_vectors(given)
         kept = thinned(given, self.share, int(rng.integers(2**32))) if self.share < 1.0 else given
         if isinstance(self.vectors, str) and self._in_order:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, make_dataclass
 
 from ecc.models import Protocol
 from ecc.models.shared.equilibria import shared_fair_rate
+from ecc.quantity import TIME
 
 
 def router_law(R, y, C, d, T, p):  # C: capacity, d: mean RTT, T: interval
@@ -16,10 +17,10 @@ class FairShare(Protocol):
     gamma: float = 0.95  # target utilization
     interval: float = 0.01  # of a router [s]
     main_parameter = "alpha"  # what `ecc stability` varies
+    dimensions = {"interval": TIME}  # parameters that have a unit
     router_law = staticmethod(router_law)
     source_law = staticmethod(lambda R: R)  # a flow sends at the least R of its path
-    # in a header: the least R so far [bit/s], and the sender's last RTT [s]
-    Header = make_dataclass("Header", [("rate", float, 0.0), ("rtt", float, 0.0)])
+    Header = make_dataclass("Header", [("rate", float, 0.0), ("rtt", float, 0.0)])  # least R, and RTT of the sender
     LinkState = make_dataclass("LinkState", [("R", float, 0.0), ("arrived", int, 0), ("rtt", float, 0.1)])
 
     def rate_range(self, capacity):

@@ -47,12 +47,13 @@ import ecc.fluid.compiled  # here: an import must not be interrupted
 
 ROOT = str(Path(ecc.__file__).parent)
 LOG = Path(__file__).parents[1] / "examples" / "cubic.sqlog"
-RESULTS = """Allocation Analysis Bound Case Certificate Comparison Conformance ConvergenceError Crossing
-DdeResult DdeSolution Decay Design Deviation Divergence EccError Event EmptyQueueCycle Equilibrium Formats
+RESULTS = """Allocation Analysis Bifurcation Bound Case Certificate Comparison Conformance ConvergenceError Crossing
+CriticalGain DdeResult DdeSolution Decay Design Deviation Divergence EccError Event EmptyQueueCycle Equilibrium Formats
 FrequencyResponse Growth
 Hopf LeastDecay LimitCycle IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError
 Oscillation Partition PeriodicOrbit PerturbedRun MarkingCycle RelayCycle TargetCycle RttMargin RttRatio
-ModelAnalysis StabilityClassification Search StabilityLimit StableInterval Stats Switched SwitchedLoop
+ModelAnalysis SafePerturbation StabilityClassification Search StabilityLimit StableInterval Stats Switched SwitchedLoop
+Finding NotApplicable PropertyError ProtocolReport
 Team Theorem Trace UndecidedError WireFields WorstRttDistribution""".split()
 """Classes that hold what the library has found."""
 CALLED = (
@@ -64,6 +65,7 @@ CALLED = (
     "opening_rate",
     "params",
     "rate_range",
+    "with_late_notes",
     "with_switched",
     "first_ticks",
     "draw_vectors",
@@ -191,6 +193,10 @@ def good() -> dict[str, Any]:
         "Arrivals.mean_size": "10 kB", "RandomLoss.link": 0, "DelaySpikes.link": 0, "Jitter.link": 0,
         "Aggregation.link": 0, "wait": (0.001, 0.002), "burst": "10 kB",
         "write_mahimahi.trace": ecc.impairments.DeliveryTrace(0, [0.001]), "DeliveryTrace.times": [0.001, 0.005],
+        "simulate": ecc.fluid.simulate, "relabel_flows.order": [1, 0], "relabeled.flows": [0, 1],
+        "permute_links.order": [0], "factor": 2.0,
+        "start_later.delay": 0.01,
+        "Transformed.flows": (0, 1), "Transformed.links": (0,),
         "read_mahimahi.path": folder / "trace.up", "read.path": LOG, "replay.trace": LOG,
         "replay.reference": "CUBIC",
         "characteristic_loci.system": opened, "return_ratio.system": opened, "to_control.system": opened,

@@ -144,7 +144,7 @@ def test_help_does_not_wait_for_heavy_imports():
         (["stability", "tcp", "--rtt", "0.1"], "got 'tcp': did you mean MaxNet, NewReno, Compound, Vegas or FAST?"),
         (["stability", "cubik", "--rtt", "0.1"], "got 'cubik': did you mean CUBIC?"),
         (["stability", "piqi-10", "--rtt", "0.1"], "got 'piqi-10': did you mean PIQIRCP?"),
-        (["sweep", "{scenario}", "--vary", "seed=1", "--between", "2:1"], "between must be BEGIN:END in seconds"),
+        (["sweep", "{scenario}", "--vary", "seed=1", "--between", "2:1"], "between must have BEGIN < END"),
         (
             ["sweep", "{scenario}", "--vary", "seed=1", "--store", "{scenario}"],
             "store must be a file that was made as",
@@ -400,6 +400,94 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(scenario, tmp_path, caps
     assert (stats["digest"], stats["events"]) == (whole["digest"], whole["events"])
 
 
+class Killed(BaseException):
+    """Ends a call as kill -9 ends a process: nothing that follows is done."""
+
+
+def killed_after(share_of_run):
+    advance = ecc.packet.Run.advance
+
+    def killed(run, until=None, progress=None, cancel=None):
+        def stop(share):
+            if share > share_of_run:
+                raise Killed
+            progress(share)
+
+        return advance(run, until, stop, cancel)
+
+    return killed
+
+
+def test_a_killed_run_loses_only_what_came_after_its_last_checkpoint(scenario, tmp_path, capsys, monkeypatch):
+    path, rows = tmp_path / "run.ckpt", tmp_path / "flows.parquet"
+    assert main(["simulate", scenario, "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)["stats"]
+    monkeypatch.setattr("ecc.packet.simulation.SLICE", 100)  # a hundredth of the run
+    command = ["simulate", scenario, "--json", "--checkpoint", str(path), "--checkpoint-every", "1 ns"]
+    command += ["--flows-to", str(rows)]
+    for share in (0.3, 0.6):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(ecc.packet.Run, "advance", killed_after(share))
+            main(command)
+        assert 0.8 * share < ecc.packet.resume(path).now / 2.0 <= share
+    capsys.readouterr()
+    assert main(command) == 0
+    output = capsys.readouterr()
+    stats = json.loads(output.out)["stats"]
+    assert (stats["digest"], stats["events"]) == (whole["digest"], whole["events"])
+    assert not path.exists() and f"removed: {path}, as the run is complete" in output.err
+    assert main(command) == 0  # anew: the end of a run leaves nothing to resume from
+    assert json.loads(capsys.readouterr().out)["stats"]["digest"] == whole["digest"]
+
+
+def test_a_resumed_run_has_the_options_that_it_began_with_or_is_refused(scenario, tmp_path, capsys, monkeypatch):
+    path, rows = tmp_path / "run.ckpt", tmp_path / "flows.parquet"
+    monkeypatch.setattr("ecc.packet.simulation.SLICE", 500)
+    command = ["simulate", scenario, "--json", "--checkpoint", str(path)]
+
+    def begin(*options):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(ecc.packet.Run, "advance", killed_after(0.3))
+            main([*command, "--checkpoint-every", "1 ns", *options])
+
+    begin("--sample", "0.05", "--record", "flow.x")
+    for options, said in (
+        (["--sample", "0.1"], "sample must be 0.05, as in the checkpoint, or left out, got 0.1"),
+        (["--record", "link.R"], r"record must be ['flow.x'], as in the checkpoint, or left out, got ['link.R']"),
+        (["--threads", "2"], "threads must be 1, as in the checkpoint, or left out, got 2"),
+        (["--flows-to", str(rows)], "flows_to must not be given: the run was begun without it"),
+    ):
+        assert main([*command, *options]) == 2
+        output = capsys.readouterr().err
+        assert said in output and output.count("\n") == 1 and path.exists()
+    out = tmp_path / "run.nc"
+    assert main([*command, "--record", "flow.x", "--out", str(out)]) == 0  # others are those of the checkpoint
+    assert xr.load_dataset(out).sizes["time"] == 40 and not path.exists()
+    begin("--flows-to", str(rows))
+    capsys.readouterr()
+    assert main(command) == 2
+    assert "flows-to must be given, as the run of the checkpoint writes rows" in capsys.readouterr().err
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert main([*command, "--flows-to", str(elsewhere / "more.parquet")]) == 0
+    assert [file.name for file in elsewhere.iterdir()] == ["more.parquet"]
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_end_the_run(scenario, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    monkeypatch.setattr("ecc.packet.simulation.SLICE", 500)
+
+    def full(run, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ecc.packet.Run, "save", full)
+    assert main(["simulate", scenario, "--checkpoint", str(path), "--checkpoint-every", "1 ns"]) == 0
+    said = capsys.readouterr().err
+    assert said == f"ecc: {path} cannot be written: No space left on device; the run continues\n"
+    assert main(["simulate", scenario, "--checkpoint-every", "1 s"]) == 2
+    assert "checkpoint-every needs --checkpoint FILE" in capsys.readouterr().err
+
+
 def test_simulate_keeps_the_run_in_three_formats(scenario, tmp_path):
     for suffix in ("nc", "csv", "html"):
         assert main(["simulate", scenario, "--sample", "50 ms", "--out", str(tmp_path / f"run.{suffix}")]) == 0
@@ -419,7 +507,7 @@ def test_a_page_shows_what_was_recorded(scenario, tmp_path):
     assert main(["simulate", scenario, *options, "--out", page]) == 0
     assert main(["simulate", scenario, *options, "--out", table]) == 0
     text = (tmp_path / "run.html").read_text()
-    assert all(f'"text":"{name}"' in text for name in ("link.R", "flow.x"))  # titles of axes
+    assert all(f'"text":"{name}"' in text for name in ("link.R", r"flow.x [bit\u002fs]"))  # titles of axes
     assert all(f'"name":"{name}"' in text for name in ("link.R, link 0", "flow.x, flow 0", "flow.x, flow 1"))
     assert {"link.R 0", "flow.x 0", "flow.x 1"} <= set(pd.read_csv(table).columns)
 

@@ -124,6 +124,24 @@ def test_code_of_notebooks_fits_its_column(page):
     assert [line for line in code.splitlines() if len(line) > 88] == []
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda page: page.stem)
+def test_formulas_of_notebooks_need_no_script_of_the_network(page, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    offline_notebook = importlib.import_module("offline_notebook")
+    before = json.loads(page.read_text(encoding="utf-8"))
+    after = offline_notebook.offline(before)
+    formulas = 0
+    for cell, changed in zip(before["cells"], after["cells"], strict=True):
+        if cell["cell_type"] != "markdown":
+            assert changed == cell
+            continue
+        text = re.sub(r"```.*?```|`[^`]*`", "", "".join(cell["source"]), flags=re.DOTALL)
+        expected = len(re.findall(r"\$\$.+?\$\$|\$[^$]+?\$", text, re.DOTALL))
+        assert changed["source"].count("<math ") == expected and "$" not in re.sub(r"`[^`]*`", "", changed["source"])
+        formulas += expected
+    assert formulas > 0 or "$" not in page.read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_a_notebook_as_a_page_keeps_its_figures(monkeypatch):
     """With the variable that the page names, the outputs of a notebook hold the figures and Plotly's script as HTML."""
@@ -304,7 +322,7 @@ def test_the_transports_of_all_protocols_are_those_of_the_page():
     for row in rows:
         names, transport = (cell.strip() for cell in row.split("|")[1:3])
         said |= {name: transport.split('"')[1] if '"' in transport else None for name in names.split(", ")}
-    assert said.pop("the others") is None and said.pop("and a class of your own") is None
+    assert said.pop("all others") is None and said.pop("custom classes") is None
     kinds = {name: getattr(ecc.models, name) for name in ecc.models.all_protocols()}
     chosen = {
         name: field.default for name, kind in kinds.items() for field in fields(kind) if field.name == "transport"

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import kstest
 
 import ecc
-from ecc.flow_sizes import FLOW_SIZES, FlowSizes, flow_sizes
+from ecc.flow_sizes import FLOW_SIZES, FlowSizes, flow_sizes, read_flow_sizes
 from ecc.workload import Arrivals, Workload
 
 
@@ -84,15 +84,69 @@ def test_a_table_of_ones_own_and_toml():
     assert flow_sizes(FLOW_SIZES["hadoop"]) is FLOW_SIZES["hadoop"] is flow_sizes("hadoop")
 
 
+def test_a_distribution_of_two_sizes():
+    sizes = FlowSizes([("1 kB", 0.9), ("1 MB", 0.9), ("1 MB", 1)])
+    drawn = sizes.draw(np.random.default_rng(1), 10_000)
+    assert set(drawn.tolist()) == {1000, 1_000_000} and np.mean(drawn == 1000) == pytest.approx(0.9, abs=0.01)
+    assert sizes.quantile([0.0, 0.9, 0.9001, 1.0]).tolist() == [1000.0, 1000.0, 1e6, 1e6]
+    assert sizes.mean == pytest.approx(100_900.0)
+
+
+FORMS = {
+    "hpcc": ("0 0\n10000 15\n20000 20\n5000000 100\n", 1),
+    "traffic generator": ("0     0\n10000 0.15\n20000 0.2\n5000000 1", 1),
+    "ns-2": ("0 1 0\n10 1 0.15\n20 1 0.2\n5000 1 1.0\n", 1000),
+    "with commas": ("# sizes, shares\n0,0\n10000,0.15\n20000,0.2\n\n5000000,1 # bytes\n", 1),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_tables_are_read_as_simulators_publish_them(form, tmp_path):
+    """All say the same; HPCC's own program draws from the first as we do, and takes a byte for what is less."""
+    text, unit = FORMS[form]
+    path = tmp_path / "sizes.txt"
+    path.write_text(text)
+    sizes = read_flow_sizes(path, unit)
+    assert sizes.table == ((0, 0.0), (10_000, 0.15), (20_000, 0.2), (5_000_000, 1.0))
+    assert sizes.mean == pytest.approx(0.15 * 5000 + 0.05 * 15_000 + 0.8 * 2_510_000)
+    assert sizes.draw(np.random.default_rng(1), 1000).min() >= 1
+    arrivals = Arrivals([0], "10 ms", distribution={"file": str(path), "unit": unit})
+    assert arrivals.distribution == sizes.table and arrivals.mean_size == round(sizes.mean)
+    table = f'route = [0]\nmean_interarrival = 0.01\ndistribution = {{ file = "{path}", unit = {unit} }}\n'
+    text = ecc.Scenario(ecc.Network.T1(), ecc.models.RCP(), 1.0).to_toml() + "[[workload.arrivals]]\n" + table
+    assert ecc.Scenario.from_toml(text).workload.arrivals[0].distribution == sizes.table
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0 0\n10 0.5\n", "the last share must be 1, or 100 percent, got 0.5"),
+        ("", "the last share must be 1, or 100 percent, got none"),
+        ("0 0\nx 1\n", r"a line must be a size and a share, or both with a number between, got 'x 1' \(line 2 of '"),
+        ("1 2 3 4\n", r"a line must be a size and a share, .*, got '1 2 3 4' \(line 1 of"),
+        ("0 0\n20 50\n10 100\n", r"table must ascend in sizes and shares, got \(10, 1.0\) after \(20, 0.5\) \("),
+    ],
+)
+def test_files_that_are_not_tables_are_refused_in_a_line(text, message, tmp_path):
+    path = tmp_path / "sizes.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as refused:
+        read_flow_sizes(path)
+    assert "\n" not in str(refused.value)
+
+
 REFUSED = {
     "table must end with the share 1, got [(1000, 0.5)]": lambda: FlowSizes([(1000, 0.5)]),
     "table must end with the share 1, got []": lambda: FlowSizes([]),
     "table must ascend in sizes and shares, got (900, 1.0) after (1000, 0.5)": lambda: FlowSizes(
         [(1000, 0.5), (900, 1)]
     ),
-    "table must ascend in sizes and shares, got (2000, 0.5) after (1000, 0.5)": lambda: FlowSizes(
-        [(1000, 0.5), (2000, 0.5), (3000, 1)]
+    "table must ascend in sizes and shares, got (2000, 0.4) after (1000, 0.5)": lambda: FlowSizes(
+        [(1000, 0.5), (2000, 0.4), (3000, 1)]
     ),
+    "distribution must be one of 'fixed', 'exponential', 'lognormal', 'pareto', 'web-search', 'data-mining', 'hadoop', "
+    "got 'websearch': did you mean web-search?": lambda: Arrivals([0], 1.0, distribution="websearch"),
+    "or a table, got 'WebSearch': did you mean web-search?": lambda: flow_sizes("WebSearch"),
     "table must be pairs (size, share), got 5": lambda: FlowSizes([5]),
     "table must be pairs (size, share), got 'x'": lambda: FlowSizes("x"),
     "shares must be from 0 to 1, got 1.5": lambda: FLOW_SIZES["hadoop"].quantile(1.5),

@@ -86,7 +86,7 @@ def test_runs_carry_notes_and_show_them():
     assert run.stats["notes"] == run.notes == ()
     assert repr(run).splitlines() == [
         "<Trajectory QIRCP, completed>", "Dimensions: (time: 10, flow: 1, link: 1)", "Time:       0.1 to 1 s",
-        "Series:     rate goodput bottleneck queue queue_max arrival drops", "Transfers:  1, 0 finished",
+        "Series:     rate goodput bottleneck queue queue_max arrival drops dropped_bytes",
         f"Run:        engine fluid, seed 1, version {ecc.__version__}",
     ]  # fmt: skip
     run = replace(run, stats=dict(run.stats) | {"notes": (NOTE,)})

@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import re
+from dataclasses import replace
 
 import pytest
 
@@ -135,7 +138,7 @@ def test_files_may_be_compressed_and_cut_off(tmp_path):
     assert 0 < len(cut.events) <= 200 and list(cut.events) == list(whole.events)[: len(cut.events)]
     path.write_bytes(packed[:10] + b"\xff" + packed[11:])
     with pytest.raises(
-        ValueError, match=r"^file must be qlog, or that by gzip, got a damaged one: .* \(.*a\.sqlog\.gz'\)$"
+        ValueError, match=r"^file must be qlog, or qlog compressed by gzip, got a damaged one: .* \(.*a\.sqlog\.gz'\)$"
     ):
         qlog.read(path)
 
@@ -151,16 +154,17 @@ def test_events_out_of_order_are_put_in_order(tmp_path):
     [
         ("", r"^file must be qlog, got an empty one \('.*'\)$"),
         ("[1]", r"^file must be a JSON object, or records, got \[1\]"),
-        ("no json", "^record 0 must be JSON, got 'no json'"),
-        ("[" * 100_000, r"^record 0 must be JSON, got '\[\["),
+        ("no json", r"^file must be JSON: Expecting value \(line 1, column 1\)"),
+        ("[" * 100_000, r"^file must be JSON: too deep"),
         (sequence(HEAD), "^file must have packet_sent events, got none in 0 records"),
-        ('\x1e{"trace":{}}\n\x1e{"ti\n' + sequence(sent(0)), "^record 1 must be JSON, got '{\"ti'"),
+        ('\x1e{"trace":{}}\n\x1e{"ti\n' + sequence(sent(0)),
+         r"^record 1 must be JSON: Invalid control character \(line 2, column 6\)"),
         (sequence(HEAD, sent(-1)), "^record 1: packet_number must be a whole number >= 0, got -1"),
         (sequence(HEAD, sent(0), sent("x")), "^record 2: packet_number must be a finite number, at most 1e18, got 'x'"),
         (sequence(HEAD, sent(0.5)), "^record 1: packet_number must be a whole number, got 0.5"),
         (sequence(HEAD, sent(0, size=None)), "^record 1: raw.length must be the size of a packet, got None"),
         (sequence(HEAD, sent(0, "soon")), "^record 1: time must be a finite number, at most 1e18, got 'soon'"),
-        (sequence(HEAD, sent(0), sent(1)).replace("0.0", "NaN"), "^record 1 must be JSON, got .*NaN"),
+        (sequence(HEAD, sent(0), sent(1)).replace("0.0", "NaN"), "^record 1 must be JSON: NaN is not JSON"),
         (sequence(HEAD, sent(0), acked([5, 3])),
          r"^record 2: acked_ranges must be ranges from the lower to the higher number, got \[5, 3\]"),
         (sequence(HEAD, sent(0), acked([1, 2, 3])), "^record 2: acked_ranges must be lists of one or two numbers, got"),
@@ -219,3 +223,127 @@ def test_files_that_are_no_text_and_traces_that_are_not_there(tmp_path):
         read(tmp_path, sequence(HEAD, sent(0)), trace=1)
     with pytest.raises(FileNotFoundError):
         qlog.read(tmp_path / "none.qlog")
+
+
+# ---- as stacks write them ------------------------------------------------------------------------------------------
+
+
+def test_a_metric_of_all_ones_has_no_value_yet(tmp_path):
+    """quiche and others begin with the largest number of 64 bits in ssthresh, as a number or in a string."""
+    most = 2**64 - 1
+    records = [sent(0), metrics(ssthresh=most, congestion_window=12000), metrics(2.0, ssthresh=str(most))]
+    trace = read(tmp_path, sequence(HEAD, *records, metrics(3.0, ssthresh=6000, pacing_rate=2**63 - 1)))
+    assert [one.data for one in trace.events[1:]] == [{"congestion_window": 12000.0}, {}, {"ssthresh": 6000.0}]
+    parameters = {"time": 0, "name": "recovery:parameters_set", "data": {"maximum": most, "max_datagram_size": 1350}}
+    assert read(tmp_path, sequence(HEAD, parameters, sent(0))).packet_size == 1350
+
+
+def initial(number, time, **header):
+    header = {"packet_type": "initial", "packet_number": number, **header}
+    return {"time": time, "name": "transport:packet_sent", "data": {"header": header, "raw": {"length": 1200}}}
+
+
+@pytest.mark.parametrize("kind", ["retry", "version_negotiation"])
+def test_numbers_that_begin_again_after_a_retry_are_read(tmp_path, kind):
+    parameters = {"time": 0.0, "name": "recovery:parameters_set", "data": {"max_datagram_size": 1200}}
+    other = {"time": 5.0, "name": "transport:packet_received", "data": {"header": {"packet_type": kind}}}
+    frames = [{"frame_type": "ack", "acked_ranges": [[0, 0]]}]
+    ack = {"time": 9.0, "name": "transport:packet_received",
+           "data": {"header": {"packet_type": "initial", "packet_number": 0}, "frames": frames}}  # fmt: skip
+    first = [parameters, initial(0, 1.0), initial(1, 2.0)]
+    trace = read(tmp_path, sequence(HEAD, *first, other, initial(0, 6.0), ack))
+    assert [one.name for one in trace.events] == ["recovery_parameters_set", "packet_sent", "packet_received"]
+    assert trace.events[1].time == 6 * qlog.PS_IN_MS
+    cause = "a Retry" if kind == "retry" else "a Version Negotiation"
+    assert trace.notes == (
+        f"the connection begins again in record 4 ({cause}): packets before it are left out, as congestion control is "
+        "reset there (RFC 9002 sec. 6.3)",
+    )
+    silent = read(tmp_path, sequence(HEAD, *first, initial(0, 6.0), ack))  # a log that does not have the Retry
+    assert silent.events == tuple(replace(one, record=one.record - (one.record > 4)) for one in trace.events)
+    assert "(packet number 0 was sent again)" in silent.notes[0]
+    late = read(tmp_path, sequence(HEAD, initial(0, 1.0), ack, other | {"time": 10.0}, initial(1, 11.0)))
+    assert len(late.events) == 3 and late.notes == ()
+
+
+def multipath():
+    """A log of picoquic with two paths, each with its own numbers; ACK frames name the path that they acknowledge."""
+
+    def row(time, path, name, **data):
+        return [time, path, "recovery" if "metrics" in name else "transport", name, data]
+
+    def packet(time, path, number):
+        return row(time, path, "packet_sent", packet_type="1RTT", header={"packet_size": 1200, "packet_number": number})
+
+    frames = [{"frame_type": "path_ack", "path_id": 1, "acked_ranges": [[0, 1]]},
+              {"frame_type": "ack", "acked_ranges": [[0, 0]]}]  # fmt: skip
+    events = [
+        packet(0, 0, 0), packet(10, 1, 0), packet(20, 0, 1), packet(30, 1, 1),
+        row(40, 1, "packet_received", packet_type="1RTT", header={}, frames=frames),
+        row(50, 0, "metrics_updated", cwnd=15000), row(60, 1, "metrics_updated", cwnd=30000),
+    ]  # fmt: skip
+    return {"qlog_version": "draft-00", "traces": [{
+        "event_fields": ["relative_time", "path_id", "category", "event", "data"],
+        "configuration": {"time_units": "us"}, "events": events,
+    }]}  # fmt: skip
+
+
+def test_a_path_of_a_multipath_connection_is_read(tmp_path):
+    text = json.dumps(multipath())
+    trace = read(tmp_path, text)
+    assert trace.notes == ("the log has the paths 0, 1, each with a controller; path 0 was read",)
+    assert [one.data.get("number", one.data.get("congestion_window")) for one in trace.events] == [0, 1, None, 15000.0]
+    assert trace.events[2].data["ranges"] == [(0, 0)]
+    other = read(tmp_path, text, path_id=1)
+    assert other.events[2].data["ranges"] == [(0, 1)] and other.events[3].data == {"congestion_window": 30000.0}
+    with pytest.raises(ValueError, match="^path_id must be one of 0, 1, got 2"):
+        read(tmp_path, text, path_id=2)
+
+
+def test_a_lost_packet_has_its_type_where_aioquic_writes_it(tmp_path):
+    lost = {"time": 1, "name": "recovery:packet_lost", "data": {"type": "initial", "packet_number": 0}}
+    assert read(tmp_path, sequence(HEAD, sent(0), lost)).events[1].data["space"] == "initial"
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_all_complete_events_of_a_file_that_was_cut_off_are_read(tmp_path, indent):
+    events = [sent(k, k) for k in range(50)]
+    text = json.dumps(
+        {"title": "]}", "traces": [{"vantage_point": {"type": "client"}, "events": events}]}, indent=indent
+    )
+    whole = read(tmp_path, text, "a.qlog")
+    ends = [match.end() for match in re.finditer(r"1200\s*}\s*}\s*}", text)]
+    for cut in (*range(ends[3], ends[4], 7), ends[-1], len(text) - 1):
+        with pytest.warns(RuntimeWarning, match="^the file is incomplete and was read up to its last complete event$"):
+            trace = read(tmp_path, text[:cut], "a.qlog")
+        assert trace.events == whole.events[: sum(end <= cut for end in ends)] and trace.vantage_point == "client"
+        assert trace.notes == ("the file is incomplete and was read up to its last complete event",)
+    with pytest.raises(ValueError, match=r"^file must be JSON: .* \(line \d+, column \d+\)"):
+        read(tmp_path, text[: ends[0] - 2], "a.qlog")
+
+
+def test_a_flaw_in_an_event_has_its_line_and_column(tmp_path):
+    text = json.dumps({"traces": [{"events": [sent(k, k) for k in range(9)]}]}, indent=1)
+    flawed = text.replace('"time": 5,', '"time": 5;')
+    line, column = next((n, row.index(";") + 1) for n, row in enumerate(flawed.splitlines(), 1) if ";" in row)
+    with pytest.raises(
+        ValueError, match=rf"^file must be JSON: Expecting ',' delimiter \(line {line}, column {column}\)"
+    ):
+        read(tmp_path, flawed, "a.qlog")
+    records = sequence(HEAD, sent(0), sent(1), sent(2)).replace('"packet_number": 1', '"packet_number": 1;')
+    with pytest.raises(ValueError, match=r"^record 2 must be JSON: Expecting ',' delimiter \(line 3, column \d+\)"):
+        read(tmp_path, records)
+
+
+def test_a_file_that_has_no_end_or_grows_without_bound_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(qlog, "MAX_SIZE", 2**20)
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(bytes(2**21)) * 3)
+    with pytest.raises(ValueError, match="^file must have <= 1 MiB when it is decompressed, got more"):
+        qlog.read(tmp_path / "bomb.gz")
+    (tmp_path / "large.qlog").write_bytes(bytes(2**20 + 1))
+    with pytest.raises(ValueError, match="^file must have <= 1 MiB, got 1 MiB"):
+        qlog.read(tmp_path / "large.qlog")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(ValueError, match="^file must be a regular file, got '.*', a device or pipe"):
+            qlog.read(path)

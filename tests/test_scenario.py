@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -111,6 +113,7 @@ def test_a_scenario_comes_back_from_its_toml_as_it_was(data):
         phases=data.draw(st.sampled_from(["random", "equal"]) | phases),
         intervals=data.draw(clocks),
         header_bytes=data.draw(st.booleans()),
+        phase_jitter=data.draw(st.sampled_from([None, True, False])),
         impairments=data.draw(IMPAIRED),
     )
     assert Scenario.from_toml(before.to_toml()) == before
@@ -236,3 +239,9 @@ def test_more_samples_than_memory_holds_are_refused():
     scenario = Scenario(Network.dumbbell("1 Mb/s", [0.1]), RCP(), 2.0)
     with pytest.raises(ValueError, match="^sample must be >= 2e-09 s for this duration, .*, got 1e-12 s$"):
         scenario.sample_period(1e-12)
+
+
+def test_a_scenario_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr("ecc.scenario._MAX_SIZE", 2**20)
+    with pytest.raises(ValueError, match=r"^scenario must have <= 1 MiB, got more \('/dev/zero'\)$"):
+        Scenario.from_toml(Path("/dev/zero"))

@@ -10,7 +10,7 @@ import pytest
 from waiting import HANG
 
 from ecc.cli import _part, main
-from ecc.snakefile import snakefile
+from ecc.snakefile import files_of, snakefile
 
 SCENARIO = """
 duration = 1.0
@@ -95,3 +95,15 @@ def test_a_part_is_one_of_those_there(part):
     with pytest.raises(ValueError, match=r"--part must be K/N, 1 <= K <= N <= 2 \(points of the grid\), got "):
         _part(part, 2)
     assert _part("2/2", 2) == (2, 2)
+
+
+def test_the_files_that_runs_read_are_inputs():
+    tables = {
+        "protocol": {"flows": {"0": {"name": "mine.py:Mine"}, "default": {"name": "build/theirs.so"}}},
+        "workload": {"tmix": [{"vectors": "a.tmix"}, {"vectors": "SEQ 1\n"}]},
+        "impairments": [{"name": "DeliveryTrace", "file": "walk.up"}],
+    }
+    axes = {"impairments.0.file": ["ride.up"], "protocol.name": ["RCP", "other.py:Other"], "seed": [1, 2]}
+    assert files_of(tables, axes) == [
+        "a.tmix", "walk.up", "ride.up", "mine.py", "build/theirs.so", "other.py",
+    ]  # fmt: skip

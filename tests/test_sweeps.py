@@ -1,4 +1,5 @@
 import importlib
+import pickle
 import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc import metrics
+from ecc import Flow, Link, Network, Scenario, Tmix, metrics
 from ecc.closed_loop import steps_of
 from ecc.errors import EccError
 from ecc.store import Store
@@ -183,3 +184,67 @@ def test_slowdown_is_the_completion_time_over_that_of_the_flow_alone():
     fluid = SimpleNamespace(flows=run.flows.drop(columns="ideal_time"))
     with pytest.raises(ValueError, match="run must be a packet run for slowdowns"):
         metrics.get("mean_slowdown").function(fluid, scenario)
+
+
+def vectors(path, size):
+    """A file of Tmix vectors: a request of `size` bytes each 100 ms."""
+    path.write_text("".join(f"SEQ {100_000 * k} 1 {k} {k}\nr 20000\n> {size}\n" for k in range(20)))
+    return str(path)
+
+
+def runs_of(file):
+    net = Network([Link("10 Mb/s", "1 ms"), Link("10 Mb/s", "1 ms")], [Flow([0], size="1 kB")])
+    scenario = Scenario(net, ecc.models.RCP(), 2.0, workload=Tmix(file, [0], [1]))
+    return ScenarioRuns(scenario.to_dict(), ["utilization"])
+
+
+def test_a_store_does_not_answer_for_a_data_file_that_has_changed(tmp_path):
+    file, grid, store = vectors(tmp_path / "a.tmix", 1000), {"seed": [1]}, tmp_path / "runs.sqlite"
+    few = float(sweep(runs_of(file), grid, store=store)["utilization"][0])
+    vectors(tmp_path / "a.tmix", 80_000)
+    many = float(sweep(runs_of(file), grid, store=store)["utilization"][0])
+    assert few < 0.05 and many > 0.3
+    vectors(tmp_path / "a.tmix", 1000)
+    counted = []
+    sweep(runs_of(file), grid, store=store, resumed=lambda done, of: counted.append(done))
+    assert counted == [1]  # the content is the key, not the time of writing
+
+
+def test_a_data_file_can_be_an_axis_and_enters_the_key_by_content(tmp_path):
+    files = [vectors(tmp_path / "a.tmix", 1000), vectors(tmp_path / "b.tmix", 80_000)]
+    grid = {"workload.tmix.0.vectors": files}
+    first = sweep(runs_of(files[1]), grid, store=tmp_path / "runs.sqlite")["utilization"].values
+    vectors(tmp_path / "a.tmix", 80_000)
+    again = sweep(runs_of(files[1]), grid, store=tmp_path / "runs.sqlite")["utilization"].values
+    assert first[0] < 0.05 < 0.3 < first[1] and again[0] == again[1] == first[1]
+
+
+@pytest.mark.parametrize("settings", [{}, {"workload.tmix.0.vectors": "a.tmix"}])
+def test_another_machine_whose_data_file_differs_refuses_the_call(tmp_path, monkeypatch, settings):
+    for folder, size in (("here", 1000), ("there", 80_000)):
+        (tmp_path / folder).mkdir()
+        vectors(tmp_path / folder / "a.tmix", size)
+    monkeypatch.chdir(tmp_path / "here")
+    call = pickle.dumps((runs_of("a.tmix"), runs_of("a.tmix").pinned(**settings)))
+    monkeypatch.chdir(tmp_path / "there")
+    runs, pinned = pickle.loads(call)
+    with pytest.raises(ValueError, match=r"vectors must be the file 'a.tmix' with the SHA-256 .*, got other content"):
+        runs(**pinned)
+
+
+@pytest.mark.slow
+def test_a_file_of_a_delivery_trace_can_be_an_axis(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slow.up").write_text("".join(f"{k}\n" for k in range(10, 101, 10)))
+    (tmp_path / "fast.up").write_text("".join(f"{k}\n" for k in range(1, 101)))
+    net = Network.dumbbell("12 Mb/s", rtts=["20 ms"], packet_size=1504)
+    trace = {"name": "DeliveryTrace", "link": 0, "file": "slow.up"}
+    tables = Scenario(net, ecc.models.ConstantRate(rate="20 Mb/s"), 1.0).to_dict() | {"impairments": [trace]}
+    grid = {"impairments.0.file": ["slow.up", "fast.up"]}
+    for given in (tables, Scenario.from_dict(tables).to_dict()):  # with the name of a file, and with its times
+        rates = sweep(ScenarioRuns(given, ["utilization"]), grid, executor=1)["utilization"].values
+        assert rates[1] == pytest.approx(10.0 * rates[0], rel=0.2)
+    call = ScenarioRuns(tables, ["utilization"])
+    (tmp_path / "slow.up").write_text("5\n")
+    with pytest.raises(ValueError, match=r"file must be the file 'slow.up' with the SHA-256 .*, got other content"):
+        call()

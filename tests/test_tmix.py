@@ -201,7 +201,7 @@ ASIDE = Network([*LINKS, Link("8 Mb/s", "1 ms")], [Flow([2], size=1)])
 
 
 def scenario(workload, duration=10.0):
-    return Scenario(ASIDE, ConstantRate("8 Mb/s"), duration, workload=workload)
+    return Scenario(ASIDE, ConstantRate("8 Mb/s"), duration, workload=workload, phase_jitter=False)
 
 
 def test_a_sequential_connection_by_hand():

@@ -1,5 +1,6 @@
 """Waiting for other processes and threads: for what they do, never for a time."""
 
+import re
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from ecc.native import inside
 
 def tell(thread):  # once the engine has been in one call for a while
     while inside(thread)[1] < float(sys.argv[1]):
-        time.sleep(0.01)
+        time.sleep(0.0005)
     print("inside", flush=True)
 
 threading.Thread(target=tell, args=(threading.get_ident(),), daemon=True).start()
@@ -33,8 +34,13 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def without_progress(text: str) -> str:
+    """Remove the progress lines that a command prints where there is no terminal and its work takes long."""
+    return re.sub(r"^ecc: .*: \d+% in \d+ s, about \d+ s left\n", "", text, flags=re.MULTILINE)
+
+
 @contextmanager
-def advancing(*arguments: Any, inside: float = 0.01, **options: Any) -> Iterator[subprocess.Popen[str]]:
+def advancing(*arguments: Any, inside: float = 0.001, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """Start the command line, go on once the packet engine has been in one call for some seconds, and leave nothing."""
     command = [sys.executable, "-P", "-c", TELLING, str(inside), *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options) as run:

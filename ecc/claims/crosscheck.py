@@ -14,6 +14,7 @@ from typing import Any
 from ecc.claims import catalog, experiments
 from ecc.claims.experiments import Job
 from ecc.claims.ledger import Check, Claim, Finding
+from ecc.claims.provenance import environment
 from ecc.digests import code_digest, digest
 from ecc.errors import EccError
 from ecc.quantity import as_count
@@ -233,7 +234,7 @@ def examine(
                 for key, index in todo.pop(name):
                     take(key, index, result)
         queue = sorted(todo, key=lambda name: -work[name].cost)
-        calls: list[Call] = [(work[name].work, work[name].arguments, {}) for name in queue]
+        calls: list[Call] = [(_with_environment, (work[name].work, *work[name].arguments), {}) for name in queue]
         groups = [work[name].group for name in queue]
         unfinished = dict.fromkeys(queue)
         report(list(unfinished))
@@ -268,8 +269,20 @@ def _plan(claim: Claim, table: Mapping[str, Check], quick: bool, kept: bool) -> 
 
 def _judge(claim: Claim, plan: Sequence[Job], results: Sequence[Any], quick: bool) -> Finding:
     if claim.experiment:
-        return experiments.judge(claim, plan, results, quick)
-    return Finding.from_dict(claim, results[0])
+        finding = experiments.judge(claim, plan, results, quick)
+    else:
+        finding = Finding.from_dict(claim, results[0])
+    environments: list[Mapping[str, str]] = []
+    for result in results:
+        if result["environment"] not in environments:
+            environments.append(result["environment"])
+    return replace(finding, environments=environments)
+
+
+def _with_environment(work: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    """Do a job in a worker, and note there what produced its result: a stored result keeps the note."""
+    result: dict[str, Any] = work(*arguments)
+    return result | {"environment": dict(environment())}
 
 
 def _one_line(error: BaseException) -> str:

@@ -7,6 +7,7 @@ computed from measurements, never written down.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,10 +16,13 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from ecc.claims.provenance import KEYS, Provenance, read_provenance
 from ecc.claims.schema import Experiment, read
 
 __all__ = [
+    "ANSWERS",
     "CHECKS",
+    "EDITIONS",
     "ON_REQUEST",
     "PAPERS",
     "SECTIONS",
@@ -33,12 +37,24 @@ __all__ = [
 
 
 class Verdict(StrEnum):
-    """What measuring says of a claim."""
+    """What measuring says of a claim; a question, which states no claim of a text, is answered."""
 
     CONFIRMED = "confirmed"
+    IN_MODEL = "confirmed in its model"
     REFUTED = "refuted"
     CONDITIONAL = "conditional"
     NOT_COMPARABLE = "not comparable"
+    ANSWERED = "answered"
+
+
+ANSWERS: Mapping[Verdict, str] = {
+    Verdict.CONFIRMED: "yes",
+    Verdict.IN_MODEL: "in its model",
+    Verdict.REFUTED: "no",
+    Verdict.CONDITIONAL: "under conditions",
+    Verdict.NOT_COMPARABLE: "open",
+}
+"""What a check finds for a question -> the answer."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +62,7 @@ class Claim:
     """One claim of a paper: `source` says where, `statement` what, `reported` the numbers it gives.
 
     `section` is the name of its file in `entries/`; `experiment` holds what to run and what to expect of it, None
-    if a function checks the claim.
+    if a function checks the claim; `provenance` says what was read.
     """
 
     id: str
@@ -56,11 +72,27 @@ class Claim:
     reported: str
     section: str = "theorems"
     experiment: Experiment | None = field(default=None, hash=False, compare=False)
+    provenance: Provenance = field(default_factory=Provenance, compare=False)
+
+    @property
+    def is_question(self) -> bool:
+        """Whether it is a question of ecc's own, on which no verdict is given."""
+        return self.provenance.is_question
+
+    @property
+    def papers(self) -> list[str]:
+        """Short names of the papers that the source names, in the order of `PAPERS`."""
+        return [key for key in PAPERS if re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", self.source)]
+
+    @property
+    def editions(self) -> list[str]:
+        """Which text of each of its papers was read, and when."""
+        return [f"{key}: {EDITIONS[key]}" for key in self.papers if key in EDITIONS]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the claim says as plain data, without its experiment."""
-        plain = {key: value for key, value in vars(self).items() if key != "experiment"}
-        return plain | {"protocols": list(self.protocols)}
+        plain = {key: value for key, value in vars(self).items() if key not in ("experiment", "provenance")}
+        return plain | {"protocols": list(self.protocols)} | vars(self.provenance) | {"editions": self.editions}
 
 
 @dataclass(frozen=True)
@@ -108,7 +140,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Finding:
-    """The verdict on a claim, its reason in one sentence, and the evidence."""
+    """The verdict on a claim, its reason in one sentence, and the evidence.
+
+    A question gets no verdict: whatever a check finds becomes its `answer`. `environments` are those that computed it.
+    """
 
     claim: Claim
     verdict: Verdict
@@ -117,17 +152,26 @@ class Finding:
     pictures: Sequence[Picture] = ()
     assumptions: Sequence[str] = ()
     seconds: float = field(default=0.0, compare=False)
+    environments: Sequence[Mapping[str, str]] = field(default=(), compare=False)
+    answer: str = ""
+
+    def __post_init__(self) -> None:
+        if self.claim.is_question and self.verdict is not Verdict.ANSWERED:
+            object.__setattr__(self, "answer", ANSWERS[self.verdict])
+            object.__setattr__(self, "verdict", Verdict.ANSWERED)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as plain data for JSON."""
         return {
             "claim": self.claim.to_dict(),
             "verdict": str(self.verdict),
+            "answer": self.answer,
             "reason": self.reason,
             "measurements": [vars(measurement) for measurement in self.measurements],
             "pictures": [vars(picture) for picture in self.pictures],
             "assumptions": list(self.assumptions),
             "seconds": self.seconds,
+            "environments": [dict(environment) for environment in self.environments],
         }
 
     @classmethod
@@ -149,6 +193,8 @@ class Finding:
             [Picture(**picture) for picture in data["pictures"]],
             data["assumptions"],
             data["seconds"],
+            data.get("environments", ()),
+            data.get("answer", ""),
         )
 
 
@@ -160,10 +206,14 @@ SECTIONS: Mapping[str, str] = {
     "simulations": "Simulations and measurements",
     "errata": "Errata of the papers",
     "open": "What the papers leave open",
+    "questions": "Questions on texts that were not read in full, and on programs",
     "conformance": "Conformance to specifications",
     "live": "On real frames",
 }
 """Sections of the ledger, in the order of the page: name of the file -> title."""
+
+QUESTIONS = ("open", "questions")
+"""Sections whose entries are questions, on which no verdict is given."""
 
 ON_REQUEST = ("live",)
 """Sections whose claims are checked only if one asks for them or for their section: they take minutes each."""
@@ -247,6 +297,56 @@ PAPERS: Mapping[str, str] = {
 """Short names in `Claim.source` -> the papers."""
 
 
+EDITIONS: Mapping[str, str] = {
+    "THESIS": "full text of the thesis, 2007",
+    "JETMAX": "full text of the published paper, Computer Networks 52, 2008",
+    "EVAL": "full text of the published paper, Computer Networks 53, 2009",
+    "MAXNET": "full text of the published paper, ICON 2005",
+    "EDN": "full text of the authors' copy, undated",
+    "DCTCP": "secs. 3.2 to 4.1 of the published paper, SIGCOMM 2010",
+    "DCTCP-ANALYSIS": "the abstract of the published paper, SIGMETRICS 2011",
+    "ECN-DELAY": "LaTeX source of the paper, with tables and sections that the published version leaves out, 2016",
+    "HPCC": "the authors' simulator alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc at 9f4be2a, 2021",
+    "POWERTCP": "secs. 3 and appendices A to C of the published paper, NSDI 2022; the authors' kernel module, "
+    "inet-tub/powertcp-linux, bpf/powertcp.bpf.c at 009dca9, 2022, and powertcp.c at edd8386, 2022, and c96ea9d, 2024",
+    "SWIFT": "secs. 3 and 4.2 of the published paper, SIGCOMM 2020",
+    "SPERC": "the abstract, SIGMETRICS 2019, and the authors' programs",
+    "UEC": "ultraethernet/uet-htsim, htsim/sim/uec.cpp at 40ccb05, 2025",
+    "SPRAYING": "the abstract of version 1, 2025, and notes of a third party on version 2, 2026",
+    "HTSIM": "Broadcom/csg-htsim, sim/swift.cpp and sim/hpcc.cpp at 841d9e7, 2026",
+    "RFC8033": "the RFC, 2017",
+    "RFC8257": "the RFC, 2017",
+    "RFC8289": "the RFC, 2018",
+    "RFC8290": "the RFC, 2018",
+    "PI2": "the abstract, CoNEXT 2016",
+    "HOLLOT": "the abstract, 2002, and the constants of ns-2's RED and PI that cite it",
+    "REM": "the abstract, 2001",
+    "AVQ": "the abstract, 2001",
+    "ABC": "abstract, introduction and parts of the LaTeX source, arXiv:1905.03429v4, and the authors' program",
+    "COPA": "the abstract, and notes of a third party on secs. 1 to 3 of the published paper, NSDI 2018",
+    "VIVACE": "the abstract, NSDI 2018, and the authors' program, PCCproject/PCC-Uspace",
+    "SCHERRER": "the authors' program, fluid_model/ at 061f228 and 521f44a, 2022, by its copy divyashk/mininet_tcp; "
+    "notes of a third party on the paper",
+    "BBR-CUBIC": "the abstract, arXiv:2510.22773v1, 2025",
+    "WARE": "the first author's article on the model, 2020 and 2024, and a public program of its equations",
+    "STARVATION": "the abstract, SIGCOMM 2022, and notes of a third party on the whole paper",
+    "VARDOYAN": "full text, arXiv:1801.02741, 2018",
+    "POOJARY": "the abstract, arXiv:1511.01344, 2015",
+    "CTCP-TUBE": "the abstract, 2006",
+    "GHOSH": "the abstract, arXiv:1604.05549, 2016",
+    "RAINA": "the abstract, 2006",
+    "MATHIS": "quotations of its equation (3) in later papers",
+    "PRAGUE": "prague_cc.cpp at e8e3435, 2026, and the draft, version 04, 2024",
+    "RFC9331": "the RFC, 2023",
+    "RFC9332": "the RFC, 2023",
+    "RFC9438": "the RFC, 2023",
+    "RFC9743": "the draft that became the RFC, draft-ietf-ccwg-rfc5033bis-08, editors' copy at edbe64b, 2024",
+    "BBR-DRAFT": "draft-ietf-ccwg-bbr, the editors' copy at 4ce5e87, 2026",
+    "LINUX": "sch_dualpi2.c and tcp_dctcp.c of Linux at 320d031a, and tc-dualpi2(8) of iproute2",
+}
+"""Short names in `Claim.source` -> the text that was read."""
+
+
 @cache
 def claims() -> Mapping[str, Claim]:
     """Return all claims of the ledger by id, in its order."""
@@ -273,11 +373,16 @@ def _files(section: str) -> Sequence[Any]:
 
 
 def _claim(key: str, section: str, entry: Mapping[str, Any]) -> Claim:
-    said = {"source", "protocols", "statement", "reported"}
+    said = {"source", "protocols", "statement", "reported", *KEYS}
     more = {name: value for name, value in entry.items() if name not in said}
     experiment = read(key, more) if more else None
     texts = (entry["source"], tuple(entry["protocols"]), entry["statement"], entry["reported"])
-    return Claim(key, *texts, section, experiment)
+    provenance = read_provenance(key, entry)
+    if section in QUESTIONS and not provenance.is_question:
+        raise ValueError(f"claim {key} must be a question in the section {section}, got read = {provenance.read!r}")
+    if section not in (*QUESTIONS, *ON_REQUEST) and provenance.is_question:
+        raise ValueError(f"claim {key} must be in one of the sections {', '.join(QUESTIONS)}, got {section}")
+    return Claim(key, *texts, section, experiment, provenance)
 
 
 def _repeated(key: str, section: str, entry: Mapping[str, Any], before: Mapping[str, Claim]) -> Claim:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ecc.arguments import check_arguments
 from ecc.display import number_text
 from ecc.models.base import Hook, Protocol
+from ecc.models.packet_hooks import flow_hooks_of
 from ecc.models.protocol_assignment import ProtocolAssignment
 from ecc.models.records import named_variables, variable_value
 from ecc.network import Network
@@ -101,7 +102,7 @@ def compare(
     ----------
     protocol, reference : Protocol or str
         Of flow 0; the reference sends nothing. Variables are compared that both have by name (`conformance_names`),
-        beside `env.rate` and `env.window`.
+        and `env.rate` and `env.window`, unless the reference never sets them.
     scenario : Scenario, optional
         Whose flow 0 runs the protocol in place of its own; other flows, links and impairments are as they are there.
         None: a flow over 10 Mb/s, RTT 40 ms, a buffer of 75 kB, 8 s.
@@ -142,13 +143,14 @@ def compare(
         shadow.random = Random(scenario.seed, STREAM)
         whose = f"{type(subject).__name__} draws no random numbers, and reference {type(other).__name__} may"
         notes = (f"{whose}: the reference has a stream of its own, that of flow 0",)
-    parts = [replace(one, protocol=_hosts(one, shadow)) if one is part else one for one in setup.parts]
+    parts = [replace(one, flow_hooks=_followed(one, shadow)) if one is part else one for one in setup.parts]
     engine = build_twin(replace(setup, parts=parts), seed=scenario.seed)
     while engine.advance(scenario.duration, SLICE) == "max_events":
         if progress is not None:
             progress(min(to_seconds(engine.now) / scenario.duration, 1.0))
     lacking = tuple(name for name in named_variables(other) if name not in names)
-    return replace(shadow.divergence(lacking), notes=notes)
+    found = shadow.divergence(lacking)
+    return replace(found, notes=notes + found.notes)
 
 
 def _with_flow_0(scenario: Scenario, protocol: Protocol) -> Scenario:
@@ -173,7 +175,7 @@ class _Shadow:
     """The reference: its state, the headers that it has written, and what both had at each call."""
 
     def __init__(self, protocol: Protocol, part: Part, names: Mapping[str, tuple[str, str]]) -> None:
-        self.hooks, self.names = protocol.flow_hooks(), names
+        self.hooks, self.names = flow_hooks_of(protocol), names
         self.state: Any = Record.of(part.flow_states[0])
         self.params: Any = Record.of(part.flow_params[0])
         self.header = part.header
@@ -206,9 +208,13 @@ class _Shadow:
         """Return the first difference of each variable."""
         table, n = np.array(self.rows), len(self.names)
         columns = {"env.rate": (table[:, 1], table[:, 3]), "env.window": (table[:, 2], table[:, 4])}
+        unset = [name for name, (values, own) in columns.items() if not (own > 0.0).any() and (values > 0.0).any()]
+        for name in unset:
+            del columns[name]
         for k, name in enumerate(self.names):
             columns[name] = (table[:, 5 + k], table[:, 5 + n + k])
-        return divergence(table[:, 0], self.called, columns, lacking)
+        notes = tuple(f"{name} is not compared, as the reference sets none" for name in unset)
+        return replace(divergence(table[:, 0], self.called, columns, lacking), notes=notes)
 
 
 def divergence(
@@ -247,9 +253,9 @@ def divergence(
     return Divergence(order, tuple(ours), lacking, time, ours, theirs)
 
 
-def _hosts(part: Part, shadow: _Shadow) -> Any:
-    """The protocol of a part, of whose flow 0 each hook is followed by that of the reference."""
-    hooks: Mapping[str, Hook] = part.protocol.flow_hooks()
+def _followed(part: Part, shadow: _Shadow) -> dict[str, Hook]:
+    """The hooks of a part's flows; for flow 0 each is followed by that of the reference."""
+    hooks = part.flow_hooks
 
     def both(name: str) -> Callable[[Any, Any, Any, Any], None]:
         def call(state: Any, header: Any, params: Any, env: Any) -> None:
@@ -262,12 +268,4 @@ def _hosts(part: Part, shadow: _Shadow) -> Any:
         return call
 
     called = [*hooks, *(name for name in shadow.hooks if name not in hooks)]
-    return _Protocol({name: both(name) for name in called}, part.protocol.link_hooks())
-
-
-class _Protocol:
-    """A protocol of which only hooks are used."""
-
-    def __init__(self, hosts: Mapping[str, Hook], links: Mapping[str, Hook]) -> None:
-        self.flow_hooks = lambda: hosts
-        self.link_hooks = lambda: links
+    return {name: both(name) for name in called}

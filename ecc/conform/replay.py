@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ecc.arguments import check_arguments, shown
 from ecc.conform.deviation import Divergence, divergence
 from ecc.models.base import Protocol
+from ecc.models.packet_hooks import flow_hooks_of
 from ecc.models.records import named_variables, variable_value
 from ecc.native import FLOW_ENV
 from ecc.network import Network
@@ -29,7 +30,7 @@ TOLERANCE = 0.01
 WHOLE = 1.0
 """What qlog has as whole numbers (bytes, bit/s) may differ by one."""
 SEED, STREAM = 0, 2**32
-HOOKS = {"on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_stop"}
+HOOKS = {"on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_restart", "on_stop"}
 METRICS = {"congestion_window": "window", "pacing_rate": "rate"}
 """Metrics that hooks set themselves -> fields of `env`."""
 
@@ -65,7 +66,9 @@ def replay(reference: Protocol | str, trace: Trace | str | Path, tolerance: floa
 
     Notes
     -----
-    Random numbers are the reference's own, unless the trace has them, as ours do.
+    A reference that sets no pacing rate, or no window, has none to compare: paced CUBIC or NewReno (RFC 9002 sec. 7.7)
+    is compared by its windows; a note says so. Random numbers are the reference's own, unless the trace has them, as
+    ours do.
 
     Examples
     --------
@@ -91,7 +94,7 @@ def replay(reference: Protocol | str, trace: Trace | str | Path, tolerance: floa
     if not shadow.called.count("on_ack"):
         raise ValueError("trace must have packets that are sent and acknowledged, got no ACK of one")
     if not shadow.compared:
-        raise ValueError(f"trace must have congestion_window, pacing_rate or a variable of {name} in its metrics")
+        raise ValueError(f"trace must have a variable of {name} in its metrics, such as congestion_window")
     return shadow.divergence(allowed)
 
 
@@ -108,7 +111,7 @@ class _Shadow:
     """The reference, headers of packets, and what both had after each ACK and loss."""
 
     def __init__(self, law: Protocol, log: Trace) -> None:
-        self.hooks, self.name = law.flow_hooks(), type(law).__name__
+        self.hooks, self.name = flow_hooks_of(law), type(law).__name__
         network = Network.dumbbell(1e7, rtts=[0.1], packet_size=log.packet_size)
         part = prepare(Scenario(network, law, 1.0)).parts[0]
         self.state: Any = Record.of(part.flow_states[0])
@@ -124,12 +127,24 @@ class _Shadow:
         self.first: str | None = None  # hook that an event called
         self.rows: list[list[float]] = []
         self.own: list[list[float]] = []
+        self.in_trace: set[str] = set()  # variables with a value in some row
+        self.positive: set[str] = set()  # variables that the reference has set above 0
+
+    @property
+    def logged(self) -> list[str]:
+        """Variables that the trace has."""
+        return [name for name in self.known if name in self.in_trace]
+
+    @property
+    def unset(self) -> list[str]:
+        """Windows and pacing rates that the trace has, and the reference never sets."""
+        return [name for name in self.logged if name in METRICS and name not in self.positive]
 
     @property
     def compared(self) -> list[str]:
-        """Variables that the trace has."""
-        there = ~np.isnan(np.array(self.rows)).all(axis=0)
-        return [name for name, has in zip(self.known, there, strict=True) if has]
+        """Variables of the trace that the reference has too."""
+        unset = self.unset
+        return [name for name in self.logged if name not in unset]
 
     def take(self, call: Call) -> None:
         """Call the reference's hook."""
@@ -149,6 +164,11 @@ class _Shadow:
                 values[name] if name in values else variable_value(self.state, self.variables[name])
                 for name in self.known
             ])  # fmt: skip
+            for name, logged, own in zip(self.known, self.rows[-1], self.own[-1], strict=True):
+                if logged == logged:
+                    self.in_trace.add(name)
+                if own > 0.0:
+                    self.positive.add(name)
 
     def call(self, hook: str, call: Call, packet: tuple[str, int] | None, values: Mapping[str, float]) -> None:
         if hook not in self.hooks:
@@ -177,6 +197,8 @@ class _Shadow:
         columns: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {
             name: (rows[:, k], own[:, k]) for k, name in enumerate(self.known) if name in self.compared
         }
-        lacking = tuple(name for name in self.known if name not in columns)
+        lacking = tuple(name for name in self.known if name not in columns and name not in self.unset)
         whole = {name: WHOLE for name in ("ssthresh", *METRICS)}
-        return divergence(np.array(self.times), self.called, columns, lacking, tolerance, whole)
+        notes = tuple(f"{name} of the trace is not compared, as {self.name} sets none" for name in self.unset)
+        found = divergence(np.array(self.times), self.called, columns, lacking, tolerance, whole)
+        return replace(found, notes=notes)

@@ -22,6 +22,7 @@ from ecc.arguments import Positive, check_arguments, shown
 from ecc.fluid.dde.solver import DdeResult, solve_dde
 from ecc.fluid.network.simulation import prepare, run_together, simulate
 from ecc.models.base import Protocol
+from ecc.models.protocol_assignment import parameter_names, with_parameters
 from ecc.quantity import Quantity
 from ecc.scenario import Scenario
 
@@ -164,22 +165,23 @@ def ensemble(
     rtol: float = 1e-6,
     delays: tuple[ArrayLike, ArrayLike] | None = None,
     clocking: str = "ack",
+    signals: str = "rate",
 ) -> xr.Dataset:
     """Return the fluid runs of a scenario with other parameters, starts or fields, as one labelled Dataset.
 
     Parameters
     ----------
     scenario : Scenario
-        Scenario of one protocol.
     over : mapping
-        Name -> values. A name is a parameter of the protocol ("alpha"), a field of the scenario ("network",
-        "protocol"), or an option of `simulate` ("perturbation", "rtol"). A sequence makes a dimension of this name; an
+        Name -> values. A name is a parameter of the protocol ("alpha"; of several protocols "flows.alpha" or
+        "links.target"), a field of the scenario ("network", "seed"), or an option of `simulate` ("perturbation",
+        "rtol"). A sequence makes a dimension of this name; an
         xarray DataArray brings its own dimensions; those with one in common vary together.
     workers : int, > 0, optional
         Threads; None: as many as there are cores for this process.
     progress : callable, optional
         Called with the share of the members that are done.
-    sample, start, perturbation, record, cancel, time, rtol, delays, clocking
+    sample, start, perturbation, record, cancel, time, rtol, delays, clocking, signals
         As in `simulate`, the same for all that do not vary them.
 
     Returns
@@ -208,11 +210,10 @@ def ensemble(
     """
     import xarray as xr
 
-    if not isinstance(scenario, Scenario) or not isinstance(scenario.protocol, Protocol):
-        raise ValueError(
-            f"scenario must be a Scenario of one Protocol, got {getattr(scenario, 'protocol', scenario)!r}"
-        )
-    parameters = [field.name for field in fields(scenario.protocol)]
+    if not isinstance(scenario, Scenario):
+        raise TypeError(f"scenario must be a Scenario, got {shown(scenario)}")
+    single = isinstance(scenario.protocol, Protocol)
+    parameters = [field.name for field in fields(scenario.protocol)] if single else parameter_names(scenario.protocol)
     parts = [field.name for field in fields(scenario)]
     for name in over:
         if name not in (*parameters, *parts, *_OPTIONS):
@@ -221,7 +222,7 @@ def ensemble(
     interrupt = _Interrupt()
     options: dict[str, Any] = {
         "sample": sample, "start": start, "perturbation": perturbation, "record": record, "cancel": cancel,
-        "progress": interrupt, "time": time, "rtol": rtol, "delays": delays, "clocking": clocking, "signals": "rate",
+        "progress": interrupt, "time": time, "rtol": rtol, "delays": delays, "clocking": clocking, "signals": signals,
     }  # fmt: skip
 
     text = scenario.to_toml()  # what cannot be stored with the result is refused before the runs
@@ -231,7 +232,7 @@ def ensemble(
         changed = {name: value for name, value in varied.items() if name in parts}
         tuned = {name: value for name, value in varied.items() if name in parameters and name not in parts}
         if tuned:
-            changed["protocol"] = replace(changed.get("protocol", scenario.protocol), **tuned)
+            changed["protocol"] = with_parameters(changed.get("protocol", scenario.protocol), tuned)
         here = replace(scenario, **changed) if changed else scenario
         own = {name: value for name, value in varied.items() if name not in parts and name not in parameters}
         return prepare(here, shared=shared, **{**options, **own})

@@ -10,6 +10,8 @@ __all__ = ["CFunction"]
 
 _known: dict[str, CFunction] = {}
 _ENTRY: dict[type, Any] = {int: ctypes.c_int64, float: ctypes.c_double}
+_MARGIN = 64  # entries of 8 bytes before and behind a copy, which show whether the function writes there
+_FILL = 0x5A
 
 
 class CFunction:
@@ -45,11 +47,21 @@ class CFunction:
         return _found, (self.symbol,)
 
     def __call__(self, *arrays: list[Any]) -> float | None:
-        """In hooks that run as Python, whose arrays are lists."""
-        copies = [(_ENTRY[type(array[0])] * len(array))(*array) for array in arrays]
-        result: float | None = self._function(*copies)
+        """In hooks that run as Python, whose arrays are lists.
+
+        Raises
+        ------
+        RuntimeError
+            The function has written outside an array, but within 512 bytes of it.
+        """
+        margin = bytes([_FILL]) * (8 * _MARGIN)
+        copies = [bytearray(margin + bytes((_ENTRY[type(array[0])] * len(array))(*array)) + margin) for array in arrays]
+        views = [(ctypes.c_char * len(copy)).from_buffer(copy) for copy in copies]
+        result: float | None = self._function(*(ctypes.byref(view, len(margin)) for view in views))
         for array, copy in zip(arrays, copies, strict=True):
-            array[:] = list(copy)
+            if copy[: len(margin)] != margin or copy[-len(margin) :] != margin:
+                raise RuntimeError("a C function has written outside an array that it was given")
+            array[:] = list((_ENTRY[type(array[0])] * len(array)).from_buffer(copy, len(margin)))
         return result
 
     @functools.cached_property

@@ -177,6 +177,8 @@ def _compile_one(
             fields = "; ".join(f"{record}: {', '.join(kind.fields) or 'none'}" for record, kind in records.items())
             cause = f"no such field {use}, the fields are {fields}"
         cause = re.sub(r"^Cannot cast (.+?) to (?:float64|int64): %.*", r"a number must be there, not a \1", cause)
+        if "float(bool)" in cause:
+            cause = "float() of a comparison is not compiled: write 1.0 if ... else 0.0"
         place = getattr(error, "loc", None)
         line = f" (line {place.line})" if place else ""
         # Numba's traceback, of some eighty lines, stays in __context__

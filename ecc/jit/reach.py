@@ -10,9 +10,10 @@ import dis
 import enum
 import functools
 import hashlib
+import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any, TypeGuard
@@ -23,7 +24,7 @@ from ecc.jit.c_function import CFunction
 
 __all__ = [
     "digest_of", "digest_of_texts", "instructions", "is_plain", "jitable", "lock", "python_function", "reach",
-    "surroundings", "text_of", "where",
+    "reached_functions", "replace_functions", "surroundings", "text_of", "uses_field", "where",
 ]  # fmt: skip
 
 _KNOWN_TO_NUMBA = ("numpy", "numba", "math", "builtins")  # packages whose functions Numba replaces by its own
@@ -32,8 +33,37 @@ lock = threading.RLock()
 _dispatchers: dict[tuple[str, bool, bool], Any] = {}
 
 
-def where(function: FunctionType) -> str:
+_held: list[Any] = []
+"""Locks that are held while a process forks."""
+
+
+def _hold_locks() -> None:
+    """Wait until no thread compiles: a child would wait for a lock of a thread that it does not have.
+
+    Threads may take the two locks in either order, so neither is waited for while the other is held.
+    """
+    compiler = sys.modules.get("numba.core.compiler_lock")
+    locks = [lock, *([compiler.global_compiler_lock._lock] if compiler is not None else [])]
+    while len(_held) < len(locks):
+        for one in locks:
+            if not one.acquire(timeout=0.05):
+                _release_locks()
+                break
+            _held.append(one)
+
+
+def _release_locks() -> None:
+    while _held:
+        _held.pop().release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold_locks, after_in_parent=_release_locks, after_in_child=_release_locks)
+
+
+def where(function: Callable[..., Any]) -> str:
     """Return the name of a function, its file and its line, as messages name them."""
+    assert isinstance(function, FunctionType)
     return f"{function.__name__} ({Path(function.__code__.co_filename).name}:{function.__code__.co_firstlineno})"
 
 
@@ -79,12 +109,121 @@ def reach(function: FunctionType) -> dict[tuple[str, ...], object]:
 
 def is_plain(value: object) -> TypeGuard[FunctionType]:
     """Tell whether the value is a Python function that Numba has to be given compiled."""
-    return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in _KNOWN_TO_NUMBA
+    return isinstance(value, FunctionType) and (value.__module__ or "").partition(".")[0] not in _KNOWN_TO_NUMBA
 
 
 def python_function(value: object) -> object:
     """Return the Python function under a Numba dispatcher, or the value itself."""
     return getattr(value, "py_func", value)
+
+
+def reached_functions(function: Callable[..., Any]) -> list[FunctionType]:
+    """Return the function and all plain functions that it reaches, directly or through others, each once.
+
+    Parameters
+    ----------
+    function : callable
+        Plain function.
+    """
+    assert isinstance(function, FunctionType)
+    found, waiting = [function], [function]
+    while waiting:
+        for value in map(python_function, reach(waiting.pop()).values()):
+            if is_plain(value) and all(value is not one for one in found):
+                found.append(value)
+                waiting.append(value)
+    return found
+
+
+def uses_field(hook: Callable[..., Any], field: str) -> bool:
+    """Return whether a hook, or a function that it reaches, uses a field of `env`.
+
+    Parameters
+    ----------
+    hook : FunctionType
+        With the arguments state, header, params, env; other functions call the record `env`.
+    field : str
+    """
+    assert isinstance(hook, FunctionType)
+    names = {"env", hook.__code__.co_varnames[3]} if hook.__code__.co_argcount > 3 else {"env"}
+    for function in reached_functions(hook):
+        before = None
+        for step in instructions(function.__code__):
+            if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval == field and before in names:
+                return True
+            before = step.argval if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) else None
+    return False
+
+
+def replace_functions(
+    function: FunctionType, replacements: Mapping[FunctionType, FunctionType], used: set[int] | None = None
+) -> FunctionType:
+    """Return a copy of a function that reaches other functions instead of some; itself if it reaches none of these.
+
+    Parameters
+    ----------
+    function : callable
+        Plain function.
+    replacements : mapping
+        Function -> the one that is called instead, which is not copied itself.
+    used : set of int, optional
+        The `id` of each function that was replaced is added.
+    """
+    reached = reached_functions(function)
+    calls = {id(one): [python_function(value) for value in reach(one).values()] for one in reached}
+    affected: set[int] = set()
+    changed = True
+    while changed:
+        changed = False
+        for one in reached:
+            if id(one) in affected or any(one is old for old in replacements):
+                continue
+            if any(id(value) in affected or any(value is old for old in replacements) for value in calls[id(one)]):
+                affected.add(id(one))
+                changed = True
+    if id(function) not in affected:
+        return function
+    copies: dict[int, FunctionType] = {}
+
+    def substitute(value: object) -> object:
+        plain = python_function(value)
+        for old, new in replacements.items():
+            if plain is old:
+                if used is not None:
+                    used.add(id(old))
+                return new
+        return copy_of(plain) if isinstance(plain, FunctionType) and id(plain) in affected else value
+
+    def copy_of(one: FunctionType) -> FunctionType:
+        if id(one) in copies:
+            return copies[id(one)]
+        scope = dict(one.__globals__)
+        cells = {name: CellType() for name in one.__code__.co_freevars}
+        for name, cell in zip(one.__code__.co_freevars, one.__closure__ or (), strict=True):
+            cells[name].cell_contents = cell.cell_contents
+        copy = FunctionType(one.__code__, scope, one.__name__, one.__defaults__, tuple(cells.values()) or None)
+        copy.__kwdefaults__, copy.__qualname__, copy.__module__ = one.__kwdefaults__, one.__qualname__, one.__module__
+        copies[id(one)] = copy  # before the functions that it reaches: it may reach itself
+        modules: dict[tuple[str, ...], ModuleType] = {}
+        for path, value in reach(one).items():
+            new = substitute(value)
+            if new is value:
+                continue
+            for depth in range(1, len(path)):  # a copy of the module, in which the function is replaced
+                if path[:depth] not in modules:
+                    owner: Any = vars(modules[path[: depth - 1]]) if depth > 1 else scope
+                    module = ModuleType(owner[path[depth - 1]].__name__)
+                    vars(module).update(vars(owner[path[depth - 1]]))
+                    owner[path[depth - 1]] = modules[path[:depth]] = module
+            if len(path) > 1:
+                setattr(modules[path[:-1]], path[-1], new)
+            elif path[0] in cells:
+                cells[path[0]].cell_contents = new
+            else:
+                scope[path[0]] = new
+        return copy
+
+    return copy_of(function)
 
 
 def _is_constant(value: object) -> bool:
@@ -167,7 +306,8 @@ def digest_of(function: FunctionType, known: Known, *texts: str) -> str:
 
     Parameters
     ----------
-    function : FunctionType
+    function : callable
+        Plain function.
         Plain function.
     known : Known
         A text, or a function, that represents a value that hooks may not reach.

@@ -5,31 +5,43 @@ only if Im(F0 conj F1) = 0, a condition on w alone, and then at the one gain g =
 function on (0, w_max], where w_max bounds the roots of all members up to the gain searched, and the ends are therefore
 all gains at which a root can lie on the boundary; between two of them the number of unstable roots is one number, and
 one count of a member decides it for the whole gap. So a proof at one gain below the first crossing is a proof for every
-gain below it, if no zero was missed: they are isolated in floating point, with errors that are estimated
-(`ecc.linear.imaginary_axis.isolate`). Families without this property are counted over intervals of gains
-(`ecc.linear.gain_intervals`).
+gain below it, as no zero is missed: they are isolated with proven errors (`ecc.linear.exact_pair`), those of systems of
+more than eight states, or of too many terms, with estimated ones; then the list is not called complete. Families
+without this property are counted over intervals of gains (`ecc.linear.gain_intervals`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from itertools import accumulate
 from math import inf, isfinite, pi
 
 import numpy as np
 
-from ecc.errors import ConvergenceError
+from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.argument_principle import count_right
 from ecc.linear.black_box_family import Found
 from ecc.linear.certificate import unstable
 from ecc.linear.characteristic import Real, Terms, align, determinant
-from ecc.linear.imaginary_axis import Crossing, Pair, boundary_crossings
+from ecc.linear.exact_pair import AxisSum, affine_sums
+from ecc.linear.imaginary_axis import AxisPair, Crossing, Pair, SumPair, boundary_crossings
 
-__all__ = ["SAMPLES", "Affine", "follow", "lost_at"]
+__all__ = ["NEGATIVE", "SAMPLES", "Affine", "follow", "lost_at", "recounted", "runs_negative", "unstable_roots"]
 
 SAMPLES = (0.25, 0.5, 1.0)
 """Shares of a gain: members that an affine form is read off."""
+NEGATIVE = "the number of unstable roots along the gain is negative: a crossing was missed"
+_RECOUNTED = 1e9
+"""Factor on the first gain looked at: directions of crossings beyond it stay unknown, as F1 is 0 there to rounding."""
 _FAR = 2e4  # rad turned within the longest delay: gains whose roots lie beyond are not searched
+
+
+def unstable_roots(member: Terms) -> int:
+    """Unstable roots of one system; UndecidedError if the certificate of stability does not decide either."""
+    ch = align(member)[0]
+    number = count_right(ch, 0.0).number
+    return unstable(ch) if number is None else number
 
 
 class Affine:
@@ -87,9 +99,7 @@ class Affine:
 
     def count(self, gain: float) -> int:
         """Unstable roots of the member that the form gives."""
-        ch = align(self.member(gain))[0]
-        number = count_right(ch, 0.0).number
-        return unstable(ch) if number is None else number
+        return unstable_roots(self.member(gain))
 
     def member(self, gain: float) -> Terms:
         b, r = self.base, self.rise
@@ -124,9 +134,24 @@ class Affine:
             gain *= 2.0
         return gain
 
+    @cached_property
+    def _sums(self) -> tuple[AxisSum, AxisSum] | None:
+        return affine_sums(self.base, self.rise)
+
+    def pair(self, gain: float) -> AxisPair:
+        """F0 and F1 of det P = F0 + g F1, for gains of this order of magnitude."""
+        if self._sums is None:
+            return Pair(self.base, self.member(gain), gain)
+        return SumPair(*self._sums, self.base.sampled, self.base.constant.shape[1], gain)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the list of crossings is proven."""
+        return self._sums is not None
+
     def up_to(self, gain: float) -> list[Crossing]:
         """Every crossing with a gain up to this one; all of them for sampled systems."""
-        pair = Pair(self.base, self.member(gain), gain)
+        pair = self.pair(gain)
         top = self.reach(gain)
         if not isfinite(top):
             raise ConvergenceError(f"the neutral part bounds no root at gain {gain!r}", None)
@@ -138,15 +163,64 @@ def _middle(a: float, b: float) -> float:
     return 0.5 * b if a == 0.0 else float(np.sqrt(a) * np.sqrt(b))
 
 
-def _recount(affine: Affine, found: list[Crossing], end: float) -> tuple[int, list[Crossing]]:
-    """Changes of the count over every gap between crossings, where the directions of the roots did not decide."""
+def recounted(
+    count: Callable[[float], int], start: int, found: list[Crossing], end: float, limit: float = inf
+) -> list[Crossing]:
+    """Changes of the count where the direction of the roots did not decide: from members on both sides.
+
+    Parameters
+    ----------
+    count : callable
+        From a gain to the number of unstable roots; it may raise UndecidedError.
+    start : int
+        Unstable roots as the gain tends to 0.
+    found : list of Crossing
+        By growing gain.
+    end : float
+        The gain up to which they are all.
+    limit : float, optional
+        Gain beyond which directions may stay unknown.
+
+    Raises
+    ------
+    ConvergenceError
+        The crossings contradict the counts of members: one was missed.
+    """
     gains = sorted({c.gain for c in found})
-    counts = [affine.count(_middle(a, b)) for a, b in zip([0.0, *gains], [*gains, end], strict=True)]
-    jump = {g: b - a for g, a, b in zip(gains, counts, counts[1:], strict=False)}
+    unknown = {c.gain for c in found if c.change == 0 and c.gain <= limit}
+    if runs_negative(start, found):
+        unknown = set(gains)
+    edges = [0.0, *gains, max(end, 2.0 * gains[-1]) if gains and end == inf else end]
+    known: dict[int, int | None] = {}
+
+    def between(i: int) -> int | None:
+        """Unstable roots of a member in a gap, None if there is none or it is not decided."""
+        if i not in known:
+            middle = _middle(edges[i], min(edges[i + 1], 4.0 * edges[i] or inf))
+            try:
+                known[i] = count(middle) if edges[i] < middle < edges[i + 1] else None
+            except UndecidedError:
+                known[i] = None
+        return known[i]
+
+    jump: dict[float, int] = {}
+    for i, gain in enumerate(gains):
+        if gain in unknown and (before := between(i)) is not None and (after := between(i + 1)) is not None:
+            jump[gain] = after - before
     out = []
     for c in found:
-        out.append(c._replace(change=jump.pop(c.gain, 0)))
-    return counts[0], out
+        if c.gain in jump:
+            c = c._replace(change=jump[c.gain])
+            jump[c.gain] = 0
+        out.append(c)
+    if runs_negative(start, out):
+        raise ConvergenceError(NEGATIVE, out)
+    return out
+
+
+def runs_negative(start: int, found: list[Crossing]) -> bool:
+    """Whether crossings leave a negative number of unstable roots."""
+    return start < 0 or min(accumulate((c.change for c in found), initial=start)) < 0
 
 
 def lost_at(start: int, found: list[Crossing]) -> int | None:
@@ -165,6 +239,7 @@ def follow(affine: Affine, maximum: float) -> Found:
     if not np.any(affine.rise.constant) and not np.any(affine.rise.slope):
         return affine.count(span), [], maximum
     start, found, complete, too_far = 0, list[Crossing](), 0.0, inf
+    limit = min(maximum, _RECOUNTED * affine.first_span)
     while True:
         try:
             more = affine.up_to(span)
@@ -182,20 +257,18 @@ def follow(affine: Affine, maximum: float) -> Found:
         found = more
         complete = inf if affine.base.sampled else span
         start = affine.count(0.5 * (found[0].gain if found else span))
-        if start > 0:
-            return start, found, complete
+        found = recounted(affine.count, start, found, complete, limit)
         at = lost_at(start, found)
-        if at is not None:
+        if at is not None and start == 0:
             gain = found[at].gain
             after = next((c.gain for c in found[at:] if c.gain > gain * (1.0 + 1e-9)), min(2.0 * gain, complete))
-            if affine.count(_middle(gain, after)) == sum(c.change for c in found if c.gain < after):
-                return start, found, complete
-        if found and (at is not None or any(c.change == 0 for c in found)):
-            start, found = _recount(affine, found, min(complete, 2.0 * found[-1].gain))
-            if start > 0 or lost_at(start, found) is not None:
-                return start, found, complete
-        if complete >= maximum or affine.reach(4.0 * span) * Pair(affine.base, affine.rise, 1.0).band > _FAR:
+            if affine.count(_middle(gain, after)) != sum(c.change for c in found if c.gain < after):
+                found = recounted(affine.count, start, [c._replace(change=0) for c in found], complete)
             return start, found, complete
-        span = min(span * (4.0 if Pair(affine.base, affine.rise, 1.0).band > 0.0 else 1e3), maximum)
+        if start > 0 and any(number == 0 for number in accumulate((c.change for c in found), initial=start)):
+            return start, found, complete
+        if complete >= maximum or affine.reach(4.0 * span) * affine.pair(1.0).band > _FAR:
+            return start, found, complete
+        span = min(span * (4.0 if affine.pair(1.0).band > 0.0 else 1e3), maximum)
         if span > 1e18 or span >= too_far:
             return start, found, complete

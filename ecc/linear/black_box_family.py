@@ -11,8 +11,10 @@ from scipy.optimize import brentq, minimize_scalar
 from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.argument_principle import first_pieces
 from ecc.linear.certificate import unstable
+from ecc.linear.characteristic import Terms
 from ecc.linear.gain_intervals import REFUSED, Cover
 from ecc.linear.imaginary_axis import Crossing
+from ecc.linear.newton_iteration import newton
 from ecc.linear.quasipolynomial import QuasiPolynomial
 from ecc.linear.systems import LinearSystem
 
@@ -28,6 +30,13 @@ _NARROW = 1e-3  # of the gain: a gap from which Newton's method starts
 _BEYOND = 4.0  # times the gain at which stability is lost: how far families are followed by counts
 _LEVEL = 1e-9  # relative: real parts of the dominant root that are equal
 _LISTED = 1 << 12  # pieces of a line up to which the dominant root is looked at, too
+_GAP = 1e-7  # of a gain: how far next to a crossing covers begin and end
+_MAX_MEMBERS = 2000  # members of all covers of a family
+_SAME = 1e-6  # of a gain: touches closer than this to another crossing are not listed
+_AHEAD = 1e-4  # of a gain: how far before crossings that are close to each other covers may end
+_WIDTH = 1e-2  # of a gain: half of the range to which a polynomial is fitted around a touch
+_TOUCH = 40  # members that it takes to look at a gain at which roots touch the boundary
+_FITTED = 15  # of them that a polynomial is fitted to
 _MANY = 8  # roots that turn unstable together with the first, before families that are counted are left
 
 
@@ -53,17 +62,45 @@ def unstable_of(system: LinearSystem) -> int:
     return sum(many * unstable(part.characteristic_matrix) for part, many in system.blocks)
 
 
+def _gaps(gains: Sequence[float]) -> list[tuple[float, float]]:
+    """Intervals around crossings that covers leave out; those that overlap are one."""
+    out: list[tuple[float, float]] = []
+    for gain in gains:
+        low, high = gain * (1.0 - _GAP), gain * (1.0 + _GAP)
+        if out and low <= out[-1][1]:
+            out[-1] = out[-1][0], high
+        else:
+            out.append((low, high))
+    return out
+
+
+def _without_repetitions(found: list[Crossing]) -> list[Crossing]:
+    """Crossings without touches that are next to another one."""
+    gains = np.array([c.gain for c in found])
+    changes = np.array([c.change for c in found])
+    out = []
+    for i, c in enumerate(found):
+        near = np.abs(gains - c.gain) <= _SAME * c.gain
+        if c.change or not (np.any(changes[near]) or np.any(near[:i])):
+            out.append(c)
+    return out
+
+
 class Scan:
     """Families that are not affine: the count of unstable roots on a grid of gains, bisection, Newton in (g, w).
 
-    `begins`: the first gain that the family takes, 0 if it takes the smallest of `gains`.
+    `begins`: the first gain that the family takes, 0 if it takes the smallest of `gains`. `complete`: the gain up to
+    which the crossings are proven to be all, by covers between them.
     """
 
     def __init__(self, family: Family, gains: Sequence[float], also: Sequence[float] = ()) -> None:
         self.family, self.gains, self.also = family, gains, set(also)
         self.known: dict[float, int] = {}
         self.cover: Cover | None = None
-        self.begins = 0.0
+        self.begins = self.complete = 0.0
+
+    def _terms(self, gain: float) -> Terms:
+        return self.family(gain).terms()
 
     def count(self, gain: float) -> int:
         if gain not in self.known:
@@ -83,6 +120,7 @@ class Scan:
         grid: list[float] = []
         found: list[Crossing] = []
         lost, refused = inf, 0.0
+        was_stable = False  # unstable from the first gain on, the search continues to the first range that is stable
         for gain in self.gains:
             if self.cover is not None and gain <= self.cover.to:
                 continue
@@ -106,13 +144,14 @@ class Scan:
                 try:
                     lowest = self.count(self.begins)
                     first, grid = self.begins, [self.begins]
-                    lost = self.begins if lowest > 0 else lost
+                    was_stable = lowest == 0
                 except (*REFUSED, UndecidedError):  # on the edge: from the next gain on
                     pass
             grid.append(gain)
-            lost = min(lost, gain) if number > 0 else lost
+            was_stable = was_stable or number == 0
+            lost = min(lost, gain) if number > 0 and was_stable else lost
             if first > 0.0 and self.count(first) == 0:
-                self.cover = Cover(lambda gain: self.family(gain).terms(), first)
+                self.cover = Cover(self._terms, self.count, first)
                 self.cover.reaches(self.gains[-1])
                 self.known[self.cover.to] = 0
                 lost = self.cover.beyond or inf
@@ -120,7 +159,8 @@ class Scan:
             if gain > _BEYOND * lost or number > self.count(grid[0]) + _MANY:
                 break
         if not grid:
-            raise UndecidedError(f"stability is undecided at every gain from {self.gains[0]:g} to {self.gains[-1]:g}")
+            tried = f"from {self.gains[0]:g} to {self.gains[-1]:g}" if self.gains else "that could be tried"
+            raise UndecidedError(f"stability is undecided at every gain {tried}")
         grid = sorted({*grid})
         most = self.count(grid[0]) + _MANY
         over = next((i for i, gain in enumerate(grid) if self.count(gain) > most), None)
@@ -130,7 +170,120 @@ class Scan:
         grid = sorted({*grid, *self._hidden(stable)})
         for a, b in zip(grid, grid[1:], strict=False):
             found += self.between(a, b)
+        found, self.complete = self._proven(sorted(found), grid[0], grid[-1])
         return self.count(grid[0]), found, grid[-1]
+
+    def _proven(self, found: list[Crossing], low: float, high: float) -> tuple[list[Crossing], float]:
+        """Crossings with those that counts missed, and the gain up to which they are proven to be all.
+
+        Between crossings the number of unstable roots is proven constant by covers. A cover that ends in between runs
+        into a window that counts missed, or into roots that touch the boundary.
+        """
+        at = complete = low
+        whole, spent = True, 0
+        while at < high and spent < _MAX_MEMBERS:
+            later = [c.gain for c in found if c.gain > at]
+            gap = next(((a, b) for a, b in _gaps(later)), (high, high))
+            if self.cover is not None and at == self.cover.low:
+                cover, before = self.cover, len(self.cover.known)
+            else:
+                cover, before = Cover(self._terms, self.count, at, at > low, _MAX_MEMBERS - spent), 0
+            reached = cover.reaches(gap[0])
+            spent += 1 + len(cover.known) - before
+            if reached:
+                if gap[1] < high:
+                    found = self._agreeing(found, *gap)
+                at = gap[1]
+                complete = min(at, high) if whole else complete
+                continue
+            if whole:
+                complete = cover.to
+            if cover.beyond is not None:
+                found = sorted(found + self.between(cover.to, cover.beyond))
+                at = cover.to if cover is not self.cover else at
+                continue
+            whole = False
+            if gap[0] < high and gap[0] - cover.to < _AHEAD * cover.to:  # crossings too close to each other
+                at = gap[1] + (gap[0] - cover.to)
+                continue
+            touch = self._touch(cover.to, gap[0]) if not cover.is_spent and self._is_smooth(cover.to) else None
+            if touch is None:
+                break
+            spent += _TOUCH
+            new, at = touch
+            found = sorted(found + new)
+        return _without_repetitions(found), complete
+
+    def _agreeing(self, found: list[Crossing], low: float, high: float) -> list[Crossing]:
+        """Crossings of which those in a gap agree with the counts on both sides of it."""
+        try:
+            change = self.count(high) - self.count(low)
+        except (*REFUSED, UndecidedError):
+            return found
+        if sum(c.change for c in found if low < c.gain < high) == change:
+            return found
+        return sorted([c for c in found if not low < c.gain < high] + self.between(low, high))
+
+    def _is_smooth(self, gain: float) -> bool:
+        """Whether delays do not jump just above a gain."""
+        try:
+            here, there = self._terms(gain), self._terms(gain * (1.0 + 1e-6))
+        except REFUSED:
+            return False
+        if here.sampled:
+            return np.array_equal(here.delays, there.delays)
+        return here.delays.shape == there.delays.shape
+
+    def _touch(self, near: float, end: float) -> tuple[list[Crossing], float] | None:
+        """Crossings at the gain, just above `near`, at which a root is closest to the boundary, and a gain behind it.
+
+        If no member there differs in its count: one crossing of change 0. None if no root has its extremum there.
+        """
+        base = self.count(near)
+        try:
+            roots = self.family(near).roots(base + 2)
+            sampled = self.family(near).characteristic_matrix.sampled
+            s = np.log(roots.astype(complex)) if sampled else roots.astype(complex)
+            root = complex(s[np.argmin(np.abs(s.real))])
+            root = complex(root.real, abs(root.imag))
+            center, width = near * (1.0 + 1e-6), _WIDTH
+            for _ in range(6):
+                share = np.linspace(-1.0, 1.0, _FITTED)
+                values = [self._followed(center * (1.0 + width * x), root) for x in share.tolist()]
+                fit = np.polynomial.Polynomial.fit(share, values, 6)
+                extrema = [float(x.real) for x in fit.deriv().roots() if abs(x.imag) < 1e-6 and abs(x.real) < 1.0]
+                if not extrema:
+                    return None
+                step = min(extrema, key=abs)
+                center = float(center * (1.0 + width * step))
+                if abs(step) < 1e-3:
+                    break
+        except (*REFUSED, ConvergenceError, UndecidedError):
+            return None
+        if not near * (1.0 - 1e-3) < center < end:
+            return None
+        behind = center + max(4.0 * abs(center - near), 1e-6 * center)
+        if behind >= end:
+            return None
+        for k in (0, 1, -1, 2, -2, 4, -4, 8, -8, 16, -16, 64, -64, 256, -256, 1024, -1024, 4096, -4096):
+            gain = float(center * (1.0 + 2.0**-52 * k))
+            try:
+                if near < gain < behind and self.count(gain) != base:
+                    return self.between(near, gain) + self.between(gain, behind), behind
+            except (*REFUSED, UndecidedError):
+                continue
+        try:
+            change = self.count(behind) - base
+        except (*REFUSED, UndecidedError):
+            return None
+        return (self.between(near, behind) if change else [Crossing(float(center), abs(root.imag), 0)]), behind
+
+    def _followed(self, gain: float, root: complex) -> float:
+        """Real part of the root of a member that Newton's method finds from a root of a member nearby."""
+        found = newton(self.family(gain).characteristic_matrix, np.array([root]))
+        if not len(found):
+            raise ConvergenceError("the root is lost", root)
+        return float(found[np.argmin(np.abs(found - root))].real)
 
     def _fewer(self, low: float, high: float, most: int) -> float:
         """The upper end of a gap, or a gain inside it where roots are unstable but fewer, if they come one by one."""

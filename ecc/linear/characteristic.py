@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import matrix_balance
 from scipy.optimize import linear_sum_assignment
 
+from ecc.linear.balancing import balancing_scale
 from ecc.linear.neutral import Strong, strong
 
 __all__ = [
@@ -132,6 +132,11 @@ class Terms(NamedTuple):
     slope_delays: Real
     sampled: bool
 
+    @property
+    def powers(self) -> tuple[tuple[Real, Real], tuple[Real, Real]]:
+        """Matrices and delays of each power of s, from 0 on."""
+        return (self.constant, self.delays), (self.slope, self.slope_delays)
+
 
 def align(*systems: Terms) -> list[Characteristic]:
     """Characteristic matrices over the same delays and states: terms joined, zeros dropped, balanced together."""
@@ -144,15 +149,28 @@ def align(*systems: Terms) -> list[Characteristic]:
         np.add.at(table, np.searchsorted(every, delays[on]), matrices[on])
     scale = np.ones(size)
     if size > 1:
-        total = np.abs(tables).sum(axis=(0, 1))
-        with np.errstate(invalid="ignore"):  # SciPy casts the scale to integers, for a permutation that is none
-            scale = np.asarray(matrix_balance(total, permute=False, separate=True)[1][0])
-        tables *= scale[None, :] / scale[:, None]
+        total = np.abs(tables[::2]).sum(axis=(0, 1))
+        if np.any(tables[1::2]):  # E has no unit, B is in 1/s
+            total += np.abs(tables[1::2]).sum(axis=(0, 1)) / every[-1]
+        scale = balancing_scale(total)
+        if np.any(scale != 1.0):
+            scale, tables = _scaled_exactly(tables, scale)
     retarded = not np.any(tables[1::2])
     return [
         Characteristic(every, tables[2 * i], None if retarded else tables[2 * i + 1], t.sampled, scale)
         for i, t in enumerate(systems)
     ]
+
+
+def _scaled_exactly(tables: Real, scale: Real) -> tuple[Real, Real]:
+    """Powers of two and the tables scaled by them; milder powers if an entry would leave the range of exact scaling."""
+    while True:
+        ratio = scale[None, :] / scale[:, None]
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            scaled = tables * ratio
+            if np.array_equal(scaled / ratio, tables):
+                return scale, scaled
+        scale = np.exp2(np.trunc(0.5 * np.log2(scale)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +190,8 @@ class Characteristic:
     unrounded : callable or None
         Function to the rational B_k and E_k, delay -> matrix, before balancing; None: the binary numbers are exact.
         Floating point is within half a unit in the last place of them.
+    leading : bool
+        False: without p(s) I, as the difference of two characteristic matrices.
     """
 
     delays: Real
@@ -180,6 +200,7 @@ class Characteristic:
     sampled: bool
     scale: Real
     unrounded: Callable[[], tuple[Rational, Rational]] | None = None
+    leading: bool = True
 
     @cached_property
     def exact(self) -> tuple[list[list[Any]], list[list[Any]] | None]:
@@ -219,6 +240,14 @@ class Characteristic:
             return 1.0 / self.longest
         return self.bound(0.0) if not self.sampled and np.any(self.constant) else 1.0
 
+    def near(self, s: Complex, tolerance: float) -> Real:
+        """Distance from s that is a share of the distances between roots there, and more than the rounding of s.
+
+        Roots of long delays lie 1/(longest delay) apart at any |s|, so that |s| itself is not a scale.
+        """
+        size = np.abs(s)
+        return np.asarray(tolerance * (self.unit + np.minimum(size, self.unit)) + 64.0 * _EPS * size)
+
     @cached_property
     def _table(self) -> Real:
         """(columns of P and P' per matrix entry) x K: B, -tau B, and if neutral E, -tau E."""
@@ -234,7 +263,7 @@ class Characteristic:
         if self.slope is not None:
             value += s[:, None, None] * parts[:, 2]
             slope += parts[:, 2] + s[:, None, None] * parts[:, 3]
-        index = np.arange(n)
+        index = np.arange(n if self.leading else 0)
         if self.sampled:
             value[:, index, index] += 1.0
         else:
@@ -260,6 +289,15 @@ class Characteristic:
             2.0 * value_error + 4.0 * _EPS * (np.abs(value) + size * eye),
             2.0 * slope_error + 4.0 * _EPS * (np.abs(slope) + eye),
         )
+
+    def sums(self, middle: Complex, radius: Real) -> tuple[Complex, Real]:
+        """Sums over the delays (columns as in `_table`) of enclosed exponentials, shape (points, K), with radii that
+        include every rounding: of the exponentials and of the table, of products and of sums in any order."""
+        table = self._table.T
+        size = np.abs(table)
+        many = 16.0 + 2.0 * len(self.delays)
+        error = (2.0 * radius + many * _EPS * np.abs(middle) + np.finfo(np.float64).tiny) @ size
+        return middle @ table.astype(np.complex128), np.asarray(error)
 
     def determinant(self, s: Complex) -> Complex:
         """det P(s), shape (points,)."""
@@ -401,7 +439,7 @@ class Characteristic:
         """
         b, e = self.moments(sigma)
         size = np.abs(s)[:, None, None]
-        eye = np.eye(self.size)
+        eye = np.eye(self.size) if self.leading else 0.0
         many = 11.0 + len(self.delays)  # entries themselves may be rounded once
         value = many * (b[0] + size * (e[0] + eye)) + 4.0 * size * (b[1] + size * e[1])
         slope = many * (b[1] + e[0] + eye + size * e[1]) + 4.0 * size * (b[2] + 2.0 * e[1] + size * e[2])

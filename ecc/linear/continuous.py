@@ -21,6 +21,11 @@ from ecc.linear.systems import merge, rational_sums, read_delays, read_matrices,
 __all__ = ["DelaySystem"]
 
 _MOST_ROOTS = 100_000  # that `roots` looks for, in half a minute
+_FLOORS = (
+    1e-3,
+    1e-2,
+    1e-1,
+)  # of 1/(longest delay): distances from the essential abscissa, beyond which roots are sought
 
 
 @check_arguments
@@ -82,7 +87,7 @@ class DelaySystem(ClosedLoop):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_given", None if one and other else (a, tau, e, sigma))
         object.__setattr__(self, "opened", opened)
-        object.__setattr__(self, "notes", read_notes(notes))
+        object.__setattr__(self, "_own_notes", read_notes(notes))
         if np.any(self.neutral_delays == 0.0) and np.linalg.cond(self._leading) > 1e14:
             raise ValueError("I + E of delay 0 must be regular, got a singular matrix: x' is not determined")
         self._check_opened()
@@ -100,7 +105,7 @@ class DelaySystem(ClosedLoop):
         rows = states[:, None]
         a, tau, e, sigma = self._exact
         part, derivative = a[:, rows, states], e[:, rows, states]
-        return DelaySystem(part, tau, neutral=derivative, neutral_delays=sigma, notes=self.notes)
+        return DelaySystem(part, tau, neutral=derivative, neutral_delays=sigma, notes=self._own_notes)
 
     def with_gain(self, gain: float) -> DelaySystem:
         opened, back = self._opened(), 1.0 - gain
@@ -176,9 +181,10 @@ class DelaySystem(ClosedLoop):
         """Supremum of the real parts that the neutral part alone allows under small changes of its delays [1/s].
 
         -inf for retarded systems; otherwise the x at which sup over theta of the spectral radius of
-        sum_j E_j exp(-x sigma_j + j theta_j) is 1. Exact up to rounding for one state, one neutral delay, and matrices
-        E_j triangular in one order of the states; for others the supremum is found by search. The verdict does not rest
-        on this number but on a proof (`ecc.linear.neutral`).
+        sum_j E_j exp(-x sigma_j + j theta_j) is 1. Exact up to rounding (about 1e-15 of 1/(shortest neutral delay)) for
+        one state, one neutral delay, and matrices E_j triangular in one order of the states. For others the supremum
+        over theta is searched: the value is reached at some theta to rounding, but the search may miss a higher one.
+        The verdict does not rest on this number but on a proof (`ecc.linear.neutral`).
         """
         return max(part._essential for part, _ in self.blocks)
 
@@ -193,8 +199,8 @@ class DelaySystem(ClosedLoop):
         if len(e) == 1:
             one = float(np.abs(np.linalg.eigvals(e[0])).max())
             return float(np.log(one) / sigma[0]) if one > 0.0 else -inf
-        if self.size == 1 or self._plain == -inf:  # a bound from above
-            return self._plain
+        if self._plain == -inf:  # a bound from above
+            return -inf
         x, floor = -600.0 * ch.unit, -600.0 * ch.unit
 
         def size(y: float, theta: Real) -> float:
@@ -207,10 +213,10 @@ class DelaySystem(ClosedLoop):
                 return self._plain
             if size(floor, theta) <= 0.0:
                 break
-            here = brentq(size, floor, self._plain, args=(theta,), xtol=1e-14 * ch.unit, rtol=1e-14)
-            if here <= x + 1e-12 * ch.unit:
+            before = x
+            x = max(x, float(brentq(size, floor, self._plain, args=(theta,), xtol=1e-16 * ch.unit, rtol=1e-15)))
+            if x <= before + 1e-12 * ch.unit:
                 break
-            x = float(here)
         return x if x > -600.0 * ch.unit else -inf
 
     @cached_property
@@ -242,14 +248,20 @@ class DelaySystem(ClosedLoop):
         return super().is_stable
 
     @property
-    def _floor(self) -> float:
+    def _floors(self) -> Sequence[float]:
         ch = self.characteristic_matrix
         floor = -600.0 * ch.unit if ch.longest > 0.0 else -2.0 * (ch.bound(0.0) + ch.unit)
-        return max(floor, self._countable + 1e-3 * ch.unit)
+        return [
+            max(floor, self._countable + distance * ch.unit)
+            for distance in (_FLOORS if ch.slope is not None else _FLOORS[:1])
+        ]
 
     @property
     def spectral_abscissa(self) -> float:
-        """Real part of the rightmost root [1/s]; of a neutral system at least its essential abscissa."""
+        """Real part of the rightmost root [1/s]; of a neutral system at least its essential abscissa.
+
+        Roots further right are excluded by proof as in `roots`, with the distances stated there.
+        """
         roots = self.roots(1)
         return max(float(roots[0].real) if len(roots) else -inf, self.essential_abscissa)
 
@@ -275,6 +287,11 @@ class DelaySystem(ClosedLoop):
         Notes
         -----
         Simple roots to rounding, about 1e-14 |s|. Cost: an eigenproblem of at most 100 and a count.
+
+        No root is missing that lies further right than the last one returned by 1e-8/(longest delay); if that takes too
+        many pieces of a contour, as for delays of very different length, by 1e-3/(longest delay). Of a neutral system
+        roots are sought right of its essential abscissa by 1e-3/(longest delay); if that takes too many pieces, by 1e-2
+        or 1e-1 of it.
 
         Examples
         --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite, log, pi
+from math import isfinite, log1p, pi, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 __all__ = ["FrequencyResponse", "nyquist", "settled_beyond"]
+
+_MAX_FREQUENCY = 1e30  # times the sum of the matrices: beyond, a loop does not fall off
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,13 +84,55 @@ class FrequencyResponse(Displayed):
 
 
 def settled_beyond(pair: Pair, level: float) -> float:
-    """Frequency beyond which |L| < level: both determinants stay in a quadrant, det(I - M/s) with |M/s| <= q."""
+    """Frequency beyond which |L| < level, proven by absolute values.
+
+    With A, E the sums of absolute values in the open system and D, G those of the difference to the closed one,
+    |L| = |det(I + P0^-1 (P1 - P0)) - 1| <= det(w (I - E) - A)/det(w (I - E - G) - A - D) - 1 if the second matrix has a
+    nonnegative inverse, as log det(I + X) is a series of traces of powers of X. The bound falls with w.
+    """
     if pair.sampled:
         return pi
+    (base, neutral), (change, change_neutral) = (
+        [part[0] for part in ch.moments(0.0)] for ch in (pair.low, pair.change)
+    )
+    allowed = (level - abs(pair.weight - 1.0)) / pair.weight
+    eye, start = np.eye(pair.low.size), float((base + change).sum())
+    if start == 0.0:
+        return 1.0
+
+    def settled(w: float) -> bool:
+        opened, more = w * (eye - neutral) - base, w * change_neutral + change
+        with np.errstate(all="ignore"):
+            try:
+                back = np.linalg.inv(opened), np.linalg.inv(opened - more)
+            except np.linalg.LinAlgError:
+                return False
+        if not all(np.all(inverse >= -1e-12 * np.abs(inverse).max()) for inverse in back):
+            return False
+        ratio = back[0] @ more  # the bound is 1/det(I - ratio) - 1
+        bound = -np.log1p(-np.linalg.eigvals(ratio)).sum().real
+        return bool(bound * (1.0 + 1e-9) + 1e-14 * np.abs(ratio).max() < log1p(allowed))
+
+    high = start
+    while allowed > 0.0 and high < _MAX_FREQUENCY * start and not settled(high):
+        high *= 4.0
+    if not allowed > 0.0 or not settled(high):
+        return _settled_by_reach(pair, level)
+    low = high / 4.0
+    while settled(low):
+        low /= 4.0
+    while high > 1.05 * low:
+        middle = sqrt(low * high)
+        low, high = (low, middle) if settled(middle) else (middle, high)
+    return high
+
+
+def _settled_by_reach(pair: Pair, level: float) -> float:
+    """The same if absolute values are too coarse for the neutral part, which must be the same in both systems."""
     radius = max(pair.low.bound(0.0), pair.high.bound(0.0))
-    if not isfinite(radius):
+    if not isfinite(radius) or pair.weight != 1.0 or np.any(pair.change.slope):
         raise ConvergenceError("the neutral part does not let the open loop fall off", None)
-    return radius / -np.expm1(-log(1.0 + level) / (2 * pair.low.size)) * (1.0 + 1e-6) if radius else 1.0
+    return float(radius / -np.expm1(-log1p(level) / (2 * pair.low.size)) * (1.0 + 1e-6))
 
 
 def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyResponse:

@@ -35,7 +35,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError, UndecidedError
-from ecc.linear.certificate import unstable
 from ecc.linear.characteristic import Characteristic, Complex, Real, Terms, align, inverse, product
 from ecc.linear.quasipolynomial import QuasiPolynomial
 
@@ -49,15 +48,13 @@ _LEAST = 1e-12  # of a gain: no shorter interval is tried
 _NEAR = 1e-7  # of a gain: nor a shorter one if a hundred of it do not reach the end
 _JUMP = 1e-6  # of a gain: nor a shorter one over which delays in steps, or their number, change
 _WIDEST = 0.5  # of a gain: nor a longer one
+_CLOSE = 1e-7  # of a gain: the first interval next to a crossing
+_BEGINS = 1e-3  # of the shortest interval: the shortest first one next to a crossing
 _MOST = 4000  # members requested
 _MOST_PIECES = 1 << 14
 _SMALL = 8  # states up to which the determinant is expanded
 _CANCELS = 1e-5  # of the moduli of its terms: a determinant below that is left to the matrix
 _EPS = float(np.finfo(np.float64).eps)
-
-
-class _Broken(Exception):
-    """Members of an interval that are not one smooth family, or whose determinant is too large to expand."""
 
 
 @dataclass(frozen=True)
@@ -330,13 +327,33 @@ def _clear(members: Sequence[_Member]) -> bool:
 
 
 class Cover:
-    """The range of gains, from one on at which no root is unstable, over which it is proven that none is.
+    """A range of gains, from one on, over which the number of unstable roots is proven to stay what it is there.
 
-    `to` is the end of the range so far, `beyond` a gain at which a root is unstable, None if none was met.
+    `to` is the end of the range so far, `beyond` a gain at which the number differs, None if none was met.
+
+    Parameters
+    ----------
+    members, count : callable
+        From a gain to the characteristic matrix of a member, and to its number of unstable roots.
+    low : float
+        Where the range begins.
+    close : bool, optional
+        The range begins next to a crossing: intervals grow by a factor of four at most.
+    limit : int, optional
+        Members that may be used.
     """
 
-    def __init__(self, members: Callable[[float], Terms], low: float) -> None:
-        self.members, self.low, self.to, self.step = members, low, low, _WIDEST * low
+    def __init__(
+        self,
+        members: Callable[[float], Terms],
+        count: Callable[[float], int],
+        low: float,
+        close: bool = False,
+        limit: int = _MOST,
+    ) -> None:
+        self.members, self.count, self.low, self.to = members, count, low, low
+        self.step = (_CLOSE if close else _WIDEST) * low
+        self.close, self.limit = close, limit
         self.beyond: float | None = None
         self.known: dict[float, _Member] = {}
 
@@ -345,15 +362,23 @@ class Cover:
             self.known[gain] = _Member(self.members(gain))
         return self.known[gain]
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more members may be used."""
+        return len(self.known) >= self.limit
+
     def reaches(self, high: float) -> bool:
         """Go on to a gain; whether it was reached. It is not where a member is unstable or refused, or too close to."""
         if self.beyond is not None and high < self.beyond:
-            self.beyond, self.step = None, high - self.to
+            self.beyond = None
+        if self.to > self.low:  # resumed
+            self.step = high - self.to
         failed = 0
-        while self.to < high and self.beyond is None and len(self.known) < _MOST:
+        while self.to < high and self.beyond is None and not self.is_spent:
             end = min(self.to + min(self.step, _WIDEST * self.to), high)
             length = end - self.to
-            if end < high and length <= max(_LEAST * self.to, min(_NEAR * self.to, 0.01 * (high - self.to))):
+            shortest = _NEAR * (_BEGINS if self.close and self.to == self.low else 1.0)
+            if end < high and length <= max(_LEAST * self.to, min(shortest * self.to, 0.01 * (high - self.to))):
                 break  # lost in rounding
             smooth = True
             try:
@@ -362,11 +387,13 @@ class Cover:
                     # is left falls by a square, as the radius does
                     left = (high - end) / (high - self.to)
                     self.to, self.step, failed = end, (high - end) * (1.0 - left ** (1 if failed else 2)), 0
+                    if self.close:
+                        self.step = min(max(self.step, 0.5 * length), 4.0 * length)
                     continue
-                if failed and unstable(self._at(end).characteristic) > 0:
+                if failed and self.count(end) != self.count(self.low):
                     self.beyond = end
                     break
-            except (*REFUSED, UndecidedError, _Broken):
+            except (*REFUSED, UndecidedError):
                 smooth = False
             if not smooth and length <= _JUMP * self.to:
                 break

@@ -7,15 +7,17 @@ determinants, are isolated piece by piece and refined by Newton's method.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from math import ceil, pi
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import (
+    Characteristic,
     Complex,
     Real,
     Terms,
@@ -26,11 +28,15 @@ from ecc.linear.characteristic import (
     evaluate_grid,
     longest_sum,
 )
+from ecc.linear.exact_pair import AxisSum, Bounded, Zero, bits, phase, resolve
 
-__all__ = ["Crossing", "Pair", "Real3", "boundary_crossings", "isolate", "refine"]
+__all__ = [
+    "AxisPair", "Crossing", "Pair", "Real3", "SumPair", "boundary_crossings", "isolate", "joined_zeros", "refine",
+]  # fmt: skip
 
 _OVERSAMPLING = 0.5  # rad of the fastest oscillation in a piece of the first mesh
 _MOST_NODES = 1 << 18
+_MAX_EXCHANGED = 2  # rows or columns in which two systems differ, for their difference to be taken row by row
 
 
 class Crossing(NamedTuple):
@@ -45,66 +51,144 @@ class Crossing(NamedTuple):
 
 
 class Pair:
-    """det P of two systems on the axis: F0 of `low`, F1 = (weight * det of `high` - F0)/span, with derivatives in w."""
+    """det P of two systems on the axis: F0 of `low`, F1 = (weight * det of `high` - F0)/span, with derivatives in w.
+
+    If the systems differ in few rows or columns, the difference of the determinants is a sum of determinants of P0 with
+    a row (column) of the difference of the matrices in place of its own, so that nothing cancels if it is small.
+    """
 
     def __init__(self, low: Terms, high: Terms, span: float, weight: float = 1.0) -> None:
         self.low, self.high = align(low, high)
         self.span, self.weight = span, weight
-        self.sampled = low.sampled
+        self.sampled, self.order = low.sampled, self.low.size
+        slopes = [np.zeros_like(ch.constant) if ch.slope is None else ch.slope for ch in (self.low, self.high)]
+        constant, slope = self.high.constant - self.low.constant, slopes[1] - slopes[0]
+        retarded = self.low.slope is None and self.high.slope is None
+        self.change = replace(self.low, constant=constant, slope=None if retarded else slope, leading=False)
+        differs = np.any(constant != 0.0, axis=0) | np.any(slope != 0.0, axis=0)
+        rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
+        self._turned = len(columns) < len(rows)  # columns are exchanged, as rows of the transposed matrices
+        self._exchanged = columns if self._turned else rows
+        self.exchanges = 0 < len(self._exchanged) <= _MAX_EXCHANGED
 
     @cached_property
     def band(self) -> float:
         """Longest delay of the two determinants."""
         return longest_sum(self.low, self.high)
 
-    def _functions(self, low: tuple[Complex, Complex], high: tuple[Complex, Complex]) -> tuple[Complex, ...]:
+    @property
+    def _evaluated(self) -> list[Characteristic]:
+        return [self.low, self.change if self.exchanges else self.high]
+
+    def _exchange(self, base: Complex, change: Complex) -> list[Complex]:
+        """Matrices of which the determinants add up to that of base + change less that of base."""
+        if base.shape[-1] == 1:
+            return [change]
+        if self._turned:
+            base, change = np.swapaxes(base, 1, 2), np.swapaxes(change, 1, 2)
         out = []
-        for value, slope in (low, high):
-            out += [determinant(value), 1j * np.einsum("pij,pji->p", adjugate(value), slope)]
-        f0, d0, f1, d1 = out
+        for done, row in enumerate(self._exchanged, 1):
+            mixed = base.copy()
+            mixed[:, row] = change[:, row]
+            out.append(mixed)
+            if done < len(self._exchanged):
+                base = base.copy()
+                base[:, row] += change[:, row]
+        return out
+
+    def _functions(self, low: tuple[Complex, Complex], other: tuple[Complex, Complex]) -> tuple[Complex, ...]:
+        f0, d0 = _determinants(*low)
+        if self.exchanges:
+            mixed = zip(self._exchange(low[0], other[0]), self._exchange(low[1], other[1]), strict=True)
+            parts = [_determinants(value, slope) for value, slope in mixed]
+            f1, d1 = (sum((part[i] for part in parts[1:]), start=parts[0][i]) for i in (0, 1))
+            if self.weight != 1.0:
+                f1, d1 = (self.weight * x + (self.weight - 1.0) * y for x, y in ((f1, f0), (d1, d0)))
+            return f0, d0, f1 / self.span, d1 / self.span
+        f1, d1 = _determinants(*other)
         return f0, d0, (self.weight * f1 - f0) / self.span, (self.weight * d1 - d0) / self.span
 
     def at(self, omega: Real) -> tuple[Complex, ...]:
         """F0, F0', F1, F1' at frequencies; ' is d/dw."""
-        return self._functions(*evaluate_all([self.low, self.high], 1j * omega))
+        return self._functions(*evaluate_all(self._evaluated, 1j * omega))
 
     def on_grid(self, start: float, step: float, count: int) -> tuple[Complex, ...]:
         """The same on a uniform grid, faster."""
-        return self._functions(*evaluate_grid([self.low, self.high], 0.0, start, step, count))
+        return self._functions(*evaluate_grid(self._evaluated, 0.0, start, step, count))
 
     def trusted(self, omega: Real) -> NDArray[np.bool_]:
         """Whether Im(F0 conj F1) is larger than the rounding errors of both determinants."""
         s = 1j * omega
-        size, error = [], []
-        both = [self.low, self.high]
-        values = evaluate_all(both, s)
-        for ch, (value, _) in zip(both, values, strict=True):
-            size.append(determinant(value))
-            error.append(np.einsum("pij,pji->p", np.abs(adjugate(value)), ch.rounding(0.0, s)[0]))
-        f0, f1 = size[0], self.weight * size[1] - size[0]
-        noise = error[0] * np.abs(f1) + (self.weight * error[1] + error[0]) * np.abs(f0)
+        (low, _), (other, _) = evaluate_all(self._evaluated, s)
+        errors = [ch.rounding(0.0, s)[0] for ch in self._evaluated]
+        f0, error = determinant(low), _rounding(low, errors[0])
+        if self.exchanges:
+            mixed = zip(self._exchange(low, other), self._exchange(*errors), strict=True)
+            parts = [(determinant(value), _rounding(value, spread)) for value, spread in mixed]
+            rest = self.weight - 1.0
+            f1 = self.weight * sum(value for value, _ in parts) + rest * f0
+            change = self.weight * sum(spread for _, spread in parts) + abs(rest) * error
+        else:
+            f1 = self.weight * determinant(other) - f0
+            change = self.weight * _rounding(other, errors[1]) + error
+        noise = error * np.abs(f1) + change * np.abs(f0)
         return np.asarray(np.abs((f0 * np.conj(f1)).imag) > noise)
 
 
+def _determinants(value: Complex, slope: Complex) -> tuple[Complex, Complex]:
+    """det P and its derivative in w."""
+    return determinant(value), 1j * np.einsum("pij,pji->p", adjugate(value), slope)
+
+
+def _rounding(value: Complex, error: Real) -> Real:
+    """Error of det P, to first order in those of its entries."""
+    return np.asarray(np.einsum("pij,pji->p", np.abs(adjugate(value)), error))
+
+
+class SumPair:
+    """F0 and F1 as sums of exponentials, with derivatives in w; `span`: the order of magnitude of gains."""
+
+    def __init__(self, f0: AxisSum, f1: AxisSum, sampled: bool, order: int, span: float = 1.0) -> None:
+        self.f0, self.f1, self.sampled, self.order, self.span = f0, f1, sampled, order, span
+
+    @property
+    def band(self) -> float:
+        """Longest delay of the two sums."""
+        return max(float(f.theta.max(initial=0.0)) for f in (self.f0, self.f1))
+
+    def at(self, omega: Real) -> tuple[Complex, ...]:
+        """F0, F0', F1, F1' at frequencies; ' is d/dw."""
+        return *self.f0.at(omega), *self.f1.at(omega)
+
+    def on_grid(self, start: float, step: float, count: int) -> tuple[Complex, ...]:
+        """The same on a uniform grid, faster."""
+        return *self.f0.on_grid(start, step, count), *self.f1.on_grid(start, step, count)
+
+
+AxisPair = Pair | SumPair
 Real3 = tuple[Real, Real, Real]
 
 
-def isolate(pair: Pair, form: Callable[..., Real3], top: float) -> tuple[Real, Real]:
+def isolate(pair: AxisPair, form: Callable[..., Real3], top: float, bound: Bounded | None = None) -> tuple[Real, ...]:
     """Pieces of (0, top) with one zero each of a real function of the frequency, zeros at 0 and pi left out.
 
     Parameters
     ----------
-    pair : Pair
+    pair : AxisPair
         What the function is made of.
     form : callable
         From F0, F0', F1, F1' to (value, derivative in w, size of its terms).
     top : float
         rad/s or rad/step.
+    bound : Bounded, optional
+        Proven bounds on the function.
 
     Returns
     -------
     low, high : ndarray
-        Ends of the pieces, increasing. Two zeros closer than 1e-9 of their frequency are not seen.
+        Ends of the pieces, increasing. Without `bound`, two zeros closer than 1e-9 of their frequency are not seen.
+    low, high : ndarray
+        With `bound` only: ends of the pieces that rounding leaves undecided, for `ecc.linear.exact_pair.resolve`.
 
     Raises
     ------
@@ -113,13 +197,18 @@ def isolate(pair: Pair, form: Callable[..., Real3], top: float) -> tuple[Real, R
 
     Notes
     -----
-    On each piece the function is its cubic Hermite interpolant up to an error estimated from the longest delay; a piece
-    is done if the Bezier form shows one sign, or a monotone function. Others are halved.
+    On each piece the function is its cubic Hermite interpolant up to an error that is proven by `bound`, or estimated
+    from the longest delay; a piece is done if the Bezier form shows one sign, or a monotone function. Others are
+    halved.
     """
-    band, order = pair.band, pair.low.size
+    band, order = pair.band, pair.order
     pieces = ceil(band * top / _OVERSAMPLING) + 16
     if pieces > _MOST_NODES:
-        raise ConvergenceError(f"{pieces} pieces are needed up to {top!r}: too many", None)
+        raise ConvergenceError(
+            f"crossings up to {top:.3g} rad/s take {pieces:.2g} pieces for a delay of {band:.3g} s in the determinant, "
+            f"more than the limit of {_MOST_NODES:,}",
+            None,
+        )
     step = top / pieces
     ends = step * 2.0 ** -np.arange(1.0, 31.0, 0.5 if band == 0.0 else 1.0)
     extra = np.concatenate([ends, top - ends]) if pair.sampled else ends
@@ -134,18 +223,32 @@ def isolate(pair: Pair, form: Callable[..., Real3], top: float) -> tuple[Real, R
     low = np.stack([omega[:-1], value[:-1], slope[:-1], size[:-1]])
     high = np.stack([omega[1:], value[1:], slope[1:], size[1:]])
     found: list[Real] = []
+    doubtful: list[Real] = [np.zeros((2, 0))]
     for depth in range(60):
         h = high[0] - low[0]
-        rate = band + 2.0 * order / high[0]
-        error = (h * rate) ** 4 / 256.0 * np.maximum(low[3], high[3])
+        if bound is None:
+            rate = band + 2.0 * order / high[0]
+            error = (h * rate) ** 4 / 256.0 * np.maximum(low[3], high[3])
+            noise = np.zeros_like(h)
+        else:
+            fourth, noise, _ = bound.errors(high[0])
+            error = h**4 / 384.0 * fourth
         bezier = np.stack([low[1], low[1] + h / 3.0 * low[2], high[1] - h / 3.0 * high[2], high[1]])
-        apart = (bezier.min(axis=0) > error) | (bezier.max(axis=0) < -error)
+        apart = (bezier.min(axis=0) > error + noise) | (bezier.max(axis=0) < -error - noise)
         rise = np.diff(bezier, axis=0)
-        monotone = (rise.min(axis=0) > 1.1 * error) | (rise.max(axis=0) < -1.1 * error)
+        steep = 1.1 * error + 2.0 * noise
+        monotone = (rise.min(axis=0) > steep) | (rise.max(axis=0) < -steep)
+        if bound is None:
+            tiny = h <= 1e-9 * high[0]
+            lost = np.zeros_like(tiny)
+        else:
+            monotone &= (np.abs(low[1]) > noise) & (np.abs(high[1]) > noise)
+            tiny = np.zeros_like(monotone)
+            lost = ~(apart | monotone) & ((error < 0.01 * noise) | (h <= 1e-7 * high[0]))
+            doubtful.append(np.stack([low[0], high[0]])[:, lost])
         crosses = (low[1] <= 0.0) != (high[1] <= 0.0)
-        tiny = h <= 1e-9 * high[0]
         found.append(np.stack([low[0], high[0]])[:, (monotone | tiny) & crosses & ~apart])
-        fails = ~(apart | monotone | tiny)
+        fails = ~(apart | monotone | tiny | lost)
         if not fails.any():
             break
         if fails.sum() > _MOST_NODES or depth == 59:
@@ -154,12 +257,16 @@ def isolate(pair: Pair, form: Callable[..., Real3], top: float) -> tuple[Real, R
         middle = 0.5 * (low[0] + high[0])
         new = np.stack([middle, *form(*pair.at(middle))])
         low, high = np.concatenate([low, new], axis=1), np.concatenate([new, high], axis=1)
-    low, high = np.concatenate(found, axis=1)
-    by = np.argsort(low)
-    return low[by], high[by]
+
+    def sorted_pieces(parts: list[Real]) -> tuple[Real, Real]:
+        low, high = np.concatenate(parts, axis=1)
+        by = np.argsort(low)
+        return low[by], high[by]
+
+    return sorted_pieces(found) if bound is None else (*sorted_pieces(found), *sorted_pieces(doubtful))
 
 
-def refine(pair: Pair, form: Callable[..., Real3], low: Real, high: Real) -> Real:
+def refine(pair: AxisPair, form: Callable[..., Real3], low: Real, high: Real) -> Real:
     """The zero of a function in each piece, by Newton's method that never leaves the piece."""
     low, high = low.copy(), high.copy()
     rises = form(*pair.at(low))[0] <= 0.0
@@ -186,7 +293,7 @@ def _phase(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
     return (f0 * turned).imag, (d0 * turned + f0 * np.conj(d1)).imag, np.abs(f0) * np.abs(f1)
 
 
-def _gains(pair: Pair, omega: Real) -> tuple[Real, Real, Real]:
+def _gains(pair: AxisPair, omega: Real) -> tuple[Real, Real, Real]:
     """Gains > 0, frequencies and d Re s/dg at zeros of Im(F0 conj F1), after a Newton step on F0 + g F1 = 0."""
     f0, d0, f1, d1 = pair.at(omega)
     with np.errstate(all="ignore"):
@@ -197,16 +304,25 @@ def _gains(pair: Pair, omega: Real) -> tuple[Real, Real, Real]:
         good = (np.abs(dw) < 1e-9 * omega) & (np.abs(dg) < 1e-9 * np.abs(gain))
         speed = (-1j * f1 / along).real
     gain, omega = np.where(good, gain + dg, gain), np.where(good, omega + dw, omega)
-    keep = np.isfinite(speed) & (gain > 1e-13 * pair.span)  # F0 = 0 is a crossing at no gain
+    if isinstance(pair, SumPair):  # F0 = 0 is a crossing at no gain
+        with np.errstate(divide="ignore"):  # F1 = 0 to rounding: at no gain
+            least = pair.f0.noise(omega) / np.abs(f1)
+    else:
+        least = np.full_like(gain, 1e-13 * pair.span)
+    keep = np.isfinite(speed) & (gain > least)
     return gain[keep], omega[keep], speed[keep]
 
 
-def _at_ends(pair: Pair) -> list[Crossing]:
+def _at_ends(pair: AxisPair) -> list[Crossing]:
     """Crossings of a real root: s = 0, and z = -1 of a sampled system."""
     out = []
     for omega in (0.0, pi) if pair.sampled else (0.0,):
         f0, d0, f1, d1 = (complex(x[0]) for x in pair.at(np.array([omega])))
-        if abs(f1) <= 1e-14 * abs(f0) / pair.span or abs(f0) <= 1e-13 * pair.span * abs(f1):
+        if isinstance(pair, SumPair):
+            zero = [float(f.noise(np.array([omega]))[0]) for f in (pair.f0, pair.f1)]
+        else:
+            zero = [1e-13 * pair.span * abs(f1), 0.0 if pair.exchanges else 1e-14 * abs(f0) / pair.span]
+        if abs(f0) <= zero[0] or abs(f1) <= zero[1]:
             continue
         gain = -(f0 / f1).real
         if gain > 0.0:
@@ -215,14 +331,25 @@ def _at_ends(pair: Pair) -> list[Crossing]:
     return out
 
 
-def boundary_crossings(pair: Pair, top: float) -> list[Crossing]:
-    """All (g, w) with F0 + g F1 = 0, g > 0 and 0 <= w <= top, by growing gain; pi is included for sampled systems."""
+def boundary_crossings(pair: AxisPair, top: float) -> list[Crossing]:
+    """All (g, w) with F0 + g F1 = 0, g > 0 and 0 <= w <= top, by growing gain; pi is included for sampled systems.
+
+    Of a `SumPair` all of them are found, with proven errors: also pairs that are closer to each other than floating
+    point tells apart, and roots that touch the boundary without a crossing, or may, within the rounding of the
+    coefficients. Their change is 0.
+    """
     out = _at_ends(pair)
     if top > 0.0:
-        low, high = isolate(pair, _phase, top)
-        width = high - low  # next to 0 and pi, where the function vanishes, rounding makes zeros too
-        real = pair.trusted(low - 0.1 * width) & pair.trusted(high + 0.1 * width)
-        gains, omega, speed = _gains(pair, refine(pair, _phase, low[real], high[real]))
+        if isinstance(pair, SumPair):
+            bound = Bounded(phase, pair.f0, pair.f1)
+            low, high, *doubtful = isolate(pair, _phase, top, bound)
+            gains, omega, speed = _gains(pair, refine(pair, _phase, low, high))
+            out += resolved_crossings(bound, *doubtful)
+        else:
+            low, high = isolate(pair, _phase, top)
+            width = high - low  # next to 0 and pi, where the function vanishes, rounding makes zeros too
+            real = pair.trusted(low - 0.1 * width) & pair.trusted(high + 0.1 * width)
+            gains, omega, speed = _gains(pair, refine(pair, _phase, low[real], high[real]))
         order = np.lexsort((gains, omega))
         gains, omega, speed = gains[order], omega[order], speed[order]
         new = np.ones(len(omega), bool)
@@ -232,3 +359,38 @@ def boundary_crossings(pair: Pair, top: float) -> list[Crossing]:
         rows = zip(gains[new].tolist(), omega[new].tolist(), change[new].tolist(), strict=True)
         out += [Crossing(*row) for row in rows]
     return sorted(out)
+
+
+def resolved_crossings(bound: Bounded, low: Real, high: Real) -> list[Crossing]:
+    """Crossings in pieces that rounding leaves undecided, in balls."""
+    from flint import acb, arb
+
+    out: list[Crossing] = []
+    for zero in joined_zeros(bound, low, high):
+        with bits():
+            f0, d0 = bound.f0.ball(zero.frequency)
+            f1, d1 = bound.f1.ball(zero.frequency)
+            least = float(bound.f0.noise(np.array([float(zero.frequency)]))[0])
+            if not (abs(f1) > 0 and abs(f0) > least):  # F0 = 0 is a crossing at no gain
+                continue
+            gain = -(f0 * f1.conjugate()).real / (f1 * f1.conjugate()).real
+            if not float(gain) > 0.0:
+                continue
+            along = d0 + gain * d1
+            speed: Any = (acb(0, -1) * f1 / along).real if abs(along) > 0 else arb(0)
+            known = zero.rises and abs(speed) > 0
+            out.append(Crossing(float(gain), float(zero.frequency), (2 if speed > 0 else -2) if known else 0))
+    return out
+
+
+def joined_zeros(bound: Bounded, low: Real, high: Real) -> list[Zero]:
+    """Zeros in pieces that rounding leaves undecided; neighboring pieces are resolved as one."""
+    out: list[Zero] = []
+    at = 0
+    while at < len(low):
+        end = at
+        while end + 1 < len(low) and low[end + 1] <= high[end]:
+            end += 1
+        out += resolve(bound, float(low[at]), float(high[end]))
+        at = end + 1
+    return out

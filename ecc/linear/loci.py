@@ -83,13 +83,12 @@ class Cut:
     def __init__(self, system: LinearSystem) -> None:
         opened = system._opened()
         self.open, self.closed = align(opened.terms(), system.terms())
-        change, size = np.zeros(system.size), np.zeros(system.size)
+        differs = np.zeros(system.size, bool)
         for name in ("constant", "slope"):
             one, two = getattr(self.open, name), getattr(self.closed, name)
-            if two is not None:
-                change += np.abs(two - one).sum(axis=(0, 2))
-                size += (np.abs(two) + np.abs(one)).sum(axis=(0, 2))
-        self.rows = np.flatnonzero(change > 1e-13 * size)
+            if two is not None:  # by more than the rounding of an entry
+                differs |= np.any(np.abs(two - one) > 1e-13 * np.maximum(np.abs(one), np.abs(two)), axis=(0, 2))
+        self.rows = np.flatnonzero(differs)
 
     def at(self, s: Complex) -> Complex:
         """Q at s, shape (points, k, k)."""

@@ -24,7 +24,8 @@ from ecc.linear.systems import LinearSystem, components, reachable
 
 __all__ = ["Margins", "margins"]
 
-_FAR = 2e4  # rad turned within the longest delay
+_FAR = 2e4  # rad of the longest delay, up to which a first crossing is searched
+_MAX_RANGE = 1e10  # times the frequency of |L| < 1/4, up to which a first crossing is searched without delays
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,7 +37,7 @@ class Margins(Displayed):
     stable : bool
         Whether the closed loop is stable; if not, the numbers are distances and not margins.
     gain_margin : float
-        Smallest factor > 1 on L that puts a root on the boundary; inf if none.
+        Smallest factor > 1 on L that puts a root on the boundary; inf if none (of coupled loops, none below 50).
     gain_reduction : float
         Largest factor < 1 that does; 0 if none.
     phase_margin : float
@@ -140,15 +141,17 @@ def margins(system: LinearSystem) -> Margins:
     ValueError
         The system has no `opened`.
     ConvergenceError
-        The neutral part of the system does not let L fall off with frequency; coupled loops whose loci cannot be
-        followed, or whose gain margin a count of roots contradicts.
+        The neutral part of the system does not let L fall off with frequency; crossings that take more pieces of the
+        frequency axis than are spent; coupled loops whose loci cannot be followed, or whose gain margin a count of
+        roots contradicts.
 
     Notes
     -----
-    Crossings are complete: for |L| = 1 up to the frequency beyond which |L| < 1, for the gain margin up to a frequency
-    that grows until one is found, or the phase has turned 2e4 rad within the longest delay. Of coupled loops they are
-    those seen along loci sampled as `characteristic_loci` does, gains up to 50 in continuous time; the gain margin of a
-    stable loop is compared with counts of roots on both sides.
+    All crossings are found up to a frequency beyond which |L| is proven to be smaller than the gain margin allows, at
+    most 2^18 pieces of the frequency axis; so a gain margin is complete however large it is. It is infinite if no
+    crossing lies where the longest delay turns by less than 2e4 rad (without delays, below 1e10 times the frequency of
+    |L| < 1/4). Of coupled loops crossings are those seen along loci sampled as `characteristic_loci` does, gains up to
+    50 in continuous time; the gain margin of a stable loop is compared with counts of roots on both sides.
 
     Examples
     --------
@@ -220,18 +223,20 @@ def _of_loop(system: LinearSystem) -> Margins | None:
 
 def _gains(pair: Pair) -> tuple[tuple[float, float], tuple[float, float]]:
     """(gain, frequency) of the smallest gain > 1 and of the largest < 1 on the boundary."""
-    level = 0.25
-    while True:
-        top = settled_beyond(pair, level)
+    first, top = settled_beyond(pair, 0.25), 0.0
+    wanted = first
+    while wanted > top:
+        top = wanted
         found = boundary_crossings(pair, top)
-        above = [c for c in found if c.gain > 1.0 and (pair.sampled or c.gain <= 1.0 / level)]
-        if above or pair.sampled or level < 1e-12 or pair.band * settled_beyond(pair, level / 4.0) > _FAR:
-            break
-        level /= 4.0
+        above = [c for c in found if c.gain > 1.0]
+        if above:  # a smaller gain needs a larger |L| than beyond this frequency
+            wanted = settled_beyond(pair, (1.0 - 1e-9) / above[0].gain)
+        elif not pair.sampled and (4.0 * pair.band * top <= _FAR if pair.band else top < _MAX_RANGE * first):
+            wanted = 4.0 * top
     below = [c for c in found if c.gain < 1.0]
-    first = (above[0].gain, above[0].frequency) if above else (inf, nan)
-    last = (below[-1].gain, below[-1].frequency) if below else (0.0, nan)
-    return first, last
+    smallest = (above[0].gain, above[0].frequency) if above else (inf, nan)
+    largest = (below[-1].gain, below[-1].frequency) if below else (0.0, nan)
+    return smallest, largest
 
 
 def _closest(pair: Pair, top: float) -> tuple[float, float]:

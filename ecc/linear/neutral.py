@@ -31,6 +31,7 @@ Complex = NDArray[Any]
 _MARGIN = 1e-9  # of 1: covers the rounding of sums, norms and similarities of small matrices many times over
 _MOST_WORK = 10_000_000  # cells times states^4
 _MOST_ANGLES = 3
+_MAX_TRIES = 1 << 21  # angles tried by a search, times states^3
 
 
 class Strong(NamedTuple):
@@ -51,28 +52,46 @@ def _radius(matrices: Real, theta: Real) -> Real:
 
 def largest_radius(matrices: Real) -> tuple[float, Real]:
     """sup over theta of rho(sum_k M_k exp(j theta_k)) and where, by search: a lower bound, reached at that theta."""
-    count = len(matrices)
-    if count == 1 or matrices.shape[1] == 1:
-        theta = np.where(matrices.sum(axis=(1, 2)) < 0.0, pi, 0.0) if matrices.shape[1] == 1 else np.zeros(1)
+    count, n = matrices.shape[:2]
+    if count == 1 or n == 1:
+        theta = np.where(matrices.sum(axis=(1, 2)) < 0.0, pi, 0.0) if n == 1 else np.zeros(1)
         return float(_radius(matrices, theta)), theta
     signs = np.array(list(product([0.0, pi], repeat=min(count - 1, 6))))
     rng = np.random.default_rng(0)
-    tries = rng.uniform(0.0, 2.0 * pi, (64 * count, count))
+    tries = rng.uniform(0.0, 2.0 * pi, (max(16, min(64 * count, _MAX_TRIES // n**3)), count))
     tries[: len(signs), : signs.shape[1] + 1] = np.pad(signs, ((0, 0), (1, 0)))[: len(tries)]
     tries[:, 0] = 0.0
     values = _radius(matrices, tries)
     best, where = 0.0, tries[0]
     for start in tries[np.argsort(-values)[:4]]:
         found = minimize(
-            lambda x: -float(_radius(matrices, np.r_[0.0, x])),
+            lambda x: _log_radius(matrices, x),
             start[1:],
-            method="Nelder-Mead",
-            options={"xatol": 1e-10, "fatol": 1e-14, "initial_simplex": start[1:] + 0.1 * np.eye(count, count - 1, -1)},
+            jac=True,
+            method="BFGS",
+            options={"gtol": 1e-10, "maxiter": 100},
         )
-        for x, value in ((found.x, -float(found.fun)), (start[1:], float(_radius(matrices, start)))):
+        for x in (found.x, start[1:]):
+            theta = np.r_[0.0, x]
+            value = float(_radius(matrices, theta))
             if value > best:
-                best, where = value, np.r_[0.0, x]
+                best, where = value, theta
     return best, where
+
+
+def _log_radius(matrices: Real, angles: Real) -> tuple[float, Real]:
+    """-log rho at angles of all matrices but the first, and its gradient."""
+    turned = np.exp(1j * np.r_[0.0, angles])[:, None, None] * matrices
+    values, right = np.linalg.eig(turned.sum(axis=0))
+    at = int(np.abs(values).argmax())
+    if abs(values[at]) < 1e-300:
+        return 690.0, np.zeros(len(angles))
+    try:
+        left = np.linalg.inv(right)[at]
+    except np.linalg.LinAlgError:  # a defective matrix
+        return -float(np.log(np.abs(values[at]))), np.zeros(len(angles))
+    slopes = 1j * np.einsum("i,kij,j->k", left, turned[1:], right[:, at]) / values[at]
+    return -float(np.log(np.abs(values[at]))), -slopes.real
 
 
 def _exceeds(matrices: Real, theta: Real) -> bool:

@@ -37,18 +37,17 @@ def newton(ch: Characteristic, starts: Complex) -> Complex:
         s, last, value, slope = s[known], last[known], value[known], slope[known]
         step = newton_steps(value, slope)
         size = np.abs(step)
-        reach = np.abs(s) + ch.unit
         with np.errstate(all="ignore"):
             step *= np.minimum(1.0, (4.0 * ch.unit + 0.5 * np.abs(s)) / size)
-        ends = (size <= 1e-15 * reach) | ((size <= 1e-11 * reach) & (size >= 0.25 * last))
+        ends = (size <= 1e-15 * (np.abs(s) + ch.unit)) | ((size <= ch.near(s, 1e-11)) & (size >= 0.25 * last))
         done.append(np.where(np.isfinite(step[ends]), s[ends] - step[ends], s[ends]))
         goes = ~ends & np.isfinite(step) & (s.real > lowest)
         s, last = s[goes] - step[goes], size[goes]
     if len(s):  # a multiple root: linear convergence down to the rounding of P
-        done.append(s[last <= 1e-6 * (np.abs(s) + ch.unit)])
+        done.append(s[last <= ch.near(s, 1e-6)])
     found = distinct(ch, np.concatenate(done) if done else np.zeros(0, complex))
     step = newton_steps(*ch.evaluate(found))  # of equal roots not the best one may have been kept
-    step = np.where(np.abs(step) <= 1e-9 * (np.abs(found) + ch.unit), step, 0.0)
+    step = np.where(np.abs(step) <= ch.near(found, 1e-9), step, 0.0)
     return np.where(pair_weights(ch, found) == 1, found - step.real, found - step)
 
 
@@ -58,7 +57,7 @@ def distinct(ch: Characteristic, s: Complex, tolerance: float = 1e-9) -> Complex
     if ch.sampled:
         imag = np.remainder(imag + pi, 2.0 * pi) - pi
     imag = np.abs(imag)
-    close = tolerance * (np.abs(s) + ch.unit)
+    close = ch.near(s, tolerance)
     imag = np.where(imag <= close, 0.0, imag)
     if ch.sampled:
         imag = np.where(pi - imag <= tolerance * (pi + ch.unit), pi, imag)

@@ -19,7 +19,7 @@ finds is proven by Rouche's theorem on a disk around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property, reduce
 from math import inf, isfinite, log2, nan, pi
 from typing import Any
@@ -29,22 +29,81 @@ import numpy as np
 from ecc.linear.characteristic import Characteristic, Complex, fraction
 from ecc.linear.newton_iteration import newton
 
-__all__ = ["BITS", "QuasiPolynomial"]
+__all__ = ["BITS", "QuasiPolynomial", "expanded"]
 
 BITS = (96, 192, 384, 768)
 """Precisions that are tried in turn."""
 _MOST_TERMS = 2000
+_MAX_PRODUCTS = 1 << 18  # of terms, of an expansion
 _MOST_PIECES = 3000
+_MAX_TERM_PIECES = 1 << 17  # terms times pieces, of the pieces of one line in all precisions
 _MOST_STARTS = 96
 _MOST_INSIDE = 24  # pieces on which delays surely matter, each of them as long as
 _TURNS = 16  # rad of the longest delay
 
 
+def expanded(
+    n: int, sampled: bool, tables: Sequence[tuple[Sequence[Any], Any]], zero: Any, effort: float = 1.0
+) -> dict[Any, Any] | None:
+    """The determinant of p(s) I + sum_k (B_k + s E_k) exp(-s theta_k), row by row: sum of exponents -> polynomial in s.
+
+    Parameters
+    ----------
+    n : int
+        States.
+    sampled : bool
+        p(s) = 1 instead of s.
+    tables : sequence of (exponents, matrices)
+        For each power of s, from 0 on: exponents of any type with a sum, and the entries of each matrix, row by row.
+    zero : object
+        The exponent of p(s).
+    effort : float, optional
+        Factor of the number of products that may be taken.
+
+    Returns
+    -------
+    dict or None
+        None if there are too many states or terms.
+    """
+    from flint import fmpq, fmpq_poly
+
+    if n > 12:
+        return None
+    products = 0
+    known: dict[int, dict[Any, Any]] = {0: {zero: fmpq_poly([1])}}  # columns taken -> minor
+    for row in range(n):
+        after: dict[int, dict[Any, Any]] = {}
+        for taken, minor in known.items():
+            for column in range(n):
+                if taken >> column & 1:
+                    continue
+                entry = {zero: fmpq_poly([1] if sampled else [0, 1])} if row == column else {}
+                for power, (delays, block) in enumerate(tables):
+                    for tau, values in zip(delays, block, strict=True):
+                        value = fraction(values[n * row + column])
+                        if value:
+                            one = fmpq_poly([0] * power + [fmpq(value.numerator, value.denominator)])
+                            entry[tau] = entry.get(tau, 0) + one
+                products += len(entry) * len(minor)
+                if products > effort * _MAX_PRODUCTS:
+                    return None
+                sign = (-1) ** (taken >> column + 1).bit_count()
+                sums = after.setdefault(taken | 1 << column, {})
+                for tau, factor in entry.items():
+                    for theta, p in minor.items():
+                        sums[theta + tau] = sums.get(theta + tau, 0) + sign * factor * p
+                if len(sums) > _MOST_TERMS:
+                    return None
+        known = after
+    return {theta: p for theta, p in known[(1 << n) - 1].items() if p}
+
+
 class QuasiPolynomial:
     """F(s) = sum of `terms`: theta -> p, both rational."""
 
-    def __init__(self, terms: dict[Any, Any], ch: Characteristic) -> None:
-        self.terms, self.ch = terms, ch
+    def __init__(self, terms: dict[Any, Any], ch: Characteristic, effort: float = 1.0) -> None:
+        self.terms, self.ch, self.effort = terms, ch, effort
+        self.spent = 0  # pieces of the last count
         self.pieces = 0  # of the last line that was followed
         self.root: complex | None = None  # right of a line, the last that was proven
         self.inside: list[tuple[float, complex]] = []  # frequencies and z there, |z| < 1, where F almost vanishes
@@ -63,38 +122,14 @@ class QuasiPolynomial:
         return out
 
     @staticmethod
-    def of(ch: Characteristic) -> QuasiPolynomial | None:
+    def of(ch: Characteristic, effort: float = 1.0) -> QuasiPolynomial | None:
         """The determinant expanded row by row; None if it has too many terms."""
-        from flint import fmpq, fmpq_poly
+        from flint import fmpq
 
-        n = ch.size
-        if n > 12:
-            return None
         delays = [fmpq(*float(tau).as_integer_ratio()) for tau in ch.delays]
-        tables = [(block, power) for power, block in enumerate(ch.exact) if block is not None]
-        known: dict[int, dict[Any, Any]] = {0: {fmpq(0): fmpq_poly([1])}}  # columns taken -> minor
-        for row in range(n):
-            after: dict[int, dict[Any, Any]] = {}
-            for taken, minor in known.items():
-                for column in range(n):
-                    if taken >> column & 1:
-                        continue
-                    entry = {fmpq(0): fmpq_poly([1] if ch.sampled else [0, 1])} if row == column else {}
-                    for block, power in tables:
-                        for tau, values in zip(delays, block, strict=True):
-                            value = fraction(values[n * row + column])
-                            if value:
-                                one = fmpq_poly([0] * power + [fmpq(value.numerator, value.denominator)])
-                                entry[tau] = entry.get(tau, 0) + one
-                    sign = (-1) ** (taken >> column + 1).bit_count()
-                    sums = after.setdefault(taken | 1 << column, {})
-                    for tau, factor in entry.items():
-                        for theta, p in minor.items():
-                            sums[theta + tau] = sums.get(theta + tau, 0) + sign * factor * p
-                    if len(sums) > _MOST_TERMS:
-                        return None
-            known = after
-        return QuasiPolynomial({theta: p for theta, p in sorted(known[(1 << n) - 1].items()) if p}, ch)
+        terms = [(delays, block) for block in ch.exact if block is not None]
+        known = expanded(ch.size, ch.sampled, terms, fmpq(0), effort)
+        return None if known is None else QuasiPolynomial(dict(sorted(known.items())), ch, effort)
 
     def on_the_boundary(self) -> int:
         """Roots on Re s = 0 that exact arithmetic shows, at least: at s = 0, at z = -1, and any without delays."""
@@ -132,10 +167,11 @@ class QuasiPolynomial:
             end = arb.pi() if self.ch.sampled else arb(top)
             pieces: list[tuple[Any, Any, int]] = [(arb(0), end, 0)]
             total, number, hard = arb(0), 0, list[float]()
+            most = self.effort * min(_MOST_PIECES, _MAX_TERM_PIECES / max(1, len(self.terms)) - self.spent)
             while pieces:
                 low, high, depth = pieces.pop()
-                number += 1
-                if number > _MOST_PIECES or len(self.inside) > _MOST_INSIDE:
+                number, self.spent = number + 1, self.spent + 1
+                if number > most or len(self.inside) > _MOST_INSIDE:
                     hard += [float(low), *(float(piece[0]) for piece in pieces)]
                     return None, hard, False
                 half = (high - low) / 2
@@ -266,6 +302,7 @@ class QuasiPolynomial:
         if not isfinite(top):
             return None, 0, BITS[0]
         hard: list[float] = []
+        self.spent = 0
         for bits in BITS:
             change, hard, again = self.change(line, top, bits)
             if change is not None:

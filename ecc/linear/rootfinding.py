@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import exp, isfinite, pi
 from typing import Any
@@ -12,16 +12,19 @@ from numpy.typing import NDArray
 
 from ecc.errors import ConvergenceError
 from ecc.linear.argument_principle import Count, count_right
-from ecc.linear.characteristic import Characteristic, Complex, fraction, inverse, longest_sum
-from ecc.linear.newton_iteration import distinct, newton, newton_steps, pair_weights
+from ecc.linear.characteristic import Characteristic, Complex, Real, fraction, inverse, longest_sum, product
+from ecc.linear.newton_iteration import distinct, newton, pair_weights
 from ecc.linear.quasipolynomial import QuasiPolynomial
 
 __all__ = ["rightmost", "starts"]
 
 NDArrayInt = NDArray[np.int64]
 
-_CLOSE = 1e-8  # of ch.unit: distance from a root at which the line right of it is drawn
-_NEAR = 1e-3  # of |s| + ch.unit: roots that lie as close may hide each other in floating point
+_CLOSE = (1e-8, 1e-3)
+"""Distances, in units of ch.unit, from the k-th root to the line right of it; the second if the first is too costly."""
+_CONTINUUM = 1 << 12  # frequencies at which the continuum of roots of long delays is sampled first
+_CONTINUUM_ENTRIES = 1 << 16  # matrix entries at these frequencies
+_NEAR = 1e-3  # of the distances between roots: roots that lie as close may hide each other in floating point
 
 
 _SHORT = 120
@@ -42,7 +45,7 @@ def _from_line(count: Count, ch: Characteristic) -> Complex:
     if not len(count.omega):
         return np.zeros(0, complex)
     s = count.sigma + 1j * count.omega
-    step = newton_steps(count.value, count.slope)
+    step = count.newton_steps(ch)
     predicted = s - step
     spacing = np.gradient(count.omega) if len(s) > 1 else np.full(1, ch.unit)
     near = np.flatnonzero(np.abs(step) < 4.0 * spacing)
@@ -76,7 +79,7 @@ class _Found:
         if self.merged:
             return False
         self.roots = distinct(self.ch, self.roots, 1e-6)
-        near = 1e-5 * (np.abs(self.roots) + self.ch.unit)
+        near = self.ch.near(self.roots, 1e-5)
         many = [_multiplicity(self.ch, complex(s), float(r)) for s, r in zip(self.roots, near, strict=True)]
         self.weights = pair_weights(self.ch, self.roots) * np.array(many, int)
         self.merged = True
@@ -93,7 +96,7 @@ class _Found:
             return None
         taken = self.roots.real > sigma - _NEAR * ch.unit
         centers = distinct(ch, self.roots[taken], _NEAR)
-        radii = 4.0 * _NEAR * (np.abs(centers) + ch.unit)
+        radii = 4.0 * ch.near(centers, _NEAR)
         outside = np.all(np.abs(self.roots[:, None] - centers) > radii, axis=1)
         out, weights = [self.roots[outside]], [self.weights[outside]]
         for i, (center, radius) in enumerate(zip(centers.tolist(), radii.tolist(), strict=True)):
@@ -117,10 +120,11 @@ class _Found:
         return int(self.weights[self.roots.real > sigma].sum())
 
 
-def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floor: float) -> Complex:
+def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floors: Sequence[float]) -> Complex:
     """The k rightmost roots, pairs as (s, conj s), multiple ones repeated; fewer if no more are found.
 
-    Every line drawn is checked by `count_right`: no root right of the last one returned and of `floor` is missing.
+    Every line drawn is checked by a count: no root is missing that lies right of a floor and further right than the
+    last one returned, by `_CLOSE`. Of the floors, which increase, the first is taken at which a count is affordable.
     Raises ConvergenceError if roots that the count shows are not found.
     """
     found = _Found(ch)
@@ -130,10 +134,12 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floor: floa
     elif ch.longest == 0.0:
         k = min(k, ch.size)
     lowest, drop = float("inf"), 0.5 * ch.unit
+    floor, *floors = floors
+    close, *closes = _CLOSE
     for _ in range(200):
         kth = found.kth(k)
         if kth is not None:
-            sigma, enough = max(kth + _CLOSE * ch.unit, floor), True
+            sigma, enough = max(kth + close * ch.unit, floor), True
         else:
             first = next(pending, None)
             if first is not None and found.add(first):
@@ -143,23 +149,33 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floor: floa
             drop *= 2.0
         count = count_right(ch, sigma)
         tries = 0
-        while count.number is None and tries < 8:
+        while count.number is None and not count.exhausted and tries < 8:
             tries += 1
-            sigma += (0.37 * _CLOSE if enough else 1e-3) * tries * ch.unit
+            sigma += (0.37 * close if enough else 1e-3) * tries * ch.unit
             count = count_right(ch, sigma)
         if count.number is None:
             if ch.sampled and ch.size * ch.longest <= _SHORT:  # deep among many, or between two that all but tie
                 found.roots, found.weights = isolated(ch)
                 break
-            if not enough and ch.slope is not None:  # no line can be drawn through the roots of the neutral part
+            if not enough and ch.slope is not None and not floors:  # no line can be drawn through the neutral roots
                 break
+            if any(found.add(first) for first in pending):
+                continue
             exact = found.resolve(sigma)
             kth = found.kth(k)
             if exact is not None:
-                sigma = sigma if kth is None else max(kth + _CLOSE * ch.unit, floor)
+                sigma = sigma if kth is None else max(kth + close * ch.unit, floor)
                 count = replace(count, number=exact.count(sigma)[0], sigma=sigma)
             if count.number is None:
-                raise ConvergenceError(f"cannot count the roots right of {sigma!r}", found.roots)
+                if floors and sigma <= floor + 0.1 * (floors[0] - floor):
+                    floor, *floors = floors
+                elif closes:
+                    close, *closes = closes
+                elif floors:
+                    floor, *floors = floors
+                else:
+                    raise ConvergenceError(f"cannot count the roots right of {sigma!r}", found.roots)
+                continue
         if count.number != found.right_of(sigma):
             _complete(ch, found, count, pending)
             continue
@@ -292,13 +308,53 @@ def isolated(ch: Characteristic) -> tuple[Complex, NDArrayInt]:
     return s[order], many[order]
 
 
+def _continuum(ch: Characteristic, k: int) -> Complex:
+    """Starts if delays are so long that roots lie dense along curves.
+
+    Near s = j w, exp(s tau) of the longest delay tau is an eigenvalue of -P0(j w)^-1 P1(j w), with P = P0 + P1
+    exp(-s tau); the largest eigenvalues over all frequencies are where roots lie furthest right.
+    """
+    tau, top = ch.longest, ch.top_frequency(0.0)
+    if not isfinite(top):
+        top = _CONTINUUM * ch.unit
+    wanted = 4 * k + 64
+
+    def largest(omega: Real) -> tuple[Real, Complex]:
+        s = 1j * omega
+        last = ch.constant[-1] + (0.0 if ch.slope is None else s[:, None, None] * ch.slope[-1])
+        rest = ch.evaluate(s)[0] - last * np.exp(-s * tau)[:, None, None]
+        with np.errstate(all="ignore"):
+            ratio = -product(inverse(rest), np.broadcast_to(last, rest.shape))
+        omega, ratio = omega[known := np.isfinite(ratio).all(axis=(1, 2))], ratio[known]
+        if not len(omega):
+            return omega, np.zeros(0, complex)
+        values = np.linalg.eigvals(ratio)
+        best = np.take_along_axis(values, np.abs(values).argmax(axis=1)[:, None], axis=1)[:, 0]
+        order = np.argsort(-np.abs(best))[:wanted]
+        return omega[order], best[order]
+
+    count = min(_CONTINUUM, max(64, _CONTINUUM_ENTRIES // ch.size**2))
+    omega = np.concatenate([np.linspace(0.0, top, count), np.geomspace(1e-9 * top, top, count // 4)])
+    width, (at, value) = top / count, largest(omega)
+    for _ in range(4):  # closer and closer to the maxima
+        near = at[: max(1, wanted // 8)]
+        closer = np.abs(near[:, None] + width * np.linspace(-1.0, 1.0, 17)).ravel()
+        at, value = largest(np.concatenate([at, np.minimum(closer, top)]))
+        width /= 8.0
+    at, value = at[value != 0.0], value[value != 0.0]
+    turns = np.round((at * tau - np.angle(value)) / (2.0 * pi))
+    around = np.concatenate([turns + shift for shift in (0.0, -1.0, 1.0)])
+    s = (np.log(np.abs(np.tile(value, 3))) + 1j * (np.tile(np.angle(value), 3) + 2.0 * pi * around)) / tau
+    return np.asarray(s)
+
+
 def starts(ch: Characteristic, k: int) -> Iterable[Complex]:
     """Starts in the order of their cost; where eigenproblems would be large, a line through the stable boundary."""
     if ch.sampled:
         if 0.0 < ch.size * ch.longest <= _SHORT:
             yield companion(ch)[: 4 * k + 8]
         else:
-            yield _from_line(count_right(ch, 0.0), ch)
+            yield from _line_starts(ch, k)
     elif ch.longest == 0.0:
         yield (
             np.linalg.eigvals(-ch.constant.sum(axis=0)).astype(np.complex128)
@@ -310,4 +366,13 @@ def starts(ch: Characteristic, k: int) -> Iterable[Complex]:
         while ch.size * order <= 100 or order == 12:
             yield collocation(ch, order)[: 4 * k + 8]
             order *= 2
-        yield _from_line(count_right(ch, 0.0), ch)
+        yield from _line_starts(ch, k)
+
+
+def _line_starts(ch: Characteristic, k: int) -> Iterable[Complex]:
+    """Starts along the stable boundary."""
+    count = count_right(ch, 0.0)
+    if len(count.omega):
+        yield _from_line(count, ch)
+    if count.number is None and len(ch.delays):
+        yield _continuum(ch, k)

@@ -79,7 +79,7 @@ class SampledSystem(ClosedLoop):
         object.__setattr__(self, "_given", None if exact else (a, m))
         object.__setattr__(self, "dt", None if dt is None else float(dt))
         object.__setattr__(self, "opened", opened)
-        object.__setattr__(self, "notes", read_notes(notes))
+        object.__setattr__(self, "_own_notes", read_notes(notes))
         self._check_opened()
 
     @property
@@ -88,7 +88,7 @@ class SampledSystem(ClosedLoop):
 
     def _part(self, states: NDArray[np.int64]) -> SampledSystem:
         a, m = self._given or (self.matrices, self.delays)
-        return SampledSystem(a[:, states[:, None], states], m, dt=self.dt, notes=self.notes)
+        return SampledSystem(a[:, states[:, None], states], m, dt=self.dt, notes=self._own_notes)
 
     def with_gain(self, gain: float) -> SampledSystem:
         opened = self._opened()
@@ -131,8 +131,8 @@ class SampledSystem(ClosedLoop):
         return np.asarray(value)
 
     @property
-    def _floor(self) -> float:
-        return -600.0 * self.characteristic_matrix.unit
+    def _floors(self) -> Sequence[float]:
+        return [-600.0 * self.characteristic_matrix.unit]
 
     @property
     def spectral_radius(self) -> float:

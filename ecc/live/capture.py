@@ -8,6 +8,7 @@ import struct
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from ecc.packet import pcapng
 from ecc.packet.capture import description
 from ecc.packet.setup import Setup
 
-__all__ = ["WireCapture"]
+__all__ = ["Tap", "WireCapture"]
 
 SUFFIX = ".pcapng"
 SOL_PACKET, PACKET_STATISTICS = 263, 6
@@ -26,19 +27,32 @@ _TIMESPEC, _STATISTICS = struct.Struct("@qq"), struct.Struct("@II")
 _FLOW = struct.Struct("!I")
 
 
+@dataclass(frozen=True)
+class Tap:
+    """A packet socket that receives the frames of a link in one direction.
+
+    `name`: of the interface in a capture. `control`: congestion control of the kernel's TCP if the frames are those of
+    a host of the kernel; else "".
+    """
+
+    socket: socket.socket
+    name: str
+    control: str = ""
+
+
 class WireCapture:
     """A file that a thread fills with the frames that arrive at the ends of links.
 
-    It has an interface for each end and each protocol, "node 0 to node 1"; times are those of the machine, not of the
-    scenario. `missing`: how many frames the kernel had no room for.
+    It has an interface for each end and each protocol, "node 0 to node 1", and one for each direction of a link to a
+    host of the kernel, "sender of flow 0 to node 1". Times are those of the machine, not of the scenario. `missing`:
+    how many frames the kernel had no room for.
 
     Parameters
     ----------
     path : str or Path
         File to write.
     setup : Setup
-    taps : sequence of tuple
-        A packet socket at each end, the node that frames come from there, and the one that they go to.
+    taps : sequence of Tap
     speed : float, bit/s
         What the interfaces say.
 
@@ -50,22 +64,25 @@ class WireCapture:
         The file cannot be written.
     """
 
-    def __init__(
-        self, path: str | Path, setup: Setup, taps: Sequence[tuple[socket.socket, int, int]], speed: float
-    ) -> None:
+    def __init__(self, path: str | Path, setup: Setup, taps: Sequence[Tap], speed: float) -> None:
         self.missing = 0
-        self._taps = [tap for tap, _, _ in taps]
+        self._taps = [tap.socket for tap in taps]
         self._part_of = np.zeros(setup.n_flows, np.int64)
         for k, part in enumerate(setup.parts):
             self._part_of[part.flows[part.flows < setup.n_flows]] = k
-        self._n_parts, self._ends = len(setup.parts), threading.Event()
+        self._ends = threading.Event()
         self._error: OSError | None = None
-        head = pcapng.section()
-        for tap, begin, end in taps:
-            for part in setup.parts:
-                head += pcapng.interface(pcapng.ETHERNET, f"node {begin} to node {end}", description(part), speed)
-            tap.setblocking(False)
-            tap.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        head, n_interfaces = pcapng.section(), 0
+        self._first: list[int] = []  # interface of each tap
+        self._is_ours = [not tap.control for tap in taps]
+        for tap in taps:
+            self._first.append(n_interfaces)
+            about = [f"Linux TCP {tap.control}"] if tap.control else [description(part) for part in setup.parts]
+            for text in about:
+                head += pcapng.interface(pcapng.ETHERNET, tap.name, text, speed)
+            n_interfaces += len(about)
+            tap.socket.setblocking(False)
+            tap.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self._file = Path(path).open("wb")
         self._file.write(head)
         self._thread = threading.Thread(target=self._fill, name="ecc capture", daemon=True)
@@ -129,7 +146,7 @@ class WireCapture:
             except BlockingIOError:
                 return
             seconds, ns = _TIMESPEC.unpack(about[0][2][: _TIMESPEC.size]) if about else (0, 0)
-            number = self._n_parts * index + self._part(frame)
+            number = self._first[index] + (self._part(frame) if self._is_ours[index] else 0)
             self._file.write(pcapng.packet(number, seconds * 10**9 + ns, frame, len(frame)))
 
     def _part(self, frame: bytes) -> int:

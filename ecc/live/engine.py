@@ -17,8 +17,9 @@ from ecc.native import Engine, Frames, Partition, Port, Team, bin_edges, picosec
 from ecc.native._engine import ffi, lib
 from ecc.native.guard import Guard, advancing, guarded
 
-__all__ = ["LiveEngine", "MachineEngine", "Measured", "steal"]
+__all__ = ["HostEnd", "LiveEngine", "MachineEngine", "Measured", "steal"]
 
+HostEnd = tuple[socket, int, int, bool, int]
 Reports = Mapping[int, Mapping[str, NDArray[np.int64]]]
 
 SLICE = 100_000_000
@@ -60,29 +61,29 @@ class LiveEngine(Team):
     longest_step : float, s
         How far the clock goes on from look to look in real time; 0: it never stops.
     hosts : sequence of tuple, optional
-        Packet socket of each end of a link to a host of the kernel, the node that it is of, the flow, and whether the
-        host is its receiver.
+        Packet socket of each end of a link to a host of the kernel, the node that it is of, the flow, whether the
+        host is its receiver, and how many packets of the flow the network holds.
     """
 
     def __init__(
         self, engines: Sequence[Engine], partition: Partition, words: Sequence[NDArray[np.int64]],
         frames: Sequence[Frames], ends: Sequence[tuple[socket, int, int, Port]], slow: float, longest_step: float,
-        hosts: Sequence[tuple[socket, int, int, bool]] = (),
+        hosts: Sequence[HostEnd] = (),
     ) -> None:  # fmt: skip
         super().__init__(engines, partition, words)
         self._join(engines, frames, ends, slow, longest_step, hosts)
 
     def _join(
         self, engines: Sequence[Engine], frames: Sequence[Frames], ends: Sequence[tuple[socket, int, int, Port]],
-        slow: float, longest_step: float, hosts: Sequence[tuple[socket, int, int, bool]] = (),
+        slow: float, longest_step: float, hosts: Sequence[HostEnd] = (),
     ) -> None:  # fmt: skip
         self._frames, self._ends = frames, ends
         self._ports = ffi.new("ecc_live_port_t[]", len(ends) + len(hosts))
         for port, (one, node, peer, its) in zip(self._ports, ends, strict=False):
             port.socket, port.node, port.peer, port.frames = one.fileno(), node, peer, its._port
-        for k, (one, node, flow, is_receiver) in enumerate(hosts, len(ends)):
+        for k, (one, node, flow, is_receiver, room) in enumerate(hosts, len(ends)):
             port = self._ports[k]
-            port.socket, port.node, port.peer, port.flow = one.fileno(), node, node, flow
+            port.socket, port.node, port.peer, port.flow, port.room = one.fileno(), node, node, flow, room
             port.host = lib.ECC_LIVE_RECEIVER if is_receiver else lib.ECC_LIVE_SENDER
         self._reports: Reports = {}
         its_engines = ffi.new("ecc_engine_t *[]", [one._engine for one in engines])

@@ -3,6 +3,10 @@
 A child of ours has them. It makes two namespaces for each flow, one for its sender and one for its receiver, sends back
 packet sockets at the far ends of their only devices, and then sends and receives as the flows say, until the time is
 over or this process is gone; what TCP_INFO (tcp(7)) says at the times of samples comes back at the end.
+
+A new network namespace has the default settings of the kernel, whatever the settings of the system are, with two
+exceptions: it inherits the maximum sizes of socket buffers (tcp_wmem, tcp_rmem) and the default congestion control.
+Both are set here.
 """
 
 from __future__ import annotations
@@ -20,10 +24,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from ecc.live.namespaces import IPV4, NEW_NET, become_root, call, receive_sockets
+from ecc.live.namespaces import NEW_NET, become_root, call, packet_socket, reason_of, receive_sockets
 from ecc.live.netlink import new_address, new_neighbor, new_pair, set_up
+from ecc.packet.pcapng import PORTS
 
 __all__ = ["INFO", "HostsFlow", "KernelHosts"]
 
@@ -42,10 +48,13 @@ INFO = {
     "lost": (32, "I"),
     "sent_again": (36, "I"),  # and not acknowledged
     "pacing_rate": (104, "q"),  # byte/s; -1: none
+    "busy": (168, "Q"),  # us with data to send, including the next
+    "receiver_limited": (176, "Q"),  # us during which the window of the receiver stopped the sender
 }
-"""Of struct tcp_info: offset and type of what is kept."""
+"""Of struct tcp_info: offset and type of what is kept. A sample also has "full": 1 if the send buffer has its maximum
+size, else 0. (tcpi_sndbuf_limited stays 0 in many runs in which it has.)"""
 
-PORT = 5001
+BUFFERS = ("wmem", "rmem")
 ADDRESSES = ("10.0.0.1", "10.0.0.2")
 SENDER, RECEIVER = 0, 1
 SIZE_OF_INFO = 240
@@ -61,13 +70,17 @@ PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class HostsFlow:
-    """A flow of the kernel: its congestion control, times [s], largest packet [bytes], and whether it uses ECN."""
+    """A flow of the kernel: its congestion control, times [s], largest packet [bytes], and whether it uses ECN.
+
+    `buffer`: minimum of the maximum size of the socket buffers of its hosts [bytes of memory, see tcp(7)].
+    """
 
     control: str
     start: float
     stop: float | None
     mtu: int
     has_ecn: bool
+    buffer: int
 
 
 class KernelHosts:
@@ -79,6 +92,9 @@ class KernelHosts:
     period : float, s
         Of samples.
     n_samples : int
+    tapped : bool, optional
+        Whether there are further packet sockets, for captures: `taps` has for each flow those that receive what the
+        sender sends, what reaches the sender, what the receiver sends, and what reaches the receiver.
 
     Raises
     ------
@@ -86,9 +102,9 @@ class KernelHosts:
         This system forbids namespaces, or lacks something else.
     """
 
-    def __init__(self, flows: Sequence[HostsFlow], period: float, n_samples: int) -> None:
+    def __init__(self, flows: Sequence[HostsFlow], period: float, n_samples: int, *, tapped: bool = False) -> None:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        task = {"flows": [asdict(one) for one in flows], "period": period, "n_samples": n_samples}
+        task = {"flows": [asdict(one) for one in flows], "period": period, "n_samples": n_samples, "tapped": tapped}
         with ours:
             with its:
                 command = [sys.executable, "-P", "-c", "from ecc.live.hosts import serve; serve()"]
@@ -98,11 +114,15 @@ class KernelHosts:
                 )  # fmt: skip
                 self._say(task | {"socket": its.fileno()})
             try:
-                sockets = receive_sockets(ours, self._child, 2 * len(flows))
+                sockets = receive_sockets(ours, self._child, (6 if tapped else 2) * len(flows))
             except BaseException:
                 self.close()
                 raise
-        self.ends = list(zip(sockets[::2], sockets[1::2], strict=True))
+        per_flow = [
+            sockets[k : k + len(sockets) // len(flows)] for k in range(0, len(sockets), len(sockets) // len(flows))
+        ]
+        self.ends = [(sender, receiver) for sender, receiver, *_ in per_flow]
+        self.taps = [taps for _, _, *taps in per_flow]
 
     def _say(self, what: dict[str, Any]) -> None:
         assert self._child.stdin is not None
@@ -153,10 +173,10 @@ def serve() -> None:
         try:
             become_root()
             for flow in flows:
-                ends = flow.made()
+                ends = flow.made(tapped=task["tapped"])
                 socket.send_fds(ours, [b"s"], [end.fileno() for end in ends])
         except OSError as error:
-            ours.send(f"{error.strerror or error} ({error.filename})".encode())
+            ours.send(reason_of(error).encode())
             return
     line = sys.stdin.readline()
     if line:
@@ -173,28 +193,34 @@ class _Flow:
     sender: socket.socket | None = None
     receiver: socket.socket | None = None
 
-    def made(self) -> tuple[socket.socket, socket.socket]:
-        """Make its hosts; packet sockets at the far ends of the sender's device and the receiver's."""
+    def made(self, *, tapped: bool) -> list[socket.socket]:
+        """Make its hosts; packet sockets at the far ends of the sender's device and the receiver's, then taps."""
         wire = _new_namespace()
-        ends, self._spaces, addresses = [], [], []
+        ends: list[socket.socket] = []
+        taps: list[socket.socket] = []
+        addresses: list[bytes] = []
+        self._spaces: list[int] = []
         for k, name in enumerate(("sender", "receiver")):
             self._spaces.append(_new_namespace())
             for kind in ("4/tcp_ecn", "6/conf/default/disable_ipv6"):
                 with suppress(OSError), open(f"/proc/sys/net/ipv{kind}", "w") as file:
                     file.write(str(int(self.of.has_ecn or kind[0] == "6")))
+            maxima = [_raise_maximum(kind, self.of.buffer) for kind in BUFFERS]
+            if k == SENDER:
+                self._max_buffer = maxima[0]
             new_pair("host", name, wire, self.of.mtu)
             addresses.append(_prepared("host", ADDRESSES[k]))
+            arriving = [packet_socket("host", is_tap=True)] if tapped else []
             call("setns", wire, NEW_NET)
             set_up(name)
-            one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-            one.bind((name, IPV4))
-            ends.append(one)
+            ends.append(packet_socket(name))
+            taps += [packet_socket(name, is_tap=True), *arriving] if tapped else []
         for k, space in enumerate(self._spaces):
             call("setns", space, NEW_NET)
             new_neighbor("host", ADDRESSES[1 - k], addresses[1 - k])
-        self.listening = socket.create_server((ADDRESSES[RECEIVER], PORT))  # in the receiver's namespace
+        self.listening = socket.create_server((ADDRESSES[RECEIVER], PORTS[RECEIVER]))  # in the receiver's namespace
         self.listening.setblocking(False)
-        return ends[0], ends[1]
+        return ends + taps
 
     def start(self) -> socket.socket:
         """Connect."""
@@ -202,21 +228,35 @@ class _Flow:
         self.sender = socket.socket()
         self.sender.setblocking(False)
         self.sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, self.of.control.encode())
-        self.sender.connect_ex((ADDRESSES[RECEIVER], PORT))
+        self.sender.bind((ADDRESSES[SENDER], PORTS[SENDER]))
+        self.sender.connect_ex((ADDRESSES[RECEIVER], PORTS[RECEIVER]))
         return self.sender
 
     def sample(self) -> None:
         """Note what TCP_INFO says, and its last words of a flow that has ended."""
         if self.sender is None or self.sender.fileno() < 0:
-            self.rows.append(self.rows[-1] if self.rows else dict.fromkeys(INFO, 0))
+            self.rows.append(self.rows[-1] if self.rows else dict.fromkeys((*INFO, "full"), 0))
             return
         data = self.sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SIZE_OF_INFO).ljust(SIZE_OF_INFO, b"\0")
-        self.rows.append({name: struct.unpack_from(f"={kind}", data, at)[0] for name, (at, kind) in INFO.items()})
+        row = {name: struct.unpack_from(f"={kind}", data, at)[0] for name, (at, kind) in INFO.items()}
+        row["full"] = int(self.sender.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= self._max_buffer)
+        self.rows.append(row)
 
 
 def _new_namespace() -> int:
     call("unshare", NEW_NET)
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _raise_maximum(kind: str, size: int) -> int:
+    """Let socket buffers of new connections in this namespace grow to a size, if they may not; their maximum size."""
+    setting = Path(f"/proc/sys/net/ipv4/tcp_{kind}")
+    minimum, default, maximum = map(int, setting.read_text(encoding="ascii").split())
+    if size > maximum:
+        with suppress(OSError):
+            setting.write_text(f"{minimum} {default} {size}", encoding="ascii")
+            return size
+    return maximum
 
 
 def _prepared(name: str, address: str) -> bytes:

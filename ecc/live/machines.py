@@ -275,4 +275,18 @@ def _await_frame(runner: MachineEngine, patience: float) -> None:
             if interrupts.noted:
                 raise KeyboardInterrupt
             if time.monotonic() > end:
-                raise EccError(f"a node without senders must get the first frame within {patience:g} s: none has come")
+                seen = _seen_instead(runner)
+                raise EccError(f"a node without senders must receive the first frame within {patience:g} s: {seen}")
+
+
+def _seen_instead(runner: MachineEngine) -> str:
+    """What a node received instead of the first frame of its run."""
+    counts = runner.counts
+    if counts["forged"]:
+        return (
+            f"{counts['forged']} frames had another token, or were of another scenario, --machines or --exact; the "
+            "token file and these must be the same on all machines"
+        )
+    if counts["truncated"]:
+        return f"{counts['truncated']} frames of it were cut off"
+    return "no frame of a run arrived"

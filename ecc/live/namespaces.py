@@ -8,6 +8,7 @@ sockets back and ends. Nothing but these sockets keeps the namespaces: they vani
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import socket
@@ -18,7 +19,7 @@ from contextlib import suppress
 
 from ecc.errors import EccError
 
-__all__ = ["IPV4", "NEW_NET", "become_root", "call", "ends_of_links", "receive_sockets"]
+__all__ = ["NEW_NET", "become_root", "call", "ends_of_links", "packet_socket", "reason_of", "receive_sockets"]
 
 NEW_USER, NEW_NET = 0x10000000, 0x40000000
 IPV4 = 0x0800
@@ -111,7 +112,7 @@ def serve() -> None:
         try:
             made = _make([(a, b) for a, b in task["links"]], task["mtu"], task["each"])
         except OSError as error:
-            ours.send(f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}".encode())
+            ours.send(reason_of(error).encode())
             return
         for k in range(0, len(made), _ROOM):
             socket.send_fds(ours, [b"s"], [one.fileno() for one in made[k : k + _ROOM]])
@@ -138,13 +139,38 @@ def _make(links: Sequence[tuple[int, int]], mtu: int, each: int) -> list[socket.
     for k, (a, b) in enumerate(links):
         for node, name in ((a, f"a{k}"), (b, f"b{k}")) * each:
             call("setns", spaces[node], NEW_NET)
-            one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-            one.bind((name, IPV4))
-            if len(made) % (2 * each) >= 2:  # a tap
-                with suppress(PermissionError):  # as root of the system only
-                    one.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
-            made.append(one)
+            made.append(packet_socket(name, is_tap=len(made) % (2 * each) >= 2))
     return made
+
+
+def packet_socket(name: str, *, is_tap: bool = False) -> socket.socket:
+    """Return a packet socket that receives the IPv4 frames arriving at a device of the namespace of this thread.
+
+    Parameters
+    ----------
+    name : str
+    is_tap : bool, optional
+        Whether it is for a capture, which reads it with less haste and needs a larger buffer.
+    """
+    out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    out.bind((name, IPV4))
+    if is_tap:
+        with suppress(PermissionError):  # as root of the system only
+            out.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
+    return out
+
+
+def reason_of(error: OSError) -> str:
+    """Return the reason why namespaces or devices could not be made, on one line.
+
+    Parameters
+    ----------
+    error : OSError
+    """
+    if error.errno == errno.ENOSPC:  # "No space left on device", which is not about disks here
+        limits = "user.max_net_namespaces or user.max_user_namespaces"
+        return f"the limit on namespaces is reached: raise {limits} (sysctl), or end processes that hold namespaces"
+    return f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}"
 
 
 def become_root() -> None:

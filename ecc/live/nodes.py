@@ -43,7 +43,10 @@ def prepared_for_links(setup: Setup) -> Setup:
             raise ValueError(f"trimmed_size must be None in live runs, got {size} bytes (flow {flow})")
     if (paused := np.flatnonzero(setup.links["xoff"])).size:
         raise ValueError(f"pause must be None in live runs (link {paused[0]})")
+    if len(setup.under_way):
+        raise ValueError("start must be 'empty' in live runs of an equilibrium with queues, got 'equilibrium'")
     links, flows = setup.links.copy(), setup.flows.copy()
+    links["phase_jitter"] = flows["phase_jitter"] = 0  # real hosts and links have phases of their own
     impairments = np.concatenate([setup.impairments, np.zeros(1, IMPAIRMENT)])
     plain = (flows["n_reverse"] == 0) & (flows["impairment"] == 0)
     flows["impairment"][plain] = len(impairments)

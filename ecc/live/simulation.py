@@ -16,12 +16,23 @@ from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
 from ecc.errors import EccError, NativeError, warn
-from ecc.live.capture import WireCapture
-from ecc.live.engine import LiveEngine, Measured, steal
+from ecc.live.capture import Tap, WireCapture
+from ecc.live.engine import HostEnd, LiveEngine, Measured, steal
 from ecc.live.hosts import HostsFlow, KernelHosts
 from ecc.live.namespaces import ends_of_links
 from ecc.live.nodes import links_between, nodes, prepared_for_links
-from ecc.live.tcp import TCP, carried, columns, silence, tcp_info
+from ecc.live.tcp import (
+    LIMITED,
+    TCP,
+    carried,
+    columns,
+    limits,
+    path_room,
+    silence,
+    socket_buffer,
+    tcp_info,
+)
+from ecc.memory import free_memory
 from ecc.native import Frames, Port
 from ecc.native._engine import lib
 from ecc.packet.c_engine import build_parts, joints_of
@@ -43,6 +54,9 @@ LONGEST_STEP = 20e-6
 """s of real time that a steady clock goes on from look to look."""
 STEAL = 0.05
 """Share of the processors that others may take from a run on the real clock."""
+_SCHEDULER = Path("/proc/sys/kernel")
+_FAIR_SERVER = 0.05
+"""s in a second that Linux reserves for other tasks by its fair server, without a limit of real-time threads."""
 
 Progress = Callable[[float], None]
 Cancel = Callable[[], bool]
@@ -87,6 +101,8 @@ def simulate(
     lateness : float, s, optional
         > 0. A run in which more than one packet in a thousand is later than this is void, and so is one of which the
         kernel loses frames, or, on the real clock, one that loses more than 5 % of the processors to other machines.
+        A run in which the send buffer of a flow of the kernel has its maximum size in more than 2 % of the samples is
+        void, too.
     attempts : int, >= 1, optional
         How often a run that is void is repeated until it is not; the last is returned, marked as void.
     traffic : sequence of TCP, optional
@@ -97,6 +113,7 @@ def simulate(
         has room for.
     capture : str or Path, optional
         File .pcapng that gets the frames on all links, for tshark (see `ecc.dissector`), with times of this machine.
+        Frames between hosts of the kernel and the network are there, too.
     record, progress, cancel
         See `ecc.packet.simulate`.
 
@@ -109,7 +126,9 @@ def simulate(
         system), `frames_sent`, `frames_lost`, `frames_refused` and `frames_reordered`.
         Of flows in `traffic` rates and goodputs are those of the application, without headers of TCP and IP, and there
         are `tcp_window` and `tcp_in_flight` [bytes], `tcp_pacing_rate` [bit/s, nan without], `tcp_rtt` [s, smoothed]
-        and `tcp_retransmissions` [packets so far] at each sample (nan of others).
+        and `tcp_retransmissions` [packets so far] at each sample (nan of others). `stats` has `buffer_limited` and
+        `receiver_limited`: for which share of its time a send buffer of maximum size and the window of the receiver
+        limited a flow of the kernel, the maximum of all such flows.
 
     Raises
     ------
@@ -192,19 +211,21 @@ class _Run:
         engines, partition, words = build_parts(
             setups, scenario, of, parts, [word for one in self._recording for word in one.words],
             sample=sample_width(scenario, self._period), n_samples=scenario.n_samples(self._period),
+            memory_limit=free_memory(),
         )  # fmt: skip
         between, mtu = links_between(of, parts), _mtu(self._setup)
         token, layout = secrets.token_bytes(lib.ECC_FRAME_KEY), formats(self._setup)
         frames = [Frames(engine, layout, token, mtu=mtu, exact=exact) for engine in engines]
         ends: list[tuple[socket, int, int, Port]] = []
-        taps: list[tuple[socket, int, int]] = []
+        taps: list[Tap] = []
         for (a, b), (one, other, *tapped) in zip(
             between, ends_of_links(between, mtu, tapped=capture is not None), strict=True
         ):
             addresses = [end.getsockname()[4] for end in (one, other)]
             ends += [(one, a, b, Port(*addresses)), (other, b, a, Port(*addresses[::-1]))]
-            taps += zip(tapped, (b, a), (a, b), strict=bool(tapped))
-        self._sockets = [*(end[0] for end in ends), *(tap[0] for tap in taps)]
+            for tap, begin, end in zip(tapped, (b, a), (a, b), strict=bool(tapped)):
+                taps.append(Tap(tap, f"node {begin} to node {end}"))
+        self._sockets = [*(end[0] for end in ends), *(tap.socket for tap in taps)]
         self._setup.flows[:] = flows
         self._transfers = Transfers(scenario, self._setup, None)
         self._stopped = "canceled"
@@ -212,7 +233,7 @@ class _Run:
         self._hosts: KernelHosts | None = None
         step = LONGEST_STEP if clock == "steady" else 0.0
         try:
-            hosts = self._join_hosts(parts) if self._carried else []
+            hosts = self._join_hosts(parts, taps, tapped=capture is not None) if self._carried else []
             self._engine = LiveEngine(engines, partition, words, frames, ends, slow, step, hosts)
             if capture is not None:
                 self._capture = WireCapture(capture, self._setup, taps, float(self._setup.links["capacity"].max()))
@@ -220,22 +241,30 @@ class _Run:
             self.close()
             raise
 
-    def _join_hosts(self, parts: NDArray[np.int64]) -> list[tuple[socket, int, int, bool]]:
-        """Make the hosts of the flows that the kernel carries; what leads to them."""
-        given, ends = self._setup.flows, []
+    def _join_hosts(self, parts: NDArray[np.int64], taps: list[Tap], *, tapped: bool) -> list[HostEnd]:
+        """Make the hosts of the flows that the kernel carries, and their taps; return the ends of links to them."""
+        given = self._setup.flows
+        ends: list[HostEnd] = []
+        room = {flow: path_room(self._scenario, flow) for flow in self._carried}
         flows = [
             HostsFlow(
                 control, given["start"][flow] * 1e-12, None if given["stop"][flow] < 0 else given["stop"][flow] * 1e-12,
                 int(given["packet_size_max"][flow]), bool(given["ecn"][flow]),
+                socket_buffer(room[flow], int(given["packet_size_max"][flow])),
             )
             for flow, control in self._carried.items()
         ]  # fmt: skip
         period = self._period
-        self._hosts = KernelHosts(flows, period, self._scenario.n_samples(period))
-        for flow, (sender, receiver) in zip(self._carried, self._hosts.ends, strict=True):
+        self._hosts = KernelHosts(flows, period, self._scenario.n_samples(period), tapped=tapped)
+        for (flow, control), (sender, receiver), tapped_at in zip(
+            self._carried.items(), self._hosts.ends, self._hosts.taps, strict=True
+        ):
             node = int(parts[self._scenario.network.flows[flow].route[0]])
-            ends += [(sender, node, flow, False), (receiver, node, flow, True)]
-        self._sockets += [end[0] for end in ends]
+            ends += [(sender, node, flow, False, room[flow]), (receiver, node, flow, True, room[flow])]
+            names = [f"{host} of flow {flow}" for host in ("sender", "receiver")]
+            ways = [way for host in names for way in (f"{host} to node {node}", f"node {node} to {host}")]
+            self._sockets += [sender, receiver, *tapped_at]
+            taps += [Tap(tap, way, control) for tap, way in zip(tapped_at, ways, strict=bool(tapped_at))]
         return ends
 
     def advance(self, progress: Progress | None, cancel: Cancel | None) -> None:
@@ -286,42 +315,68 @@ class _Run:
         )  # fmt: skip
         measured = self._engine.measured
         share = self._steal / max(measured.elapsed * (os.cpu_count() or 1), 1e-9)
-        why = _void(measured, limit, share if self._clock == "real" else 0.0)
+        limited = limits(self._engine.reports)
+        why = _void(measured, limit, share if self._clock == "real" else 0.0, limited["buffer_limited"])
         stats: dict[str, Any] = dict(run.stats)
+        stats |= {name: share for name, (share, _) in limited.items()} if self._carried else {}
         stats |= {f"lateness_{name}": value for name, value in measured.lateness.items()}
         stats |= {
             "void": why, "attempts": attempt, "slow": self._slow, "clock": self._clock, "elapsed": measured.elapsed,
             "frozen": measured.frozen, "longest_stall": measured.longest_stall, "steal": share, "load": self._load,
             "frames_sent": measured.frames_sent, "frames_lost": measured.frames_lost,
             "frames_refused": measured.frames_refused, "frames_reordered": measured.frames_reordered,
-            "notes": (*stats["notes"], *self._notes(why)),
+            "notes": (*stats["notes"], *self._notes(why, limited["receiver_limited"])),
         }  # fmt: skip
         data = run.data.assign_attrs(engine="live")
         if self._carried:
             data = data.assign(tcp_info(self._engine.reports, *run.data["goodput"].shape))
         return replace(run, data=data, stats=stats)
 
-    def _notes(self, why: str) -> tuple[str, ...]:
+    def _notes(self, why: str, receiver_limited: tuple[float, int]) -> list[str]:
+        out = [f"this live run is void: {why}"] if why else []
         missing = 0 if self._capture is None else self._capture.missing
-        return (
-            *((f"this live run is void: {why}",) if why else ()),
-            *(
-                (f"the capture lacks {missing} frames, which came faster than they could be written",)
-                if missing
-                else ()
-            ),
-        )
+        if missing:
+            out.append(f"the capture lacks {missing} frames, which came faster than they could be written")
+        share, flow = receiver_limited
+        if share > LIMITED:
+            out.append(f"the window of its receiver limited flow {flow} of the kernel for {share:.1%} of its time")
+        return out
 
 
-def _void(measured: Measured, limit: float, stolen: float) -> str:
+def _void(measured: Measured, limit: float, stolen: float, limited: tuple[float, int]) -> str:
     """Why a run says nothing, or an empty string."""
     if measured.frames_lost:
-        return f"{measured.frames_lost} of {measured.frames_sent} frames were lost by the kernel"
+        return f"{measured.frames_lost} of {measured.frames_sent} frames were lost by the kernel{_throttled(measured)}"
     if measured.lateness["p999"] > limit:
-        return f"one packet in a thousand was later than {measured.lateness['p999']:.2g} s, of {limit:g} s allowed"
+        late = f"one packet in a thousand was later than {measured.lateness['p999']:.2g} s, of {limit:g} s allowed"
+        return late + _throttled(measured)
     if stolen > STEAL:
         return f"others took {stolen:.0%} of the processors, of {STEAL:.0%} allowed"
+    full, flow = limited
+    if full > LIMITED:
+        return (
+            f"the send buffer of flow {flow} had its maximum size for {full:.0%} of the samples, of {LIMITED:.0%} "
+            "allowed: it limits the window"
+        )
     return ""
+
+
+def _throttled(measured: Measured) -> str:
+    """A clause on the limit of real-time threads, if this thread is one and may have met the limit; else nothing."""
+    if os.sched_getscheduler(0) not in (os.SCHED_FIFO, os.SCHED_RR):
+        return ""
+    try:
+        period, runtime = (int((_SCHEDULER / f"sched_rt_{name}_us").read_text()) for name in ("period", "runtime"))
+    except (OSError, ValueError):
+        return ""
+    stop = (period - runtime) * 1e-6 if runtime >= 0 else _FAIR_SERVER
+    if measured.longest_stall < 0.8 * stop:  # shorter ones have other causes
+        return ""
+    return (
+        f", and the longest stall was {1e3 * measured.longest_stall:.0f} ms: the kernel stops a real-time thread that "
+        f"does not sleep for up to {1e3 * stop:.0f} ms in {period * 1e-6:g} s (sched_rt_runtime_us = {runtime}, and "
+        "from Linux 6.12 on the fair server): run without chrt, at a lower rate, or on a processor without other tasks"
+    )
 
 
 def _mtu(setup: Setup) -> int:

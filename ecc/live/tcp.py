@@ -17,9 +17,20 @@ from ecc.packet.setup import Setup
 from ecc.quantity import as_count
 from ecc.scenario import Scenario
 
-__all__ = ["TCP", "carried", "columns", "silence", "tcp_info"]
+__all__ = ["LIMITED", "TCP", "carried", "columns", "limits", "path_room", "silence", "socket_buffer", "tcp_info"]
 
+LIMITED = 0.02
+"""Share of the time for which hosts may limit a flow of the kernel.
+
+Beyond it a send buffer makes a run void, and the window of a receiver gives a note.
+"""
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+_UNLIMITED = 10
+"""Bandwidth-delay products that an unlimited buffer counts as."""
+_OVERHEAD = 1024
+"""Memory that Linux reserves for a packet beyond its bytes, at least [bytes]."""
+_MAX_BUFFER = 2**30
+"""Bytes."""
 
 
 @check_arguments
@@ -90,6 +101,12 @@ def _check_flow(flow: int, scenario: Scenario, setup: Setup) -> None:
         raise ValueError(f"flow {flow} must have no reverse links for the kernel's TCP, got {list(given.reverse)}")
     if given.size is not None:
         raise ValueError(f"flow {flow} must have no size for the kernel's TCP, got {given.size} bytes")
+    if given.writes is not None:
+        raise ValueError(f"flow {flow} must have no writes for the kernel's TCP, got {given.writes}")
+    for k, impairment in enumerate(scenario.impairments):
+        acks_of = getattr(impairment, "acks_of", None)
+        if acks_of == "all" or flow in (acks_of or ()):
+            raise ValueError(f"acks_of must not name flow {flow} of the kernel's TCP (impairments[{k}])")
     name = type(protocol).__name__
     if protocol.link_hooks() or "on_receive" in protocol.flow_hooks():
         raise ValueError(
@@ -107,6 +124,64 @@ def _check_available(control: str) -> None:
         available = []
     if control not in available:
         raise EccError(f"control must be one that this kernel has ({', '.join(available) or 'none'}), got {control!r}")
+
+
+def path_room(scenario: Scenario, flow: int) -> int:
+    """Return how many packets of a flow the network holds: the bandwidth-delay product and the buffers of its route.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    flow : int
+    """
+    network = scenario.network
+    packet = network.flows[flow].largest_packet
+    links = [network.links[link] for link in network.flows[flow].route]
+    product = min(link.capacity for link in links) * float(network.rtts[flow]) / 8.0
+    room = product + packet * len(links)
+    for link in links:
+        limits = [link.buffer, None if link.buffer_packets is None else link.buffer_packets * packet]
+        room += min((limit for limit in limits if limit is not None), default=_UNLIMITED * product)
+    return int(np.ceil(room / packet))
+
+
+def socket_buffer(room: int, packet: int) -> int:
+    """Return the memory that the socket buffers of a flow need [bytes].
+
+    Slow start doubles the window once more after the network is full, and Linux lets a send buffer grow to twice the
+    memory of a window (tcp_sndbuf_expand), which counts each packet with its overhead, rounded up to a power of two.
+
+    Parameters
+    ----------
+    room : int, packets
+        From `path_room`.
+    packet : int, bytes
+    """
+    return min(4 * room * 2 * (packet + _OVERHEAD), _MAX_BUFFER)
+
+
+def limits(reports: Mapping[int, Mapping[str, NDArray[np.int64]]]) -> dict[str, tuple[float, int]]:
+    """Return the maximum share of its time for which a flow was limited by its hosts, and that flow.
+
+    Parameters
+    ----------
+    reports : mapping
+        Flow -> its columns.
+
+    Returns
+    -------
+    dict
+        "buffer_limited" (share of the samples at which the send buffer had its maximum size, so that Linux could not
+        let it grow with the window) and "receiver_limited" (share of the time with data to send during which the window
+        of the receiver stopped the sender) -> share, flow.
+    """
+    shares: dict[str, list[tuple[float, int]]] = {"buffer_limited": [], "receiver_limited": []}
+    for flow, told in reports.items():
+        if len(told["busy"]):
+            shares["buffer_limited"].append((float(told["full"].mean()), flow))
+            busy = max(int(told["busy"][-1]), 1)
+            shares["receiver_limited"].append((float(told["receiver_limited"][-1] / busy), flow))
+    return {name: max(of, default=(0.0, -1)) for name, of in shares.items()}
 
 
 def silence(setup: Setup, flows: Iterable[int], duration: float) -> None:
@@ -130,7 +205,7 @@ def columns(reports: Sequence[Mapping[str, int]]) -> dict[str, NDArray[np.int64]
     ----------
     reports : sequence of mapping
     """
-    out = {name: np.array([one[name] for one in reports], np.int64) for name in INFO}
+    out = {name: np.array([one[name] for one in reports], np.int64) for name in (*INFO, "full")}
     out["acked"] = np.maximum(out["acked"] - 1, 0)
     return out
 

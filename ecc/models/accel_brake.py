@@ -25,9 +25,10 @@ With a queue at all times R = C, and of N flows with one RTT tau, for the wait b
 
     b'(t) = eta - 1 - (b(t - tau) - d_t)^+/delta + N s/(C D)
 
-The paper holds the last term constant, A = eta - 1 + N s/(C l), and proves that b -> d_t + A delta from anywhere where
-delta > 2 tau/3 (Theorem 3.1). Near it this is e' = -e(t - tau)/delta, which is stable if and only if delta > 2 tau/pi.
-With D in the last term, s + a + e^(-s tau)/delta = 0 with a = (1 - tr/C)/D: a little more stable.
+With the last term a constant A - (eta - 1), b -> d_t + A delta from any start if delta > 2 tau/3, by Yorke's theorem of
+1970 on one-dimensional equations with delay, whose constant is 3/2. (The paper's section on stability was not read.)
+Near the equilibrium the equation is e' = -e(t - tau)/delta, stable if and only if delta > 2 tau/pi. With D in the last
+term it is s + a + e^(-s tau)/delta = 0 with a = (1 - tr/C)/D: a little more stable.
 
 At equilibrium tr/cr = 1 - 1/W at the link of a path where it is smallest: equal windows, hence rates by 1/D. One link:
 its queue is empty where N s/(C tau) < 1 - eta, and f holds it at eta C/(1 - 1/W); it waits up to d_t where only windows
@@ -50,9 +51,10 @@ from ecc.arguments import shown
 from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, check_number
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
+from ecc.models.shared.clock import has_come, is_over
 from ecc.models.shared.telemetry import equilibrium_of_windows
 from ecc.network import Network
-from ecc.quantity import QuantityField, as_delay, as_time, default
+from ecc.quantity import TIME, QuantityField, as_delay, as_time, default
 
 ACCELERATE, BRAKE = 1, 2  # 0 is a packet of another protocol
 PARTS = 10  # of `measured_over`, in which routers count
@@ -94,7 +96,7 @@ class ABC(windows.WindowProtocol):
         For how long routers count what leaves (20 ms, as the authors' queue for Mahimahi).
     token_limit : float, >= 1
         (5, as there.)
-    transport, initial, receiver_window, min_rto, initial_rto, L
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
         As of every `WindowProtocol`; with L = 0 each ACK counts for a packet.
 
     Raises
@@ -109,6 +111,8 @@ class ABC(windows.WindowProtocol):
     measured_over: QuantityField = default(0.02)
     token_limit: float = 5.0
     transport: str = field(default="sack", kw_only=True)
+
+    dimensions = {"delta": TIME, "target_delay": TIME, "measured_over": TIME}
 
     combine = "max"
     slow_start_law = None
@@ -158,7 +162,7 @@ class ABC(windows.WindowProtocol):
         return {"on_departure": link_on_departure}
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": windows.flow_on_start, "on_send": on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
+        return {**windows.STARTS, "on_send": on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -178,12 +182,12 @@ class ABC(windows.WindowProtocol):
         return replace(point, fair_rate=np.where(np.isfinite(point.fair_rate), left, np.inf), states={})
 
     def published_bounds(self, network: Network) -> list[Bound]:
-        """Theorem 3.1: of one link, from any start."""
+        """Yorke's theorem of 1970 for the router's law, of one link, from any start."""
         if network.n_links != 1:
             return []
         least = 2.0 / 3.0 * float(network.rtts.max())
         hypotheses = "one link; additive increase of a constant rate; tau the largest RTT without queue"
-        return [Bound("ABC Theorem 3.1", "delta", least, "sufficient", "continuous", hypotheses, above=True)]
+        return [Bound("Yorke 1970", "delta", least, "sufficient", "continuous", hypotheses, above=True)]
 
 
 def target_rate(q: float, C: float, p: Params) -> float:
@@ -198,13 +202,13 @@ def accelerated(tr: float, cr: float) -> float:
 
 def counted(link: Any, p: Params, env: LinkEnv) -> float:
     """Count a packet that leaves; return cr [bit/s], from one that left about `measured_over` ago to this one."""
-    if env.now - link.left > p.measured_over:  # nothing has left for so long
+    if is_over(env.now, link.left + p.measured_over):  # nothing has left for so long
         for k in range(PARTS):
             link.sent_by[k] = link.sent
             link.left_by[k] = env.now - p.measured_over
         link.part_end = env.now + p.interval
     for _ in range(PARTS + 1):
-        if env.now >= link.part_end:
+        if has_come(env.now, link.part_end):
             link.sent_by[link.oldest] = link.sent
             link.left_by[link.oldest] = link.left
             link.oldest = (link.oldest + 1) % PARTS

@@ -88,13 +88,13 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
 With only 2 there are packet runs; with 1, fluid runs; with `equilibrium`, linear models. The laws
 and hooks see the fields that are numbers, unless `params` is defined; `rate_range` is from 0 to the capacity.
 
-Then: its class in `ecc.models.__init__`, its tests, its row in README. Nothing else has to know it.
+Then: its class in `ecc.models.__init__`, its tests, its row in docs/protocols.md. Nothing else has to know it.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, wraps
 from inspect import Parameter, signature
@@ -112,24 +112,34 @@ from ecc.errors import LinearizationError
 from ecc.headers import WireFields, WireHeader
 from ecc.laws.affine import is_affine
 from ecc.network import Network
-from ecc.quantity import as_choice, as_delay, as_number, as_size
+from ecc.quantity import PER_TIME, RATE, SIZE, TIME, Dimension, as_choice, as_delay, as_number, as_size
 
 __all__ = [
     "ECN_ECHOES",
+    "LOST_RETRANSMISSIONS",
     "N_TIMERS",
-    "SCHEDULERS",
+    "PER_TIME",
+    "PHASE_JITTERS",
+    "PRR_USES",
+    "RATE",
     "RESERVED_NAMES",
+    "SCHEDULERS",
+    "SIZE",
     "SOURCE_CLOCKS",
     "STATE_CLOCKS",
+    "TIME",
     "TRANSPORTS",
     "Bound",
+    "Dimension",
     "Equilibrium",
+    "OperatingRange",
     "Protocol",
     "Queues",
     "State",
     "StateMachine",
     "check_number",
     "clock_of_states",
+    "dimensions_of",
     "equilibrium_of",
     "interval_of",
     "states_of",
@@ -137,9 +147,12 @@ __all__ = [
 
 SOURCE_CLOCKS = ("interval", "ack", "rtt", "always", "continuous")
 TRANSPORTS = (None, "newreno", "sack", "rack")
+LOST_RETRANSMISSIONS = ("reduce", "linux")
+PRR_USES = (False, True, "marks")
 SCHEDULERS = ("priority", "drr", "fq")
 ECN_ECHOES = (None, "classic", "accurate", "scalable")
 N_TIMERS = (1, 2, 3, 4)
+PHASE_JITTERS = (None, "line rate", "always")
 STATE_CLOCKS = ("interval", "rtt", "arrival", "continuous", "update")
 JUMPS = ("loss", "mark")
 
@@ -261,11 +274,15 @@ class GrantedWindows(NamedTuple):
         How long a router seeks the lowest queue [s], of d, q, C and p.
     paced : bool
         Whether sources send at no more than w/D.
+    handshake_time : float
+        Time for which the packets of an interval are taken to be spaced, if none of them reports a spacing because all
+        of them open connections [s].
     """
 
     interval_law: Callable[..., float]
     queue_interval_law: Callable[..., float]
     paced: bool = False
+    handshake_time: float = 1.0
 
 
 class StateMachine(NamedTuple):
@@ -320,7 +337,8 @@ class State(NamedTuple):
         queue), "continuous", or, of a host that sets rates, "update": each update of its rate (`source_clock`);
         "continuous" where its `source_clock` is that.
     initial : float or callable
-        With which it begins; of a queue discipline a law of C, T and p, too.
+        Value with which it begins, or a law that returns it: for a queue discipline a law of C, T and p, for a host
+        that sets windows a law of w, its first window [bit], and p.
     jumps : mapping
         Of a host, "loss" or "mark" -> law with its value right after one, by the values of all states right before.
     unit : str
@@ -339,6 +357,26 @@ class State(NamedTuple):
     unit: str = ""
     lowest: float = -inf
     highest: float = inf
+
+
+class OperatingRange(NamedTuple):
+    """The networks that a protocol is made for: `ecc.testing` draws its networks from this range.
+
+    Attributes
+    ----------
+    capacity : tuple of two float, bit/s
+        Minimum and maximum capacity of a link.
+    rtt : tuple of two float, s
+        Minimum and maximum RTT of a flow, without queues.
+    packet_size : int, bytes
+    convergence : float
+        Time, in RTTs, after which a run from empty queues no longer depends on its start.
+    """
+
+    capacity: tuple[float, float] = (10e6, 30e6)
+    rtt: tuple[float, float] = (0.04, 0.12)
+    packet_size: int = 1000
+    convergence: float = 200.0
 
 
 @dataclass
@@ -422,6 +460,9 @@ class FlowEnv:
     counter: int
     control_size: int
     control_kind: int
+    limited_by: int
+    idle: float
+    rto: float
 
 
 class FluidEnv:
@@ -504,6 +545,21 @@ class Protocol:
                 raise TypeError(f"{f.name} must be a number, got {shown(value)}{hint}")
             if fits and value != value:
                 raise ValueError(f"{f.name} must be a number, got {shown(value)}")
+
+    dimensions: ClassVar[Mapping[str, Dimension]] = MappingProxyType({})
+    """Dimension of each parameter that has one: {"interval": TIME, "line_rate": RATE}. A parameter that is not named is
+    a pure number, for example a gain, a share, or a number of packets. A class declares its own parameters only: those
+    of its base classes are added (`dimensions_of`). A property, if a dimension depends on other parameters."""
+
+    def relabeled(self, flows: Sequence[int]) -> Protocol:
+        """Return the protocol for a network with relabeled flows; itself, if no parameter names flows by index.
+
+        Parameters
+        ----------
+        flows : sequence of int
+            For each flow of the new network, the flow of the old one of which it is a copy.
+        """
+        return self
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -669,12 +725,39 @@ class Protocol:
         flight (a duplicate ACK has let a packet out of the network: no hook inflates a window); hooks set `env.window`
         or `env.rate`. `on_ack` comes for every ACK, with `env.acked` (bytes newly acknowledged, 0 for a duplicate),
         `env.recovering` and `env.recovered` (this ACK has ended a recovery); `on_loss` once a recovery (`env.kind` 0,
-        `env.in_flight` the flight size) and once a timeout (1). "rack" finds losses by time, those of retransmissions
-        and of the end of a flow too, and sets `env.undone` in the `on_ack` of an ACK which shows that the last
-        `on_loss` was for nothing: a protocol then takes back what it did. Exactly: docs/engine_specification.md, S-73
-        to S-92 and S-144 to S-154. A class attribute or a parameter of this name says which.
+        `env.in_flight` the flight size, which can exceed `env.window` in a recovery) and once a timeout (1).
+
+        "rack" finds losses by time, those of retransmissions and of the end of a flow too: `on_loss` is called again in
+        a recovery, at most once an RTT, if packets are lost that were sent after the last call (`lost_retransmission`).
+        It sets `env.undone` in the `on_ack` of an ACK which shows that the last `on_loss` was for nothing: a protocol
+        then takes back what it did. A recovery with more than one `on_loss` is never undone. Exactly:
+        docs/engine_specification.md, S-73 to S-92, S-144 to S-154 and S-163. A class attribute or a parameter of this
+        name says which.
         """
         return None
+
+    @property
+    def lost_retransmission(self) -> str:
+        """With the transport "rack": what the loss of a packet that was sent in the recovery leads to.
+
+        "reduce": `on_loss` is called again, at most once an RTT, and the recovery ends later (RFC 5681 sec. 4.3, RFC
+        8985 sec. 3.4). "linux": nothing until the recovery ends; then, if a loss is not repaired, the next recovery
+        begins (`tcp_fastretrans_alert`). After a timeout both do the same. Exactly: docs/engine_specification.md,
+        S-163. A class attribute or a parameter of this name says which.
+        """
+        return "reduce"
+
+    @property
+    def uses_prr(self) -> bool | str:
+        """With the transport "sack" or "rack": whether recoveries use proportional rate reduction (RFC 9937).
+
+        Hooks set `env.window` to the window after the loss, as without it. The engine then sends no more in the
+        recovery than keeps the bytes in flight on their way to that window, instead of waiting for an RTT or sending a
+        burst. For hosts that reduce their windows at losses. "marks": reductions at ACKs that report marks, too, as
+        Linux has it (`tcp_enter_cwr`). Exactly: docs/engine_specification.md, S-164, S-165 and S-166. A class attribute
+        of this name says which.
+        """
+        return False
 
     @property
     def ecn_echo(self) -> str | None:
@@ -719,6 +802,10 @@ class Protocol:
     `env.kind` which one has expired, from 0. (Bytes that are sent are counted beside: `env.counter`, `on_count`.)"""
     opening_size: ClassVar[int] = 0
     """Size of the packets that a flow sends until its first ACK [bytes]; 0: that of all others."""
+    phase_jitter: ClassVar[str | None] = None
+    """When packet runs draw the phase at which a flow sends, against phase effects (S-186): "always", for unresponsive
+    senders; "line rate", while packets leave no slower than the slowest link of the route can send them, for senders
+    that start at line rate; None, never. A scenario may override it."""
     header_bytes: ClassVar[tuple[int, int] | None] = None
     """What the protocol adds to a packet on the wire, of data and of an ACK [bytes]; None: not known."""
 
@@ -769,7 +856,8 @@ class Protocol:
     def has_hosts(cls) -> bool:
         """Return whether flows can run the protocol; else it is a queue discipline, for links only."""
         has_law = getattr(cls, "source_law", None) is not None or cls.fluid_form is not Protocol.fluid_form
-        return has_law or cls.flow_hooks is not Protocol.flow_hooks or cls.link_hooks is Protocol.link_hooks
+        has_queue = cls.link_hooks is not Protocol.link_hooks or cls.probability_law is not Protocol.probability_law
+        return has_law or cls.flow_hooks is not Protocol.flow_hooks or not has_queue
 
     @classmethod
     def has_packet_hooks(cls) -> bool:
@@ -778,18 +866,43 @@ class Protocol:
 
     def link_hooks(self) -> dict[str, Hook]:
         """Return the hooks of a link, by name."""
-        raise self._lacks("packet runs", "link_hooks", "flow_hooks")
+        raise self._lacks("packet runs", "link_hooks", *(["flow_hooks"] if self.has_hosts() else []))
 
     def flow_hooks(self) -> dict[str, Hook]:
         """Return the hooks of a flow, by name."""
         raise self._lacks("packet runs", "link_hooks", "flow_hooks")
 
+    def _completed_flow_hooks(self, hooks: Mapping[str, Hook]) -> dict[str, Hook]:
+        """Return the hooks that packet runs call, given those of `flow_hooks`; by default the same.
+
+        A base class adds here what its parameters ask of all its subclasses, for example a response to marks.
+
+        Parameters
+        ----------
+        hooks : mapping
+            Name -> hook, which call the laws of the class.
+        """
+        return dict(hooks)
+
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        """Return the `LinkState` of a router that has long announced R [bit/s], with arrivals y and these RTTs [s]."""
+        """Return the `LinkState` of a router that has long announced R [bit/s], with arrivals y and these RTTs [s].
+
+        If links have queues at the equilibrium, it may have more arguments, with default values, which it gets by name:
+        `queue` [bytes], `capacity` [bit/s], `packet_size` [bytes], and each of the protocol's `states`. For a queue
+        discipline, R is the probability that it signals congestion. Routers without a `LinkState` need no `link_at`.
+        """
+        if self.LinkState is NoRecord and type(self).has_packet_hooks():
+            return NoRecord()
         raise self._lacks("packet runs from the equilibrium", "link_hooks", "flow_hooks", "link_at", "flow_at")
 
     def flow_at(self, x: float, R: float, link: int) -> Any:
-        """Return the `FlowState` of a flow that has sent at x [bit/s] for long, receiving R from `link`."""
+        """Return the `FlowState` of a flow that has sent at x [bit/s] for long, receiving R from `link`.
+
+        `link` is -1 if the feedback of all links is summed, and R is the sum. If links have queues at the equilibrium,
+        it may have more arguments, with default values, which it gets by name: `rtt` with queues and `min_rtt` without
+        [s], `window` and `packet_size` [bytes], and each of the protocol's `states`. States of the unit "bit" come in
+        bytes.
+        """
         raise self._lacks("packet runs from the equilibrium", "link_hooks", "flow_hooks", "link_at", "flow_at")
 
     def _lacks(self, what: str, *names: str) -> ValueError:
@@ -817,6 +930,14 @@ class Protocol:
     """Why the laws have no equilibrium, as a clause; empty: they have one, or none is defined."""
     reductions: ClassVar[Mapping[str, str]] = {}
     """Published approximations of the continuous model: equation -> "taylor" (e^-sT = 1 - sT) or "static" (sT = 0)."""
+    property_exceptions: ClassVar[Mapping[str, str]] = {}
+    """Properties of `ecc check` that the protocol violates by its definition: name of the property -> reason, as a
+    clause. `ecc check` still checks them, and prints the reason next to a violation."""
+
+    @property
+    def operating_range(self) -> OperatingRange:
+        """The networks that the protocol is made for; a class attribute of this name applies to all variants."""
+        return OperatingRange()
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """Return the stationary point of the laws on a network, for a fixed bottleneck assignment if given.
@@ -891,6 +1012,42 @@ def check_number(protocol: Any, **allowed: float | Callable[..., float] | None) 
         else:
             number = as_number(value, name, positive=minimum is None, minimum=minimum)
         object.__setattr__(protocol, name, number)
+
+
+def dimensions_of(protocol: Protocol) -> dict[str, Dimension]:
+    """Return the dimensions of a protocol's parameters; those that are pure numbers are missing.
+
+    Parameters
+    ----------
+    protocol : Protocol
+
+    Raises
+    ------
+    TypeError, ValueError
+        `dimensions` of its class names no parameter, or has something else than a `Dimension`.
+
+    Examples
+    --------
+    >>> from ecc.models import EMKC
+    >>> dimensions_of(EMKC())
+    {'alpha': Dimension(size=1, time=-1), 'interval': Dimension(size=0, time=1)}
+    """
+    found: dict[str, Dimension] = {}
+    for base in reversed(type(protocol).__mro__):
+        declared = vars(base).get("dimensions", {})
+        found.update(declared.__get__(protocol) if isinstance(declared, property) else declared)
+    names = {f.name for f in fields(protocol)}
+    for name, dimension in found.items():
+        if name not in names:
+            listed = ", ".join(f.name for f in fields(protocol)) or "none"
+            raise ValueError(
+                f"dimensions of {type(protocol).__name__} must name parameters ({listed}), got {shown(name)}"
+            )
+        if not isinstance(dimension, Dimension):
+            raise TypeError(
+                f"dimensions of {type(protocol).__name__} must be a Dimension, got {shown(dimension)} for {name}"
+            )
+    return found
 
 
 def interval_of(protocol: Protocol) -> float:
@@ -976,6 +1133,23 @@ def states_of(protocol: Protocol) -> Mapping[str, State]:
                 f"{state.initial:g}"
             )
     return protocol.states
+
+
+def record_at(record: Any, values: Mapping[str, float]) -> Any:
+    """Write values to the fields of a record that have their names, and return the record.
+
+    Parameters
+    ----------
+    record : object
+        Dataclass instance.
+    values : mapping
+        Name -> value; names without a field are ignored.
+    """
+    for f in fields(record):
+        if f.name in values:
+            kind = type(getattr(record, f.name))
+            setattr(record, f.name, kind(values[f.name]))
+    return record
 
 
 def state_at(point: Equilibrium, name: str, state: State, flow: int) -> Any:

@@ -27,7 +27,8 @@ code alone; links mark, receivers report bytes, min_rtt <= 5 ms), alpha is the a
 
 A lost packet never comes back, nor does its header: what was in flight with it is what was in flight with the packet
 whose ACK shows the loss. Losses that one ACK shows are one burst of the draft. Where the transport finds that a
-recovery was for nothing (`env.undone`), bounds and state are again what they were before it.
+recovery was for nothing (`env.undone`), bounds and state are again what they were before it. A retransmission that is
+lost is one more loss in the model; as in Linux it begins no further recovery (`lost_retransmission` "linux").
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from ecc.arguments import shown
 from ecc.models.base import FlowEnv, Hook, Params, StateMachine, check_choice, check_number
 from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, windows
 from ecc.models.shared.bbr_parts import INFINITE, LEAST_PACKETS, restore_cwnd, save_cwnd, set_pacing_rate
-from ecc.quantity import QuantityField, as_delay, as_time, default
+from ecc.models.shared.clock import is_over
+from ecc.quantity import TIME, QuantityField, as_delay, as_time, default
 
 STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT = range(7)
 STATES = ("Startup", "Drain", "ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL", "ProbeBW_UP", "ProbeRTT")
@@ -165,8 +167,9 @@ class BoundedInflight(windows.WindowProtocol):
     quanta : float, >= 0
         Send quanta for which the window has room: 3 of TCP whose hosts offload segmentation, 1 of QUIC. 0: hosts send
         packet by packet, as here.
-    transport, initial, receiver_window, min_rto, L
-        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
+        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part. `restart` is
+        "none": the model of the path stays after an idle period.
 
     Raises
     ------
@@ -182,9 +185,15 @@ class BoundedInflight(windows.WindowProtocol):
     probe_rtt_duration: QuantityField = default(0.2)
     quanta: float = 0.0
     transport: str = "rack"
+    lost_retransmission: str = "linux"
     initial: float | None = 10.0
     min_rto: QuantityField = default(0.2)
+    restart: str = "none"
 
+    dimensions = {"min_rtt_window": TIME, "probe_rtt_interval": TIME, "probe_rtt_duration": TIME}
+
+    may_use_prr = False
+    restarts = ("none",)
     slow_start_law = None
     loss_response_law = None
     required_env = frozenset({"random"})
@@ -254,8 +263,9 @@ class BBR(BoundedInflight):
         Largest min_rtt at which they are; 0: any.
     loss_threshold, beta, headroom, min_rtt_window, probe_rtt_interval, probe_rtt_duration, quanta
         As of every `BoundedInflight`.
-    transport, initial, receiver_window, min_rto, L
-        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
+        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part. `restart` is
+        "none": the model of the path stays after an idle period.
 
     Raises
     ------
@@ -266,6 +276,10 @@ class BBR(BoundedInflight):
     form: str = "draft"
     ecn: bool = False
     ecn_max_rtt: QuantityField = default(0.005)
+
+    dimensions = {"ecn_max_rtt": TIME}
+
+    property_exceptions = bbr_fluid.EXCEPTIONS
 
     def __post_init__(self) -> None:
         check_choice(self, "form", tuple(FORMS))
@@ -583,7 +597,7 @@ def is_time_to_go_down(flow: Any, p: Params, env: FlowEnv) -> bool:
         flow.prev_probe_precautionary = 1
         return True
     if p.ends_up_by_queue > 0.0:
-        queues: bool = env.now > flow.cycle_stamp + flow.min_rtt and env.in_flight >= quantization_budget(
+        queues: bool = is_over(env.now, flow.cycle_stamp + flow.min_rtt) and env.in_flight >= quantization_budget(
             UP_GAIN * bdp(flow.max_bw, flow, p, env), flow, p, env
         )
         return queues
@@ -611,7 +625,7 @@ def is_time_to_probe_bw(flow: Any, p: Params, env: FlowEnv) -> bool:
         start_probe_bw_refill(flow, n)
         return True
     rounds = min(target_inflight(flow, p, env) / env.packet_size, WAIT_ROUNDS)
-    if env.now > flow.cycle_stamp + flow.bw_probe_wait or flow.rounds_since_probe_up >= rounds:
+    if is_over(env.now, flow.cycle_stamp + flow.bw_probe_wait) or flow.rounds_since_probe_up >= rounds:
         start_probe_bw_refill(flow, 0)
         return True
     return False
@@ -665,11 +679,11 @@ def adapt_long_term_model(flow: Any, header: Any, p: Params, env: FlowEnv) -> bo
 
 def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
     """UpdateMinRTT."""
-    flow.probe_rtt_expired = 1 if env.now > flow.probe_rtt_min_stamp + p.probe_rtt_interval else 0
+    flow.probe_rtt_expired = 1 if is_over(env.now, flow.probe_rtt_min_stamp + p.probe_rtt_interval) else 0
     if env.rtt < flow.probe_rtt_min_delay or flow.probe_rtt_expired > 0:
         flow.probe_rtt_min_delay = env.rtt
         flow.probe_rtt_min_stamp = env.now
-    if flow.probe_rtt_min_delay < flow.min_rtt or env.now > flow.min_rtt_stamp + p.min_rtt_window:
+    if flow.probe_rtt_min_delay < flow.min_rtt or is_over(env.now, flow.min_rtt_stamp + p.min_rtt_window):
         flow.min_rtt = flow.probe_rtt_min_delay
         flow.min_rtt_stamp = flow.probe_rtt_min_stamp
 
@@ -694,7 +708,7 @@ def check_probe_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
 
 def check_probe_rtt_done(flow: Any, p: Params, env: FlowEnv) -> None:
     """CheckProbeRTTDone and ExitProbeRTT."""
-    if flow.probe_rtt_done_stamp == 0.0 or env.now <= flow.probe_rtt_done_stamp:
+    if flow.probe_rtt_done_stamp == 0.0 or not is_over(env.now, flow.probe_rtt_done_stamp):
         return
     flow.probe_rtt_min_stamp = env.now
     restore_cwnd(flow, env)

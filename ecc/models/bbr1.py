@@ -9,13 +9,14 @@
     Drain       0.34                     2.89        in flight <= bdp
     ProbeBW     5/4, 3/4, 1 (six times)  2           a phase: after min_rtt, 5/4 also not before 5/4 bdp are in flight
                                                      or something is lost, 3/4 as soon as bdp is
-    ProbeRTT    1                        4 packets   200 ms and a round; begins after 10 s without an RTT as low
+    ProbeRTT    1                        4 packets   200 ms and a round; begins after 10 s without a lower RTT
 
 Losses act only on the window: each takes what was lost from it; in the first round of a recovery as much is sent as is
 acknowledged; then it grows back, and what it was before the recovery is restored at its end. After a timeout it is one
-packet. Volumes are in bytes, rates in bit/s; the sample of a rate is that of `delivery_rate`. Gains are Linux's whole
-numbers of 1/256, extra_acked the most of 10 rounds, at most 100 ms of bw. Not here: the rate of a policer, which Linux
-looks for among heavy losses ("long-term" sampling).
+packet. The loss of a retransmission takes its size from the window too, but begins no further recovery, as in Linux
+(`lost_retransmission` "linux"). Volumes are in bytes, rates in bit/s; the sample of a rate is that of `delivery_rate`.
+Gains are Linux's whole numbers of 1/256, extra_acked the most of 10 rounds, at most 100 ms of bw. Not here: the rate of
+a policer, which Linux looks for among heavy losses ("long-term" sampling).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from typing import Any
 from ecc.models.base import FlowEnv, Hook, Params, check_number
 from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, filters, windows
 from ecc.models.shared.bbr_parts import LEAST_PACKETS, PACING, restore_cwnd, save_cwnd
-from ecc.quantity import QuantityField, as_delay, default
+from ecc.models.shared.clock import is_over
+from ecc.quantity import TIME, QuantityField, as_delay, default
 
 STARTUP, DRAIN, PROBE_BW, PROBE_RTT = range(4)
 STATES = ("Startup", "Drain", "ProbeBW", "ProbeRTT")
@@ -60,8 +62,9 @@ class BBRv1(windows.WindowProtocol):
         How long a least RTT counts, and how long ProbeRTT lasts at least.
     quanta : float, >= 0
         Send quanta for which the window has room beyond what its gain says; of a millisecond each, at least 2 packets.
-    transport, initial, receiver_window, min_rto, L
-        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
+        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part. `restart` is
+        "none": the model of the path stays after an idle period.
 
     Raises
     ------
@@ -73,15 +76,23 @@ class BBRv1(windows.WindowProtocol):
     probe_rtt_duration: QuantityField = default(0.2)
     quanta: float = 3.0
     transport: str = field(default="rack", kw_only=True)
+    lost_retransmission: str = field(default="linux", kw_only=True)
     initial: float | None = field(default=10.0, kw_only=True)
     min_rto: QuantityField = field(default=default(0.2), kw_only=True)
+    restart: str = field(default="none", kw_only=True)
 
+    dimensions = {"min_rtt_window": TIME, "probe_rtt_duration": TIME}
+
+    may_use_prr = False
+    restarts = ("none",)
     slow_start_law = None
     loss_response_law = None
     required_env = frozenset({"random"})
     conformance_names = {"max_bw": "bw"}  # noqa: RUF012
     fluid_form = bbr_fluid.VERSION_1
     linear_refusal = "BBRv1 has no linear model: its hosts are machines of states that probe in turns, and never settle"
+
+    property_exceptions = bbr_fluid.EXCEPTIONS
 
     def __post_init__(self) -> None:
         check_number(self, min_rtt_window=as_delay, probe_rtt_duration=as_delay, quanta=0.0)
@@ -193,9 +204,13 @@ def update_bw(flow: Any) -> None:
 
 
 def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
-    """The least RTT, and ProbeRTT where it has expired."""
-    has_expired = env.now > flow.min_rtt_stamp + p.min_rtt_window
-    if env.rtt <= flow.min_rtt or has_expired:
+    """Update the minimum RTT; begin ProbeRTT once it has expired.
+
+    An RTT equal to the minimum does not renew it, as in Linux since 5.10: on a path whose RTT without queue is exactly
+    the same each time, ProbeBW would renew it in each of its cycles, and ProbeRTT would never begin.
+    """
+    has_expired = is_over(env.now, flow.min_rtt_stamp + p.min_rtt_window)
+    if env.rtt < flow.min_rtt or has_expired:
         flow.min_rtt = env.rtt
         flow.min_rtt_stamp = env.now
     if has_expired and flow.idle_restart == 0 and flow.state != PROBE_RTT:
@@ -209,7 +224,7 @@ def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
 
 def check_probe_rtt_done(flow: Any, env: FlowEnv) -> None:
     """Leave ProbeRTT after its time."""
-    if flow.probe_rtt_done_stamp > 0.0 and env.now > flow.probe_rtt_done_stamp:
+    if flow.probe_rtt_done_stamp > 0.0 and is_over(env.now, flow.probe_rtt_done_stamp):
         flow.min_rtt_stamp = env.now
         restore_cwnd(flow, env)
         if flow.full_bw_reached > 0:
@@ -253,13 +268,13 @@ def update_cycle_phase(flow: Any, p: Params, env: FlowEnv) -> None:
     """The next phase of ProbeBW."""
     if flow.state != PROBE_BW:
         return
-    is_over = env.now - flow.cycle_stamp > flow.min_rtt
+    ends = is_over(env.now, flow.cycle_stamp + flow.min_rtt)
     before = env.in_flight + flow.newly_acked + flow.newly_lost  # in flight before this ACK
     if flow.cycle_index == 0:
-        is_over = is_over and (flow.newly_lost > 0 or before >= inflight(UP_GAIN, flow, p, env))
+        ends = ends and (flow.newly_lost > 0 or before >= inflight(UP_GAIN, flow, p, env))
     elif flow.cycle_index == 1:
-        is_over = is_over or before <= inflight(1.0, flow, p, env)
-    if is_over:
+        ends = ends or before <= inflight(1.0, flow, p, env)
+    if ends:
         flow.cycle_index = (flow.cycle_index + 1) % CYCLE
         flow.cycle_stamp = env.now
 

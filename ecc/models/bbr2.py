@@ -43,8 +43,9 @@ class BBRv2(BoundedInflight):
     ----------
     loss_threshold, beta, headroom, min_rtt_window, probe_rtt_interval, probe_rtt_duration, quanta
         As of every `BoundedInflight`.
-    transport, initial, receiver_window, min_rto, L
-        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
+        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part. `restart` is
+        "none": the model of the path stays after an idle period.
 
     Raises
     ------
@@ -53,6 +54,8 @@ class BBRv2(BoundedInflight):
     """
 
     fluid_form = bbr_fluid.VERSION_2
+
+    property_exceptions = bbr_fluid.EXCEPTIONS
 
     @property
     def _form(self) -> Form:

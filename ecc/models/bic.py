@@ -62,8 +62,9 @@ class BIC(hystart.SlowStartProtocol):
     ----------
     form : str
         "paper" or "linux".
-    slow_start, transport, initial, receiver_window, min_rto, initial_rto, L, ecn
-        As of every `SlowStartProtocol`.
+    slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
+        As of every `SlowStartProtocol`. Linux recovers losses by RACK-TLP with proportional rate reduction, the default
+        here; Linux 2.6.22 (`form` "linux") had SACK, and has no `prr`.
 
     Raises
     ------
@@ -72,13 +73,19 @@ class BIC(hystart.SlowStartProtocol):
     """
 
     form: str = "paper"
-    transport: str = field(default="sack", kw_only=True)
+    transport: str = field(default="rack", kw_only=True)
 
     no_equilibrium = windows.GROW_UNTIL_LOST
 
     def __post_init__(self) -> None:
         check_choice(self, "form", ("paper", "linux"))
         super().__post_init__()
+        if self.prr and self.form == "linux":
+            raise ValueError("prr must be False or None with the form 'linux', which halves its rate, got True")
+
+    @property
+    def uses_prr(self) -> bool | str:
+        return super().uses_prr if self.form == "paper" else False
 
     @property
     def rto_granularity(self) -> float:
@@ -113,7 +120,7 @@ class BIC(hystart.SlowStartProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return self._hosts(flow_on_ack, flow_on_loss)
+        return {**windows.STARTS, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
 
 def gained(window: float, top: float, s: float, p: Params) -> float:

@@ -93,8 +93,9 @@ class C4(windows.WindowProtocol):
     ----------
     ecn : bool
         Whether packets can be marked (ECT(1), RFC 9331).
-    transport, initial, receiver_window, min_rto, initial_rto, L
-        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part. `restart` is
+        "none": the model of the path stays after an idle period.
 
     Raises
     ------
@@ -106,11 +107,16 @@ class C4(windows.WindowProtocol):
     transport: str = "rack"
     initial: float | None = 10.0
     min_rto: QuantityField = default(0.2)
+    restart: str = "none"
 
+    may_use_prr = False
+    restarts = ("none",)
     slow_start_law = None
     loss_response_law = None
     linear_refusal = "C4 has no linear model: its hosts are machines of states that probe in turns, and never settle"
     fluid_refusal = "C4 has no fluid model: it keeps the largest RTTs and rates of eras, which it has for packets only"
+
+    property_exceptions = {"scaling": "its sensitivity to congestion depends on rates of 0.4, 8 and 80 Mb/s"}
 
     def __post_init__(self) -> None:
         check_choice(self, "ecn", (False, True))

@@ -24,9 +24,9 @@ until W is Reno's. In slow start d is 0. What d gains in an RTT is added as its 
 Windows grow until a queue overflows or a packet is lost: there is no equilibrium, but over queue disciplines that mark
 or drop at random (`ecc.linearize` with `links=`), where W = s (alpha/(beta p))^(1/(2-k)) while Q < gamma s.
 
-Of the paper and of draft-sridharan-tcpm-ctcp-02 abstracts were read; equations and constants are quoted from memory and
-agree with three programs written from them: Linux modules of 2006 (which ns-2 has) and 2008, and a module for ns-3.
-docs/compound.md says where these differ. low_window is in none of the three, lambda is 1/2 in that of 2008.
+Of the paper and of draft-sridharan-tcpm-ctcp-02 the abstracts were read. Equations and constants agree with three
+programs written from them: Linux modules of 2006 (which ns-2 has) and 2008, and a module for ns-3. docs/compound.md
+lists the differences. low_window is in none of the three, lambda is 1/2 in that of 2008.
 """
 
 from __future__ import annotations
@@ -67,6 +67,11 @@ def delay_part_after_loss(w: float, d: float, p: Params) -> float:
     """What is left of the delay part by a loss; something for beta <= 1/2, and nothing of nothing."""
     left = (0.5 - p.beta) * w + 0.5 * d
     return left if p.beta <= 0.5 else max(left, 0.0)
+
+
+def window_after_loss(w: float, s: float, p: Params) -> float:
+    """The window after a loss; two packets at least."""
+    return max((1.0 - p.beta) * w, 2.0 * s)
 
 
 # As fluid, where the RTT of empty queues is known; R is the wait in queues.
@@ -123,8 +128,9 @@ class Compound(hystart.SlowStartProtocol):
         Window from which on the delay part grows; 0: any.
     adaptive : bool
         Whether gamma follows what Reno would have in queues (tuning by emulation).
-    slow_start, transport, initial, receiver_window, min_rto, initial_rto, L, ecn
-        As of every `SlowStartProtocol`.
+    slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
+        As of every `SlowStartProtocol`. Windows has recovered losses by RACK and tail loss probes since 2016, the
+        default here.
 
     Raises
     ------
@@ -139,7 +145,7 @@ class Compound(hystart.SlowStartProtocol):
     zeta: float = 1.0
     low_window: float = 41.0
     adaptive: bool = False
-    transport: str = field(default="sack", kw_only=True)
+    transport: str = field(default="rack", kw_only=True)
 
     no_equilibrium = windows.GROW_UNTIL_LOST
 
@@ -171,10 +177,7 @@ class Compound(hystart.SlowStartProtocol):
         reno = windows.grown(w, s, w * (windows.counted(a, s, p) / a))
         return reno + (delay_law(w, delay, lossy, R, D, s, p) - delay)
 
-    @staticmethod
-    def loss_response_law(w: float, s: float, p: Params) -> float:
-        """Two packets at least."""
-        return max((1.0 - p.beta) * w, 2.0 * s)
+    loss_response_law = staticmethod(window_after_loss)
 
     @property
     def states(self) -> Mapping[str, State]:
@@ -192,7 +195,15 @@ class Compound(hystart.SlowStartProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {**self._hosts(flow_on_ack, flow_on_loss), "on_start": flow_on_start}
+        return {
+            "on_start": flow_on_start, "on_restart": flow_on_restart, "on_ack": flow_on_ack, "on_loss": flow_on_loss,
+        }  # fmt: skip
+
+    def flow_at(self, x: float, R: float, link: int, window: float = 0.0, min_rtt: float = 0.0, **values: float) -> Any:
+        """Return the state of a flow in congestion avoidance that has met an empty queue once."""
+        flow = super().flow_at(x, R, link, window, **values)
+        flow.base, flow.gamma = min_rtt, self.gamma
+        return flow
 
     # ---- published results -------------------------------------------------------------------------------
 
@@ -271,6 +282,15 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             env.window = windows.grown(env.window, s, windows.counted(env.acked, s, p)) + step
 
 
+def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Go on with the restart window; a smaller one has no delay part, as after a timeout."""
+    before = env.window
+    windows.flow_on_restart(flow, header, p, env)
+    if env.window < before:
+        flow.delay = flow.adds = flow.rtts = 0.0
+        flow.acks = 0
+
+
 def decide(flow: Any, p: Params, env: FlowEnv) -> None:
     """Move the delay part by the RTT that ends here."""
     s, D = 1.0 * env.packet_size, flow.rtts / flow.acks
@@ -291,6 +311,7 @@ def decide(flow: Any, p: Params, env: FlowEnv) -> None:
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """What a loss, or a timeout, leaves of both parts."""
     W = windows.on_the_way(env)
+    window = window_after_loss(W, 1.0 * env.packet_size, p)
     if env.kind == 0 or flow.backed_off == 0:
         flow.undo_delay = flow.delay
     windows.remember(flow, env)
@@ -301,12 +322,12 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     flow.reno = -1.0
     if env.kind == 0:
         flow.delay = delay_part_after_loss(W, min(flow.delay, W), p)
-        windows.cut(flow, (1.0 - p.beta) * W, env)
+        windows.cut(flow, window, env)
     else:
         flow.delay = 0.0
         flow.gamma = p.gamma
         flow.base = env.srtt
-        windows.time_out(flow, (1.0 - p.beta) * W, env)
+        windows.time_out(flow, window, env)
 
 
 def undo(flow: Any, env: FlowEnv) -> None:

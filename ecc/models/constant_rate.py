@@ -14,12 +14,15 @@ from numpy.typing import NDArray
 
 from ecc.models.base import Equilibrium, FlowEnv, Hook, NoRecord, Params, Protocol
 from ecc.network import Network
-from ecc.quantity import QuantityField, as_rate, default
+from ecc.quantity import RATE, QuantityField, as_rate, default
 
 
 @dataclass(frozen=True)
 class ConstantRate(Protocol):
     """Flows that send evenly spaced packets at one rate; their links have no routers.
+
+    In packet runs the phase of the packets is drawn again every 16 of them, unless the scenario has
+    `phase_jitter=False` (S-186).
 
     Parameters
     ----------
@@ -38,9 +41,12 @@ class ConstantRate(Protocol):
 
     rate: QuantityField = default(None)  # which is refused as any value that is no rate
 
+    dimensions = {"rate": RATE}
+
     times = ()
     linear_refusal = "ConstantRate responds to no feedback: it has no linear model"
     header_bytes = (0, 0)
+    phase_jitter = "always"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", as_rate(self.rate, "rate"))

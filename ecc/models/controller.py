@@ -27,7 +27,7 @@ from ecc.arguments import shown
 from ecc.jit.c_function import CFunction
 from ecc.models.base import FlowEnv, Hook, Params, Protocol, check_choice, check_number
 from ecc.models.shared import delivery_rate
-from ecc.quantity import QuantityField, as_count, as_delay, default
+from ecc.quantity import SIZE, TIME, QuantityField, as_count, as_delay, default
 
 __all__ = ["SUFFIXES", "Controller", "include", "load"]
 
@@ -38,6 +38,8 @@ SUFFIXES = (".so", ".dylib", ".dll")
 """Of shared objects."""
 LARGEST = 2**30
 """Bytes that a flow's state may have."""
+GUARD, GUARD_WORDS = 0x5ECC_C0DE_5ECC_C0DE, 4
+"""Value and number of the words before and behind what a controller may write, which it must not change."""
 FREE = frozenset({"initial", "floor"})
 """What fluids alone ask of a protocol: names that parameters of a controller may have."""
 
@@ -99,6 +101,8 @@ class Controller(Protocol):
     initial_rto: QuantityField = default(1.0)
     ecn_echo: str | None = None
 
+    dimensions = {"receiver_window": SIZE, "min_rto": TIME, "initial_rto": TIME}
+
     library: ClassVar[str] = ""
     """The file, as it was given."""
     code: ClassVar[str] = ""
@@ -152,10 +156,13 @@ def _flow_state(state_words: int, parameters: tuple[float, ...], n_variables: in
     return make_dataclass(
         "FlowState",
         [
+            ("guard_before", tuple[int, ...], (GUARD,) * GUARD_WORDS),
             ("memory", tuple[int, ...], (0,) * state_words),
+            ("guard_behind", tuple[int, ...], (GUARD,) * GUARD_WORDS),
             ("parameters", tuple[float, ...], parameters or (0.0,)),
             ("event", tuple[float, ...], (0.0,) * len(EVENT)),
             ("variables", tuple[float, ...], (0.0,) * max(n_variables, 1)),
+            ("guard_of_variables", tuple[int, ...], (GUARD,) * GUARD_WORDS),
         ],
         bases=(delivery_rate.FlowState,),
     )
@@ -176,6 +183,15 @@ def tell(flow: Any, env: FlowEnv) -> None:
     event[23], event[24] = 1.0 * flow.sample_app_limited, 1.0 * flow.prior_delivered
     event[25], event[26] = 1.0 * flow.delivered, 1.0 * flow.lost
     event[27], event[28] = 1.0 * flow.round_count, 1.0 * flow.round_start
+
+
+def check_guards(flow: Any) -> None:
+    """Raise an error if a controller has changed a word that is not part of its state or its variables."""
+    for k in range(GUARD_WORDS):
+        if flow.guard_before[k] != GUARD or flow.guard_behind[k] != GUARD:
+            raise RuntimeError("the controller has written outside its state of ecc_controller_size() bytes")
+        if flow.guard_of_variables[k] != GUARD:
+            raise RuntimeError("ecc_controller_read has written more values than ecc_controller_variables names")
 
 
 @cache
@@ -230,6 +246,7 @@ def _questions(c: Functions) -> Callable[[Any, FlowEnv], None]:
         pace(flow, env)
         wait(flow, env)
         show(flow, env)
+        check_guards(flow)
 
     return ask
 

@@ -8,7 +8,9 @@
     W  window [bytes in hooks, bit in laws]   D_s  least RTT of half a smoothed RTT   B  least RTT of 10 s
     s  packet   v  velocity   delta  1/2
 
-Slow start doubles the window in an RTT until it is to fall. No loss moves the window but a timeout, which leaves a
+Slow start doubles the window in an RTT until it is to fall. The paper leaves open what limits a sender: here a window
+that does not limit its flow grows up to twice the bytes in flight, since it is paced at 2 W/D_s, and v is 1 meanwhile.
+A smaller window after an idle period opens in slow start. No loss moves the window but a timeout, which leaves a
 packet. A change of direction within an RTT resets v at once, as in mvfst; v is at most delta W/s, as in genericCC.
 
 With mode="auto" flows look for others that fill buffers: a queue that is never nearly empty in five RTTs,
@@ -34,7 +36,7 @@ from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, RelayLoop, check
 from ecc.models.fast import FAST
 from ecc.models.shared import filters, windows
 from ecc.network import Network
-from ecc.quantity import QuantityField, as_delay, default
+from ecc.quantity import TIME, QuantityField, as_delay, default
 
 SAME = 3  # RTTs in one direction before velocity grows
 NEARLY_EMPTY, OF_MAX, OF_EMPTY = 0.1, 4.0, 5.0  # share of the swing of RTTs; RTTs
@@ -80,7 +82,7 @@ class Copa(windows.WindowProtocol):
         "default", "auto" (competitive where others fill buffers) or "competitive".
     min_rtt_window : float, s, > 0
         For how long a least RTT counts.
-    transport, initial, receiver_window, min_rto, initial_rto, L
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
         As of every `WindowProtocol`.
 
     Raises
@@ -94,6 +96,9 @@ class Copa(windows.WindowProtocol):
     min_rtt_window: QuantityField = default(10.0)
     transport: str = field(default="sack", kw_only=True)
 
+    dimensions = {"min_rtt_window": TIME}
+
+    may_use_prr = False
     loss_response_law = None
 
     def __post_init__(self) -> None:
@@ -133,7 +138,18 @@ class Copa(windows.WindowProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return {
+            "on_start": flow_on_start, "on_restart": flow_on_restart, "on_ack": flow_on_ack, "on_loss": flow_on_loss
+        }  # fmt: skip
+
+    def flow_at(self, x: float, R: float, link: int, window: float = 0.0, rtt: float = 0.0, min_rtt: float = 0.0,
+                **values: float) -> Any:  # fmt: skip
+        """Return the state of a flow whose RTTs have long been `rtt`, with an empty queue once `min_rtt`."""
+        base, standing = (-min_rtt,) * 3, (-rtt,) * 3
+        flow = super().flow_at(x, R, link, window)
+        flow.slow_start, flow.inverse, flow.window_then = 0, 1.0 / self.delta, window
+        flow.base_value, flow.standing_value = base, standing
+        return flow
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -162,6 +178,15 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     flow.emptied = env.now
 
 
+def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Go on with the restart window; a smaller one opens in slow start."""
+    before = env.window
+    windows.flow_on_restart(flow, header, p, env)
+    if env.window < before:
+        flow.slow_start = 1
+        begin_rtt(flow, 1, 1.0, 0, env)
+
+
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Compare the rate with its target, and move the window."""
     s, now = 1.0 * env.packet_size, env.now
@@ -176,7 +201,9 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     if env.acked > 0:
         flow.backed_off = 0
         grows = is_to_grow(env.window, wait, standing, flow.inverse, s)
-        if flow.slow_start > 0 and grows:
+        if grows and not windows.is_paced_window_limited(env.window, True, env):
+            begin_rtt(flow, 1, 1.0, 0, env)  # the window stays, and a velocity does not count RTTs without growth
+        elif flow.slow_start > 0 and grows:
             env.window += windows.counted_in_slow_start(env.acked, s, p.L)
             flow.rtt_began = now
             flow.window_then = env.window

@@ -12,27 +12,31 @@
     s  packet   D  RTT   F  data in flight when the loss is seen   a  bytes that an ACK acknowledges
     C  0.4 packets/s^3   beta  0.7
 
-Slow start is that of RFC 5681, or HyStart++ (RFC 9406, `ecc.models.shared.hystart`).
+Slow start is that of RFC 5681, HyStart++ (RFC 9406), or Linux's HyStart (`ecc.models.shared.hystart`).
 
-While the application, and not the window, limits a flow, t stands still (secs. 4.2, 5.8). Where a loss turns out to be
-none (`transport` "rack"), all is what it was before it, and so is W if ACKs had shown the loss (sec. 4.9.2); after a
-timeout W is that of RFC 4015 (sec. 4.9.1).
+With `version="linux"` packets follow net/ipv4/tcp_cubic.c of Linux 6, which differs from the RFC in six points: W, M,
+E and s C |t - K|^3 are rounded down to whole packets, so that W reaches M before K; D is the minimum RTT; W_0 = beta W,
+of the window and not of the data in flight; A stays 3 (1 - beta)/(1 + beta); W grows towards E in an RTT if that is
+faster; and until the first loss, and after a timeout until the next, W gains at least W/20 in an RTT. Not here: times
+in jiffies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from ecc.arguments import check_arguments, shown
 from ecc.laws.elementary import exp, log
 from ecc.models.base import FlowEnv, Hook, Params, State, check_choice, check_number
 from ecc.models.newreno import NewReno
 from ecc.models.shared import hystart, windows
-from ecc.quantity import Quantity, as_number, as_time
+from ecc.quantity import Dimension, Quantity, as_number, as_time
 
 MOST = 1.5  # of a window, in an RTT
+MIN_FIRST_GAIN = 0.05  # share of the window in an RTT, before any loss (Linux)
+MIN_GAIN = 0.01  # packets in an RTT (Linux)
 
 
 def cubic(t: float, K: float, M: float, s: float, p: Params) -> float:
@@ -53,7 +57,7 @@ def goal(W: float, t: float, K: float, M: float, D: float, s: float, p: Params) 
 
 def reno_step(E: float, W_prior: float, p: Params) -> float:
     """RFC 9438 sec. 4.3: packets that Reno's window would gain in an RTT, with the same beta."""
-    return 1.0 if W_prior <= E else 3.0 * (1.0 - p.beta) / (1.0 + p.beta)
+    return 1.0 if W_prior <= E and p.linux == 0.0 else 3.0 * (1.0 - p.beta) / (1.0 + p.beta)
 
 
 def last_maximum(W: float, M: float, p: Params) -> float:
@@ -72,6 +76,11 @@ def window_law(w: float, t: float, K: float, M: float, E: float, D: float, s: fl
 def window_after_loss(w: float, s: float, p: Params) -> float:
     """RFC 9438 sec. 4.6; two packets at least."""
     return max(p.beta * w, 2.0 * s)
+
+
+def reno_after_loss(w: float, s: float, p: Params) -> float:
+    """The state E after a loss."""
+    return window_after_loss(w, s, p)
 
 
 def maximum_after_loss(w: float, M: float, p: Params) -> float:
@@ -113,7 +122,8 @@ class FlowState(windows.Restorable, hystart.FlowState):
     K: float = 0.0  # [s]
     began: float = -1.0  # when congestion avoidance began [s]; < 0: it is to begin
     E: float = 0.0  # window that Reno would have [bytes]
-    limited: float = -1.0  # since when the application limits the flow [s]; < 0: it does not
+    has_lost: int = 0  # whether M is that of a loss since the last timeout
+    limited: float = -1.0  # since when the window has not limited the flow [s]; < 0: it limits the flow
     undo_W_prior: float = 0.0  # before the last loss ...
     undo_M: float = 0.0
     undo_K: float = 0.0
@@ -130,10 +140,13 @@ class CUBIC(hystart.SlowStartProtocol):
     C : float, packets/s^3, > 0
     beta : float, in (0, 1)
         Share of the window that a loss leaves.
+    version : str
+        "rfc9438", or "linux": the law of Linux's tcp_cubic.c (see the text of the module).
     fast_convergence : bool
         Whether a flow that lost below its last maximum leaves room for others.
-    slow_start, transport, initial, receiver_window, min_rto, initial_rto, L, ecn
-        As of every `SlowStartProtocol`.
+    slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
+        As of every `SlowStartProtocol`. Linux, Windows and QUIC stacks recover losses by RACK-TLP (QUIC: RFC 9002) with
+        proportional rate reduction, the default here.
 
     Raises
     ------
@@ -144,7 +157,10 @@ class CUBIC(hystart.SlowStartProtocol):
     C: float = 0.4
     beta: float = 0.7
     fast_convergence: bool = True
-    transport: str = field(default="sack", kw_only=True)
+    version: str = field(default="rfc9438", kw_only=True)
+    transport: str = field(default="rack", kw_only=True)
+
+    dimensions = {"C": Dimension(time=-3)}
 
     no_equilibrium = windows.GROW_UNTIL_LOST
 
@@ -153,7 +169,27 @@ class CUBIC(hystart.SlowStartProtocol):
         if not self.beta < 1.0:
             raise ValueError(f"beta must be < 1, got {self.beta:g}")
         check_choice(self, "fast_convergence", (False, True))
+        check_choice(self, "version", ("rfc9438", "linux"))
         super().__post_init__()
+
+    @classmethod
+    def linux(cls, **parameters: Any) -> Self:
+        """Return the configuration of CUBIC in Linux 6.
+
+        The law of tcp_cubic.c with its HyStart, loss recovery by RACK-TLP with proportional rate reduction, an initial
+        window of 10 packets, retransmission timeouts from 0.2 s on, and Linux's restart after idle periods.
+
+        Parameters
+        ----------
+        **parameters : object
+            Parameters with other values than in Linux.
+
+        Examples
+        --------
+        >>> CUBIC.linux().slow_start
+        'hystart'
+        """
+        return cls(**{"version": "linux", "slow_start": "hystart", **windows.LINUX, **parameters})
 
     router_law = staticmethod(NewReno.router_law)
     source_law = staticmethod(window_law)
@@ -169,11 +205,12 @@ class CUBIC(hystart.SlowStartProtocol):
             "K": moved(None, "rtt", time_to_maximum, "s"),
             "M": moved(None, "rtt", maximum_after_loss, "bit"),
             "W_prior": moved(None, "rtt", at_a_loss, "bit"),
-            "E": moved(reno_law, "rtt", window_after_loss, "bit"),
+            "E": moved(reno_law, "rtt", reno_after_loss, "bit"),
         }
 
     def params(self) -> dict[str, float]:
         own = {"C": self.C, "beta": self.beta, "fast_convergence": float(self.fast_convergence)}
+        own["linux"] = float(self.version == "linux")
         return {**own, **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
@@ -181,7 +218,13 @@ class CUBIC(hystart.SlowStartProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return self._hosts(flow_on_ack, flow_on_loss)
+        return {**windows.STARTS, "on_restart": flow_on_restart, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+
+    def flow_at(self, x: float, R: float, link: int, window: float = 0.0, t: float = 0.0, **values: float) -> Any:
+        """Return the state of a flow in congestion avoidance, `t` after its last loss [s]."""
+        flow = super().flow_at(x, R, link, window, **values)
+        flow.began, flow.has_lost = -t, 1
+        return flow
 
     # ---- published results -------------------------------------------------------------------------------
 
@@ -226,8 +269,16 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             windows.slow_start(flow, p, env)
         else:
             avoid_congestion(flow, p, env)
-    elif flow.limited < 0.0 and windows.limits_itself(flow, env):
+    elif flow.limited < 0.0 and not windows.is_window_limited(flow, env):
         flow.limited = env.now
+
+
+def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Go on with the restart window. The cubic's time excludes the idle time (RFC 9438 sec. 5.8, bictcp_cwnd_event)."""
+    if flow.began >= 0.0:  # `limited` began before the idle time
+        flow.began += env.now - flow.limited if flow.limited >= 0.0 else env.idle
+    flow.limited = -1.0
+    windows.flow_on_restart(flow, header, p, env)
 
 
 def avoid_congestion(flow: Any, p: Params, env: FlowEnv) -> None:
@@ -243,24 +294,42 @@ def avoid_congestion(flow: Any, p: Params, env: FlowEnv) -> None:
     flow.limited = -1.0
     t = env.now - flow.began
     flow.E += reno_step(flow.E, flow.W_prior, p) * s * env.acked / W
-    if cubic(t, flow.K, flow.M, s, p) < flow.E:
+    if p.linux > 0.0:
+        env.window += linux_gain(flow, t + env.min_rtt, W // s, s, p) * env.acked / (W // s)
+    elif cubic(t, flow.K, flow.M, s, p) < flow.E:
         env.window = flow.E
     else:
         env.window += (goal(W, t, flow.K, flow.M, env.srtt, s, p) - W) * env.acked / W
 
 
+def linux_gain(flow: Any, t: float, packets: float, s: float, p: Params) -> float:
+    """Linux's bictcp_update: by how many packets a window of so many grows in an RTT."""
+    x = t - flow.K
+    moved = p.C * abs(x) * x * x // 1.0
+    target = flow.M // s + (moved if x > 0.0 else -moved)
+    gain: float = max(target - packets, flow.E // s - packets, MIN_GAIN)
+    if flow.has_lost == 0:
+        gain = max(gain, MIN_FIRST_GAIN * packets)
+    limited: float = min(gain, (MOST - 1.0) * packets)
+    return limited
+
+
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """RFC 9438 secs. 4.6 to 4.8."""
-    left = p.beta * windows.on_the_way(env)
+    s, W = 1.0 * env.packet_size, env.window
+    if p.linux > 0.0:  # windows of Linux are whole packets, so that equal maxima are not taken for lower ones
+        W = W // s * s
+    window = window_after_loss(W if p.linux > 0.0 else windows.on_the_way(env), s, p)
     remember(flow, env)
-    flow.W_prior = env.window
+    flow.W_prior = at_a_loss(W)
     flow.began = -1.0
+    flow.has_lost = 1 - env.kind
     if env.kind == 0:
-        flow.M = last_maximum(env.window, flow.M, p)
-        windows.cut(flow, left, env)
+        flow.M = maximum_after_loss(W, flow.M, p)
+        windows.cut(flow, window, env)
     else:
         flow.M = 0.0
-        windows.time_out(flow, left, env)
+        windows.time_out(flow, window, env)
 
 
 def remember(flow: Any, env: FlowEnv) -> None:

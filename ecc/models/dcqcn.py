@@ -41,11 +41,24 @@ from numpy.typing import NDArray
 from ecc.arguments import check_arguments, shown
 from ecc.errors import LinearizationError
 from ecc.laws.elementary import exp, log
-from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, State, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, OperatingRange, Params, Protocol, State, check_number
+from ecc.models.shared.clock import has_come
 from ecc.models.shared.equilibria import full_links
 from ecc.models.shared.rate_feedback import least_rate
 from ecc.network import Network
-from ecc.quantity import Quantity, QuantityField, SizeField, as_delay, as_number, as_rate, as_size, default
+from ecc.quantity import (
+    RATE,
+    SIZE,
+    TIME,
+    Quantity,
+    QuantityField,
+    SizeField,
+    as_delay,
+    as_number,
+    as_rate,
+    as_size,
+    default,
+)
 
 LEAST_RATE = 1.0  # bit/s: laws divide by rates
 RARE = 1e-5  # expected marks below which their second power is left out
@@ -176,6 +189,11 @@ class DCQCN(Protocol):
     p_max: float = 0.01
     floor: float = 0.01
 
+    dimensions = {
+        "line_rate": RATE, "rate_ai": RATE, "rate_hai": RATE, "interval": TIME, "alpha_interval": TIME,
+        "increase_interval": TIME, "byte_counter": SIZE, "min_threshold": SIZE, "max_threshold": SIZE,
+    }  # fmt: skip
+
     combine = "sum"
     source_clock = "continuous"
     ecn_echo = "accurate"
@@ -187,6 +205,9 @@ class DCQCN(Protocol):
     main_parameter = "rate_ai"
     equilibrium_is_static = False
     header_bytes = (0, 0)
+    phase_jitter = "line rate"
+
+    operating_range = OperatingRange((10e9, 40e9), (20e-6, 40e-6), convergence=1000.0)
 
     def __post_init__(self) -> None:
         for name in ("line_rate", "rate_ai", "rate_hai"):
@@ -267,8 +288,9 @@ class DCQCN(Protocol):
             "on_timer": flow_on_timer, "on_count": flow_on_count,
         }  # fmt: skip
 
-    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        raise ValueError("start must be 'empty' for packets of DCQCN: its equilibrium has queues")
+    def flow_at(self, x: float, R: float, link: int, alpha: float = 1.0, target: float = 0.0) -> Any:
+        """Return the state of a flow that has long been notified of the share R of its packets."""
+        return FlowState(x=x, alpha=alpha, target=target)
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -368,7 +390,7 @@ def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 def flow_on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """The notification point: a CNP at a mark, or for those of the last `interval` with the first packet after it."""
     flow.marked += env.marked
-    if flow.marked > 0 and env.now - flow.notified >= p.interval:
+    if flow.marked > 0 and has_come(env.now, flow.notified + p.interval):
         env.control_size = CNP_BYTES
         flow.marked = 0
         flow.notified = env.now

@@ -33,6 +33,11 @@ def reduced(w: float, alpha: float) -> float:
     return (1.0 - 0.5 * alpha) * w
 
 
+def window_after_mark(w: float, alpha: float, s: float) -> float:
+    """RFC 8257 sec. 3.3; two packets at least."""
+    return max(reduced(w, alpha), 2.0 * s)
+
+
 @dataclass
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
@@ -52,8 +57,9 @@ class DCTCP(windows.WindowProtocol):
     ----------
     g : float, in (0, 1]
         Weight of a window of data in the averaged share of marks.
-    transport, initial, receiver_window, min_rto, initial_rto, L
-        As of every `WindowProtocol`.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+        As of every `WindowProtocol`. Linux and Windows recover losses by RACK-TLP with
+        proportional rate reduction, the default here.
 
     Raises
     ------
@@ -62,7 +68,7 @@ class DCTCP(windows.WindowProtocol):
     """
 
     g: float = 0.0625
-    transport: str = field(default="sack", kw_only=True)
+    transport: str = field(default="rack", kw_only=True)
 
     ecn_echo = "accurate"
     answers: ClassVar[frozenset[str]] = frozenset({"ecn", "loss"})
@@ -79,10 +85,7 @@ class DCTCP(windows.WindowProtocol):
     router_law = staticmethod(NewReno.router_law)
     source_law = staticmethod(NewReno.source_law)
 
-    @staticmethod
-    def mark_response_law(w: float, alpha: float, s: float) -> float:
-        """RFC 8257 sec. 3.3; two packets at least."""
-        return max(reduced(w, alpha), 2.0 * s)
+    mark_response_law = staticmethod(window_after_mark)
 
     @property
     def states(self) -> Mapping[str, State]:
@@ -96,7 +99,7 @@ class DCTCP(windows.WindowProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": windows.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return {**windows.STARTS, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
@@ -111,5 +114,5 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     if env.marked == 0 or env.recovered > 0:
         flow_on_unmarked_ack(flow, header, p, env)
     elif env.recovering == 0 and env.delivered > flow.reduced_until:
-        windows.cut(flow, reduced(env.window, flow.alpha), env)
+        windows.cut(flow, window_after_mark(env.window, flow.alpha, 1.0 * env.packet_size), env)
         flow.reduced_until = 1.0 * (env.delivered + env.in_flight)

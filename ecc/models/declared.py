@@ -20,13 +20,15 @@ __all__ = ["ENTRIES", "LAWS", "Taken", "form_laws"]
 
 _PACKETS = (
     "Header", "LinkState", "FlowState", "required_env", "opening_size", "header_bytes", "wire_fields", "wire_header",
-    "transport", "min_rto", "initial_rto", "rto_granularity", "has_packet_hooks", "ecn_echo", "n_timers",
-    "gives", "answers", "has_hosts", "link_hooks", "flow_hooks", "link_at", "flow_at", "link_record",
+    "transport", "lost_retransmission", "uses_prr", "min_rto", "initial_rto", "rto_granularity", "has_packet_hooks",
+    "ecn_echo", "n_timers", "phase_jitter", "gives", "answers", "has_hosts", "link_hooks", "flow_hooks",
+    "link_at", "flow_at", "link_record",
 )  # fmt: skip
 _KNOWLEDGE = (
     "times", "main_parameter", "has_affine_laws", "equilibrium_is_static", "overloads_at_equilibrium", "no_equilibrium",
     "reductions", "linear_refusal", "fluid_refusal", "run_findings", "params", "namespace", "is_responsive",
-    "rate_range", "equilibrium", "published_bounds", "has_relay", "relay_loop",
+    "rate_range", "equilibrium", "published_bounds", "has_relay", "relay_loop", "dimensions", "relabeled",
+    "property_exceptions", "operating_range",
 )  # fmt: skip
 
 
@@ -153,6 +155,13 @@ class Taken:
             raise ValueError(
                 f"{type(protocol).__name__} has no {self.model}: its {entry.removesuffix('_law')} law takes "
                 f"{', '.join(unknown)}, and what {self.engine} has is {', '.join(given)}"
+            )
+        if "T" in wanted:
+            interval_of(protocol)
+        if "m" in wanted and protocol.memory_law is None:
+            raise ValueError(
+                f"{type(protocol).__name__} has no {self.model}: its {entry.removesuffix('_law')} law takes m, and it "
+                "has no memory_law"
             )
 
 

@@ -47,7 +47,7 @@ from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, RelayLo
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 from ecc.network import Network
-from ecc.quantity import as_time
+from ecc.quantity import TIME, as_time
 
 LEVELS = 127.0  # the most that 7 bits hold
 
@@ -82,7 +82,7 @@ class EDN(windows.WindowProtocol):
         Delays in 7 bits each, as in the prototype, or exact.
     unit : float, s, > 0
         Of quantized delays.
-    transport, initial, receiver_window, min_rto, initial_rto, L
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
         As of every `WindowProtocol`.
 
     Raises
@@ -95,6 +95,8 @@ class EDN(windows.WindowProtocol):
     B: Any = 0.003
     quantized: bool = True
     unit: Any = 0.001
+
+    dimensions = {"A": TIME, "B": TIME, "unit": TIME}
 
     def __post_init__(self) -> None:
         for name in ("A", "B", "unit"):
@@ -227,13 +229,14 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     s = 1.0 * env.packet_size
     flow.received = header.forward
     R = header.forward + header.reverse
-    if windows.opens(flow, env):
+    if windows.moves(flow, env):
+        is_limited = windows.is_window_limited(flow, env)
         if windows.in_slow_start(flow, env):
-            if slow_start_law(env.window, R, s, s, p) > env.window:
-                windows.slow_start(flow, p, env)
-            else:
+            if slow_start_law(env.window, R, s, s, p) <= env.window:
                 flow.ssthresh = env.window
-        else:
+            elif is_limited:
+                windows.slow_start(flow, p, env)
+        elif is_limited or direction(R, p) < 0.0:
             flow.count += direction(R, p) * windows.counted(env.acked, s, p) / s
             if abs(flow.count) * s >= env.window:
                 env.window = source_law(env.window, R, s, p)
@@ -248,7 +251,7 @@ def on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 FLOW_HOOKS: dict[str, Hook] = {
-    "on_start": windows.flow_on_start,
+    **windows.STARTS,
     "on_send": on_send,
     "on_receive": on_receive,
     "on_ack": on_ack,

@@ -26,7 +26,7 @@ from ecc.models.mkc import MKC, flow_hooks, prices
 from ecc.models.shared import price_feedback
 from ecc.models.shared.equilibria import shared_rate
 from ecc.network import Network
-from ecc.quantity import as_delay, as_rate
+from ecc.quantity import RATE, TIME, as_delay, as_rate
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class EMKC(Protocol):
     beta: float = 0.5
     interval: float = 0.1
     floor: float = 1.0
+
+    dimensions = {"alpha": RATE, "interval": TIME}
 
     combine = "max"
     stamping = "arrival"

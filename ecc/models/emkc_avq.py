@@ -30,7 +30,7 @@ from ecc.models.mkc import MKC, flow_hooks
 from ecc.models.shared import price_feedback
 from ecc.models.shared.equilibria import bottleneck_links, shared_fair_rate
 from ecc.network import Network
-from ecc.quantity import as_delay, as_rate
+from ecc.quantity import RATE, TIME, as_delay, as_rate
 
 
 @dataclass
@@ -77,10 +77,14 @@ class EMKCAVQ(Protocol):
     rtt_gain: float = 0.4
     floor: float = 1.0
 
+    dimensions = {"alpha": RATE, "interval": TIME}
+
     combine = "max"
     stamping = "arrival"
     times = ("discrete",)
     main_parameter = "beta"
+
+    property_exceptions = {"agreement": "its equilibrium fills links exactly, and a queue of any length stays there"}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))

@@ -39,9 +39,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import check_arguments, shown
-from ecc.models.base import FlowEnv, Hook, Params, Protocol, check_number
+from ecc.models.base import FlowEnv, Hook, OperatingRange, Params, Protocol, check_number
 from ecc.network import Flow, Link, Network
-from ecc.quantity import QuantityField, as_count, as_delay, as_number, as_rate, default
+from ecc.quantity import RATE, TIME, QuantityField, as_count, as_delay, as_number, as_rate, default
 
 CREDIT, DATA, PAYLOAD = 84, 1538, 1460  # bytes: of a credit and a full packet with all that a wire adds; of its data
 W_STEP, W_MAX = 0.05, 0.5
@@ -139,6 +139,8 @@ class ExpressPass(Protocol):
     jitter: float = 0.1
     min_rto: QuantityField = default(1e-3)
 
+    dimensions = {"line_rate": RATE, "min_rto": TIME}
+
     times = ()
     equilibrium_is_static = False
     answers = frozenset({"loss"})
@@ -147,6 +149,11 @@ class ExpressPass(Protocol):
     no_equilibrium = "rates of credits rise and fall in turns"
     linear_refusal = "ExpressPass has no linear model: rates of credits rise and fall in turns, by a map of two RTTs"
     fluid_refusal = "ExpressPass has no fluid model: its rates jump once an RTT, by the credits lost in it"
+
+    @property
+    def operating_range(self) -> OperatingRange:
+        """The capacity of hosts, and RTTs of a data center."""
+        return OperatingRange((self.line_rate, self.line_rate), (20e-6, 40e-6), 1538)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "line_rate", as_rate(self.line_rate, "line_rate"))

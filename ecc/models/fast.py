@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import shown
-from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, OperatingRange, Params, check_number
 from ecc.models.shared import windows
 from ecc.network import Network
 
@@ -46,7 +46,7 @@ class FAST(windows.EndToEndProtocol):
         Packets that a flow keeps in queues.
     gamma : float, in (0, 1]
         Step.
-    transport, initial, receiver_window, min_rto, initial_rto, L, ecn
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
         As of every `EndToEndProtocol`.
 
     Raises
@@ -62,6 +62,8 @@ class FAST(windows.EndToEndProtocol):
     times = ("continuous",)
     main_parameter = "gamma"
     slow_start_law = None
+
+    operating_range = OperatingRange(capacity=(100e6, 300e6))  # more than the packets that all flows queue
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, gamma=None)
@@ -89,7 +91,13 @@ class FAST(windows.EndToEndProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return self._hosts(flow_on_ack, flow_on_loss)
+        return {**windows.STARTS, "on_restart": flow_on_restart, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+
+    def flow_at(self, x: float, R: float, link: int, window: float = 0.0, rtt: float = 0.0, **values: float) -> Any:
+        """Return the state of a flow whose RTTs have long been `rtt`."""
+        flow = super().flow_at(x, R, link, window)
+        flow.rtt = rtt
+        return flow
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -120,10 +128,17 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         env.window += (flow.target - env.window) * min(env.acked / left, 1.0)
 
 
+def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Go on with the restart window, and a new RTT."""
+    windows.flow_on_restart(flow, header, p, env)
+    flow.mark = 0.0
+
+
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Half the window, and a new RTT; one packet after a timeout."""
     flow.mark = 0.0
+    window = windows.after_a_loss(windows.on_the_way(env), 1.0 * env.packet_size)
     if env.kind == 0:
-        windows.cut(flow, windows.halved(windows.on_the_way(env)), env)
+        windows.cut(flow, window, env)
     else:
-        windows.time_out(flow, windows.halved(windows.on_the_way(env)), env)
+        windows.time_out(flow, window, env)

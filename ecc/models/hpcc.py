@@ -28,8 +28,8 @@ linear model is that of the division, U > eta. Without queue and with D = T, sum
 s T + eps + (1 - eps) e^(-s T)/(1 + s h) = 0, eps = W_AI/W, differences s T + eps = 0 (docs/telemetry.md).
 
 At equilibrium U_l = eta W/(W - W_AI) at each flow's link l* of largest U: equal windows, and rates W/max(T, RTT), where
-these are equal max-min fair. One link, N flows:  U = eta + N W_AI/(C T): without queue if W_AI <= (1 - eta) C T/N, the
-paper's rule, else q = (U - 1) C T.
+these are equal max-min fair. One link, N flows:  U = eta + N W_AI/(C T): without queue if W_AI <= (1 - eta) C T/N, a
+rule that is ascribed to its paper, else q = (U - 1) C T.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import shown
-from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, State, check_choice, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, OperatingRange, Params, State, check_choice, check_number
 from ecc.models.records import per_hop
 from ecc.models.shared import telemetry, windows
 from ecc.network import Network
-from ecc.quantity import QuantityField, as_delay, as_rate, as_size, default
+from ecc.quantity import RATE, SIZE, TIME, QuantityField, as_delay, as_rate, as_size, default
 
 
 @dataclass
@@ -82,9 +82,10 @@ class HPCC(telemetry.TelemetryProtocol):
     form : str
         "window", the paper's, or "rate", its simulator's: at least `min_rate` T. Both: at most `line_rate` T.
     min_rate : float, bit/s, > 0
-    transport, initial, receiver_window, min_rto, initial_rto, L
-        As of every `WindowProtocol`; L plays no part. What is lost is sent again, and the next ACK
-        renews W_c.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+        As of every `WindowProtocol`; L plays no part. What is lost is sent again, and the next ACK renews W_c.
+        `restart` is "none". Windows of application-limited flows grow as any others do, up to
+        `line_rate` T, which also bounds the first window.
 
     Raises
     ------
@@ -100,6 +101,20 @@ class HPCC(telemetry.TelemetryProtocol):
     form: str = "window"
     min_rate: QuantityField = default(100e6)
     transport: str = field(default="sack", kw_only=True)
+    restart: str = field(default="none", kw_only=True)
+
+    dimensions = {"w_ai": SIZE, "base_rtt": TIME, "line_rate": RATE, "min_rate": RATE}
+
+    property_exceptions = {
+        "agreement": "its additive increase changes the utilization by less than a packet does, which decides on shares"
+    }
+
+    @property
+    def operating_range(self) -> OperatingRange:
+        """The capacity of hosts, and RTTs of a data center."""
+        return OperatingRange(
+            (self.line_rate, self.line_rate), (0.8 * self.base_rtt, self.base_rtt), convergence=1000.0
+        )
 
     def __post_init__(self) -> None:
         for name in ("line_rate", "min_rate"):

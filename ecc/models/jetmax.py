@@ -76,7 +76,7 @@ from ecc.models.base import (
 )
 from ecc.models.shared.equilibria import crosses_several, shared_fair_rate
 from ecc.network import Network
-from ecc.quantity import as_delay, as_rate, as_size
+from ecc.quantity import RATE, SIZE, TIME, as_delay, as_rate, as_size
 
 NO_ROUTER = 0  # hops are counted from 1
 NO_LINK = -1
@@ -181,6 +181,8 @@ class JetMax(Protocol):
     mouse_size: int = 1_000_000
     basic_rate: float = 10e6
     transport: str | None = None
+
+    dimensions = {"interval": TIME, "mouse_size": SIZE, "basic_rate": RATE}
 
     stamping = "arrival"
     times = ("discrete",)

@@ -31,7 +31,7 @@ from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, 
 from ecc.models.mkc import on_interval, power_price
 from ecc.models.shared import price_feedback, rate_feedback
 from ecc.network import Network
-from ecc.quantity import as_delay, as_rate
+from ecc.quantity import RATE, TIME, as_delay, as_rate
 
 
 @dataclass
@@ -88,6 +88,8 @@ class Kelly(Protocol):
     interval: float = 0.01
     steepness: float = 1.0
     floor: float = 1.0
+
+    dimensions = {"omega": RATE, "interval": TIME}
 
     combine = "sum"
     stamping = "arrival"

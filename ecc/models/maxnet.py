@@ -59,6 +59,7 @@ from ecc.models.base import (
     FlowEnv,
     Hook,
     LinkEnv,
+    OperatingRange,
     Params,
     Protocol,
     check_choice,
@@ -67,7 +68,7 @@ from ecc.models.base import (
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import bottleneck_links, shared_fair_rate
 from ecc.network import Network
-from ecc.quantity import as_delay, as_size
+from ecc.quantity import PER_TIME, SIZE, TIME, Dimension, as_delay, as_size
 
 
 def integral_law(eta: float, W: float, P: float, D: float, T: float, p: Params) -> float:
@@ -119,9 +120,9 @@ class MaxNet(Protocol):
 
     Parameters
     ----------
-    p1 : float, > 0
+    p1 : float, packets/s, > 0
         Gain of the integral on 1/W (MAXNET sec. IV: 6).
-    p2 : float, > 0
+    p2 : float, 1/s, > 0
         Gain of the integral on the price (MAXNET sec. IV: 1).
     p3 : float, > 0, packets
         First window (MAXNET sec. IV: 2).
@@ -164,6 +165,13 @@ class MaxNet(Protocol):
     segment: int = 1500
     transport: str | None = None
     min_rto: float = 1.0
+
+    operating_range = OperatingRange(convergence=400.0)
+
+    @property
+    def dimensions(self) -> dict[str, Dimension]:  # type: ignore[override]
+        scale = {"price_scale": TIME} if self.form == "thesis" else {}
+        return {"p1": PER_TIME, "p2": PER_TIME, "interval": TIME, "segment": SIZE, "min_rto": TIME, **scale}
 
     combine = "max"
     times = ("discrete",)

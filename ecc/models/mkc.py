@@ -28,7 +28,7 @@ from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, 
 from ecc.models.shared import price_feedback, rate_feedback
 from ecc.models.shared.equilibria import bottleneck_links, shared_rate
 from ecc.network import Network
-from ecc.quantity import as_delay, as_rate
+from ecc.quantity import RATE, TIME, as_delay, as_rate
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class MKC(Protocol):
     interval: float = 0.1
     steepness: float = 1.0
     floor: float = 1.0
+
+    dimensions = {"alpha": RATE, "interval": TIME}
 
     combine = "max"
     stamping = "arrival"

@@ -4,30 +4,34 @@
     L = 1 - acked/sent                         share lost
     g = sum (t - t') (D - D')/sum (t - t')^2   dRTT/dt: slope of RTTs D over the times t of sending, ' for their means
 
-A packet takes the number of its interval along, and its ACK brings it back: what an ACK newly reports counts for the
-interval of the packet that it reports. An interval is complete once all that was sent in it has come, or once a packet
-has come that was sent a quarter of the least RTT after its end, as RFC 8985 waits for reordering; what is missing then
-is lost. Of the last SLOTS intervals results are kept.
+A packet carries the number of its interval, and its ACK brings it back: the bytes that an ACK newly reports count for
+the interval of the packet that it acknowledges. An interval is complete once everything sent in it has been
+acknowledged, or once a packet has been acknowledged that was sent a quarter of the minimum RTT after its end, as RFC
+8985 waits for reordering; the rest is lost.
+
+The state has room for SLOTS intervals that are not complete. If the RTT is longer than so many, `begin` begins none
+until the oldest is complete, and the last one continues: its results are right, over a longer time. The results of an
+interval are kept until SLOTS others have begun after it, and are NaN from then on.
 
 A protocol's `Header` and `FlowState` derive from those here, with the delivery-rate samples that count what is new; its
-hooks call `on_send`, `delivery_rate.on_receive` and `on_ack`, and `begin` where an interval is to begin.
+hooks call `on_send`, `delivery_rate.on_receive` and `on_ack`, and `begin` when an interval is to begin.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import nan, sqrt
 from typing import Any
 
 from ecc.models.base import FlowEnv, Params
 from ecc.models.shared import delivery_rate
 
 __all__ = [
-    "SLOTS", "FlowState", "Header", "begin", "deviation", "gradient", "is_complete", "loss", "mean_rtt", "on_ack",
-    "on_send", "rate",
+    "SLOTS", "FlowState", "Header", "begin", "deviation", "gradient", "is_complete", "is_kept", "loss", "mean_rtt",
+    "on_ack", "on_send", "rate",
 ]  # fmt: skip
 
-SLOTS = 8
+SLOTS = 32
 REORDERING = 0.25  # of the least RTT
 
 
@@ -57,8 +61,13 @@ class FlowState(delivery_rate.FlowState):
     oldest: int = 1  # the first that may not be complete
 
 
-def begin(flow: Any, target: float, env: FlowEnv) -> None:
-    """Let the packet that is sent now be the first of an interval, and the last interval end."""
+def begin(flow: Any, target: float, env: FlowEnv) -> bool:
+    """Let the packet that is sent now be the first of an interval, and the last interval end.
+
+    Returns whether one begins: False if SLOTS intervals are not complete.
+    """
+    if flow.number - flow.oldest + 1 >= SLOTS:
+        return False
     flow.number += 1
     k = flow.number % SLOTS
     flow.began[k] = env.now
@@ -71,11 +80,11 @@ def begin(flow: Any, target: float, env: FlowEnv) -> None:
     flow.sum_tt[k] = 0.0
     flow.sum_td[k] = 0.0
     flow.sum_dd[k] = 0.0
-    flow.oldest = max(flow.oldest, flow.number - SLOTS + 1)
+    return True
 
 
 def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Count a packet for the last interval, after `begin` where it is the first of one."""
+    """Count a packet for the last interval, after `begin` if it is the first of one."""
     delivery_rate.on_send(flow, header, p, env)
     header.interval = flow.number
     flow.sent_in[flow.number % SLOTS] += env.packet_size
@@ -114,22 +123,34 @@ def is_complete(flow: Any, interval: int) -> bool:
     return complete
 
 
+def is_kept(flow: Any, interval: int) -> bool:
+    """Whether the state still has the results of an interval."""
+    kept: bool = flow.number - SLOTS < interval <= flow.number
+    return kept
+
+
 def rate(flow: Any, interval: int) -> float:
-    """Return x of an interval that has ended."""
+    """Return x of an interval that has ended; NaN if it has not, or is not kept."""
+    if not is_kept(flow, interval) or interval == flow.number:
+        return nan
     k = interval % SLOTS
     x: float = 8.0 * flow.sent_in[k] / (flow.began[(interval + 1) % SLOTS] - flow.began[k])
     return x
 
 
 def loss(flow: Any, interval: int) -> float:
-    """Return L of an interval that is complete."""
+    """Return L of an interval that is complete; NaN if it is not kept."""
+    if not is_kept(flow, interval):
+        return nan
     k = interval % SLOTS
     lost: float = max(1.0 - flow.acked_in[k] / flow.sent_in[k], 0.0)
     return lost
 
 
 def gradient(flow: Any, interval: int) -> float:
-    """Return g of an interval that is complete; 0 with fewer than two RTTs."""
+    """Return g of an interval that is complete; 0 with fewer than two RTTs, NaN if it is not kept."""
+    if not is_kept(flow, interval):
+        return nan
     k = interval % SLOTS
     n = flow.samples[k]
     spread = n * flow.sum_tt[k] - flow.sum_t[k] * flow.sum_t[k]
@@ -140,7 +161,9 @@ def gradient(flow: Any, interval: int) -> float:
 
 
 def deviation(flow: Any, interval: int) -> float:
-    """Return by how much RTTs of an interval that is complete are off their line, root mean square [s]."""
+    """Return the root mean square deviation [s] of the RTTs of a complete interval from their line; NaN if not kept."""
+    if not is_kept(flow, interval):
+        return nan
     k = interval % SLOTS
     n = flow.samples[k]
     if n < 2.0:
@@ -153,7 +176,9 @@ def deviation(flow: Any, interval: int) -> float:
 
 
 def mean_rtt(flow: Any, interval: int) -> float:
-    """Return the mean RTT of an interval that has samples [s]."""
+    """Return the mean RTT [s] of an interval that has samples; NaN if it is not kept."""
+    if not is_kept(flow, interval):
+        return nan
     k = interval % SLOTS
     mean: float = flow.first_rtt[k] + flow.sum_d[k] / flow.samples[k]
     return mean

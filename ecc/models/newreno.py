@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
+from typing import Any, Self
 
 from ecc.arguments import check_arguments, shown
 from ecc.models.base import FlowEnv, Hook, Params
@@ -40,7 +40,7 @@ class NewReno(hystart.SlowStartProtocol):
 
     Parameters
     ----------
-    slow_start, transport, initial, receiver_window, min_rto, initial_rto, L, ecn
+    slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
         As of every `SlowStartProtocol`.
 
     Raises
@@ -50,6 +50,25 @@ class NewReno(hystart.SlowStartProtocol):
     """
 
     no_equilibrium = windows.GROW_UNTIL_LOST
+
+    @classmethod
+    def linux(cls, **parameters: Any) -> Self:
+        """Return the configuration of Reno in Linux 6.
+
+        Loss recovery by RACK-TLP with proportional rate reduction, an initial window of 10 packets, retransmission
+        timeouts from 0.2 s on, and Linux's restart after idle periods.
+
+        Parameters
+        ----------
+        **parameters : object
+            Parameters with other values than in Linux.
+
+        Examples
+        --------
+        >>> NewReno.linux().transport
+        'rack'
+        """
+        return cls(**{**windows.LINUX, **parameters})
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -69,7 +88,7 @@ class NewReno(hystart.SlowStartProtocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return self._hosts(flow_on_ack, flow_on_loss)
+        return {**windows.STARTS, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
     # ---- published results -------------------------------------------------------------------------------
 
@@ -139,7 +158,8 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """RFC 5681 (4)."""
     windows.remember(flow, env)
+    window = windows.after_a_loss(windows.on_the_way(env), 1.0 * env.packet_size)
     if env.kind == 0:
-        windows.cut(flow, windows.halved(windows.on_the_way(env)), env)
+        windows.cut(flow, window, env)
     else:
-        windows.time_out(flow, windows.halved(windows.on_the_way(env)), env)
+        windows.time_out(flow, window, env)

@@ -22,6 +22,7 @@ At an ACK of A bytes, d its RTT less the least RTT T, D the target, W the window
 This is `htsim/sim/uec.cpp` of ultraethernet/uet-htsim, whose authors set its defaults to those of the specification.
 Windows are its sender's alone: RCCC, credits of receivers, may limit them further and is not here, nor is the choice of
 paths by marks. An ACK reports each packet. Reordering beyond a flow's threshold counts as a trim; there are no probes.
+Windows of application-limited flows grow as any others do, up to W_max, and nothing restarts after an idle period.
 
 As fluid, windows are sent at once, marks are a share of what is acknowledged, and cuts come once in T and a wait for a
 mark; quick adapt and losses are left out, and fast increase begins at once.
@@ -33,8 +34,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ecc.models.base import FlowEnv, Hook, Params, Protocol, State, check_choice, check_number
-from ecc.quantity import OptionalQuantityField, QuantityField, as_delay, as_rate, default
+from ecc.models.base import FlowEnv, Hook, OperatingRange, Params, Protocol, State, check_choice, check_number
+from ecc.models.shared.clock import has_come, is_over
+from ecc.quantity import RATE, TIME, OptionalQuantityField, QuantityField, as_delay, as_rate, default
 
 REFERENCE_RATE, REFERENCE_RTT = 100e9, 12e-6  # to which constants are scaled [bit/s, s]
 FAST = 1e-6  # delays below let windows grow fast [s]
@@ -128,6 +130,8 @@ class NSCC(Protocol):
     quick_adapt: bool = True
     min_rto: QuantityField = default(1.0)
 
+    dimensions = {"line_rate": RATE, "network_rtt": TIME, "base_rtt": TIME, "target": TIME, "min_rto": TIME}
+
     combine = "sum"
     times = ()
     ecn_echo = "accurate"
@@ -135,7 +139,15 @@ class NSCC(Protocol):
     answers: ClassVar[frozenset[str]] = frozenset({"ecn", "loss"})
     equilibrium_is_static = False
     header_bytes = (0, 0)
+    phase_jitter = "always"  # its windows lose packets at a full queue, where ACKs would keep the order of flows
     no_equilibrium = "its windows grow until packets are marked; over a discipline that marks it may have one"
+
+    property_exceptions = {"scaling": "its gains refer to 100 Gb/s and 12 us"}
+
+    @property
+    def operating_range(self) -> OperatingRange:
+        """The capacity of hosts, and RTTs of a data center."""
+        return OperatingRange((self.line_rate, self.line_rate), (0.8 * self.network_rtt, self.network_rtt))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "line_rate", as_rate(self.line_rate, "line_rate"))
@@ -219,8 +231,9 @@ class NSCC(Protocol):
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
-    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        raise ValueError("start must be 'empty' for packets of NSCC: its equilibrium has queues")
+    def flow_at(self, x: float, R: float, link: int, min_rtt: float = 0.0, average: float = 0.0) -> Any:
+        """Return the state of a flow that has long met the delay `average`, and an empty queue once."""
+        return FlowState(base=min(self.params()["base_rtt"], min_rtt), average=average)
 
 
 def largest(base: float, p: Params) -> float:
@@ -238,7 +251,7 @@ def quickly_adapts(flow: Any, is_marked: bool, delay: float, p: Params, env: Flo
     adapts = False
     if flow.ignored < flow.to_ignore and is_marked:
         adapts = True
-    elif env.now > flow.achieved_until:
+    elif is_over(env.now, flow.achieved_until):
         is_congested = flow.is_trimmed > 0 or delay > QUICK * p.target
         if flow.achieved_until > 0.0 and is_congested and flow.achieved < QUICK_SHARE * largest(flow.base, p):
             send_with(flow.achieved, flow, p, env)
@@ -284,14 +297,14 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     elif delay >= p.target:
         flow.is_fast = 0
         flow.uncongested = 0.0
-        if flow.average > p.target and env.now - flow.decreased > flow.base:
+        if flow.average > p.target and is_over(env.now, flow.decreased + flow.base):
             flow.decreased = env.now
             send_with(cut(env.window, flow.average, p), flow, p, env)
     send_with(env.window, flow, p, env)
-    passed = env.now - flow.adjusted
-    if flow.received > ADJUSTED_PACKETS * env.packet_size or passed > p.network_rtt:
+    due = flow.adjusted + p.network_rtt
+    if flow.received > ADJUSTED_PACKETS * env.packet_size or is_over(env.now, due):
         window = env.window + flow.increase / env.window
-        if passed >= p.network_rtt:
+        if has_come(env.now, due):
             window += p.eta * env.packet_size
             flow.adjusted = env.now
         flow.increase = 0.0

@@ -59,7 +59,7 @@ class PEDN(windows.WindowProtocol):
         Counts in 7 bits each, as in the prototype, or exact.
     slots : int, in [1, 2^20]
         Of the table at each router.
-    transport, initial, receiver_window, min_rto, initial_rto, L
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
         As of every `WindowProtocol`.
 
     Raises

@@ -51,7 +51,7 @@ from ecc.models.qi_rcp import integral_bounds
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Network
-from ecc.quantity import as_delay
+from ecc.quantity import TIME, as_delay
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,8 @@ class PIQIRCP(Protocol):
     loss: str = "keep"
     stamping: str = "departure"
     transport: str | None = None
+
+    dimensions = {"interval": TIME}
 
     main_parameter = "alpha"
 

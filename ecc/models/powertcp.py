@@ -7,8 +7,14 @@ At an ACK, of each link l of its path with what the ACK before it reported, or (
     P <- (1 - tau/T) P + tau/T Gamma,   Gamma = max_l Gamma_l, of link l*,  tau = min(tau_l*, T)
     W <- gamma (W_old/P + beta) + (1 - gamma) W         at each ACK, theta: once an RTT
 
-    W  window [bytes], paced at W/T   W_old  that with which the acknowledged packet was sent   T  base_rtt [s]
+    W  window [bytes], paced at W/T   W_old  an earlier window (`old_window`)   T  base_rtt [s]
     q  queue   B  sent so far [bytes]   C  capacity   t  time [s]   beta  added [bytes]   P  smoothed power, 1 at first
+
+The paper says two things of W_old. In equation (7), on which its proof stands, and in line 3 of Algorithm 1 it is the
+window with which the acknowledged packet was sent (old_window="packet"). By section 3.3 a host remembers its window
+once an RTT, and line 7 renews it so (old_window="rtt"). The authors' kernel module does the latter
+(inet-tub/powertcp-linux, powertcp.c, `get_cwnd` and `update_old`). These are two loops: they lose stability on
+different paths (docs/telemetry.md). theta changes its window once an RTT, and so has one W_old by both readings.
 
 W = C_host T at first, and at most: with P near 0, after an outage, windows would have no limit. A power of 0 or less,
 which ACKs of theta that come together have, leads there too.
@@ -26,6 +32,7 @@ As fluid, with y what comes to a link and D the RTT, W is sent in no less than T
     Gamma = max_l (y/C) (1 + q/(C T))           y averaged over h = T/16; a Gamma of 0 leaves P as it is
     Gamma = (1 + D') D/T                        theta: D' = (D - r)/h, r' = (D - r)/h
     W' = gamma_r (W_old/P + beta - W)           gamma_r = gamma times ACKs of the flow in a second; theta: gamma/D
+    W_old = W(t - D), or W_old' = (W - W_old)/D   old_window="packet", or "rtt"
 
 The paper's proof takes P for Gamma, and Gamma for C W(t - D) of all windows together, by which their sum would obey
 s + gamma_r = 0 for any delay. Where flows are clocked by ACKs (D > T) it obeys, k = T/D, q/C = D - T on a path of T,
@@ -38,20 +45,20 @@ W/T meet a queue that integrates them, as `ecc.paced_loop` has it, and lose stab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
-from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, State, check_choice, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, OperatingRange, Params, State, check_choice, check_number
 from ecc.models.records import per_hop
 from ecc.models.shared import telemetry, windows
 from ecc.models.shared.equilibria import full_links
 from ecc.network import Network
-from ecc.quantity import Quantity, QuantityField, as_delay, as_rate, as_size, default
+from ecc.quantity import RATE, SIZE, TIME, Quantity, QuantityField, as_delay, as_rate, as_size, default
 
 
 @dataclass
@@ -113,9 +120,13 @@ class PowerTCP(telemetry.TelemetryProtocol):
     form : str
         "window", the paper's, or "rate", its simulator's: at least `min_rate` T.
     min_rate : float, bit/s, > 0
-    transport, initial, receiver_window, min_rto, initial_rto, L
+    old_window : str
+        The earlier window that is divided by the power: "packet", with which the acknowledged packet was sent
+        (equation 7), or "rtt", which the host remembers once an RTT (section 3.3). The form "rate" has the latter.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
         As of every `WindowProtocol`; L plays no part. What is lost is sent again, and with the next ACK a new RTT
-        begins.
+        begins. `restart` is "none". Windows of application-limited flows grow as any others do, up to
+        `line_rate` T, which also bounds the first window.
 
     Raises
     ------
@@ -131,13 +142,25 @@ class PowerTCP(telemetry.TelemetryProtocol):
     least_current: float = 0.0
     form: str = "window"
     min_rate: QuantityField = default(100e6)
+    old_window: str = field(default="packet", kw_only=True)
     transport: str = field(default="sack", kw_only=True)
+    restart: str = field(default="none", kw_only=True)
+
+    dimensions = {"beta": SIZE, "base_rtt": TIME, "line_rate": RATE, "min_rate": RATE}
+
+    @property
+    def operating_range(self) -> OperatingRange:
+        """The capacity of hosts, and RTTs of a data center."""
+        return OperatingRange(
+            (self.line_rate, self.line_rate), (0.8 * self.base_rtt, self.base_rtt), convergence=1000.0
+        )
 
     def __post_init__(self) -> None:
         for name in ("line_rate", "min_rate"):
             object.__setattr__(self, name, as_rate(getattr(self, name), name))
         check_number(self, gamma=None, beta=as_size, base_rtt=as_delay, target=None, least_current=0.0)
         check_choice(self, "form", ("window", "rate"))
+        check_choice(self, "old_window", ("packet", "rtt"))
         for name in ("gamma", "least_current"):
             if getattr(self, name) > 1.0:
                 raise ValueError(f"{name} must be <= 1, got {shown(getattr(self, name))}")
@@ -177,8 +200,14 @@ class PowerTCP(telemetry.TelemetryProtocol):
             "least": self.min_rate * bytes_of if is_rate else 0.0,
             "most": self.line_rate * bytes_of,
             "interval": telemetry.reports_of(self.base_rtt),
+            "remembers": 1.0 if self._remembers else 0.0,
             **super().params(),
         }
+
+    @property
+    def _remembers(self) -> bool:
+        """Whether the window that is divided is the one that the host remembers once an RTT."""
+        return self.form == "window" and self.old_window == "rtt"
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -187,16 +216,17 @@ class PowerTCP(telemetry.TelemetryProtocol):
         """Algorithm 1, NormPower: Gamma of a link."""
         return power(max(y / C, p.least_current), 1.0 + q / (C * p.base_rtt))
 
-    @staticmethod
-    def source_law(w: float, w_rtt: float, R: float, D: float, s: float, power: float, p: Params) -> float:
+    @property
+    def source_law(self) -> Callable[..., float]:  # type: ignore[override]
         """The window once it is acknowledged, changed at each ACK."""
-        if p.is_rate > 0.0:
-            return in_rates(w, D, power, averaged(R, power, p), p)
-        return w + w / s * (8.0 * updated(w / 8.0, w_rtt / 8.0, power, p) - w)
+        return by_remembered_window if self._remembers else by_window_of_packet
 
     @property
     def states(self) -> Mapping[str, State]:
-        return {"power": State(averaged, "continuous", 1.0, lowest=telemetry.LEAST_AVERAGE)}
+        states = {"power": State(averaged, "continuous", 1.0, lowest=telemetry.LEAST_AVERAGE)}
+        if self._remembers:
+            states["remembered"] = State(remembered_law, "rtt", first_window, unit="bit", lowest=0.0)
+        return states
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -217,9 +247,15 @@ class PowerTCP(telemetry.TelemetryProtocol):
         """Equal windows at each link of largest power; `fair_rate` is the power."""
         self._check_no_assignment(assignment, "the link of largest power")
         most = self.line_rate * self.base_rtt
-        return telemetry.equilibrium_of_windows(
+        point = telemetry.equilibrium_of_windows(
             network, self.base_rtt, self.target, 8.0 * self.beta, most, type(self).__name__, "power"
         )
+        if not self._remembers:
+            return point
+        assert point.queue is not None
+        D = network.rtts + network.incidence @ (point.queue / network.capacities)
+        windows_of_flows = point.rates * np.maximum(D, self.base_rtt)
+        return replace(point, states={**point.states, "remembered": windows_of_flows})
 
     def _check_no_assignment(self, assignment: NDArray[np.int64] | None, what: str) -> None:
         if assignment is not None:
@@ -234,7 +270,7 @@ class ThetaPowerTCP(PowerTCP):
     ----------
     gamma, beta, base_rtt, line_rate, target, least_current, form, min_rate
         As of PowerTCP; in the form "rate" T is at most the least RTT seen.
-    transport, initial, receiver_window, min_rto, initial_rto, L
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
         As of PowerTCP.
 
     Raises
@@ -255,10 +291,10 @@ class ThetaPowerTCP(PowerTCP):
         """The wait in the queue; those of a path add up."""
         return q / C
 
+    _remembers = False  # its window of an RTT ago is its window
+
     @staticmethod
-    def source_law(  # type: ignore[override]
-        w: float, w_rtt: float, R: float, D: float, T: float, power: float, rtt: float, p: Params
-    ) -> float:
+    def source_law(w: float, w_rtt: float, R: float, D: float, T: float, power: float, rtt: float, p: Params) -> float:
         """The window once it is acknowledged, changed once an RTT."""
         if p.is_rate > 0.0:
             return in_rates(w, D, power, theta_averaged(R, D, T, power, rtt, p), p)
@@ -280,6 +316,14 @@ class ThetaPowerTCP(PowerTCP):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {**super().flow_hooks(), "on_ack": theta_on_ack}
+
+    def flow_at(
+        self, x: float, R: float, link: int, window: float = 0.0, rtt: float = 0.0, **values: float
+    ) -> Any:  # fmt: skip
+        """Return the state of a flow whose RTTs have long been `rtt`."""
+        flow = super().flow_at(x, R, link, window, **values)
+        flow.reference, flow.rtt = window, rtt
+        return flow
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """Where RTTs are `target` W/(W - beta) T; `fair_rate` is the wait of a link [s]."""
@@ -308,6 +352,28 @@ class ThetaPowerTCP(PowerTCP):
 def power(current: float, voltage: float) -> float:
     """Algorithm 1, NormPower: of a link, arrivals over C and (q + C T)/(C T)."""
     return current * voltage
+
+
+def by_window_of_packet(w: float, w_rtt: float, R: float, D: float, s: float, power: float, p: Params) -> float:
+    """Equation (7): the window once it is acknowledged, by that with which the acknowledged packet was sent."""
+    if p.is_rate > 0.0:
+        return in_rates(w, D, power, averaged(R, power, p), p)
+    return w + w / s * (8.0 * updated(w / 8.0, w_rtt / 8.0, power, p) - w)
+
+
+def by_remembered_window(w: float, s: float, power: float, remembered: float, p: Params) -> float:
+    """Section 3.3: the window once it is acknowledged, by that which the host remembers."""
+    return w + w / s * (8.0 * updated(w / 8.0, remembered / 8.0, power, p) - w)
+
+
+def remembered_law(w: float) -> float:
+    """Section 3.3: once an RTT the host remembers its window [bit]."""
+    return w
+
+
+def first_window(w: float) -> float:
+    """What it remembers at first [bit]."""
+    return w
 
 
 def averaged(R: float, power: float, p: Params) -> float:
@@ -369,7 +435,8 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         if p.is_rate > 0.0:
             telemetry.send_with(updated(flow.reference, flow.reference, flow.power, p), p, env)
         else:
-            telemetry.send_with(updated(env.window, header.window, flow.power, p), p, env)
+            old = flow.reference if p.remembers > 0.0 else header.window
+            telemetry.send_with(updated(env.window, old, flow.power, p), p, env)
     if is_first or env.delivered > flow.update_end:
         flow.reference = env.window
         flow.update_end = 1.0 * (env.delivered + env.in_flight)

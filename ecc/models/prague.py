@@ -18,10 +18,10 @@ for any D up to 25 ms: x marks in V, on the average. Where they come at random s
 comes every V (1 + 1/x), and x is 1 + sqrt(3) for small p (`mean_rate`).
 
 After 7 V without a mark, and one more for each 15.36 Mb/s, windows grow by what the rate sends in 1 ms, if that is more
-than a packet. A window may be less than two packets: they are sent at W/D. Slow start (RFC 5681), the first cut and the
-pacing in slow start are those of Linux, the rest is that of udp_prague. Not here: its rate mode for RTTs below 2 ms,
-its packets that shrink with the rate, cuts that are undone where packets came in another order, and the detection of
-queues that mark as in RFC 3168.
+than a packet. A window grows only while it limits its flow, as in Linux (tcp_is_cwnd_limited). It may be less than two
+packets: they are sent at W/D. Slow start (RFC 5681), the first cut and the pacing in slow start are those of Linux, the
+rest is that of udp_prague. Not here: its rate mode for RTTs below 2 ms, its packets that shrink with the rate, cuts
+that are undone where packets came in another order, and the detection of queues that mark as in RFC 3168.
 
 As fluid all marks count, as if they came at random: one is answered with the probability 1/(1 + x). With
 signals="random" hosts wait an RTT after each mark besides, too long where a queue marks in bursts (`DualPI2`).
@@ -38,7 +38,7 @@ from ecc.arguments import check_arguments, shown
 from ecc.models.base import FlowEnv, Hook, Params, State, check_choice, check_number
 from ecc.models.newreno import NewReno
 from ecc.models.shared import windows
-from ecc.quantity import Quantity, QuantityField, as_delay, as_number, as_rate, as_time, default
+from ecc.quantity import RATE, TIME, Quantity, QuantityField, as_delay, as_number, as_rate, as_time, default
 
 GROWTH_WAIT, GROWTH_RATE, GROWTH_TIME = 7.0, 15.36e6, 1e-3  # V; bit/s for one more; s of the rate
 ROOM, LEAST_PACKETS = 1.03, 2.0  # the window lets pacing act
@@ -69,6 +69,11 @@ def answered(w: float, alpha: float, D: float, s: float, p: Params) -> float:
     """The share of random marks that is answered: none in the V after one that is."""
     x = alpha * w / s * virtual_rtt(D, p) / D
     return 1.0 / (1.0 + x)
+
+
+def window_after_loss(w: float) -> float:
+    """Half."""
+    return windows.halved(w)
 
 
 @dataclass
@@ -103,8 +108,9 @@ class Prague(windows.WindowProtocol):
         Whether windows grow faster where no marks come for long.
     min_rate : float, bit/s, > 0
         Least rate.
-    transport, initial, receiver_window, min_rto, initial_rto, L
-        As of every `WindowProtocol`.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+        As of every `WindowProtocol`. Linux recovers losses by RACK-TLP, the default here;
+        its tcp_prague sets the window in recoveries itself, without `prr`.
 
     Raises
     ------
@@ -116,11 +122,14 @@ class Prague(windows.WindowProtocol):
     reference_rtt: QuantityField = default(0.025)
     growth: bool = True
     min_rate: QuantityField = default(1e5)
-    transport: str = field(default="sack", kw_only=True)
+    transport: str = field(default="rack", kw_only=True)
+
+    dimensions = {"reference_rtt": TIME, "min_rate": RATE}
 
     ecn_echo = "scalable"
     answers: ClassVar[frozenset[str]] = frozenset({"ecn", "loss"})
     no_equilibrium = windows.GROW_UNTIL_MARKED
+    may_use_prr = False  # as in Linux, whose tcp_prague has a congestion control of its own in recoveries
 
     def __post_init__(self) -> None:
         check_number(self, g=None, min_rate=as_rate)
@@ -144,10 +153,7 @@ class Prague(windows.WindowProtocol):
         """The window after a mark, on the average."""
         return w - answered(w, alpha, D, s, p) * (w - reduced(w, alpha))
 
-    @staticmethod
-    def loss_response_law(w: float) -> float:
-        """Half."""
-        return windows.halved(w)
+    loss_response_law = staticmethod(window_after_loss)
 
     @property
     def states(self) -> Mapping[str, State]:
@@ -162,7 +168,15 @@ class Prague(windows.WindowProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return {
+            "on_start": flow_on_start, "on_restart": flow_on_restart, "on_ack": flow_on_ack, "on_loss": flow_on_loss
+        }  # fmt: skip
+
+    def flow_at(self, x: float, R: float, link: int, window: float = 0.0, **values: float) -> Any:
+        """Return the state of a flow in congestion avoidance that has answered marks."""
+        flow = super().flow_at(x, R, link, window, **values)
+        flow.W, flow.saw_mark = window, 1
+        return flow
 
     # ---- published results -------------------------------------------------------------------------------
 
@@ -210,6 +224,12 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     flow.updated = env.now
 
 
+def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Go on with the restart window."""
+    flow.W = windows.restart_window(flow.W, flow, p, env)
+    send(flow, p, env)
+
+
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Count marks, open the window by what came without, and answer a mark."""
     s, V = 1.0 * env.packet_size, virtual_rtt(env.srtt, p)
@@ -217,7 +237,8 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         flow.backed_off = 0
     update_alpha(flow, V, p, env)
     unmarked = max(env.acked - env.marked, 0)
-    if unmarked > 0 and not is_answered(flow.lost_at, flow.lost_until, V, env):
+    may_grow = unmarked > 0 and windows.is_paced_window_limited(flow.W, flow.W < flow.ssthresh, env)
+    if may_grow and not is_answered(flow.lost_at, flow.lost_until, V, env):
         if flow.W < flow.ssthresh:
             flow.W += windows.counted_in_slow_start(unmarked, s, p.L)
         else:
@@ -262,17 +283,22 @@ def increase(flow: Any, s: float, p: Params, env: FlowEnv) -> float:
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Half the window, or one packet."""
+    """Half the window, once in a virtual RTT, or one packet.
+
+    The engine calls this hook only for packets sent after the last loss that it reported. Waiting for the ACK of all
+    data sent before that loss would ignore every further loss of a recovery.
+    """
     V = virtual_rtt(env.srtt, p)
     if env.kind == 1:
-        windows.time_out(flow, windows.halved(flow.W), env)
+        windows.time_out(flow, window_after_loss(flow.W), env)
         flow.W = env.window
-    elif not is_answered(flow.lost_at, flow.lost_until, V, env):
-        flow.W = windows.halved(flow.W)
+        flow.lost_at = env.now
+    elif flow.lost_at < 0.0 or env.now - flow.lost_at >= V:
+        flow.W = window_after_loss(flow.W)
         flow.ssthresh = flow.W
         share = p.reference_rtt / V if V > 0.0 else 0.0
         flow.wait = flow.W / env.packet_size * share * p.reference_rtt / env.srtt // 1.0
-    flow.lost_at = env.now
+        flow.lost_at = env.now
     flow.lost_until = 1.0 * (env.delivered + env.in_flight)
     send(flow, p, env)
 

@@ -165,6 +165,45 @@ class ProtocolAssignment:
         rest = {OTHERS: self.flows[OTHERS]} if OTHERS in self.flows else {}
         return ProtocolAssignment({**others, index: protocol, **rest}, self.links)
 
+    def with_link(self, index: int, routers: Sequence[Protocol], n_links: int) -> ProtocolAssignment:
+        """Return the assignment in which one link has other routers, and all else is as it was.
+
+        Parameters
+        ----------
+        index : int
+        routers : sequence of Protocol
+        n_links : int
+            Of the network.
+        """
+        others = {k: some for k, some in enumerate(_spread(self.links, n_links, "link")) if some is not None}
+        rest = {OTHERS: self.links[OTHERS]} if OTHERS in self.links else {}
+        return ProtocolAssignment(self.flows, {**others, index: tuple(routers), **rest})
+
+    def relabeled(self, flows: Sequence[int], links: Sequence[int], network: Network) -> ProtocolAssignment:
+        """Return the assignment for a network with relabeled flows and links.
+
+        Parameters
+        ----------
+        flows : sequence of int
+            For each flow of the new network, the flow of the old one of which it is a copy.
+        links : sequence of int
+            The same for links.
+        network : Network
+            The old network.
+        """
+
+        def moved(table: Mapping[str, Any], origins: Sequence[int], count: int, kind: str) -> dict[str, Any]:
+            spread, rest = _spread(table, count, kind), table.get(OTHERS)
+            named = {str(new): spread[old] for new, old in enumerate(origins) if spread[old] is not rest}
+            return named if rest is None else {**named, OTHERS: rest}
+
+        of_flows = moved(self.flows, flows, network.n_flows, "flow")
+        of_links = moved(self.links, links, network.n_links, "link")
+        return ProtocolAssignment(
+            {key: one.relabeled(flows) for key, one in of_flows.items()},
+            {key: tuple(one.relabeled(flows) for one in some) for key, some in of_links.items()},
+        )
+
     @property
     def protocols(self) -> list[Protocol]:
         """All protocols, each once, those of flows first."""

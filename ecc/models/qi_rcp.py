@@ -27,7 +27,7 @@ from ecc.models.rcp import RCP
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Network
-from ecc.quantity import as_delay
+from ecc.quantity import TIME, as_delay
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class QIRCP(Protocol):
     rtt_gain: float = 0.02
     loss: str = "keep"
     stamping: str = "departure"
+
+    dimensions = {"interval": TIME}
 
     main_parameter = "alpha"
 

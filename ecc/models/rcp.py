@@ -37,7 +37,7 @@ from ecc.models.base import TRANSPORTS, Equilibrium, Hook, LinkEnv, Params, Prot
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Network
-from ecc.quantity import as_delay
+from ecc.quantity import TIME, as_delay
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ class RCP(Protocol):
     loss: str = "keep"
     stamping: str = "departure"
     transport: str | None = None
+
+    dimensions = {"interval": TIME}
 
     main_parameter = "alpha"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, fields, is_dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,16 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 
-__all__ = ["check_records", "named_variables", "per_hop", "record_dtype", "records", "variable_value"]
+__all__ = [
+    "check_params",
+    "check_records",
+    "named_variables",
+    "per_hop",
+    "record_dtype",
+    "records",
+    "state_units",
+    "variable_value",
+]
 
 
 def per_hop() -> Any:
@@ -39,6 +50,26 @@ def check_records(protocol: Any) -> None:
             raise TypeError(
                 f"{name} of {type(protocol).__name__} must be a dataclass, decorated with @dataclass, got {got}"
             )
+
+
+def check_params(protocol: Any) -> None:
+    """Refuse parameters that are not numbers, such as arrays: laws and hooks see one float for each name.
+
+    Parameters
+    ----------
+    protocol : Protocol
+
+    Raises
+    ------
+    TypeError
+        An entry of `params()` that is not a real number.
+    """
+    for name, value in protocol.params().items():
+        if not isinstance(value, Real):
+            kind, hint = type(protocol).__name__, ""
+            if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+                hint = f": give each entry of an array a name, such as {name}_0"
+            raise TypeError(f"params() of {kind} must have one number for {name}, got {shown(value)}{hint}")
 
 
 def record_dtype(record: Any, hops: int = 0) -> np.dtype[np.void]:
@@ -115,3 +146,22 @@ def variable_value(state: Any, field: str) -> Any:
     name, _, index = field.rstrip("]").partition("[")
     value = getattr(state, name)
     return value[int(index)] if index else value
+
+
+def state_units(names: Iterable[str], protocols: Sequence[Any]) -> Mapping[str, str]:
+    """Return the units of recorded states, as the protocols declare them in `Protocol.states`.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Series, such as "flow.alpha" or "link.p".
+    protocols : sequence of Protocol
+        Protocols of a run. If several declare a state of one name, it has a unit only if they agree.
+    """
+    found = {}
+    for name in names:
+        side, _, state = name.partition(".")
+        units = {one.states[state].unit for one in protocols if side in ("flow", "link") and state in one.states}
+        if len(units) == 1:
+            found[name] = units.pop()
+    return found

@@ -50,6 +50,7 @@ from ecc.models.base import (
     FlowEnv,
     Hook,
     LinkEnv,
+    OperatingRange,
     Params,
     Protocol,
     check_choice,
@@ -58,7 +59,7 @@ from ecc.models.base import (
 from ecc.models.records import per_hop
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Network
-from ecc.quantity import QuantityField, as_count, as_delay, default
+from ecc.quantity import TIME, QuantityField, as_count, as_delay, default
 
 NONE, STAYS, LEAVES = 0, 1, 2  # kinds of headers: no control packet, one, and the last one
 E, B = 0, 1
@@ -182,10 +183,14 @@ class SPERC(Protocol):
     min_rto: QuantityField = default(1e-3)
     transport: str | None = None
 
+    dimensions = {"min_rto": TIME}
+
     times = ()
     equilibrium_is_static = False  # packet runs begin without flows: links do not know what each has
     linear_refusal = "SPERC has no linear model: its rates are exact after some rounds: no law moves them by degrees"
     fluid_refusal = "SPERC has no fluid model: its rates are those that control packets bring, one in an RTT"
+
+    operating_range = OperatingRange((10e9, 40e9), (20e-6, 40e-6))
 
     def __post_init__(self) -> None:
         check_number(self, gamma=None, margin=1.0, floor=None, patience=1.0, tolerance=0.0, min_rto=as_delay)

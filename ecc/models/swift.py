@@ -32,11 +32,12 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 from ecc.laws.elementary import sqrt
-from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, OperatingRange, Params, check_number
 from ecc.models.shared import windows
+from ecc.models.shared.clock import has_come
 from ecc.models.shared.equilibria import full_links
 from ecc.network import Network
-from ecc.quantity import QuantityField, as_delay, as_time, default
+from ecc.quantity import TIME, QuantityField, as_delay, as_time, default
 
 FLAT = "where windows are so large or so small that the target no longer depends on them, any shares stay"
 RESET_TIMEOUTS = 5  # without an ACK in between
@@ -47,6 +48,11 @@ class Header:
     """What travels with a packet and returns with its ACK."""
 
     links: int = 0  # of the path so far
+
+
+def window_after_loss(w: float, s: float, p: Params) -> float:
+    """The largest cut."""
+    return max((1.0 - p.max_mdf) * w, p.min_cwnd * s)
 
 
 @dataclass
@@ -79,8 +85,9 @@ class Swift(windows.WindowProtocol):
         Largest cut, and that at a loss.
     min_cwnd : float, packets, in (0, `fs_min_cwnd`]
         Least window.
-    transport, initial, receiver_window, min_rto, initial_rto, L
-        As of every `WindowProtocol`; L plays no part.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+        As of every `WindowProtocol`; L plays no part. `restart` is "none" by default: without slow start a small window
+        grows by `ai` packets an RTT.
 
     Raises
     ------
@@ -98,9 +105,14 @@ class Swift(windows.WindowProtocol):
     max_mdf: float = 0.5
     min_cwnd: float = 0.01
     transport: str = field(default="sack", kw_only=True)
+    restart: str = field(default="none", kw_only=True)
+
+    dimensions = {"base_target": TIME, "hop_scaling": TIME, "fs_range": TIME}
 
     slow_start_law = None
     linear_refusal = "Swift has no linear model: its windows grow up to the target delay, and have no slope there"
+
+    operating_range = OperatingRange((40e9, 100e9), (10e-6, 20e-6))
 
     def __post_init__(self) -> None:
         for name in ("hop_scaling", "fs_range"):
@@ -141,10 +153,7 @@ class Swift(windows.WindowProtocol):
         aim = target(w, R, s, p)
         return max(cut(w, D, aim, p), p.min_cwnd * s) if D >= aim and since >= D else w
 
-    @staticmethod
-    def loss_response_law(w: float, s: float, p: Params) -> float:
-        """The largest cut."""
-        return max((1.0 - p.max_mdf) * w, p.min_cwnd * s)
+    loss_response_law = staticmethod(window_after_loss)
 
     def params(self) -> dict[str, float]:
         spread = 1.0 / sqrt(self.fs_min_cwnd) - 1.0 / sqrt(self.fs_max_cwnd)
@@ -170,7 +179,7 @@ class Swift(windows.WindowProtocol):
         return {"on_arrival": link_on_arrival}
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": windows.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return {**windows.STARTS, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -253,13 +262,13 @@ def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Compare the delay with the target."""
-    if windows.opens(flow, env):
+    if windows.moves(flow, env):
         s = 1.0 * env.packet_size
         flow.timeouts = 0
         aim = target(env.window, p.hop_scaling * header.links, s, p)
-        if env.rtt < aim:
+        if env.rtt < aim and windows.is_window_limited(flow, env):
             send_with(env.window + grown(env.acked, env.window, s, p), p, env)
-        elif env.now - flow.decreased >= env.rtt:
+        elif env.rtt >= aim and has_come(env.now, flow.decreased + env.rtt):
             flow.decreased = env.now
             send_with(cut(env.window, env.rtt, aim, p), p, env)
 
@@ -270,9 +279,9 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         flow.timeouts += 1
     if flow.timeouts >= RESET_TIMEOUTS:
         send_with(0.0, p, env)
-    elif env.now - flow.decreased >= env.srtt:
+    elif has_come(env.now, flow.decreased + env.srtt):
         flow.decreased = env.now
-        send_with((1.0 - p.max_mdf) * env.window, p, env)
+        send_with(window_after_loss(env.window, 1.0 * env.packet_size, p), p, env)
 
 
 def send_with(window: float, p: Params, env: FlowEnv) -> None:

@@ -35,11 +35,11 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 from ecc.errors import LinearizationError
-from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, Protocol, State, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, OperatingRange, Params, Protocol, State, check_number
 from ecc.models.shared.equilibria import full_links
 from ecc.models.shared.rate_feedback import least_rate
 from ecc.network import Network
-from ecc.quantity import QuantityField, as_delay, as_rate, default
+from ecc.quantity import RATE, TIME, QuantityField, as_delay, as_rate, default
 
 HYPER = 5.0  # updates in a row that increase, and what the increase is multiplied by from then on
 
@@ -88,12 +88,17 @@ class TIMELY(Protocol):
     interval: QuantityField = default(20e-6)
     floor: float = 0.01
 
+    dimensions = {"delta": RATE, "low": TIME, "high": TIME, "interval": TIME}
+
     combine = "sum"
     stamping = "arrival"
     times: ClassVar[tuple[str, ...]] = ()
     equilibrium_is_static = False
     header_bytes = (0, 0)
+    phase_jitter = "line rate"
     no_equilibrium = "a constant RTT has no gradient, and then rates increase"
+
+    operating_range = OperatingRange((10e9, 40e9), (20e-6, 40e-6), convergence=1000.0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", as_rate(self.delta, "delta"))
@@ -147,8 +152,9 @@ class TIMELY(Protocol):
     def flow_hooks(self) -> dict[str, Hook]:
         return hooks(type(self).source_law)
 
-    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        raise ValueError(f"start must be 'empty' for packets of {type(self).__name__}: its equilibrium has queues")
+    def flow_at(self, x: float, R: float, link: int, rtt: float = 0.0) -> Any:
+        """Return the state of a flow whose RTTs have long been `rtt`."""
+        return FlowState(x=x, rtt=rtt)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from ecc.models import vcp
 from ecc.models.base import FlowEnv, Hook, Params, check_number
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
-from ecc.quantity import as_delay
+from ecc.quantity import TIME, as_delay
 
 
 @dataclass
@@ -47,7 +47,7 @@ class UTIL(windows.WindowProtocol):
         Over which routers measure (VCP: 200 ms).
     sampling : float, s, > 0
         Between samples of the queue (VCP: 10 ms).
-    transport, initial, receiver_window, min_rto, initial_rto, L
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
         As of every `WindowProtocol`.
 
     Raises
@@ -60,6 +60,8 @@ class UTIL(windows.WindowProtocol):
     kappa_q: float = 0.5
     interval: float = 0.2
     sampling: float = 0.01
+
+    dimensions = {"interval": TIME, "sampling": TIME}
     combine = "max"
     no_equilibrium = "any load of 0.8 to 1 of the target stays"
 
@@ -104,7 +106,7 @@ class UTIL(windows.WindowProtocol):
         return vcp.LINK_HOOKS
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": windows.flow_on_start, "on_send": vcp.on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
+        return {**windows.STARTS, "on_send": vcp.on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
 
     wire_fields = staticmethod(vcp.VCP.wire_fields)
 
@@ -116,15 +118,17 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Slow start up to a high load, then one step an RTT."""
     s = 1.0 * env.packet_size
     flow.acked += env.acked
-    if windows.opens(flow, env):
+    if windows.moves(flow, env):
+        is_limited = windows.is_window_limited(flow, env)
         over = flow.acked >= flow.mark
         if over:
             flow.mark = flow.acked + env.in_flight
         if windows.in_slow_start(flow, env):
-            if slow_start_law(env.window, header.load, s, s, p) > env.window:
-                windows.slow_start(flow, p, env)
-            else:
+            if slow_start_law(env.window, header.load, s, s, p) <= env.window:
                 flow.ssthresh = env.window
+            elif is_limited:
+                windows.slow_start(flow, p, env)
         elif over:
-            env.window = source_law(env.window, header.load, s)
+            moved = source_law(env.window, header.load, s)
+            env.window = moved if is_limited else min(moved, env.window)
             flow.ssthresh = min(flow.ssthresh, env.window)

@@ -36,7 +36,7 @@ from ecc.laws.elementary import exp, log
 from ecc.models.base import FlowEnv, Hook, LinkEnv, Params, check_choice, check_number
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
-from ecc.quantity import as_delay
+from ecc.quantity import TIME, as_delay
 
 LOW, HIGH, OVERLOAD = 1, 2, 3  # the two bits; 0 is a packet of another protocol
 BEGINS_HIGH, BEGINS_OVERLOAD = 0.8, 1.0
@@ -91,7 +91,7 @@ class VCP(windows.WindowProtocol):
         Between samples of the queue (10 ms).
     opening : str
         "mi" or "slow_start" (EDN sec. 2): what a flow does until more than a low load is first reported to it.
-    transport, initial, receiver_window, min_rto, initial_rto, L
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
         As of every `WindowProtocol`.
 
     Raises
@@ -108,6 +108,8 @@ class VCP(windows.WindowProtocol):
     interval: float = 0.2
     sampling: float = 0.01
     opening: str = "mi"
+
+    dimensions = {"interval": TIME, "sampling": TIME}
     combine = "max"
     no_equilibrium = "its windows swing between AI and MD"
 
@@ -172,7 +174,7 @@ class VCP(windows.WindowProtocol):
         return LINK_HOOKS
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": windows.flow_on_start, "on_send": on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
+        return {**windows.STARTS, "on_send": on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
 
     @staticmethod
     def wire_fields(is_ack: bool) -> WireFields:
@@ -245,17 +247,19 @@ def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """One ACK's part of MI or AI, or MD."""
     s = 1.0 * env.packet_size
-    if windows.opens(flow, env):
+    if windows.moves(flow, env):
+        is_limited = windows.is_window_limited(flow, env)
         w, R, D, T, since = env.window, header.load, env.srtt, p.interval, env.now - flow.decreased
         if R > LOW:
             flow.ssthresh = min(flow.ssthresh, w)
         less = decrease_law(w, R, D, T, since, s, p)
         if windows.in_slow_start(flow, env) and slow_start_law(w, R, s, s, p) > w:
-            windows.slow_start(flow, p, env)
+            if is_limited:
+                windows.slow_start(flow, p, env)
         elif less < w:
             env.window = less
             flow.decreased = env.now
-        else:
+        elif is_limited:
             env.window += (source_law(w, R, D, T, since, s, p) - w) * windows.counted(env.acked, s, p) / w
 
 

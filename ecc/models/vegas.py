@@ -37,6 +37,11 @@ KEPT = 0.75  # share of the window, at a loss
 OPENED = 0.875  # ... at the end of slow start
 
 
+def window_after_loss(w: float, s: float) -> float:
+    """Sec. 3.1; two packets at least."""
+    return max(KEPT * w, 2.0 * s)
+
+
 @dataclass
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
@@ -61,7 +66,7 @@ class Vegas(windows.EndToEndProtocol):
         ... above which it shrinks (3 or 4).
     gamma : float, >= 0
         ... above which slow start ends (1).
-    transport, initial, receiver_window, min_rto, initial_rto, L, ecn
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
         As of every `EndToEndProtocol`.
 
     Raises
@@ -98,10 +103,7 @@ class Vegas(windows.EndToEndProtocol):
         """Brakmo and Peterson sec. 3.2, with the RTT of empty queues known."""
         return moved(w, queued(w, D - R, D), s, p)
 
-    @staticmethod
-    def loss_response_law(w: float, s: float) -> float:
-        """Sec. 3.1."""
-        return max(KEPT * w, 2.0 * s)
+    loss_response_law = staticmethod(window_after_loss)
 
     # ---- equilibrium, where it is one --------------------------------------------------------------------
 
@@ -133,7 +135,7 @@ class Vegas(windows.EndToEndProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return self._hosts(flow_on_ack, flow_on_loss)
+        return {**windows.STARTS, "on_restart": flow_on_restart, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
 
 def queued(window: float, base: float, rtt: float) -> float:
@@ -168,6 +170,14 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             env.window += flow.adds * env.acked / env.window
 
 
+def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Go on with the restart window, and begin to average RTTs (Linux: vegas_init at CA_EVENT_TX_START)."""
+    windows.flow_on_restart(flow, header, p, env)
+    flow.adds = flow.rtts = 0.0
+    flow.acks = 0
+    flow.mark = flow.acked
+
+
 def decide(flow: Any, p: Params, env: FlowEnv) -> None:
     """Compare Expected with Actual."""
     s = 1.0 * env.packet_size
@@ -192,6 +202,6 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """A quarter less at a loss; slow start to half the window after a timeout."""
     flow.adds = 0.0
     if env.kind == 0:
-        windows.cut(flow, KEPT * windows.on_the_way(env), env)
+        windows.cut(flow, window_after_loss(windows.on_the_way(env), 1.0 * env.packet_size), env)
     else:
         windows.time_out(flow, windows.halved(windows.on_the_way(env)), env)

@@ -26,7 +26,7 @@ form="pcc-uspace" is the authors' program (PCCproject/PCC-Uspace):
 at least `min_rate`; no more than two windows r D_s are in flight, which binds in outages alone.
 
 Equilibrium: on one link of capacity C the queue grows by g = (S - C)/C, S the sum of rates, to which a flow's x adds
-x/C. So none of n flows with C/n gains by more if b/n >= t (C/n)^(t-1), which is the paper's condition
+x/C. So none of n flows with C/n gains by more if b/n >= t (C/n)^(t-1), a condition that is ascribed to the paper
 
     b >= t n^(2-t) C^(t-1),   C in Mb/s.
 
@@ -50,7 +50,7 @@ from ecc.models import monitor_intervals
 from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, check_choice, check_number
 from ecc.models.shared import delivery_rate, windows
 from ecc.network import Network
-from ecc.quantity import QuantityField, as_rate, default
+from ecc.quantity import RATE, QuantityField, as_rate, default
 
 STARTING, PROBING, MOVING = range(3)
 STATES = ("Starting", "Probing", "Moving")
@@ -96,8 +96,8 @@ class Vivace(windows.WindowProtocol):
         Least rate.
     form : str
         "paper", or "pcc-uspace" (the authors' program).
-    transport, initial, receiver_window, min_rto, initial_rto, L
-        As of every `WindowProtocol`; L plays no part.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
+        As of every `WindowProtocol`; L plays no part. `restart` is "none": the rate stays after an idle period.
 
     Raises
     ------
@@ -114,7 +114,12 @@ class Vivace(windows.WindowProtocol):
     form: str = "paper"
     transport: str = "rack"
     initial: float | None = 10.0
+    restart: str = "none"
 
+    dimensions = {"min_rate": RATE}
+
+    may_use_prr = False
+    restarts = ("none",)
     slow_start_law = None
     loss_response_law = None
     required_env = frozenset({"random"})
@@ -147,6 +152,9 @@ class Vivace(windows.WindowProtocol):
             "on_start": flow_on_start, "on_send": flow_on_send, "on_receive": delivery_rate.on_receive,
             "on_ack": flow_on_ack,
         }  # fmt: skip
+
+    def flow_at(self, x: float, R: float, link: int, window: float = 0.0, **values: float) -> Any:
+        raise ValueError("start must be 'empty' for packets of Vivace: it moves rates by the monitor intervals before")
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 

@@ -24,6 +24,9 @@ changes by D times the feedback, so increases go with D^2 s/w and decreases with
 
     s  packet size    w  window, in whole packets    sum  over the packets of the last interval
 
+The papers leave open what becomes of a grant that the application does not use. Here a window that
+does not limit its flow grows up to twice the bytes in flight (as in slow start: draft-ietf-ccwg-ratelimited-increase).
+
 A flow sends T x/s packets an interval, so sum(X) = N T and sum(s) = y T: this adds up to x' T. What an interval has
 given away is off its account; a router that grants more than the packet may have keeps the rest. The interval T is the
 mean RTT d, an average over flows, as each adds T to sum(X), and at least `least_interval`; where d is less, the law has
@@ -31,14 +34,16 @@ that in its place: what is granted in an interval acts for one. Q is the lowest 
 
 With h and the larger of +-phi written out the law is x' = [phi/N - (gamma y d - max(phi, 0)) (x/y - 1/N)]/d^2: as
 x = y/N at an equilibrium with y = C, |phi| is of second order there, and the law has a derivative although h has none.
-With u_i the rate of a flow of RTT D_i as it reaches the router, and a queue that may be negative,
+With u_i the rate of a flow of RTT D_i as it reaches the router, paced windows (`clocking="rate"`), and a queue that may
+be negative,
 
     u_i'(t) = phi(t - D_i)/(N d^2) - (gamma/d) [u_i(t - D_i) - y(t - D_i)/N],   y = sum u_i,   q' = y - C
     1 + [(alpha - gamma)/d + beta/(d^2 s)] mean(exp(-s D_i)/(s + (gamma/d) exp(-s D_i))) = 0
 
 and, between flows of one RTT D, s + (gamma/d) exp(-s D) = 0: shuffling is unstable by itself from D = pi d/(2 gamma)
 on. It cancels where RTTs are equal, or gamma = 0: s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)) = 0. Not in this
-model: routers that count for an interval and grant in the next, and windows that ACKs clock.
+model: routers that count for an interval and grant in the next, and windows that ACKs clock, whose flows repeat what
+they sent one RTT ago: with unequal RTTs fluid and packets grow where this model is stable.
 """
 
 from __future__ import annotations
@@ -77,14 +82,15 @@ from ecc.models.base import (
     check_choice,
     check_number,
 )
-from ecc.models.shared import rate_feedback
+from ecc.models.shared import rate_feedback, windows
 from ecc.models.shared.equilibria import bottleneck_links, shared_rate
 from ecc.network import Network
-from ecc.quantity import as_delay
+from ecc.quantity import TIME, as_delay
 
 HANDSHAKES = 1.0  # s of spacing by which an interval that saw nothing else is shared out (ns-2)
 LEAST_QUEUE_INTERVAL = 0.002  # s over which the lowest queue is sought (draft-falk-xcp-spec)
 ANY = 1e300  # bit/s that a host requests: all there is
+USED = 2.0  # a window that does not limit its flow grows up to this factor of the bytes in flight
 
 
 @dataclass
@@ -173,6 +179,8 @@ class XCP(Protocol):
     paced: bool = False
     transport: str | None = None
 
+    dimensions = {"interval": TIME, "rtt_limit": TIME, "least_interval": TIME, "largest_interval": TIME}
+
     times = ("continuous",)
     main_parameter = "alpha"
     run_findings = (
@@ -182,6 +190,8 @@ class XCP(Protocol):
     )
     windowed = True
     rtt_weights = "flows"
+
+    property_exceptions = {"scaling": "flows open with a control packet of 40 bytes, for packets of any size"}
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, beta=0.0, gamma=0.0, interval=as_delay, least_interval=as_delay, initial=None)
@@ -222,7 +232,7 @@ class XCP(Protocol):
 
     @property
     def fluid_form(self) -> GrantedWindows:
-        return GrantedWindows(self.time_to_measure, self.time_to_look, bool(self.paced))
+        return GrantedWindows(self.time_to_measure, self.time_to_look, bool(self.paced), HANDSHAKES)
 
     @property
     def router_clock(self) -> str:
@@ -424,7 +434,10 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             env.timer = 0.0  # on_timer sees how large the packets are from now on
     elif header.link != rate_feedback.NO_LINK:
         flow.bottleneck = header.link
-        set_window(max(source_law(env.window, header.feedback * env.srtt / 8.0), flow.packet), p, env)
+        window = max(source_law(env.window, header.feedback * env.srtt / 8.0), flow.packet)
+        if env.limited_by == windows.BY_DATA:
+            window = min(window, max(env.window, USED * (env.in_flight + env.acked)))
+        set_window(window, p, env)
 
 
 def flow_on_timer(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
@@ -435,11 +448,10 @@ def flow_on_timer(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """As TCP: half the window at a gap, once an RTT; one packet after a timeout."""
-    if flow.opened > 0 and env.kind == 1:
-        set_window(flow.packet, p, env)
-    elif flow.opened > 0 and env.delivered + env.lost > flow.recovery:
-        set_window(max(env.window / 2.0, flow.packet), p, env)
-    flow.recovery = env.delivered + env.lost + env.in_flight
+    if env.kind == 1 or env.delivered + env.lost > flow.recovery:
+        if flow.opened > 0:
+            set_window(flow.packet if env.kind == 1 else max(env.window / 2.0, flow.packet), p, env)
+        flow.recovery = env.delivered + env.lost + env.in_flight
 
 
 def set_window(window: float, p: Params, env: FlowEnv) -> None:

@@ -1,6 +1,7 @@
 """The packet engine in C and its binding: it knows no protocol."""
 
 from ecc.native.engine import (
+    BEGUN,
     CHANGE,
     COUNTERS,
     EVENT,
@@ -17,6 +18,7 @@ from ecc.native.engine import (
     SERVER,
     TRANSFER,
     TRANSFER_RESULT,
+    UNDER_WAY,
     Engine,
     Partition,
     Stats,
@@ -33,8 +35,9 @@ from ecc.native.frames import FRAME_FIELD, FRAME_FORMAT, VERDICTS, Formats, Fram
 from ecc.native.team import Team
 
 __all__ = [
-    "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "FRAME_FIELD", "FRAME_FORMAT",
-    "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS", "LINK_RESULT", "RECORDED", "SERVER", "TRANSFER", "TRANSFER_RESULT",
-    "VERDICTS", "Engine", "Formats", "Frames", "Partition", "Port", "Stats", "Team", "addresses", "bin_edges",
-    "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
+    "BEGUN", "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "FRAME_FIELD",
+    "FRAME_FORMAT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS", "LINK_RESULT", "RECORDED", "SERVER", "TRANSFER",
+    "TRANSFER_RESULT", "UNDER_WAY", "VERDICTS", "Engine", "Formats", "Frames", "Partition", "Port", "Stats", "Team",
+    "addresses", "bin_edges", "new_flows", "new_links", "new_transfers", "picoseconds", "inside",
+    "sampled_queues",
 ]  # fmt: skip

@@ -100,7 +100,7 @@ push(ecc_channel_t *self, ecc_memory_t *memory, ecc_reordered_t item)
         void *block = self->reordered;
         int ret = k == MAX_ROOM
             ? ECC_ERR_TOO_LARGE
-            : ecc_memory_resize(memory, k * sizeof(*self->reordered), room * sizeof(*self->reordered), &block);
+            : ecc_memory_extend(memory, k * sizeof(*self->reordered), room * sizeof(*self->reordered), &block);
         if (ret != 0) {
             return ret;
         }

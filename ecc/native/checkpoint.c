@@ -18,6 +18,7 @@
 #include "cut.h"
 #include "lists.h"
 #include "pause.h"
+#include "phase.h"
 #include "tables.h"
 #include "transfers.h"
 #include "receiver.h"
@@ -148,12 +149,26 @@ move_pause(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
 }
 
 static void
+move_phase(ecc_archive_t *archive, ecc_phase_t *phase)
+{
+    ECC_ARCHIVE_MOVE(archive, phase->random);
+    ecc_archive_real(archive, &phase->offset);
+    ecc_archive_real(archive, &phase->stretch);
+    ecc_archive_whole(archive, &phase->packet_time, 0, ECC_NEVER);
+    ecc_archive_index(archive, &phase->n, ECC_PHASE_PACKETS + 1);
+    ecc_archive_require(archive, phase->offset < 1.0 && phase->stretch < 2.0);
+}
+
+static void
 move_routers(ecc_archive_t *archive, ecc_engine_t *self)
 {
     for (uint32_t i = 0; i < self->n_routers && archive->ret == 0; i++) {
         ecc_link_state_t *router = &self->links[i];
         if (i < self->n_links) {
             move_link(archive, self, i);
+            if (router->spec.phase_jitter != 0) {
+                move_phase(archive, &self->link_phases[i]);
+            }
         }
         ecc_archive_whole(archive, &router->queue_low, 0, self->links[router->spec.at].queue);
         ECC_ARCHIVE_MOVE(archive, router->random);
@@ -170,17 +185,23 @@ move_routers(ecc_archive_t *archive, ecc_engine_t *self)
 static void
 move_ranges(ecc_archive_t *archive, ecc_engine_t *self, ecc_ranges_t *ranges)
 {
-    size_t room = ranges->room;
-    void *block = ranges->items;
-    uint32_t count = ecc_archive_count(archive, ranges->count, sizeof(*ranges->items));
+    uint32_t count = ecc_archive_count(archive, ranges->count, sizeof(ecc_range_t));
+    uint32_t id = ecc_ranges_first(ranges);
+    int64_t least = INT64_MIN;
 
-    ecc_archive_make_room(archive, &self->memory, sizeof(*ranges->items), count, &room, &block);
-    ranges->items = block;
-    ranges->room = (uint32_t) room;
-    if (archive->ret == 0) {
-        ranges->count = count;
-        ecc_archive_move(archive, ranges->items, count * sizeof(*ranges->items));
-        ecc_archive_require(archive, ecc_ranges_verify(ranges) == 0);
+    if (ecc_archive_reads(archive)) {
+        ecc_ranges_clear(ranges);
+    }
+    for (uint32_t k = 0; k < count && archive->ret == 0; k++) {
+        ecc_range_t range = ecc_archive_writes(archive) ? *ecc_ranges_at(ranges, id) : (ecc_range_t) { 0 };
+        ECC_ARCHIVE_MOVE(archive, range);
+        ecc_archive_require(archive, range.begin > least && range.begin < range.end);
+        if (ecc_archive_reads(archive)) {
+            archive->ret = ecc_ranges_add(ranges, &self->memory, range.begin, range.end);
+        } else if (archive->ret == 0) {
+            id = ecc_ranges_next(ranges, id);
+        }
+        least = range.end;
     }
 }
 
@@ -209,6 +230,7 @@ move_transport(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     transport->retransmit_first = ecc_archive_flag(archive, transport->retransmit_first);
     for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS; k++) {
         ECC_ARCHIVE_MOVE(archive, transport->recent[k]);
+        transport->recent_ranges[k] = ecc_ranges_find(&transport->held, transport->recent[k]);
     }
     ecc_archive_require(archive,
         archive->ret == 0
@@ -216,27 +238,43 @@ move_transport(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
                 == 0);
 }
 
-/* The list of what is outstanding follows from the times of segments. */
+/* The list of outstanding segments and the heap of lost ones follow from the segments. */
 static void
 move_segments(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
 {
     ecc_rack_t *rack = &self->racks[index];
-    uint32_t count = ecc_archive_count(archive, rack->count, 2 * sizeof(int64_t) + sizeof(int32_t) + 3);
+    uint32_t count = ecc_archive_count(archive, rack->count, 3 * sizeof(int64_t) + sizeof(int32_t) + 4);
     int64_t begin = self->transports[index].snd_una;
 
     for (uint32_t k = 0; k < count && archive->ret == 0; k++) {
         ecc_sent_t segment = ecc_archive_writes(archive) ? *ecc_rack_at(rack, k) : (ecc_sent_t) { 0 };
         ecc_archive_whole(archive, &segment.begin, begin, begin);
-        ecc_archive_whole(archive, &segment.sent, 0, self->now);
+        ecc_archive_whole(archive, &segment.sent, -ECC_NEVER, self->now);
+        ecc_archive_whole(archive, &segment.order, 0, rack->n_transmissions - 1);
         ecc_archive_int(archive, &segment.size, 1, ECC_MAX_PACKET_SIZE);
         ecc_archive_byte(archive, &segment.state, ECC_SENT_SACKED);
         ecc_archive_byte(archive, &segment.probes, segment.state == ECC_SENT_OUTSTANDING);
         segment.was_repeated = ecc_archive_flag(archive, segment.was_repeated);
+        segment.is_repair = ecc_archive_flag(archive, segment.is_repair);
         begin += segment.size;
         if (ecc_archive_reads(archive)) {
             archive->ret = ecc_rack_append(rack, &self->memory, segment);
         }
     }
+    ecc_archive_require(archive, !ecc_archive_reads(archive) || ecc_rack_index(rack) == 0);
+}
+
+static void
+move_prr(ecc_archive_t *archive, ecc_prr_t *prr, const ecc_transport_t *transport)
+{
+    bool reduces;
+
+    ecc_archive_whole(archive, &prr->until, 0, ECC_ARCHIVE_MAX);
+    reduces = transport->recovering || transport->snd_una < prr->until;
+    ecc_archive_whole(archive, &prr->delivered, 0, ECC_ARCHIVE_MAX);
+    ecc_archive_whole(archive, &prr->out, 0, ECC_ARCHIVE_MAX);
+    ecc_archive_whole(archive, &prr->recover_fs, reduces, ECC_ARCHIVE_MAX);
+    ecc_archive_whole(archive, &prr->credit, -ECC_ARCHIVE_MAX, ECC_ARCHIVE_MAX);
 }
 
 static void
@@ -246,13 +284,14 @@ move_rack(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     const ecc_transport_t *transport = &self->transports[index];
     int64_t most = ecc_cut_has_sender(self, index) ? transport->snd_nxt : 0;
 
+    ecc_archive_whole(archive, &rack->n_transmissions, 0, ECC_ARCHIVE_MAX);
     move_segments(archive, self, index);
     ecc_archive_int(archive, &rack->multiplier, 1, INT32_MAX);
     ecc_archive_int(archive, &rack->persists, 0, INT32_MAX);
     ecc_archive_whole(archive, &rack->dsack_round, -1, most);
-    ecc_archive_whole(archive, &rack->sent, -1, self->now);
-    ecc_archive_whole(archive, &rack->end, 0, most);
-    ecc_archive_whole(archive, &rack->rtt, 0, self->now);
+    ecc_archive_whole(archive, &rack->order, -1, rack->n_transmissions - 1);
+    ecc_archive_whole(archive, &rack->responded, 0, rack->n_transmissions);
+    ecc_archive_whole(archive, &rack->rtt, 0, ECC_NEVER);
     ecc_archive_whole(archive, &rack->window, 0, ECC_NEVER);
     ecc_archive_whole(archive, &rack->fack, 0, most);
     ecc_archive_whole(archive, &rack->probe_end, -1, most);
@@ -334,24 +373,32 @@ move_counters(ecc_archive_t *archive, const ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     const ecc_flow_t *spec = flow->spec;
+    uint8_t limited_by = flow->limited_by;
     bool opening;
 
     ecc_archive_whole(archive, &flow->sent, 0, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &flow->expected, 0, flow->sent);
     ecc_archive_whole(archive, &flow->lost, 0, flow->expected);
     ecc_archive_whole(archive, &flow->received, 0, ecc_cut_has_sender(self, index) ? flow->sent : ECC_ARCHIVE_MAX);
-    ecc_archive_whole(archive, &flow->last_sent_at, 0, self->now);
+    ecc_archive_whole(archive, &flow->last_sent_at, -ECC_NEVER, self->now);
     ecc_archive_whole(archive, &flow->timer_start, 0, self->now);
     ecc_archive_int(archive, &flow->last_size, 0, ECC_MAX_PACKET_SIZE + ECC_MAX_HEADER_BYTES);
     ecc_archive_int(
         archive, &flow->full_size, spec->packet_size, flow->draws_sizes ? spec->packet_size_max : spec->packet_size);
     ecc_archive_byte(archive, &flow->n_timeouts, ECC_MAX_BACKOFFS);
+    ecc_archive_byte(archive, &limited_by, ECC_LIMIT_PACER);
+    flow->limited_by = limited_by & 3u;
     ecc_archive_byte(archive, &flow->n_zero_waits, ECC_MAX_ZERO_WAITS - 1);
     ecc_archive_real(archive, &flow->rate);
     ecc_archive_real(archive, &flow->window);
     ecc_archive_real(archive, &flow->rtt);
     ecc_archive_real(archive, &flow->srtt);
     ecc_archive_real(archive, &flow->min_rtt);
+    if (index < self->n_rtts) {
+        ecc_archive_real(archive, &self->rtts[index].sum);
+        ecc_archive_real(archive, &self->rtts[index].peak);
+        ecc_archive_whole(archive, &self->rtts[index].count, 0, ECC_ARCHIVE_MAX);
+    }
     ECC_ARCHIVE_MOVE(archive, flow->random);
     ECC_ARCHIVE_MOVE(archive, flow->random_sizes);
     if (ecc_archive_reads(archive)) {
@@ -416,6 +463,9 @@ move_flow(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     if (ecc_archive_reads(archive)) {
         archive->arrived[index] = flow->received;
     }
+    if (flow->jitters) {
+        move_phase(archive, &self->phases[index]);
+    }
     if (flow->sprays) {
         ECC_ARCHIVE_MOVE(archive, self->sprays[index].random);
         ecc_archive_index(archive, &self->sprays[index].next, (uint32_t) flow->spec->n_alternatives + 1);
@@ -425,6 +475,9 @@ move_flow(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     }
     if (flow->has_rack && archive->ret == 0) {
         move_rack(archive, self, index);
+    }
+    if (flow->uses_prr && archive->ret == 0) {
+        move_prr(archive, &self->prrs[index], &self->transports[index]);
     }
     if (flow->needs_receiver && archive->ret == 0) {
         move_receiver(archive, self, index);
@@ -679,8 +732,8 @@ move_layout(ecc_archive_t *archive, const ecc_engine_t *self)
         self->transfers.n_templates, self->transfers.record_size, self->transfers.first_hop, self->transfers.max_length,
         self->n_impairments, self->n_changes, self->n_servers, self->n_opportunities, self->n_queues,
         self->n_priorities, self->wants_flow_queues, self->wants_receivers, self->wants_transports, self->wants_ecn,
-        self->wants_stops, self->wants_timers, self->seed, (uint64_t) self->samples.period,
-        (uint64_t) self->samples.n_samples };
+        self->wants_stops, self->wants_timers, self->wants_phases, self->n_link_phases, self->seed,
+        (uint64_t) self->samples.period, (uint64_t) self->samples.n_samples, self->n_rtts };
     uint64_t found[sizeof(ours) / sizeof(*ours)];
 
     memcpy(found, ours, sizeof(ours));

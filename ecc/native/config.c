@@ -144,6 +144,11 @@ check_link(const ecc_link_t *link, const ecc_config_t *config, int64_t *n_change
         *value = (double) link->buffer;
         return ECC_ERR_LINK_BUFFER;
     }
+    if (link->begun_queue < 0 || link->begun_queue > MAX_BYTES
+        || (link->begun_queue > 0 && (link->n_queues > 0 || link->on_dequeue != NULL))) {
+        *value = (double) link->begun_queue;
+        return ECC_ERR_UNDER_WAY;
+    }
     if (link->xoff < 0 || link->xoff > MAX_BYTES || link->xon < 0 || link->xon > link->xoff || link->headroom < 0
         || link->headroom > MAX_BYTES || (link->xoff > 0 && config->partition.n_parts > 1)) {
         *value = (double) link->xoff;
@@ -190,6 +195,12 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
         { ECC_ERR_TIMERS, flow->n_timers >= 0 && flow->n_timers <= ECC_MAX_TIMERS, (double) flow->n_timers },
         { ECC_ERR_TRANSPORT, flow->transport >= 0 && flow->transport <= ECC_TRANSPORT_RACK, (double) flow->transport },
         { ECC_ERR_TRANSPORT, flow->receiver_window >= 0, (double) flow->receiver_window },
+        { ECC_ERR_TRANSPORT, flow->lost_retransmission >= 0 && flow->lost_retransmission <= ECC_LOST_LINUX,
+            (double) flow->lost_retransmission },
+        { ECC_ERR_TRANSPORT,
+            flow->uses_prr >= 0
+                && flow->uses_prr <= (flow->transport >= ECC_TRANSPORT_SACK ? ECC_PRR_LOSSES_AND_MARKS : ECC_PRR_NEVER),
+            (double) flow->uses_prr },
         { ECC_ERR_TRANSPORT, is_delay(flow->min_rto, flow->min_rto), (double) flow->min_rto },
         { ECC_ERR_TRANSPORT, is_delay(flow->initial_rto, flow->initial_rto), (double) flow->initial_rto },
         { ECC_ERR_TRANSPORT, is_delay(flow->rto_granularity, flow->rto_granularity), (double) flow->rto_granularity },
@@ -256,7 +267,7 @@ are_samples(const ecc_samples_t *samples, int64_t n_flows)
     return samples->n_samples > 0 && samples->period > 0 && samples->n_flows >= 0 && samples->n_flows <= n_flows
         && samples->sent != NULL && samples->received != NULL && samples->bottleneck != NULL && samples->queue != NULL
         && samples->queue_peak != NULL && samples->arrived != NULL && samples->dropped != NULL
-        && (samples->paused == NULL || samples->pauses != NULL)
+        && (samples->rtt == NULL || samples->rtt_peak != NULL) && (samples->paused == NULL || samples->pauses != NULL)
         && (samples->queues == NULL || (samples->queue_dropped != NULL && samples->queue_marked != NULL));
 }
 
@@ -264,6 +275,26 @@ static int
 fail(ecc_engine_t *self, int code, double value)
 {
     return ecc_state_fail(self, code, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, value);
+}
+
+/* S-207; that each entry is placed once is for ecc_under_way_place to find. */
+static bool
+is_under_way(const ecc_config_t *config, int64_t i)
+{
+    const ecc_under_way_t *packet = &config->under_way[i];
+    const ecc_flow_t *flow;
+
+    if (packet->flow < 0 || packet->flow >= config->n_flows || packet->placed < 0
+        || packet->placed >= config->n_under_way || packet->sent > 0 || packet->sent <= -ECC_NEVER
+        || (i > 0 && packet->sent < packet[-1].sent)) {
+        return false;
+    }
+    flow = &config->flows[packet->flow];
+    return flow->n_alternatives == 0 && flow->n_reverse == 0 && packet->hop >= 0
+        && packet->sent > -config->begun[packet->flow].rtt && packet->hop <= flow->n_forward
+        && packet->at >= packet->sent && packet->at < ECC_NEVER
+        && (packet->hop > 0 || packet->at <= 0 || packet->at <= flow->access_delay)
+        && (packet->hop < flow->n_forward || packet->at > -flow->ack_delay);
 }
 
 /* Counts, sizes, samples, impairments and servers: what belongs to no link or flow. */
@@ -300,6 +331,10 @@ check_run(ecc_engine_t *self, const ecc_config_t *config)
             return fail(self, ECC_ERR_SERVER, (double) i + 1.0);
         }
         n_opportunities += config->servers[i].n_opportunities;
+    }
+    if (config->n_under_way < 0 || (config->n_under_way > 0 && config->begun == NULL)
+        || (config->begun != NULL && config->partition.n_parts > 1)) {
+        return fail(self, ECC_ERR_UNDER_WAY, (double) config->n_under_way);
     }
     return 0;
 }
@@ -358,6 +393,32 @@ check_flows(ecc_engine_t *self, const ecc_config_t *config)
     return 0;
 }
 
+/* S-206, S-207. */
+static int
+check_begun(ecc_engine_t *self, const ecc_config_t *config)
+{
+    for (int64_t i = 0; i < config->n_flows; i++) {
+        const ecc_begun_t *begun = &config->begun[i];
+        const ecc_flow_t *flow = &config->flows[i];
+        if (begun->rtt <= 0 || begun->rtt >= ECC_NEVER || flow->start != 0
+            || (flow->on_start != NULL && begun->state == NULL)) {
+            return ecc_state_fail(self, ECC_ERR_UNDER_WAY, ECC_ENTITY_FLOW, i, ECC_NO_HOOK, (double) begun->rtt);
+        }
+    }
+    for (int64_t i = 0; i < config->n_links + config->n_additional; i++) {
+        const ecc_link_t *router = &config->links[i];
+        if ((router->on_arrival != NULL || router->on_departure != NULL) && router->begun_state == NULL) {
+            return ecc_state_fail(self, ECC_ERR_UNDER_WAY, ECC_ENTITY_LINK, i, ECC_NO_HOOK, 0.0);
+        }
+    }
+    for (int64_t i = 0; i < config->n_under_way; i++) {
+        if (!is_under_way(config, i)) {
+            return fail(self, ECC_ERR_UNDER_WAY, (double) i);
+        }
+    }
+    return 0;
+}
+
 int
 ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
 {
@@ -366,7 +427,10 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
     if (ret == 0) {
         ret = check_links(self, config);
     }
-    return ret == 0 ? check_flows(self, config) : ret;
+    if (ret == 0) {
+        ret = check_flows(self, config);
+    }
+    return ret == 0 && config->begun != NULL ? check_begun(self, config) : ret;
 }
 
 /* What follows the wires of the last links in either direction (S-32 to S-34). */

@@ -20,6 +20,7 @@
 #include "flow_hooks.h"
 #include "link.h"
 #include "pause.h"
+#include "phase.h"
 #include "receiver.h"
 #include "router.h"
 #include "run.h"
@@ -29,6 +30,7 @@
 #include "state.h"
 #include "tables.h"
 #include "transfers.h"
+#include "under_way.h"
 #include "verify.h"
 
 const char *
@@ -116,12 +118,32 @@ copy_specs(ecc_engine_t *self, const ecc_config_t *config)
         ret = allocate_items(self, n_channels, sizeof(*self->channels), NULL, &block);
         self->channels = block;
     }
+    if (ret == 0) {
+        size_t n_begun = config->begun != NULL ? self->n_flows : 0;
+        ret = allocate_items(self, n_begun, sizeof(*self->begun), config->begun, &block);
+        self->begun = block;
+    }
+    if (ret == 0) {
+        ret = allocate_items(self, self->n_under_way, sizeof(*self->under_way), config->under_way, &block);
+        self->under_way = block;
+    }
     for (uint32_t i = 0; i < self->n_flows; i++) {
         self->n_sprays = config->flows[i].n_alternatives > 0 ? self->n_flows : self->n_sprays;
     }
     if (ret == 0) {
         ret = allocate_items(self, self->n_sprays, sizeof(*self->sprays), NULL, &block);
         self->sprays = block;
+    }
+    if (ret == 0) {
+        ret = allocate_items(self, self->n_rtts, sizeof(*self->rtts), NULL, &block);
+        self->rtts = block;
+    }
+    for (uint32_t i = 0; i < self->n_links; i++) {
+        self->n_link_phases = config->links[i].phase_jitter != 0 ? self->n_links : self->n_link_phases;
+    }
+    if (ret == 0) {
+        ret = allocate_items(self, self->n_link_phases, sizeof(*self->link_phases), NULL, &block);
+        self->link_phases = block;
     }
     if (ret == 0 && self->n_flows > 0) {
         memcpy(self->flow_specs, config->flows, self->n_flows * sizeof(*self->flow_specs));
@@ -150,6 +172,9 @@ build_links(ecc_engine_t *self, const ecc_config_t *config)
             link->has_changes = true;
             link->n_changes = (uint32_t) link->spec.n_changes;
             changes += link->spec.n_changes;
+        }
+        if (link->spec.phase_jitter != 0) {
+            ecc_phase_init_link(self, i);
         }
         if (link->spec.impairment > 0) {
             link->channel = &self->channels[i];
@@ -211,6 +236,7 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     self->n_routers = (uint32_t) (config->n_links + config->n_additional);
     self->n_flows = (uint32_t) config->n_flows;
     self->n_changes = (size_t) config->n_changes;
+    self->n_under_way = (size_t) config->n_under_way;
     self->n_impairments = (size_t) config->n_impairments;
     self->seed = config->seed;
     self->wants_ecn = wants_ecn(config);
@@ -219,6 +245,8 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     self->trace = config->trace;
     self->trace_room = config->n_trace;
     self->samples = config->samples;
+    self->n_rtts
+        = config->samples.n_samples > 0 && config->samples.rtt != NULL ? (uint32_t) config->samples.n_flows : 0;
     self->next_sample = self->samples.n_samples > 0 ? self->samples.period : ECC_NEVER;
     ecc_packets_init(&self->packets, self->header_size);
     ret = copy_specs(self, config);
@@ -314,8 +342,11 @@ ecc_engine_free(ecc_engine_t *self)
     ecc_tables_free(self);
     release(self, self->n_links * sizeof(*self->channels), self->channels);
     release(self, self->n_sprays * sizeof(*self->sprays), self->sprays);
+    release(self, self->n_rtts * sizeof(*self->rtts), self->rtts);
+    release(self, self->n_link_phases * sizeof(*self->link_phases), self->link_phases);
     release(self, self->n_queues * sizeof(*self->queues), self->queues);
     release(self, self->n_changes * sizeof(*self->changes), self->changes);
+    ecc_under_way_free(self);
     release(self, self->n_impairments * sizeof(*self->impairments), self->impairments);
     release(self, links_size(self), self->links_block);
     release(self, flow_specs_size(self), self->flow_specs);
@@ -325,6 +356,20 @@ ecc_engine_free(ecc_engine_t *self)
 }
 
 /* ---- running ---- */
+
+/* S-197. */
+static void
+sample_rtts(ecc_engine_t *self, int64_t row)
+{
+    for (uint32_t i = 0; i < self->n_rtts; i++) {
+        ecc_rtts_t *rtts = &self->rtts[i];
+        if (ecc_cut_has_sender(self, i)) {
+            self->samples.rtt[row + i] = rtts->count > 0 ? rtts->sum / (double) rtts->count : 0.0;
+            self->samples.rtt_peak[row + i] = rtts->peak;
+            *rtts = (ecc_rtts_t) { 0 };
+        }
+    }
+}
 
 static void
 sample_flows(ecc_engine_t *self)
@@ -347,6 +392,7 @@ sample_flows(ecc_engine_t *self)
             memcpy(&samples->bottleneck[row + i], (const char *) flow->state + flow->spec->bottleneck, sizeof(int64_t));
         }
     }
+    sample_rtts(self, row);
 }
 
 static void
@@ -367,6 +413,9 @@ sample_links(ecc_engine_t *self)
         samples->queue_peak[row + i] = link->queue_peak;
         samples->arrived[row + i] = link->arrived;
         samples->dropped[row + i] = link->dropped;
+        if (samples->dropped_bytes != NULL) {
+            samples->dropped_bytes[row + i] = link->dropped_bytes; /* S-196 */
+        }
         if (samples->marked != NULL) {
             samples->marked[row + i] = link->marked;
         }
@@ -641,6 +690,7 @@ ecc_run_begin(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
     atomic_store_explicit(&self->last_event, limited ? self->n_events + max_events : INT64_MAX, memory_order_relaxed);
     if (self->stop == ECC_STOP_NOT_YET) {
         ret = start_routers(self);
+        ret = ret == 0 ? ecc_under_way_place(self) : ret;
         self->stop = ret == 0 ? ECC_STOP_UNTIL : ECC_STOP_ERROR;
     }
     return ret;

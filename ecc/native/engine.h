@@ -72,8 +72,14 @@ enum ecc_loss_kind { ECC_LOSS_GAP, ECC_LOSS_TIMEOUT };
 /* env.kind of on_send. */
 enum ecc_segment_kind { ECC_SEGMENT_NEW, ECC_SEGMENT_RETRANSMITTED };
 
-/* How a flow recovers lost data: not at all, or by RFC 6582 or RFC 6675. */
+/* How a flow recovers lost data: not at all, by RFC 6582, RFC 6675 or RFC 8985. */
 enum ecc_transport_kind { ECC_TRANSPORT_NONE, ECC_TRANSPORT_CUMULATIVE, ECC_TRANSPORT_SACK, ECC_TRANSPORT_RACK };
+
+/* What the loss of a retransmission leads to in a recovery of RACK-TLP (S-163). */
+enum ecc_lost_retransmission { ECC_LOST_REDUCE, ECC_LOST_LINUX };
+
+/* What proportional rate reduction is used for (S-164, S-166). */
+enum ecc_prr_use { ECC_PRR_NEVER, ECC_PRR_LOSSES, ECC_PRR_LOSSES_AND_MARKS };
 
 /* Of a packet, as in the IP header (RFC 3168). */
 enum ecc_codepoint { ECC_NOT_ECT, ECC_ECT_1, ECC_ECT_0, ECC_CE };
@@ -94,6 +100,7 @@ enum ecc_scheduler_kind {
 };
 
 /* Which route the next packet of a flow takes that has several (S-131). */
+enum ecc_phase_jitter { ECC_PHASE_NEVER, ECC_PHASE_AT_LINE_RATE, ECC_PHASE_ALWAYS };
 enum ecc_spraying_kind { ECC_SPRAYING_ROUND_ROBIN, ECC_SPRAYING_RANDOM };
 
 /* What a report is about. */
@@ -121,6 +128,13 @@ typedef struct {
     int64_t trim;         /* w: non-zero trims the packet, or drops it if it cannot be; on_arrival only */
     double next_interval; /* w: s until this router's next on_interval, <= 0: none */
 } ecc_link_env_t;
+
+/* Why a TRY-SEND has ended (S-176). */
+enum ecc_send_limit {
+    ECC_LIMIT_DATA,   /* nothing to send: of the application, or within the receiver's window */
+    ECC_LIMIT_WINDOW, /* no room in the window for a full packet */
+    ECC_LIMIT_PACER   /* the rate */
+};
 
 /* What a hook of a flow sees; it may write the fields marked w. */
 typedef struct {
@@ -153,6 +167,9 @@ typedef struct {
     int64_t counter;      /* w: bytes that the flow sends from now until on_count, < 1: none */
     int64_t control_size; /* w: bytes of a packet that the receiver sends to on_control, < 1: none; on_receive only */
     int64_t control_kind; /* w: >= 0, what on_control finds in kind; on_receive only */
+    int64_t limited_by;   /* enum ecc_send_limit: why the last TRY-SEND sent no more (S-176) */
+    double idle;          /* s since the last packet was sent; on_restart only, else 0 */
+    double rto;           /* s, retransmission timeout; on_restart only, else 0 */
 } ecc_flow_env_t;
 
 /* Returns 0, or any other code, which stops the run. */
@@ -173,11 +190,14 @@ typedef struct {
     int64_t n_queues;         /* 0: one; else so many, whose quanta are the next n_queues of `quanta` */
     int64_t scheduler;        /* enum ecc_scheduler_kind */
     int64_t drops_longest;    /* non-zero: a full buffer drops the first packet of the longest queue */
-    ecc_bytes_t xoff;      /* it is paused while more than this of a class has come over it and is queued; 0: never */
-    ecc_bytes_t xon;       /* then it resumes at this or less */
-    ecc_bytes_t headroom;  /* what may come beyond xoff and is not dropped */
-    int64_t at;            /* of an additional router: the link it is at */
-    int64_t header_offset; /* bytes from the start of a header to what the hooks see, a multiple of 8 */
+    ecc_bytes_t xoff;        /* it is paused while more than this of a class has come over it and is queued; 0: never */
+    ecc_bytes_t xon;         /* then it resumes at this or less */
+    ecc_bytes_t headroom;    /* what may come beyond xoff and is not dropped */
+    int64_t at;              /* of an additional router: the link it is at */
+    int64_t header_offset;   /* bytes from the start of a header to what the hooks see, a multiple of 8 */
+    int64_t phase_jitter;    /* non-zero: the phase of its departures is drawn (S-189) */
+    ecc_bytes_t begun_queue; /* before time 0, in front of packets that are under way then (S-208) */
+    void *begun_state;       /* router: record for hooks with such packets, else NULL */
     void *state;
     void *params;
     ecc_hook_t on_start;
@@ -222,10 +242,13 @@ typedef struct {
     int32_t header_offset;        /* as of a router */
     int32_t ecn;                  /* enum ecc_ecn_kind */
     int32_t transport;            /* enum ecc_transport_kind */
+    int32_t lost_retransmission;  /* enum ecc_lost_retransmission, of a transport of type 3 */
+    int32_t uses_prr;             /* enum ecc_prr_use, of a transport with SACK */
     int32_t spraying;             /* enum ecc_spraying_kind, of several routes */
     int32_t n_timers;             /* that its hooks set, up to ECC_MAX_TIMERS; 0 and 1: one */
     int32_t wants_random;         /* non-zero: env.random is drawn */
     int32_t enables_subsequent;   /* of a template, non-zero: its transfers may have subsequent ones */
+    int64_t phase_jitter;         /* enum ecc_phase_jitter */
     void *state;
     void *params;
     ecc_hook_t on_start;
@@ -237,6 +260,7 @@ typedef struct {
     ecc_hook_t on_stop;
     ecc_hook_t on_count;
     ecc_hook_t on_control;
+    ecc_hook_t on_restart;
 } ecc_flow_t;
 
 /* A transfer as the caller describes it; its template, an ecc_flow_t, has the rest. */
@@ -256,6 +280,21 @@ typedef struct {
     ecc_ps_t time;
     double capacity; /* bit/s, may be 0 */
 } ecc_change_t;
+
+/* What a flow that has begun before time 0 has then (S-206). */
+typedef struct {
+    ecc_ps_t rtt; /* that it has long measured */
+    void *state;  /* record for its on_start, or NULL without one */
+} ecc_begun_t;
+
+/* A packet in the network at time 0, of a flow that has begun before (S-207); all times are relative to time 0. */
+typedef struct {
+    int64_t flow;
+    ecc_ps_t sent; /* at or before time 0; the entries of a run are in this order */
+    int64_t hop;   /* link of the route, from 0, or n_forward for the receiver, that it reaches ... */
+    ecc_ps_t at;   /* ... at this time; at or before time 0: it is in the queue of that link, or its ACK is returning */
+    int64_t placed; /* index of the entry that is placed in this turn */
+} ecc_under_way_t;
 
 /* What a channel, a wire or the pure delay of ACKs, does to the packets on it. All zero: nothing. */
 typedef struct {
@@ -300,14 +339,18 @@ typedef struct {
     ecc_ps_t period;
     int64_t n_samples;
     int64_t n_flows;
-    int64_t *sent;          /* (sample, flow) bytes */
-    int64_t *received;      /* (sample, flow) bytes of data at the receiver */
-    int64_t *bottleneck;    /* (sample, flow), -1 before START */
+    int64_t *sent;       /* (sample, flow) bytes */
+    int64_t *received;   /* (sample, flow) bytes of data at the receiver */
+    int64_t *bottleneck; /* (sample, flow), -1 before START */
+    double
+        *rtt; /* (sample, flow) s, mean of the RTTs measured since the last sample, 0 without any; NULL: not wanted */
+    double *rtt_peak;       /* (sample, flow) s, largest of these RTTs; with rtt */
     int64_t *queue;         /* (sample, link) bytes */
     int64_t *queue_peak;    /* (sample, link) bytes, highest since the last sample */
     double *queue_mean;     /* (sample, link) bytes, average over the time since the last sample; NULL: not wanted */
     int64_t *arrived;       /* (sample, link) bytes, dropped ones included */
     int64_t *dropped;       /* (sample, link) packets */
+    int64_t *dropped_bytes; /* (sample, link) bytes, those removed by trimming included; NULL: not wanted */
     int64_t *marked;        /* (sample, link) packets; NULL: not wanted */
     int64_t *queues;        /* (sample, queue) bytes, of links with 2 to ECC_MAX_SAMPLED_QUEUES; NULL: not wanted */
     int64_t *queue_dropped; /* (sample, queue) packets; with queues */
@@ -381,6 +424,9 @@ typedef struct {
     const ecc_server_t *servers;
     int64_t n_opportunities; /* entries of `opportunities`: the sum of all n_opportunities of servers */
     const ecc_ps_t *opportunities;
+    const ecc_begun_t *begun; /* by flow; NULL: no flow has begun before time 0 */
+    int64_t n_under_way;      /* entries of `under_way` */
+    const ecc_under_way_t *under_way;
     ecc_event_t *trace;               /* or NULL */
     ecc_samples_t samples;            /* n_samples = 0: none */
     int64_t *histogram;               /* (link, 2, ECC_N_BINS): time, then arrivals, by queue; or NULL */
@@ -549,6 +595,9 @@ void ecc_team_free(ecc_team_t *self);
  * ECC_STOP_ERROR if a part has failed: the reports of the engines say which.
  */
 ECC_MUST_CHECK int ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_events);
+
+/* From any thread: lets a call of ecc_team_advance end soon, as if max_events had been reached. It may be missed. */
+void ecc_team_stop(ecc_team_t *self);
 
 /*
  * From now on no part runs more events than so many in a call: if one would, the call ends with ECC_STOP_NOT_YET, and

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import Count, check_arguments, shown
 from ecc.errors import NativeError
+from ecc.memory import reserved_bytes
 from ecc.native.guard import Guard, advancing, guarded
 
 try:
@@ -32,14 +33,19 @@ except ModuleNotFoundError as error:
     ) from None
 
 __all__ = [
-    "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV",
-    "LINK_HOOKS", "LINK_RESULT", "RECORDED", "SERVER", "TRANSFER", "TRANSFER_RESULT", "Engine", "Partition",
-    "Stats", "addresses", "bin_edges", "new_flows", "new_links", "new_transfers", "picoseconds", "inside",
-    "sampled_queues",
+    "BEGUN", "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK",
+    "LINK_ENV", "LINK_HOOKS", "LINK_RESULT", "RECORDED", "SERVER", "TRANSFER", "TRANSFER_RESULT", "UNDER_WAY", "Engine",
+    "Partition", "Stats", "addresses", "bin_edges", "new_flows", "new_links", "new_transfers", "picoseconds", "inside",
+    "sample_columns", "sampled_queues",
 ]  # fmt: skip
 
-COUNTERS = ("sent", "received", "arrived", "dropped", "marked", "queue_dropped", "queue_marked", "paused", "pauses")
+COUNTERS = (
+    "sent", "received", "arrived", "dropped", "dropped_bytes", "marked", "queue_dropped", "queue_marked", "paused",
+    "pauses",
+)  # fmt: skip
 """Samples that count from the start of a run."""
+_REALS = ("queue_mean", "rtt", "rtt_peak")
+"""Samples that are float64; all others are int64."""
 
 _NUMPY = {"double": "f8", "int32_t": "i4", "int64_t": "i8", "uint64_t": "u8"}
 _STOPS = {
@@ -81,6 +87,8 @@ IMPAIRMENT = _dtype("ecc_impairment_t")
 SERVER = _dtype("ecc_server_t")
 RECORDED = _dtype("ecc_recorded_t")
 TRANSFER = _dtype("ecc_transfer_t")
+BEGUN = _dtype("ecc_begun_t")
+UNDER_WAY = _dtype("ecc_under_way_t")
 TRANSFER_RESULT = _dtype("ecc_transfer_result_t")
 LINK_HOOKS = _hooks("ecc_link_t")
 FLOW_HOOKS = _hooks("ecc_flow_t")
@@ -220,6 +228,33 @@ def sampled_queues(links: NDArray[np.void]) -> NDArray[np.int64]:
     return np.where((n > 1) & (n <= lib.ECC_MAX_SAMPLED_QUEUES), n, 0)
 
 
+def sample_columns(
+    links: NDArray[np.void], flows: NDArray[np.void], templates: NDArray[np.void], n_sampled: int, n_recorded: int
+) -> dict[str, int]:
+    """Return the numbers of columns of the samples of a run, by name; each entry takes eight bytes.
+
+    Parameters
+    ----------
+    links : NDArray[void], shape (n_links,)
+        Dtype LINK, without additional routers.
+    flows, templates : NDArray[void]
+        Dtype FLOW.
+    n_sampled : int
+        Number of flows in samples.
+    n_recorded : int
+        Number of recorded words.
+    """
+    columns = dict.fromkeys(("sent", "received", "bottleneck", "rtt", "rtt_peak"), n_sampled)
+    of_links = ("queue", "queue_peak", "arrived", "dropped", "dropped_bytes", "marked", "queue_mean")
+    columns |= dict.fromkeys(of_links, len(links))
+    if n_queues := int(sampled_queues(links).sum()):
+        columns |= dict.fromkeys(("queues", "queue_dropped", "queue_marked"), n_queues)
+    if (links["xoff"] > 0).any():
+        classes = 1 + max(int(table["priority"].max(initial=0)) for table in (flows, templates))
+        columns |= dict.fromkeys(("paused", "pauses"), len(links) * classes)
+    return columns | ({"words": n_recorded} if n_recorded else {})
+
+
 @dataclass(frozen=True)
 class Stats:
     """Counts and costs of a run so far."""
@@ -302,10 +337,15 @@ class Engine:
         Dtype SERVER, or None. What `server` of links counts from 1.
     opportunities : ndarray of int, optional
         Times of opportunities [ps], server by server (`n_opportunities` of each), or None.
+    begun : NDArray[void], shape (n_flows,), optional
+        Dtype BEGUN, or None. What flows have at time 0 if all of them have begun before.
+    under_way : NDArray[void], optional
+        Dtype UNDER_WAY, or None. Packets in the network at time 0, of flows that have begun before.
     quanta : ndarray of int, optional
         Bytes that each queue may send in a turn, link by link (`n_queues` of each), or None.
     memory_limit : int, bytes, >= 0, optional
-        What the engine may take in all; 0: no limit.
+        Maximum memory of the engine with its samples, histogram and trace, and of the result that is made from these;
+        0: no limit.
     keep : sequence of object, optional
         Objects to keep alive as long as the engine: records, parameters, compiled hooks.
     reasons : mapping, optional
@@ -319,6 +359,8 @@ class Engine:
     ------
     NativeError
         A value out of range (which link or flow, and what is allowed), or no memory.
+    ValueError
+        Samples, histogram and trace alone exceed memory_limit.
     TypeError
         An array of another dtype.
     """
@@ -346,6 +388,8 @@ class Engine:
         servers: NDArray[np.void] | None = None,
         opportunities: NDArray[np.int64] | None = None,
         quanta: NDArray[np.int64] | None = None,
+        begun: NDArray[np.void] | None = None,
+        under_way: NDArray[np.void] | None = None,
         memory_limit: int = 0,
         keep: Sequence[object] = (),
         reasons: Mapping[int, str] | None = None,
@@ -363,6 +407,8 @@ class Engine:
         servers = np.zeros(0, SERVER) if servers is None else np.array(servers, SERVER)
         opportunities = np.array([] if opportunities is None else opportunities, np.int64)
         quanta = np.array([] if quanta is None else quanta, np.int64)
+        begun = np.zeros(0, BEGUN) if begun is None else np.array(begun, BEGUN)
+        under_way = np.zeros(0, UNDER_WAY) if under_way is None else np.array(under_way, UNDER_WAY)
         self._guard = Guard()
         self.now = 0.0
         self._engine: Any = None
@@ -375,24 +421,21 @@ class Engine:
         self._flows = len(flows)
         self._period = sample
         n_sampled = len(flows) if n_sampled is None else n_sampled
-        by_flow, by_link = (n_samples, n_sampled), (n_samples, self._links)
-        shapes = {"sent": by_flow, "received": by_flow, "bottleneck": by_flow}
-        shapes |= dict.fromkeys(("queue", "queue_peak", "arrived", "dropped", "marked"), by_link)
-        self._samples: dict[str, NDArray[Any]] = {name: np.zeros(shape, np.int64) for name, shape in shapes.items()}
-        self._samples["queue_mean"] = np.zeros(by_link)
-        if n_queues := int(sampled_queues(links[: self._links]).sum()):
-            by_queue = dict.fromkeys(("queues", "queue_dropped", "queue_marked"), (n_samples, n_queues))
-            self._samples |= {name: np.zeros(shape, np.int64) for name, shape in by_queue.items()}
-        if (links["xoff"][: self._links] > 0).any():
-            classes = 1 + max(int(table["priority"].max(initial=0)) for table in (flows, templates))
-            by_class = dict.fromkeys(("paused", "pauses"), (n_samples, self._links * classes))
-            self._samples |= {name: np.zeros(shape, np.int64) for name, shape in by_class.items()}
         self._recorded = np.zeros(0, RECORDED) if recorded is None else np.array(recorded, RECORDED)  # read in samples
-        if len(self._recorded):
-            self._samples["words"] = np.zeros((n_samples, len(self._recorded)), np.int64)
-        self._histogram = np.zeros((self._links, 2, lib.ECC_N_BINS), np.int64) if histogram else None
+        columns = sample_columns(links[: self._links], flows, templates, n_sampled, len(self._recorded))
+        shared = {} if beside is None else {name: one for name, one in beside._samples.items() if name != "words"}
+        own = sum(n for name, n in columns.items() if name not in shared)
+        bins = 2 * lib.ECC_N_BINS * self._links if histogram and beside is None else 0
+        self._reserved = reserved_bytes(
+            memory_limit, series=n_samples * own, histograms=bins, trace=EVENT.itemsize // 8 * trace
+        )
+        self._samples: dict[str, NDArray[Any]] = {
+            name: shared[name] if name in shared else
+            np.zeros((n_samples, n), np.float64 if name in _REALS else np.int64)
+            for name, n in columns.items()
+        }  # fmt: skip
+        self._histogram = np.zeros((self._links, 2, lib.ECC_N_BINS), np.int64) if histogram and beside is None else None
         if beside is not None:
-            self._samples |= {name: array for name, array in beside._samples.items() if name != "words"}
             self._histogram = beside._histogram
         self._trace = np.zeros(trace, EVENT)
 
@@ -405,7 +448,8 @@ class Engine:
         config.seed = seed
         config.n_links, config.n_additional = self._links, n_additional
         config.n_flows, config.n_routes = len(flows), table.size
-        config.n_templates, config.record_size, config.max_bytes = len(templates), record_size, memory_limit
+        limit = memory_limit - self._reserved if memory_limit else 0
+        config.n_templates, config.record_size, config.max_bytes = len(templates), record_size, limit
         config.header_size = header_size
         config.links = _pointer("const ecc_link_t *", link_table)
         config.flows = _pointer("const ecc_flow_t *", flow_table)
@@ -418,6 +462,10 @@ class Engine:
         config.n_servers, config.servers = len(servers), _pointer("const ecc_server_t *", servers)
         config.n_opportunities = len(opportunities)
         config.opportunities = _pointer("const ecc_ps_t *", opportunities)
+        if len(begun):
+            config.begun = _pointer("const ecc_begun_t *", begun)
+        config.n_under_way = len(under_way)
+        config.under_way = _pointer("const ecc_under_way_t *", under_way)
         if trace > 0:
             config.trace, config.n_trace = _pointer("ecc_event_t *", self._trace), trace
         if n_samples > 0:
@@ -633,11 +681,13 @@ class Engine:
         """The samples taken so far, time first.
 
         `time` [s] ends each sample. By flow: `sent` and `received` [bytes in the sample], `bottleneck` [index, -1
-        none]. By link: `queue` [bytes, at the instant], `queue_peak` [bytes, highest in the sample], `arrived` [bytes
-        in the sample, dropped ones included], `dropped` and `marked` [packets in the sample], `queue_mean` [bytes,
-        exact average over the sample]. By queue of the links with 2 to 64, link by link: `queues` [bytes, at the
-        instant], `queue_dropped` and `queue_marked` [packets in the sample]. By link and priority, where links can be
-        paused: `paused` [ps in the sample], `pauses` [frames in the sample]. `words` are what is `recorded`.
+        none], `rtt` and `rtt_peak` [s, mean and largest of the RTTs measured in the sample, 0 without any]. By link:
+        `queue` [bytes, at the instant], `queue_peak` [bytes, highest in the sample], `arrived` [bytes in the sample,
+        dropped ones included], `dropped` and `marked` [packets in the sample], `dropped_bytes` [bytes in the sample,
+        those removed by trimming included], `queue_mean` [bytes, exact average over the sample]. By queue of the links
+        with 2 to 64, link by link: `queues` [bytes, at the instant], `queue_dropped` and `queue_marked` [packets in the
+        sample]. By link and priority, if links can be paused: `paused` [ps in the sample], `pauses` [frames in the
+        sample]. `words` are the eight bytes of each entry of `recorded`.
         """
         n = self.stats.samples
         out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, n + 1)}
@@ -707,7 +757,7 @@ class Engine:
         if self._engine is not None:
             raw = ffi.new("ecc_stats_t *")
             lib.ecc_engine_stats(self._engine, raw)
-            parts.append(f"{raw.bytes / 1e6:.6g} MB are held")
+            parts.append(f"{(raw.bytes + self._reserved) / 1e6:.6g} MB are held")
         if self._memory_limit:
             parts.append(f"memory_limit is {self._memory_limit / 1e6:.6g} MB")
         return f": {' and '.join(parts)}" if parts else ""

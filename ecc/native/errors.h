@@ -46,6 +46,9 @@
         "servers are numbered from 1, and need a rate >= 0 bit/s with a burst from 1 to 2^50 bytes, opportunities of " \
         "1 to 2^30 bytes at times from 0 ps on that do not decrease, the last of them > 0 ps, and slots as "           \
         "impairments have them")                                                                                       \
+    X(UNDER_WAY,                                                                                                       \
+        "packets under way must be in the order of their times, from -4e18 to 0 ps, and have places, each once, on "   \
+        "the routes of flows that begin at 0 ps; such a network is in one part, and has one route a flow")             \
     X(RATE, "rate must be finite and >= 0 bit/s")                                                                      \
     X(WINDOW, "window must be finite and >= 0 bytes")                                                                  \
     X(TIMER, "timer must not be NaN s")                                                                                \

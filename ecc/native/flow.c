@@ -16,6 +16,7 @@
 #include "ecn.h"
 #include "flow_hooks.h"
 #include "link.h"
+#include "phase.h"
 #include "receiver.h"
 #include "sender.h"
 #include "spray.h"
@@ -34,7 +35,7 @@ is_plain(const ecc_engine_t *self, uint32_t index)
 
     return index < self->n_flows && flow->size < 0 && !flow->reliable && !flow->has_writes && !flow->has_alarms
         && !flow->sprays && !flow->draws_sizes && !flow->wants_random && !flow->has_header_bytes
-        && !flow->needs_receiver && !flow->can_be_marked;
+        && !flow->needs_receiver && !flow->can_be_marked && !flow->has_restart;
 }
 
 void
@@ -69,6 +70,8 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     flow->sprays = spec->n_alternatives > 0;
     flow->uses_sack = spec->transport >= ECC_TRANSPORT_SACK;
     flow->has_writes = spec->write_size > 0;
+    flow->has_restart = spec->on_restart != NULL;
+    flow->jitters = spec->phase_jitter != 0;
     flow->draws_sizes = spec->packet_size_max > spec->packet_size;
     flow->random_sizes = ecc_random_stream(self->seed, ECC_RANDOM_OF_SIZES + (uint64_t) number);
     flow->full_size = ecc_flow_full_size(flow);
@@ -88,12 +91,20 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     if (flow->reliable) {
         ecc_transport_init(self, index);
         flow->has_rack = spec->transport == ECC_TRANSPORT_RACK;
+        flow->uses_prr = spec->uses_prr != ECC_PRR_NEVER;
+        flow->uses_prr_for_marks = spec->uses_prr == ECC_PRR_LOSSES_AND_MARKS;
         if (flow->has_rack) {
             ecc_rack_init(self, index);
+        }
+        if (flow->uses_prr) {
+            self->prrs[index] = (ecc_prr_t) { 0 };
         }
     }
     if (flow->has_alarms) {
         ecc_alarms_init(self, index);
+    }
+    if (flow->jitters) {
+        ecc_phase_init_flow(self, index);
     }
 }
 
@@ -257,8 +268,14 @@ ecc_flow_start(ecc_engine_t *self, uint32_t index)
     int ret;
 
     ecc_state_trace_flow(self, ECC_EVENT_START, index, ecc_state_in_flight(flow));
+    if (flow->active) { /* S-206: since before time 0 */
+        return ecc_sender_try_send(self, index);
+    }
     flow->active = true;
     flow->started = true;
+    if (flow->jitters) {
+        ecc_phase_start(self, index);
+    }
     ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_START, flow->spec->on_start, 0);
     return ret != 0 ? ret : ecc_sender_try_send(self, index);
 }

@@ -66,6 +66,9 @@ fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_siz
     env->counter = 0;
     env->control_size = 0;
     env->control_kind = 0;
+    env->limited_by = flow->limited_by;
+    env->idle = plain ? 0.0 : self->idle;
+    env->rto = plain ? 0.0 : self->rto;
     if (!plain && flow->reliable) {
         fill_transport(self, index, hook_number, kind);
     }
@@ -162,6 +165,9 @@ adopt_window(ecc_engine_t *self, uint32_t index, int hook_number)
     }
     self->flows[index].window = window;
     self->flows[index].changed = true;
+    if (window == 0.0 && self->flows[index].limited_by == ECC_LIMIT_WINDOW) {
+        self->flows[index].limited_by = ECC_LIMIT_PACER;
+    }
     return 0;
 }
 

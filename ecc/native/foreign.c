@@ -7,16 +7,21 @@
 
 #include "errors.h"
 
-#define ROOM ((size_t) 1 << 25) /* bytes for the frames of a flow: several times the largest window of Linux */
-#define IP 14                   /* where the header begins in a frame of Ethernet */
+#define MIN_ROOM ((size_t) 1 << 25) /* bytes for the frames of a flow */
+#define MAX_ROOM (INT64_C(1) << 22) /* frames */
+#define FRAMES_PER_PACKET 4         /* a packet, its ACK, and dropped packets that arrived after it */
+#define IP 14                       /* where the header begins in a frame of Ethernet */
 #define CHECKSUM (IP + 10)
 #define ECN 3 /* bits of its second byte */
 
 int
-ecc_foreign_init(ecc_foreign_t *self, size_t largest)
+ecc_foreign_init(ecc_foreign_t *self, size_t largest, int64_t room)
 {
+    int64_t minimum = (int64_t) (MIN_ROOM / largest);
+    int64_t wanted = FRAMES_PER_PACKET * (room < MAX_ROOM ? room : MAX_ROOM);
+
     *self = (ecc_foreign_t) { .slot_size = largest };
-    self->n_slots = (int64_t) (ROOM / largest);
+    self->n_slots = wanted > minimum ? wanted : minimum;
     self->frames = calloc((size_t) self->n_slots, largest);
     self->slots = calloc((size_t) self->n_slots, sizeof(*self->slots));
     return self->frames == NULL || self->slots == NULL ? ECC_ERR_NO_MEMORY : 0;

@@ -25,8 +25,8 @@
 #define TIME_TO_LIVE 64u
 #define SENDERS UINT32_C(0x0a000000)
 #define RECEIVERS UINT32_C(0x0a800000)
-#define SENDER_PORT 40000u
-#define RECEIVER_PORT 80u
+#define SENDER_PORT 50000u
+#define RECEIVER_PORT 50001u
 #define TCP_ACK 0x10u
 #define MAGIC UINT32_C(0x65636301) /* "ecc", version 1 */
 #define REPLAY_WINDOW 64u

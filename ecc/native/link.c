@@ -17,6 +17,7 @@
 #include "cut.h"
 #include "flow.h"
 #include "pause.h"
+#include "phase.h"
 #include "receiver.h"
 #include "router.h"
 #include "scheduler.h"
@@ -156,6 +157,9 @@ serve(ecc_engine_t *self, uint32_t index, ecc_ps_t from, int64_t size, enum ecc_
     if (link->has_changes) {
         return serve_changing(link, from, size);
     }
+    if (link->spec.phase_jitter != 0) {
+        return ecc_state_add(from, ecc_phase_transmission(self, index, from, size));
+    }
     link->tx_size[kind] = (int32_t) size;
     link->tx_time[kind] = ecc_state_tx(size, link->capacity);
     return ecc_state_add(from, link->tx_time[kind]);
@@ -259,7 +263,7 @@ ecc_link_catch_up(ecc_engine_t *self, ecc_link_state_t *link)
  * A packet reaches the end of the wire at `time`: it joins the list of the event that will find it there (S-31 to
  * S-34).
  */
-static ECC_HOT int
+static inline __attribute__((always_inline)) int
 put_on_wire(ecc_engine_t *self, uint32_t index, uint32_t id, ecc_ps_t time)
 {
     ecc_link_state_t *link = &self->links[index];
@@ -406,6 +410,32 @@ call(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, ecc_hook_t h
     return 0;
 }
 
+/* S-23.4: a packet joins the queue. */
+static ECC_HOT int
+join(ecc_engine_t *self, ecc_link_state_t *link, uint32_t index, uint32_t id, int64_t size, enum ecc_packet_kind kind,
+    bool plain)
+{
+    uint32_t position = ecc_packets_at(&self->packets, id)->position;
+    ecc_queued_t item = { 0, (int32_t) size, link->has_departure_events ? id : position };
+    int ret = transmit(self, index, item, kind);
+
+    if (ret != 0) {
+        return ret;
+    }
+    if (plain) {
+        grow(link, size);
+    } else {
+        ecc_link_grow(self, link, size, position);
+    }
+    if (!link->has_departure_events) {
+        return put_on_wire(self, index, id, ecc_state_add(link->free_at, link->delay));
+    }
+    if (link->ring.count == 1) {
+        ecc_calendar_insert(&self->fast, node(self, ECC_EVENT_DEPARTURE, index), link->free_at);
+    }
+    return 0;
+}
+
 /* S-23, at a link that is plain, or at any. */
 static ECC_HOT int
 arrive(ecc_engine_t *self, ecc_link_state_t *link, uint32_t id, bool plain)
@@ -454,22 +484,7 @@ arrive(ecc_engine_t *self, ecc_link_state_t *link, uint32_t id, bool plain)
     if (!plain && self->link_env.mark != 0) {
         ecc_link_count_mark(self, index, packet);
     }
-    ret = transmit(self, index, (ecc_queued_t) { 0, (int32_t) size, link->has_departure_events ? id : position }, kind);
-    if (ret != 0) {
-        return ret;
-    }
-    if (plain) {
-        grow(link, size);
-    } else {
-        ecc_link_grow(self, link, size, position);
-    }
-    if (!link->has_departure_events) {
-        return put_on_wire(self, index, id, ecc_state_add(link->free_at, link->delay));
-    }
-    if (link->ring.count == 1) {
-        ecc_calendar_insert(&self->fast, node(self, ECC_EVENT_DEPARTURE, index), link->free_at);
-    }
-    return 0;
+    return join(self, link, index, id, size, kind, plain);
 }
 
 int
@@ -479,6 +494,27 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     ecc_link_state_t *link = &self->links[hop >> ECC_HOP_LINK];
 
     return link->is_plain ? arrive(self, link, id, true) : arrive(self, link, id, false);
+}
+
+int
+ecc_link_queue(ecc_engine_t *self, uint32_t id)
+{
+    const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+    uint32_t index = self->hops[packet->position] >> ECC_HOP_LINK;
+    ecc_link_state_t *link = &self->links[index];
+    int64_t size = ecc_link_size(self, packet, self->hops[packet->position]);
+
+    link->arrived += size;
+    ECC_DEBUG(link->count.arrived++);
+    return join(self, link, index, id, size, ECC_PACKET_DATA, false);
+}
+
+int
+ecc_link_put_on_wire(ecc_engine_t *self, uint32_t id, ecc_ps_t time)
+{
+    uint32_t hop = self->hops[ecc_packets_at(&self->packets, id)->position];
+
+    return put_on_wire(self, hop >> ECC_HOP_LINK, id, time);
 }
 
 /* S-28, with hooks or impairments: the packet in service leaves the queue for the wire. */

@@ -10,6 +10,12 @@ void ecc_link_init(ecc_engine_t *self, uint32_t link, const ecc_link_t *spec, ui
 /* A packet arrives at the link of its position (S-23). */
 ECC_MUST_CHECK int ecc_link_arrive(ecc_engine_t *self, uint32_t packet);
 
+/* A packet of data that has arrived before time 0 is in the queue of the link of its position (S-208). */
+ECC_MUST_CHECK int ecc_link_queue(ecc_engine_t *self, uint32_t packet);
+
+/* A packet is on the wire of the link of its position, and reaches its end at `time`. */
+ECC_MUST_CHECK int ecc_link_put_on_wire(ecc_engine_t *self, uint32_t packet, ecc_ps_t time);
+
 /* DEPARTURE and HOP (S-28, S-31, S-32, S-34). */
 ECC_MUST_CHECK int ecc_link_departure(ecc_engine_t *self, uint32_t link);
 ECC_MUST_CHECK int ecc_link_hop(ecc_engine_t *self, uint32_t link);

@@ -84,7 +84,7 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
         packet->position = position;
         flow->n_packets += index >= self->n_flows;
     }
-    ecc_archive_whole(archive, &packet->sent, 0, self->now);
+    ecc_archive_whole(archive, &packet->sent, -ECC_NEVER, self->now);
     ecc_archive_int(archive, &packet->size,
         may_be_trimmed       ? INT32_MIN + 1
             : may_be_control ? -ECC_MAX_PACKET_SIZE

@@ -145,7 +145,7 @@ join_flow(ecc_live_t *self, uint32_t index)
         return 0;
     }
     flow->sender = index;
-    return ecc_foreign_init(&flow->frames, (size_t) ecc_frames_room(self->frames[face->node]));
+    return ecc_foreign_init(&flow->frames, (size_t) ecc_frames_room(self->frames[face->node]), face->room);
 }
 
 static int

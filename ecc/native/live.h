@@ -28,6 +28,7 @@ typedef struct {
     int64_t peer;             /* ... and the part that it leads to, here or elsewhere */
     int64_t host;             /* enum ecc_live_host: what is at its far end */
     int64_t flow;             /* of the kernel that such a host is of */
+    int64_t room;             /* packets of that flow that the network holds, estimated */
     ecc_frame_port_t *frames; /* with the addresses of both; stays the caller's */
     int64_t sent;             /* frames */
     int64_t not_sent;         /* frames that the kernel refused */

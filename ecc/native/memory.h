@@ -30,6 +30,12 @@ void ecc_memory_init(ecc_memory_t *self, const ecc_allocator_t *allocator);
 /* *block of old_size bytes becomes one of new_size, the rest of it zeroed; on failure it stays as it was. */
 ECC_MUST_CHECK int ecc_memory_resize(ecc_memory_t *self, size_t old_size, size_t new_size, void **block);
 
+/*
+ * The same, but the rest of it has any content. For arrays that grow while a run goes on: to zero a gigabyte takes so
+ * long that the run could not be stopped in time.
+ */
+ECC_MUST_CHECK int ecc_memory_extend(ecc_memory_t *self, size_t old_size, size_t new_size, void **block);
+
 /* The first cache line of a block, which has ECC_CACHE_LINE bytes more than are needed from there. */
 static inline void *
 ecc_memory_align(void *block)

@@ -48,7 +48,7 @@ ecc_packets_grow(ecc_packets_t *self, ecc_memory_t *memory)
     if (new < old) {
         return ECC_ERR_TOO_LARGE;
     }
-    ret = ecc_memory_resize(memory, size_of(self, old), size_of(self, new), &block);
+    ret = ecc_memory_extend(memory, size_of(self, old), size_of(self, new), &block);
     if (ret != 0) {
         return ret;
     }

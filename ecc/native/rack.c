@@ -49,11 +49,11 @@ number_at(const ecc_rack_t *self, uint32_t k)
     return (self->first + k) & NUMBERS;
 }
 
-/* Whether what ends at `end` was sent later than the other (RACK_sent_after). */
-static bool
-is_after(ecc_ps_t sent, int64_t end, ecc_ps_t other_sent, int64_t other_end)
+/* Bytes of a block with the ring, and the heap of lost segments behind it. */
+static size_t
+size_of(uint32_t room)
 {
-    return sent > other_sent || (sent == other_sent && end > other_end);
+    return room * (sizeof(ecc_sent_t) + sizeof(uint32_t));
 }
 
 void
@@ -61,13 +61,16 @@ ecc_rack_init(ecc_engine_t *self, uint32_t index)
 {
     ecc_rack_t *rack = &self->racks[index];
     ecc_sent_t *items = rack->items;
+    uint32_t *lost = rack->lost;
     uint32_t room = rack->room;
 
     *rack = (ecc_rack_t) { .items = items,
         .room = room,
         .oldest = ECC_NO_SEGMENT,
         .newest = ECC_NO_SEGMENT,
-        .sent = -1,
+        .earlier = ECC_NO_SEGMENT,
+        .lost = lost,
+        .order = -1,
         .dsack_round = -1,
         .multiplier = 1,
         .persists = PERSISTENCE,
@@ -80,40 +83,33 @@ ecc_rack_free(ecc_rack_t *self, ecc_memory_t *memory)
 {
     void *block = self->items;
 
-    ecc_memory_release(memory, self->room * sizeof(*self->items), &block);
+    ecc_memory_release(memory, size_of(self->room), &block);
     memset(self, 0, sizeof(*self));
 }
 
-/* ---- the list of what is outstanding ---- */
+/* ---- outstanding segments, in the order of their last transmission ---- */
 
+/* Puts a segment before another one, or at the end of the list (ECC_NO_SEGMENT). */
 static void
-join(ecc_rack_t *self, uint32_t number)
+insert_before(ecc_rack_t *self, uint32_t number, uint32_t after)
 {
     ecc_sent_t *segment = at_number(self, number);
-    uint32_t before = self->newest;
 
-    while (before != ECC_NO_SEGMENT) {
-        const ecc_sent_t *other = at_number(self, before);
-        if (!is_after(other->sent, end_of(other), segment->sent, end_of(segment))) {
-            break;
-        }
-        before = other->before;
-    }
-    segment->before = before;
-    if (before == ECC_NO_SEGMENT) {
-        segment->after = self->oldest;
+    segment->after = after;
+    segment->before = after == ECC_NO_SEGMENT ? self->newest : at_number(self, after)->before;
+    if (segment->before == ECC_NO_SEGMENT) {
         self->oldest = number;
     } else {
-        segment->after = at_number(self, before)->after;
-        at_number(self, before)->after = number;
+        at_number(self, segment->before)->after = number;
     }
-    if (segment->after == ECC_NO_SEGMENT) {
+    if (after == ECC_NO_SEGMENT) {
         self->newest = number;
     } else {
-        at_number(self, segment->after)->before = number;
+        at_number(self, after)->before = number;
     }
     segment->state = ECC_SENT_OUTSTANDING;
-    self->in_flight += segment->size;
+    self->in_flight += (int64_t) segment->size * (1 + segment->probes);
+    self->repairs += segment->is_repair ? segment->size : 0;
 }
 
 static void
@@ -121,6 +117,7 @@ leave(ecc_rack_t *self, uint32_t number)
 {
     ecc_sent_t *segment = at_number(self, number);
 
+    self->earlier = self->earlier == number ? segment->before : self->earlier;
     if (segment->before == ECC_NO_SEGMENT) {
         self->oldest = segment->after;
     } else {
@@ -132,31 +129,147 @@ leave(ecc_rack_t *self, uint32_t number)
         at_number(self, segment->after)->before = segment->before;
     }
     self->in_flight -= (int64_t) segment->size * (1 + segment->probes);
+    self->repairs -= segment->is_repair ? segment->size : 0;
     segment->probes = 0;
+    segment->is_repair = false;
+}
+
+/* A segment is sent now. */
+static void
+transmit(ecc_engine_t *self, ecc_rack_t *rack, uint32_t number)
+{
+    ecc_sent_t *segment = at_number(rack, number);
+
+    segment->sent = self->now;
+    segment->order = rack->n_transmissions++;
+    insert_before(rack, number, ECC_NO_SEGMENT);
+}
+
+/* ---- lost segments ---- */
+
+/* Whether entry i of the heap is before entry j in the stream. */
+static bool
+is_first(const ecc_rack_t *self, uint32_t i, uint32_t j)
+{
+    return place(self, self->lost[i]) < place(self, self->lost[j]);
+}
+
+static void
+swap(ecc_rack_t *self, uint32_t i, uint32_t j)
+{
+    uint32_t number = self->lost[i];
+
+    self->lost[i] = self->lost[j];
+    self->lost[j] = number;
+}
+
+static void
+push_lost(ecc_rack_t *self, uint32_t number)
+{
+    uint32_t i = self->n_lost++;
+
+    assert(i < self->room);
+    self->lost[i] = number;
+    for (; i > 0 && is_first(self, i, (i - 1) / 2); i = (i - 1) / 2) {
+        swap(self, i, (i - 1) / 2);
+    }
+}
+
+static void
+pop_lost(ecc_rack_t *self)
+{
+    uint32_t i = 0;
+
+    self->lost[0] = self->lost[--self->n_lost];
+    for (uint32_t child = 1; child < self->n_lost; child = 2 * i + 1) {
+        child += child + 1 < self->n_lost && is_first(self, child + 1, child);
+        if (!is_first(self, child, i)) {
+            break;
+        }
+        swap(self, i, child);
+        i = child;
+    }
 }
 
 static void
 mark_lost(ecc_rack_t *self, uint32_t number)
 {
-    ecc_sent_t *segment = at_number(self, number);
-
     leave(self, number);
-    if (self->lost_bytes == 0 || place(self, number) < place(self, self->lost)) {
-        self->lost = number;
-    }
-    segment->state = ECC_SENT_LOST;
-    self->lost_bytes += segment->size;
+    at_number(self, number)->state = ECC_SENT_LOST;
+    self->lost_bytes += at_number(self, number)->size;
+    push_lost(self, number);
 }
 
-/* A lost segment is no longer; `lost` is the first of the others. */
+/* A segment is no longer lost. Only the top of the heap must be lost: others that are not wait until they are there. */
 static void
 unmark(ecc_rack_t *self, uint32_t number)
 {
     self->lost_bytes -= at_number(self, number)->size;
     at_number(self, number)->state = ECC_SENT_SACKED;
-    while (self->lost_bytes > 0 && at_number(self, self->lost)->state != ECC_SENT_LOST) {
-        self->lost = (self->lost + 1) & NUMBERS;
+    while (self->n_lost > 0 && at_number(self, self->lost[0])->state != ECC_SENT_LOST) {
+        pop_lost(self);
     }
+}
+
+/* ---- both ---- */
+
+/* Sorts numbers of segments by their last transmission, in place, as a heap with the last one at its top. */
+static void
+sort_by_order(const ecc_rack_t *self, uint32_t *numbers, uint32_t n)
+{
+    for (uint32_t built = n / 2, left = n; left > 1;) {
+        uint32_t number;
+        uint32_t i;
+        if (built > 0) {
+            i = --built;
+            number = numbers[i];
+        } else {
+            number = numbers[--left];
+            numbers[left] = numbers[0];
+            i = 0;
+        }
+        for (uint32_t child = 2 * i + 1; child < left; child = 2 * i + 1) {
+            child += child + 1 < left
+                && at_number(self, numbers[child + 1])->order > at_number(self, numbers[child])->order;
+            if (at_number(self, numbers[child])->order <= at_number(self, number)->order) {
+                break;
+            }
+            numbers[i] = numbers[child];
+            i = child;
+        }
+        numbers[i] = number;
+    }
+}
+
+/*
+ * All lost segments are outstanding again. They were sent before those that are outstanding, but for the one that a
+ * timeout found lost: the walk along the list is short. So is the other one, over segments sent in the recovery.
+ */
+static void
+restore_lost(ecc_rack_t *self)
+{
+    uint32_t after = self->oldest;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < self->n_lost; i++) {
+        if (at_number(self, self->lost[i])->state == ECC_SENT_LOST) {
+            self->lost[n++] = self->lost[i];
+        }
+    }
+    sort_by_order(self, self->lost, n);
+    for (uint32_t i = 0; i < n; i++) {
+        while (after != ECC_NO_SEGMENT && at_number(self, after)->order < at_number(self, self->lost[i])->order) {
+            after = at_number(self, after)->after;
+        }
+        insert_before(self, self->lost[i], after);
+    }
+    for (uint32_t number = self->newest; self->repairs > 0; number = at_number(self, number)->before) {
+        ecc_sent_t *segment = at_number(self, number);
+        self->repairs -= segment->is_repair ? segment->size : 0;
+        segment->is_repair = false;
+    }
+    self->n_lost = 0;
+    self->lost_bytes = 0;
 }
 
 /* The number of the segment that contains a byte. */
@@ -194,7 +307,7 @@ ecc_rack_next(const ecc_engine_t *self, uint32_t index, int64_t written)
     ecc_segment_t segment;
 
     if (rack->lost_bytes > 0) {
-        const ecc_sent_t *lost = at_number(rack, rack->lost);
+        const ecc_sent_t *lost = at_number(rack, rack->lost[0]);
         return (
             ecc_segment_t) { lost->begin, lost->size, transport->retransmit_first ? ECC_RULE_FIRST : ECC_RULE_LOST };
     }
@@ -221,8 +334,7 @@ make_room(ecc_rack_t *self, ecc_memory_t *memory)
     if (self->count < self->room) {
         return 0;
     }
-    ret = self->room >= MAX_ROOM ? ECC_ERR_TOO_LARGE
-                                 : ecc_memory_resize(memory, 0, room * sizeof(*self->items), &block);
+    ret = self->room >= MAX_ROOM ? ECC_ERR_TOO_LARGE : ecc_memory_resize(memory, 0, size_of(room), &block);
     if (ret != 0) {
         return ret;
     }
@@ -230,9 +342,13 @@ make_room(ecc_rack_t *self, ecc_memory_t *memory)
     for (uint32_t k = 0; k < self->count; k++) {
         items[(self->first + k) & (room - 1)] = *ecc_rack_at(self, k);
     }
+    if (self->n_lost > 0) {
+        memcpy(items + room, self->lost, self->n_lost * sizeof(*self->lost));
+    }
     block = self->items;
-    ecc_memory_release(memory, self->room * sizeof(*self->items), &block);
+    ecc_memory_release(memory, size_of(self->room), &block);
     self->items = items;
+    self->lost = (uint32_t *) (void *) (items + room);
     self->room = room;
     return 0;
 }
@@ -240,22 +356,41 @@ make_room(ecc_rack_t *self, ecc_memory_t *memory)
 int
 ecc_rack_append(ecc_rack_t *self, ecc_memory_t *memory, ecc_sent_t segment)
 {
-    uint32_t number;
     int ret = make_room(self, memory);
 
     if (ret != 0) {
         return ret;
     }
-    number = number_at(self, self->count++);
-    *at_number(self, number) = segment;
-    if (segment.state == ECC_SENT_OUTSTANDING) {
-        join(self, number);
-        self->in_flight += (int64_t) segment.size * segment.probes;
-    } else if (segment.state == ECC_SENT_LOST) {
-        self->lost = self->lost_bytes == 0 ? number : self->lost;
-        self->lost_bytes += segment.size;
-    } else {
-        self->n_sacked++;
+    *at_number(self, number_at(self, self->count++)) = segment;
+    return 0;
+}
+
+int
+ecc_rack_index(ecc_rack_t *self)
+{
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < self->count; k++) {
+        if (ecc_rack_at(self, k)->state != ECC_SENT_SACKED) {
+            self->lost[n++] = number_at(self, k);
+        }
+    }
+    sort_by_order(self, self->lost, n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i > 0 && at_number(self, self->lost[i])->order <= at_number(self, self->lost[i - 1])->order) {
+            return ECC_ERR_BROKEN;
+        }
+        if (at_number(self, self->lost[i])->state == ECC_SENT_OUTSTANDING) {
+            insert_before(self, self->lost[i], ECC_NO_SEGMENT);
+        }
+    }
+    for (uint32_t k = 0; k < self->count; k++) {
+        const ecc_sent_t *segment = ecc_rack_at(self, k);
+        if (segment->state == ECC_SENT_LOST) {
+            push_lost(self, number_at(self, k));
+            self->lost_bytes += segment->size;
+        }
+        self->n_sacked += segment->state == ECC_SENT_SACKED;
     }
     return 0;
 }
@@ -265,7 +400,7 @@ ecc_rack_note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 {
     ecc_transport_t *transport = &self->transports[index];
     ecc_rack_t *rack = &self->racks[index];
-    uint32_t number;
+    uint32_t number = number_at(rack, rack->count);
 
     if (ecc_segment_is_probe(segment)) {
         rack->wants_probe = false;
@@ -273,20 +408,22 @@ ecc_rack_note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         rack->probe_end = rack->probe_is_copy ? transport->snd_nxt : segment.begin + segment.size;
     }
     if (ecc_segment_is_new(segment)) {
+        ecc_sent_t sent = { .begin = segment.begin, .size = segment.size };
+        int ret = ecc_rack_append(rack, &self->memory, sent);
         transport->snd_nxt = segment.begin + segment.size;
-        return ecc_rack_append(
-            rack, &self->memory, (ecc_sent_t) { .begin = segment.begin, .sent = self->now, .size = segment.size });
+        if (ret == 0) {
+            transmit(self, rack, number);
+        }
+        return ret;
     }
     if (segment.rule == ECC_RULE_PROBE) {
-        ecc_sent_t *last;
         number = number_at(rack, rack->count - 1);
-        last = at_number(rack, number);
         leave(rack, number);
-        last->probes = 1;
-        rack->in_flight += last->size;
+        at_number(rack, number)->probes = 1;
     } else {
-        number = rack->lost;
+        number = rack->lost[0];
         unmark(rack, number);
+        at_number(rack, number)->is_repair = true;
         transport->retransmit_first = false;
         if (rack->may_undo) {
             rack->first_retransmission
@@ -294,9 +431,8 @@ ecc_rack_note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
             rack->not_duplicated += segment.size;
         }
     }
-    at_number(rack, number)->sent = self->now;
     at_number(rack, number)->was_repeated = true;
-    join(rack, number);
+    transmit(self, rack, number);
     return 0;
 }
 
@@ -335,43 +471,79 @@ begin_episode(ecc_rack_t *self, const ecc_transport_t *transport, bool by_timeou
     self->not_duplicated = 0;
 }
 
+/* A congestion response begins: a recovery, or a further reduction in one. */
+static void
+begin_response(ecc_rack_t *self, ecc_transport_t *transport)
+{
+    self->responded = self->n_transmissions;
+    self->probe_end = -1;
+    self->wants_probe = false;
+    transport->recovery_point = transport->snd_nxt;
+    transport->flight_end = transport->snd_nxt;
+    transport->retransmit_first = true;
+}
+
+/* S-150: segments that were sent before the newest delivered and are overdue; whether there are any. */
+static bool
+mark_overdue(ecc_rack_t *self, ecc_ps_t now, int64_t before, bool *is_repeated)
+{
+    bool found = false;
+
+    while (self->oldest != ECC_NO_SEGMENT) {
+        const ecc_sent_t *segment = at_number(self, self->oldest);
+        if (segment->order >= before || overdue_at(self, segment) > now) {
+            break; /* as are all that were sent after it */
+        }
+        found = true;
+        *is_repeated = *is_repeated || segment->order >= self->responded;
+        mark_lost(self, self->oldest);
+    }
+    return found;
+}
+
+/*
+ * S-163: whether a recovery begins, or a further response in one. Linux does not reduce the window again in a recovery,
+ * and begins the next one at its end if a loss is not repaired by then.
+ */
+static bool
+begins_response(ecc_rack_t *self, const ecc_transport_t *transport, bool as_linux, bool found, bool is_repeated)
+{
+    if (!transport->recovering && transport->snd_una >= transport->recovery_point) {
+        if (found || (as_linux && self->lost_bytes + self->repairs > 0)) {
+            begin_episode(self, transport, false);
+            return true;
+        }
+    } else if (is_repeated && !(as_linux && transport->recovering)) {
+        self->may_undo = false;
+        return true;
+    }
+    return false;
+}
+
 bool
 ecc_rack_find_losses(ecc_engine_t *self, uint32_t index)
 {
     ecc_transport_t *transport = &self->transports[index];
     ecc_rack_t *rack = &self->racks[index];
-    uint32_t number = rack->oldest;
-    ecc_ps_t wait = 0;
-    bool found = false;
+    bool is_repeated = false;
+    bool found;
+    uint32_t next;
 
     rack->window = reordering_window(self, index);
-    while (number != ECC_NO_SEGMENT) {
-        const ecc_sent_t *segment = at_number(rack, number);
-        uint32_t after = segment->after;
-        ecc_ps_t left = overdue_at(rack, segment) - self->now;
-        if (!is_after(rack->sent, rack->end, segment->sent, end_of(segment))) {
-            break;
-        }
-        if (left <= 0) {
-            mark_lost(rack, number);
-            found = true;
-        } else {
-            wait = left > wait ? left : wait;
-        }
-        number = after;
+    found = mark_overdue(rack, self->now, rack->order, &is_repeated);
+    next = rack->earlier == ECC_NO_SEGMENT ? rack->oldest : at_number(rack, rack->earlier)->after;
+    while (next != ECC_NO_SEGMENT && at_number(rack, next)->order < rack->order) {
+        rack->earlier = next;
+        next = at_number(rack, next)->after;
     }
-    rack->awaits = wait > 0 ? ECC_AWAITS_REORDERING : ECC_AWAITS_NOTHING;
-    rack->wait_until = ecc_state_add(self->now, wait);
-    if (!found || transport->recovering || transport->snd_una < transport->recovery_point) {
+    rack->awaits = rack->earlier == ECC_NO_SEGMENT ? ECC_AWAITS_NOTHING : ECC_AWAITS_REORDERING;
+    rack->wait_until = rack->earlier == ECC_NO_SEGMENT ? self->now : overdue_at(rack, at_number(rack, rack->earlier));
+    if (!begins_response(
+            rack, transport, self->flows[index].spec->lost_retransmission == ECC_LOST_LINUX, found, is_repeated)) {
         return false;
     }
-    begin_episode(rack, transport, false);
+    begin_response(rack, transport);
     transport->recovering = true;
-    transport->recovery_point = transport->snd_nxt;
-    transport->flight_end = transport->snd_nxt;
-    transport->retransmit_first = true;
-    rack->probe_end = -1;
-    rack->wants_probe = false;
     return true;
 }
 
@@ -380,26 +552,21 @@ ecc_rack_time_out(ecc_engine_t *self, uint32_t index)
 {
     ecc_transport_t *transport = &self->transports[index];
     ecc_rack_t *rack = &self->racks[index];
-    uint32_t number = rack->oldest;
+    bool is_repeated = false;
 
     if (transport->snd_una >= transport->recovery_point) {
         begin_episode(rack, transport, true);
+    } else if (self->flows[index].n_timeouts == 1) { /* S-163 */
+        rack->may_undo = false;
     }
-    while (number != ECC_NO_SEGMENT) {
-        const ecc_sent_t *segment = at_number(rack, number);
-        uint32_t after = segment->after;
-        if (segment->begin == transport->snd_una || overdue_at(rack, segment) <= self->now) {
-            mark_lost(rack, number);
-        }
-        number = after;
+    (void) mark_overdue(rack, self->now, rack->n_transmissions, &is_repeated);
+    if (rack->count > 0 && ecc_rack_at(rack, 0)->state == ECC_SENT_OUTSTANDING) {
+        mark_lost(rack, rack->first);
     }
+    begin_response(rack, transport);
     transport->recovering = false;
-    transport->recovery_point = transport->snd_nxt;
-    transport->retransmit_first = true;
     rack->timed_out = true;
     rack->awaits = ECC_AWAITS_NOTHING;
-    rack->probe_end = -1;
-    rack->wants_probe = false;
 }
 
 /* ---- probes ---- */
@@ -429,9 +596,10 @@ ecc_rack_probe_timeout(const ecc_engine_t *self, uint32_t index)
 
 /* What one ACK shows to have been delivered, while it is looked through. */
 typedef struct {
-    ecc_ps_t sent; /* of the segment among it that was sent last */
-    int64_t end;
-    int64_t fack; /* before this ACK */
+    ecc_ps_t sent;     /* when the segment among it was sent that was sent last */
+    int64_t order;     /* of this transmission, -1: none */
+    int64_t fack;      /* before this ACK */
+    int64_t delivered; /* bytes */
     bool shows_original;
 } ecc_news_t;
 
@@ -449,15 +617,16 @@ deliver(ecc_engine_t *self, const ecc_packet_t *packet, uint32_t number, ecc_new
         leave(rack, number);
     }
     segment->state = ECC_SENT_SACKED;
+    news->delivered += segment->size;
     rack->has_reordering = rack->has_reordering || (!segment->was_repeated && end < news->fack);
     rack->fack = end > rack->fack ? end : rack->fack;
     if (segment->was_repeated
         && (packet->sent < segment->sent || ecc_state_seconds(self->now - segment->sent) < flow->min_rtt)) {
         return;
     }
-    if (is_after(segment->sent, end, news->sent, news->end)) {
+    if (segment->order > news->order) {
         news->sent = segment->sent;
-        news->end = end;
+        news->order = segment->order;
     }
 }
 
@@ -548,12 +717,7 @@ adapt_window(ecc_rack_t *self, const ecc_transport_t *transport, bool has_duplic
 static void
 undo(ecc_rack_t *self, ecc_transport_t *transport)
 {
-    for (uint32_t k = 0; self->lost_bytes > 0 && k < self->count; k++) {
-        if (ecc_rack_at(self, k)->state == ECC_SENT_LOST) {
-            unmark(self, number_at(self, k));
-            join(self, number_at(self, k));
-        }
-    }
+    restore_lost(self);
     transport->recovered = transport->recovered || transport->recovering;
     transport->recovering = false;
     transport->recovery_point = transport->snd_una;
@@ -584,7 +748,7 @@ ecc_rack_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_eff
     const ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
     const ecc_range_t *blocks = ecc_sacks_at(&self->sacks, info->sack)->blocks;
     ecc_range_t duplicate = duplicate_of(info, blocks);
-    ecc_news_t news = { .sent = -1, .fack = rack->fack };
+    ecc_news_t news = { .order = -1, .fack = rack->fack };
     int64_t acked = info->front > transport->snd_una ? info->front - transport->snd_una : 0;
     bool was_repairing = is_repairing(rack, transport);
     bool is_of_probe = rack->probe_end >= 0 && rack->probe_is_copy && duplicate.end == rack->probe_end;
@@ -601,15 +765,13 @@ ecc_rack_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_eff
         ret = begin < blocks[k].end ? deliver_block(self, packet, begin, blocks[k].end, &news) : 0;
     }
     if (ret != 0
-        || (transport->sacked.count > 0 && ecc_ranges_at(&transport->sacked, 0)->begin <= transport->snd_una)) {
+        || (transport->sacked.count > 0
+            && ecc_ranges_at(&transport->sacked, ecc_ranges_first(&transport->sacked))->begin <= transport->snd_una)) {
         return ret != 0 ? ret : ECC_ERR_BROKEN;
     }
-    if (news.sent >= 0) {
+    if (news.order >= 0) {
         rack->rtt = self->now - news.sent;
-        if (is_after(news.sent, news.end, rack->sent, rack->end)) {
-            rack->sent = news.sent;
-            rack->end = news.end;
-        }
+        rack->order = news.order > rack->order ? news.order : rack->order;
     }
     has_repaired = process_probe(rack, info->front, &duplicate);
     if (transport->snd_una >= transport->recovery_point) {
@@ -628,16 +790,58 @@ ecc_rack_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_eff
         undo(rack, transport);
         rack->awaits = ECC_AWAITS_NOTHING;
     } else {
+        int64_t lost_bytes = rack->lost_bytes;
         effect->begins_recovery = ecc_rack_find_losses(self, packet->flow);
+        effect->finds_loss = rack->lost_bytes > lost_bytes;
         transport->recovered = transport->recovered && !transport->recovering;
     }
     if (has_repaired && !effect->begins_recovery && !is_repairing(rack, transport) && !rack->undone) {
         transport->flight_end = transport->snd_nxt;
         transport->recovered = true;
+        rack->responded = rack->n_transmissions;
+        rack->may_undo = false;
         effect->begins_recovery = true;
     }
+    effect->delivered = news.delivered;
     effect->starts_timer = effect->starts_timer || effect->begins_recovery;
     return 0;
+}
+
+/* The list of outstanding segments is in the order of their transmissions, and `earlier` is in it. */
+static bool
+list_is_valid(const ecc_rack_t *self, uint32_t n)
+{
+    uint32_t before = ECC_NO_SEGMENT;
+    uint32_t number = self->oldest;
+    bool has_earlier = self->earlier == ECC_NO_SEGMENT;
+    bool valid = true;
+
+    for (; number != ECC_NO_SEGMENT && valid && n > 0; n--) {
+        const ecc_sent_t *segment = at_number(self, number);
+        const ecc_sent_t *other = before == ECC_NO_SEGMENT ? NULL : at_number(self, before);
+        valid = place(self, number) < self->count && segment->state == ECC_SENT_OUTSTANDING && segment->before == before
+            && segment->order < self->n_transmissions
+            && (other == NULL || (segment->order > other->order && segment->sent >= other->sent));
+        has_earlier = has_earlier || number == self->earlier;
+        before = number;
+        number = segment->after;
+    }
+    return valid && n == 0 && number == ECC_NO_SEGMENT && self->newest == before && has_earlier
+        && (self->earlier == ECC_NO_SEGMENT || at_number(self, self->earlier)->order < self->order);
+}
+
+/* The heap has each lost segment once, and the first of them at its top. */
+static bool
+heap_is_valid(const ecc_rack_t *self, uint32_t n)
+{
+    bool valid
+        = self->n_lost <= self->room && (self->n_lost == 0 || at_number(self, self->lost[0])->state == ECC_SENT_LOST);
+
+    for (uint32_t i = 0; i < self->n_lost && valid; i++) {
+        valid = place(self, self->lost[i]) < self->count && (i == 0 || is_first(self, (i - 1) / 2, i));
+        n -= at_number(self, self->lost[i])->state == ECC_SENT_LOST;
+    }
+    return valid && n == 0;
 }
 
 int
@@ -645,41 +849,28 @@ ecc_rack_verify(const ecc_rack_t *self, const ecc_transport_t *transport, ecc_ps
 {
     int64_t next = transport->snd_una;
     int64_t in_flight = 0;
-    int64_t lost = 0;
-    int64_t first_lost = -1;
-    uint32_t n_sacked = 0;
-    uint32_t n_outstanding = 0;
-    uint32_t number = self->oldest;
+    int64_t lost_bytes = 0;
+    int64_t repairs = 0;
+    uint32_t n[ECC_SENT_SACKED + 1] = { 0 };
     bool valid = self->count <= self->room && transport->lost_below == next && transport->high_rxt == next
         && self->fack <= transport->snd_nxt && self->probe_end <= transport->snd_nxt && self->multiplier >= 1
+        && self->order < self->n_transmissions && self->responded <= self->n_transmissions
         && (self->n_sacked == 0 || (!self->wants_probe && self->awaits != ECC_AWAITS_PROBE));
 
     for (uint32_t k = 0; k < self->count && valid; k++) {
         const ecc_sent_t *segment = ecc_rack_at(self, k);
         bool is_sacked = segment->state == ECC_SENT_SACKED;
-        valid = segment->begin == next && segment->size > 0 && segment->sent >= 0 && segment->sent <= now
-            && segment->probes <= (segment->state == ECC_SENT_OUTSTANDING)
+        valid = segment->begin == next && segment->size > 0 && segment->sent <= now
+            && segment->probes + segment->is_repair <= (segment->state == ECC_SENT_OUTSTANDING)
             && ecc_ranges_within(&transport->sacked, next, end_of(segment)) == (is_sacked ? segment->size : 0);
         next = end_of(segment);
-        n_sacked += is_sacked;
-        if (segment->state == ECC_SENT_OUTSTANDING) {
-            in_flight += (int64_t) segment->size * (1 + segment->probes);
-            n_outstanding++;
-        } else if (segment->state == ECC_SENT_LOST) {
-            first_lost = lost == 0 ? segment->begin : first_lost;
-            lost += segment->size;
-        }
+        n[segment->state]++;
+        in_flight += segment->state == ECC_SENT_OUTSTANDING ? (int64_t) segment->size * (1 + segment->probes) : 0;
+        repairs += segment->is_repair ? segment->size : 0;
+        lost_bytes += segment->state == ECC_SENT_LOST ? segment->size : 0;
     }
-    for (uint32_t before = ECC_NO_SEGMENT; number != ECC_NO_SEGMENT && valid && n_outstanding > 0; n_outstanding--) {
-        const ecc_sent_t *segment = at_number(self, number);
-        const ecc_sent_t *other = before == ECC_NO_SEGMENT ? NULL : at_number(self, before);
-        valid = place(self, number) < self->count && segment->state == ECC_SENT_OUTSTANDING && segment->before == before
-            && (other == NULL || is_after(segment->sent, end_of(segment), other->sent, end_of(other)));
-        before = number;
-        number = segment->after;
-    }
-    valid = valid && n_outstanding == 0 && number == ECC_NO_SEGMENT && next == transport->snd_nxt
-        && in_flight == self->in_flight && lost == self->lost_bytes && n_sacked == self->n_sacked
-        && (lost == 0 || at_number(self, self->lost)->begin == first_lost);
+    valid = valid && next == transport->snd_nxt && in_flight == self->in_flight && lost_bytes == self->lost_bytes
+        && repairs == self->repairs && n[ECC_SENT_SACKED] == self->n_sacked
+        && list_is_valid(self, n[ECC_SENT_OUTSTANDING]) && heap_is_valid(self, n[ECC_SENT_LOST]);
     return valid ? 0 : ECC_ERR_BROKEN;
 }

@@ -1,8 +1,11 @@
 /*
- * Sets of bytes as ordered ranges, searched by bisection. The last few are looked at first: ACKs and holes are near the
- * end of a stream.
+ * Sets of bytes as ordered ranges: a doubly linked list, and a treap (Seidel and Aragon 1996) over the same nodes, so
+ * that a search, an insertion and a removal at any place visit O(log n) of n nodes on average. The priority of a node is
+ * a hash of its number; results do not depend on it. The last few ranges and the first one are looked at before the
+ * tree: most ACKs and holes are there.
  *
- * Invariant (ecc_ranges_verify): no range is empty, and each begins beyond the end of the one before it.
+ * Invariant (ecc_ranges_verify): no range is empty, each begins beyond the end of the one before it, and the tree has
+ * the nodes of the list in the same order, with no node below one of lower priority.
  */
 
 #include "ranges.h"
@@ -12,143 +15,357 @@
 #include "errors.h"
 
 #define FIRST_ROOM 8u
-#define NEAR 4u /* of the ranges, the last of these are looked at one by one */
+#define NEAR 4u /* number of ranges at the end that are looked at one by one */
+
+#ifdef ECC_COUNT_VISITS
+uint64_t ecc_ranges_n_visits;
+#define VISIT() (ecc_ranges_n_visits++)
+#else
+#define VISIT() ((void) 0)
+#endif
 
 void
 ecc_ranges_free(ecc_ranges_t *self, ecc_memory_t *memory)
 {
-    void *block = self->items;
+    void *block = self->nodes;
 
-    ecc_memory_release(memory, self->room * sizeof(*self->items), &block);
+    ecc_memory_release(memory, self->room * sizeof(*self->nodes), &block);
     memset(self, 0, sizeof(*self));
+}
+
+void
+ecc_ranges_clear(ecc_ranges_t *self)
+{
+    if (self->nodes != NULL) {
+        self->nodes[ECC_NO_RANGE] = (ecc_range_node_t) { 0 };
+    }
+    self->count = 0;
 }
 
 uint32_t
 ecc_ranges_find(const ecc_ranges_t *self, int64_t number)
 {
-    uint32_t low = 0;
-    uint32_t high = self->count;
+    const ecc_range_node_t *nodes = self->nodes;
+    uint32_t range = ECC_NO_RANGE;
+    uint32_t before = ecc_ranges_last(self);
+    uint32_t node;
 
-    for (uint32_t k = 0; k < NEAR && high > 0 && ecc_ranges_at(self, high - 1)->end > number; k++) {
-        high--;
+    for (uint32_t k = 0; k < NEAR && before != ECC_NO_RANGE && nodes[before].range.end > number; k++) {
+        VISIT();
+        range = before;
+        before = nodes[before].prev;
     }
-    if (high > 0 && ecc_ranges_at(self, high - 1)->end <= number) {
-        return high;
+    if (before == ECC_NO_RANGE || nodes[before].range.end <= number) {
+        return range;
     }
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (ecc_ranges_at(self, middle)->end > number) {
-            high = middle;
+    if (nodes[ecc_ranges_first(self)].range.end > number) {
+        return ecc_ranges_first(self);
+    }
+    node = nodes[ECC_NO_RANGE].left;
+    while (node != ECC_NO_RANGE) {
+        VISIT();
+        if (nodes[node].range.end > number) {
+            range = node;
+            node = nodes[node].left;
         } else {
-            low = middle + 1;
+            node = nodes[node].right;
         }
     }
-    return low;
+    return range;
 }
 
 int64_t
 ecc_ranges_skip(const ecc_ranges_t *self, int64_t number)
 {
-    uint32_t k = ecc_ranges_find(self, number);
+    uint32_t range = ecc_ranges_find(self, number);
 
-    return k < self->count && ecc_ranges_at(self, k)->begin <= number ? ecc_ranges_at(self, k)->end : number;
+    return range != ECC_NO_RANGE && ecc_ranges_at(self, range)->begin <= number ? ecc_ranges_at(self, range)->end
+                                                                                : number;
 }
 
 int64_t
 ecc_ranges_until(const ecc_ranges_t *self, int64_t number, int64_t limit)
 {
-    uint32_t k = ecc_ranges_find(self, number);
+    uint32_t range = ecc_ranges_find(self, number);
 
-    return k < self->count && ecc_ranges_at(self, k)->begin < limit ? ecc_ranges_at(self, k)->begin : limit;
+    return range != ECC_NO_RANGE && ecc_ranges_at(self, range)->begin < limit ? ecc_ranges_at(self, range)->begin
+                                                                              : limit;
 }
 
 int64_t
 ecc_ranges_within(const ecc_ranges_t *self, int64_t begin, int64_t end)
 {
     int64_t bytes = 0;
+    uint32_t id = ecc_ranges_find(self, begin);
 
-    for (uint32_t k = ecc_ranges_find(self, begin); k < self->count && ecc_ranges_at(self, k)->begin < end; k++) {
-        const ecc_range_t *range = ecc_ranges_at(self, k);
+    for (; id != ECC_NO_RANGE && ecc_ranges_at(self, id)->begin < end; id = ecc_ranges_next(self, id)) {
+        const ecc_range_t *range = ecc_ranges_at(self, id);
+        VISIT();
         bytes += (range->end < end ? range->end : end) - (range->begin > begin ? range->begin : begin);
     }
     return bytes;
 }
 
-/* Room for one more after the last. */
-static int
-make_room(ecc_ranges_t *self, ecc_memory_t *memory)
-{
-    void *block = self->items;
-    uint32_t room = self->room == 0 ? FIRST_ROOM : 2 * self->room;
-    int ret;
+/* ---- nodes ---- */
 
-    if (self->count < self->room) {
-        return 0;
-    }
-    ret = room <= self->room
+static int
+grow(ecc_ranges_t *self, ecc_memory_t *memory)
+{
+    void *block = self->nodes;
+    uint32_t room = self->room == 0 ? FIRST_ROOM : 2 * self->room;
+    int ret = room <= self->room
         ? ECC_ERR_TOO_LARGE
-        : ecc_memory_resize(memory, self->room * sizeof(*self->items), room * sizeof(*self->items), &block);
+        : ecc_memory_extend(memory, self->room * sizeof(*self->nodes), room * sizeof(*self->nodes), &block);
+
     if (ret == 0) {
-        self->items = block;
+        self->nodes = block;
+        if (self->room == 0) {
+            self->nodes[ECC_NO_RANGE] = (ecc_range_node_t) { 0 };
+        }
         self->room = room;
     }
     return ret;
 }
 
+static int
+allocate(ecc_ranges_t *self, ecc_memory_t *memory, uint32_t *node)
+{
+    int ret = self->room == 0 ? grow(self, memory) : 0;
+    ecc_range_node_t *head = self->nodes;
+
+    if (ret == 0 && head->right != ECC_NO_RANGE) {
+        *node = head->right;
+        head->right = self->nodes[*node].next;
+        return 0;
+    }
+    if (ret == 0 && head->range.begin + 1 >= (int64_t) self->room) {
+        ret = grow(self, memory);
+    }
+    if (ret == 0) {
+        *node = (uint32_t) ++self->nodes[ECC_NO_RANGE].range.begin;
+    }
+    return ret;
+}
+
+static void
+release(ecc_ranges_t *self, uint32_t node)
+{
+    self->nodes[node].range = (ecc_range_t) { 0, 0 };
+    self->nodes[node].next = self->nodes[ECC_NO_RANGE].right;
+    self->nodes[ECC_NO_RANGE].right = node;
+    self->count--;
+}
+
+/* ---- the tree ---- */
+
+/* The finalizer of MurmurHash3. */
+static uint32_t
+priority(uint32_t node)
+{
+    node ^= node >> 16;
+    node *= 0x85EBCA6Bu;
+    node ^= node >> 13;
+    node *= 0xC2B2AE35u;
+    return node ^ node >> 16;
+}
+
+/* Two nodes have different priorities, as the hash is a bijection. */
+static void
+plant(ecc_ranges_t *self, uint32_t node)
+{
+    ecc_range_node_t *nodes = self->nodes;
+    int64_t begin = nodes[node].range.begin;
+    uint32_t own_priority = priority(node);
+    uint32_t *link = &nodes[ECC_NO_RANGE].left;
+    uint32_t *below = &nodes[node].left;
+    uint32_t *above = &nodes[node].right;
+    uint32_t rest;
+
+    while (*link != ECC_NO_RANGE && priority(*link) > own_priority) {
+        VISIT();
+        link = begin < nodes[*link].range.begin ? &nodes[*link].left : &nodes[*link].right;
+    }
+    rest = *link;
+    *link = node;
+    while (rest != ECC_NO_RANGE) { /* the subtree is split into the two children */
+        VISIT();
+        if (nodes[rest].range.begin < begin) {
+            *below = rest;
+            below = &nodes[rest].right;
+            rest = *below;
+        } else {
+            *above = rest;
+            above = &nodes[rest].left;
+            rest = *above;
+        }
+    }
+    *below = ECC_NO_RANGE;
+    *above = ECC_NO_RANGE;
+}
+
+static void
+uproot(ecc_ranges_t *self, uint32_t node)
+{
+    ecc_range_node_t *nodes = self->nodes;
+    int64_t begin = nodes[node].range.begin;
+    uint32_t below = nodes[node].left;
+    uint32_t above = nodes[node].right;
+    uint32_t *link = &nodes[ECC_NO_RANGE].left;
+
+    while (*link != node) {
+        VISIT();
+        link = begin < nodes[*link].range.begin ? &nodes[*link].left : &nodes[*link].right;
+    }
+    while (below != ECC_NO_RANGE && above != ECC_NO_RANGE) { /* the two children become one subtree */
+        VISIT();
+        if (priority(below) > priority(above)) {
+            *link = below;
+            link = &nodes[below].right;
+            below = *link;
+        } else {
+            *link = above;
+            link = &nodes[above].left;
+            above = *link;
+        }
+    }
+    *link = below != ECC_NO_RANGE ? below : above;
+}
+
+/* ---- changes ---- */
+
+/* Puts a new range before another one, or last. */
+static int
+put_before(ecc_ranges_t *self, ecc_memory_t *memory, ecc_range_t range, uint32_t next, uint32_t *node)
+{
+    int ret = allocate(self, memory, node);
+    uint32_t prev;
+
+    if (ret != 0) {
+        return ret;
+    }
+    prev = self->nodes[next].prev;
+    self->nodes[*node] = (ecc_range_node_t) { .range = range, .prev = prev, .next = next };
+    self->nodes[prev].next = *node;
+    self->nodes[next].prev = *node;
+    self->count++;
+    plant(self, *node);
+    return 0;
+}
+
+static void
+take_out(ecc_ranges_t *self, uint32_t node)
+{
+    uint32_t prev = self->nodes[node].prev;
+    uint32_t next = self->nodes[node].next;
+
+    uproot(self, node);
+    self->nodes[prev].next = next;
+    self->nodes[next].prev = prev;
+    release(self, node);
+}
+
+int
+ecc_ranges_insert(ecc_ranges_t *self, ecc_memory_t *memory, int64_t begin, int64_t end, uint32_t *range, int64_t *added)
+{
+    uint32_t node = ecc_ranges_find(self, begin - 1); /* the first that overlaps, touches or follows */
+    ecc_range_t *joined;
+    uint32_t next;
+    int64_t known;
+
+    if (node == ECC_NO_RANGE || ecc_ranges_at(self, node)->begin > end) {
+        *added = end - begin;
+        return put_before(self, memory, (ecc_range_t) { begin, end }, node, range);
+    }
+    joined = &self->nodes[node].range;
+    known = joined->end - joined->begin;
+    joined->begin = joined->begin < begin ? joined->begin : begin;
+    for (next = ecc_ranges_next(self, node); next != ECC_NO_RANGE && ecc_ranges_at(self, next)->begin <= end;
+         next = ecc_ranges_next(self, node)) {
+        joined->end = ecc_ranges_at(self, next)->end;
+        known += joined->end - ecc_ranges_at(self, next)->begin;
+        take_out(self, next);
+    }
+    joined->end = joined->end > end ? joined->end : end;
+    *added = joined->end - joined->begin - known;
+    *range = node;
+    return 0;
+}
+
 int
 ecc_ranges_add(ecc_ranges_t *self, ecc_memory_t *memory, int64_t begin, int64_t end)
 {
-    uint32_t k = ecc_ranges_find(self, begin - 1); /* the first that overlaps, touches or follows */
-    uint32_t n = 0;
-    ecc_range_t *range;
+    uint32_t range;
+    int64_t added;
 
-    if (begin >= end) {
-        return 0;
-    }
-    while (k + n < self->count && ecc_ranges_at(self, k + n)->begin <= end) {
-        n++;
-    }
-    if (n == 0) {
-        int ret = make_room(self, memory);
-        if (ret != 0) {
-            return ret;
-        }
-        range = &self->items[k];
-        memmove(range + 1, range, (self->count - k) * sizeof(*range));
-        *range = (ecc_range_t) { begin, end };
-        self->count++;
-        return 0;
-    }
-    range = &self->items[k];
-    range->begin = range->begin < begin ? range->begin : begin;
-    range->end = range[n - 1].end > end ? range[n - 1].end : end;
-    memmove(range + 1, range + n, (self->count - k - n) * sizeof(*range));
-    self->count -= n - 1;
-    return 0;
+    return begin < end ? ecc_ranges_insert(self, memory, begin, end, &range, &added) : 0;
 }
 
 void
 ecc_ranges_drop(ecc_ranges_t *self, int64_t number)
 {
-    uint32_t k = ecc_ranges_find(self, number);
+    ecc_range_node_t *nodes = self->nodes;
+    uint32_t first = ecc_ranges_first(self);
+    uint32_t *link;
+    uint32_t node;
 
-    self->count -= k;
-    if (k > 0 && self->count > 0) {
-        memmove(self->items, self->items + k, self->count * sizeof(*self->items));
+    if (first == ECC_NO_RANGE || nodes[first].range.begin >= number) {
+        return;
     }
-    if (self->count > 0 && self->items[0].begin < number) {
-        self->items[0].begin = number;
+    link = &nodes[ECC_NO_RANGE].left;
+    node = *link;
+    while (node != ECC_NO_RANGE) { /* nodes of ranges that end beyond the number remain in the tree */
+        VISIT();
+        if (nodes[node].range.end <= number) {
+            node = nodes[node].right;
+        } else {
+            *link = node;
+            link = &nodes[node].left;
+            node = *link;
+        }
     }
+    *link = ECC_NO_RANGE;
+    for (node = first; node != ECC_NO_RANGE && nodes[node].range.end <= number; node = first) {
+        VISIT();
+        first = nodes[node].next;
+        release(self, node);
+    }
+    nodes[ECC_NO_RANGE].next = first;
+    nodes[first].prev = ECC_NO_RANGE;
+    if (first != ECC_NO_RANGE && nodes[first].range.begin < number) {
+        nodes[first].range.begin = number;
+    }
+}
+
+/* Whether a search in the tree finds a node, and passes no node of lower priority. */
+static bool
+is_in_tree(const ecc_ranges_t *self, uint32_t node)
+{
+    uint32_t other = self->nodes[ECC_NO_RANGE].left;
+    bool valid = true;
+
+    for (uint32_t k = 0; k < self->count && other != node && other != ECC_NO_RANGE && valid; k++) {
+        const ecc_range_node_t *passed = &self->nodes[other];
+        uint32_t child = self->nodes[node].range.begin < passed->range.begin ? passed->left : passed->right;
+        valid = child != ECC_NO_RANGE && priority(other) > priority(child);
+        other = child;
+    }
+    return valid && other == node;
 }
 
 int
 ecc_ranges_verify(const ecc_ranges_t *self)
 {
-    bool valid = self->count <= self->room;
+    int64_t n_touched = self->nodes == NULL ? 0 : self->nodes[ECC_NO_RANGE].range.begin;
+    bool valid = self->count <= n_touched && (n_touched == 0 || n_touched < (int64_t) self->room);
+    uint32_t n_listed = 0;
+    uint32_t prev = ECC_NO_RANGE;
 
-    for (uint32_t k = 0; k < self->count && valid; k++) {
-        const ecc_range_t *range = ecc_ranges_at(self, k);
-        valid = range->begin < range->end && (k == 0 || range[-1].end < range->begin);
+    for (uint32_t node = ecc_ranges_first(self); node != ECC_NO_RANGE && valid; node = self->nodes[node].next) {
+        const ecc_range_t *range = ecc_ranges_at(self, node);
+        valid = node <= n_touched && ++n_listed <= self->count && self->nodes[node].prev == prev
+            && range->begin < range->end && (prev == ECC_NO_RANGE || ecc_ranges_at(self, prev)->end < range->begin)
+            && is_in_tree(self, node);
+        prev = node;
     }
-    return valid ? 0 : ECC_ERR_BROKEN;
+    return valid && n_listed == self->count && ecc_ranges_last(self) == prev ? 0 : ECC_ERR_BROKEN;
 }

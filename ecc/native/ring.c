@@ -37,7 +37,7 @@ ecc_ring_grow(ecc_ring_t *self, ecc_memory_t *memory)
     if (old == MAX_CAPACITY) {
         return ECC_ERR_TOO_LARGE;
     }
-    ret = ecc_memory_resize(memory, old * sizeof(*self->items), new * sizeof(*self->items), &items);
+    ret = ecc_memory_extend(memory, old * sizeof(*self->items), new * sizeof(*self->items), &items);
     if (ret != 0) {
         return ret;
     }

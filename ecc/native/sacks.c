@@ -29,7 +29,7 @@ grow(ecc_sacks_t *self, ecc_memory_t *memory)
     int ret = ECC_ERR_TOO_LARGE;
 
     if (self->room < UINT32_MAX / 2) {
-        ret = ecc_memory_resize(memory, self->room * sizeof(*self->items), room * sizeof(*self->items), &block);
+        ret = ecc_memory_extend(memory, self->room * sizeof(*self->items), room * sizeof(*self->items), &block);
     }
     if (ret == 0) {
         self->items = block;

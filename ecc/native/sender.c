@@ -19,6 +19,7 @@
 #include "flow_hooks.h"
 #include "flow.h"
 #include "link.h"
+#include "phase.h"
 #include "rack.h"
 #include "receiver.h"
 #include "spray.h"
@@ -42,6 +43,9 @@ is_full(const ecc_engine_t *self, uint32_t index, int64_t size)
     const ecc_flow_state_t *flow = &self->flows[index];
     int64_t bytes = in_flight(self, index);
 
+    if (flow->uses_prr && ecc_transport_reduces(self, index)) {
+        return bytes > 0 && size > self->prrs[index].credit;
+    }
     return (bytes > 0 || !flow->reliable) && (double) (bytes + size) > flow->window;
 }
 
@@ -169,6 +173,10 @@ note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     } else {
         ecc_transport_note_sent(transport, segment);
     }
+    if (flow->uses_prr && ecc_transport_reduces(self, index)) {
+        self->prrs[index].out += segment.size;
+        self->prrs[index].credit -= segment.size;
+    }
     if (!ecc_segment_is_new(segment)) {
         flow->lost += segment.size;
         flow->expected += segment.size;
@@ -272,25 +280,48 @@ account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
     return ret == 0 ? 0 : ecc_flow_fail(self, ret, index, ECC_NO_HOOK, self->racks[index].count);
 }
 
-/* EMIT (S-54), of a flow that is plain, or of any. */
+/* S-177: new data is sent with nothing in flight. */
+ECC_COLD static int
+restart(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    int ret;
+
+    if (flow->last_size == 0 || flow->n_timeouts > 0) {
+        return 0;
+    }
+    self->idle = ecc_state_seconds(self->now - flow->last_sent_at);
+    self->rto = ecc_state_seconds(timeout(self, index));
+    ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_RESTART, flow->spec->on_restart, 0);
+    self->idle = 0.0;
+    self->rto = 0.0;
+    return ret;
+}
+
+/* EMIT (S-54) up to where the packet goes, of a flow that is plain, or of any. */
 static ECC_HOT int
-emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
+leave(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id, bool plain)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     bool is_new = plain || ecc_segment_is_new(segment);
-    ecc_packet_t *packet;
-    ecc_ps_t due;
-    uint32_t id = ECC_NO_PACKET;
-    int ret = new_packet(self, index, segment, &id, plain);
+    int ret = 0;
 
+    if (!plain && ecc_state_in_flight(flow) == 0 && flow->has_restart && is_new) {
+        ret = restart(self, index);
+    }
+    if (ret == 0) {
+        ret = new_packet(self, index, segment, id, plain);
+    }
     if (ret != 0) {
         return ret;
     }
     assert(segment.size > 0);
     note_pace(self, flow, segment.size, plain);
-    packet = ecc_packets_at(&self->packets, id);
-    ret = ecc_flow_hooks_with_packet(
-        self, ECC_FLOW_ON_SEND, flow->on_send, packet, is_new ? ECC_SEGMENT_NEW : ECC_SEGMENT_RETRANSMITTED, plain);
+    if (flow->jitters) {
+        ecc_phase_sent(self, index);
+    }
+    ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_SEND, flow->on_send, ecc_packets_at(&self->packets, *id),
+        is_new ? ECC_SEGMENT_NEW : ECC_SEGMENT_RETRANSMITTED, plain);
     if (ret != 0) {
         return ret;
     }
@@ -300,13 +331,25 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
     }
     if (!plain && flow->has_alarms && ecc_alarms_has_counted(self, index)) {
         ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_COUNT, flow->spec->on_count, 0);
-        if (ret != 0) {
-            return ret;
-        }
+    }
+    return ret;
+}
+
+/* EMIT (S-54), of a flow that is plain, or of any. */
+static ECC_HOT int
+emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    ecc_ps_t due;
+    uint32_t id = ECC_NO_PACKET;
+    int ret = leave(self, index, segment, &id, plain);
+
+    if (ret != 0) {
+        return ret;
     }
     if (flow->access_delay == 0) {
         if (!plain && flow->sprays) {
-            packet->position = ecc_spray_next(self, index);
+            ecc_packets_at(&self->packets, id)->position = ecc_spray_next(self, index);
         }
         return ecc_link_arrive(self, id);
     }
@@ -320,6 +363,16 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
     return 0;
 }
 
+int
+ecc_sender_leave(ecc_engine_t *self, uint32_t index, uint32_t *id)
+{
+    ecc_ps_t written;
+    ecc_segment_t segment = next(self, index, &written);
+
+    *id = ECC_NO_PACKET;
+    return segment.size > 0 && written == self->now ? leave(self, index, segment, id, false) : 0;
+}
+
 /* S-52.1: whether a segment exists, and window or rate let it leave at some time. */
 static inline bool
 may_leave(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
@@ -331,9 +384,22 @@ may_leave(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         && (flow->window > 0.0 || flow->rate > 0.0);
 }
 
-/* TRY-SEND (S-52), where it is not clear that nothing changes. */
+/* S-176: why no segment may leave. */
+static inline uint8_t
+limit(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+
+    if (flow->window > 0.0
+        && (segment.size > 0 || (double) (in_flight(self, index) + flow->packet_size) > flow->window)) {
+        return ECC_LIMIT_WINDOW;
+    }
+    return segment.size > 0 ? ECC_LIMIT_PACER : ECC_LIMIT_DATA;
+}
+
+/* TRY-SEND (S-52), where it is not clear that nothing changes; `released`: in a SEND (S-188). */
 static int
-try_send(ecc_engine_t *self, uint32_t index)
+try_send(ecc_engine_t *self, uint32_t index, bool released)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     uint32_t send_node = self->base[ECC_EVENT_SEND] + index;
@@ -344,19 +410,29 @@ try_send(ecc_engine_t *self, uint32_t index)
         int ret;
         flow->changed = false;
         if (!may_leave(self, index, segment)) {
+            flow->limited_by = limit(self, index, segment) & 3u;
             ecc_calendar_cancel(&self->fast, send_node);
             return 0;
         }
+        if (flow->jitters && (flow->rate > 0.0 || !released || written > self->now)
+            && ecc_phase_is_drawn(self, index, segment.size)) {
+            flow->limited_by = written > self->now ? ECC_LIMIT_DATA : ECC_LIMIT_PACER;
+            ecc_calendar_move(&self->fast, send_node, ecc_phase_due(self, index, segment.size, written));
+            return 0;
+        }
         if (flow->rate > 0.0) {
+            flow->limited_by = written > self->now ? ECC_LIMIT_DATA : ECC_LIMIT_PACER;
             ecc_ps_t due = flow->last_size == 0 ? self->now : ecc_state_add(flow->last_sent_at, flow->pacing_gap);
             ecc_calendar_move(&self->fast, send_node, due > written ? due : written);
             return 0;
         }
         if (written > self->now) {
+            flow->limited_by = ECC_LIMIT_DATA;
             ecc_calendar_move(&self->fast, send_node, written);
             return 0;
         }
         if (n_sent == ECC_MAX_BURST) { /* S-53 */
+            flow->limited_by = ECC_LIMIT_PACER;
             ecc_calendar_move(&self->fast, send_node, self->now);
             return 0;
         }
@@ -380,7 +456,7 @@ ecc_sender_try_send(ecc_engine_t *self, uint32_t index)
             && ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_SEND] + index))) {
         return 0;
     }
-    return try_send(self, index);
+    return try_send(self, index, false);
 }
 
 /* SEND of a flow that is plain; TRY-SEND is short where it is paced by its rate alone. */
@@ -393,13 +469,13 @@ send_plain(ecc_engine_t *self, uint32_t index)
     if (ret != 0) {
         return ret;
     }
-    if (flow->window == 0.0 && flow->rate > 0.0) {
+    if (flow->window == 0.0 && flow->rate > 0.0 && !flow->jitters) {
         flow->changed = false;
         ecc_calendar_insert(
             &self->fast, self->base[ECC_EVENT_SEND] + index, ecc_state_add(flow->last_sent_at, flow->pacing_gap));
         return 0;
     }
-    return try_send(self, index);
+    return try_send(self, index, true);
 }
 
 int
@@ -416,10 +492,10 @@ ecc_sender_send(ecc_engine_t *self, uint32_t index)
     }
     segment = next(self, index, &due);
     if (flow->has_writes && (due > self->now || !may_leave(self, index, segment))) { /* S-162: it has grown since */
-        return try_send(self, index);
+        return try_send(self, index, true);
     }
     ret = emit(self, index, segment, false);
-    return ret != 0 ? ret : try_send(self, index);
+    return ret != 0 ? ret : try_send(self, index, true);
 }
 
 /* S-48; acked: bytes that the ACK acknowledges and none did before. */
@@ -456,31 +532,57 @@ acknowledge(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int6
     return ret;
 }
 
+/* What follows an ACK, or the end of a wait, that finds losses: the hook, and proportional rate reduction. */
+static int
+respond(ecc_engine_t *self, uint32_t index, const ecc_ack_effect_t *effect)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    ecc_transport_t *transport = &self->transports[index];
+    int ret = 0;
+
+    if (effect->begins_recovery && flow->uses_prr && transport->recovering) {
+        ecc_transport_begin_prr(self, index, effect->delivered);
+    }
+    if (effect->begins_recovery && flow->active) {
+        ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->spec->on_loss, ECC_LOSS_GAP);
+    }
+    if (flow->uses_prr && ecc_transport_reduces(self, index)) {
+        ecc_transport_update_prr(self, index, effect);
+    }
+    return ret;
+}
+
 /* S-82 to S-86. */
 static int
-acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *acked)
+acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, ecc_ack_effect_t *effect)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    ecc_ack_effect_t effect;
-    int ret = flow->has_rack ? ecc_rack_receive_ack(self, packet, &effect)
-                             : ecc_transport_receive_ack(self, packet, &effect);
+    int ret
+        = flow->has_rack ? ecc_rack_receive_ack(self, packet, effect) : ecc_transport_receive_ack(self, packet, effect);
 
     if (ret != 0) {
         return ecc_flow_fail(self, ret, index, ECC_NO_HOOK, (double) packet->offset);
     }
-    *acked = effect.acked;
-    flow->expected += effect.acked;
-    flow->n_timeouts = effect.acked > 0 ? 0 : flow->n_timeouts;
-    if (effect.starts_timer && (flow->active || index < self->n_flows)) { /* S-51 */
+    flow->expected += effect->acked;
+    flow->n_timeouts = effect->acked > 0 ? 0 : flow->n_timeouts;
+    if (effect->starts_timer && (flow->active || index < self->n_flows)) { /* S-51 */
         start_timer(self, index);
     }
     if (flow->has_rack && flow->active) {
         await_probe(self, index);
         await(self, index);
     }
-    return effect.begins_recovery && flow->active
-        ? ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->spec->on_loss, ECC_LOSS_GAP)
-        : 0;
+    return respond(self, index, effect);
+}
+
+/* S-166: the hook has reduced the window, from `before`, at an ACK that reports marks. */
+static void
+reduce_for_marks(ecc_engine_t *self, uint32_t index, double before, const ecc_ack_effect_t *effect)
+{
+    if (self->flows[index].window < before && !self->transports[index].recovering) {
+        ecc_transport_begin_prr_for_marks(self, index, effect->delivered);
+        ecc_transport_update_prr(self, index, effect);
+    }
 }
 
 /* The ACK that has arrived; its successor is pending. */
@@ -534,6 +636,12 @@ measure_rtt(ecc_engine_t *self, uint32_t index, ecc_ps_t sent, bool plain)
         flow->srtt += (flow->rtt - flow->srtt) / 8.0;
         flow->min_rtt = flow->rtt < flow->min_rtt ? flow->rtt : flow->min_rtt;
     }
+    if (index < self->n_rtts) { /* S-197 */
+        ecc_rtts_t *rtts = &self->rtts[index];
+        rtts->sum += flow->rtt;
+        rtts->peak = flow->rtt > rtts->peak ? flow->rtt : rtts->peak;
+        rtts->count++;
+    }
 }
 
 /* S-129. */
@@ -561,13 +669,13 @@ try_send_plain(ecc_engine_t *self, uint32_t index)
     if (!flow->active || (!flow->changed && ecc_calendar_pending(&self->fast, node))) {
         return 0;
     }
-    if (flow->window == 0.0 && flow->rate > 0.0 && flow->last_size > 0) {
+    if (flow->window == 0.0 && flow->rate > 0.0 && flow->last_size > 0 && !flow->jitters) {
         ecc_ps_t due = ecc_state_add(flow->last_sent_at, flow->pacing_gap);
         flow->changed = false;
         ecc_calendar_move(&self->fast, node, due > self->now ? due : self->now);
         return 0;
     }
-    return try_send(self, index);
+    return try_send(self, index, false);
 }
 
 /* An ACK of a flow that is plain. */
@@ -596,7 +704,8 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
     ecc_flow_state_t *flow = &self->flows[index];
     uint32_t id = pop_ack(self, index);
     ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
-    int64_t acked = 0;
+    ecc_ack_effect_t effect = { 0 };
+    double window = flow->window;
     bool is_trimmed;
     int ret;
 
@@ -614,14 +723,18 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
     if (!is_trimmed) {
         measure_rtt(self, index, packet->sent, false);
     }
-    ret = flow->reliable ? acknowledge_reliable(self, index, packet, &acked)
-                         : acknowledge(self, index, packet, &acked, false);
+    ret = flow->reliable ? acknowledge_reliable(self, index, packet, &effect)
+                         : acknowledge(self, index, packet, &effect.acked, false);
     if (ret == 0 && flow->active && !is_trimmed) { /* S-137 */
-        self->acked = acked;
+        self->acked = effect.acked;
+        window = flow->window;
         if (flow->can_be_marked) {
-            ecc_ecn_read_ack(self, packet, acked);
+            ecc_ecn_read_ack(self, packet, effect.acked);
         }
         ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_ACK, flow->on_ack, packet, 0, false);
+        if (flow->uses_prr_for_marks && self->marked > 0 && ret == 0) {
+            reduce_for_marks(self, index, window, &effect);
+        }
         self->acked = 0;
         self->marked = 0;
         self->ece = 0;
@@ -657,16 +770,16 @@ end_wait(ecc_engine_t *self, uint32_t index)
 {
     ecc_rack_t *rack = &self->racks[index];
     bool is_probe = rack->awaits == ECC_AWAITS_PROBE;
-    bool begins = false;
-    int ret = 0;
+    ecc_ack_effect_t effect = { 0 };
+    int ret;
 
     if (is_probe) {
         rack->awaits = ECC_AWAITS_NOTHING;
         rack->wants_probe = true;
     } else {
-        begins = ecc_rack_find_losses(self, index);
+        effect.begins_recovery = ecc_rack_find_losses(self, index);
     }
-    if (is_probe || begins) {
+    if (is_probe || effect.begins_recovery) {
         start_timer(self, index);
     } else {
         ecc_ps_t deadline = ecc_state_add(self->flows[index].timer_start, timeout(self, index));
@@ -675,10 +788,7 @@ end_wait(ecc_engine_t *self, uint32_t index)
             &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, deadline > self->now ? deadline : self->now);
     }
     await(self, index);
-    if (begins) {
-        ret = ecc_flow_hooks_without_packet(
-            self, index, ECC_FLOW_ON_LOSS, self->flows[index].spec->on_loss, ECC_LOSS_GAP);
-    }
+    ret = respond(self, index, &effect);
     return ret != 0 ? ret : ecc_sender_try_send(self, index);
 }
 
@@ -707,6 +817,9 @@ ecc_sender_timeout(ecc_engine_t *self, uint32_t index)
         return 0;
     }
     flow->n_timeouts = (uint8_t) (flow->n_timeouts + (flow->n_timeouts < ECC_MAX_BACKOFFS));
+    if (flow->uses_prr) {
+        self->prrs[index].until = 0;
+    }
     if (flow->has_rack) {
         ecc_rack_time_out(self, index);
         start_timer(self, index);
@@ -727,7 +840,8 @@ ecc_sender_verify(const ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     ecc_ps_t due;
-    bool valid = ecc_state_taken(flow) <= ecc_state_written(flow, self->now);
+    bool valid = ecc_state_taken(flow) <= ecc_state_written(flow, self->now)
+        && (flow->limited_by != ECC_LIMIT_WINDOW || flow->window > 0.0);
 
     valid = valid
         && (!ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_SEND] + index)

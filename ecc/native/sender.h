@@ -10,6 +10,9 @@
 /* TRY-SEND (S-52). */
 ECC_MUST_CHECK int ecc_sender_try_send(ecc_engine_t *self, uint32_t flow);
 
+/* EMIT (S-54) but for the place that the packet goes to (S-207); ECC_NO_PACKET if the flow has nothing to send. */
+ECC_MUST_CHECK int ecc_sender_leave(ecc_engine_t *self, uint32_t flow, uint32_t *packet);
+
 /* SEND, ACK and TIMEOUT (S-45, S-46, S-50). */
 ECC_MUST_CHECK int ecc_sender_send(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_sender_ack(ecc_engine_t *self, uint32_t flow);

@@ -66,7 +66,8 @@ enum ecc_flow_hook {
     ECC_FLOW_ON_TIMER,
     ECC_FLOW_ON_STOP,
     ECC_FLOW_ON_COUNT,
-    ECC_FLOW_ON_CONTROL
+    ECC_FLOW_ON_CONTROL,
+    ECC_FLOW_ON_RESTART
 };
 #define ECC_NO_HOOK (-1)
 
@@ -257,6 +258,7 @@ typedef struct {
     ecc_ranges_t sacked;
     ecc_ranges_t held;                   /* by the receiver, whose rcv_nxt is the flow's `received` ... */
     int64_t recent[ECC_MAX_SACK_BLOCKS]; /* ... and a sequence number in each range that an ACK reports, newest first */
+    uint32_t recent_ranges[ECC_MAX_SACK_BLOCKS]; /* ranges of `held` that contain these numbers */
     uint8_t n_recent;
     uint8_t n_dup_acks;   /* up to dup_thresh */
     uint8_t dup_thresh;   /* duplicate ACKs that prove a loss (DupThresh of RFC 6675) */
@@ -275,12 +277,14 @@ enum ecc_sent_state { ECC_SENT_OUTSTANDING, ECC_SENT_LOST, ECC_SENT_SACKED };
 typedef struct {
     int64_t begin;
     ecc_ps_t sent; /* last */
+    int64_t order; /* number of its last transmission among all of the flow */
     int32_t size;
     uint32_t before; /* of those outstanding, the one sent before it, or ECC_NO_SEGMENT ... */
     uint32_t after;
     uint8_t state;     /* enum ecc_sent_state */
     uint8_t probes;    /* copies in flight beside it */
     bool was_repeated; /* sent more than once */
+    bool is_repair;    /* outstanding, and sent again because it was lost */
 } ecc_sent_t;
 
 /* What else the timer of a transport of type 3 is for (S-153). */
@@ -294,15 +298,19 @@ typedef struct {
     uint32_t count;
     uint32_t oldest; /* of those outstanding, or ECC_NO_SEGMENT */
     uint32_t newest;
-    uint32_t lost; /* number of the first that is lost, if lost_bytes > 0 */
+    uint32_t earlier; /* the last of those outstanding that were sent before `order`, or ECC_NO_SEGMENT */
+    uint32_t *lost;   /* numbers of lost segments, a heap with the first of the stream at its top */
+    uint32_t n_lost;  /* in the heap, segments that have been delivered meanwhile included */
     uint32_t n_sacked;
     int32_t multiplier; /* of the reordering window ... */
     int32_t persists;
     int64_t dsack_round; /* -1: none */
     int64_t in_flight;
     int64_t lost_bytes;
-    ecc_ps_t sent; /* of the segment delivered that was sent last, -1: none ... */
-    int64_t end;   /* ... where it ends */
+    int64_t repairs; /* bytes of outstanding segments that were sent again because they were lost */
+    int64_t n_transmissions;
+    int64_t order;     /* of the segment delivered that was sent last, -1: none */
+    int64_t responded; /* transmissions before the last congestion response */
     ecc_ps_t rtt;
     ecc_ps_t window;     /* for reordering */
     int64_t fack;        /* end of the highest segment delivered */
@@ -322,11 +330,36 @@ typedef struct {
     bool has_duplicate; /* of the receiver: the last packet was one */
 } ecc_rack_t;
 
+/* RTTs that the sender of a flow has measured since the last sample (S-197). */
+typedef struct {
+    double sum;  /* s */
+    double peak; /* s */
+    int64_t count;
+} ecc_rtts_t;
+
+/* Proportional rate reduction of a flow, in bytes (S-164); see transport.h. */
+typedef struct {
+    int64_t delivered;  /* since the last congestion response */
+    int64_t out;        /* sent since then */
+    int64_t recover_fs; /* neither acknowledged nor sacked before it */
+    int64_t credit;     /* SndCnt: what may be sent before the next ACK */
+    int64_t until;      /* a reduction for marks lasts until all below is acknowledged; 0: there is none (S-166) */
+} ecc_prr_t;
+
 /* What the hooks of a flow await (S-49, S-128); see alarms.h. */
 typedef struct {
     ecc_ps_t timers[ECC_MAX_TIMERS]; /* when each expires, or ECC_NEVER */
     int64_t count;                   /* on_count is called once so many bytes have been sent, or INT64_MAX */
 } ecc_alarms_t;
+
+/* The random phase of a flow (S-186) or of a link (S-189); see phase.h. */
+typedef struct {
+    uint64_t random;
+    double offset;        /* share of a packet time, below 1 */
+    double stretch;       /* of a flow: factor of the next pacing gap */
+    ecc_ps_t packet_time; /* of a flow: transmission time at the slowest link of its route */
+    uint32_t n;           /* packets since the offset was drawn */
+} ecc_phase_t;
 
 /* Four cache lines; a packet touches the first three. */
 typedef struct {
@@ -339,17 +372,22 @@ typedef struct {
     ecc_ps_t pacing_gap;
     uint32_t last_counted; /* last packet among `acks` that is counted as received, or ECC_NO_PACKET */
     bool active : 1;
-    bool changed : 1;         /* rate or window, since the last TRY-SEND */
-    bool is_plain : 1;        /* it has nothing that most flows lack (ecc_flow_is_plain) */
-    bool timeout_pending : 1; /* there is a TIMEOUT */
-    bool immediate_ack : 1;   /* the receiver needs no event: S-33 */
-    bool reliable : 1;        /* it has a transport, see transport.h */
-    bool has_alarms : 1;      /* see alarms.h */
-    bool sprays : 1;          /* it has several routes */
-    bool has_rack : 1;        /* see rack.h */
-    bool uses_sack : 1;       /* of its transport */
-    bool has_writes : 1;      /* its application writes in time (S-161) */
-    uint8_t n_zero_waits;     /* TIMERs in a row that on_timer wanted in less than 1 ps */
+    bool changed : 1;            /* rate or window, since the last TRY-SEND */
+    bool is_plain : 1;           /* it has nothing that most flows lack (ecc_flow_is_plain) */
+    bool timeout_pending : 1;    /* there is a TIMEOUT */
+    bool immediate_ack : 1;      /* the receiver needs no event: S-33 */
+    bool reliable : 1;           /* it has a transport, see transport.h */
+    bool has_alarms : 1;         /* see alarms.h */
+    bool sprays : 1;             /* it has several routes */
+    bool has_rack : 1;           /* see rack.h */
+    bool uses_sack : 1;          /* of its transport */
+    bool has_writes : 1;         /* its application writes in time (S-161) */
+    bool uses_prr : 1;           /* proportional rate reduction in recoveries (S-164) */
+    bool uses_prr_for_marks : 1; /* ... and after marks (S-166) */
+    bool has_restart : 1;        /* it has on_restart (S-177) */
+    uint8_t limited_by : 2;      /* enum ecc_send_limit, of the last TRY-SEND (S-176) */
+    bool jitters : 1;            /* its phase is drawn, see phase.h */
+    uint8_t n_zero_waits;        /* TIMERs in a row that on_timer wanted in less than 1 ps */
 
     _Alignas(ECC_CACHE_LINE) double rate;
     double window;
@@ -475,6 +513,7 @@ struct ecc_engine {
     ecc_flow_t *flow_specs;
     uint32_t *hops;                /* link, direction and end of the wire of every position of every route */
     int64_t *flow_queues;          /* bytes queued at every position, NULL if no router needs them */
+    ecc_rtts_t *rtts;              /* of the first n_rtts flows */
     ecc_change_t *changes;         /* of the capacities of all links */
     ecc_impairment_t *impairments; /* as the caller described them */
     ecc_queue_t *queues;           /* of all links that schedule; NULL if none does */
@@ -487,8 +526,14 @@ struct ecc_engine {
     ecc_ps_t *opportunities;       /* of all servers */
     ecc_transport_t *transports;   /* by flow; NULL if no flow has one */
     ecc_rack_t *racks;             /* by flow; NULL if no flow has one */
+    ecc_prr_t *prrs;               /* by flow; NULL if no flow uses it */
     ecc_alarms_t *alarms;          /* by flow; NULL if no flow has any */
+    ecc_phase_t *phases;           /* by flow; NULL if no flow has one */
+    ecc_phase_t *link_phases;      /* by link; NULL if no link has one */
+    ecc_begun_t *begun;            /* by flow, before the first event; NULL after it, or if no flow has begun */
+    ecc_under_way_t *under_way;    /* before the first event; NULL after it, or if there are none */
     size_t n_changes;
+    size_t n_under_way;
     size_t n_impairments;
     size_t n_queues;
     size_t n_receivers;
@@ -498,15 +543,22 @@ struct ecc_engine {
     size_t n_opportunities;
     size_t n_transports;
     size_t n_racks;
+    size_t n_prrs;
     size_t n_alarms;
+    size_t n_phases;
+    size_t n_link_phases;
     uint32_t max_holes; /* of a receiver: the largest reordering threshold */
     int64_t acked;      /* by the ACK of the on_ack that is called */
+    double idle;        /* of the on_restart that is called (S-177) ... */
+    double rto;         /* ... likewise; else 0 */
     int64_t marked;     /* as this ACK reports */
     int64_t ece;        /* whether it carries ECE */
     bool wants_receivers;
     bool wants_transports;
     bool wants_racks;
+    bool wants_prrs;
     bool wants_alarms;
+    bool wants_phases;
     bool wants_stops;       /* there are nodes for STOPs ... */
     bool wants_timers;      /* ... and TIMERs */
     unsigned char *scratch; /* header for hooks that have no packet */
@@ -537,7 +589,8 @@ struct ecc_engine {
     uint64_t seed;
     size_t n_hops;
     size_t n_flow_queues;
-    int64_t stop; /* enum ecc_stop */
+    uint32_t n_rtts; /* flows whose RTTs samples show */
+    int64_t stop;    /* enum ecc_stop */
     ecc_report_t report;
     ecc_memory_t memory;
 };

@@ -38,8 +38,10 @@ ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config)
         self->wants_stops = self->wants_stops || spec->stop >= 0;
         self->wants_timers = self->wants_timers || spec->on_timer != NULL;
         self->wants_alarms = self->wants_alarms || ecc_alarms_are_needed(spec);
+        self->wants_phases = self->wants_phases || spec->phase_jitter != 0;
         self->wants_sack = self->wants_sack || spec->transport >= ECC_TRANSPORT_SACK;
         self->wants_racks = self->wants_racks || spec->transport == ECC_TRANSPORT_RACK;
+        self->wants_prrs = self->wants_prrs || spec->uses_prr != 0;
         self->wants_receivers = self->wants_receivers || spec->n_reverse > 0 || spec->impairment > 0
             || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE || spec->n_alternatives > 0
             || spec->reordering_threshold > 1 || spec->trimmed_size > 0;
@@ -79,7 +81,9 @@ ecc_tables_free(ecc_engine_t *self)
         ecc_rack_free(&self->racks[i], &self->memory);
     }
     release(self, self->n_racks * sizeof(*self->racks), self->racks);
+    release(self, self->n_prrs * sizeof(*self->prrs), self->prrs);
     release(self, self->n_alarms * sizeof(*self->alarms), self->alarms);
+    release(self, self->n_phases * sizeof(*self->phases), self->phases);
     release(self, self->n_hops * sizeof(*self->hops), self->hops);
     release(self, self->n_flow_queues * sizeof(*self->flow_queues), self->flow_queues);
     ecc_calendar_free(&self->fast, &self->memory);
@@ -203,12 +207,32 @@ reserve_racks(ecc_engine_t *self, uint32_t room)
 }
 
 static int
+reserve_prrs(ecc_engine_t *self, uint32_t room)
+{
+    void *block = self->prrs;
+    int ret = reserve_items(self, self->wants_prrs, sizeof(*self->prrs), room, &self->n_prrs, &block);
+
+    self->prrs = block;
+    return ret;
+}
+
+static int
 reserve_alarms(ecc_engine_t *self, uint32_t room)
 {
     void *block = self->alarms;
     int ret = reserve_items(self, self->wants_alarms, sizeof(*self->alarms), room, &self->n_alarms, &block);
 
     self->alarms = block;
+    return ret;
+}
+
+static int
+reserve_phases(ecc_engine_t *self, uint32_t room)
+{
+    void *block = self->phases;
+    int ret = reserve_items(self, self->wants_phases, sizeof(*self->phases), room, &self->n_phases, &block);
+
+    self->phases = block;
     return ret;
 }
 
@@ -346,7 +370,13 @@ ecc_tables_reserve(ecc_engine_t *self, uint32_t room)
         ret = reserve_racks(self, room);
     }
     if (ret == 0) {
+        ret = reserve_prrs(self, room);
+    }
+    if (ret == 0) {
         ret = reserve_alarms(self, room);
+    }
+    if (ret == 0) {
+        ret = reserve_phases(self, room);
     }
     if (ret == 0) {
         ret = reserve_records(self, n_slots);

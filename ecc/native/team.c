@@ -43,12 +43,14 @@ typedef struct {
     int64_t n_events; /* in this call */
     bool failed;
     bool is_full; /* it has run as many events as it may */
+    bool must_stop;
 } word_t;
 
 struct ecc_team {
     _Alignas(ECC_CACHE_LINE) _Atomic uint32_t n_present;
     _Alignas(ECC_CACHE_LINE) _Atomic uint32_t n_meetings;
     _Alignas(ECC_CACHE_LINE) _Atomic bool must_meet;
+    _Atomic bool must_stop; /* the call ends at the next meeting */
     _Alignas(ECC_CACHE_LINE) int64_t n;
     int64_t most; /* events of a part in a call */
     int64_t n_edges;
@@ -68,6 +70,7 @@ typedef struct {
     ecc_ps_t failed_at; /* the earliest failure, ECC_NEVER without any */
     int64_t n_events;
     bool is_full;
+    bool must_stop;
 } agreed_t;
 
 static size_t
@@ -326,7 +329,8 @@ meet(ecc_team_t *self, int64_t part, int64_t n_begin, int *ret)
     if (part == 0) {
         atomic_store_explicit(&self->must_meet, false, memory_order_relaxed);
     }
-    self->words[part] = (word_t) { .next = *ret == 0 ? ecc_run_next_event(engine) : ECC_NEVER,
+    self->words[part] = (word_t) { .must_stop = atomic_load_explicit(&self->must_stop, memory_order_relaxed),
+        .next = *ret == 0 ? ecc_run_next_event(engine) : ECC_NEVER,
         .now = engine->now,
         .n_events = engine->n_events - n_begin,
         .failed = *ret != 0,
@@ -337,6 +341,7 @@ meet(ecc_team_t *self, int64_t part, int64_t n_begin, int *ret)
         all.next = word->next < all.next ? word->next : all.next;
         all.n_events += word->n_events;
         all.is_full = all.is_full || word->is_full;
+        all.must_stop = all.must_stop || word->must_stop;
         if (word->failed) {
             all.failed_at = word->now < all.failed_at ? word->now : all.failed_at;
         } else {
@@ -344,6 +349,13 @@ meet(ecc_team_t *self, int64_t part, int64_t n_begin, int *ret)
         }
     }
     return all;
+}
+
+void
+ecc_team_stop(ecc_team_t *self)
+{
+    atomic_store_explicit(&self->must_stop, true, memory_order_relaxed);
+    atomic_store_explicit(&self->must_meet, true, memory_order_relaxed);
 }
 
 void
@@ -374,6 +386,9 @@ ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_eve
     ecc_ps_t end;
     int stop;
 
+    if (part == 0) { /* before the first meeting: no other part has looked at it */
+        atomic_store_explicit(&self->must_stop, false, memory_order_relaxed);
+    }
     max_events = max_events < 0 ? INT64_MAX : max_events;
     until = until > engine->now ? until : engine->now;
     is_known = until <= known;
@@ -381,7 +396,7 @@ ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_eve
     for (;;) {
         all = meet(self, part, n_begin, &ret);
         end = all.failed_at < end ? all.failed_at : end;
-        if (all.n_events >= max_events) {
+        if (all.n_events >= max_events || all.must_stop) {
             end = all.now < end ? all.now : end; /* the others come to where the first of them is */
         }
         if (all.next > end || all.is_full) {

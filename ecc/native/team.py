@@ -98,6 +98,10 @@ class Team:
         self._reason = _STOPS[codes[0]]
         return self._reason
 
+    def stop(self) -> None:
+        """Let a call of `advance` in another thread end soon, as `Engine.stop` does."""
+        lib.ecc_team_stop(self._team)
+
     def pause_for(self, most: int, when_full: Callable[[], None]) -> None:
         """Call a function whenever a part has run as many events as it may, and at least once in so many.
 

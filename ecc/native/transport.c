@@ -13,7 +13,7 @@
 #include "transport.h"
 
 #include <assert.h>
-
+#include <math.h>
 #include <string.h>
 
 #include "errors.h"
@@ -93,7 +93,7 @@ rescue(const ecc_transport_t *self, int64_t size)
     ecc_segment_t segment;
 
     if (self->sacked.count > 0) {
-        highest = ecc_ranges_at(&self->sacked, self->sacked.count - 1)->end;
+        highest = ecc_ranges_at(&self->sacked, ecc_ranges_last(&self->sacked))->end;
     }
     segment = hole(self, self->high_rxt, highest, size, ECC_RULE_UNSACKED);
     if (segment.size == 0 && self->snd_una > self->rescue_rxt && highest < self->snd_nxt) {
@@ -160,10 +160,12 @@ ecc_transport_note_sent(ecc_transport_t *self, ecc_segment_t segment)
     }
 }
 
-/* S-82: all below `ack` is acknowledged. */
-static void
+/* S-82: all below `ack` is acknowledged; returns how many of these bytes were sacked before. */
+static int64_t
 acknowledge_below(ecc_transport_t *self, int64_t ack)
 {
+    int64_t sacked = ecc_ranges_within(&self->sacked, self->snd_una, ack);
+
     self->pipe_credit -= ecc_ranges_within(&self->sacked, self->snd_una, min(ack, self->high_rxt));
     self->snd_una = ack;
     self->lost_below = max(self->lost_below, ack);
@@ -171,42 +173,56 @@ acknowledge_below(ecc_transport_t *self, int64_t ack)
     self->retransmit_first = false;
     self->n_dup_acks = 0;
     ecc_ranges_drop(&self->sacked, ack);
+    return sacked;
 }
 
-/* S-82: the blocks of an ACK are sacked; bytes: of them that were not. */
+/* S-82: data is lost below dup_thresh sacked ranges, or below more sacked bytes than `enough`. */
+static void
+raise_lost_below(ecc_transport_t *self, int64_t enough)
+{
+    uint32_t id = ecc_ranges_last(&self->sacked);
+    int64_t above = 0;
+
+    for (uint32_t k = 1; id != ECC_NO_RANGE && ecc_ranges_at(&self->sacked, id)->begin > self->lost_below; k++) {
+        const ecc_range_t *range = ecc_ranges_at(&self->sacked, id);
+        above += range->end - range->begin;
+        if (k == self->dup_thresh || above > enough) {
+            self->lost_below = range->begin;
+            break;
+        }
+        id = ecc_ranges_prev(&self->sacked, id);
+    }
+}
+
+/* S-82: the blocks of an ACK are sacked; bytes: the number of bytes that were not sacked before. */
 static int
 add_sack_blocks(
     ecc_transport_t *self, ecc_memory_t *memory, const ecc_flow_t *spec, const ecc_range_t *sacks, int64_t *bytes)
 {
-    int64_t enough = (self->dup_thresh - 1) * max(spec->packet_size, spec->packet_size_max);
-    int64_t above = 0;
-
     *bytes = 0;
     for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS; k++) {
         int64_t begin = max(sacks[k].begin, self->snd_una);
         int64_t end = sacks[k].end;
+        bool is_split = begin < self->high_rxt && self->high_rxt < end;
+        int64_t known = is_split ? ecc_ranges_within(&self->sacked, begin, self->high_rxt) : 0;
+        int64_t added;
+        uint32_t id;
         int ret;
         if (begin >= end) {
             continue;
         }
-        *bytes += end - begin - ecc_ranges_within(&self->sacked, begin, end);
-        if (begin < self->high_rxt) {
-            int64_t below = min(end, self->high_rxt);
-            self->pipe_credit += below - begin - ecc_ranges_within(&self->sacked, begin, below);
-        }
-        ret = ecc_ranges_add(&self->sacked, memory, begin, end);
+        ret = ecc_ranges_insert(&self->sacked, memory, begin, end, &id, &added);
         if (ret != 0) {
             return ret;
         }
-    }
-    for (uint32_t k = 1; k <= self->sacked.count; k++) {
-        const ecc_range_t *range = ecc_ranges_at(&self->sacked, self->sacked.count - k);
-        above += range->end - range->begin;
-        if (k == self->dup_thresh || above > enough) {
-            self->lost_below = max(self->lost_below, range->begin);
-            break;
+        *bytes += added;
+        if (is_split) {
+            self->pipe_credit += self->high_rxt - begin - known;
+        } else if (begin < self->high_rxt) {
+            self->pipe_credit += added;
         }
     }
+    raise_lost_below(self, (self->dup_thresh - 1) * max(spec->packet_size, spec->packet_size_max));
     return 0;
 }
 
@@ -259,21 +275,25 @@ ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ac
     bool is_duplicate;
     int64_t n_sacked = 0;
 
-    *effect = (ecc_ack_effect_t) { .acked = acked, .starts_timer = acked > 0 };
+    *effect = (ecc_ack_effect_t) { .acked = acked, .delivered = acked, .starts_timer = acked > 0 };
     transport->recovered = false;
     if (acked > 0) {
-        acknowledge_below(transport, info->front);
+        effect->delivered -= acknowledge_below(transport, info->front);
     }
     if (transport->uses_sack) {
+        int64_t lost_below = transport->lost_below;
         const ecc_flow_t *spec = self->flows[packet->flow].spec;
         const ecc_range_t *sacks = ecc_sacks_at(&self->sacks, info->sack)->blocks;
         int ret = add_sack_blocks(transport, &self->memory, spec, sacks, &n_sacked);
         if (ret != 0) {
             return ret;
         }
-        if (transport->sacked.count > 0 && ecc_ranges_at(&transport->sacked, 0)->begin <= transport->snd_una) {
+        if (transport->sacked.count > 0
+            && ecc_ranges_at(&transport->sacked, ecc_ranges_first(&transport->sacked))->begin <= transport->snd_una) {
             return ECC_ERR_BROKEN; /* ACKs that contradict each other: of a forged checkpoint */
         }
+        effect->delivered += n_sacked;
+        effect->finds_loss = transport->lost_below > lost_below;
     }
     if (transport->recovering) {
         continue_recovery(transport, packet->size, is_repeated, effect);
@@ -303,23 +323,75 @@ ecc_transport_time_out(ecc_transport_t *self)
     ecc_ranges_clear(&self->sacked);
 }
 
+/* ---- proportional rate reduction ---- */
+
+void
+ecc_transport_begin_prr(ecc_engine_t *self, uint32_t index, int64_t delivered)
+{
+    const ecc_transport_t *transport = &self->transports[index];
+    int64_t sacked = ecc_ranges_within(&transport->sacked, transport->snd_una, transport->snd_nxt);
+
+    self->prrs[index] = (ecc_prr_t) { .recover_fs = transport->snd_nxt - transport->snd_una - sacked + delivered };
+}
+
+void
+ecc_transport_begin_prr_for_marks(ecc_engine_t *self, uint32_t index, int64_t delivered)
+{
+    ecc_transport_begin_prr(self, index, delivered);
+    self->prrs[index].until = self->transports[index].snd_nxt;
+}
+
+/* SndCnt while more is in flight than the window: the reduction is spread over the ACKs of an RTT. */
+static int64_t
+proportional(const ecc_prr_t *self, double window)
+{
+    double most = ceil((double) self->delivered * window / (double) self->recover_fs);
+
+    return (most < (double) ECC_NO_END ? (int64_t) most : ECC_NO_END) - self->out;
+}
+
+void
+ecc_transport_update_prr(ecc_engine_t *self, uint32_t index, const ecc_ack_effect_t *effect)
+{
+    const ecc_flow_t *spec = self->flows[index].spec;
+    ecc_prr_t *prr = &self->prrs[index];
+    double window = self->flows[index].window;
+    int64_t bytes = ecc_transport_in_flight(self, index);
+    int64_t largest = max(spec->packet_size, spec->packet_size_max);
+    int64_t credit;
+
+    if (effect->delivered <= 0) {
+        return;
+    }
+    prr->delivered += effect->delivered;
+    if ((double) bytes > window) {
+        credit = proportional(prr, window);
+    } else {
+        bool is_safe = effect->acked > 0 && !effect->finds_loss;
+        credit = max(prr->delivered - prr->out, effect->delivered) + (is_safe ? largest : 0);
+        credit = (double) credit < window - (double) bytes ? credit : (int64_t) (window - (double) bytes);
+    }
+    prr->credit = prr->out == 0 && credit <= 0 ? largest : max(credit, 0);
+}
+
 /* ---- the receiver ---- */
 
 /* S-90: of these sequence numbers, the first in each range beyond rcv_nxt, and no more than an ACK can report. */
 static void
-keep_recent(ecc_transport_t *self, const int64_t *numbers, uint32_t n, int64_t rcv_nxt)
+keep_recent(ecc_transport_t *self, const int64_t *numbers, const uint32_t *ranges, uint32_t n, int64_t rcv_nxt)
 {
-    uint32_t ranges[ECC_MAX_SACK_BLOCKS];
-
     self->n_recent = 0;
     for (uint32_t k = 0; k < n && self->n_recent < ECC_MAX_SACK_BLOCKS; k++) {
-        uint32_t range = ecc_ranges_find(&self->held, numbers[k]);
+        uint32_t range = ranges[k];
         bool is_first = numbers[k] >= rcv_nxt;
+        if (is_first && !ecc_ranges_contains(&self->held, range, numbers[k])) { /* it has been joined to another one */
+            range = ecc_ranges_find(&self->held, numbers[k]);
+        }
         for (uint32_t j = 0; j < self->n_recent; j++) {
-            is_first = is_first && ranges[j] != range;
+            is_first = is_first && self->recent_ranges[j] != range;
         }
         if (is_first) {
-            ranges[self->n_recent] = range;
+            self->recent_ranges[self->n_recent] = range;
             self->recent[self->n_recent++] = numbers[k];
         }
     }
@@ -333,27 +405,27 @@ ecc_transport_receive_data(ecc_engine_t *self, const ecc_packet_t *packet, bool 
     int64_t rcv_nxt = flow->received;
     int64_t begin = packet->offset;
     int64_t end = begin + packet->size;
-    int64_t numbers[ECC_MAX_SACK_BLOCKS + 1];
+    int64_t added = end > rcv_nxt;
+    int64_t numbers[ECC_MAX_SACK_BLOCKS + 1] = { begin };
+    uint32_t ranges[ECC_MAX_SACK_BLOCKS + 1];
     uint32_t n = transport->n_recent;
 
-    if (flow->has_rack) { /* S-148: an ACK reports duplicates */
-        self->racks[packet->flow].has_duplicate
-            = end <= rcv_nxt || ecc_ranges_within(&transport->held, begin, end) == end - begin;
-    }
+    memcpy(numbers + 1, transport->recent, sizeof(transport->recent));
+    memcpy(ranges + 1, transport->recent_ranges, sizeof(transport->recent_ranges));
     *may_delay = begin == rcv_nxt && transport->held.count == 0;
     if (begin > rcv_nxt) {
-        int ret = ecc_ranges_add(&transport->held, &self->memory, begin, end);
+        int ret = ecc_ranges_insert(&transport->held, &self->memory, begin, end, &ranges[0], &added);
         if (ret != 0) {
             return ret;
         }
-        numbers[0] = begin;
-        memcpy(numbers + 1, transport->recent, sizeof(transport->recent));
-        keep_recent(transport, numbers, n + 1, rcv_nxt);
+        keep_recent(transport, numbers, ranges, n + 1, rcv_nxt);
     } else if (end > rcv_nxt) {
         flow->received = ecc_ranges_skip(&transport->held, end);
         ecc_ranges_drop(&transport->held, flow->received);
-        memcpy(numbers, transport->recent, sizeof(transport->recent));
-        keep_recent(transport, numbers, n, flow->received);
+        keep_recent(transport, numbers + 1, ranges + 1, n, flow->received);
+    }
+    if (flow->has_rack) { /* S-148: an ACK reports duplicates */
+        self->racks[packet->flow].has_duplicate = added == 0;
     }
     return 0;
 }
@@ -382,7 +454,7 @@ ecc_transport_write_ack(ecc_engine_t *self, const ecc_packet_t *packet)
         blocks[n++] = (ecc_range_t) { packet->offset, packet->offset + packet->size };
     }
     for (uint32_t k = 0; k < transport->n_recent && n < ECC_MAX_SACK_BLOCKS; k++) {
-        blocks[n++] = *ecc_ranges_at(&transport->held, ecc_ranges_find(&transport->held, transport->recent[k]));
+        blocks[n++] = *ecc_ranges_at(&transport->held, transport->recent_ranges[k]);
     }
     while (n < ECC_MAX_SACK_BLOCKS) {
         blocks[n++] = (ecc_range_t) { 0, 0 };
@@ -400,8 +472,8 @@ sender_is_valid(const ecc_transport_t *self, const ecc_flow_state_t *flow)
         && self->lost_below <= self->snd_nxt && self->pipe_credit >= 0 && flow->expected - flow->lost == self->snd_una
         && flow->sent - flow->lost == self->snd_nxt && (flow->size < 0 || self->snd_nxt <= flow->size)
         && (sacked->count == 0
-            || (ecc_ranges_at(sacked, 0)->begin > self->snd_una
-                && ecc_ranges_at(sacked, sacked->count - 1)->end <= self->snd_nxt))
+            || (ecc_ranges_at(sacked, ecc_ranges_first(sacked))->begin > self->snd_una
+                && ecc_ranges_at(sacked, ecc_ranges_last(sacked))->end <= self->snd_nxt))
         && (self->recovering ? self->snd_una < self->recovery_point : self->n_dup_acks < self->dup_thresh)
         && (!self->uses_sack
             || (self->pipe_credit == ecc_ranges_within(sacked, self->snd_una, self->high_rxt)
@@ -413,11 +485,12 @@ static bool
 receiver_is_valid(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 {
     const ecc_ranges_t *held = &self->held;
-    bool valid = held->count == 0 || ecc_ranges_at(held, 0)->begin > flow->received;
+    bool valid = held->count == 0 || ecc_ranges_at(held, ecc_ranges_first(held))->begin > flow->received;
 
     for (uint32_t k = 0; k < self->n_recent && valid; k++) {
         uint32_t range = ecc_ranges_find(held, self->recent[k]);
-        valid = range < held->count && ecc_ranges_at(held, range)->begin <= self->recent[k];
+        valid = range != ECC_NO_RANGE && range == self->recent_ranges[k]
+            && ecc_ranges_contains(held, range, self->recent[k]);
     }
     return valid;
 }
@@ -430,10 +503,10 @@ halves_agree(const ecc_transport_t *self, const ecc_flow_state_t *flow)
     const ecc_ranges_t *held = &self->held;
     int64_t rcv_nxt = flow->received;
     bool valid = self->snd_una <= rcv_nxt && rcv_nxt <= self->snd_nxt
-        && (held->count == 0 || ecc_ranges_at(held, held->count - 1)->end <= self->snd_nxt);
+        && (held->count == 0 || ecc_ranges_at(held, ecc_ranges_last(held))->end <= self->snd_nxt);
 
-    for (uint32_t k = 0; k < sacked->count && valid; k++) {
-        const ecc_range_t *range = ecc_ranges_at(sacked, k);
+    for (uint32_t id = ecc_ranges_first(sacked); id != ECC_NO_RANGE && valid; id = ecc_ranges_next(sacked, id)) {
+        const ecc_range_t *range = ecc_ranges_at(sacked, id);
         int64_t begin = max(range->begin, rcv_nxt);
         valid = begin >= range->end || ecc_ranges_within(held, begin, range->end) == range->end - begin;
     }

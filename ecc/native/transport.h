@@ -42,6 +42,8 @@ ecc_segment_is_probe(ecc_segment_t self)
 /* What an ACK has changed. */
 typedef struct {
     int64_t acked;
+    int64_t delivered; /* bytes newly acknowledged or sacked, with SACK */
+    bool finds_loss;
     bool begins_recovery;
     bool starts_timer;
 } ecc_ack_effect_t;
@@ -60,8 +62,10 @@ ecc_transport_in_flight(const ecc_engine_t *self, uint32_t flow)
     if (self->flows[flow].has_rack) {
         return self->racks[flow].in_flight;
     }
-    for (uint32_t k = transport->sacked.count; k > 0; k--) { /* few: above lost_below there are less than three */
-        const ecc_range_t *range = ecc_ranges_at(&transport->sacked, k - 1);
+    /* above lost_below there are fewer ranges than the reordering threshold */
+    for (uint32_t id = ecc_ranges_last(&transport->sacked); id != ECC_NO_RANGE;
+         id = ecc_ranges_prev(&transport->sacked, id)) {
+        const ecc_range_t *range = ecc_ranges_at(&transport->sacked, id);
         if (range->end <= below) {
             break;
         }
@@ -86,6 +90,24 @@ void ecc_transport_note_sent(ecc_transport_t *self, ecc_segment_t segment);
 /* S-82 to S-86, S-89. */
 ECC_MUST_CHECK int ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_effect_t *effect);
 void ecc_transport_time_out(ecc_transport_t *self);
+
+/* S-164: a recovery, or a further response in one, begins with an ACK that delivers so many bytes. */
+void ecc_transport_begin_prr(ecc_engine_t *self, uint32_t flow, int64_t delivered);
+
+/* S-166: ... or a reduction with an ACK that reports marks, which lasts until all that is out is acknowledged. */
+void ecc_transport_begin_prr_for_marks(ecc_engine_t *self, uint32_t flow, int64_t delivered);
+
+/* Whether the reduction limits what a flow sends (S-165, S-166). */
+static inline bool
+ecc_transport_reduces(const ecc_engine_t *self, uint32_t flow)
+{
+    const ecc_transport_t *transport = &self->transports[flow];
+
+    return self->flows[flow].uses_prr && (transport->recovering || transport->snd_una < self->prrs[flow].until);
+}
+
+/* S-165: what may be sent until the next ACK, with the window that hooks have set. */
+void ecc_transport_update_prr(ecc_engine_t *self, uint32_t flow, const ecc_ack_effect_t *effect);
 
 /* S-90: a packet has arrived; may_delay: its ACK (S-92). */
 ECC_MUST_CHECK int ecc_transport_receive_data(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_delay);

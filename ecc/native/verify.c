@@ -108,6 +108,14 @@ link_is_valid(const ecc_engine_t *self, const ecc_link_state_t *link)
     return valid;
 }
 
+/* S-197: the peak is one of the terms of the sum. */
+static bool
+rtts_are_valid(const ecc_rtts_t *rtts)
+{
+    return rtts->count > 0 ? rtts->peak >= 0.0 && rtts->sum >= rtts->peak
+                           : rtts->count == 0 && rtts->sum == 0.0 && rtts->peak == 0.0;
+}
+
 int
 ecc_verify_engine(const ecc_engine_t *self)
 {
@@ -136,6 +144,7 @@ ecc_verify_engine(const ecc_engine_t *self)
         valid = valid && flow->lost >= 0 && flow->lost <= flow->expected && flow->expected <= flow->sent;
         valid = valid && (flow->received <= flow->sent || !ecc_cut_has_sender(self, i))
             && ecc_sender_verify(self, i) == 0;
+        valid = valid && (i >= self->n_rtts || rtts_are_valid(&self->rtts[i]));
         valid = valid && (!flow->needs_receiver || ecc_receiver_verify(self, i) == 0);
         valid = valid && (!flow->has_alarms || ecc_alarms_verify(self, i) == 0);
         if (flow->reliable && (i < self->n_flows || flow->active || flow->n_packets > 0)) {

@@ -70,10 +70,12 @@ def build_team(
     Raises
     ------
     ValueError
-        No delay separates any parts, or links can be paused.
+        No delay separates any parts, links can be paused, or packets are in the network at time 0.
     """
     if (paused := np.flatnonzero(setup.links["xoff"])).size:
         raise ValueError(f"threads must be 1 where links have pause, got {threads} (link {paused[0]})")
+    if len(setup.under_way):
+        raise ValueError(f"threads must be 1 for a run that begins with queues at an equilibrium, got {threads}")
     of = joints_of(setup, scenario.workload.chains if scenario.workload else ())
     parts, _ = partition(of, threads, setup.links[: setup.n_links], setup.flows)
     n_parts = int(parts.max(initial=0)) + 1
@@ -185,9 +187,20 @@ def _engine(setup: Setup, scenario: Scenario, compiled: _Tables, words: Sequence
         links, flows[: setup.n_flows], setup.routes, n_additional=setup.n_additional,
         templates=flows[setup.n_flows :], record_size=setup.record_size, header_size=setup.header_size,
         seed=scenario.seed, n_sampled=scenario.network.n_flows, changes=setup.changes, impairments=setup.impairments,
-        servers=setup.servers, opportunities=setup.opportunities, quanta=setup.quanta,
+        servers=setup.servers, opportunities=setup.opportunities, quanta=setup.quanta, begun=_begun(setup),
+        under_way=setup.under_way,
         recorded=table(setup, words), keep=keep, reasons=reasons, **options,
     )  # fmt: skip
+
+
+def _begun(setup: Setup) -> NDArray[np.void]:
+    """What flows have at time 0, with the addresses of records for `on_start`."""
+    begun = setup.begun.copy()
+    for part in setup.parts:
+        if part.begun_flows is not None:
+            which = part.flows < len(begun)
+            begun["state"][part.flows[which]] = addresses(part.begun_flows)[which]
+    return begun
 
 
 def _compiled_tables(setup: Setup) -> _Tables:
@@ -211,6 +224,8 @@ def _compiled_tables(setup: Setup) -> _Tables:
             rows["params"][numbers] = addresses(params)
             for name, address in compiled.items():
                 rows[name][numbers] = address
+        if part.begun_links is not None:
+            tables["links"]["begun_state"][part.routers] = addresses(part.begun_links)
     return tables["links"], tables["flows"], keep, reasons
 
 

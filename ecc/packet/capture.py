@@ -15,7 +15,7 @@ A file has an interface for each protocol, whose description names it and, if it
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import shown
-from ecc.errors import EccError
+from ecc.errors import EccError, install_command
 from ecc.headers import WireHeader
 from ecc.native import new_links
 from ecc.packet import pcapng
@@ -64,13 +64,9 @@ def note_without_header(link: Any, header: Any, p: Any, env: Any) -> None:
 
 @dataclass(frozen=True)
 class _Recorder:
-    """Stands where a protocol does: hooks of a router that notes packets."""
+    """Stands where a protocol does, for routers that note packets."""
 
-    n_words: int
     required_env: ClassVar[frozenset[str]] = frozenset()
-
-    def link_hooks(self) -> dict[str, Callable[..., None]]:
-        return {"on_departure": note if self.n_words else note_without_header}
 
     @classmethod
     def has_hosts(cls) -> bool:
@@ -117,11 +113,11 @@ def attach(setup: Setup, given: Mapping[int, str | Path]) -> tuple[Setup, list[C
     routers["at"] = list(paths)
     nothing = np.zeros(0, np.int64)
     plain = np.zeros(len(paths), [("unused", "f8")])
-    recorder: Any = _Recorder(n_words)
+    recorder: Any = _Recorder()
     part = Part(
         recorder, np.dtype([("words", "i8", (n_words,))] if n_words else []), 0,
         np.arange(len(setup.links), len(setup.links) + len(paths)), nothing, states, np.zeros(0, np.dtype([])), plain,
-        plain[:1],
+        plain[:1], {"on_departure": note if n_words else note_without_header}, {},
     )  # fmt: skip
     captures = [Capture(setup, link, path, states[k : k + 1]) for k, (link, path) in enumerate(paths.items())]
     return replace(setup, links=np.concatenate([setup.links, routers]), parts=[*setup.parts, part]), captures
@@ -233,7 +229,7 @@ def _frame(
     """The headers of a packet, and its length."""
     above, protocol = wire.above, EXPERIMENT
     ends = [0x0A000000 + flow % 2**23, 0x0A800000 + flow % 2**23]
-    ports = [40000, 80]
+    ports = list(pcapng.PORTS)
     if kind == ACK:
         ends, ports = ends[::-1], ports[::-1]
     if region.is_tcp or wire.option:
@@ -289,7 +285,7 @@ class _Table:
             import pyarrow
             import pyarrow.parquet
         except ImportError:
-            raise EccError("capture to .parquet needs pyarrow, not installed: pip install 'ecc[parquet]'") from None
+            raise EccError(f"capture to .parquet needs pyarrow, not installed: {install_command('parquet')}") from None
         kinds = {"time": pyarrow.float64(), "flow": pyarrow.int64(), "ack": pyarrow.bool_(), "size": pyarrow.int64()}
         kinds |= {"ecn": pyarrow.int64(), "protocol": pyarrow.string()}
         for region in regions:

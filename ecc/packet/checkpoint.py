@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import __version__
-from ecc.files import replacing
+from ecc.files import check_regular, replacing
 
 __all__ = ["Checkpoint", "write_checkpoint"]
 
-FORMAT = 6
+FORMAT = 7
 DIGEST = hashlib.sha256().digest_size
 STOPPED = ("paused", "completed", "canceled", "interrupted")
 OPTIONS = {"sample", "start", "perturbation", "trace", "histogram_from", "memory_limit", "record", "threads"}
@@ -54,7 +54,8 @@ def write_checkpoint(path: str | Path, about: Mapping[str, Any], arrays: Mapping
 class Checkpoint:
     """The contents of a checkpoint, of the types and within the bounds that they must have.
 
-    `file`: where the next rows of transfers go, beside the checkpoint, or None; `has_file`: whether rows go to files.
+    `scenario`: its tables (`Scenario.to_dict`) as JSON, which is read twenty times as fast as TOML; `file`: where the
+    next rows of transfers go, in the folder of the checkpoint, or None; `has_file`: whether rows go to files.
     """
 
     scenario: str
@@ -78,11 +79,12 @@ class Checkpoint:
         Raises
         ------
         ValueError
-            It is none, a damaged one, or one of another version.
+            It is not a checkpoint, is damaged, or is of another version.
         OSError
             It cannot be read.
         """
         none = f"{str(path)!r} is no checkpoint, or not a whole one"
+        check_regular(path, "checkpoint")
         data = Path(path).read_bytes()
         if hashlib.sha256(data[:-DIGEST]).digest() != data[-DIGEST:]:
             raise ValueError(none)

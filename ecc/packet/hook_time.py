@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import time
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from ecc.jit import compile_hooks
 from ecc.models.base import Protocol
+from ecc.models.packet_hooks import link_hooks_of
 from ecc.native import LINK_ENV
 from ecc.network import Network
 from ecc.packet.prepare import prepare
@@ -51,9 +51,7 @@ def _seen(protocol: Protocol) -> dict[str, list[NDArray[np.void]]]:
 
         return watched
 
-    hooks = {name: watch(name, hook) for name, hook in protocol.link_hooks().items()}
-    watching: Any = SimpleNamespace(link_hooks=lambda: hooks, flow_hooks=protocol.flow_hooks)
-    parts = [replace(part, protocol=watching)]
+    parts = [replace(part, link_hooks={name: watch(name, hook) for name, hook in part.link_hooks.items()})]
     build_twin(replace(setup, parts=parts), seed=1).advance(scenario.duration)
     return last
 
@@ -78,7 +76,7 @@ def nanoseconds(protocol: Protocol, repeat: int = 5, calls: int = CALLS) -> dict
     loop = numba.njit(_loop)
     records = _seen(protocol)
     state, header, params, env = (array.dtype for array in next(iter(records.values())))
-    compiled = compile_hooks(protocol.link_hooks(), state, header, params, env)
+    compiled = compile_hooks(link_hooks_of(protocol), state, header, params, env)
     taken = dict.fromkeys(HOOKS, 0.0)
     for name in set(HOOKS) & set(compiled):
         before = np.concatenate([array.view(np.int64) for array in records[name]])

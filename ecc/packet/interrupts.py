@@ -1,13 +1,17 @@
-"""Ctrl-C while a run is advanced: noted, and acted on between the steps of the engine."""
+"""Ctrl-C while a run is advanced, noted and acted on between the slices of the engine; slices that take too long."""
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-__all__ = ["Interrupts"]
+__all__ = ["Interrupts", "SliceLimit"]
+
+LOOK_PERIOD, IDLE_TIME = 0.02, 1.0
+"""Time between two looks at the current slices, and time without slices after which the thread ends [s]."""
 
 
 class Interrupts:
@@ -49,3 +53,52 @@ class Interrupts:
             return function(*arguments)
         finally:
             self._may_raise = False
+
+
+class SliceLimit:
+    """Ends slices that take longer than a limit, from another thread.
+
+    The number of events in a slice follows from the time that earlier events took. A limit is needed as well, because
+    later events may take a thousand times as long, for example if a hook begins to search for something. One thread
+    serves all runs of the process, so that short slices do not pay for a thread of their own.
+
+    Parameters
+    ----------
+    stop : Callable
+        Function that ends the slice after its current event. It may be called several times, and after the slice.
+    seconds : float, s, > 0
+        Time that a slice may take.
+    """
+
+    _lock = threading.Lock()
+    _ends: ClassVar[dict[SliceLimit, float]] = {}  # of the current slices, `time.monotonic()`
+    _thread: ClassVar[threading.Thread | None] = None
+
+    def __init__(self, stop: Callable[[], None], seconds: float) -> None:
+        self._stop, self._seconds = stop, seconds
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._ends[self] = time.monotonic() + self._seconds
+            if SliceLimit._thread is None or not SliceLimit._thread.is_alive():  # a forked process has no such thread
+                SliceLimit._thread = threading.Thread(target=self._watch, name="ecc slices", daemon=True)
+                SliceLimit._thread.start()
+
+    def __exit__(self, *raised: object) -> None:
+        with self._lock:
+            del self._ends[self]
+
+    @classmethod
+    def _watch(cls) -> None:
+        idle_since = time.monotonic()
+        while True:
+            time.sleep(LOOK_PERIOD)
+            now = time.monotonic()
+            with cls._lock:
+                for limit, end in cls._ends.items():
+                    if now > end:
+                        limit._stop()
+                idle_since = now if cls._ends else idle_since
+                if now - idle_since > IDLE_TIME:
+                    cls._thread = None
+                    return

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ecc.models.base import Hook, Protocol
+from ecc.models.base import Hook
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import build_twin
 from ecc.scenario import Scenario
@@ -70,18 +70,9 @@ def count_operations(scenario: Scenario, link: int = 0, since: float = 0.0) -> C
 
         return {**hooks, **{name: partial(count, name) for name in seen}}
 
-    counted: Any = [_Counting(part.protocol, counting) for part in setup.parts]
-    parts = [replace(part, protocol=protocol) for part, protocol in zip(setup.parts, counted, strict=True)]
+    parts = [replace(part, link_hooks=counting(part.link_hooks)) for part in setup.parts]
     build_twin(replace(setup, parts=parts), seed=scenario.seed).advance(scenario.duration)
     return done
-
-
-class _Counting:
-    """A protocol of which only hooks are used, those of its links replaced."""
-
-    def __init__(self, protocol: Protocol, replaced: Callable[[Mapping[str, Hook]], dict[str, Hook]]) -> None:
-        self.flow_hooks = protocol.flow_hooks
-        self.link_hooks = partial(replaced, protocol.link_hooks())
 
 
 class _Record:

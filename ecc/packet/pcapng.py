@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["ETHERNET", "RAW_IP", "interface", "packet", "section"]
+__all__ = ["ETHERNET", "PORTS", "RAW_IP", "interface", "packet", "section"]
 
 ETHERNET, RAW_IP = 1, 101
 """Types of links."""
+PORTS = (50000, 50001)
+"""TCP ports of senders and receivers: no dissector of Wireshark claims them. Those of ecc/native/frame.c are equal."""
 
 
 def section() -> bytes:

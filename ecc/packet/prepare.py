@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,26 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 from ecc.impairments import Aggregation, CapacitySchedule, DelaySpikes, DeliveryTrace, Jitter, RandomLoss, Shaper
-from ecc.models.base import ECN_ECHOES, N_TIMERS, SCHEDULERS, TRANSPORTS, Protocol, check_choice, equilibrium_of
-from ecc.models.records import check_records, record_dtype, records
-from ecc.native import CHANGE, IMPAIRMENT, SERVER, new_flows, new_links, picoseconds
-from ecc.network import SPRAYINGS, Flow
+from ecc.models.base import (
+    ECN_ECHOES,
+    LOST_RETRANSMISSIONS,
+    N_TIMERS,
+    PHASE_JITTERS,
+    PRR_USES,
+    SCHEDULERS,
+    TRANSPORTS,
+    Equilibrium,
+    Protocol,
+    check_choice,
+    equilibrium_of,
+)
+from ecc.models.packet_hooks import check_hooks, flow_hooks_of, link_hooks_of
+from ecc.models.records import check_params, check_records, record_dtype, records
+from ecc.native import BEGUN, CHANGE, IMPAIRMENT, SERVER, UNDER_WAY, new_flows, new_links, picoseconds
+from ecc.network import SPRAYINGS, Flow, Network
 from ecc.packet.ideal_times import IdealTimes
 from ecc.packet.setup import Part, Setup
+from ecc.packet.under_way import Stationary, counted_before, queued_at_links, routes_of, under_way
 from ecc.quantity import LONGEST_TIME
 from ecc.scenario import Scenario
 
@@ -34,8 +49,8 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     ----------
     scenario : Scenario
     start : str, optional
-        "empty": nothing has been sent. "equilibrium": flows send at the protocol's equilibrium and routers announce it,
-        both times 1 + perturbation, and control begins once the pipes are full.
+        "empty": nothing has been sent. "equilibrium": flows and routers are at the equilibrium. If it has queues, so
+        are the packets in the network. Otherwise control begins once the path is full.
     perturbation : float, > -1, optional
 
     Returns
@@ -45,7 +60,8 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     Raises
     ------
     ValueError
-        An unknown start, the equilibrium of several protocols or of links without their routers, or a fixed assignment
+        An unknown start, an equilibrium that packets cannot begin at (of several protocols without queue disciplines,
+        of links without their routers, or with queues and flows or links that S-207 excludes), or a fixed assignment
         for a protocol whose flows cannot hold one.
     """
     network, deployment = scenario.network, scenario.deployment
@@ -55,7 +71,9 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     at, routers = _routers(deployment.links)
     hops = max((len(route) for flow in flows for route in flow.routes), default=0)
     parts, header_size = _parts(scenario, at, routers, [*deployment.flows, *deployment.templates], hops)
-    ack_delays = network.with_flows(flows).ack_delays
+    templates = flows[network.n_flows :]
+    of_templates = network.with_flows(templates).ack_delays if templates else np.zeros(0)
+    ack_delays = np.concatenate([network.ack_delays, of_templates])
     of_links, of_flows, impairments = _impairments(scenario, len(at), len(flows))
     n_changes, changes = _changes(scenario, len(at))
     link_servers, servers, opportunities = _servers(scenario, len(at))
@@ -63,13 +81,20 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
 
     link_table["n_changes"], link_table["impairment"], link_table["server"] = n_changes, of_links, link_servers
     flow_table = _flow_table(scenario, flows, ack_delays, parts)
+    _check_transmission_times(flows, link_table, flow_table, changes)
+    link_table["phase_jitter"][_links_with_phases(flows, flow_table)] = True
     _check_spraying(flows, parts)
     _check_trimming(flows, parts)
     _pause_links(scenario, flows, link_table, flow_table, changes)
     flow_table["impairment"] = of_flows
-    warmup_end = 0.0
-    if start == "equilibrium":
-        parts[0], starts, warmup_end = _at_equilibrium(scenario, at, parts[0], perturbation, rng)
+    warmup_end, counted = 0.0, {}
+    begun, packets = np.zeros(0, BEGUN), np.zeros(0, UNDER_WAY)
+    point = _equilibrium(scenario) if start == "equilibrium" else None
+    if isinstance(point, Stationary):
+        parts, begun, packets = _begun(scenario, at, parts, point, 1.0 + perturbation, link_table, flow_table, rng)
+        counted = counted_before(packets, flow_table[: network.n_flows], routes_of(network.flows), network.n_links)
+    elif point is not None:
+        parts[0], starts, warmup_end = _at_equilibrium(scenario, at, parts[0], point, perturbation, rng)
         flow_table["opening_size"][: network.n_flows] = 0  # these flows have started
         flow_table["start"][: network.n_flows] = starts
     link_table["first_interval"] = _first_intervals(scenario, at, parts, warmup_end, rng)
@@ -77,8 +102,8 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     record_size = next((part.flow_states.itemsize for part in parts if (part.flows >= network.n_flows).any()), 0)
     return Setup(
         link_table, flow_table, routes, parts, network.n_links, network.n_flows, header_size, record_size, warmup_end,
-        ack_delays[network.n_flows :], changes, impairments, servers, opportunities,
-        quanta, IdealTimes(network, flows, flow_table),
+        of_templates, changes, impairments, servers, opportunities,
+        quanta, IdealTimes(network, flows, flow_table), begun, packets, counted,
     )  # fmt: skip
 
 
@@ -89,8 +114,27 @@ def _check_start(start: str, perturbation: float, scenario: Scenario) -> None:
         raise ValueError(f"perturbation must be > -1, and 0 unless start='equilibrium', got {shown(perturbation)}")
     if perturbation > _MOST_PERTURBED:
         raise ValueError(f"perturbation must be <= {_MOST_PERTURBED:g}, got {shown(perturbation)}")
-    if start == "equilibrium" and len(scenario.deployment.protocols) > 1:
-        raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {scenario.deployment}")
+
+
+def _check_transmission_times(
+    flows: Sequence[Flow], links: NDArray[np.void], table: NDArray[np.void], changes: NDArray[np.void]
+) -> None:
+    """Refuse capacities at which a packet takes less than the picosecond of the engine's clock: it would take one."""
+    fastest = max(float(links["capacity"].max(initial=0.0)), float(changes["capacity"].max(initial=0.0)))
+    data, acks = table["packet_size"] + table["header_bytes"], table["ack_size"]
+    if not len(table) or 8e12 * min(data.min(), acks.min()) >= fastest:
+        return
+    ends = np.cumsum(links["n_changes"])
+    for index, flow in enumerate(flows):
+        hops = [(link, data[index]) for route in flow.routes for link in route]
+        for link, size in [*hops, *((link, acks[index]) for link in flow.reverse or ())]:
+            changed = changes["capacity"][ends[link] - links["n_changes"][link] : ends[link]]
+            capacity = max(float(links["capacity"][link]), float(changed.max(initial=0.0)))
+            if 8e12 * size < capacity:
+                raise ValueError(
+                    f"capacity must let a packet take at least 1 ps, {8e12 * size:g} bit/s for {size} bytes, got "
+                    f"{capacity:g} bit/s (link {link}, flow {index})"
+                )
 
 
 def _check_spraying(flows: Sequence[Flow], parts: Sequence[Part]) -> None:
@@ -173,6 +217,8 @@ def _parts(
     size, parts = 0, []
     for protocol, (its_routers, its_flows) in members.items():
         check_records(protocol)
+        check_params(protocol)
+        check_hooks(protocol)
         header = record_dtype(protocol.Header, hops)
         if type(protocol) not in regions:
             regions[type(protocol)], size = size, size + header.itemsize
@@ -183,12 +229,13 @@ def _parts(
                 protocol, header, regions[type(protocol)], np.array(its_routers, np.int64),
                 np.array(its_flows, np.int64), records(protocol.link_record(), len(its_routers)),
                 _flow_states(scenario, protocol, its_flows, hops),
-                _link_params(scenario, protocol, params, at[its_routers]), params,
+                _link_params(scenario, protocol, params, at[its_routers]), params, link_hooks_of(protocol),
+                flow_hooks_of(protocol) if its_flows else {},
             )
         )  # fmt: skip
     if scenario.intervals is not None:
         for part in parts:
-            if not _ticks(part) and (part.protocol.link_hooks() or len(parts) == 1):
+            if not _ticks(part) and (part.link_hooks or len(parts) == 1):
                 name = type(part.protocol).__name__
                 raise ValueError(f"intervals must be None: routers of {name} have no interval")
     return parts, size
@@ -196,7 +243,7 @@ def _parts(
 
 def _ticks(part: Part) -> bool:
     """Whether its routers have clocks."""
-    return "interval" in (part.link_params.dtype.names or ()) and "on_interval" in part.protocol.link_hooks()
+    return "interval" in (part.link_params.dtype.names or ()) and "on_interval" in part.link_hooks
 
 
 def _flow_states(scenario: Scenario, protocol: Protocol, flows: Sequence[int], hops: int) -> NDArray[np.void]:
@@ -268,6 +315,16 @@ def _queues(protocols: Sequence[Sequence[Protocol]], links: NDArray[np.void]) ->
     return np.array(quanta, np.int64)
 
 
+def _links_with_phases(flows: Sequence[Flow], table: NDArray[np.void]) -> list[int]:
+    """The links with a random phase (S-189): those that packets of flows which always have one cross before their last
+    link; of flows that have one at line rate, the first link if it is not the last."""
+    n_links = (0, 1, None)  # by the index in PHASE_JITTERS
+    return sorted({
+        link for flow, when in zip(flows, table["phase_jitter"].tolist(), strict=True)
+        for route in flow.routes for link in route[:-1][: n_links[when]]
+    })  # fmt: skip
+
+
 def _route_entries(flow: Flow) -> tuple[int, ...]:
     """The routes of a flow as the engines read them."""
     lengths = tuple(len(route) for route in flow.alternatives)
@@ -281,13 +338,13 @@ def _flow_table(
     network = scenario.network
     out = new_flows(len(flows))
     out["start"] = picoseconds([flow.start for flow in flows])
-    out["stop"] = [-1 if flow.stop is None else picoseconds(flow.stop) for flow in flows]
+    stops = np.array([-1.0 if flow.stop is None else flow.stop for flow in flows])
+    out["stop"] = np.where(stops < 0.0, -1, picoseconds(np.maximum(stops, 0.0)))
     out["size"] = [-1 if flow.size is None else flow.size for flow in flows]
-    out["packet_size"] = [np.min(flow.packet_size) for flow in flows]
+    out["packet_size"] = [size[0] if isinstance(size := flow.packet_size, tuple) else size for flow in flows]
     out["packet_size_max"] = [flow.largest_packet for flow in flows]
     out["access_delay"] = picoseconds([flow.access_delay for flow in flows])
     out["ack_delay"] = picoseconds(ack_delays)
-    out["ack_delay"][: network.n_flows] = picoseconds(network.ack_delays)  # exact where rtts= gave them
     if scenario.workload:
         out["enables_subsequent"][network.n_flows :] = scenario.workload.enables_subsequent
     out["n_forward"] = [len(flow.route) for flow in flows]
@@ -307,6 +364,8 @@ def _flow_table(
     for part in parts:
         protocol, its = part.protocol, part.flows
         check_choice(protocol, "transport", TRANSPORTS)
+        check_choice(protocol, "lost_retransmission", LOST_RETRANSMISSIONS)
+        check_choice(protocol, "uses_prr", PRR_USES)
         check_choice(protocol, "ecn_echo", ECN_ECHOES)
         if protocol.n_timers not in N_TIMERS:
             raise ValueError(
@@ -315,8 +374,13 @@ def _flow_table(
         out["header_offset"][its] = part.header_offset
         out["wants_random"][its] = "random" in protocol.required_env
         out["n_timers"][its] = protocol.n_timers
+        check_choice(protocol, "phase_jitter", PHASE_JITTERS)
+        when = {None: protocol.phase_jitter, True: "always", False: None}[scenario.phase_jitter]
+        out["phase_jitter"][its] = PHASE_JITTERS.index(when)
         out["opening_size"][its] = protocol.opening_size
         out["transport"][its] = TRANSPORTS.index(protocol.transport)
+        out["lost_retransmission"][its] = LOST_RETRANSMISSIONS.index(protocol.lost_retransmission)
+        out["uses_prr"][its] = PRR_USES.index(protocol.uses_prr) if protocol.transport in ("sack", "rack") else 0
         out["ecn"][its] = ECN_ECHOES.index(protocol.ecn_echo)
         out["receiver_window"][its] = protocol.receiver_window
         out["min_rto"][its] = picoseconds(protocol.min_rto)
@@ -427,13 +491,164 @@ def _write_slots(row: np.void, aggregation: Aggregation) -> None:
 # Equilibrium --------------------------------------------------------------------------------------------------------
 
 
+def _equilibrium(scenario: Scenario) -> Equilibrium | Stationary:
+    """The equilibrium of one protocol, as `Stationary` if links have queues, or that of hosts over disciplines."""
+    deployment, network = scenario.deployment, scenario.network
+    if len(deployment.protocols) == 1:
+        point = equilibrium_of(deployment.protocols[0], network, scenario.assigned)
+        has_queues = point.queue is not None and bool((point.queue > 0.0).any())
+        has_empty_start = type(deployment.protocols[0]).link_at is not Protocol.link_at
+        return point if has_empty_start and not has_queues else _with_queues(network, point)
+    routers = [protocol for here in deployment.links for protocol in here]
+    if not routers or any(type(protocol).has_hosts() for protocol in routers):
+        raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {deployment}")
+    from ecc.marking_loop import equilibrium_of_marks
+
+    marking = equilibrium_of_marks(deployment, network)
+    received = 1.0 - np.prod(1.0 - marking.chosen * network.incidence, axis=1)
+    return Stationary(
+        marking.rates, marking.queues, marking.probabilities, received,
+        np.full(network.n_flows, -1), marking.states, marking.host_states,
+    )  # fmt: skip
+
+
+def _with_queues(network: Network, point: Equilibrium) -> Stationary:
+    """An equilibrium with queues; links that are no bottleneck announce nothing."""
+    feedback = np.where(np.isfinite(point.fair_rate), point.fair_rate, 0.0)
+    received = _received(network, point)
+    states = [{name: float(values[flow]) for name, values in point.states.items()} for flow in range(network.n_flows)]
+    return Stationary(
+        point.rates, np.zeros(network.n_links) if point.queue is None else point.queue, feedback, received,
+        point.bottleneck, [{}] * network.n_links, states,
+    )  # fmt: skip
+
+
+def _received(network: Network, point: Equilibrium) -> NDArray[np.float64]:
+    """The feedback that each flow receives: that of its bottleneck, or the sum of the path."""
+    summed = network.incidence @ np.where(np.isfinite(point.fair_rate), point.fair_rate, 0.0)
+    return np.where(point.bottleneck < 0, summed, point.fair_rate[np.maximum(point.bottleneck, 0)])
+
+
+def _begun(
+    scenario: Scenario, at: NDArray[np.int64], parts: Sequence[Part], steady: Stationary,
+    factor: float, link_table: NDArray[np.void], flow_table: NDArray[np.void], rng: np.random.Generator,
+) -> tuple[list[Part], NDArray[np.void], NDArray[np.void]]:  # fmt: skip
+    """The parts with their links and flows at an equilibrium with queues, the round-trip times of the network's flows,
+    and the packets in the network at time 0.
+
+    Only what flows send from time 0 on is perturbed: `factor` times their rates and windows.
+    """
+    network, n = scenario.network, scenario.network.n_flows
+    _check_begun(scenario, parts)
+    flows, table = flow_table[:n], link_table[: network.n_links]
+    table["begun_queue"] = np.floor(steady.queues / 8.0 + 0.5)
+    phases = 1.0 - (np.arange(n) / max(n, 1) + rng.random()) % 1.0
+    packets, rtts = under_way(steady.rates, network.flows, flows, table, phases)
+    _check_room(network, packets, flows)
+    n_packets = np.bincount(packets["flow"], minlength=n)  # a window that a packet fills lets it be sent
+    windows = factor * (np.maximum(n_packets, 1) + 0.5) * flows["packet_size"]
+    flows["start"] = flows["opening_size"] = 0
+    flows["rate"], flows["window"] = factor * steady.rates, windows
+    begun = np.zeros(n, BEGUN)
+    begun["rtt"] = rtts
+    waits = network.incidence @ (steady.queues / network.capacities)
+    out = []
+    for part in parts:
+        link_states, flow_states = part.link_states.copy(), part.flow_states.copy()
+        for row, router in enumerate(part.routers):
+            link = int(at[router])
+            through = network.incidence[:, link]
+            if part.link_hooks and through.any():
+                rates, times = steady.rates[through], 1e-12 * rtts[through]
+                values = _in_bytes(part.protocol, steady.link_states[link]) | {
+                    "R": float(steady.feedback[link]), "y": float(rates.sum()),
+                    "mean_rtt": float(rates @ times / rates.sum()), "max_rtt": float(times.max()),
+                    "queue": float(steady.queues[link]) / 8.0, "capacity": float(network.capacities[link]),
+                    "packet_size": float(np.mean([flow.mean_packet for flow in network.flows])),
+                }  # fmt: skip
+                state = _called(part.protocol.link_at, values)
+                link_states[row] = _tuple(state)
+        for row, flow in enumerate(part.flows):
+            if flow < n:
+                rtt = 1e-12 * float(rtts[flow])
+                values = _in_bytes(part.protocol, steady.flow_states[flow]) | {
+                    "x": factor * float(steady.rates[flow]), "R": float(steady.received[flow]),
+                    "link": int(steady.bottleneck[flow]), "rtt": rtt, "min_rtt": rtt - float(waits[flow]),
+                    "window": float(windows[flow]), "packet_size": float(network.flows[flow].mean_packet),
+                }  # fmt: skip
+                state = _called(part.protocol.flow_at, values)
+                flow_states[row] = _tuple(state)
+        out.append(
+            replace(
+                part,
+                link_states=link_states,
+                flow_states=flow_states,
+                begun_links=link_states.copy(),
+                begun_flows=part.flow_states,
+            )
+        )
+    return out, begun, packets
+
+
+def _check_begun(scenario: Scenario, parts: Sequence[Part]) -> None:
+    """Refuse what cannot begin with packets in the network, in one line each."""
+    network, refused = scenario.network, "start must be 'empty' at an equilibrium with queues"
+    for index, flow in enumerate(network.flows):
+        for name, given in (
+            ("reverse links", flow.reverse), ("several routes", flow.alternatives),
+            ("delayed ACKs", flow.delayed_acks), ("an application that writes in time", flow.writes),
+            ("a finite size", flow.size), ("packets of several sizes", isinstance(flow.packet_size, tuple)),
+        ):  # fmt: skip
+            if given:
+                raise ValueError(f"{refused} for a flow with {name}, got 'equilibrium' (flow {index})")
+    if any(link.pause is not None for link in network.links):
+        raise ValueError(f"{refused} for links with pause, got 'equilibrium'")
+    for impairment in scenario.impairments:
+        if not isinstance(impairment, CapacitySchedule):
+            raise ValueError(f"{refused} with {type(impairment).__name__}, got 'equilibrium'")
+    for part in parts:
+        name = type(part.protocol).__name__
+        if part.protocol.queues is not None or "on_dequeue" in part.link_hooks:
+            raise ValueError(f"{refused} over {name}, which chooses the next packet, got 'equilibrium'")
+
+
+def _check_room(network: Network, packets: NDArray[np.void], flow_table: NDArray[np.void]) -> None:
+    """Refuse queues that are larger than buffers."""
+    queued, count = queued_at_links(packets, flow_table, routes_of(network.flows), network.n_links)
+    for index, link in enumerate(network.links):
+        if (link.buffer is not None and queued[index] > link.buffer) or 0 < (link.buffer_packets or 0) < count[index]:
+            room = f"{link.buffer_packets} packets" if link.buffer is None else f"{link.buffer} bytes"
+            raise ValueError(
+                f"start must be 'empty' where a queue of the equilibrium does not fit the buffer ({room}), got "
+                f"{queued[index]} bytes in {count[index]} packets (link {index})"
+            )
+
+
+def _called(method: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """What a method returns, called with those of the values that it has arguments for."""
+    parameters = signature(method).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return method(**values)
+    return method(**{one.name: values[one.name] for one in parameters if one.name in values})
+
+
+def _in_bytes(protocol: Protocol, states: Mapping[str, float]) -> dict[str, float]:
+    """The values of states as hooks have them: sizes in bytes."""
+    units = {name: state.unit for name, state in protocol.states.items()}
+    return {name: value / 8.0 if units.get(name) == "bit" else value for name, value in states.items()}
+
+
 def _at_equilibrium(
-    scenario: Scenario, at: NDArray[np.int64], part: Part, perturbation: float, rng: np.random.Generator
+    scenario: Scenario,
+    at: NDArray[np.int64],
+    part: Part,
+    point: Equilibrium,
+    perturbation: float,
+    rng: np.random.Generator,
 ) -> tuple[Part, NDArray[np.int64], float]:
     """The part with its links and flows at the perturbed equilibrium, the starts of the network's flows [ps], and the
-    time [s] until which the routers' clocks wait."""
+    time [s] until which the routers' clocks wait; all links are empty."""
     network, protocol = scenario.network, part.protocol
-    point = equilibrium_of(protocol, network, scenario.assigned)
     factor = 1.0 + perturbation
     crosses = network.incidence
     lacking = set(np.flatnonzero(crosses.any(axis=0)).tolist()) - set(at[part.routers].tolist())
@@ -455,8 +670,9 @@ def _at_equilibrium(
         link_states[router] = _tuple(state)
     gaps = 8.0 * np.array([flow.mean_packet for flow in network.flows]) / (factor * point.rates)
     starts = picoseconds(gaps * rng.random(network.n_flows))
+    received = _received(network, point)
     for flow, (rate, link) in enumerate(zip(point.rates, point.bottleneck, strict=True)):
-        state = protocol.flow_at(factor * rate, factor * float(point.fair_rate[link]), int(link))
+        state = protocol.flow_at(factor * rate, factor * float(received[flow]), int(link))
         flow_states[flow] = _tuple(state)
     warmup_end = float(np.nanmax(network.forward_delays) + 2.0 * gaps.max())
     return replace(part, link_states=link_states, flow_states=flow_states), starts, warmup_end

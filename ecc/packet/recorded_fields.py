@@ -24,7 +24,7 @@ __all__ = ["LASTING", "Series", "Word", "recorded", "series", "table"]
 
 LASTING = (
     "rate", "window", "rtt", "srtt", "min_rtt", "in_flight", "delivered", "lost", "recovering", "packet_size", "size",
-    "header_bytes",
+    "header_bytes", "limited_by",
 )  # fmt: skip
 """Fields of a flow's `env` that can be recorded."""
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ecc import __version__
 from ecc.models.protocol_assignment import ProtocolAssignment
+from ecc.models.records import state_units
 from ecc.native import Engine, Team, bin_edges, sampled_queues
 from ecc.packet.recorded_fields import Series, recorded
 from ecc.packet.setup import Setup
@@ -59,7 +60,10 @@ def trajectory_of(
     threads : int, optional
         That were allowed.
     """
-    seen, stats = engine.samples, engine.stats
+    seen, stats = dict(engine.samples), engine.stats
+    for name, counted in setup.counted.items():
+        seen[name] = seen[name].copy()
+        seen[name][:1] -= counted
     per_second = 8.0 / (seen["time"][0] if len(seen["time"]) else 1.0)
     of_flows = flow_rows(setup.flows[: setup.n_flows], engine.flow_results)
     rows = np.concatenate([of_flows, transfers.rows, *([] if transfers.has_file else [engine.alive])])
@@ -74,11 +78,14 @@ def trajectory_of(
             "rate": seen["sent"] * per_second,
             "goodput": seen["received"] * per_second,
             "bottleneck": seen["bottleneck"],
+            "rtt": _measured(seen["rtt"]),
+            "rtt_max": _measured(seen["rtt_peak"]),
             "queue": seen["queue"],
             "queue_max": seen["queue_peak"],
             "queue_mean": seen["queue_mean"],
             "arrival": seen["arrived"] * per_second,
             "drops": seen["dropped"],
+            "dropped_bytes": seen["dropped_bytes"],
             "marks": seen["marked"],
             **{name: seen[given] for name, given in _BY_CLASS.items() if given in seen},
             **(_pauses(setup, seen) if "paused" in seen else {}),
@@ -111,9 +118,15 @@ def trajectory_of(
             "version": __version__,
         },
         classes=_classes(setup) if "queues" in seen else None,
+        units=state_units([one.name for one in recording], scenario.deployment.protocols),
         histogram=(bin_edges(), engine.histogram * [[[1e-12], [1.0]]]) if has_histogram else None,
         trace=engine.trace if len(engine.trace) else None,
     )
+
+
+def _measured(rtt: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round-trip times, which the engine reports as 0 before the first measurement, with NaN for these."""
+    return np.where(rtt > 0.0, rtt, np.nan)
 
 
 def _classes(setup: Setup) -> NDArray[np.int64]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc.models.base import Hook, Protocol
-from ecc.native import new_transfers, picoseconds
+from ecc.native import BEGUN, UNDER_WAY, new_transfers, picoseconds
 from ecc.packet.ideal_times import IdealTimes
 
 __all__ = ["Part", "Setup"]
@@ -17,7 +17,7 @@ __all__ = ["Part", "Setup"]
 
 @dataclass(frozen=True)
 class Part:
-    """What runs one protocol: routers and flows by number, their records, and their region of the header.
+    """What runs one protocol: routers and flows by number, their records and hooks, and their region of the header.
 
     `link_states`, `link_params`: shape (len(routers),); `flow_states`: shape (len(flows),); `flow_params`: shape (1,).
     """
@@ -31,12 +31,23 @@ class Part:
     flow_states: NDArray[np.void]
     link_params: NDArray[np.void]
     flow_params: NDArray[np.void]
+    link_hooks: Mapping[str, Hook]
+    flow_hooks: Mapping[str, Hook]
+    begun_links: NDArray[np.void] | None = None
+    """Records for hooks of links before time 0, shape (len(routers),); None: the run begins with an empty network."""
+    begun_flows: NDArray[np.void] | None = None
+    """Records for `on_start` of flows that have begun before time 0, shape (len(flows),); None likewise."""
 
     def sides(self) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.void], NDArray[np.void], Mapping[str, Hook]]]:
         """Yield "links" and "flows" with the numbers, the states, the parameters and the hooks of either."""
-        yield "links", self.routers, self.link_states, self.link_params, self.protocol.link_hooks()
-        hosts = self.protocol.flow_hooks() if len(self.flows) else {}  # a queue discipline has none
-        yield "flows", self.flows, self.flow_states, self.flow_params, hosts
+        yield "links", self.routers, self.link_states, self.link_params, self.link_hooks
+        yield "flows", self.flows, self.flow_states, self.flow_params, self.flow_hooks
+
+    def begun_sides(self) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.void]]]:
+        """Yield "links" and "flows" with the numbers and the records for hooks before time 0, if there are any."""
+        if self.begun_links is not None and self.begun_flows is not None:
+            yield "links", self.routers, self.begun_links
+            yield "flows", self.flows, self.begun_flows
 
 
 @dataclass(frozen=True)
@@ -49,7 +60,9 @@ class Setup:
     begin; `ack_delays` [s]: of each template, beside the access delay of a transfer; `changes`, `impairments`: dtypes
     CHANGE and IMPAIRMENT, what links and flows refer to; `servers`: dtype SERVER, what links refer to, with
     `opportunities` [ps]; `quanta` [bytes]: of each queue of links that have several;
-    `ideal_times`: of `flows`.
+    `ideal_times`: of `flows`; `begun`: round-trip times of flows that have begun before time 0, dtype BEGUN;
+    `under_way`: packets in the network at time 0, dtype UNDER_WAY; `counted`: bytes that
+    counters of samples have counted before time 0, name -> shape (n_flows,) or (n_links,).
     """
 
     links: NDArray[np.void]
@@ -68,6 +81,9 @@ class Setup:
     opportunities: NDArray[np.int64]
     quanta: NDArray[np.int64]
     ideal_times: IdealTimes
+    begun: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, BEGUN))
+    under_way: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, UNDER_WAY))
+    counted: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def n_additional(self) -> int:

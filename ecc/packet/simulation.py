@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,14 @@ import numpy as np
 
 from ecc.arguments import check_arguments, shown
 from ecc.errors import NativeError, warn
+from ecc.memory import free_memory, reserved_bytes
 from ecc.native import Engine, Team, picoseconds
+from ecc.native.engine import sample_columns
 from ecc.native.guard import advancing, guarded
-from ecc.native.machine import free_memory
 from ecc.packet.c_engine import build_engine, build_team, hook_digests
 from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.checkpoint import Checkpoint, write_checkpoint
-from ecc.packet.interrupts import Interrupts
+from ecc.packet.interrupts import Interrupts, SliceLimit
 from ecc.packet.prepare import prepare, sample_width
 from ecc.packet.recorded_fields import series
 from ecc.packet.result import trajectory_of
@@ -29,10 +32,12 @@ from ecc.trajectory import EVENTS, Trajectory
 
 __all__ = ["Run", "resume", "simulate"]
 
-SLICE, TURN = 1_000_000, 0.1
-"""Events between looks at the clock and at Ctrl-C, at most, and how long they shall take [s]; slices never change the
-result."""
+SLICE, TURN, LONGEST_TURN = 100_000, 0.02, 0.05
+"""Maximum number of events and packets sent between two looks at `cancel` and Ctrl-C, the time that such a slice should
+take, and its limit [s]. Slices never change the result."""
 _ENGINES = ("c", "python")
+_PYTHON_VALUES = 4
+"""Memory of a number in the samples of the engine in Python, relative to one of the C engine."""
 
 Progress = Callable[[float], None]
 Cancel = Callable[[], bool]
@@ -65,9 +70,11 @@ def simulate(
     sample : float, s, optional
         > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
     start : str, optional
-        "empty", or "equilibrium" to begin at the protocol's equilibrium, all rates times 1 + perturbation.
-    perturbation : float, optional
-        See start; control begins at `stats["warmup_end"]` [s], when the pipes are full.
+        "empty", or "equilibrium" to begin at the equilibrium of the protocol, or of hosts over queue disciplines. If it
+        has queues, they exist at time 0, with the packets that flows then have in the network. Otherwise flows begin to
+        send, and control begins at `stats["warmup_end"]` [s], when the path is full.
+    perturbation : float, > -1, optional
+        With start="equilibrium": flows begin with their rates or windows times 1 + perturbation.
     record : sequence of str, optional
         Names of fields to record, "link.FIELD", "flow.FIELD" and "env.FIELD": see `Run`.
     progress : Progress, optional
@@ -143,7 +150,9 @@ class Run:
         Below the duration, or None. From when on the queues are counted by length, for `Trajectory.queue_quantiles`;
         None: never.
     memory_limit : int, bytes, or None
-        What the engine may take; None: 9/10 of what the machine has free as the run is made.
+        Maximum memory of the run: of the engine, of series, records, histograms and trace, and of the result that is
+        made from these. None: nine tenths of the free memory of the machine when the run is made. A run whose series
+        alone take more is refused. Rows of ended transfers are not counted; `flows_to` keeps them out of memory.
     threads : int, >= 1
         How many parts, at most, the network is cut into where links and access lines have a delay; each runs in a
         thread. There are fewer where more would be slower, which a note says. No result changes. Without memory_limit
@@ -153,7 +162,7 @@ class Run:
     Raises
     ------
     ValueError, TypeError
-        A value out of range, or no path.
+        A value out of range, not a path, or series that take more than memory_limit.
     NativeError
         The engine refuses the network.
     EccError
@@ -187,9 +196,9 @@ class Run:
         threads: int = 1,
     ) -> None:
         period = scenario.sample_period(sample)
-        self.scenario, self._period = scenario, period
-        self._scenario_text = scenario.to_toml()  # what cannot be kept with the result is refused before the work
-        self.stopped = "paused"
+        self._scenario, self._period = scenario, period
+        scenario.check_writable()  # what cannot be kept with the result is refused before the work
+        self._stopped = "paused"
         self._setup = prepare(scenario, start, perturbation)
         self._captures: list[Capture] = []
         self._histogram_from = None if histogram_from is None else as_time(histogram_from, "histogram_from")
@@ -213,6 +222,9 @@ class Run:
             raise ValueError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, got {engine!r}")
         if qlog and engine != "python":
             raise ValueError(f"qlog needs engine='python', got engine={engine!r}")
+        if (qlog or capture) and len(self._setup.under_way):
+            name = "qlog" if qlog else "capture"
+            raise ValueError(f"{name} must be None for a run that begins with queues at an equilibrium")
         if threads > 1:
             _check_threads(threads, engine=engine != "c", memory_limit=memory_limit)
         samples: dict[str, Any] = {"sample": sample_width(scenario, period), "n_samples": scenario.n_samples(period)}
@@ -230,6 +242,12 @@ class Run:
             ):
                 if given:
                     raise ValueError(f"{name} needs engine='c', got engine='python'")
+            columns = sample_columns(
+                self._setup.links[: scenario.network.n_links], self._setup.flows, self._setup.flows[:0],
+                scenario.network.n_flows, len(words),
+            )  # fmt: skip
+            values = samples["n_samples"] * sum(columns.values())
+            reserved_bytes(free_memory(), series=_PYTHON_VALUES * values, trace=4 * self._options["trace"])
             self._engine: Engine | Team | PythonEngine = PythonEngine(
                 self._setup, trace=self._options["trace"], seed=scenario.seed, recorded=words,
                 qlog=qlog, **samples,
@@ -250,6 +268,31 @@ class Run:
         self._transfers = Transfers(scenario, self._setup, rows)
         self._events = 100
         self._closed, self._has_logs = False, bool(qlog)
+
+    @cached_property
+    def _scenario_text(self) -> str:
+        """The scenario as TOML, which the result keeps."""
+        return self.scenario.to_toml()
+
+    @cached_property
+    def _tables_text(self) -> str:
+        """The scenario as a checkpoint has it; checkpoints may be many."""
+        return _tables_text(self.scenario)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_"):
+            raise AttributeError(f"{name} of a Run cannot be set: change the scenario, and make another Run")
+        super().__setattr__(name, value)
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario of the run."""
+        return self._scenario
+
+    @property
+    def stopped(self) -> str:
+        """Why the run does not advance: "paused", "completed", "canceled", "interrupted", or an error."""
+        return self._stopped
 
     # ---- advancing --------------------------------------------------------------------------------------
 
@@ -285,7 +328,7 @@ class Run:
         end = duration if until is None else min(as_time(until, "until"), duration)
         if self._is_over:
             return self
-        begin, self.stopped = self._histogram_from, "paused"
+        begin, self._stopped = self._histogram_from, "paused"
         try:
             with Interrupts() as interrupts:
                 self._transfers.open_file()
@@ -295,12 +338,12 @@ class Run:
                 if begin is not None and self.now < begin <= end and self._run_to(begin, *ends):
                     self._engine.histogram[:] = 0
                 if (end >= self.now or end == duration) and self._run_to(end, *ends) and end == duration:
-                    self.stopped = "completed"
+                    self._stopped = "completed"
                     self.close()
         except KeyboardInterrupt:
-            self.stopped = "interrupted"
+            self._stopped = "interrupted"
         except NativeError as error:
-            self.stopped = str(error)
+            self._stopped = str(error)
             self._take_all()
             warn(f"the run ended at {self.now:g} s: {error}")
         return self
@@ -319,9 +362,11 @@ class Run:
         if self.stopped != "paused":
             return False
         most = min(SLICE, ROOM) if self._captures else SLICE
+        limit = SliceLimit(self._engine.stop, LONGEST_TURN)
         while True:
             begin = time.perf_counter()
-            reason = self._engine.advance(until, min(self._events, most))
+            with limit:
+                reason = self._engine.advance(until, min(self._events, most))
             taken = time.perf_counter() - begin
             self._take_all()
             if reason == "max_events":  # hooks may take their time
@@ -332,12 +377,12 @@ class Run:
             elif progress is not None:
                 interrupts.callback(progress, self.now / self.scenario.duration)
             if interrupts.noted:
-                self.stopped = "interrupted"
+                self._stopped = "interrupted"
                 return False
             if reason not in ("max_events", "transfers"):
                 return True
             if reason == "max_events" and cancel is not None and interrupts.callback(cancel):
-                self.stopped = "canceled"
+                self._stopped = "canceled"
                 return False
 
     def _take_all(self) -> None:
@@ -359,6 +404,11 @@ class Run:
             self._closed = True
         self._captures = []
         self._closed |= self._transfers.close_file(self._engine.alive)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that the run was made with: sample [s], start, perturbation, record, trace and so on."""
+        return dict(self._options)
 
     @property
     def flows_to(self) -> Path | None:
@@ -397,14 +447,14 @@ class Run:
             arrays |= {f"links_{k}": part.link_states, f"flows_{k}": part.flow_states}
         about, kept = self._transfers.save()
         about |= {
-            "scenario": self._scenario_text, "options": self._options, "stopped": self.stopped,
+            "scenario": self._tables_text, "options": self._options, "stopped": self.stopped,
             "hooks": hook_digests(self._setup),
         }  # fmt: skip
         write_checkpoint(path, about, arrays | kept)
 
     @classmethod
-    def _restored(cls, saved: Checkpoint, scenario: Scenario | None) -> Run:
-        run = cls(scenario or Scenario.from_toml(saved.scenario + "\n"), **saved.options)
+    def _restored(cls, saved: Checkpoint, scenario: Scenario | None, rows: Path | None) -> Run:
+        run = cls(scenario or Scenario.from_dict(json.loads(saved.scenario)), **saved.options)
         setup, engine = run._setup, run._engine
         if hook_digests(setup) != saved.hooks:
             raise ValueError("protocol must have the hooks of the checkpoint, got others")
@@ -415,8 +465,8 @@ class Run:
         engine.load(saved.engine)
         if not np.isin(engine.trace["kind"], np.arange(len(EVENTS))).all():
             raise ValueError(f"kinds of events must be from 0 to {len(EVENTS) - 1}")
-        run.stopped = saved.stopped
-        run._transfers.restore(saved)
+        run._stopped = saved.stopped
+        run._transfers.restore(saved, rows)
         return run
 
     # ---- results -----------------------------------------------------------------------------------------
@@ -432,11 +482,12 @@ class Run:
 
 
 @check_arguments
-def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
+def resume(path: str | Path, scenario: Scenario | None = None, *, flows_to: str | Path | None = None) -> Run:
     """Return the run of a checkpoint, which continues (`advance`) as it would have: the digest is the same.
 
-    This reads the one file and writes none. If the run writes its rows to a file, the first `advance` makes a new one
-    for those to come: beside the checkpoint, under the next name "...-1", "...-2" that is not there (`run.flows_to`).
+    This reads the checkpoint and writes nothing. If the run writes its rows to a file, later rows go to another file,
+    which is made when the run is advanced: in the folder of the checkpoint, under the next name "...-1", "...-2" that
+    is free (`run.flows_to`).
 
     Parameters
     ----------
@@ -444,12 +495,14 @@ def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
         File that `Run.save` wrote.
     scenario : Scenario, or None
         The one in the file. Given, it must be the same; a protocol that cannot be imported by name needs it.
+    flows_to : str or Path, optional
+        Path of the file for later rows, or, if there is a file, the next name that is free. None: as above.
 
     Raises
     ------
     ValueError
-        No checkpoint, a damaged one (it has a checksum), or one of another version, of another scenario, or of a
-        protocol whose hooks have changed.
+        Not a checkpoint, a damaged one (it has a checksum), or one of another version, of another scenario, or of a
+        protocol whose hooks have changed; or flows_to for a run that keeps its rows in memory.
     OSError
         The file cannot be read.
 
@@ -461,12 +514,17 @@ def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
     trust, give the scenario too, which must then be the same, and limit time and memory from outside.
     """
     saved = Checkpoint.read(path)
-    if scenario is not None and scenario.to_toml() != saved.scenario:
+    if scenario is not None and _tables_text(scenario) != saved.scenario:
         raise ValueError(f"scenario must be that of the checkpoint, got another one ({str(path)!r})")
     try:
-        return Run._restored(saved, scenario)
+        return Run._restored(saved, scenario, None if flows_to is None else _path(flows_to, "flows_to"))
     except (ValueError, TypeError, NativeError, MemoryError) as error:
         raise ValueError(f"{error or 'out of memory'} ({str(path)!r})") from None
+
+
+def _tables_text(scenario: Scenario) -> str:
+    """The tables of a scenario as a checkpoint has them."""
+    return json.dumps(scenario.to_dict(), separators=(",", ":"))
 
 
 def _check_threads(threads: int, **given: object) -> None:

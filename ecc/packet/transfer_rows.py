@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.errors import EccError
+from ecc.errors import EccError, install_command
+from ecc.files import unfinished
 from ecc.workload import LABELS
 
 __all__ = ["FlowsFile", "columns", "flow_rows", "label_columns", "next_name"]
@@ -90,11 +92,11 @@ class FlowsFile:
     Parameters
     ----------
     path : Path
-        File to write, from `open` on. It holds rows only once it is closed.
+        File to write. It is there, with its rows, only once it is closed; until then they are in a hidden file.
     columns : callable
         What makes rows columns, by name.
     is_new : bool, optional
-        Whether it must not be there before: if it is, the file is the next one "...-1", "...-2" that is not.
+        Whether no file may be replaced: if there is one, the rows go to the next name "...-1", "...-2" that is free.
 
     Raises
     ------
@@ -112,7 +114,7 @@ class FlowsFile:
             import pyarrow
             import pyarrow.parquet
         except ImportError:
-            raise EccError("flows_to needs pyarrow, which is not installed: pip install 'ecc[parquet]'") from None
+            raise EccError(f"flows_to needs pyarrow, which is not installed: {install_command('parquet')}") from None
         self._arrow, self._columns, self.path, self._is_new = pyarrow, columns, path, is_new
         self._writer: Any = None
         self._waiting: list[NDArray[np.void]] = []
@@ -133,16 +135,16 @@ class FlowsFile:
         from ecc.native import TRANSFER_RESULT
 
         if not self.is_open:
-            self._file = self._made()
+            self._choose_name()
+            is_special = self.path.exists() and not self.path.is_file()  # a device or pipe is written itself
+            self._part = self.path if is_special else unfinished(self.path)
+            self._file = self._part.open("wb")
             schema = self._table(np.zeros(0, TRANSFER_RESULT)).schema
             self._writer = self._arrow.parquet.ParquetWriter(self._file, schema)
 
-    def _made(self) -> BinaryIO:
-        while True:
-            try:
-                return self.path.open("xb" if self._is_new else "wb")
-            except FileExistsError:
-                self.path = next_name(self.path)
+    def _choose_name(self) -> None:
+        while self._is_new and os.path.lexists(self.path):
+            self.path = next_name(self.path)
 
     def write(self, rows: NDArray[np.void]) -> None:
         """Take rows; they are written when there are many.
@@ -169,7 +171,13 @@ class FlowsFile:
         if self._waiting:
             self._flush()
         self._writer.close()
+        self._file.flush()
+        if self._part != self.path:
+            os.fsync(self._file.fileno())
         self._file.close()
+        if self._part != self.path:
+            self._choose_name()
+            os.replace(self._part, self.path)
 
 
 def next_name(path: Path) -> Path:

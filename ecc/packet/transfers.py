@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import shown
 from ecc.native import TRANSFER_RESULT
 from ecc.packet.checkpoint import Checkpoint
 from ecc.packet.setup import Setup
@@ -149,18 +150,22 @@ class Transfers:
         }  # fmt: skip
         return about, {"rows": self.rows, "labels": self.labels}
 
-    def restore(self, saved: Checkpoint) -> None:
+    def restore(self, saved: Checkpoint, path: Path | None = None) -> None:
         """Continue from a checkpoint.
 
         Parameters
         ----------
         saved : Checkpoint
+        path : Path, optional
+            File for the rows to come, or None: the one that the checkpoint names.
 
         Raises
         ------
         ValueError
-            It is of transfers that cannot be.
+            The checkpoint is of transfers that cannot be, or there is a path and the run keeps its rows.
         """
+        if path is not None and not saved.has_file:
+            raise ValueError(f"flows_to must not be given: the run was begun without it, got {shown(str(path))}")
         n_flows, n_templates = self._setup.n_flows, len(self._setup.flows) - self._setup.n_flows
         rows, labels = saved.array("rows", TRANSFER_RESULT), saved.array("labels", LABELS)
         number, template = rows["number"] - n_flows, rows["template_index"]
@@ -171,4 +176,4 @@ class Transfers:
         self._rows, self._labels, self._n_drawn = [rows], [labels], saved.handed
         self._arriving = self._chunks(saved.handed)
         self.has_file = saved.has_file
-        self._file = None if saved.file is None else FlowsFile(saved.file, self.columns, is_new=True)
+        self._file = None if saved.file is None else FlowsFile(path or saved.file, self.columns, is_new=True)

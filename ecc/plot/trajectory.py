@@ -31,6 +31,7 @@ def trajectory_figure(
     levels: Sequence[Level] = (),
     queue_levels: Sequence[Level] = (),
     recorded: Mapping[str, Matrix] | None = None,
+    units: Mapping[str, str] | None = None,
 ) -> go.Figure:
     """Return the rates of the flows and, below them on the same time axis, the queues of the links and other states.
 
@@ -54,6 +55,8 @@ def trajectory_figure(
     recorded : mapping, optional
         Name, such as "flow.x" or "link.y" -> states of the flows, or of the links, of shape (n_times, n); a panel for
         each, in the colors of rates and queues.
+    units : mapping, optional
+        Name of a recorded state -> its unit, which the axis shows.
 
     Returns
     -------
@@ -112,7 +115,8 @@ def trajectory_figure(
                 name=name, mode=line_mode(values[:, k]), line={"color": color, "width": width},
                 showlegend=False, row=row, col=1, hovertemplate=f"{name}: %{{y:.4g}}{when}<extra></extra>",
             )  # fmt: skip
-        made.update_yaxes(title_text=what, row=row, col=1)
+        unit = (units or {}).get(what, "")
+        made.update_yaxes(title_text=f"{what} [{unit}]" if unit else what, row=row, col=1)
     made.update_xaxes(title_text="time [s]", row=panels, col=1)
     return made
 

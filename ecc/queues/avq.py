@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc.models.base import Hook, State, check_number
+from ecc.quantity import PER_TIME
 from ecc.queues.discipline import QueueDiscipline, congested
 
 
@@ -74,6 +75,8 @@ class AVQ(QueueDiscipline):
     alpha: float = 0.15
     buffer: float = 100.0
 
+    dimensions = {"alpha": PER_TIME}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(self, gamma=None, alpha=None, buffer=None)
@@ -94,13 +97,20 @@ class AVQ(QueueDiscipline):
         V: float = -1.0  # [packets/s]; < 0 before the start
         last: float = 0.0  # arrival [s]
 
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float, **values: float) -> Any:
+        """Return the state of a queue with a full virtual queue."""
+        link = super().link_at(R, y, mean_rtt, max_rtt, **values)
+        link.v, link.last = float(self.buffer), -max_rtt
+        return link
+
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_start": on_start, "on_arrival": on_arrival}
 
 
 def on_start(link: Any, header: Any, p: Any, env: Any) -> None:
-    """The virtual capacity begins at the capacity."""
-    link.V = V_at_start(env.capacity / (8.0 * p.packet_size))
+    """The virtual capacity begins at the capacity, unless the run begins at an equilibrium."""
+    if link.V < 0.0:
+        link.V = V_at_start(env.capacity / (8.0 * p.packet_size))
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc.models.base import Hook, check_number
-from ecc.quantity import Quantity, as_delay
+from ecc.models.shared.clock import has_come
+from ecc.quantity import TIME, Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested
 
 
@@ -59,6 +60,8 @@ class CoDel(QueueDiscipline):
     target: Quantity = 0.005
     interval: Quantity = 0.1
 
+    dimensions = {"target": TIME, "interval": TIME}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(self, target=as_delay, interval=as_delay)
@@ -89,7 +92,7 @@ def may_choose(link: Any, p: Any, env: Any) -> bool:
     if link.bad_until[k] == 0.0:
         link.bad_until[k] = env.now + p.interval
         return False
-    return bool(env.now >= link.bad_until[k])
+    return has_come(env.now, link.bad_until[k])
 
 
 def on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -106,7 +109,7 @@ def on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:
     else:
         if link.dropped[k] > 0:
             link.next[k] = next_time(link.next[k], link.count[k], p)
-        if env.now >= link.next[k]:
+        if has_come(env.now, link.next[k]):
             link.count[k] += 1
             congested(p, env)
             if env.drop == 0:

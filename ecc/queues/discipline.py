@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ecc.models.base import Protocol, check_choice, check_number
+from ecc.models.base import Protocol, check_choice, check_number, record_at
+from ecc.quantity import SIZE
 
 __all__ = ["QueueDiscipline", "congested", "congested_at_random"]
 
@@ -34,11 +35,17 @@ class QueueDiscipline(Protocol):
     mark: bool = field(default=False, kw_only=True)
     packet_size: float = field(default=1000.0, kw_only=True)
 
+    dimensions = {"packet_size": SIZE}
+
     times = ()
 
     def __post_init__(self) -> None:
         check_choice(self, "mark", (True, False))
         check_number(self, packet_size=None)
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float, **values: float) -> Any:
+        """Return the state of a queue, with its `states` in the fields of their names."""
+        return record_at(self.link_record(), values)
 
     @property
     def gives(self) -> frozenset[str]:

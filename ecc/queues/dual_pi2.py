@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ecc.models.base import Hook, Queues, check_number
-from ecc.quantity import Quantity, as_delay
+from ecc.quantity import PER_TIME, TIME, Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 from ecc.queues.pi2 import classic, coupled, next_root
 
@@ -58,6 +58,8 @@ class DualPI2(QueueDiscipline):
     coupling: float = 2.0
     step: Quantity = 0.001
     classic_share: float = 0.1
+
+    dimensions = {"target": TIME, "interval": TIME, "alpha": PER_TIME, "beta": PER_TIME, "step": TIME}
 
     def __post_init__(self) -> None:
         super().__post_init__()

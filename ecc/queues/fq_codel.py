@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc.models.base import Hook, Queues, check_number
+from ecc.quantity import SIZE, TIME
 from ecc.queues.codel import CoDel
 
 MOST_QUEUES = 65536
@@ -44,6 +45,8 @@ class FQCoDel(CoDel):
 
     quantum: int = 1514
     n_queues: int = 1024
+
+    dimensions = {"target": TIME, "interval": TIME, "quantum": SIZE}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,7 +14,7 @@ from typing import Any
 
 from ecc.arguments import check_arguments
 from ecc.models.base import Hook, State, check_number
-from ecc.quantity import Quantity, as_delay
+from ecc.quantity import TIME, Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
@@ -48,6 +48,8 @@ class PI(QueueDiscipline):
     b: float = 1.816e-5
     interval: Quantity = 1.0 / 170.0
     reference: float = 50.0
+
+    dimensions = {"interval": TIME}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,6 +98,12 @@ class PI(QueueDiscipline):
         q_prev: float = 0.0  # [packets]
 
     required_env = frozenset({"random"})
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float, queue: float = 0.0, **values: float) -> Any:
+        """Return the state of a queue that has long been of one length."""
+        link = super().link_at(R, y, mean_rtt, max_rtt, **values)
+        link.q_prev = queue / self.packet_size
+        return link
 
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_arrival": on_arrival, "on_interval": on_interval}

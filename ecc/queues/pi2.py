@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc.models.base import Hook, State, check_number
-from ecc.quantity import Quantity, as_delay
+from ecc.quantity import PER_TIME, TIME, Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
@@ -74,6 +74,8 @@ class PI2(QueueDiscipline):
     beta: float = 3.125
     coupling: float = 2.0
 
+    dimensions = {"target": TIME, "interval": TIME, "alpha": PER_TIME, "beta": PER_TIME}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(self, target=as_delay, interval=as_delay, alpha=None, beta=None, coupling=None)
@@ -92,6 +94,21 @@ class PI2(QueueDiscipline):
         d_prev: float = 0.0  # [s]
 
     required_env = frozenset({"random"})
+
+    def link_at(
+        self,
+        R: float,
+        y: float,
+        mean_rtt: float,
+        max_rtt: float,
+        queue: float = 0.0,
+        capacity: float = 1.0,
+        **values: float,
+    ) -> Any:
+        """Return the state of a queue that has long been of one length."""
+        link = super().link_at(R, y, mean_rtt, max_rtt, **values)
+        link.d_prev = 8.0 * queue / capacity
+        return link
 
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_arrival": on_arrival, "on_interval": on_interval}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc.models.base import Hook, State, check_number
-from ecc.quantity import Quantity, as_delay, as_time
+from ecc.quantity import PER_TIME, TIME, Quantity, as_delay, as_time
 from ecc.queues.discipline import QueueDiscipline, congested
 
 
@@ -93,6 +93,8 @@ class PIE(QueueDiscipline):
     burst: Quantity = 0.15
     mark_limit: float = 0.1
 
+    dimensions = {"target": TIME, "interval": TIME, "alpha": PER_TIME, "beta": PER_TIME, "burst": TIME}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(self, target=as_delay, interval=as_delay, alpha=None, beta=None, mark_limit=0.0)
@@ -118,6 +120,21 @@ class PIE(QueueDiscipline):
         allowed: float = 0.0  # of a burst [s]
 
     required_env = frozenset({"random"})
+
+    def link_at(
+        self,
+        R: float,
+        y: float,
+        mean_rtt: float,
+        max_rtt: float,
+        queue: float = 0.0,
+        capacity: float = 1.0,
+        **values: float,
+    ) -> Any:
+        """Return the state of a queue that has long been of one length, and allows no burst."""
+        link = super().link_at(R, y, mean_rtt, max_rtt, **values)
+        link.d_prev, link.allowed = 8.0 * queue / capacity, 0.0
+        return link
 
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_arrival": on_arrival, "on_interval": on_interval}

@@ -22,8 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc.models.base import Hook, State
-from ecc.quantity import QuantityField, SizeField, as_rate, as_size, default
+from ecc.quantity import RATE, SIZE, QuantityField, SizeField, as_rate, as_size, default
 from ecc.queues.discipline import QueueDiscipline, congested
+
+ROUNDING = 1e-6  # bytes: a level that is that much below a packet is rounded, and has room for it
 
 
 def filled(level: Any, passed: Any, p: Any) -> Any:
@@ -69,6 +71,8 @@ class Policer(QueueDiscipline):
     rate: QuantityField = default(1e6)
     burst: SizeField = default(15_000)
 
+    dimensions = {"rate": RATE, "burst": SIZE}
+
     probability_law = staticmethod(probability_law)
 
     def __post_init__(self) -> None:
@@ -103,7 +107,7 @@ def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     """Take a token for each byte of the packet, or choose it."""
     link.level = filled(link.level, env.now - link.last, p)
     link.last = env.now
-    if env.packet_size > link.level:
+    if env.packet_size > link.level + ROUNDING:
         link.policed += 1
         link.policed_bytes += env.packet_size
         congested(p, env)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc.models.base import Hook, State, check_number
-from ecc.quantity import Quantity, as_delay
+from ecc.quantity import TIME, Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested
 
 
@@ -119,6 +119,8 @@ class RED(QueueDiscipline):
     adaptive: bool = False
     interval: Quantity = 0.5
 
+    dimensions = {"interval": TIME}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(self, min_threshold=0.0, max_threshold=None, p_max=None, weight=None, interval=as_delay)
@@ -158,6 +160,15 @@ class RED(QueueDiscipline):
         since: int = 0  # packets since the last that was chosen, where any might be
 
     required_env = frozenset({"random"})
+
+    def link_at(
+        self, R: float, y: float, mean_rtt: float, max_rtt: float, queue: float = 0.0, capacity: float = 1.0,
+        **values: float,
+    ) -> Any:  # fmt: skip
+        """Return the state of a queue that has long been of one length."""
+        link = super().link_at(R, y, mean_rtt, max_rtt, **values)
+        link.idle_from = 8.0 * queue / capacity
+        return link
 
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_arrival": on_arrival, **({"on_interval": on_interval} if self.adaptive else {})}

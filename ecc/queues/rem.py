@@ -15,7 +15,7 @@ from typing import Any
 
 from ecc.laws.elementary import exp, log
 from ecc.models.base import Hook, State, check_number
-from ecc.quantity import Quantity, as_delay
+from ecc.quantity import TIME, Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
@@ -75,6 +75,8 @@ class REM(QueueDiscipline):
     interval: Quantity = 0.002
     weight: float = 0.02
 
+    dimensions = {"interval": TIME}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number(self, gamma=None, alpha=None, phi=None, reference=0.0, interval=as_delay, weight=None)
@@ -102,6 +104,12 @@ class REM(QueueDiscipline):
         arrived: float = 0.0  # in this interval [packets]
 
     required_env = frozenset({"random"})
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float, **values: float) -> Any:
+        """Return the state of a queue that has long had one price."""
+        link = super().link_at(R, y, mean_rtt, max_rtt, **values)
+        link.prob = R
+        return link
 
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_arrival": on_arrival, "on_interval": on_interval}

@@ -10,13 +10,13 @@ A full buffer drops the first packet of the longest queue.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ecc.arguments import shown
 from ecc.models.base import Hook, Protocol, Queues, check_number
-from ecc.quantity import as_number
+from ecc.quantity import SIZE, as_count, as_number
 
 
 def numbers(values: object, name: str) -> tuple[Any, ...]:
@@ -34,6 +34,24 @@ def classes_of(values: object, n: int | None, none: bool = False) -> tuple[int, 
             allowed = "whole numbers >= 0" if n is None else f"from 0 to {n - 1}, as many as weights"
             raise ValueError(f"classes must be {allowed}, got {value:g}")
     return tuple(map(int, found))
+
+
+def relabeled_classes(classes: Sequence[int], flows: Sequence[int]) -> tuple[int, ...]:
+    """Return the class of each flow of a relabeled network.
+
+    Parameters
+    ----------
+    classes : sequence of int
+        Class of each flow of the old network, repeated as often as needed.
+    flows : sequence of int
+        For each flow of the new network, the flow of the old one of which it is a copy.
+    """
+    if isinstance(flows, str) or not isinstance(flows, Iterable):
+        raise TypeError(f"flows must be a sequence of flow indices, got {shown(flows)}")
+    order = [as_count(flow, "flows") for flow in flows]
+    if order == list(range(len(order))):
+        return tuple(classes)
+    return tuple(classes[flow % len(classes)] for flow in order)
 
 
 @dataclass
@@ -67,6 +85,9 @@ class StrictPriority(Protocol):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", classes_of(self.classes, None))
+
+    def relabeled(self, flows: Sequence[int]) -> StrictPriority:
+        return replace(self, classes=relabeled_classes(self.classes, flows))
 
     @property
     def queues(self) -> Queues:
@@ -102,6 +123,8 @@ class DRR(Protocol):
     classes: tuple[int, ...] = ()
     quantum: float = 1500.0
 
+    dimensions = {"quantum": SIZE}
+
     times = ()
     linear_refusal = "DRR has no linear model: it chooses no packets"
     gives = frozenset()
@@ -114,6 +137,9 @@ class DRR(Protocol):
             raise ValueError(f"weights must be > 0, got {min(weights):g}")
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "classes", classes_of(self.classes, len(weights), none=True))
+
+    def relabeled(self, flows: Sequence[int]) -> DRR:
+        return replace(self, classes=relabeled_classes(self.classes or tuple(range(len(self.weights))), flows))
 
     @property
     def queues(self) -> Queues:

@@ -44,6 +44,11 @@ class StepMarking(QueueDiscipline):
     mark: bool = field(default=True, kw_only=True)
     threshold: float = 20.0
 
+    property_exceptions = dict.fromkeys(
+        ("fixed-point", "linearization", "stability-limit"),
+        "its marking probability jumps at the threshold, where the fluid rests",
+    )
+
     probability_law = staticmethod(probability_law)
 
     def __post_init__(self) -> None:

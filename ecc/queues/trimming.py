@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc.models.base import Hook, Protocol, Queues, check_number
+from ecc.quantity import SIZE
 from ecc.queues.ramp_marking import ramp
 
 HEADERS, DATA = 0, 1  # the queues
@@ -48,6 +49,8 @@ class Trimming(Protocol):
     limit: float = 100_000.0
     min_threshold: float | None = None
     max_threshold: float | None = None
+
+    dimensions = {"limit": SIZE, "min_threshold": SIZE, "max_threshold": SIZE}
 
     times = ()
     linear_refusal = "Trimming has no linear model: it acts where the buffer is full"

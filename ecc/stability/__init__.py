@@ -4,7 +4,8 @@ By question:
 
     All at once: `analyze`, what `ecc stability` prints: verdicts, stable intervals and margins of all linear models.
     Boundaries: `stable_interval`, around the present value of a parameter; `critical_gain`; `stability_map` (over two
-        parameters); `hopf` (what waits at the boundary: a small stable cycle, or a large one).
+        parameters); `hopf` (what waits at the boundary: a small stable cycle, or a large one); `safe_perturbation`
+        (how large a perturbation dies out).
     Limit cycles: `relay_cycle` (of a source that is a relay); `marking_cycle` (of hosts over step marking, and over RED
         beyond its boundary); `target_cycle` (of hosts that keep a delay at a target).
     RTT distributions: `worst_rtt_distribution`, which loses stability first among all of one mean, and
@@ -28,9 +29,10 @@ By question:
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
 from ecc.stability.analysis import Analysis, ModelAnalysis, StableInterval, analyze, stable_interval
 from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
+from ecc.stability.bifurcations import Bifurcation
+from ecc.stability.checked import CriticalGain, critical_gain
 from ecc.stability.empty_queue import EmptyQueueCycle, empty_queue_cycle
 from ecc.stability.gain_design import Design, LeastDecay, decay_rate, design, least_decay
-from ecc.stability.gains import critical_gain
 from ecc.stability.hopf_bifurcation import Hopf, hopf
 from ecc.stability.maps import stability_map
 from ecc.stability.marking_cycles import MarkingCycle, marking_cycle
@@ -47,6 +49,7 @@ from ecc.stability.rtt_estimates import RttMargin, rtt_margin
 from ecc.stability.rtt_ratio import RttRatio, critical_rtt_ratio, is_stable_up_to_ratio
 from ecc.stability.run_classification import StabilityClassification, classify_stability
 from ecc.stability.runs import MeasuredBoundary, PerturbedRun, measured_boundary, perturbed_run
+from ecc.stability.safe_perturbations import SafePerturbation, safe_perturbation
 from ecc.stability.target_cycles import TargetCycle, target_cycle
 from ecc.stability.theorem_registry import THEOREMS, Theorem, search
 from ecc.stability.varying_delays import (
@@ -64,7 +67,9 @@ from ecc.stability.varying_delays import (
 __all__ = [
     "THEOREMS",
     "Analysis",
+    "Bifurcation",
     "BottleneckAssignment",
+    "CriticalGain",
     "Design",
     "EmptyQueueCycle",
     "Growth",
@@ -79,6 +84,7 @@ __all__ = [
     "RelayCycle",
     "RttMargin",
     "RttRatio",
+    "SafePerturbation",
     "StabilityClassification",
     "StableInterval",
     "TargetCycle",
@@ -114,6 +120,7 @@ __all__ = [
     "perturbed_run",
     "relay_cycle",
     "rtt_margin",
+    "safe_perturbation",
     "search",
     "stability_map",
     "stable_interval",

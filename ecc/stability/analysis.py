@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import Vector, check_arguments, given
-from ecc.closed_loop import linearize
+from ecc.closed_loop import has_clockings, has_granted_windows, linearize
 from ecc.display import Displayed, Rows, frequency_text, grid_html, html_table, quantity_text
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
 from ecc.laws.arguments import law_arguments
-from ecc.linear import DelaySystem, Margins, SampledSystem, Switched, SwitchedLoop
+from ecc.linear import DelaySystem, Margins, SampledSystem, StabilityLimit, Switched, SwitchedLoop
 from ecc.models.base import Bound, Protocol, label
 from ecc.models.protocol_assignment import (
     ProtocolAssignment,
@@ -25,8 +25,11 @@ from ecc.models.protocol_assignment import (
     with_parameter,
 )
 from ecc.network import Network
+from ecc.stability.bifurcations import Bifurcation, bifurcation_at
+from ecc.stability.checked import CLOCKED, OtherClocking, other_clocking
 from ecc.stability.gains import critical_gain
 from ecc.stability.relay_cycles import RelayCycle, relay_cycle
+from ecc.stability.safe_perturbations import SafePerturbation, safe_perturbation
 
 __all__ = ["Analysis", "ModelAnalysis", "StableInterval", "analyze", "stable_interval"]
 
@@ -63,14 +66,18 @@ class StableInterval(Displayed):
     lower_frequency, upper_frequency : float
         Of the oscillation that begins there, rad/s or rad/step; nan where none does.
     ranges : tuple of pairs of float
-        All intervals of stable values up to `complete_to`, beyond which the search did not go.
+        All intervals of stable values that were found up to `searched_to`.
+    complete_to : float
+        The list of intervals is proven complete up to this value (`ecc.linear.StabilityLimit.complete_to`).
+    searched_to : float
+        Largest value that was searched.
     sampled, dt : bool, float or None
         Whether frequencies are in rad/step, and the length of a step [s]; None where it is not known, or differs
         between `value` and the ends.
     notes : tuple of str
         Of `ecc.stability.critical_gain`.
     all_allowed : bool
-        Whether the protocol takes no value above `complete_to`.
+        Whether the protocol takes no value above `searched_to`.
     switched_stable, switched_range : bool or None, tuple of two float or None
         Of a model whose queue may be negative, what is known where it may not (control interval -> 0): the verdict at
         `value`, and the least and largest value tried, all that were tried between them being proven stable; None where
@@ -92,6 +99,7 @@ class StableInterval(Displayed):
     dt: float | None
     notes: tuple[str, ...] = ()
     all_allowed: bool = False
+    searched_to: float = 0.0
     switched_stable: bool | None = None
     switched_range: tuple[float, float] | None = None
 
@@ -123,13 +131,13 @@ class StableInterval(Displayed):
     def text(self) -> str:
         """Return the interval in words."""
         if self.lower != self.lower and self.stable:
-            return f"not known: the search ends at {quantity_text(self.complete_to, '', 6)}"
+            return f"not known: the search ends at {quantity_text(self.searched_to, '', 6)}"
         if self.lower != self.lower:
-            return f"no value up to {quantity_text(self.complete_to, '', 6)}"
+            return f"no value up to {quantity_text(self.searched_to, '', 6)}"
         if self.upper == inf:
             ends = "the largest value allowed" if self.all_allowed else "where the search ends"
             whole = self.all_allowed and self.lower == 0.0
-            return f"{self.lower:.7g} to {self.complete_to:.6g}, {'all allowed values' if whole else ends}"
+            return f"{self.lower:.7g} to {self.searched_to:.6g}, {'all allowed values' if whole else ends}"
         return f"{self.lower:.7g} to {self.upper:.7g}"
 
 
@@ -146,7 +154,8 @@ def stable_interval(
     mean_rtt: Vector | str | None = None,
     phases: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
-    clocking: str = "ack",
+    clocking: str | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> StableInterval:
     """Return the interval of stable values of a parameter around the one that the protocol has.
 
@@ -162,6 +171,8 @@ def stable_interval(
         Prove both sides of its ends by ball arithmetic.
     assignment, approximation, mean_rtt, phases, intervals, clocking
         As in linearize.
+    progress : callable, optional
+        Called with the value that is looked at, at most twice a second.
 
     Returns
     -------
@@ -176,7 +187,8 @@ def stable_interval(
 
     Notes
     -----
-    The search is that of `critical_gain`, which states what is guaranteed between the ends.
+    Guarantee: that of `critical_gain`: no end of an interval up to `complete_to` is missing; from there to
+    `searched_to` values were counted on a mesh, and a note says so.
 
     Examples
     --------
@@ -194,7 +206,7 @@ def stable_interval(
         intervals=intervals,
         clocking=clocking,
     )
-    found, present = _interval(protocol, network, name, time, certify, options)
+    found, present = _interval(protocol, network, name, time, certify, options, progress)
     switched = present.switched
     if switched is None or switched.caveat:
         return found
@@ -209,6 +221,7 @@ def _interval(
     time: str,
     certify: bool,
     options: dict[str, Any],
+    progress: Callable[[str], None] | None,
 ) -> tuple[StableInterval, DelaySystem | SampledSystem]:
     """The interval of a linear model as it is, and the model at the present value."""
     value = parameter_value(protocol, name)
@@ -218,7 +231,7 @@ def _interval(
     def family(gain: float) -> DelaySystem | SampledSystem:
         return linearize(with_parameter(protocol, name, gain), network, time, **options)
 
-    loss = critical_gain(protocol, network, name, time, certify, **options)
+    loss = critical_gain(protocol, network, name, time, certify, progress=progress, **options)
     present = family(value)
     stable = present.is_stable
     low, high = _nearest(loss.stable_ranges, value, stable)
@@ -235,7 +248,7 @@ def _interval(
     found = StableInterval(
         name, float(value), stable, low, inf if high == high and high not in frequencies else high,
         ends[0][1], ends[1][1], ends[0][0], ends[1][0], loss.stable_ranges, loss.complete_to, sampled, dt, loss.notes,
-        _takes_no_more(protocol, name, loss.complete_to),
+        _takes_no_more(protocol, name, loss.searched_to), searched_to=loss.searched_to,
     )  # fmt: skip
     return found, present
 
@@ -299,6 +312,10 @@ class ModelAnalysis(Displayed):
         None where they mean nothing: of an unstable loop, or of one that is not cut at the routers.
     notes : tuple of str
         Of the model, its interval and its margins.
+    other : OtherClocking or None
+        Verdict of the model with the other clock of windows; None if a clock was named, or there are no windows.
+    bifurcation : Bifurcation or None
+        How stability is lost at the upper end of the interval; None if that is not known.
     """
 
     time: str
@@ -307,6 +324,8 @@ class ModelAnalysis(Displayed):
     interval: StableInterval | None
     margins: Margins | None
     notes: tuple[str, ...] = ()
+    other: OtherClocking | None = None
+    bifurcation: Bifurcation | None = None
 
     def _title(self) -> str:
         return f"{self.time.capitalize()} model: {self.verdict}"
@@ -327,6 +346,8 @@ class ModelAnalysis(Displayed):
             rows.append(
                 ("  oscillation there", f"{', '.join(f'{scale * w:.4g}' for w in found)} {unit}" if found else "")
             )
+        if self.bifurcation is not None:
+            rows.append(("  bifurcation there", self.bifurcation.kind))
         if self.margins is not None:
             rows += [
                 ("gain margin", quantity_text(self.margins.gain_margin, "")),
@@ -361,6 +382,9 @@ class Analysis(Displayed):
         The limit cycle of a protocol whose sources are relays, or None.
     scaling_rtt : str
         What routers take for the RTT d, where flows have several and the law takes it; else "".
+    perturbation : SafePerturbation or None
+        The perturbations that die out in fluid runs at the present parameters, for stable windows and below a
+        subcritical limit; else None.
     """
 
     protocol: Protocol | ProtocolAssignment
@@ -373,6 +397,7 @@ class Analysis(Displayed):
     bounds: tuple[Bound, ...]
     cycle: RelayCycle | None
     scaling_rtt: str = ""
+    perturbation: SafePerturbation | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -397,6 +422,10 @@ class Analysis(Displayed):
         head = ("linear model" + mark, *(model.time for model in self.models))
         at = f"at {self.parameter} = {self._value():g}" if self.parameter else "at these parameters"
         rows: dict[str, list[str]] = {at: [model.verdict for model in self.models]}
+        for k, model in enumerate(self.models):
+            if model.other is not None:
+                cells = rows.setdefault(f"  {CLOCKED[model.other.clocking]} instead", [""] * len(self.models))
+                cells[k] = "no model" if model.other.verdict == "none" else model.other.verdict
         for k, model in enumerate(self.models):
             for name, text in model._rows():
                 rows.setdefault(name, [""] * len(self.models))[k] = text
@@ -440,6 +469,8 @@ class Analysis(Displayed):
             rows.append((f"* not the loop of {name}", "in these models the queue may be negative"))
         if self.cycle is not None:
             rows += [(f"limit cycle of the queue, {name}", text) for name, text in self.cycle._rows()]
+        if self.perturbation is not None:
+            rows.append(("in the fluid", self.perturbation.text()))
         for bound in self.bounds:
             holds = f"{bound.verdict} for {bound.parameter} {'>' if bound.above else '<'} {bound.value:.7g}"
             said = f"{holds} ({bound.kind}, {bound.time}; {bound.hypotheses})"
@@ -484,6 +515,7 @@ class Analysis(Displayed):
             "refused": self.refused,
             "published": [asdict(bound) for bound in self.bounds],
             "cycle": None if self.cycle is None else asdict(self.cycle),
+            "safe_perturbation": None if self.perturbation is None else asdict(self.perturbation),
         }
 
     def _model_dict(self, model: ModelAnalysis) -> dict[str, Any]:
@@ -498,13 +530,14 @@ class Analysis(Displayed):
             first = next((low for low, _ in interval.ranges), nan)
             edges = [high for low, high in interval.ranges if low == 0.0]
             row |= {
-                "critical": 0.0 if first != 0.0 else edges[0] if edges[0] < interval.complete_to else inf,
+                "critical": 0.0 if first != 0.0 else edges[0] if edges[0] < interval.searched_to else inf,
                 "frequency": interval.upper_frequency,
                 "interval": [interval.lower, interval.upper],
                 "certified": [interval.lower_certified, interval.upper_certified],
                 "frequencies": [interval.lower_frequency, interval.upper_frequency],
                 "stable_ranges": [list(one) for one in interval.ranges],
                 "complete_to": interval.complete_to,
+                "searched_to": interval.searched_to,
             }
         for name in ("gain_margin", "phase_margin", "delay_margin"):
             row[name] = None if margins is None else getattr(margins, name)
@@ -512,6 +545,9 @@ class Analysis(Displayed):
             known = None if self.switched.caveat else self.switched.is_stable
             row |= {"switched_stable": known, "switched": self.switched.caveat or str(self.switched)}
             row["switched_range"] = None if self.switched_range is None else list(self.switched_range)
+        other = model.other
+        row["other_clocking"] = None if other is None else {"clocking": other.clocking, "verdict": other.verdict}
+        row["bifurcation"] = None if model.bifurcation is None else model.bifurcation.kind
         return row | {"notes": list(model.notes)}
 
 
@@ -526,7 +562,7 @@ def analyze(
     *,
     assignment: Sequence[int] | NDArray[np.int64] | None = None,
     mean_rtt: Vector | str | None = None,
-    clocking: str = "ack",
+    clocking: str | None = None,
 ) -> Analysis:
     """Return the results of the linear models of a protocol on a network: verdicts, stable intervals, margins.
 
@@ -542,13 +578,17 @@ def analyze(
         Prove both sides of the ends of intervals by ball arithmetic.
     progress : callable, optional
         Called with what is done next.
-    assignment, mean_rtt, clocking
+    assignment, mean_rtt
         As in linearize.
+    clocking : str, optional
+        Of windows: "ack" or "rate"; None: "ack", with the verdict of the paced model.
 
     Returns
     -------
     Analysis
-        Its repr is what `ecc stability` prints. Of a protocol whose sources are relays, its limit cycle.
+        Its repr is what `ecc stability` prints. Of a protocol whose sources are relays, its limit cycle. For windows
+        that are stable, and below a subcritical limit, fluid runs measure which perturbations die out: this takes
+        seconds.
 
     Raises
     ------
@@ -578,7 +618,9 @@ def analyze(
         except (ValueError, LinearizationError) as error:
             refused[time] = str(error)
             continue
-        models.append(_of_model(protocol, network, name, time, system, certify, options))
+        model = _of_model(protocol, network, name, time, system, certify, options, report)
+        report(f"{time} model, its bifurcation")
+        models.append(_checked(model, protocol, network, name, options))
     if not models:
         reasons = "; ".join(dict.fromkeys(refused.values()))
         raise LinearizationError(f"{reasons}; {_RUN}")
@@ -588,6 +630,10 @@ def analyze(
         report("the loop at the empty queue")
         scope = _switched_range(protocol, network, name, models[0].time, switched, options)
         models = [_with_switched(model, switched.is_stable, scope) for model in models]
+    perturbation = None
+    if _wants_runs(protocol, models):
+        report("perturbed fluid runs")
+        perturbation = _perturbation(protocol, network, options)
     bounds = tuple(protocol.published_bounds(network))
     return Analysis(
         protocol,
@@ -600,7 +646,47 @@ def analyze(
         bounds,
         None,
         _scaling_rtt(protocol, network, mean_rtt),
+        perturbation,
     )
+
+
+def _checked(
+    model: ModelAnalysis,
+    protocol: Protocol | ProtocolAssignment,
+    network: Network,
+    name: str,
+    options: dict[str, Any],
+) -> ModelAnalysis:
+    """The model with the verdict of the other clocking and the bifurcation at the upper end of its interval."""
+    other, bifurcation = None, None
+    if "clocking" not in options:
+        other = other_clocking(protocol, network, model.time, "ack", options)
+    interval = model.interval
+    if interval is not None and interval.stable and interval.upper < inf:
+        end = StabilityLimit(
+            interval.upper, interval.upper_frequency, None, (), 0, interval.complete_to,
+            sampled=interval.sampled, dt=interval.dt,
+        )  # fmt: skip
+        bifurcation = bifurcation_at(protocol, network, name, end, model.time, options)
+    return replace(model, other=other, bifurcation=bifurcation)
+
+
+def _wants_runs(protocol: Protocol | ProtocolAssignment, models: Sequence[ModelAnalysis]) -> bool:
+    """Whether a continuous model is stable, and of windows or below a subcritical limit."""
+    if not any(model.time == "continuous" and model.verdict == "stable" for model in models):
+        return False
+    kinds = [model.bifurcation.kind for model in models if model.bifurcation is not None]
+    return has_clockings(protocol) or has_granted_windows(protocol) or "subcritical" in kinds
+
+
+def _perturbation(
+    protocol: Protocol | ProtocolAssignment, network: Network, options: dict[str, Any]
+) -> SafePerturbation | None:
+    named = {option: value for option, value in options.items() if option in ("assignment", "clocking")}
+    try:
+        return safe_perturbation(protocol, network, **named)
+    except (ValueError, EccError):  # of a network or protocol without a fluid
+        return None
 
 
 def _scaling_rtt(protocol: Protocol | ProtocolAssignment, network: Network, mean_rtt: Any) -> str:
@@ -626,12 +712,13 @@ def _of_model(
     system: DelaySystem | SampledSystem,
     certify: bool,
     options: dict[str, Any],
+    progress: Callable[[str], None] | None,
 ) -> ModelAnalysis:
     notes = dict.fromkeys(system.notes)
     interval: StableInterval | None = None
     margins: Margins | None = None
     try:
-        interval = _interval(protocol, network, name, time, certify, options)[0] if name else None
+        interval = _interval(protocol, network, name, time, certify, options, progress)[0] if name else None
         notes |= dict.fromkeys(interval.notes if interval is not None else ())
     except (ConvergenceError, UndecidedError, LinearizationError) as error:
         notes[f"no stable interval of {name}: {error}"] = None
@@ -714,4 +801,9 @@ def refusal(protocol: Protocol | type[Protocol]) -> str:
     """
     kind = protocol if isinstance(protocol, type) else type(protocol)
     reason = protocol.linear_refusal
-    return f"{reason if isinstance(reason, str) else f'{kind.__name__} has no linear model'}; {_RUN}"
+    if isinstance(reason, str):
+        return f"{reason}; {_RUN}"
+    alone = f"{kind.__name__} has no linear model"
+    if kind.has_hosts() and kind.loss_response_law is not None:
+        alone += " without a queue discipline that drops or marks (links of the scenario)"
+    return f"{alone}; {_RUN}"

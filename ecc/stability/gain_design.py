@@ -157,7 +157,7 @@ def design(
     delay_margin: float = 0.0,
     seed: Seed = 1,
     *,
-    clocking: str = "ack",
+    clocking: str | None = None,
 ) -> Design:
     """Return the gains of a protocol whose loop decays fastest with the margins requested, and a proof of the decay.
 
@@ -358,7 +358,7 @@ def _seen_margins(system: DelaySystem | SampledSystem) -> tuple[float, float]:
 
 
 def _covered(
-    protocol: Any, networks: NetworkRange, fastest: float, gain_margin: float, phase_margin: float, clocking: str
+    protocol: Any, networks: NetworkRange, fastest: float, gain_margin: float, phase_margin: float, clocking: str | None
 ) -> tuple[float, tuple[BoxCover, ...]]:
     """A decay on all networks of a range [1/s], and the covers that prove it and the margins."""
     covers = [cover_range(protocol, networks, 0.0, gain_margin, phase_margin, clocking)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -43,7 +43,8 @@ def critical_gain(
     mean_rtt: Vector | str | None = None,
     phases: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
-    clocking: str = "ack",
+    clocking: str | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> StabilityLimit:
     """Return the stability limit as a parameter grows from 0, all others fixed.
 
@@ -64,13 +65,15 @@ def critical_gain(
         No gain beyond this is looked at.
     assignment, approximation, mean_rtt, phases, intervals, clocking
         As in linearize.
+    progress : callable, optional
+        Called with the value that is looked at, at most twice a second.
 
     Returns
     -------
     StabilityLimit
-        Value (0: unstable already as the gain -> 0; inf: never lost, frequency nan), frequency [rad/s, or rad/step of a
-        sampled system], certified (lo, hi) or None, crossings, notes (of the model at the value, or at the first gain
-        looked at where the value is 0 or inf).
+        Value (0: unstable already as the gain -> 0; inf: not lost up to searched_to, frequency nan), frequency [rad/s,
+        or rad/step of a sampled system], certified (lo, hi) or None, crossings, notes (of the model at the value, or at
+        the first gain looked at if the value is 0 or inf).
 
     Raises
     ------
@@ -81,14 +84,23 @@ def critical_gain(
 
     Notes
     -----
-    A parameter is searched from where it has linear models (begins) up to where the protocol takes it (complete_to), at
-    values from 1e-6 to 1e6 (times its value now, where that is beyond 1000 or below 0.001). Models affine in it (gains
-    of the integral and explicit-rate routers) are solved exactly, others (intervals, filters, exponential laws)
-    counted; which one is read off the models and checked on about a hundred of them, as `ecc.linear.stability_limit`
-    states together with what that guarantees and what not. Over the `interval` of discrete models delays jump by a step
-    where an RTT is a whole number of intervals: stability may be lost there without a root that crosses, between any
-    two jumps, and is not certified; a note has the interval down to which all ranges were looked at. Cost: these linear
-    models, 0.6 ms each, and counts; for proofs of what is not affine up to a thousand of both, seconds.
+    `ecc.stability.critical_gain` without `clocking` checks what the linear model leaves open, when notes are first read
+    or printed: the limit of the paced model, if that differs by more than 1 %, and whether the bifurcation is
+    subcritical, with the perturbations that die out in fluid runs. This takes a second search and, for windows, up to a
+    minute of fluid runs.
+
+    Guarantee: that of `ecc.linear.stability_limit`: no crossing with a value up to `complete_to` is missing,
+    however narrow a window is, if the models keep their form between the values looked at. Models that are affine in
+    the parameter (gains of the integral and explicit-rate routers), or whose delays alone depend on it, are solved
+    exactly; others (intervals, filters, exponential laws) are counted and covered. The form is read off the models and
+    checked on about a hundred of them.
+
+    A parameter is searched from where it has linear models (begins) up to where the protocol takes it (searched_to), at
+    values from 1e-6 to 1e6 (times its value now, if that is beyond 1000 or below 0.001). Over the `interval` of
+    discrete models delays jump by a step at each RTT of a whole number of intervals: stability may be lost there
+    without a root that crosses, between any two jumps, and is not certified; complete_to ends at the first jump that
+    covers meet, and a note has the interval down to which all ranges were looked at. Cost: these linear models, 0.6 ms
+    each, and counts; for what is not affine up to two thousand of both, seconds.
 
     Examples
     --------
@@ -122,11 +134,13 @@ def critical_gain(
     near = parameter_value(protocol, parameter)
     if not isinstance(near, float | int) or not 0.0 < near < inf or 1.0 / _FAR <= near <= _FAR:
         near = 1.0
-    loss = stability_limit(family, maximum=maximum, certify=certify, also=inside, near=near, name=parameter)
+    loss = stability_limit(
+        family, maximum=maximum, certify=certify, also=inside, near=near, name=parameter, progress=progress
+    )
     first = next(iter(notes))
     model = family(loss.value).notes if 0.0 < loss.value < inf else notes[first]
     looked = f"delays in steps jump with the interval: from {jumps:.4g} s on each range between jumps was looked at"
-    return replace(loss, notes=(*model, *loss.notes, *([looked] if jumps < loss.complete_to else [])))
+    return replace(loss, notes=(*model, *loss.notes, *([looked] if jumps < loss.searched_to else [])))
 
 
 def _between_jumps(network: Network) -> tuple[float, list[float]]:

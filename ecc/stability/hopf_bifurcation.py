@@ -29,6 +29,7 @@ from ecc.closed_loop import law_arguments, linearize, steps_of
 from ecc.display import Displayed, Rows, frequency_text
 from ecc.errors import LinearizationError
 from ecc.laws.jets import gradient, taylor
+from ecc.linear import StabilityLimit
 from ecc.models.base import Protocol, equilibrium_of
 from ecc.network import Network
 from ecc.stability.gains import critical_gain
@@ -36,7 +37,7 @@ from ecc.stability.gains import critical_gain
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["Hopf", "hopf"]
+__all__ = ["Hopf", "hopf", "hopf_at"]
 
 Complex = NDArray[np.complex128]
 Real = NDArray[np.float64]
@@ -192,13 +193,10 @@ def hopf(
     >>> found.is_supercritical, round(found.amplitude(1.6), 4)  # sqrt(40 (alpha - pi/2)/(3 pi - 2))
     (True, 0.3966)
     """
-    if network.n_links != 1:
-        raise ValueError(f"network must have one link, got {network.n_links}")
     if time not in ("continuous", "discrete"):
         raise ValueError(f"time must be 'continuous' or 'discrete', got {shown(time)}")
+    _check_loop(protocol, network)
     name = type(protocol).__name__
-    if protocol.has_affine_laws:
-        raise ValueError(f"laws must be curved, those of {name} are affine: only its limits stop what grows")
     parameter = parameter or protocol.main_parameter
     if not parameter:
         linearize(protocol, network, time)  # which says why there is nothing to ask, where there is not
@@ -206,6 +204,30 @@ def hopf(
     loss = critical_gain(protocol, network, parameter, time, maximum=maximum)
     if not 0.0 < loss.value < maximum:
         raise ValueError(f"{parameter} of {name} must lose stability somewhere, got a critical value of {loss.value:g}")
+    return hopf_at(protocol, network, parameter, loss)
+
+
+def hopf_at(protocol: Protocol, network: Network, parameter: str, loss: StabilityLimit) -> Hopf:
+    """Return how the oscillation begins at a stability limit that is known.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    network : Network
+        Network of one link.
+    parameter : str
+        Name of the gain.
+    loss : StabilityLimit
+        As `critical_gain` returns it, with a value > 0.
+
+    Raises
+    ------
+    ValueError, LinearizationError
+        As `hopf`.
+    """
+    _check_loop(protocol, network)
+    time = "discrete" if loss.sampled else "continuous"
+    name = type(protocol).__name__
     w = loss.frequency
     if w < 1e-6 or (time == "discrete" and w > pi - 1e-6):
         raise ValueError(f"{name} must lose stability by an oscillation, got frequency {w:g} at {loss.value:g}")
@@ -235,6 +257,15 @@ def hopf(
     change = loop(loss.value + step).characteristic(1j * w) - loop(loss.value - step).characteristic(1j * w)
     speed = -complex(p @ change @ q) / (2.0 * step)
     return Hopf(loss.value, w, speed.real, c.real, speed.imag, c.imag, parameter, loss.sampled, loss.dt)
+
+
+def _check_loop(protocol: Protocol, network: Network) -> None:
+    """Refuse networks and laws without a coefficient."""
+    if network.n_links != 1:
+        raise ValueError(f"network must have one link, got {network.n_links}")
+    if protocol.has_affine_laws:
+        kind = type(protocol).__name__
+        raise ValueError(f"laws must be curved, those of {kind} are affine: only its limits stop what grows")
 
 
 class _Loop:

@@ -19,6 +19,7 @@ from ecc.linear.root_grid import Expansion, Field, dominant, expand
 from ecc.models.base import Protocol, settings
 from ecc.models.protocol_assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameter
 from ecc.network import Network
+from ecc.reports import Reporter
 
 __all__ = ["stability_map"]
 
@@ -44,7 +45,8 @@ def stability_map(
     mean_rtt: Vector | str | None = None,
     phases: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
-    clocking: str = "ack",
+    clocking: str | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> xr.DataArray:
     """Return the spectral radius or abscissa of a protocol's linear model over one or two of its parameters.
 
@@ -61,6 +63,8 @@ def stability_map(
         Int >= 1, threads; default: as many as there are cores.
     assignment, approximation, mean_rtt, phases, intervals, clocking
         As in linearize.
+    progress : callable, optional
+        Called with the parameters that are looked at, at most twice a second.
 
     Returns
     -------
@@ -76,6 +80,9 @@ def stability_map(
 
     Notes
     -----
+    Guarantee: values hold at the points of the grid, and say nothing about windows between them: for these,
+    `critical_gain` along one parameter.
+
     Exact up to rounding where the dominant root is simple (1e-9 relative; a double root has half the digits). That no
     root is larger is shown over tiles of the grid (`ecc.linear.root_grid`), in floating point with bounds on rounding,
     for coefficients that are put together from some rows and columns and compared with the models' own at 48 points, to
@@ -118,6 +125,10 @@ def stability_map(
         clocking=clocking,
     )
     made: dict[tuple[int, int], System] = {}
+    report = Reporter(progress)
+
+    def looked_at(i: int, j: int) -> str:
+        return ", ".join(f"{name} = {values[k]:.6g}" for name, values, k in zip(names, axes, (i, j), strict=False))
 
     def at_values(at: dict[str, float]) -> Any:
         found: Any = protocol
@@ -127,11 +138,13 @@ def stability_map(
 
     def system(i: int, j: int) -> System:
         if (i, j) not in made:
+            report(lambda: looked_at(i, j))
             at = {name: float(values[k]) for name, values, k in zip(names, axes, (i, j), strict=False)}
             made[i, j] = linearize(at_values(at), network, time, **options)
         return made[i, j]
 
-    s = _map(system, (len(first), len(second)), workers or os.cpu_count() or 1)
+    shape = len(first), len(second)
+    s = _map(system, shape, workers or os.cpu_count() or 1, lambda i, j: report(lambda: looked_at(i, j)))
     sampled = time != "continuous"
     values = np.exp(s.real) if sampled else s.real
     return xr.DataArray(
@@ -178,7 +191,9 @@ def _roots(system: System, k: int) -> NDArray[Any]:
         return np.log(roots) if isinstance(system, SampledSystem) else roots
 
 
-def _map(system: Callable[[int, int], System], shape: tuple[int, int], workers: int) -> NDArray[Any]:
+def _map(
+    system: Callable[[int, int], System], shape: tuple[int, int], workers: int, report: Callable[[int, int], None]
+) -> NDArray[Any]:
     """Dominant roots over the grid, put together from parts of one structure."""
     rows, columns = shape
     out = np.full(shape, np.nan, complex)
@@ -187,7 +202,7 @@ def _map(system: Callable[[int, int], System], shape: tuple[int, int], workers: 
     across = _groups([_signature(system(i0, j)) for j in range(columns)])
     for i in down:
         for j in across:
-            out[np.ix_(i, j)] = _part(system, i, j, workers)
+            out[np.ix_(i, j)] = _part(system, i, j, workers, report)
     return out
 
 
@@ -196,7 +211,13 @@ def _groups(signatures: list[tuple[int, bytes]]) -> list[Index]:
     return [np.array([k for k, one in enumerate(signatures) if one == this]) for this in every]
 
 
-def _part(system: Callable[[int, int], System], rows: Index, columns: Index, workers: int) -> NDArray[Any]:
+def _part(
+    system: Callable[[int, int], System],
+    rows: Index,
+    columns: Index,
+    workers: int,
+    report: Callable[[int, int], None],
+) -> NDArray[Any]:
     """The same for rows and columns whose systems have one structure."""
     shape = len(rows), len(columns)
 
@@ -209,9 +230,23 @@ def _part(system: Callable[[int, int], System], rows: Index, columns: Index, wor
         return np.array([_slowest(one) for one in every], complex).reshape(shape)
     best = np.full(shape, -np.inf, complex)
     for field in fields:
+        field.at = _reported(field.at, rows, columns, report)
         s = dominant(field, workers)
         best = np.where(s.real > best.real, s, best)
     return best
+
+
+def _reported(
+    at: Callable[[Index, Index], Expansion], rows: Index, columns: Index, report: Callable[[int, int], None]
+) -> Callable[[Index, Index], Expansion]:
+    """A function of points that reports the first of them."""
+
+    def reported(i: Index, j: Index) -> Expansion:
+        if len(i):
+            report(int(rows[i[0]]), int(columns[j[0]]))
+        return at(i, j)
+
+    return reported
 
 
 def _slowest(system: System) -> complex:

@@ -116,7 +116,7 @@ class NetworkRange(Displayed):
         return [self.at(*point) for point in self.grid()]
 
 
-def linearize_on(protocol: Any, network: Network, clocking: str) -> DelaySystem:
+def linearize_on(protocol: Any, network: Network, clocking: str | None) -> DelaySystem:
     """Return the continuous linear model on a network of a range.
 
     Parameters
@@ -147,7 +147,7 @@ def cover_range(
     line: float = 0.0,
     gain_margin: float = 1.0,
     phase_margin: float = 0.0,
-    clocking: str = "ack",
+    clocking: str | None = None,
 ) -> BoxCover:
     """Return the proof that a linear model is stable on all networks of a range, or decays, or has margins.
 

@@ -51,7 +51,7 @@ def rtt_margin(
     approximation: str | None = None,
     phases: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
-    clocking: str = "ack",
+    clocking: str | None = None,
 ) -> RttMargin:
     """Return by which factor routers may underestimate RTTs: the critical ratio of their d to the true one.
 

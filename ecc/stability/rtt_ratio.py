@@ -1,4 +1,4 @@
-"""XCP over one link: which distributions of RTTs are stable, by the ratio of the largest RTT to the mean RTT.
+"""XCP with paced windows over one link: which RTT distributions are stable, by the largest RTT over the mean RTT.
 
 Time is in units of the mean RTT d, and m bounds D_max/d. With P(s, D) = s^2 + (alpha s + beta) exp(-s D), the loop of
 flows that all have the RTT D, and Q(s, D) = s + gamma exp(-s D), what shuffling does to a flow, XCP's linear model is

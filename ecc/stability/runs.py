@@ -13,7 +13,7 @@ from ecc import fluid, live, packet
 from ecc.arguments import check_arguments, given, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
-from ecc.models.base import Protocol, equilibrium_of
+from ecc.models.base import Equilibrium, Protocol, equilibrium_of
 from ecc.models.protocol_assignment import parameter_names
 from ecc.network import Network
 from ecc.scenario import Scenario
@@ -124,7 +124,7 @@ def perturbed_run(
         raise KeyboardInterrupt
     run.raise_if_incomplete(samples=2)
     point = equilibrium_of(protocol, network, scenario.assigned)
-    link = int(np.bincount(point.bottleneck).argmax())
+    link = _observed_link(network, point)
     level = float(point.rates[network.incidence[:, link]].sum())
     times = run.data["time"].to_numpy()
     deviation = run.arrival.to_numpy()[:, link] / level - 1.0
@@ -133,6 +133,13 @@ def perturbed_run(
         times, deviation, period, held + 2.0 * period, floor, ceiling, (held, abs(perturbation))
     )
     return PerturbedRun(stability, times, deviation, link, run)
+
+
+def _observed_link(network: Network, point: Equilibrium) -> int:
+    """The bottleneck of most flows; if the feedback of a path is summed, the link with the highest utilization."""
+    if (point.bottleneck >= 0).all():
+        return int(np.bincount(point.bottleneck).argmax())
+    return int((point.rates @ network.incidence / network.capacities).argmax())
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,6 +9,7 @@ from ecc.claims.catalog import checks
 from ecc.claims.checks.conformance.laboratory import CASES, identity
 from ecc.claims.ledger import Verdict, claims
 from ecc.models import BBR, CUBIC, BBRv1, cubic
+from ecc.models.shared import windows
 from ecc.scenario import protocol_class
 
 pytestmark = pytest.mark.claim
@@ -52,7 +53,7 @@ CRITERIA = {
     "CUBIC": {"rfc9743-bufferbloat"},
     "NewReno": {"rfc9743-bufferbloat"},
     "Compound": {"rfc9743-bufferbloat"},
-    "BIC": {"rfc9743-bufferbloat", "rfc9743-fairness", "rfc9743-cubic"},
+    "BIC": {"rfc9743-bufferbloat", "rfc9743-cubic"},
 }
 """Criteria that a protocol does not meet; it does all others."""
 
@@ -77,14 +78,14 @@ class Forgets(CUBIC):
     """It does not know what it did."""
 
     def flow_hooks(self):
-        return self._hosts(forgets, cubic.flow_on_loss)
+        return super().flow_hooks() | {"on_ack": forgets}
 
 
 class Counts(CUBIC):
     """Its time does not stand still."""
 
     def flow_hooks(self):
-        return self._hosts(counts, cubic.flow_on_loss)
+        return super().flow_hooks() | {"on_ack": counts, "on_restart": windows.flow_on_restart}
 
 
 def forgets(flow, header, p, env):

@@ -6,7 +6,7 @@ import pytest
 
 from ecc.claims.catalog import checks
 from ecc.claims.checks.open.replays import CAPACITY, LOOPS, replay
-from ecc.claims.ledger import Verdict, claims
+from ecc.claims.ledger import claims
 from ecc.models import PIQIRCP
 from ecc.network import Network
 from ecc.stability import THEOREMS
@@ -30,5 +30,5 @@ def test_runs_grow_as_their_linear_models_say(alpha, status):
 @pytest.mark.slow
 def test_all_replays():
     finding = checks()["open-replay"](claims()["open-replay"])
-    assert finding.verdict == Verdict.CONFIRMED
+    assert finding.answer == "yes"
     assert all(row.met is not False for row in finding.measurements)

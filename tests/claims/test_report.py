@@ -207,7 +207,7 @@ def test_markdown_has_every_claim_and_what_misses_first():
     ]
     text = as_markdown(Report([finding(measurements=measurements, assumptions=["x_i * y"], reason="no *")]))
     assert "1 claim: 1 refuted." in text
-    assert "| [qi-7](#qi-7) | THESIS Theorem 7, fig. 14 | refuted |" in text
+    assert "| [qi-7](#qi-7) | THESIS Theorem 7, fig. 14 | thesis | refuted |" in text
     assert "- Verdict: **refuted**. no \\*" in text and "- Assumed: x\\_i \\* y" in text
     assert "- Again: `ecc reproduce qi-7`" in text
     assert "\n- THESIS: S. Jain" in text and "\n- JETMAX: " not in text  # papers that are cited

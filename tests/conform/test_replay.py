@@ -172,6 +172,25 @@ def test_a_first_window_that_is_given_is_kept(tmp_path):
     assert (first.hook, first.value, first.reference) == ("on_start", 12000.0, 2000.0)
 
 
+@pytest.mark.parametrize("reference", [NewReno(), CUBIC(L=1e6)])
+def test_a_reference_without_a_pacing_rate_has_none_to_compare(tmp_path, reference, capsys):
+    """RFC 9002 sec. 7.7: NewReno and CUBIC are paced by N window/srtt, which their references do not set."""
+    paced = [
+        {"time": time, "name": "recovery:metrics_updated", "data": {"pacing_rate": rate}}
+        for time, rate in ((0.0, 5e5), (100.1, 6e5))
+    ]
+    path = by_hand(tmp_path, paced[0], *_acked(100.0, [[0]], 5000), paced[1])
+    found = conform.replay(reference, path)
+    assert found.first is None and "congestion_window" in found.compared
+    note = f"pacing_rate of the trace is not compared, as {type(reference).__name__} sets none"
+    assert found.notes == (note,) and "pacing_rate" not in (*found.compared, *found.lacking)
+    settings = [word for name in ("L",) if hasattr(reference, name) for word in ("--set", f"{name}=1e6")]
+    assert main(["conform", type(reference).__name__, "--qlog", str(path), "--out", str(tmp_path), *settings]) == 0
+    assert f"note: {note}" in capsys.readouterr().out
+    wrong = by_hand(tmp_path, paced[0], *_acked(100.0, [[0]], 9000), paced[1])
+    assert conform.replay(reference, wrong).first.variable == "congestion_window"
+
+
 def test_what_cannot_be_replayed_is_one_line(tmp_path):
     path = by_hand(tmp_path, *_acked(100.0, [[0]], 5000))
     for reference, message in (
@@ -188,7 +207,9 @@ def test_what_cannot_be_replayed_is_one_line(tmp_path):
         conform.replay(CUBIC(), by_hand(tmp_path, *_acked(1.0, [[0]]), _sent(3, 2.0)))
     silent = tmp_path / "silent.sqlog"
     silent.write_text("".join(map(qlog.record, [{"trace": {}}, _sent(0, 0.0), *_acked(1.0, [[0]])])), encoding="utf-8")
-    with pytest.raises(ValueError, match="^trace must have congestion_window, pacing_rate or a variable of CUBIC"):
+    with pytest.raises(
+        ValueError, match="^trace must have a variable of CUBIC in its metrics, such as congestion_window"
+    ):
         conform.replay(CUBIC(), silent)
 
 

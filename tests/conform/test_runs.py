@@ -177,6 +177,7 @@ def test_options_that_do_nothing_are_refused(capsys):
         assert capsys.readouterr().err.startswith(f"ecc: {said}")
 
 
+@pytest.mark.slow
 def test_that_no_case_applies_is_no_success(tmp_path, capsys):
     given = ["NewReno", "--case", "bbr-startup-plateau", "--jobs", "1", "--out", str(tmp_path)]
     assert main(["conform", *given, "--store", str(tmp_path)]) == 2

@@ -10,8 +10,9 @@ import pytest
 import xarray as xr
 
 from ecc.fluid import ensemble, simulate, solve_dde, solve_ensemble
-from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet
+from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, NewReno
 from ecc.network import Flow, Link, Network
+from ecc.queues import DualPI2
 from ecc.scenario import Scenario
 
 SCENARIO = Scenario(Network.dumbbell("100 Mb/s", [0.1, 0.2]), PIQIRCP(), 4.0)
@@ -326,3 +327,16 @@ def test_arguments_follow_in_every_function(jit):
     assert found.compiled == jit
     # y = 0.5 - 0.25 t to t = 1, then y' = -0.5 (0.5 - 0.25 (t - 1)): 0.1 where s - s^2/4 = 0.6, s = t - 1
     assert found.t_events[0][0] == pytest.approx(1.0 + 2.0 - np.sqrt(4.0 - 2.4), rel=1e-8)
+
+
+def test_hosts_and_disciplines_vary_by_their_halves_and_seeds_draw():
+    deployed = {"flows": NewReno(ecn=True), "links": DualPI2()}
+    network = Network.dumbbell("10 Mb/s", [0.02, 0.05], buffer="60 kB")
+    scenario = Scenario(network, deployed, 1.0)
+    runs = ensemble(scenario, {"seed": [1, 2], "links.target": [0.005, 0.015]})
+    assert (runs.stopped == "completed").all()
+    own = simulate(scenario.with_(seed=2, protocol={**deployed, "links": DualPI2(target=0.005)}))
+    np.testing.assert_array_equal(runs.rate.sel({"seed": 2, "links.target": 0.005}), own.rate)
+    assert (runs.rate.sel(seed=1) != runs.rate.sel(seed=2)).any()
+    with pytest.raises(ValueError, match=r"over must name one of flows\..*, links\.target, .*got 'target'"):
+        ensemble(scenario, {"target": [0.01]})

@@ -9,6 +9,8 @@ import random
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 import traceback
 import types
 from collections.abc import Callable, Iterator
@@ -19,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecc.jit import compile_hooks, jitable
+from ecc.jit import compile_hooks, jitable, reach
 from ecc.jit import hooks as hook_compiler
 
 STATE = np.dtype([("R", "f8"), ("seen", "i8")])
@@ -588,3 +590,29 @@ def test_a_directory_that_cannot_be_written_is_replaced_by_a_temporary_one(
 def test_importing_and_loading_do_not_import_numba() -> None:
     program = "import sys, ecc.jit; sys.exit('numba' in sys.modules or 'llvmlite' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(hook_compiler.__file__).parents[2])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_forks_waits_for_a_thread_that_compiles() -> None:
+    """A child has no other thread, and would wait for ever for a lock that one of them held."""
+    from numba.core.compiler_lock import global_compiler_lock
+
+    begun, ended = threading.Event(), threading.Event()
+
+    def compile_for_a_while() -> None:
+        with reach.lock, global_compiler_lock:
+            begun.set()
+            time.sleep(0.3)
+            ended.set()
+
+    thread = threading.Thread(target=compile_for_a_while)
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        is_free = reach.lock.acquire(timeout=2.0) and global_compiler_lock._lock.acquire(timeout=2.0)
+        os._exit(0 if is_free else 1)
+    assert ended.is_set() and os.waitpid(child, 0)[1] == 0
+    thread.join()
+    with reach.lock, global_compiler_lock:
+        assert not reach._held

@@ -195,7 +195,7 @@ def test_what_no_budget_decides_is_undecided_for_a_stated_reason(monkeypatch):
     monkeypatch.setattr(Characteristic, "evaluate", lambda ch, s: [points.append(len(s)), evaluate(ch, s)][1])
     system = close_to_unstable(0, 1.0 - 1e-4, 0.83)
     assert system.verdict == "undecided"
-    with pytest.raises(UndecidedError, match=r"roots are possible up to .* rad/s, .* more than the budget of 131072"):
+    with pytest.raises(UndecidedError, match=r"roots are possible up to .* rad/s, .* more than the limit of 131,072"):
         _ = system.is_stable
     proof = system.certify()
     assert proof.stable is None and proof.at_most is None

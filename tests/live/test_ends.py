@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from pcapng_blocks import blocks
 from waiting import until
 
 from ecc.packet.pcapng import ETHERNET
@@ -33,17 +34,6 @@ one, other = ends_of_links([(0, 1)], 1500)[0]
 socket.send_fds(socket.socket(fileno=int(sys.argv[1])), [b"x"], [other.fileno()])
 time.sleep(3600)
 """
-
-
-def blocks(path):
-    """The types and bodies of the blocks of a pcapng file, which must be whole."""
-    data, at, found = path.read_bytes(), 0, []
-    while at < len(data):
-        kind, length = struct.unpack_from("<II", data, at)
-        assert at + length <= len(data) and struct.unpack_from("<I", data, at + length - 4)[0] == length
-        found.append((kind, data[at + 8 : at + length - 4]))
-        at += length
-    return found
 
 
 @pytest.fixture

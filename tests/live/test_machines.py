@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -145,7 +146,7 @@ def test_an_interface_that_is_not_there_is_refused() -> None:
         node(scenario, 0, LINKS, TOKEN)
 
 
-ALONE = """
+ROUTER = """
 import os
 import ecc
 from ecc.live import node
@@ -157,13 +158,43 @@ new_pair("a0", "b0", os.open("/proc/self/ns/net", os.O_RDONLY), 1500)
 set_up("a0")
 set_up("b0")
 scenario = ecc.Scenario(ecc.Network.dumbbell("4 Mb/s", rtts=[0.05]), ecc.models.XCP(), 1.0)
+"""
+ALONE = (
+    ROUTER
+    + """
 node(scenario, 1, {0: ("b0", "52:54:00:12:34:56")}, "a secret of this run alone", wait="0.2 s")
 """
+)
+OTHER_TOKEN = (
+    ROUTER
+    + """
+import threading
+from ecc.live.namespaces import packet_socket
+
+a0, b0 = (packet_socket(name).getsockname()[4].hex(":") for name in ("a0", "b0"))
+hosts = lambda: node(scenario, 0, {1: ("a0", b0)}, "another secret, of no use")
+begin = lambda: threading.Thread(target=hosts, daemon=True).start()
+node(scenario, 1, {0: ("b0", a0)}, "a secret of this run alone", wait="2 s", ready=begin)
+"""
+)
 
 
 @pytest.mark.usefixtures("namespaces")
 def test_a_router_does_not_wait_forever() -> None:
     done = subprocess.run([sys.executable, "-P", "-c", ALONE], capture_output=True, text=True, timeout=HANG)
     assert done.stderr.splitlines()[-1] == (
-        "ecc.errors.EccError: a node without senders must get the first frame within 0.2 s: none has come"
+        "ecc.errors.EccError: a node without senders must receive the first frame within 0.2 s: "
+        "no frame of a run arrived"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("namespaces")
+def test_a_wrong_token_is_named() -> None:
+    """The hosts run with another token than the router, which says how many such frames arrived."""
+    done = subprocess.run([sys.executable, "-P", "-c", OTHER_TOKEN], capture_output=True, text=True, timeout=HANG)
+    assert re.fullmatch(
+        r"ecc\.errors\.EccError: a node without senders must receive the first frame within 2 s: [1-9]\d* frames had "
+        r"another token, or were of another scenario, --machines or --exact; .* must be the same on all machines",
+        done.stderr.splitlines()[-1],
+    ), done.stderr

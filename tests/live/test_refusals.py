@@ -1,12 +1,16 @@
 """What live runs are not made for is refused in one line, before anything is made."""
 
+import errno
+import os
 import sys
+from dataclasses import replace
 
 import pytest
 
 import ecc.live
 from ecc.errors import EccError
 from ecc.live import namespaces, simulation
+from ecc.live.engine import Measured
 from ecc.models import QIRCP
 from ecc.network import Network
 from ecc.scenario import Scenario
@@ -49,6 +53,35 @@ def test_other_systems(monkeypatch):
         ecc.live.simulate(Scenario(NETWORK, QIRCP(), duration=0.5))
     with pytest.raises(EccError, match=r"^live runs need the network namespaces of Linux, got darwin$"):
         namespaces.ends_of_links([(0, 1)], 1500)
+
+
+def test_a_limit_of_namespaces_is_not_a_full_disk():
+    reason = namespaces.reason_of(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "unshare"))
+    assert reason.startswith("the limit on namespaces is reached: raise user.max_net_namespaces")
+    assert namespaces.reason_of(OSError(errno.EPERM, "Operation not permitted", "unshare")).endswith("(unshare)")
+
+
+MEASURED = Measured(8.0, 0.0, 0.051, {"p50": 0.0, "p99": 0.0, "p999": 0.048, "max": 0.05}, 1000, 0, 0, 0)
+
+
+@linux
+@pytest.mark.parametrize(
+    ("policy", "stall", "runtime", "names_it"),
+    [
+        (os.SCHED_RR, 0.051, "950000", True),
+        (os.SCHED_FIFO, 0.051, "-1", True),
+        (os.SCHED_RR, 0.005, "950000", False),
+        (os.SCHED_OTHER, 0.051, "950000", False),
+    ],
+)
+def test_a_void_run_names_the_limit_of_real_time_threads(policy, stall, runtime, names_it, monkeypatch, tmp_path):
+    (tmp_path / "sched_rt_period_us").write_text("1000000\n")
+    (tmp_path / "sched_rt_runtime_us").write_text(runtime + "\n")
+    monkeypatch.setattr(simulation, "_SCHEDULER", tmp_path)
+    monkeypatch.setattr(os, "sched_getscheduler", lambda pid: policy)
+    why = simulation._void(replace(MEASURED, longest_stall=stall), 0.02, 0.0, (0.0, -1))
+    assert why.startswith("one packet in a thousand was later than 0.048 s, of 0.02 s allowed")
+    assert ("the longest stall was 51 ms: the kernel stops a real-time thread" in why) == names_it
 
 
 @linux

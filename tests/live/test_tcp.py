@@ -1,15 +1,20 @@
 """The kernel's TCP as flows of a live run: what it may replace, and that it shares links and disciplines with ours."""
 
 import os
+import re
+import struct
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pcapng_blocks import blocks
 
 import ecc.live
 from ecc.errors import EccError
-from ecc.live import TCP, tcp
+from ecc.impairments import Jitter
+from ecc.live import TCP, simulation, tcp
+from ecc.live.tcp import limits, path_room, socket_buffer
 from ecc.models import DCTCP, EDN, QIRCP, NewReno
 from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
@@ -51,6 +56,7 @@ def test_bad_traffic(traffic, options, refused, monkeypatch):
         ({}, QIRCP(), r"^flow 0 must run a protocol without hooks of links and receivers, .* got QIRCP$"),
         ({}, EDN(), r"^flow 0 must run a protocol without hooks .* got EDN$"),
         ({}, DCTCP(), r"^ecn_echo of flow 0 must be None or 'classic' for the kernel's TCP, got DCTCP's$"),
+        ({"writes": "1 Mb/s"}, NewReno(), r"^flow 0 must have no writes for the kernel's TCP, got 1000000\.0$"),
         ({"size": 30_000}, NewReno(), r"^flow 0 must have no size for the kernel's TCP, got 30000 bytes$"),
         ({"reverse": [0]}, NewReno(), r"^flow 0 must have no reverse links for the kernel's TCP, got \[0\]$"),
     ],
@@ -62,6 +68,18 @@ def test_flows_that_it_cannot_carry(flow, protocol, refused, monkeypatch):
         ecc.live.simulate(Scenario(network, protocol, duration=0.5), traffic=[TCP("reno")], clock="real")
 
 
+@pytest.mark.parametrize("acks_of", ["all", 1])
+def test_impairments_of_its_acks_are_refused(acks_of, monkeypatch):
+    """ACKs of the kernel do not pass the pure delay of the engine, which would ignore the impairment."""
+    monkeypatch.setattr(tcp, "_check_available", lambda control: None)
+    scenario = Scenario(NETWORK, NewReno(), duration=0.5, impairments=[Jitter((0.0, 0.001), acks_of=acks_of)])
+    flow = 0 if acks_of == "all" else 1
+    with pytest.raises(
+        ValueError, match=rf"^acks_of must not name flow {flow} of the kernel's TCP \(impairments\[0\]\)$"
+    ):
+        ecc.live.simulate(scenario, traffic=[TCP("reno")], clock="real")
+
+
 def test_what_is_no_traffic():
     with pytest.raises(ValueError, match=r"^flows must be there once each, got \[0, 0\]$"):
         TCP("reno", [0, 0])
@@ -69,6 +87,61 @@ def test_what_is_no_traffic():
         ecc.live.simulate(Scenario(NETWORK, NewReno(), duration=0.5), traffic=["reno"], clock="real")
     with pytest.raises(EccError, match=r"^control must be one that this kernel has \(.*\), got 'none'$"):
         ecc.live.simulate(Scenario(NETWORK, NewReno(), duration=0.5), traffic=[TCP("none")], clock="real")
+
+
+def test_socket_buffers_exceed_twice_the_window_of_slow_start():
+    """Linux lets a send buffer grow to 2 * window * 4352 bytes for packets of 1500 bytes (tcp_sndbuf_expand)."""
+    network = Network([Link("100 Mb/s", 0.05, buffer_packets=833), Link("1 Gb/s")], [Flow([0, 1], packet_size=1500)])
+    room = path_room(Scenario(network, NewReno(), duration=1.0), 0)
+    assert room == 10_002  # a bandwidth-delay product of 833.3, 833, ten products for no limit, and one in service each
+    assert 2 * (2 * room) * 4352 < socket_buffer(room, 1500) < 2**30
+
+
+def test_limits_are_those_of_the_worst_flow():
+    reports = {
+        3: {"full": np.array([0, 0]), "busy": np.array([10, 20]), "receiver_limited": np.array([0, 5])},
+        5: {"full": np.array([0, 1]), "busy": np.array([0, 0]), "receiver_limited": np.array([0, 0])},
+        7: {name: np.zeros(0, np.int64) for name in ("full", "busy", "receiver_limited")},
+    }
+    assert limits(reports) == {"buffer_limited": (0.5, 5), "receiver_limited": (0.25, 3)}
+    assert limits({}) == {"buffer_limited": (0.0, -1), "receiver_limited": (0.0, -1)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["that of the path", "that of the system"])
+def test_windows_beyond_the_default_socket_buffer(namespaces, monkeypatch, size):
+    """A window of 1,900 packets fills the 4 MB of Linux's default; the path holds 3,700."""
+    if size == "that of the system":
+        monkeypatch.setattr(simulation, "socket_buffer", lambda room, packet: 0)
+    link = Link("100 Mb/s", 0.05, buffer_packets=2000)
+    network = Network([link], [Flow([0], packet_size=1500, access_delay=0.05)])
+    scenario = Scenario(network, NewReno(), duration=4.0)
+    run = ecc.live.simulate(scenario, traffic=[TCP("reno")], clock="real", attempts=1, lateness=1.0)
+    assert float(run.data["tcp_in_flight"].max()) / 1448 > 3000 or size == "that of the system"
+    assert (run.stats["buffer_limited"] > 0.2) == (size == "that of the system")
+    assert ("the send buffer of flow 0 had its maximum size" in run.stats["void"]) == (size == "that of the system")
+
+
+@pytest.mark.slow
+def test_captures_have_the_frames_of_the_kernel(namespaces, tmp_path):
+    """Both hosts' frames, before and after the network, on TCP ports of their own."""
+    path = tmp_path / "wire.pcapng"
+    network = Network([Link("4 Mb/s", 0.01, buffer=20_000)], [Flow([0], packet_size=1500)])
+    run = ecc.live.simulate(
+        Scenario(network, NewReno(), duration=1.0), traffic=[TCP("reno")], clock="real", attempts=1, capture=path
+    )
+    found = blocks(path)
+    way = rb"[a-z]+(?: of flow)? \d to [a-z]+(?: of flow)? \d"
+    names = [re.findall(way, body) for kind, body in found if kind == 1]
+    packets = [(struct.unpack_from("<I", body)[0], body[20:]) for kind, body in found if kind == 6]
+    frames = {name[0].decode(): [frame for at, frame in packets if at == k] for k, name in enumerate(names) if name}
+    data, arrived = frames["sender of flow 0 to node 2"], frames["node 2 to receiver of flow 0"]
+    acks, returned = frames["receiver of flow 0 to node 2"], frames["node 2 to sender of flow 0"]
+    drops = int(run.data["drops"].sum())
+    assert 200 < len(arrived) and len(arrived) <= len(data) <= len(arrived) + drops + 30  # under way at the end
+    assert len(data) - drops - 30 <= len(arrived) and 100 < len(returned) <= len(acks) < len(data)
+    assert {struct.unpack_from("!HH", frame, 34) for frame in data + arrived} == {(50000, 50001)}
+    assert {struct.unpack_from("!HH", frame, 34) for frame in acks + returned} == {(50001, 50000)}
 
 
 @pytest.mark.slow

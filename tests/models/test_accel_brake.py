@@ -92,7 +92,7 @@ def test_tokens_mark_the_share_of_packets(wait, share):
 def test_a_host_by_hand():
     p, flow = ABC().namespace(), ABC.FlowState()
     env = SimpleNamespace(
-        packet_size=S, window=10.0 * S, acked=S, recovering=0, recovered=0, ece=0, unsent=S, in_flight=9 * S
+        packet_size=S, window=10.0 * S, acked=S, recovering=0, recovered=0, ece=0, limited_by=1, in_flight=9 * S
     )
     accel_brake.on_ack(flow, SimpleNamespace(mark=accel_brake.ACCELERATE), p, env)
     assert env.window == pytest.approx(11.1 * S)
@@ -172,15 +172,16 @@ def test_fluid_and_packets_come_to_the_equilibrium(flows):
 
 
 def swing(engine, delta):
+    """Standard deviation of the queueing delay over the last 5 s [s]: a single burst of packets hardly moves it."""
     run = engine.simulate(Scenario(network(150), ABC(delta=delta), 15.0), sample=0.01)
-    return float(np.ptp(run.queue[-500:, 0].to_numpy())) * 8.0 / C
+    return float(run.queue[-500:, 0].std()) * 8.0 / C
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [ecc.fluid, ecc.packet], ids=["fluid", "packets"])
 def test_the_queue_swings_on_one_side_of_the_limit_only(engine):
-    assert swing(engine, 0.9 * TAU) < 0.003
-    assert swing(engine, 0.45 * TAU) > 0.01
+    assert swing(engine, 0.9 * TAU) < 0.001
+    assert swing(engine, 0.45 * TAU) > 0.0036
 
 
 def test_a_link_whose_capacity_falls_is_left_without_a_loss():

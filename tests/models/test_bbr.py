@@ -296,6 +296,16 @@ def test_version_1_probes_in_eight_phases_and_for_its_rtt_every_ten_seconds():
     assert float(steady["goodput"].mean()) > 0.97 * C
 
 
+def test_version_1_probes_for_its_rtt_where_rtts_without_queue_are_exactly_equal():
+    """Each cycle of ProbeBW drains the queue; an RTT equal to the minimum must not postpone ProbeRTT (Linux 5.10)."""
+    network = Network.dumbbell(C, rtts=[0.1], buffer=int(4 * 0.1 * C / 8))
+    run = ecc.packet.simulate(Scenario(network, BBRv1(), 24.0), sample=0.02, record=["flow.state", "env.rtt"])
+    began = [begin for name, begin, _ in episodes(run, bbr1.STATES) if name == "ProbeRTT"]
+    assert len(began) == 2 and all(10.0 < gap < 11.0 for gap in np.diff([0.0, *began]))
+    rtt = run.data["env.rtt"].sel(time=slice(1.0, 10.0)).to_numpy()
+    assert np.count_nonzero(rtt == rtt.min()) > 10  # the tie that the test is about
+
+
 # ---- version 2 -------------------------------------------------------------------------------------------------------
 
 
@@ -333,3 +343,11 @@ def test_version_2_ends_up_where_the_queue_has_grown_and_version_3_where_the_rat
         assert bbr.is_time_to_go_down(flow, p, at) is ends
         flow.cycle_stamp = 2.0 - 0.9 * RTT
         assert not bbr.is_time_to_go_down(flow, p, at)
+
+
+@pytest.mark.parametrize("kind, interval", [(BBR, "probe_rtt_interval"), (BBRv1, "min_rtt_window")])
+def test_fluids_hold_probe_rtt_for_its_duration_and_an_rtt(kind, interval):
+    protocol = kind(probe_rtt_duration=0.1, **{interval: 1.0})
+    scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.04]), protocol, 1.5)
+    states = ecc.fluid.simulate(scenario, sample=0.01, record=["flow.state"])["flow.state"].to_numpy()[:, 0]
+    assert np.count_nonzero(states == 3) == pytest.approx(14, abs=1)  # samples of 10 ms

@@ -343,7 +343,7 @@ def test_words_that_fluids_alone_ask_for_are_free(tmp_path: Path) -> None:
 
 def test_the_page_names_words_that_are_taken() -> None:
     text = (ROOT / "docs/controllers_in_c.md").read_text()
-    line = re.search(r"^Taken are, among others, (.*?)\.$", text, re.M | re.S)
+    line = re.search(r"^Reserved names include (.*?)\.$", text, re.M | re.S)
     assert line is not None
     words = re.findall(r"`(\w+)`", line[1])
     assert len(words) > 10 and set(words) <= set(dir(controller.Controller)) - controller.FREE
@@ -381,6 +381,7 @@ def test_a_fault_in_a_run_says_where_it_was(tmp_path: Path) -> None:
         assert re.search(r"engine\.py\", line \d+ in advance|controller\.py\", line \d+ in hook", done.stderr)
 
 
+@pytest.mark.slow
 def test_cases_whose_process_a_fault_ends_are_rows_that_failed(tmp_path: Path, capsys) -> None:
     library, cases = built(tmp_path, FAULTING), ["rfc9743-change", "rfc9743-fairness"]
     line = ["conform", library, "--jobs", "1", "--out", str(tmp_path / "r"), "--store", str(tmp_path / "s.sqlite")]
@@ -398,3 +399,39 @@ def test_a_window_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
     with pytest.warns(RuntimeWarning, match=r"ended at 1.0\d* s: window must be finite and >= 0 bytes, got nan"):
         run = ecc.packet.simulate(ecc.Scenario(network(), mine(), 2.0))
     assert 0.9 < float(run.data.time[-1]) <= 1.2
+
+
+@pytest.mark.parametrize("engine", ["c", "python"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        ("((double *) state)[{words}] = 1.0"),
+        ("((double *) state)[-1] = 1.0"),
+    ],
+)
+def test_a_controller_that_writes_outside_its_state_ends_the_run(write, engine, tmp_path):
+    outside = {
+        "c": "the controller has written outside its state",
+        "python": "a C function has written outside an array",
+    }
+    message = outside[engine]
+    begin = "if (e->acked > 0.0) self->backed_off = 0;"
+    assert begin in NEWRENO
+    library = built(tmp_path, NEWRENO.replace(begin, f"{begin} {write.format(words=3)};"))
+    network = ecc.Network.dumbbell("10 Mb/s", rtts=[0.02, 0.02], buffer="30 kB")
+    with pytest.warns(RuntimeWarning, match=message):
+        run = ecc.packet.simulate(ecc.Scenario(network, controller.load(library)(), 1.0), engine=engine)
+    assert not run.is_complete and "\n" not in run.stopped
+    assert re.search(message + r".*\(flow \d, on_ack, t = 0\.0\d+ s\)", run.stopped)
+
+
+def test_a_controller_that_reads_out_more_variables_than_it_names_ends_the_run(tmp_path):
+    more = """
+    const char *const *ecc_controller_variables(void) { static const char *names[] = {"a", 0}; return names; }
+    void ecc_controller_read(const void *state, double *values) { values[0] = values[1] = 2.0; }
+    """
+    library = built(tmp_path, NEWRENO + more)
+    network = ecc.Network.dumbbell("10 Mb/s", rtts=[0.02], buffer="30 kB")
+    with pytest.warns(RuntimeWarning, match="ecc_controller_read has written more values"):
+        run = ecc.packet.simulate(ecc.Scenario(network, controller.load(library)(), 1.0))
+    assert not run.is_complete

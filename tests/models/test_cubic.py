@@ -15,7 +15,7 @@ S = 1000.0  # bytes
 def env(**fields):
     defaults = {
         "window": 70 * S, "packet_size": 1000, "acked": 1000, "recovering": 0, "recovered": 0, "undone": 0, "ece": 0,
-        "unsent": 1 << 62,
+        "limited_by": 1,
         "in_flight": 100_000, "kind": 0, "rtt": 0.1, "srtt": 0.1, "now": 10.0, "delivered": 0,
     }  # fmt: skip
     return SimpleNamespace(**{**defaults, **fields})
@@ -27,7 +27,11 @@ def env(**fields):
         (lambda: CUBIC(C=0.0), "C must be > 0, got 0.0"),
         (lambda: CUBIC(beta=1.0), "beta must be < 1, got 1"),
         (lambda: CUBIC(beta=0.0), "beta must be > 0, got 0.0"),
-        (lambda: CUBIC(slow_start="hybrid"), r"slow_start must be one of 'standard', 'hystart\+\+', got 'hybrid'"),
+        (
+            lambda: CUBIC(slow_start="hybrid"),
+            "slow_start must be one of 'standard', 'hystart', .*, got 'hybrid'",
+        ),
+        (lambda: CUBIC(version="linux 6"), "version must be one of 'rfc9438', 'linux', got 'linux 6'"),
         (lambda: CUBIC(fast_convergence="no"), "fast_convergence must be one of False, True, got 'no'"),
         (lambda: CUBIC().mean_window(1.0, 0.1), "loss must be < 1, got 1.0"),
     ],
@@ -45,6 +49,26 @@ def test_the_cubic_is_flat_where_the_last_loss_was():
     found = [cubic.cubic(t, K, 100 * S, S, p) / S for t in (0.0, K - 1.0, K, K + 2.0)]
     assert found == pytest.approx([70.0, 99.6, 100.0, 103.2])
     assert cubic.time_to(100 * S, 120 * S, S, p) == 0.0  # where a cubic is not to grow up to M first
+
+
+def test_linux_grows_by_a_twentieth_until_the_first_loss_and_by_its_own_reno():
+    """tcp_cubic.c: cnt <= 20 without a maximum; D the minimum RTT; Reno's window grows by 9/17 packets an RTT."""
+    given = CUBIC(version="linux")
+    hooks, p, flow = given.flow_hooks(), given.namespace(), CUBIC.FlowState(ssthresh=1.0)
+    at = env(window=100 * S, min_rtt=0.05, srtt=0.1)
+    hooks["on_ack"](flow, None, p, at)
+    assert at.window == 100 * S + 0.05 * 1000  # a hundredth of an RTT's growth of 5 packets
+    at.window, at.in_flight = 100 * S, 80_000
+    hooks["on_loss"](flow, None, p, at)
+    assert flow.M == 100 * S and flow.has_lost == 1 and flow.ssthresh == 70 * S  # of the window, not of 80 in flight
+    at.window, at.now = 70 * S, 20.0
+    hooks["on_ack"](flow, None, p, at)
+    assert cubic.cubic(0.05, flow.K, 100 * S, S, p) == pytest.approx(71.06 * S, abs=10)  # 28.94 below, of which Linux
+    assert at.window / S == pytest.approx(70 + (100 - 28 - 70) / 70)  # ... has whole packets
+    assert cubic.reno_step(2.0, 1.0, p) == pytest.approx(9 / 17) and cubic.reno_step(2.0, 1.0, CUBIC().namespace()) == 1
+    at.kind = 1
+    hooks["on_loss"](flow, None, p, at)
+    assert flow.has_lost == 0
 
 
 def test_no_window_grows_by_more_than_half_in_an_rtt():

@@ -18,7 +18,7 @@ MARKING = {"flows": {"default": DCTCP()}, "links": {0: StepMarking(threshold=40,
 def env(**fields):
     defaults = {
         "window": 10 * S, "packet_size": 1000, "acked": 1000, "marked": 0, "recovering": 0, "recovered": 0, "undone": 0,
-        "ece": 0, "unsent": 1 << 62,
+        "ece": 0, "limited_by": 1,
         "in_flight": 10_000, "kind": 0, "delivered": 0,
     }  # fmt: skip
     return SimpleNamespace(**{**defaults, **fields})
@@ -92,7 +92,7 @@ def test_over_a_queue_that_only_drops_it_is_newreno():
     network = ecc.Network.dumbbell("10 Mb/s", [0.05], buffer=62_500)
     runs = [
         ecc.packet.simulate(Scenario(network, protocol, 30.0), sample=1.0)
-        for protocol in (DCTCP(), NewReno(transport="sack"))
+        for protocol in (DCTCP(), NewReno(transport="rack"))
     ]
     assert np.array_equal(runs[0].goodput, runs[1].goodput) and np.array_equal(runs[0].drops, runs[1].drops)
 

@@ -32,7 +32,7 @@ def record(protocol, kind, **values):
 def ack(**values):
     given = {
         "packet_size": S, "acked": S, "recovering": 0, "recovered": 0, "ece": 0,
-        "unsent": 1 << 62, "now": 1.0, "srtt": 0.1,
+        "limited_by": 1, "now": 1.0, "srtt": 0.1,
         "in_flight": 10 * S, "window": 10.0 * S,
     }  # fmt: skip
     return SimpleNamespace(**given | values)

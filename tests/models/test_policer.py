@@ -16,7 +16,7 @@ RATE, BURST, SIZE = 5e6, 30_000, 1000
 
 def over(host: Any, policer: Any, duration: float = 20.0, **options: Any) -> ecc.Scenario:
     network = ecc.Network.dumbbell("50 Mb/s", rtts=[0.05], packet_size=SIZE, buffer="500 kB", **options)
-    return ecc.Scenario(network, {"flows": host, "links": {0: policer}}, duration)
+    return ecc.Scenario(network, {"flows": host, "links": {0: policer}}, duration, phase_jitter=False)
 
 
 def passed(scenario: ecc.Scenario, sample: float) -> tuple[np.ndarray, ecc.Trajectory]:
@@ -103,7 +103,9 @@ def test_a_fluid_loses_most_of_the_rate_to_a_burst_that_is_short_of_windows():
 
 def test_it_has_no_equilibrium_and_so_no_linear_model():
     scenario = over(NewReno(), Policer(rate=RATE, burst=BURST))
-    with pytest.raises(ValueError, match="Policer has no linear model: its level takes y_passed, and what there is is"):
+    with pytest.raises(
+        ValueError, match="Policer has no linear model: its probability_law takes T, and what there is is"
+    ):
         ecc.linearize(scenario.protocol, scenario.network)
 
 

@@ -66,6 +66,20 @@ def test_algorithm_1_played_by_hand():
         assert one.env.rate == pytest.approx(8.0 * one.env.window / T) or found[1] == 100_000
 
 
+def test_the_window_that_the_host_remembers_is_divided_until_an_rtt_is_over():
+    """The links of the test before; 100,000 bytes are remembered until more than 1,000 bytes are delivered."""
+    one = Played(PowerTCP(**ONE, old_window="rtt"), 2)
+    rows = [  # link 0, link 1, delivered, W = (W_old/P + 1000)/2 + W/2; windows of packets play no part
+        ((5, 50_000, 20_000), (7, 80_000, 0), 1000, 100_000),
+        ((7, 75_000, 25_000), (9, 100_000, 0), 1000, 96_455.88),
+        ((10, 112_500, 10_000), (13, 150_000, 12_500), 1000, 90_297.61),
+        ((22, 187_500, 10_000), (25, 240_000, 0), 2000, 138_241.40),  # of 100,000; this one is the next W_old
+        ((22, 187_500, 10_000), (25, 240_000, 0), 2000, 197_622.01),
+    ]
+    for link0, link1, delivered, W in rows:
+        assert one.ack(1e9, link0, link1, delivered=delivered)[1] == pytest.approx(W, abs=0.02)
+
+
 def test_algorithm_2_played_by_hand():
     """Gamma is 1 + (RTT - RTT before)/(time between ACKs), times RTT/T; windows change once an RTT."""
     one = Played(ThetaPowerTCP(**ONE))
@@ -130,6 +144,7 @@ def test_a_loss_ends_the_rtt():
         ({"beta": 0}, "beta must be >= 1 bytes, got 0"),
         ({"target": 0}, "target must be > 0"),
         ({"least_current": 2}, "least_current must be <= 1, got 2"),
+        ({"old_window": "ack"}, "old_window must be one of 'packet', 'rtt', got 'ack'"),
         ({"form": "both"}, "form must be one of 'window', 'rate', got 'both'"),
         ({"form": "rate", "min_rate": "200 Gb/s"}, r"min_rate must be <= line_rate \(1e\+11 bit/s\), got"),
     ],
@@ -198,3 +213,52 @@ def test_packets_on_a_parking_lot_load_its_links():
     assert point.rates @ lot.incidence == pytest.approx(lot.capacities, rel=1e-6)
     assert rates @ lot.incidence == pytest.approx(lot.capacities, rel=0.03)
     assert rates == pytest.approx(point.rates, rel=0.25)
+
+
+@pytest.mark.parametrize("engine", [ecc.packet, ecc.fluid])
+@pytest.mark.parametrize(
+    ("old_window", "share", "stable"),
+    [("packet", 0.5, False), ("packet", 1.0, True), ("rtt", 0.5, True), ("rtt", 1.0, False)],
+)
+def test_the_two_readings_of_the_old_window_lose_stability_on_different_paths(engine, old_window, share, stable):
+    protocol = PowerTCP(base_rtt=T, line_rate=4 * C, beta=2500, old_window=old_window)
+    network = Network.dumbbell(C, [share * T] * 4, packet_size=1000, starts=[1.37e-7 * k for k in range(4)])
+    assert ecc.linearize(protocol, network).certify().stable is stable
+    queue = engine.simulate(Scenario(network, protocol, 2e-3), sample=2e-7).queue[5000:, 0]
+    assert (float(queue.std()) < 1500.0) is stable
+
+
+def test_theta_has_one_old_window():
+    network = Network.dumbbell(C, [T] * 4)
+    digests = {
+        ecc.packet.simulate(
+            Scenario(network, ThetaPowerTCP(base_rtt=T, line_rate=C, beta=2500, old_window=one), 3e-4)
+        ).stats["digest"]
+        for one in ("packet", "rtt")
+    }
+    assert len(digests) == 1
+
+
+def test_a_remembered_window_begins_as_the_window_and_rests_at_it():
+    network = Network.dumbbell(C, [T] * 4)
+    protocol = PowerTCP(base_rtt=T, line_rate=C, beta=2500, initial=10, old_window="rtt", gamma=0.2)
+    point = protocol.equilibrium(network)
+    D = T + point.queue[0] / C
+    assert point.states["remembered"] == pytest.approx(point.rates * D)
+    run = ecc.fluid.simulate(Scenario(network, protocol, 1e-3), sample=1e-6)
+    assert float(run.rate[5].mean()) == pytest.approx(8e4 / T, rel=0.05)  # ten packets in T
+    assert float(run.queue[-1, 0]) == pytest.approx(point.queue[0] / 8.0, rel=0.01)
+
+
+class BeginsBadly(PowerTCP):
+    @property
+    def states(self):
+        return super().states | {"remembered": super().states["remembered"]._replace(initial=lambda q: q)}
+
+
+def test_a_state_of_a_host_may_begin_by_its_window_only():
+    protocol = BeginsBadly(base_rtt=T, line_rate=C, old_window="rtt")
+    with pytest.raises(
+        ValueError, match="initial of state remembered of BeginsBadly may take w and p, got the argument 'q'"
+    ):
+        ecc.fluid.simulate(Scenario(Network.dumbbell(C, [T]), protocol, 1e-4))

@@ -230,6 +230,7 @@ def test_packets_come_to_max_min_rates_exactly(network):
     assert SPERC().equilibrium(network).rates == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @settings(max_examples=10)
 @given(network=networks())

@@ -114,7 +114,7 @@ def test_longer_rtts_get_less_and_several_links_add():
 @pytest.mark.slow
 @pytest.mark.parametrize("flows", [2, 10])
 def test_patched_packets_and_fluid_come_to_the_fixed_point(flows):
-    scenario = Scenario(link(flows), PatchedTIMELY(), 0.1)
+    scenario = Scenario(link(flows), PatchedTIMELY(), 0.1, phase_jitter=False)
     point = PatchedTIMELY().equilibrium(scenario.network)
     for engine in (ecc.packet, ecc.fluid):
         run = engine.simulate(scenario, sample=1e-3)

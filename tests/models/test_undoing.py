@@ -8,6 +8,7 @@ import pytest
 import ecc
 from ecc.impairments import CapacitySchedule, Jitter
 from ecc.models import BIC, CUBIC, NewReno
+from ecc.models.packet_hooks import flow_hooks_of
 from ecc.models.shared import windows
 
 S = 1000.0  # bytes
@@ -18,7 +19,7 @@ KEPT = {"NewReno": 50.0, "CUBIC": 70.0, "BIC": 87.5}  # of 100 packets, at a los
 def env(**fields):
     defaults = {
         "window": 100 * S, "packet_size": 1000, "acked": 0, "recovering": 0, "recovered": 0, "undone": 0, "ece": 0,
-        "marked": 0, "unsent": 1 << 62, "in_flight": 100_000, "kind": 0, "rtt": 0.1, "srtt": 0.1, "now": 10.0,
+        "marked": 0, "limited_by": 1, "in_flight": 100_000, "kind": 0, "rtt": 0.1, "srtt": 0.1, "now": 10.0,
         "delivered": 0,
     }  # fmt: skip
     return SimpleNamespace(**{**defaults, **fields})
@@ -82,7 +83,7 @@ def test_congestion_is_not_undone(host):
     assert at.window == cut[0] * S
     marks = type(host)(ecn=True)
     flow, at = marks.FlowState(ssthresh=60 * S), env(marked=1000, acked=1000)
-    marks.flow_hooks()["on_ack"](flow, None, marks.namespace(), at)
+    flow_hooks_of(marks)["on_ack"](flow, None, marks.namespace(), at)
     assert at.window < (KEPT[type(host).__name__] + 1.0) * S and flow.pipe_prev == 0.0
 
 
@@ -148,8 +149,8 @@ def test_the_cubic_stands_still_while_the_application_pauses():
     on_ack, p = host.flow_hooks()["on_ack"], host.namespace()
     flow = CUBIC.FlowState(ssthresh=1.0, began=5.0, M=120 * S, K=3.0, E=S)
     on_ack(flow, None, p, env(now=6.0, acked=1000))
-    on_ack(flow, None, p, env(now=6.1, acked=1000, in_flight=20_000, unsent=0))
-    on_ack(flow, None, p, env(now=6.2, acked=1000, in_flight=10_000, unsent=0))
+    on_ack(flow, None, p, env(now=6.1, acked=1000, in_flight=20_000, limited_by=0))
+    on_ack(flow, None, p, env(now=6.2, acked=1000, in_flight=10_000, limited_by=0))
     assert flow.began == 5.0 and flow.limited == 6.1
     at = env(now=16.1, acked=1000)
     on_ack(flow, None, p, at)

@@ -42,8 +42,11 @@ def test_bad_input(make, message):
         make()
 
 
-def played(losses=(), slope=0.1, until=1.0, packet=1000):
-    """Intervals of a second each, a packet each 0.1 s, whose RTTs are 0.2 s and rise with the time of sending."""
+def played(losses=(), slope=0.1, until=1.0, packet=1000, rtt=0.2, completed=None):
+    """Intervals of a second each, a packet each 0.1 s, with RTTs of 0.2 s that rise with the time of sending.
+
+    `completed` gets loss and gradient of each interval when it is complete.
+    """
     flow = vivace.FlowState(**{name: list(value) if isinstance(value, tuple) else value for name, value in
                                vars(vivace.FlowState()).items()})  # fmt: skip
     env = SimpleNamespace(packet_size=packet, in_flight=0, window=1e9, kind=0, min_rtt=0.2, undone=0, recovering=0)
@@ -63,13 +66,45 @@ def played(losses=(), slope=0.1, until=1.0, packet=1000):
             monitor_intervals.on_send(flow, headers[k], P, env)
             env.in_flight += packet
             if k not in losses:
-                events.append((now + 0.2 + slope * (now % 1.0), 1, k, headers[k]))
+                events.append((now + rtt + slope * (now % 1.0), 1, k, headers[k]))
         else:
             received += packet
             header.received = received
             env.in_flight -= packet
+            before = flow.oldest
             monitor_intervals.on_ack(flow, header, P, env)
+            for one in range(before, flow.oldest) if completed is not None else ():
+                completed[one] = monitor_intervals.loss(flow, one), monitor_intervals.gradient(flow, one)
     return flow
+
+
+@pytest.mark.parametrize("rtt", [0.2, 9.0, 20.0, 45.0, 130.0])
+def test_intervals_are_measured_over_any_round_trip_time(rtt):
+    completed = {}
+    flow = played(until=2.0 * rtt + 2.0, rtt=rtt, completed=completed)
+    losses, slopes = np.array(list(completed.values())).T
+    assert len(completed) == flow.oldest - 1 >= 2
+    assert losses == pytest.approx(0.0, abs=1e-12)
+    if rtt < monitor_intervals.SLOTS:  # otherwise some intervals last for several seconds, and the RTT is a sawtooth
+        assert slopes == pytest.approx(0.1, rel=1e-6)
+    else:
+        assert list(slopes[: monitor_intervals.SLOTS - 1]) == pytest.approx([0.1] * (monitor_intervals.SLOTS - 1))
+
+
+def test_losses_are_found_over_long_round_trip_times():
+    completed = {}
+    played(losses=(3, 4, 9, 12), until=60.0, rtt=20.0, completed=completed)
+    assert [completed[k][0] for k in (1, 2, 3)] == pytest.approx([0.3, 0.1, 0.0], abs=1e-12)
+
+
+def test_results_of_old_intervals_are_not_those_of_new_ones():
+    flow = played(until=50.0)
+    old, new = flow.number - monitor_intervals.SLOTS, flow.number
+    assert monitor_intervals.is_complete(flow, old) and not monitor_intervals.is_kept(flow, old)
+    for result in ("rate", "loss", "gradient", "deviation", "mean_rtt"):
+        assert np.isnan(getattr(monitor_intervals, result)(flow, old))
+        assert np.isfinite(getattr(monitor_intervals, result)(flow, old + 1))
+    assert np.isnan(monitor_intervals.rate(flow, new))  # it has not ended
 
 
 def test_an_interval_has_the_rate_the_losses_and_the_slope_of_its_own_packets():

@@ -342,7 +342,7 @@ def test_books_of_an_interval():
 
 def at_host(flow, hook, packet=None, protocol=None, **env):
     given = {"now": 0.0, "packet_size": 1000, "rtt": 0.1, "srtt": 0.1, "in_flight": 0, "delivered": 0, "lost": 0}
-    seen = SimpleNamespace(**given, kind=0, rate=0.0, window=8000.0, timer=-1.0)
+    seen = SimpleNamespace(**given, kind=0, rate=0.0, window=8000.0, timer=-1.0, limited_by=1)
     seen.__dict__.update(env)
     FLOW[hook](flow, packet, (protocol or XCP()).namespace(), seen)
     return seen

@@ -42,7 +42,8 @@ typedef struct {
     ecc_change_t changes[3];
     int64_t routes[MAX_ROUTES];
     ecc_event_t trace[16];
-    int64_t cells[7][MAX_SAMPLES * MAX_FLOWS];
+    int64_t cells[8][MAX_SAMPLES * MAX_FLOWS];
+    double rtts[2][MAX_SAMPLES * MAX_FLOWS];
     int64_t records[MAX_ROUTERS + MAX_FLOWS + MAX_TEMPLATES][RECORD];
 } input_t;
 
@@ -230,6 +231,7 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
         .enables_subsequent = (int32_t) (read_bytes(self, 1) % 8),
         .ecn = (int32_t) ((hooks >> 7) * (1 + selector % 3)),
         .transport = (int32_t) (read_bytes(self, 1) % 4),
+        .lost_retransmission = (selector & 8) != 0,
         .receiver_window = (int64_t) (read_bytes(self, 1) % 4) * 2000,
         .min_rto = (int64_t) read_bytes(self, 1) * MS,
         .initial_rto = SECOND,
@@ -251,7 +253,9 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
     flow->on_stop = hooks & 64 ? flow_hook : NULL;
     flow->on_count = hooks & 2 ? flow_hook : NULL;
     flow->on_control = hooks & 8 ? flow_hook : NULL;
+    flow->on_restart = hooks & 16 ? flow_hook : NULL;
     flow->trimmed_size = (selector & 20) == 20 && flow->transport == ECC_TRANSPORT_NONE ? 60 : 0;
+    flow->uses_prr = flow->transport >= ECC_TRANSPORT_SACK && (selector & 16) != 0 ? 1 + (selector & 1) : ECC_PRR_NEVER;
     flow->priority = (int32_t) (selector >> 5);
     flow->write_size = selector % 32 == 5 ? 700 : 0;
     flow->write_period = selector % 32 == 5 ? 3 * MS : 0;
@@ -365,7 +369,10 @@ set_input(reader_t *self, input_t *input)
             .queue = input->cells[3],
             .queue_peak = input->cells[4],
             .arrived = input->cells[5],
-            .dropped = input->cells[6] };
+            .dropped = input->cells[6],
+            .dropped_bytes = input->cells[7],
+            .rtt = input->rtts[0],
+            .rtt_peak = input->rtts[1] };
     }
     if (read_bytes(self, 1) % 16 == 0) {
         config->header_size = whole(self);

@@ -23,6 +23,7 @@ typedef struct {
     ecc_change_t changes[2];
     ecc_event_t trace[MAX_EVENTS];
     int64_t cells[8][4096];
+    double rtts[2][4096];
 } setup_t;
 
 static setup_t setup;
@@ -80,7 +81,9 @@ set_samples(ecc_ps_t period, int64_t n)
         .queue = setup.cells[3],
         .queue_peak = setup.cells[4],
         .arrived = setup.cells[5],
-        .dropped = setup.cells[6] };
+        .dropped = setup.cells[6],
+        .rtt = setup.rtts[0],
+        .rtt_peak = setup.rtts[1] };
 }
 
 static ecc_engine_t *
@@ -812,6 +815,87 @@ fine_again(void)
         setup.field = (bad);      \
         expect_refusal(code);     \
     } while (0)
+
+/* ---- packets under way at time 0 ---- */
+
+#define N_UNDER_WAY 14
+
+static ecc_under_way_t under_way[N_UNDER_WAY];
+static ecc_begun_t begun;
+
+/* A flow that fills a link of 8 Mb/s, with a queue of 3 ms, and has sent a packet each ms: the last 0.5 ms ago. */
+static void
+set_up_under_way(void)
+{
+    set_up(a_link(8e6, 5 * MS, -1), 1, a_flow(8e6, 0.0, 5 * MS));
+    begun = (ecc_begun_t) { .rtt = 14 * MS };
+    setup.config.begun = &begun;
+    setup.links[0].begun_queue = 3000;
+    for (int i = 0; i < N_UNDER_WAY; i++) {
+        ecc_ps_t age = (N_UNDER_WAY - 1 - i) * MS + MS / 2;
+        int64_t hop = age >= 4 * MS;
+        under_way[i] = (ecc_under_way_t) { .sent = -age, .hop = hop, .at = (hop ? 9 * MS : 0) - age, .placed = i };
+    }
+    setup.config.under_way = under_way;
+    setup.config.n_under_way = N_UNDER_WAY;
+}
+
+/* S-206 to S-209. */
+static void
+a_run_begins_with_packets_under_way(void)
+{
+    ecc_link_result_t link;
+    ecc_stats_t stats;
+    ecc_engine_t *engine;
+
+    set_up_under_way();
+    engine = new_engine();
+    stats = run(engine, 0);
+    CHECK_EQUAL(stats.in_flight, N_UNDER_WAY);
+    CHECK_EQUAL(result_of(engine, 0).sent, N_UNDER_WAY * 1000);
+    CHECK(result_of(engine, 0).srtt == 0.014 && result_of(engine, 0).min_rtt == 0.011);
+    ecc_engine_link_results(engine, &link);
+    CHECK_EQUAL(link.queue, 4000);
+    for (int ms = 1; ms < 100; ms++) {
+        stats = run(engine, ms * MS);
+        ecc_engine_link_results(engine, &link);
+        CHECK(link.queue >= 3000 && link.queue <= 5000 && stats.in_flight >= 13 && stats.in_flight <= 15);
+        CHECK_EQUAL(ecc_engine_verify(engine), 0);
+    }
+    CHECK_EQUAL(result_of(engine, 0).lost, 0);
+    ecc_engine_free(engine);
+}
+
+static void
+bad_packets_under_way_are_refused(void)
+{
+    const ecc_under_way_t fine = { .sent = -MS / 2, .at = -MS / 2, .placed = N_UNDER_WAY - 1 };
+    ecc_under_way_t bad[] = { fine, fine, fine, fine, fine, fine };
+
+    bad[0].flow = 1;
+    bad[1].sent = 1;
+    bad[2].sent = -2 * MS; /* before the packet before it */
+    bad[3].hop = 2;
+    bad[4].at = 1; /* on an access line without delay */
+    bad[5].placed = N_UNDER_WAY;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        set_up_under_way();
+        under_way[N_UNDER_WAY - 1] = bad[i];
+        expect_refusal(ECC_ERR_UNDER_WAY);
+    }
+    set_up_under_way();
+    begun.rtt = 0;
+    expect_refusal(ECC_ERR_UNDER_WAY);
+    set_up_under_way();
+    setup.flows[0].start = 1;
+    expect_refusal(ECC_ERR_UNDER_WAY);
+    set_up_under_way();
+    setup.config.begun = NULL;
+    expect_refusal(ECC_ERR_UNDER_WAY);
+    set_up_under_way();
+    setup.config.n_under_way = -1;
+    expect_refusal(ECC_ERR_UNDER_WAY);
+}
 
 static void
 bad_input_is_refused(void)
@@ -1660,6 +1744,8 @@ main(void)
     clocks_that_stand_stop_the_run();
     a_window_without_end_ends_no_call();
     bad_input_is_refused();
+    a_run_begins_with_packets_under_way();
+    bad_packets_under_way_are_refused();
     samples_record_words();
     slices_and_samples_change_nothing();
     bytes_are_conserved();

@@ -73,6 +73,7 @@ def test_environments_are_read_from_the_header():
         "kind", "flow", "random", "size", "unsent",
         "header_bytes", "acked", "recovering", "recovered", "undone", "marked", "ece",
             "timer_1", "timer_2", "timer_3", "counter", "control_size", "control_kind",
+        "limited_by", "idle", "rto",
     )  # fmt: skip
     assert LINK_HOOKS == (
         "on_start",
@@ -84,7 +85,8 @@ def test_environments_are_read_from_the_header():
         "on_interval",
     )
     assert FLOW_HOOKS == (
-        "on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_timer", "on_stop", "on_count", "on_control"
+        "on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_timer", "on_stop", "on_count", "on_control",
+        "on_restart",
     )  # fmt: skip
     for dtype in (LINK_ENV, FLOW_ENV, LINK, EVENT):
         assert all(dtype[name].itemsize == 8 for name in dtype.names)

@@ -28,7 +28,7 @@ test_kept(void)
     ecc_foreign_t self;
     size_t size = 0;
 
-    CHECK(ecc_foreign_init(&self, SIZE) == 0);
+    CHECK(ecc_foreign_init(&self, SIZE, 0) == 0);
     CHECK(ecc_foreign_find(&self, 0, &size) == NULL);
     for (int64_t i = 0; i < ROOM + 10; i++) {
         memcpy(frame, &i, sizeof(i));

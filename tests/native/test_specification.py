@@ -48,7 +48,7 @@ def table(heading: str) -> list[list[str]]:
 
 def test_clauses_are_numbered_in_their_order():
     numbers = [int(n) for n in re.findall(r"^\*\*S-(\d+)\.\*\*", PAGE.read_text(encoding="utf-8"), re.MULTILINE)]
-    assert numbers == list(range(1, len(numbers) + 1))
+    assert numbers == sorted(set(numbers))
 
 
 def test_every_clause_that_is_cited_exists():

@@ -48,7 +48,7 @@ class CUBIC2007(CUBIC):
     """
 
     def flow_hooks(self) -> dict[str, Any]:
-        return self._hosts(on_ack_2007, cubic.flow_on_loss)
+        return super().flow_hooks() | {"on_ack": on_ack_2007}
 
 
 def on_ack_2007(flow: Any, header: Any, p: Any, env: Any) -> None:
@@ -84,7 +84,7 @@ class Compound2006(Compound):
     FlowState = Compound2006State
 
     def flow_hooks(self) -> dict[str, Any]:
-        return {**self._hosts(on_ack_2006, on_loss_2006), "on_start": on_start_2006}
+        return {"on_start": on_start_2006, "on_ack": on_ack_2006, "on_loss": on_loss_2006}
 
 
 def on_start_2006(flow: Any, header: Any, p: Any, env: Any) -> None:
@@ -154,15 +154,16 @@ PEERS: dict[str, tuple[Callable[[], Any], ns2.Agents]] = {
     "Sack": (lambda: NewReno(transport="sack", initial=2), ns2.SACK),
     "Vegas": (lambda: Vegas(initial=2), ns2.Agents("TCP/Vegas", "TCPSink")),
     "BIC": (
-        lambda: BIC(form="linux", initial=2, min_rto=0.2),  # as Linux and its agent in ns-2, whatever minrto_ says
+        # as Linux and its agent in ns-2, whatever minrto_ says
+        lambda: BIC(form="linux", transport="sack", initial=2, min_rto=0.2),
         ns2.Agents("TCP/Linux", "TCPSink/Sack1", set_up="$tcp select_ca bic; $sink set ts_echo_rfc1323_ true"),
     ),
     "CUBIC": (
-        lambda: CUBIC2007(beta=819 / 1024, initial=2, min_rto=0.2),
+        lambda: CUBIC2007(transport="sack", beta=819 / 1024, initial=2, min_rto=0.2),
         ns2.Agents("TCP/Linux", "TCPSink/Sack1", set_up="$tcp select_ca cubic; $sink set ts_echo_rfc1323_ true"),
     ),
     "Compound": (
-        lambda: Compound2006(initial=2, min_rto=0.2),
+        lambda: Compound2006(transport="sack", initial=2, min_rto=0.2),
         ns2.Agents(  # without timestamps it is given no RTTs, and is Reno
             "TCP/Linux",
             "TCPSink/Sack1",

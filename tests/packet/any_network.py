@@ -148,7 +148,7 @@ def seen_by_flow(flow: Any, env: Any) -> float:
         + 1e-3 * env.acked + 5.0 * env.recovering + 7.0 * env.recovered + 9.0 * env.undone
         + 1e-4 * min(env.unsent, 1000000)
         + 1e-2 * env.marked + 11.0 * env.ece + env.timer_1 + env.timer_2 + env.timer_3 + env.counter
-        + env.control_size + env.control_kind
+        + env.control_size + env.control_kind + 13.0 * env.limited_by + env.idle + 3.0 * env.rto
     )  # fmt: skip
 
 
@@ -228,6 +228,14 @@ def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
     env.window = 0.5 * env.window if env.window > 3000.0 else env.window
     if env.kind == 1:
         env.rate = 2e5
+
+
+def flow_on_restart(flow: Any, header: Any, p: Any, env: Any) -> None:
+    flow.mix = seen_by_flow(flow, env)
+    if env.idle > env.rto and env.window > 3000.0:
+        env.window = 3000.0
+    if flow.mode == 2 and flow.acks % 7 == 0:
+        env.window = 0.0
 
 
 def flow_on_timer(flow: Any, header: Any, p: Any, env: Any) -> None:
@@ -400,6 +408,7 @@ def cases(draw: Any, pauses: bool = False) -> Case:
         link["buffer_packets"] = draw(st.sampled_from([0, 0, 1, 5]))
         link["first_interval"] = draw(st.sampled_from([-1, 0, 10**10, 12345678901]))
         link["wants_flow_queue"], link["wants_random"] = draw(st.booleans()), draw(st.booleans())
+        link["phase_jitter"] = draw(st.booleans())
     routes: list[int] = []
     if sprayed := draw(st.integers(0, n_flows)) if draw(st.booleans()) else 0:  # so many of the first flows
         links["wants_flow_queue"] = 0
@@ -430,6 +439,8 @@ def cases(draw: Any, pauses: bool = False) -> Case:
         flow["wants_random"] = draw(st.booleans())
         flow["impairment"] = draw(some_impairment)
         flow["transport"] = 0 if flow["trimmed_size"] else draw(st.sampled_from([0, 0, 1, 2, 3, 3]))
+        flow["lost_retransmission"] = draw(st.sampled_from([0, 0, 1]))
+        flow["uses_prr"] = draw(st.sampled_from([0, 1, 2])) if flow["transport"] > 1 else 0
         flow["ecn"] = draw(st.sampled_from([0, 0, 1, 2, 3])) if can_be_marked else 0
         flow["receiver_window"] = draw(st.sampled_from([0, 0, 2000, 8000]))
         flow["min_rto"] = draw(st.sampled_from([0, 10**10, 10**11, 10**12]))
@@ -441,6 +452,7 @@ def cases(draw: Any, pauses: bool = False) -> Case:
         flow["write_period"] = picoseconds(max(1e-3, 2 * draw(TIMES))) if flow["write_size"] else 0
         flow["n_timers"] = draw(st.integers(0, 4))
         flow["priority"] = draw(st.sampled_from([0, 0, 1, 7]))
+        flow["phase_jitter"] = draw(st.integers(0, 2))
     transfers = new_transfers(draw(st.integers(0, 40)) if n_templates else 0)
     for transfer in transfers:
         transfer["start"] = picoseconds(20 * draw(TIMES))
@@ -602,7 +614,10 @@ def scenarios(draw: Any) -> Scenario:
         DeliveryTrace(link, [0.0, 0.002, 0.002, 0.003, 0.009]),
     ]  # fmt: skip
     impairments = draw(st.lists(st.sampled_from(possible), unique=True, max_size=4))
-    return Scenario(network, protocol, draw(st.floats(0.2, 1.0)), seed=seed, phases=phases, impairments=impairments)
+    return Scenario(
+        network, protocol, draw(st.floats(0.2, 1.0)), seed=seed, phases=phases, impairments=impairments,
+        phase_jitter=draw(st.sampled_from([None, True])),
+    )  # fmt: skip
 
 
 # One at a time -------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from pcapng_blocks import blocks
 
 from ecc import Arrivals, Flow, Link, Network, Scenario, Workload
 from ecc.errors import EccError, NativeError
@@ -28,17 +29,6 @@ from ecc.packet import Run, simulate
 
 LINKS = [Link("10 Mb/s", "5 ms", buffer="20 kB"), Link("10 Mb/s", "5 ms")]
 NETWORK = Network(LINKS, [Flow([0], reverse=[1]), Flow([0], reverse=[1], packet_size=(300, 1500))])
-
-
-def blocks(path):
-    """The blocks of a pcapng file: kind and body."""
-    data, at, found = path.read_bytes(), 0, []
-    while at < len(data):
-        kind, size = struct.unpack_from("<II", data, at)
-        assert size % 4 == 0 and struct.unpack_from("<I", data, at + size - 4) == (size,)
-        found.append((kind, data[at + 8 : at + size - 4]))
-        at += size
-    return found
 
 
 def packets(path):
@@ -161,7 +151,7 @@ def test_captures_end_with_the_run(tmp_path, monkeypatch):
     assert len(pd.read_parquet(tmp_path / "x.parquet")) > 30 and run.advance().now == pytest.approx(0.2)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(
-        EccError, match=r"capture to .parquet needs pyarrow, not installed: pip install 'ecc\[parquet\]'"
+        EccError, match=r"capture to .parquet needs pyarrow, not installed: pip install 'congestion-control\[parquet\]'"
     ):
         Run(Scenario(NETWORK, XCP(), 1.0), capture={0: tmp_path / "y.parquet"})
 

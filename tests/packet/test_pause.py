@@ -19,7 +19,7 @@ ENGINES = pytest.mark.parametrize("engine", ["c", "python"])
 def two_links(pause: Pause, rate: str = "8 Mb/s", **given: object) -> Scenario:
     """Packets of 1 ms on the first link, of 2 ms on the second; 10 ms between them."""
     links = [Link("8 Mb/s", "10 ms", pause=pause), Link("4 Mb/s", "0 ms")]
-    return Scenario(Network(links, [Flow([0, 1], **given)]), ConstantRate(rate), 0.2)  # type: ignore[arg-type]
+    return Scenario(Network(links, [Flow([0, 1], **given)]), ConstantRate(rate), 0.2, phase_jitter=False)  # type: ignore[arg-type]
 
 
 @ENGINES
@@ -59,12 +59,14 @@ def test_no_loss_with_the_headroom_and_loss_with_less(engine, rate):
 def test_the_formula_of_the_headroom_is_what_can_come():
     """Nothing leaves the second link: what comes beyond XOFF is 22,000 bytes less one of the packets, no more."""
     links = [Link("8 Mb/s", "10 ms", pause=Pause(5500, 0)), Link("8 kb/s", 0.0)]
-    run = simulate(Scenario(Network(links, [Flow([0, 1])]), ConstantRate("80 Mb/s"), 0.2), sample=0.01)
+    run = simulate(
+        Scenario(Network(links, [Flow([0, 1])]), ConstantRate("80 Mb/s"), 0.2, phase_jitter=False), sample=0.01
+    )
     assert run.drops.sum() == 0 and run.queue[-1, 1] == 6000 + 20_000
     for headroom, is_lossless in ((20_500, True), (20_499, False)):
         pause = Pause(5500, 0, headroom)
         network = Network([Link("8 Mb/s", "10 ms", pause=pause), links[1]], [Flow([0, 1])])
-        short = simulate(Scenario(network, ConstantRate("80 Mb/s"), 0.2), sample=0.01)
+        short = simulate(Scenario(network, ConstantRate("80 Mb/s"), 0.2, phase_jitter=False), sample=0.01)
         assert (short.drops.sum() == 0) == is_lossless
 
 
@@ -196,7 +198,7 @@ def test_bad_input_is_refused(make, message):
 
 def test_a_buffer_without_room_for_the_headroom_is_refused():
     links = [Link("8 Mb/s", "10 ms", pause=Pause(5000)), Link("4 Mb/s", buffer=26_999)]
-    scenario = Scenario(Network(links, [Flow([0, 1])]), ConstantRate("8 Mb/s"), 0.1)
+    scenario = Scenario(Network(links, [Flow([0, 1])]), ConstantRate("8 Mb/s"), 0.1, phase_jitter=False)
     with pytest.raises(ValueError, match=r"buffer must be None or >= .* \(27000 bytes\), got 26999 bytes \(link 1\)"):
         simulate(scenario)
 

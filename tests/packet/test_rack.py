@@ -6,18 +6,21 @@ What holds of any transport, with losses and reordering of all kinds and in the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from test_transport import BURST, CLOCKED, Window, WindowState, run, sent, window_on_ack
 
 import ecc
-from ecc.impairments import CapacitySchedule, Impairment
-from ecc.models.base import Hook
+from ecc.impairments import CapacitySchedule, Impairment, Jitter, RandomLoss
+from ecc.models.base import LOST_RETRANSMISSIONS, Hook
 from ecc.native import Engine
 from ecc.network import Flow, Link, Network
 from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
+from ecc.packet.twin.rack import Rack
+from ecc.queues import Policer
 from ecc.scenario import Scenario
 
 
@@ -36,6 +39,7 @@ class Counting(Window):
     """A window that counts what was for nothing."""
 
     transport: str | None = "rack"
+    lost_retransmission: str = "reduce"
 
     FlowState = State
 
@@ -85,6 +89,159 @@ def test_the_loss_of_a_retransmission_is_found_without_a_timeout(transport: str,
     assert copies[2] == (pytest.approx(93.0) if transport == "rack" else pytest.approx(again, abs=31.0))
     assert flow["timeouts"] == (transport == "sack")
     assert engine.flow_results[0]["retransmitted"] == (2000 if transport == "rack" else pytest.approx(6000, abs=5000))
+
+
+@pytest.mark.parametrize(
+    ("drops", "reduced", "linux"),
+    [
+        ((3,), 1, 1),
+        ((3, 15), 2, 1),  # a retransmission
+        ((3, 16), 2, 2),  # new data that was sent in the recovery, which ends before its loss is found
+        ((3, 15, 16), 2, 2),  # both, in one RTT; Linux answers the second one at the end of the recovery
+    ],
+)
+def test_the_loss_of_a_packet_sent_in_a_recovery_is_answered(drops: tuple[int, ...], reduced: int, linux: int) -> None:
+    for rule, losses in (("reduce", reduced), ("linux", linux)):
+        engine, flow = run(Counting(first=10, grows=False, drops=drops, lost_retransmission=rule), duration=0.3)
+        assert (flow["losses"], flow["timeouts"], flow["undone"]) == (losses, 0, 0)
+        assert engine.flow_results[0]["retransmitted"] == 1000 * len(drops)
+
+
+@dataclass(frozen=True)
+class Proportional(Counting):
+    uses_prr: bool = True
+
+
+@pytest.mark.parametrize(
+    ("transport", "window", "later"),
+    [
+        # FlightSize is 10; 9 packets are in flight or lost as the ACK at 36 delivers one: the ACKs at 36 to 39 allow
+        # 500, 1000, 1500, 2000 bytes; at 63, 5 are in flight, and each ACK replaces its packet until the end, at 67
+        ("sack", 5000.0, [(39.0, 15), (64.0, 16), (65.0, 17), (66.0, 18), (67.0, 19), (70.0, 20)]),
+        # FlightSize is 12, which leaves a window of 6: 600, 1200, 1800 bytes; at 39, 6 are in flight
+        ("rack", 6000.0, [(62.0, 15), (63.0, 16), (64.0, 17), (65.0, 18), (66.0, 19), (67.0, 20)]),
+    ],
+)
+def test_proportional_rate_reduction_spreads_the_reduction(
+    transport: str, window: float, later: list[tuple[float, int]]
+) -> None:
+    engine, flow = run(Proportional(transport, first=10, grows=False, drops=(3,)), duration=0.0925)
+    assert sent(engine) == [*BURST, *CLOCKED, (34.0, 13), (35.0, 14), (36.0, 3), *later]
+    assert (flow["losses"], flow["ssthresh"]) == (1, window)
+
+
+def test_a_policer_drops_no_more_of_rack_than_of_sack() -> None:
+    dropped = {}
+    for transport in ("sack", "rack"):
+        network = Network([Link("100 Mb/s", "25 ms")], [Flow([0])])
+        halves = {"flows": ecc.models.CUBIC(transport=transport), "links": Policer(rate="5 Mb/s", burst="2 MB")}
+        found = ecc.packet.simulate(Scenario(network, halves, 40.0), sample=1.0)
+        dropped[transport] = int(found.drops.sum())
+        assert found.goodput[10:].mean() > 0.9 * 5e6
+    assert 0 < dropped["rack"] <= dropped["sack"]
+
+
+@pytest.mark.parametrize("transport", ["newreno", "sack", "rack"])
+@pytest.mark.parametrize("host", [ecc.models.NewReno, ecc.models.CUBIC])
+def test_a_transfer_ends_where_each_third_packet_is_lost(transport: str, host: Any) -> None:
+    network = Network([Link("10 Mb/s", "10 ms")], [Flow([0], size=100_000)])
+    loss = RandomLoss(0.3, link=0)
+    protocol = host(transport=transport, min_rto=0.2)
+    found = ecc.packet.simulate(Scenario(network, protocol, 600.0, impairments=[loss]), sample=10.0)
+    assert found.flows["completion_time"][0] < 600.0
+
+
+def test_lost_retransmissions_reduce_the_window_until_the_path_carries_it() -> None:
+    # the path holds 150 packets; without further reductions it stays full of packets that are dropped
+    network = Network([Link("10 Mb/s", "50 ms", buffer_packets=50)], [Flow([0], packet_size=1250)])
+    protocol = ecc.models.NewReno(transport="rack", initial=1000)
+    found = ecc.packet.simulate(Scenario(network, protocol, 4.0), sample=0.05, record=["env.window"])
+    windows = dict.fromkeys((found["env.window"].to_numpy()[:30, 0] / 1250).round().astype(int).tolist())
+    assert [window for window in windows if window < 1000][:3] == [525, 262, 131]
+    assert found.goodput.sel(time=slice(1.0, None)).mean() > 0.95 * 10e6
+
+
+@pytest.mark.parametrize(("rule", "is_undone"), [("reduce", False), ("linux", True)])
+def test_a_recovery_with_a_second_reduction_is_not_undone(rule: str, is_undone: bool) -> None:
+    given = SimpleNamespace(
+        transport=3, reordering_threshold=0, receiver_window=0, lost_retransmission=LOST_RETRANSMISSIONS.index(rule)
+    )
+    sender = Rack(given, written=100_000, srtt=0.03, min_rtt=0.03)
+
+    def send(ms: int) -> int:
+        sender.now, segment = ms * 10**9, sender.next(1000)
+        sender.sent(segment)
+        return segment.begin // 1000
+
+    def acknowledge(ms: int, sent_at: int, ack: int, *sacks: tuple[int, int]) -> bool:
+        sender.now, sender.echo = ms * 10**9, sent_at * 10**9
+        return sender.receive_ack(ack, list(sacks), 1000)[1]
+
+    assert [send(k) for k in range(10)] == list(range(10))
+    assert acknowledge(36, 6, 3000, (4000, 7000))  # 3 is late: a recovery begins
+    assert (send(36), send(37)) == (3, 10)
+    assert acknowledge(67, 37, 3000, (10_000, 11_000), (4000, 7000)) == (rule == "reduce")  # its copy is lost
+    assert send(67) == 3
+    assert not acknowledge(70, 3, 11_000)  # the first one arrives, sent before both copies
+    assert sender.undone == is_undone
+
+
+@dataclass
+class Mark:
+    is_repeated: int = 0
+
+
+def mark_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+    header.is_repeated = env.kind
+
+
+def drop_repeated_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    if header.is_repeated > 0 or link.n == p.drop0:
+        env.drop = 1
+    link.n += 1
+
+
+def halve_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+    flow.losses += 1 - env.kind
+    flow.timeouts += env.kind
+    flow.ssthresh = max(0.5 * min(env.window, 1.0 * env.in_flight), 2.0 * env.packet_size)
+    env.window = flow.ssthresh if env.kind == 0 else 1.0 * env.packet_size
+
+
+@dataclass(frozen=True)
+class LosesRetransmissions(Counting):
+    """A window behind a link that drops a packet, and all that is sent again."""
+
+    Header = Mark
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_arrival": drop_repeated_on_arrival}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {**super().flow_hooks(), "on_send": mark_on_send, "on_loss": halve_on_loss}
+
+
+@pytest.mark.parametrize("transport", ["newreno", "sack", "rack"])
+def test_lost_retransmissions_never_go_unanswered(transport: str) -> None:
+    # RFC 6582 and 6675 find the loss of a retransmission by a timeout only; RACK finds it each RTT, of 31 ms or more
+    protocol = LosesRetransmissions(transport, first=10, grows=False, drops=(3,), min_rto=0.2)
+    engine, flow = run(protocol, duration=3.0)
+    n_copies = engine.flow_results[0]["retransmitted"] / 1000
+    if transport == "rack":
+        assert (flow["losses"], flow["timeouts"], flow["ssthresh"]) == (n_copies, 0, 2000.0)
+        assert 3.0 / 0.064 < n_copies <= 3.0 / 0.031
+    else:
+        assert (flow["losses"], flow["timeouts"], n_copies) == (1, 3, 4)  # 0.2, 0.4 and 0.8 s after the one before
+
+
+def test_the_work_per_ack_does_not_grow_with_the_window() -> None:
+    # 16,000 packets wait, and thousands are lost and found again: with a list that is searched this takes hours
+    network = Network([Link("144 Mb/s", "285 ms", buffer_packets=16_000)], [Flow([0], packet_size=1500)])
+    jitter = Jitter(("0 ms", "60 ms"), link=0)
+    protocol = ecc.models.CUBIC(transport="rack", initial=10.0)
+    found = ecc.packet.simulate(Scenario(network, protocol, 45.0, impairments=[jitter]), sample=1.0)
+    assert found.drops.sum() > 10_000
+    assert found.stats["cpu_seconds"] < 10e-6 * found.stats["events"]
 
 
 def test_a_probe_asks_for_the_end_of_a_flow() -> None:

@@ -36,9 +36,9 @@ def test_both_engines_record_the_same(protocol):
     assert set(fast.data) == set(plain.data) | set(names)
     for name in fast.data:
         assert fast[name].dtype == slow[name].dtype
-        assert np.array_equal(fast[name], slow[name]), name
+        np.testing.assert_array_equal(fast[name].to_numpy(), slow[name].to_numpy(), err_msg=name)
     for name in plain.data:
-        assert np.array_equal(fast[name], plain[name])
+        np.testing.assert_array_equal(fast[name].to_numpy(), plain[name].to_numpy(), err_msg=name)
     assert fast.flows.equals(slow.flows)
 
 

@@ -12,14 +12,16 @@ import pandas as pd
 import pytest
 from waiting import HANG
 
+import ecc
 from ecc.errors import EccError, NativeError
 from ecc.impairments import CapacitySchedule, Jitter, RandomLoss
+from ecc.memory import free_memory
 from ecc.models import QIRCP, RCP, ConstantRate, NewReno
-from ecc.native.machine import free_memory
 from ecc.network import Flow, Link, Network
 from ecc.packet import Run, checkpoint, resume, simulate, simulation
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import build_twin
+from ecc.packet.twin.state import MAX_BURST
 from ecc.scenario import Scenario
 from ecc.workload import Arrivals, OnOff, Workload
 
@@ -120,7 +122,7 @@ def test_rows_stream_to_a_file(tmp_path, monkeypatch):
         Run(SCENARIO, flows_to=3)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(
-        EccError, match=r"^flows_to needs pyarrow, which is not installed: pip install 'ecc\[parquet\]'$"
+        EccError, match=r"^flows_to needs pyarrow, which is not installed: pip install 'congestion-control\[parquet\]'$"
     ):
         Run(SCENARIO, flows_to=path)
 
@@ -148,6 +150,21 @@ def test_cancel_ends_a_run_that_can_go_on(monkeypatch):
     assert not part.is_complete and part.stats["now"] == run.now
     assert run.advance().trajectory().stats["digest"] == simulate(SCENARIO).stats["digest"]
     assert simulate(SCENARIO, cancel=lambda: True).stopped == "canceled"
+
+
+def test_cancel_is_called_at_least_once_in_a_slice_of_work():
+    # 300,000 packets are sent at one instant, by few events; work is counted, so the speed of the machine plays no part
+    network = Network([Link("100 Gb/s", "10 ms")], [Flow([0])])
+    run = Run(Scenario(network, NewReno(initial=300_000, transport="rack"), 0.05))
+    work = []
+
+    def look():
+        engine = run._engine
+        work.append(engine.stats.events + int(engine.flow_results["sent"][0]) // 1000)
+        return False
+
+    run.advance(cancel=look)
+    assert len(work) > 10 and np.diff([0, *work]).max() <= simulation.SLICE + MAX_BURST
 
 
 def test_an_interrupt_waits_until_the_transfers_are_drawn(monkeypatch):
@@ -202,15 +219,47 @@ def test_an_interrupt_is_heard_within_an_event_that_never_ends():
 
 
 def test_a_run_out_of_memory_keeps_what_it_has():
-    said = r"out of memory: 0.09[0-9]+ MB are held and memory_limit is 0.1 MB$"
+    said = r"out of memory: 0.1[0-9]+ MB are held and memory_limit is 0.15 MB( \(flow 1\))?$"
     with pytest.warns(RuntimeWarning, match=rf"the run ended at [0-9.]+ s: {said}"):
-        run = simulate(SCENARIO, memory_limit="100 kB")
+        run = simulate(SCENARIO, memory_limit="150 kB")
     assert "out of memory" in run.stopped and 0 < run.stats["now"] < 6.0
-    assert run.stats["peak_bytes"] <= 100_000
+    assert run.stats["peak_bytes"] <= 150_000
     assert len(run.rate) == int(run.stats["now"] / 0.1 + 1e-9)
     assert len(run.flows) == 2 + run.stats["transfers"] > 2
-    same = simulate(SCENARIO.with_(duration=run.stats["now"]))
+    same = simulate(SCENARIO.with_(duration=run.stats["now"]), sample=0.1)
     np.testing.assert_array_equal(run.rate, same.rate[: len(run.rate)])
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({"sample": 1e-6, "memory_limit": "300 MB"}, "series"),
+        ({"sample": 1e-5, "record": ["flow.x"], "memory_limit": "100 MB"}, "series"),
+        ({"trace": 10**7, "memory_limit": "300 MB"}, "series, trace 640 MB"),
+        ({"histogram_from": 1.0, "memory_limit": "100 kB"}, "series, histograms"),
+        ({"sample": 1e-6}, "series"),
+        ({"sample": 1e-6, "threads": 2}, "series"),
+        ({"sample": 1e-5, "engine": "python"}, "series"),
+    ],
+)
+def test_a_run_whose_results_do_not_fit_is_refused_before_it_starts(options, parts, monkeypatch):
+    network = SCENARIO.network if "threads" not in options else Network([Link("10 Mb/s", "1 ms")] * 2, [Flow([0, 1])])
+    scenario = Scenario(network, RCP(), 6.0)
+    small = Run(scenario, record=options.get("record", ()))._engine._samples
+    columns = sum(series.shape[1] for series in small.values())
+    copies = 3 * (4 if "engine" in options else 1)  # and a number of Python takes four times as much
+    size = copies * 8 * columns * round(6.0 / options.get("sample", 0.1)) / 1e6
+    monkeypatch.setattr("ecc.packet.simulation.free_memory", lambda: 500_000_000)
+    with pytest.raises(ValueError, match=r"^memory_limit must be > .* a longer sample, .* take less$") as refused:
+        Run(scenario, **options)
+    said = str(refused.value)
+    assert "\n" not in said and f"series {size:,.6g} MB" in said and all(part in said for part in parts.split(", "))
+
+
+def test_a_fluid_run_whose_series_do_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr("ecc.fluid.network.simulation.free_memory", lambda: 500_000_000)
+    with pytest.raises(ValueError, match=r"^memory_limit must be > [\d,]+ MB .*a longer sample"):
+        ecc.fluid.simulate(Scenario(NETWORK, RCP(), 6.0), sample=1e-6)
 
 
 def floods(flow, header, p, env):
@@ -282,7 +331,9 @@ def test_queues_by_time_and_by_arrivals_of_a_deterministic_queue():
     from ecc.models import ConstantRate
 
     network = Network.dumbbell("8 Mb/s", rtts=[0.02])
-    run = simulate(Scenario(network, ConstantRate(rate="4 Mb/s"), 10.0), histogram_from=1.0, sample=0.1)
+    run = simulate(
+        Scenario(network, ConstantRate(rate="4 Mb/s"), 10.0, phase_jitter=False), histogram_from=1.0, sample=0.1
+    )
     assert run.queue_mean[10:].to_numpy() == pytest.approx(500.0, rel=1e-9)
     assert run.queue_below(1).item() == pytest.approx(0.5, rel=1e-6) == run.queue_below("999 B").item()
     assert run.queue_below(1, by="arrivals").item() == 1.0
@@ -412,3 +463,14 @@ def test_an_engine_takes_only_its_own_checkpoint():
     for cut in (100, 1000, len(saved["state"]) - 1):
         with pytest.raises(NativeError, match="a checkpoint must be"):
             Run(SCENARIO)._engine.load(saved | {"state": saved["state"][:cut]})
+
+
+@pytest.mark.parametrize("name", ["rate", "now", "scenario", "stopped"])
+def test_a_run_has_nothing_to_set(name):
+    scenario = ecc.Scenario(ecc.Network.dumbbell("10 Mb/s", rtts=[0.05]), ecc.models.RCP(), 0.5)
+    run = ecc.packet.Run(scenario)
+    with pytest.raises(AttributeError, match=f"^{name} of a Run cannot be set"):
+        setattr(run, name, 3)
+    with pytest.raises(AttributeError):
+        run.advance().trajectory().rate = 3
+    assert run.stopped == "completed" and run.scenario is scenario

@@ -33,7 +33,9 @@ SIZE = 1000
 def one_link(*impairments: Any, rate: str = "8 Mb/s", capacity: str = "80 Mb/s", **options: Any) -> Scenario:
     network = Network([Link(capacity, 0.0, options.pop("buffer", None))], [Flow([0], packet_size=SIZE)])
     protocol = options.pop("protocol", {"flows": ConstantRate(rate), "links": DropTail()})
-    return Scenario(network, protocol, options.pop("duration", 1.0), impairments=impairments, **options)
+    return Scenario(
+        network, protocol, options.pop("duration", 1.0), impairments=impairments, phase_jitter=False, **options
+    )
 
 
 def waits(scenario: Scenario, kind: str = "ack") -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +118,9 @@ def test_a_trace_is_played_as_by_mm_link(size, discipline):
     times = sorted(rng.integers(0, 60, 12).tolist()) + [60]
     network = Network([Link("8 Mb/s")], [Flow([0], packet_size=size)])
     protocol = {"flows": ConstantRate(8.0 * size / 0.0037), "links": discipline}
-    scenario = Scenario(network, protocol, 1.5, impairments=[DeliveryTrace(0, [time / 1000.0 for time in times])])
+    scenario = Scenario(
+        network, protocol, 1.5, phase_jitter=False, impairments=[DeliveryTrace(0, [time / 1000.0 for time in times])]
+    )
     trace = simulate(scenario, trace=100_000).trace
     sent = trace[trace["event"] == "send"]["time"].to_numpy()
     expected = played_by_mm_link([(round(1000.0 * time, 9), size) for time in sent], times, 1500.0)

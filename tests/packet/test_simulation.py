@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ecc
 from ecc.allocation import max_min
 from ecc.models import PIQIRCP, QIRCP, RCP, ConstantRate, JetMax, all_protocols
 from ecc.network import Flow, Link, Network
@@ -418,3 +419,36 @@ def test_a_bad_rate_ends_the_run_and_says_which():
     with pytest.warns(RuntimeWarning, match=expected) as caught:
         run.advance()
     assert [one.filename for one in caught] == [__file__]
+
+
+def test_packets_that_take_less_than_the_clock_can_count_are_refused():
+    def run(capacity, packet_size=1, **flow):
+        network = ecc.Network([ecc.Link(capacity, "1 ms")], [ecc.Flow([0], packet_size=packet_size, **flow)])
+        hosts = {"flows": ecc.models.ConstantRate("1 Mb/s"), "links": ecc.queues.DropTail()}
+        return ecc.packet.simulate(ecc.Scenario(network, hosts, 1e-3), sample=1e-4)
+
+    message = (
+        r"capacity must let a packet take at least 1 ps, 8e\+12 bit/s for 1 bytes, got 1e\+18 bit/s \(link 0, flow 0\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        run(1e18)
+    with pytest.raises(ValueError, match=r"3.2e\+14 bit/s for 40 bytes, got 4e\+14 bit/s"):
+        run(4e14, 1500, reverse=[0])
+    assert run(8e12).is_complete and run(4e14, 1500).is_complete
+
+
+def test_parameters_of_protocols_are_numbers():
+    class Weighted(ecc.models.RCP):
+        def params(self):
+            return {**super().params(), "weights": np.array([0.1, 0.2])}
+
+    class Named(ecc.models.RCP):
+        def params(self):
+            return {**super().params(), "mode": "fast"}
+
+    network = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
+    for engine in (ecc.packet, ecc.fluid):
+        with pytest.raises(TypeError, match=r"params\(\) of Weighted must have one number for weights, .*weights_0$"):
+            engine.simulate(ecc.Scenario(network, Weighted(), 1.0))
+        with pytest.raises(TypeError, match=r"params\(\) of Named must have one number for mode, got 'fast'$"):
+            engine.simulate(ecc.Scenario(network, Named(), 1.0))

@@ -27,7 +27,9 @@ def incast(
     links.append(Link("10 Mb/s", "1 ms"))
     flows = [Flow([0, 1], size="100 kB", trimmed_size=trimmed, access_delay="5 us", **given) for _ in range(n)]  # type: ignore[arg-type]
     at = {1: Trimming(limit=8000) if discipline is None else discipline}
-    return Scenario(Network(links, flows), {"flows": {"default": protocol}, "links": at}, 2.0, seed=3)
+    return Scenario(
+        Network(links, flows), {"flows": {"default": protocol}, "links": at}, 2.0, seed=3, phase_jitter=False
+    )
 
 
 @ENGINES
@@ -45,7 +47,9 @@ def test_a_trimmed_packet_is_reported_after_an_rtt_without_queues():
     link = Link("1 Mb/s", "1 ms")  # a packet takes 8 ms, a header of 64 bytes 0.512 ms
     flow = Flow([0], size="3 kB", trimmed_size=64)
     protocol = {"flows": {"default": ConstantRate("8 Mb/s")}, "links": {0: Trimming(limit=2000)}}
-    run = simulate(Scenario(Network([link], [flow]), protocol, 0.1), sample=0.001, record=["env.lost"])
+    run = simulate(
+        Scenario(Network([link], [flow]), protocol, 0.1, phase_jitter=False), sample=0.001, record=["env.lost"]
+    )
     lost = run["env.lost"].to_numpy()[:, 0]
     # sent at 2 ms; served behind the first packet at 8 ms, before the second; 8.512 ms + 1 ms + 1 ms
     assert lost[9] == 0 and lost[10] == 1000
@@ -85,7 +89,7 @@ def test_a_packet_no_larger_than_a_header_goes_whole_among_the_headers(engine):
         Flow([0], size=size, start=0.02 + 0.001 * k, trimmed_size=64) for k in range(8) for size in (40, 64, 2064)
     ]
     protocol = {"flows": ConstantRate("8 Mb/s"), "links": Trimming(limit=4000)}
-    scenario = Scenario(Network([Link("10 Mb/s", "20 us")], flows), protocol, 2.0)
+    scenario = Scenario(Network([Link("10 Mb/s", "20 us")], flows), protocol, 2.0, phase_jitter=False)
     run = simulate(scenario, sample=0.1, engine=engine)
     small = run.flows[run.flows["size"] < 100]
     assert run.drops.sum() == 0 and (run.flows["delivered"] == run.flows["size"]).all()
@@ -123,7 +127,7 @@ def count(link, header, p, env):  # type: ignore[no-untyped-def]
 def test_what_goes_whole_is_a_header_for_hooks_of_its_arrival_only(engine):
     flows = [Flow([0], size="5 kB", trimmed_size=64), Flow([0], size=64, start=0.0005, trimmed_size=64)]
     protocol = {"flows": ConstantRate("80 Mb/s"), "links": Watching(limit=4000)}
-    scenario = Scenario(Network([Link("10 Mb/s", "20 us")], flows), protocol, 0.1)
+    scenario = Scenario(Network([Link("10 Mb/s", "20 us")], flows), protocol, 0.1, phase_jitter=False)
     run = simulate(scenario, sample=0.01, engine=engine, record=["link.arriving", "link.leaving"])
     n_trimmed = int(run.flows["lost"][0]) // 1000
     assert n_trimmed > 0 and run.flows["completion_time"][1] < 0.002

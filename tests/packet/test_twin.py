@@ -33,6 +33,7 @@ from hypothesis import HealthCheck, given, settings
 
 from ecc.errors import NativeError
 from ecc.jit import CompiledHooks, compile_hooks
+from ecc.models import DCQCN, FAST, PatchedTIMELY, Protocol, Swift, ThetaPowerTCP
 from ecc.native import (
     COUNTERS,
     FLOW_ENV,
@@ -160,9 +161,9 @@ def test_many_networks_with_any_hooks(case: Case, compiled: tuple[CompiledHooks,
 # The protocols of the project ----------------------------------------------------------------------------------------
 
 
-def compare_protocol(scenario: Scenario) -> None:
-    setup = prepare(scenario)
-    options = {"sample": 0.05, "n_samples": int(scenario.duration / 0.05)}
+def compare_protocol(scenario: Scenario, start: str = "empty", sample: float = 0.05) -> None:
+    setup = prepare(scenario, start)
+    options = {"sample": sample, "n_samples": int(scenario.duration / sample)}
     twin = build_twin(setup, seed=scenario.seed, n_sampled=scenario.network.n_flows, **options)
     engine = build_engine(setup, scenario, trace=1_000_000, histogram=True, **options)
     engine.advance(scenario.duration)
@@ -195,6 +196,16 @@ def test_many_small_networks_with_a_protocol(scenario: Scenario) -> None:
 def test_every_protocol_on_a_loaded_bottleneck(name: str) -> None:
     network = Network.dumbbell("10 Mb/s", rtts=[0.02, 0.02, 0.05], buffer=15000, starts=[0.0, 0.0, 0.3])
     compare_protocol(Scenario(network, PROTOCOLS[name](), duration=1.0))
+
+
+@pytest.mark.parametrize(
+    "protocol", [FAST(), Swift(), PatchedTIMELY(), DCQCN(10e9, p_max=0.1), ThetaPowerTCP()], ids=str
+)
+def test_protocols_that_begin_with_the_queue_of_their_equilibrium(protocol: Protocol) -> None:
+    """Packets sent before time 0 are in queues, on wires and on access lines, and return as ACKs."""
+    rtts = ["20 us", "20 us", "25 us"]
+    network = Network.dumbbell("10 Gb/s", rtts=rtts, delay="2 us", packet_size=4000)
+    compare_protocol(Scenario(network, protocol, duration=4e-4), "equilibrium", 1e-5)
 
 
 # One at a time -------------------------------------------------------------------------------------------------------

@@ -110,6 +110,7 @@ def test_gains_over_the_control_interval_take_little_work(monkeypatch, time, val
     assert 0 < sum(points) < most
 
 
+@pytest.mark.slow
 def test_values_without_a_linear_model_are_not_called_stable():
     """Windows of PowerTCP meet no queue below an RTT of half the real one; a narrow range above is unstable."""
     network = Network.dumbbell("100 Gb/s", ["20 us"] * 2)

@@ -79,6 +79,7 @@ def test_closed_form_along_a_row():
     assert map_.sizes == {"alpha": 5}
 
 
+@pytest.mark.slow
 def test_the_boundary_is_that_of_critical_gain():
     tau1 = np.linspace(0.01, 1.2, 4)
     edges = [critical_gain(PIQIRCP(tau1=value), TWO, "alpha", "discrete").value for value in tau1]

@@ -52,7 +52,7 @@ def orbit(flows, width=1.0):
         w, alpha = y
         queue = flows * lag[0, 0] - C * RTT
         rtt = (RTT + queue / C) / D
-        marked = 1.0 / (1.0 + np.exp(-(queue - K) / width))
+        marked = 0.5 + 0.5 * np.tanh(0.5 * (queue - K) / width)
         return np.array([(1.0 - 0.5 * marked * alpha * w) / rtt, (marked - alpha) / 16.0 / rtt])
 
     w0 = (C * RTT + K) / flows

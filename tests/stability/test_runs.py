@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import ecc
 from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
 from ecc.models import PIQIRCP, QIRCP
@@ -15,6 +16,15 @@ from ecc.stability import critical_gain, measured_boundary, perturbed_run
 
 ROOMY = QIRCP(gamma=0.8)
 FAST = Network.dumbbell("1 Gb/s", rtts=[0.04, 0.04])
+
+
+def test_a_perturbed_run_of_windows_begins_with_the_queue_of_their_equilibrium():
+    """Their feedback is summed along the path; the link with the highest utilization is the one observed."""
+    links = [ecc.Link("40 Mb/s", "5 ms"), ecc.Link("20 Mb/s", "20 ms")]
+    network = ecc.Network(links, [ecc.Flow([0, 1])] * 4)
+    run = perturbed_run(ecc.models.FAST(alpha=20.0), network, 0.5, periods=6.0, perturbation=0.1)
+    assert run.link == 1
+    assert run.trajectory.stats["warmup_end"] == 0.0 and run.trajectory.queue[0, 1] > 60_000
 
 
 @pytest.mark.slow

@@ -72,6 +72,10 @@ def test_packets_of_swift_swing_so(flows, beta):
         assert (cycle is None) == (beta == 0.3)
         return
     assert x.max() == pytest.approx(cycle.largest, abs=0.12) and x.min() == pytest.approx(cycle.least, abs=0.06)
-    ups = np.flatnonzero((x[:-1] < x.mean()) & (x[1:] >= x.mean()))
-    ups = ups[np.append(True, np.diff(ups) > 30)]
+    ups, is_low = [], False  # of cycles that went below the mean by half a deviation, and rise above it by as much
+    for k, value in enumerate((x - x.mean()) / x.std()):
+        is_low = is_low or value < -0.5
+        if is_low and value > 0.5:
+            ups.append(k)
+            is_low = False
     assert np.diff(ups).mean() * 1e-6 / D == pytest.approx(cycle.period, rel=0.1)

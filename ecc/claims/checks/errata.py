@@ -178,7 +178,7 @@ def _run(protocol: Protocol, duration: float) -> tuple[Trajectory, Scenario]:
 @erratum("erratum-buffer", 1.0)
 def small_buffer() -> Sequence[Erratum]:
     """RTTs over 70, 200 and 250 ms in front of one buffer of 30 kB at 10 Mb/s."""
-    run, scenario = _run(BIC(form="linux"), 20.0)
+    run, scenario = _run(BIC(transport="sack", form="linux"), 20.0)
     longest = 1e3 * metrics.peak_round_trip(run, scenario)
     return [
         Erratum(

@@ -5,21 +5,22 @@ from __future__ import annotations
 import csv
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ecc import __version__
-from ecc.claims.ledger import PAPERS, SECTIONS, Finding
+from ecc.claims.ledger import PAPERS, SECTIONS
+from ecc.claims.provenance import READ, environment_id
 from ecc.claims.report.page import Report
-from ecc.claims.report.text import MEANING
+from ecc.claims.report.text import MEANING, again, environments
 from ecc.files import making, replacing
 
 __all__ = ["TABLES", "write_dataset"]
 
 _BESIDE = ("value", "reported", "fluid", "live")
 _KINDS = {
+    "claims": {"question": "boolean"},
     "measurements": {"number": "integer", "half": "number", "met": "boolean"} | dict.fromkeys(_BESIDE, "number"),
     "assumptions": {"number": "integer"},
 }
@@ -33,8 +34,18 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "source": "Where it is stated: papers by their short names, sections, equations, figures.",
         "statement": "What is claimed.",
         "reported": "The numbers that the source gives.",
+        "read": f"What was read: one of {', '.join(READ)}.",
+        "place": "Section, theorem, equation or line of code that was read.",
+        "printed": "Places of the numbers that the source gives.",
+        "editions": "Which text of each source was read, and when.",
+        "difference": "Difference between the source's assumptions and those of ecc.",
+        "question": "Whether it is a question of ecc's, which judges no source.",
         "verdict": f"One of {', '.join(MEANING)}.",
+        "answer": "Of a question: yes, no, under conditions, in its model, or open.",
         "reason": "Why, in one sentence.",
+        "command": "Command that computes it again.",
+        "commit": "Commits of ecc that computed it, separated by spaces.",
+        "environment": "Short names of the environments that computed it, as datapackage.json describes them.",
     },
     "sources": {"claim": "Id of a claim.", "paper": "Short name of a paper that its source names."},
     "measurements": {
@@ -65,7 +76,10 @@ _KEYS = {
     "papers": ("paper",), "claims": ("claim",), "sources": ("claim", "paper"), "measurements": ("claim", "number"),
     "assumptions": ("claim", "number"),
 }  # fmt: skip
-_REQUIRED = {"name", "text", "reference", "section", "protocols", "source", "statement", "verdict", "reason"}
+_REQUIRED = {
+    "name", "text", "reference", "section", "protocols", "source", "statement", "read", "place", "question", "verdict",
+    "reason", "command",
+}  # fmt: skip
 
 
 def write_dataset(report: Report, directory: str | Path) -> Path:
@@ -98,7 +112,7 @@ def write_dataset(report: Report, directory: str | Path) -> Path:
         with replacing(folder / f"{name}.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
             table = csv.writer(file, lineterminator="\n")
             table.writerow(columns)
-            table.writerows([_cell(cell) for cell in row] for row in _rows(name, report.findings))
+            table.writerows([_cell(cell) for cell in row] for row in _rows(name, report))
     package = json.dumps(_package(report), indent=2, ensure_ascii=False) + "\n"
     for name, text in (("README.md", _readme(report)), ("datapackage.json", package)):
         with replacing(folder / name) as part:
@@ -106,29 +120,32 @@ def write_dataset(report: Report, directory: str | Path) -> Path:
     return folder / "datapackage.json"
 
 
-def _rows(table: str, findings: Sequence[Finding]) -> Iterator[Sequence[object]]:
+def _rows(table: str, report: Report) -> Iterator[Sequence[object]]:
     """Yield the rows of a table, cells in the order of its columns."""
+    findings = report.findings
     if table == "papers":
-        cited = {key for finding in findings for key in _papers(finding)}
+        cited = {key for finding in findings for key in finding.claim.papers}
         yield from ((key, text) for key, text in PAPERS.items() if key in cited)
     for finding in findings:
         claim = finding.claim
         if table == "claims":
             said = (claim.source, claim.statement, claim.reported)
-            yield (claim.id, claim.section, " ".join(claim.protocols), *said, str(finding.verdict), finding.reason)
+            read = claim.provenance
+            yield (
+                claim.id, claim.section, " ".join(claim.protocols), *said, read.read, read.place, read.printed,
+                "; ".join(claim.editions), read.difference, read.is_question, str(finding.verdict), finding.answer,
+                finding.reason, again(finding, report.again),
+                " ".join(one["commit"] for one in finding.environments),
+                " ".join(map(environment_id, finding.environments)),
+            )  # fmt: skip
         elif table == "sources":
-            yield from ((claim.id, key) for key in _papers(finding))
+            yield from ((claim.id, key) for key in claim.papers)
         elif table == "measurements":
             for number, one in enumerate(finding.measurements, 1):
                 beside = (half for name in _BESIDE for half in _number_and_text(getattr(one, name)))
                 yield (claim.id, number, one.name, one.unit, *beside, one.half, one.met, one.note)
         elif table == "assumptions":
             yield from ((claim.id, number, text) for number, text in enumerate(finding.assumptions, 1))
-
-
-def _papers(finding: Finding) -> list[str]:
-    """The papers that the source of a claim names."""
-    return [key for key in PAPERS if re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", finding.claim.source)]
 
 
 def _number_and_text(value: float | str | None) -> tuple[float | None, str | None]:
@@ -159,7 +176,8 @@ def _package(report: Report) -> dict[str, Any]:
         "version": __version__,
         "licenses": [{"name": "BSD-3-Clause", "title": "BSD 3-Clause License"}],
         "contributors": [{"title": "The ecc developers", "role": "author"}],
-        "sources": [{"title": f"{row[0]}: {row[1]}"} for row in _rows("papers", report.findings)],
+        "sources": [{"title": f"{row[0]}: {row[1]}"} for row in _rows("papers", report)],
+        "environments": environments(report.findings),
         "resources": [
             {
                 "name": name,
@@ -196,7 +214,8 @@ def _schema(table: str) -> dict[str, Any]:
 def _extent(report: Report) -> str:
     """How many claims there are, and what is missing."""
     text = (
-        f"{len(report.findings)} claims, each with its source, a verdict, and the numbers found beside those reported."
+        f"{len(report.findings)} claims and questions, each with its source, what was read of it, a verdict or the "
+        "answer to a question, and the numbers found beside those reported."
     )
     if report.partial:
         text += " Partial: the run was interrupted before every claim was checked."

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from ecc import __version__
 from ecc.claims.ledger import SECTIONS, Finding, Measurement
+from ecc.claims.provenance import environment_id
 from ecc.claims.report.page import Report, page
-from ecc.claims.report.text import again, beside, cited, count, evidence, tally
+from ecc.claims.report.text import again, beside, cited, entries, environments, evidence, judged, provenance, tally
 from ecc.display import json_text, number_text
 from ecc.files import WriteError, making, replacing
 
@@ -89,10 +90,12 @@ def as_json(report: Report) -> str:
     for finding in report.findings:
         plain = finding.to_dict()
         plain["pictures"] = [{"title": p.title, "caption": p.caption} for p in finding.pictures]
+        plain["command"] = again(finding, report.again)
+        plain["environments"] = [environment_id(one) for one in finding.environments]
         results.append(plain)
     whole = {
         "ecc": __version__, "command": report.command, "partial": report.partial, "quick": report.quick,
-        "failures": dict(report.failures), "findings": results,
+        "failures": dict(report.failures), "environments": environments(report.findings), "findings": results,
     }  # fmt: skip
     return json_text(whole)
 
@@ -113,7 +116,7 @@ def as_markdown(report: Report) -> str:
         "",
         report.introduction,
         "",
-        f"{count(len(findings), 'claim')}: {tally(findings)}.",
+        f"{entries(findings)}: {tally(findings)}.",
         "",
     ]
     lines += ["Partial: the run was interrupted before every claim was checked.", ""] if report.partial else []
@@ -126,14 +129,26 @@ def as_markdown(report: Report) -> str:
         if group:
             lines += ["", f"## {title}", ""]
             lines += _table(
-                ["claim", "source", "verdict", "statement", "yet"],
+                ["claim", "source", "read", "verdict", "statement", "yet"],
                 [
-                    [f"[{f.claim.id}](#{f.claim.id})", f.claim.source, f.verdict, f.claim.statement, beside(f)]
+                    [
+                        f"[{f.claim.id}](#{f.claim.id})",
+                        f.claim.source,
+                        f.claim.provenance.read,
+                        judged(f),
+                        f.claim.statement,
+                        beside(f),
+                    ]
                     for f in group
                 ],
             )
             for finding in group:
                 lines += _claim(finding, report.again)
+    made = environments(findings)
+    lines += ["", "## Commits and environments", ""] if made else []
+    lines += [
+        f"- {name}: {', '.join(f'{key} {_text(text)}' for key, text in one.items())}" for name, one in made.items()
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -142,12 +157,15 @@ def _claim(finding: Finding, command: str) -> list[str]:
     lines = [
         "", f"### {claim.id}", "",
         f"{_text(claim.source)} · {', '.join(claim.protocols)}", "",
-        f"- Claim: {_text(claim.statement)}",
+        f"- {'Question' if claim.is_question else 'Claim'}: {_text(claim.statement)}",
         f"- Reported: {_text(claim.reported)}",
-        f"- Verdict: **{finding.verdict}**. {_text(finding.reason)}",
+        *(f"- {heading}: {_text(text)}" for heading, text in provenance(claim)),
+        f"- {'Answer' if claim.is_question else 'Verdict'}: **{judged(finding)}**. {_text(finding.reason)}",
         *(f"- Assumed: {_text(text)}" for text in finding.assumptions),
         *(f"- Figure: {_text(picture.title)}. {_text(picture.caption)}" for picture in finding.pictures),
-        f"- Again: `{again(finding, command)}`", "",
+        f"- Again: `{again(finding, command)}`" + "".join(
+            f", commit {one['commit'][:12]}, {environment_id(one)}" for one in finding.environments
+        ), "",
     ]  # fmt: skip
     if finding.measurements:
         head = ["quantity", "reported", "found", "± 95 %", "fluid", "live", "as expected", "note"]

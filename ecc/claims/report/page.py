@@ -16,7 +16,22 @@ from typing import Any
 
 from ecc import __version__
 from ecc.claims.ledger import SECTIONS, Claim, Finding, Measurement, Picture, Verdict
-from ecc.claims.report.text import INTRODUCTION, MEANING, TITLE, again, beside, cited, count, evidence, tally, typeset
+from ecc.claims.provenance import environment_id
+from ecc.claims.report.text import (
+    INTRODUCTION,
+    MEANING,
+    TITLE,
+    again,
+    beside,
+    cited,
+    entries,
+    environments,
+    evidence,
+    judged,
+    provenance,
+    tally,
+    typeset,
+)
 from ecc.display import number_text
 from ecc.plot.look import decoded, thinned
 
@@ -82,6 +97,7 @@ def page(report: Report) -> str:
         claims=_claims(findings),
         papers=_papers(findings),
         facts=_facts(report),
+        environments=_environments(findings),
         articles="\n".join(articles),
         plotly=get_plotlyjs(),
     )
@@ -102,7 +118,7 @@ def _summary(findings: Sequence[Finding]) -> str:
     if not findings:
         return "<p>No claim was checked.</p>"
     head = "".join(f'<th scope="col">{_badge(v)}<small>{MEANING[v]}</small></th>' for v in Verdict)
-    rows = [_counts(f"All {count(len(findings), 'claim')}", findings, "", "", "total")]
+    rows = [_counts(f"All {entries(findings)}", findings, "", "", "total")]
     rows += [_counts(SECTIONS[name], group, name, "") for name, group in _by_section(findings)]
     protocols = _protocols(findings)
     if len(protocols) > 1:
@@ -110,7 +126,7 @@ def _summary(findings: Sequence[Finding]) -> str:
             rows.append(_counts(name, [f for f in findings if name in f.claim.protocols], "", name, "protocol"))
     body = "\n".join(rows)
     return (
-        f'<p class="tally">{count(len(findings), "claim")}: {tally(findings)}.</p>\n'
+        f'<p class="tally">{entries(findings)}: {tally(findings)}.</p>\n'
         f'<table class="counts"><thead><tr><td></td>{head}</tr></thead>\n<tbody>{body}</tbody></table>'
     )
 
@@ -163,14 +179,15 @@ def _filter(findings: Sequence[Finding]) -> str:
 
 def _claims(findings: Sequence[Finding]) -> str:
     """The list: a row for each claim, in the sections of the ledger."""
-    head = "".join(f'<th scope="col">{title}</th>' for title in ("Id", "Claim", "Verdict", "Yet"))
+    head = "".join(f'<th scope="col">{title}</th>' for title in ("Id", "Claim or question", "Verdict", "Yet"))
     parts = [f"<thead><tr>{head}</tr></thead>"] if findings else []
     for section, group in _by_section(findings):
         rows = "".join(
             f"<tr {_data(f.claim, f.verdict)}>"
             f'<td class="id"><a href="#{escape(f.claim.id)}">{escape(f.claim.id)}</a></td>'
-            f'<td class="said">{typeset(f.claim.statement)} <small>{typeset(f.claim.source)}</small></td>'
-            f'<td class="verdict-cell">{_badge(f.verdict)}</td>'
+            f'<td class="said">{typeset(f.claim.statement)} <small>{typeset(f.claim.source)} · read: '
+            f"{f.claim.provenance.read}</small></td>"
+            f'<td class="verdict-cell">{_badge(f.verdict, judged(f))}</td>'
             f'<td class="beside">{typeset(beside(f))}</td></tr>\n'
             for f in group
         )
@@ -204,9 +221,11 @@ def _article(finding: Finding, numbers: Iterator[int], room: int, command: str) 
         f'<article id="{key}" {_data(claim, finding.verdict)}>',
         f"<h3>{key} <small>{typeset(claim.source)} · {escape(', '.join(claim.protocols))}</small></h3>",
         "<dl>",
-        f"<dt>Claim</dt><dd>{typeset(claim.statement)}</dd>",
+        f"<dt>{'Question' if claim.is_question else 'Claim'}</dt><dd>{typeset(claim.statement)}</dd>",
         f"<dt>Reported</dt><dd>{typeset(claim.reported)}</dd>",
-        f"<dt>Verdict</dt><dd>{_badge(finding.verdict)} {typeset(finding.reason)}</dd>",
+        *(f"<dt>{heading}</dt><dd>{typeset(text)}</dd>" for heading, text in provenance(claim)),
+        f"<dt>{'Answer' if claim.is_question else 'Verdict'}</dt>"
+        f"<dd>{_badge(finding.verdict, judged(finding))} {typeset(finding.reason)}</dd>",
         "</dl>",
     ]
     if finding.measurements:
@@ -216,8 +235,12 @@ def _article(finding: Finding, numbers: Iterator[int], room: int, command: str) 
         items = "".join(f"<li>{typeset(text)}</li>" for text in finding.assumptions)
         parts += ["<h4>Assumptions</h4>", f'<ul class="assumptions">{items}</ul>']
     took = f"took {finding.seconds:.1f} s"
+    made = "".join(
+        f' · commit {escape(one["commit"][:12])}, <a href="#{environment_id(one)}">environment</a>'
+        for one in finding.environments
+    )
     parts.append(
-        f'<p class="again">Again: <code>{escape(again(finding, command))}</code> · {took} · '
+        f'<p class="again">Again: <code>{escape(again(finding, command))}</code> · {took}{made} · '
         '<a href="#claims">all claims</a></p></article>'
     )
     return "\n".join(parts)
@@ -291,8 +314,17 @@ def _thinner(trace: Mapping[str, Any], buckets: int) -> Mapping[str, Any]:
     return {**trace, "x": new[0], "y": new[1]}
 
 
-def _badge(verdict: Verdict) -> str:
-    return f'<span class="verdict {_class(verdict)}">{verdict}</span>'
+def _environments(findings: Sequence[Finding]) -> str:
+    """The commits, versions and machines that computed the findings; each finding links to its own."""
+    parts = []
+    for name, surroundings in environments(findings).items():
+        rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in surroundings.items())
+        parts.append(f'<section id="{name}"><h3>{name}</h3><dl>{rows}</dl></section>')
+    return "\n".join(["<h2>Commits and environments</h2>", *parts]) if parts else ""
+
+
+def _badge(verdict: Verdict, text: str = "") -> str:
+    return f'<span class="verdict {_class(verdict)}">{text or verdict}</span>'
 
 
 def _class(verdict: Verdict) -> str:

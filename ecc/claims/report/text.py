@@ -7,10 +7,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from ecc.claims.ledger import PAPERS, Finding, Measurement, Verdict
+from ecc.claims.ledger import PAPERS, Claim, Finding, Measurement, Verdict
+from ecc.claims.provenance import READ, environment_id
 from ecc.display import number_text
 
-__all__ = ["INTRODUCTION", "MEANING", "TITLE", "again", "beside", "cited", "count", "evidence", "tally", "typeset"]
+__all__ = [
+    "INTRODUCTION",
+    "MEANING",
+    "TITLE",
+    "again",
+    "beside",
+    "cited",
+    "count",
+    "entries",
+    "environments",
+    "evidence",
+    "judged",
+    "provenance",
+    "tally",
+    "typeset",
+]
 
 TITLE = "Published claims on congestion control, checked"
 INTRODUCTION = (
@@ -18,13 +34,16 @@ INTRODUCTION = (
     "packets or marks. This page takes what papers and standards on such protocols, and on queue disciplines, claim, "
     "theorem by theorem and figure by figure, and computes it again: stability exactly, with the delays of the loop; "
     "traffic as a fluid; and a simulation of every packet. All three run the same definition of each protocol. "
-    "Each verdict is computed from what they find."
+    "Each verdict is computed from what they find, and is on a statement that was read in full. Statements of texts "
+    "that were not read in full, and of our own, are questions in sections of their own: their answers judge no paper."
 )
 MEANING: Mapping[Verdict, str] = {
     Verdict.CONFIRMED: "what is reported comes out",
+    Verdict.IN_MODEL: "it comes out in the source's own model; the algorithm, or packets, do something else",
     Verdict.REFUTED: "something else comes out",
     Verdict.CONDITIONAL: "it comes out under conditions, which are named",
     Verdict.NOT_COMPARABLE: "the paper leaves out a fact that decides, or it cannot be run here",
+    Verdict.ANSWERED: "a question, answered by ecc; no judgment of a paper",
 }
 
 _GREEK = {
@@ -68,6 +87,18 @@ def count(many: int, what: str) -> str:
     return f"{many} {what}{'' if many == 1 else 's'}"
 
 
+def entries(findings: Sequence[Finding]) -> str:
+    """Return "2 claims", "1 question", "2 claims and 1 question".
+
+    Parameters
+    ----------
+    findings : sequence of Finding
+    """
+    questions = sum(finding.claim.is_question for finding in findings)
+    parts = [(len(findings) - questions, "claim"), (questions, "question")]
+    return " and ".join(count(many, what) for many, what in parts if many) or count(0, "claim")
+
+
 def tally(findings: Sequence[Finding]) -> str:
     """Return how many findings have each verdict, in words.
 
@@ -77,6 +108,44 @@ def tally(findings: Sequence[Finding]) -> str:
     """
     counts = Counter(finding.verdict for finding in findings)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+
+
+def judged(finding: Finding) -> str:
+    """Return the verdict of a finding, and the answer if it is on a question.
+
+    Parameters
+    ----------
+    finding : Finding
+    """
+    return f"{finding.verdict}: {finding.answer}" if finding.answer else str(finding.verdict)
+
+
+def provenance(claim: Claim) -> list[tuple[str, str]]:
+    """Return what was read for a claim, as pairs of a heading and a text; a heading without a text is left out.
+
+    Parameters
+    ----------
+    claim : Claim
+    """
+    said = claim.provenance
+    rows = [
+        ("Read", f"{said.read}: {said.place}" if said.place else ""),
+        ("Numbers", said.printed),
+        ("Texts", "; ".join(claim.editions) if said.read != "none" else ""),
+        ("Difference", said.difference),
+        ("Judgment", f"None of a paper: read is {said.read}, {READ[said.read]}." if claim.is_question else ""),
+    ]
+    return [(heading, text) for heading, text in rows if text]
+
+
+def environments(findings: Sequence[Finding]) -> dict[str, Mapping[str, str]]:
+    """Return the environments that computed findings, by their short names.
+
+    Parameters
+    ----------
+    findings : sequence of Finding
+    """
+    return {environment_id(one): one for finding in findings for one in finding.environments}
 
 
 def again(finding: Finding, command: str = "ecc reproduce") -> str:

@@ -22,13 +22,14 @@ __all__ = [
 # status of `stepper.advance`
 DONE, PAUSED, FULL, LOCATED = 0, 1, 2, 3
 TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER, UNSETTLED = -1, -2, -3, -4, -5, -6
+NO_CONTINUATION, PASSING, SLIDING, DIVERGING = -7, -8, -9, -10
 
 # indices in Fields.clock
 (
     START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT, CONTRACTION, SLIDING_STEP, SLIDING_UNTIL,
-    FACTORED, PREVIOUS, SUSPECTED_UNTIL, NONSMOOTH_UNTIL, LEAST,
-) = range(17)  # fmt: skip
-CLOCKS = 17
+    FACTORED, PREVIOUS, SUSPECTED_UNTIL, NONSMOOTH_UNTIL, LEAST, AT_POINT,
+) = range(18)  # fmt: skip
+CLOCKS = 18
 # indices in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
 DERIVATIVE, DELAY_OF, HISTORY, HISTORY_SLOPE = range(4)
 # ... sizes ...
@@ -39,9 +40,9 @@ DERIVATIVE, DELAY_OF, HISTORY, HISTORY_SLOPE = range(4)
 # ... and counters
 (
     SEGMENTS, USABLE, POINTS, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS,
-    SLIDING_STEPS, FAILING, LINEARIZED, LINEARIZATIONS, FACTORIZATIONS,
-) = range(19, 37)  # fmt: skip
-COUNTS = 37
+    SLIDING_STEPS, FAILING, LINEARIZED, LINEARIZATIONS, FACTORIZATIONS, ROUGH,
+) = range(19, 38)  # fmt: skip
+COUNTS = 38
 
 
 class Fields(NamedTuple):
@@ -136,6 +137,7 @@ MOST_POINTS = 1000
 _POINTS = np.array([0.1, 0.5, 0.95])  # at one of them the defect of a jump or kink exceeds its error: 1.5 times
 _TRUSTED, _SUSPECTED = 10.0, 5.0  # tolerances: largest defect of a step, and of one where a jump or kink may be
 _CONTRACTED = 0.1  # of the tolerance: what may be left of an iteration inside a step
+_MAX_CHANGE = 10.0  # tolerances: largest change by an iteration that is not repeated
 
 
 @compiled
@@ -564,6 +566,8 @@ def attempt(w: Any, h: float, tiny: float) -> Any:
         if turn > 1:
             w.clock[CONTRACTION] = change / previous
         rate = w.clock[CONTRACTION]
+        if turn == 1:  # a rate of an earlier step, which may be zero, does not hold for a jump inside this one
+            rate = max(rate, _CONTRACTED / _MAX_CHANGE)
         left, most = _CONTRACTED, _ITERATIONS
         if w.count[NEUTRAL] != 0:  # what is left comes back undamped
             left, most = 9e-3 * _CONTRACTED, 3 * _ITERATIONS

@@ -291,8 +291,9 @@ class Integration:
         ----------
         steps : int, optional
         """
+        final = self.counted(core.STEPS) + steps
         while True:
-            status = int(stepper.advance(self.table, steps))
+            status = int(stepper.advance(self.table, final - self.counted(core.STEPS)))
             if status != core.FULL:
                 return status
             grown = {}
@@ -341,8 +342,20 @@ class Integration:
             return f"the derivative failed at t = {float(self.work.clock[core.FAILED_AT]):.9g}, {y}"
         if status == core.UNSETTLED:
             return f"a delay is zero, and iterating the derivative on itself does not settle it, {at}, {y}"
+        if status == core.NO_CONTINUATION:
+            k, point = self.counted(core.COMPONENT), float(self.work.clock[core.AT_POINT])
+            return (
+                f"the solution ends {at}, {y}: delay {k} reaches the breaking point t = {point:.9g}, and from either "
+                "side of it the derivative leads the delay back to the other side"
+            )
+        if status == core.SLIDING:
+            return (
+                f"the solution ends {at}, {y}: the derivative jumps there, and from either side it leads to the other"
+            )
         reasons = {
+            core.PASSING: "delays pass breaking points to and fro without progress in time",
             core.TOO_SMALL: "the step size that the tolerances ask for is below the spacing of numbers",
+            core.DIVERGING: "the iteration of a step does not converge for any step size, as if the derivative jumped",
             core.NOT_FINITE: "the derivative is not finite",
             core.CHATTER: "components chatter at their bounds",
         }

@@ -46,6 +46,11 @@ _SLOPES = np.array([1, 2, 3]) * _C[:, None] ** [0, 1, 2] @ _SHAPE  # -> h times 
 _GAMMA = 3.0 + 3.0 ** (2 / 3) - 3.0 ** (1 / 3)  # the real eigenvalue of _SLOPES
 _ERROR = np.array([-13.0 - 7.0 * _ROOT, -13.0 + 7.0 * _ROOT, -1.0]) / 3.0
 
+_BETWEEN = 0.36  # of a step: where its polynomial errs most if its start is off
+_VALUE_BETWEEN = _BETWEEN ** np.array([1, 2, 3]) @ _SHAPE  # values above the start at _C -> value there
+_SLOPE_BETWEEN = np.array([1, 2, 3]) * _BETWEEN ** np.array([0, 1, 2]) @ _SHAPE  # -> h times the derivative there
+
+_TRUSTED = 10.0  # tolerances: largest error between the stages
 _ITERATIONS = 8
 _FAR = 5.0  # steps longer than so many of the last one begin with no guess
 
@@ -264,6 +269,28 @@ def _estimate(w: Any, rates: Any) -> Any:
 
 
 @compiled
+def _between(w: Any, h: float) -> Any:
+    """(status, norm of the error of the polynomial between the stages, from its filtered defect).
+
+    The estimate shows nothing of a fast change before the first stage, after a jump in a lag. Values between the stages
+    are then wrong, and so are lags that refer to them.
+    """
+    n = w.count[SIZE]
+    probe = shifted(w.rates, 4 * n)
+    for i in range(n):
+        w.stage[i] = w.y[i]
+        for s in range(3):
+            w.stage[i] += _VALUE_BETWEEN[s] * w.above_y[s * n + i]
+    status = derive(w, w.clock[NOW] + _BETWEEN * h, w.stage, probe, w.count[SEGMENTS] + 1)
+    for i in range(n):
+        w.residual[i] = probe[i]
+        for s in range(3):
+            w.residual[i] -= _SLOPE_BETWEEN[s] * w.above_y[s * n + i] / h
+    _solve(w.filter, shifted(w.pivots, 3 * n), n, w.residual)
+    return status, norm(w, w.y, w.trial, w.residual)
+
+
+@compiled
 def attempt_implicit(w: Any, h: float, tiny: float) -> Any:
     """Try a step of h; its segment lies after the last one. (status, error norm).
 
@@ -312,5 +339,10 @@ def attempt_implicit(w: Any, h: float, tiny: float) -> Any:
             w.stage[i] = w.y[i] + w.residual[i]
         if derive(w, w.clock[NOW] + tiny, w.stage, shifted(w.rates, 4 * n), j) == 0:
             error = _estimate(w, shifted(w.rates, 4 * n))
+    if error <= 1.0:
+        status, off = _between(w, h)
+        if status != 0:
+            return status, np.inf
+        error = max(error, off / _TRUSTED)
     status = derive(w, w.clock[NOW] + h - tiny, w.trial, shifted(w.rates, 6 * n), j + 1)
     return status, error

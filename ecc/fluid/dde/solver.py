@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ __all__ = ["DdeResult", "DdeSolution", "solve_dde"]
 
 FloatArray = NDArray[np.float64]
 
+_NOTICE = 1_000_000  # steps between two warnings that report progress
 _MOST_JUMPS = 5000  # breaking points of a neutral equation
 
 
@@ -131,8 +133,8 @@ def solve_dde(
     ----------
     f : callable (t, y, ylag) -> shape (n,)
         y has shape (n,), ylag (n_delays, n): ylag[k] is y(t - delays[k]). It is compiled where Numba can (a plain
-        function of numbers and arrays); give it fixed values by closure. Where `neutral`: (t, y, ylag, dylag), dylag[k]
-        is y'(t - delays[k]).
+        function of numbers and arrays); give it fixed values by closure. A tuple of numbers is faster to return than an
+        array, which is allocated at each call. Where `neutral`: (t, y, ylag, dylag), dylag[k] is y'(t - delays[k]).
     t_span : sequence of float
         (start, end), start < end.
     history : object
@@ -175,6 +177,11 @@ def solve_dde(
     ------
     ValueError
         A bad span, delay, tolerance or shape. Whatever f raises.
+
+    Warns
+    -----
+    RuntimeWarning
+        After each million steps, with the time reached.
 
     Notes
     -----
@@ -366,15 +373,18 @@ def _integrate(run: Integration, watch: list[_Event] | None, first: FloatArray) 
     """Run to the end or a terminal event: status, message and, for an event, its time."""
     from ecc.fluid.dde import history_and_step as core
 
+    status = core.PAUSED
     if watch is None:
-        status = run.advance()
+        while status == core.PAUSED:
+            status = run.advance(_NOTICE)
+            _report_progress(run)
     else:
         for event in watch:
             event.value = float(event.function(run.now, first))
-        status = core.PAUSED
         while status == core.PAUSED:
             before = run.now
             status = run.advance(1)
+            _report_progress(run)
             if status < 0 or run.now == before:
                 continue
             stopped = _step_events(run, watch, before)
@@ -383,6 +393,21 @@ def _integrate(run: Integration, watch: list[_Event] | None, first: FloatArray) 
     if status < 0:
         return status, run.trouble(status), ()
     return 0, "The solver successfully reached the end of the integration interval.", ()
+
+
+def _report_progress(run: Integration) -> None:
+    """Warn after each million steps of a run that continues."""
+    from ecc.fluid.dde import history_and_step as core
+
+    steps = run.counted(core.STEPS)
+    start, end = (float(run.work.clock[index]) for index in (core.START, core.END))
+    if steps > 0 and steps % _NOTICE == 0 and run.now < end:
+        warnings.warn(
+            f"solve_dde has taken {steps:,} steps from t = {start:.9g} to {run.now:.9g} and continues to {end:.9g}; "
+            "a larger tolerance takes fewer steps, and for stiff equations method='Radau' does",
+            RuntimeWarning,
+            stacklevel=5,  # the caller of solve_dde: check_arguments adds a call
+        )
 
 
 def _step_events(run: Integration, watch: list[_Event], before: float) -> float | None:

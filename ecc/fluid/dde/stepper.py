@@ -6,12 +6,13 @@ never changes the result. A step, explicit (history_and_step.py) or implicit (ra
 - ends exactly on the next break (a point where some derivative jumps) and looks at neither side of it from the other;
 - may be longer than a delay: lags inside the step are read from the interpolant of the step itself, by iteration;
 - reads a delay that is not constant from one side of the breaking points, and is shortened to end where it passes one;
+  the run ends there if the derivatives on both sides lead the delay back to the other side;
 - keeps components inside their bounds: one that reaches a bound is held there while its derivative points outward, and
   the step is shortened to end where a component is held or released;
 - is as short as a jump or kink that is no break requires: the defect of the interpolant shows it where the error
   estimate does not, and rejections whose errors decrease too slowly distinguish it from smooth change;
 - may be one of a sliding mode: where the derivative switches to and fro without end (a flow between two bottlenecks),
-  steps of at most `SLIDING_STEP` are accepted with any error, and counted.
+  steps of at most `SLIDING_STEP` are accepted with any error, and counted; if `SLIDING_STEP` is 0, the run ends there.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 from ecc.fluid.compiled import Integers, compiled, entry, shifted
 from ecc.fluid.dde.history_and_step import (
+    AT_POINT,
     BAD_DELAY,
     BOUNDED,
     BREAK,
@@ -31,6 +33,7 @@ from ecc.fluid.dde.history_and_step import (
     COMPONENT,
     DELAY_OF,
     DELAYS,
+    DIVERGING,
     DONE,
     END,
     EPS,
@@ -45,10 +48,12 @@ from ecc.fluid.dde.history_and_step import (
     MAX_STEP,
     MOST_POINTS,
     NEUTRAL,
+    NO_CONTINUATION,
     NONSMOOTH_UNTIL,
     NOT_FINITE,
     NOW,
     OLDEST,
+    PASSING,
     PAUSED,
     PEAKED,
     POINTS,
@@ -56,10 +61,12 @@ from ecc.fluid.dde.history_and_step import (
     REACH,
     REJECTED,
     RELATIVE,
+    ROUGH,
     SAMPLE,
     SAMPLES,
     SEGMENTS,
     SIZE,
+    SLIDING,
     SLIDING_STEP,
     SLIDING_STEPS,
     SLIDING_UNTIL,
@@ -93,6 +100,11 @@ _STRICTLY = 1e2  # ... which is crossed by a step so much better than the tolera
 _SETTLING = 200  # iterations of a derivative that depends on itself
 _PARTS = 8  # of a segment, in the search for its peak
 _ORDERS = 6  # derivatives whose jumps matter
+_ROUNDING = 16.0  # units in the last place: rounding of the time that a delay refers to
+_ROUGH = 100  # rejections, and steps near a suspected discontinuity, after which a sliding solution is sought ...
+_AHEAD = 20.0  # ... within so many steps
+_ARRIVED = 1e-2  # of a step: distance from the jump at which such a solution ends
+_MAX_PASSAGES = 100  # by each delay without progress in time
 _SLIDING_LENGTH = 1e4  # steps that are taken in spite of their error, once one had to be
 
 
@@ -221,49 +233,57 @@ def _first_event(w: Any) -> Any:
 
 
 @compiled
-def _passed(w: Any, k: int, theta: float) -> Any:
-    """(status, how far delay k looks past the next breaking point at a point of the trial step, +1 above, -1 below)."""
+def _lagged_time(w: Any, k: int, theta: float) -> Any:
+    """(status, time that delay k refers to at a point of the trial step)."""
     j = w.count[SEGMENTS]
     for c in range(w.count[SIZE]):
         w.stage[c] = curve_at(w, j, c, theta)
     t = w.begun[j] + theta * w.width[j]
     status = look(w, t, w.stage)
-    s = t - w.delays[k]
-    if w.above[k] >= 0 and s > w.points[w.above[k]]:
-        return status, s - w.points[w.above[k]], 1
-    if w.below[k] >= 0 and s < w.points[w.below[k]]:
-        return status, w.points[w.below[k]] - s, -1
-    return status, 0.0, 0
+    return status, t - w.delays[k]
 
 
 @compiled
 def _first_passage(w: Any, best: float, which: int) -> Any:
-    """Like `_first_event`, of delays that pass a breaking point: which is n + 2k, and 1 more upward."""
+    """Like `_first_event`, of delays that pass a breaking point: which is n + 2k, and 1 more upward.
+
+    Steps end at passages up to rounding and the tolerance, so a step may begin on the wrong side of a point that was
+    passed just before, or at a point that a vanishing delay follows. Therefore a passage needs a motion by more than
+    rounding, both past the point and away from where the step began. Where it begins is not affected by this margin.
+    """
+    margin = _ROUNDING * EPS * max(abs(w.clock[NOW]), w.clock[REACH])
     for k in range(w.count[DELAYS]):
         if w.above[k] < 0 and w.below[k] < 0:
             continue
+        status, begin = _lagged_time(w, k, 0.0)
+        if status != 0:
+            return status, best, which
+        upper = max(w.points[w.above[k]], begin) if w.above[k] >= 0 else np.inf
+        lower = min(w.points[w.below[k]], begin) if w.below[k] >= 0 else -np.inf
         low = 0.0
         for quarter in range(1, 5):
             high = 0.25 * quarter
             if low >= best:
                 break
-            status, past, side = _passed(w, k, high)
+            status, s = _lagged_time(w, k, high)
             if status != 0:
                 return status, best, which
-            if side != 0:
-                for _ in range(48):
-                    middle = 0.5 * (low + high)
-                    status, past, there = _passed(w, k, middle)
-                    if status != 0:
-                        return status, best, which
-                    if there == 0:
-                        low = middle
-                    else:
-                        high, side = middle, there
-                if high < best:
-                    best, which = high, w.count[SIZE] + 2 * k + (1 if side > 0 else 0)
-                break
-            low = high
+            if lower - margin <= s <= upper + margin:
+                low = high
+                continue
+            up = s > upper
+            for _ in range(48):
+                middle = 0.5 * (low + high)
+                status, s = _lagged_time(w, k, middle)
+                if status != 0:
+                    return status, best, which
+                if lower <= s <= upper:
+                    low = middle
+                else:
+                    high, up = middle, s > upper
+            if high < best:
+                best, which = high, w.count[SIZE] + 2 * k + (1 if up else 0)
+            break
     return 0, best, which
 
 
@@ -282,8 +302,56 @@ def _next_point(w: Any, s: float, above: bool) -> Any:
 
 
 @compiled
+def _motion(w: Any, k: int) -> Any:
+    """Return the direction in which the time that delay k refers to moves with the present derivative: -1, 0 or 1."""
+    now, scale = w.clock[NOW], max(abs(w.clock[NOW]), w.clock[REACH])
+    if look(w, now, w.y) != 0:
+        return 0
+    begin = now - w.delays[k]
+    change = min(np.sqrt(EPS) * scale, w.clock[STEP])
+    for i in range(w.count[SIZE]):
+        w.stage[i] = w.y[i] + change * w.rates[i]
+    if look(w, now + change, w.stage) != 0:
+        return 0
+    moved = now + change - w.delays[k] - begin
+    if abs(moved) <= _ROUNDING * EPS * scale:
+        return 0
+    return 1 if moved > 0.0 else -1
+
+
+@compiled
 def _pass(w: Any, k: int, up: bool) -> Any:
-    """Take delay k past a breaking point: what jumps there jumps now, one derivative later; 0 or a status."""
+    """Take delay k past a breaking point, and others that pass it too; 0 or a status.
+
+    What jumps at the point jumps again now, one derivative later. If the derivative itself jumps now, it may lead the
+    delay back to the side from which it arrived. Then no solution exists from here on: NO_CONTINUATION.
+    """
+    point = w.above[k] if up else w.below[k]
+    direction = 1 if up else -1
+    jumps = w.order[point] <= w.count[NEUTRAL]
+    arriving = jumps and _motion(w, k) == direction
+    status = look(w, w.clock[NOW], w.y)
+    if status != 0:
+        return status
+    reference = direction * w.delays[k]
+    for m in range(w.count[DELAYS]):
+        passes = m == k or direction * w.delays[m] <= reference
+        if passes and (w.above[m] if up else w.below[m]) == point:
+            _register(w, m, up)
+    w.count[FRESH] = 1
+    if not arriving:
+        return 0
+    status = _settle(w)
+    if status == 0 and _motion(w, k) == -direction:
+        w.count[COMPONENT] = k
+        w.clock[AT_POINT] = w.points[point]
+        return NO_CONTINUATION
+    return status
+
+
+@compiled
+def _register(w: Any, k: int, up: bool) -> None:
+    """Update the breaking points next to delay k, and add the one that its passage causes now."""
     point = w.above[k] if up else w.below[k]
     now, fresh = w.clock[NOW], w.count[POINTS]
     if up:
@@ -292,15 +360,17 @@ def _pass(w: Any, k: int, up: bool) -> Any:
         w.below[k], w.above[k] = _next_point(w, w.points[point], False), point
     order = w.order[point] + (1 if w.count[NEUTRAL] == 0 else 0)
     if fresh == MOST_POINTS or order >= _ORDERS:
-        return 0
+        return
+    rounding = 4.0 * _ROUNDING * EPS * max(abs(now), w.clock[REACH])
+    for known in range(fresh):  # of another delay that passes now, or the same point if this delay vanishes
+        if abs(w.points[known] - now) <= rounding and w.order[known] <= order:
+            return
     w.points[fresh] = now
     w.order[fresh] = order
     w.count[POINTS] += 1
-    status = look(w, now, w.y)
     for m in range(w.count[DELAYS]):
         if now - w.delays[m] < now and (w.above[m] < 0 or w.points[w.above[m]] > now):
             w.above[m] = fresh
-    return status
 
 
 @compiled
@@ -390,6 +460,53 @@ def _forget(w: Any) -> None:
 
 
 @compiled
+def _distance(w: Any, a: Any, b: Any) -> Any:
+    """Norm of the difference of two derivatives, in units of the tolerance per second."""
+    for i in range(w.count[SIZE]):
+        w.stage[i] = a[i] - b[i]
+    return norm(w, w.y, w.y, w.stage)
+
+
+@compiled
+def _derive_ahead(w: Any, ahead: float, further: float, slope: Any, out: Any) -> Any:
+    """Write the derivative after a motion with the present derivative, then with another one; 0 or a status."""
+    for i in range(w.count[SIZE]):
+        w.stage[i] = w.y[i] + ahead * w.rates[i] + further * slope[i]
+    return derive(w, w.clock[NOW] + ahead + further, w.stage, out, w.count[SEGMENTS])
+
+
+@compiled
+def _time_to_sliding(w: Any, reach: float) -> Any:
+    """Return the time to a jump of the derivative within `reach` that the derivative behind it leads back to, or inf.
+
+    The jump is bisected on the line along the present derivative; the change by a steep slope becomes small on the way.
+    Behind a jump at a given time, or of a lag, the derivative does not lead back.
+    """
+    n = w.count[SIZE]
+    low, middle, high = shifted(w.rates, n), shifted(w.rates, 2 * n), shifted(w.rates, 3 * n)
+    begin, end = 0.0, reach
+    if _derive_ahead(w, begin, 0.0, low, low) != 0 or _derive_ahead(w, end, 0.0, high, high) != 0:
+        return np.inf
+    change = _distance(w, low, high)
+    for _ in range(40):
+        at = 0.5 * (begin + end)
+        if _derive_ahead(w, at, 0.0, middle, middle) != 0:
+            return np.inf
+        if _distance(w, low, middle) > _distance(w, middle, high):
+            end = at
+            for i in range(n):
+                high[i] = middle[i]
+        else:
+            begin = at
+            for i in range(n):
+                low[i] = middle[i]
+    jump = _distance(w, low, high)
+    if not jump > 0.5 * change or _derive_ahead(w, end, 1e-3 * reach, high, middle) != 0:
+        return np.inf
+    return begin if _distance(w, low, middle) < 0.5 * jump else np.inf
+
+
+@compiled
 def _first_step(w: Any) -> Any:
     """Hairer, Norsett, Wanner (1993), sec. II.4, as SciPy has it. (status, step)."""
     n = w.count[SIZE]
@@ -428,7 +545,7 @@ def advance(table: Integers, steps: int) -> Any:
     final = count[STEPS] + steps
     power = -0.25 if count[IMPLICIT] != 0 else -0.2
     memory = 0.0 if count[IMPLICIT] != 0 or count[NEUTRAL] != 0 else _MEMORY
-    instant = 0
+    instant = passages = 0
     while clock[NOW] < clock[END]:
         if count[STEPS] >= final:
             return PAUSED
@@ -453,7 +570,7 @@ def advance(table: Integers, steps: int) -> Any:
         if count[BREAK] < count[BREAKS]:
             stop = min(stop, w.breaks[count[BREAK]])
         least = 10.0 * EPS * max(abs(now), abs(stop) * 1e-3)
-        rejected = False
+        rejections = 0
         trouble = TOO_SMALL
         landing = -1
         limit = np.inf
@@ -468,7 +585,9 @@ def advance(table: Integers, steps: int) -> Any:
                 h = 0.5 * (stop - now)
                 reached = now + h
             if landing < 0 and h < least and reached < stop:
-                if trouble != TOO_SMALL or clock[SLIDING_STEP] == 0.0:
+                if clock[SLIDING_STEP] == 0.0 and _time_to_sliding(w, 1e3 * least) < np.inf:
+                    return SLIDING
+                if trouble == NOT_FINITE or trouble == BAD_DELAY or clock[SLIDING_STEP] == 0.0:
                     return trouble
                 clock[STEP] = clock[SLIDING_STEP]
                 clock[SLIDING_UNTIL] = now + _SLIDING_LENGTH * clock[SLIDING_STEP]
@@ -482,8 +601,10 @@ def advance(table: Integers, steps: int) -> Any:
                 if not (np.isfinite(w.trial[i]) and np.isfinite(w.rates[6 * n + i])):
                     trouble = NOT_FINITE
                     error = np.inf
+            if trouble == TOO_SMALL and error == np.inf:
+                trouble = DIVERGING
             sliding = h <= clock[SLIDING_STEP] and now < clock[SLIDING_UNTIL]
-            if status == 0 and trouble == TOO_SMALL and error > 1.0 and sliding:
+            if status == 0 and trouble != NOT_FINITE and error > 1.0 and sliding:
                 count[SLIDING_STEPS] += 1
                 error = 1.0
             theta, which, estimate = 2.0, -1, error
@@ -510,7 +631,7 @@ def advance(table: Integers, steps: int) -> Any:
                 return status
             if not error <= 1.0:
                 count[REJECTED] += 1
-                rejected = True
+                rejections += 1
                 if 1.0 < estimate < np.inf:
                     if estimate > _SUSPICIOUS:
                         clock[SUSPECTED_UNTIL] = reached
@@ -527,7 +648,9 @@ def advance(table: Integers, steps: int) -> Any:
                 if limit < 4.0 * least:
                     if which < n:
                         _switch(w, which)
-                    instant += 1
+                        instant += 1
+                    else:
+                        passages += 1
                     break
                 continue
             if which >= 0 and landing < 0:
@@ -535,7 +658,7 @@ def advance(table: Integers, steps: int) -> Any:
             remembered = clock[PREVIOUS] ** memory * error ** (power + 0.75 * memory)
             factor = _GROW if error == 0.0 else min(_GROW, _SAFETY * remembered)
             clock[PREVIOUS] = max(error, 1e-4) if reached < stop else 1.0  # integration starts anew after a break
-            if rejected:
+            if rejections > 0:
                 factor = min(1.0, factor)
             clock[STEP] = h * factor if h == clock[STEP] or factor < 1.0 else max(clock[STEP], h * factor)
             count[SEGMENTS] += 1
@@ -552,14 +675,24 @@ def advance(table: Integers, steps: int) -> Any:
             status = _write_samples(w, now, reached)
             if status != 0:
                 return status
-            instant = 0
+            instant = passages = 0
             if reached == stop:
                 count[FRESH] = 1
+            count[ROUGH] += rejections + (1 if now < clock[NONSMOOTH_UNTIL] else 0)
+            if count[ROUGH] > _ROUGH and landing < 0 and count[FRESH] == 0 and clock[SLIDING_STEP] == 0.0:
+                ahead = _time_to_sliding(w, _AHEAD * h)
+                if ahead < max(_ARRIVED * h, 4.0 * least):
+                    return SLIDING
+                if ahead < np.inf:
+                    clock[STEP] = min(clock[STEP], ahead)
+                else:
+                    count[ROUGH] = 0
             break
         if instant > 100:
             return CHATTER
+        if passages > _MAX_PASSAGES * count[DELAYS]:
+            return PASSING
         if landing >= n:
-            count[FRESH] = 1
             status = _pass(w, (landing - n) // 2, (landing - n) % 2 == 1)
             if status != 0:
                 return status

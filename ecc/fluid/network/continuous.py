@@ -155,10 +155,12 @@ def run(problem: Problem) -> Result:
         absolute[block["own"]] = rtol * LEAST * busiest * (fluid.rtt if windows else 1.0)
     for k, (name, state) in enumerate(states.items()):
         its = slice(block["host"].start + k * G, block["host"].start + (k + 1) * G)
-        assert not callable(state.initial)  # that is of queues
+        if callable(state.initial):
+            kind = type(protocol).__name__
+            raise ValueError(f"initial of state {name} of {kind} must be a number: only windows begin states by a law")
         y[its], lower[its], upper[its], absolute[its] = state.initial, state.lowest, state.highest, rtol
         if problem.point is not None and name in problem.point.states:
-            y[its] = problem.point.states[name][np.unique(fluid.group_of, return_index=True)[1]]
+            y[its] = problem.point.states[name][fluid.first_flow]
     end = float(samples[-1])
     changes = np.unique(changing[0])[1:]
     gates = np.concatenate([_gates(fluid, opens, T), changes, changes + T])
@@ -213,7 +215,7 @@ def run(problem: Problem) -> Result:
                 integration.work.count[core.FRESH] = 1
             problem.progress(integration.now / end)
         if status != core.DONE:
-            law = _law_failed(integration, status, offset["failed"], laws.code, problem.first_flow)
+            law = _law_failed(integration, status, offset["failed"], laws.code, problem.fluid.first_flow)
             stopped = law or integration.trouble(status)
     except KeyboardInterrupt:
         stopped = "interrupted"

@@ -169,7 +169,7 @@ def at_equilibrium(
     paths.start[:] = -np.inf
     waits = queue / fluid.capacity / h
     owner: NDArray[np.int64] = paths.first[:-1].copy()
-    for g, (route, flow) in enumerate(zip(fluid.routes, problem.first_flow, strict=True)):
+    for g, (route, flow) in enumerate(zip(fluid.routes, problem.fluid.first_flow, strict=True)):
         bottleneck = int(point.bottleneck[flow])
         owner[g] += route.index(bottleneck) if bottleneck >= 0 else 0
         curves.bottleneck[g, :zero] = bottleneck
@@ -199,6 +199,7 @@ def result_of(grid: Grid, paths: Paths, curves: Curves) -> Result:
     width, ends = float(grid.samples[0]), grid.ends()
     whole = np.rint(ends).astype(np.int64)
     waiting = np.clip(curves.into - curves.out, 0.0, paths.buffer[:, None])
+    queue = grid.values(waiting)[1:]
     peaks = [waiting[:, min(a + 1, b) : b + 1].max(axis=1) for a, b in zip(whole[:-1], whole[1:], strict=True)]
     last = float(grid.samples[len(ends) - 2]) if len(ends) > 1 else 0.0
     sent, received = grid.sums(curves.sent), grid.sums(curves.received)
@@ -207,8 +208,8 @@ def result_of(grid: Grid, paths: Paths, curves: Curves) -> Result:
         rate=sent / width,
         goodput=received / width,
         bottleneck=grid.at_ends(curves.bottleneck),
-        queue=grid.at_ends(waiting),
-        queue_max=np.array(peaks).reshape(-1, len(waiting)),
+        queue=queue,
+        queue_max=np.maximum(queue, np.array(peaks).reshape(-1, len(waiting))),
         arrival=grid.sums(curves.into + curves.link_drops) / width,
         drops=grid.sums(curves.link_drops),
         sent=sent.sum(axis=0),

@@ -24,9 +24,9 @@ from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, i
 from ecc.fluid.network.curves import Paths
 from ecc.fluid.network.departures import HOOKS
 from ecc.fluid.network.grid import Grid
-from ecc.fluid.network.laws import finite, made
+from ecc.fluid.network.laws import compile_lines, finite
 from ecc.fluid.network.queues import ECT_1, NOT_ECT
-from ecc.jit import CompiledHooks, compile_hooks
+from ecc.jit import CompiledHooks
 from ecc.laws.arguments import law_arguments
 from ecc.models.base import Protocol, State, states_of
 
@@ -48,7 +48,6 @@ __all__ = [
 _OF_STATES = ("q", "q_prev", "y", "y_passed", "C", "T")
 _GIVEN = (*_OF_STATES, "scalable")
 _Q, _Q_PREV, _Y, _Y_PASSED, _C, _T, _SCALABLE, _CAME, _STEP, _RESULT, _STATES = range(11)
-_NOTHING = np.dtype([])
 _RECORD, _PARAMS, _ARRIVE, _TICK, _PROBABILITY = range(5)
 _MOST = 64  # packets of a step that are taken one by one; of more, several at once
 _TRICKLE = 1e-3  # of the capacity: the least rate, so that laws can divide by it and what arrivals clock never stops
@@ -90,7 +89,7 @@ def discipline_refusal(discipline: Protocol) -> str | None:
     discipline : Protocol
     """
     name = type(discipline).__name__
-    hooks = set(discipline.link_hooks())
+    hooks = set(discipline.link_hooks()) if discipline.has_packet_hooks() else set()
     if chooses_departures(discipline):
         if others := sorted(hooks - HOOKS):
             return f"{name} has no fluid model: of its hooks it would run {', '.join(sorted(HOOKS))}, got {others[0]}"
@@ -110,6 +109,10 @@ def discipline_refusal(discipline: Protocol) -> str | None:
         if unknown := [one for one in law_arguments(law) if one not in given]:
             listed = ", ".join(given)
             return f"{name} has no fluid model: its {what} law takes {', '.join(unknown)}, and it is given {listed}"
+        if "q_prev" in law_arguments(law) and not any(its.clock == "interval" and its.law for its in states.values()):
+            return (
+                f"{name} has no fluid model: its {what} law takes q_prev, and no state of it has the clock 'interval'"
+            )
     return None
 
 
@@ -243,8 +246,8 @@ def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]
         lines["tick" if state.clock == "interval" else "arrive"].append(moved(name, state, state.law))
     assert discipline.probability_law is not None
     lines["probability"].append(f"record.result = finite(probability_law({supplied(discipline.probability_law)}))")
-    hooks = {name: made(name, its, scope) for name, its in lines.items() if its}
-    return compile_hooks(hooks, layout, _NOTHING, params, _NOTHING)
+    laws = {f"law_{name}": f"the law of state {name}" for name in states} | {"probability_law": "probability_law"}
+    return compile_lines(type(discipline).__name__, lines, scope, laws, layout, params)
 
 
 @optimized

@@ -59,7 +59,6 @@ GRANT_ARGUMENTS = ("R", "y", "q", "N_all", "C", "d", "T", "x", "result")
 _R, _Y, _Q, _N_ALL, _C, _D, _T, _X, _RESULT = range(len(GRANT_ARGUMENTS))
 _PER_RTT = 100
 _SMOOTHING = 1.0 / 8.0  # of RTTs, by each packet
-_OPENING = 1.0  # s for which a flow counts where an interval saw nothing but openings
 _pointers = unpacker("ff")
 
 # state of a router: RTT, lowest queue, its grants (of time, of bits) and what is left of both; since the last tick:
@@ -82,6 +81,7 @@ class Rules(NamedTuple):
     failed: Floats  # of `Grid`
     longest: int  # whether d is the largest RTT
     paced: int  # whether sources send at no more than w/D
+    handshake_time: float  # for which flows count if an interval saw nothing but their openings [s]
 
 
 class Routers(NamedTuple):
@@ -132,7 +132,7 @@ def _share_out(b: Any, link: int, t: float, bits: float, rules: Any) -> Any:
         if status != 0:
             return failed(rules.failed, ROUTER, link, t, status)
         b[_UP_LEFT], b[_DOWN_LEFT] = up, up - net
-        b[_UP] = up / (b[_TIME] if b[_TIME] > 0.0 else _OPENING)
+        b[_UP] = up / (b[_TIME] if b[_TIME] > 0.0 else rules.handshake_time)
         b[_DOWN] = (up - net) / bits
     b[_BITS] = b[_TIME] = b[_RTT_TIME] = b[_LARGEST] = 0.0
     b[_OPENED], b[_DUE] = t, t + T
@@ -293,11 +293,9 @@ def run(problem: Problem) -> Result:
     L, G = fluid.n_links, fluid.n_groups
     form, interval = protocol.fluid_form, protocol.params()["interval"]
     assert isinstance(form, GrantedWindows)
-    width = float(problem.samples[0])
-    per_sample = ceil(_PER_RTT * width / float(fluid.rtt.min()))
-    h = width / per_sample
+    h = float(fluid.rtt.min()) / _PER_RTT
     zero = 2 + ceil(float(fluid.rtt.max()) / h)
-    grid = Grid(h, zero, zero + per_sample * len(problem.samples) + 1, problem.samples)
+    grid = Grid.of(h, zero, problem.samples)
     paths = paths_of(fluid, grid)
     curves = curves_of(paths, fluid, grid)
     granter = np.full((len(paths.links), grid.rows), -1, dtype=np.int64)
@@ -307,7 +305,7 @@ def run(problem: Problem) -> Result:
     state[:, _RTT] = interval
     state[:, _DUE] = state[:, _LOOKS] = problem.ticks * interval
     if point is not None:
-        x = point.rates[problem.first_flow]
+        x = point.rates[fluid.first_flow]
         at_equilibrium(paths, curves, problem, grid, x, np.zeros(L))
         opened[:], window[:] = 1, problem.factor * x * fluid.rtt
         rtt[:, :zero], spacing[:, :zero] = fluid.rtt[:, None], 1.0 / x[:, None]
@@ -317,7 +315,7 @@ def run(problem: Problem) -> Result:
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
     rules = Rules(
         laws.router, laws.interval, laws.queue_interval, laws.source, addresses, record, grid.failed,
-        int(protocol.scaling_rtt == "max"), int(form.paced),
+        int(protocol.scaling_rtt == "max"), int(form.paced), float(form.handshake_time),
     )  # fmt: skip
     routers = Routers(state, np.zeros(curves.arrived.shape), granter, curves.arrived[:, zero - 1].copy())
     opening = np.full(G, 8.0 * protocol.opening_size or paths.packet)
@@ -330,7 +328,7 @@ def run(problem: Problem) -> Result:
         problem.progress,
         states,
         code=[laws.code],
-        flows=problem.first_flow,
+        flows=fluid.first_flow,
     )
     found = result_of(grid, paths, curves)
     if problem.records:

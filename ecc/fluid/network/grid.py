@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from ecc.fluid.compiled import Floats, inlined
 from ecc.fluid.network.result import turns
 
 __all__ = [
-    "ANNOUNCE", "DECREASE", "DEPARTURE", "DISCIPLINE", "INTERVAL", "LOSS", "MACHINE", "MARK", "MEMORY", "NO_RATE",
-    "PRIORITY", "QUEUE_INTERVAL", "REFUSAL", "ROUTER", "SLOW_START", "SOURCE", "STATE", "TOO_LARGE", "Grid", "failed",
+    "ANNOUNCE", "DECREASE", "DEPARTURE", "DISCIPLINE", "INTERVAL", "LOSS", "MACHINE", "MARK", "MEMORY", "NOT_POSITIVE",
+    "NO_RATE", "PRIORITY", "QUEUE_INTERVAL", "REFUSAL", "ROUTER", "SLOW_START", "SOURCE", "STATE", "TOO_LARGE",
+    "Grid", "failed",
 ]  # fmt: skip
 
 FloatArray = NDArray[np.float64]
@@ -32,8 +34,12 @@ _NAMES = (
     "queue discipline", "queue discipline", "source law", "slow start law", "decrease law", "loss response law",
     "mark response law", "memory law", "law of a state", "machine of states",
 )  # fmt: skip
-TOO_LARGE, NO_RATE = 2, 4  # statuses beside those of laws, which are odd
-_WHY = {TOO_LARGE: "its window is more than 2^63 bytes", NO_RATE: "its rate or its window is not a number >= 0"}
+TOO_LARGE, NO_RATE, NOT_POSITIVE = 2, 4, 6  # statuses beside those of laws, which are odd
+_WHY = {
+    TOO_LARGE: "its window is more than 2^63 bytes",
+    NO_RATE: "its rate or its window is not a number >= 0",
+    NOT_POSITIVE: "its window is not > 0",
+}
 
 
 @inlined
@@ -60,6 +66,24 @@ class Grid:
     stopped: str = "completed"
     recorded: dict[str, FloatArray] = field(default_factory=dict)
     failed: FloatArray = field(default_factory=lambda: np.zeros(3))
+
+    @classmethod
+    def of(cls, h: float, zero: int, samples: FloatArray) -> Grid:
+        """Return the grid that reaches the end of the last sample.
+
+        The step does not depend on the samples, which end on the grid or between two of its rows: the result of a run
+        is the same for any sampling period.
+
+        Parameters
+        ----------
+        h : float, s
+            Step.
+        zero : int
+            Number of rows up to time 0, which is included.
+        samples : ndarray, s
+            Ends of samples.
+        """
+        return cls(h, zero, zero + ceil(float(samples[-1]) / h - _NEAR) + 1, samples)
 
     def run(
         self,
@@ -135,13 +159,24 @@ class Grid:
         return at[at <= self.reached - 1] if self.reached > self.zero else at[:1]
 
     def at_ends(self, curves: NDArray[Any]) -> NDArray[Any]:
-        """Return what steps on the grid, in the rows nearest to the ends of samples: shape (n_samples, n_curves).
+        """Return curves that step on the grid, in the rows nearest to the ends of samples: shape (n_samples, n_curves).
 
         Parameters
         ----------
         curves : ndarray, shape (n_curves, rows)
         """
         return curves[:, np.rint(self.ends()[1:]).astype(np.int64)].T
+
+    def values(self, curves: FloatArray) -> FloatArray:
+        """Return curves that are linear between rows, at time 0 and the ends of samples: shape (1 + n, n_curves).
+
+        Parameters
+        ----------
+        curves : ndarray, shape (n_curves, rows)
+        """
+        ends = self.ends()
+        found = [np.interp(ends, np.arange(self.rows), curve) for curve in curves]
+        return np.array(found).reshape(len(curves), -1).T
 
     def sums(self, curves: FloatArray) -> FloatArray:
         """Return by how much cumulative curves grew in each sample: shape (n_samples, n_curves).
@@ -150,7 +185,4 @@ class Grid:
         ----------
         curves : ndarray, shape (n_curves, rows)
         """
-        ends = self.ends()
-        at = [np.interp(ends, np.arange(self.rows), curve) for curve in curves]
-        found: FloatArray = np.diff(np.array(at).reshape(len(curves), -1).T, axis=0)
-        return found
+        return np.diff(self.values(curves), axis=0)

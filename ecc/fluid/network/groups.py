@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ecc.arguments import shown
 from ecc.impairments import CapacitySchedule, RandomLoss, flows_of
 from ecc.models.base import Protocol
+from ecc.network import Network
 from ecc.scenario import Scenario
 
 __all__ = ["LEAST", "FluidNetwork", "StepDelays", "step_delays"]
@@ -26,9 +28,10 @@ LEAST = 1e-9  # of the capacity: the smallest rate that a router announces, as i
 class FluidNetwork:
     """Equal flows have equal rates: a group of them is computed as one.
 
-    `members` (n_groups,): flows in the group; `group_of` (n_flows,). For each group g: `routes[g]` the links it
-    crosses and `responds[g]` which of them it responds to; `forward[g]` and `backward[g]` the delays from the sender to
-    the queue of each and from there back to the sender, `wire` that of the last link; `rtt`, `start`, `stop` (inf),
+    `members` (n_groups,): flows in the group; `group_of` (n_flows,), -1 for idle flows, which have no group. For each
+    group g: `routes[g]` the links it crosses and `responds[g]` which of them it responds to; `forward[g]` and
+    `backward[g]` the delays from the sender to the queue of each and from there back to the sender, `wire` that of the
+    last link; `rtt`, `start`, `stop` (inf),
     `size` [bit] (inf), `packet_size` and `acknowledged`, by an ACK [bytes]; `steady` [bit/s], the rate of unresponsive
     flows, else 0. Of what was sent, random losses leave the share `reaches[g]` for the queue of each link and
     `survives` for the receiver, and the share `acks_kept` of the ACKs. `capacity` of each link is `changes[link][1]`
@@ -63,6 +66,7 @@ class FluidNetwork:
         separate: bool = False,
         steady: FloatArray | None = None,
         unlike: Sequence[Hashable] | None = None,
+        idle: NDArray[np.bool_] | None = None,
     ) -> FluidNetwork:
         """Return the groups of a scenario's network.
 
@@ -76,6 +80,8 @@ class FluidNetwork:
             Rates of unresponsive flows, 0 for others; None: no such flows.
         unlike : sequence, optional
             For each flow, what else is the same for all of its group.
+        idle : ndarray, shape (n_flows,), optional
+            Flows that never send, which are left out: steps and tolerances do not depend on them. None: no such flows.
         """
         network = scenario.network
         unresponsive = np.zeros(network.n_flows) if steady is None else steady
@@ -92,8 +98,9 @@ class FluidNetwork:
         assigned = scenario.assignment
         keys: dict[tuple[object, ...], int] = {}
         first: list[int] = []
-        group_of = np.zeros(network.n_flows, dtype=np.int64)
-        for i, flow in enumerate(network.flows):
+        group_of = np.full(network.n_flows, -1)
+        for i in _in_order(network, idle):
+            flow = network.flows[i]
             delays = tuple(network.forward_delays[i, list(flow.route)])
             key = (i if separate else None, flow.route, delays, network.rtts[i], flow.start, flow.stop, flow.size,
                    flow.packet_size, flow.mean_acknowledged, unresponsive[i], acks_kept[i],
@@ -109,7 +116,7 @@ class FluidNetwork:
             return np.array([np.inf if value is None else factor * value for value in values])
 
         return cls(
-            members=np.bincount(group_of).astype(float),
+            members=np.bincount(group_of[group_of >= 0]).astype(float),
             group_of=group_of,
             routes=routes,
             responds=[
@@ -212,15 +219,44 @@ class FluidNetwork:
         found: FloatArray = floor / many
         return found
 
-    def spread(self, values: NDArray[np.float64]) -> FloatArray:
-        """Return what belongs to groups, in the last axis, for every flow.
+    @cached_property
+    def active(self) -> IntArray:
+        """Shape (n_active,): the flows that have a group."""
+        return np.flatnonzero(self.group_of >= 0)
+
+    @cached_property
+    def first_flow(self) -> IntArray:
+        """Shape (n_groups,): the first flow of each group."""
+        first: IntArray = self.active[np.unique(self.group_of[self.active], return_index=True)[1]]
+        return first
+
+    def spread(self, values: NDArray[Any], idle: float = 0.0) -> NDArray[Any]:
+        """Return the values of groups, in the last axis, for every flow.
 
         Parameters
         ----------
         values : ndarray, shape (..., n_groups)
+        idle : float, optional
+            The value of flows that have no group.
         """
-        found: FloatArray = values[..., self.group_of]
+        found: NDArray[Any] = values[..., self.group_of]
+        found[..., self.group_of < 0] = idle
         return found
+
+
+def _in_order(network: Network, idle: NDArray[np.bool_] | None) -> list[int]:
+    """The flows that are not idle, in an order that does not depend on their labels, nor on those of links.
+
+    Sums over flows are then the same to the last bit whatever the labels are.
+    """
+
+    def place(i: int) -> tuple[float, ...]:
+        flow = network.flows[i]
+        stop, size = (np.inf if value is None else float(value) for value in (flow.stop, flow.size))
+        along = [value for k in flow.route for value in (network.capacities[k], network.forward_delays[i, k])]
+        return (network.rtts[i], flow.start, stop, size, flow.mean_packet, flow.mean_acknowledged, *along)
+
+    return sorted((i for i in range(network.n_flows) if idle is None or not idle[i]), key=place)
 
 
 @dataclass(frozen=True)
@@ -266,7 +302,7 @@ def step_delays(delays: tuple[ArrayLike, ArrayLike], fluid: FluidNetwork) -> Ste
             raise ValueError(
                 f"{name} delays must broadcast to (period, {fluid.n_groups}, {fluid.n_links}), got {table.shape}"
             ) from None
-        tables.append(whole[:, owner, links].astype(np.int64))
+        tables.append(whole[:, fluid.first_flow[owner], links].astype(np.int64))
     ahead, back = tables
     period = int(np.lcm(len(ahead), len(back)))
     ahead, back = (np.tile(table, (period // len(table), 1)) for table in (ahead, back))

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ecc.fluid.network.laws import finite, made
-from ecc.jit import compile_hooks
+from ecc.fluid.network.laws import compile_lines, finite
 from ecc.laws.arguments import law_arguments
-from ecc.models.base import Protocol, states_of
+from ecc.models.base import JUMPS, Protocol, states_of
 
 __all__ = ["STEP_FIELDS", "compiled_moves"]
 
@@ -28,7 +27,6 @@ _MOVED = {
     "interval": "{now} + record.time_step / record.T * ({found} - {now})",
     "continuous": "{now} + record.time_step * {found}",
 }
-_NOTHING = np.dtype([])
 
 
 def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, int]:
@@ -65,7 +63,7 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
         scope |= {f"law_{name}": state.law, f"lowest_{name}": state.lowest, f"highest_{name}": state.highest}
         found = _MOVED[state.clock].format(now=f"record.{name}", found=f"law_{name}({supplied(state.law)})")
         lines["move"].append(f"record.{name} = min(max(finite({found}), lowest_{name}), highest_{name})")
-    for signal in ("loss", "mark"):
+    for signal in JUMPS:
         jumps = {name: state.jumps[signal] for name, state in states.items() if signal in state.jumps}
         scope |= {f"{signal}_{name}": jump for name, jump in jumps.items()}
         lines[f"after_{signal}"] = [
@@ -74,8 +72,8 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
             ),  # by all values before
             *(f"record.{name} += record.jumps * (new_{name} - record.{name})" for name in jumps),
         ]
-    hooks = {name: made(name, its, scope) for name, its in lines.items() if its}
+    laws = {f"law_{name}": f"the law of state {name}" for name in states}
+    laws |= {f"{signal}_{name}": f"the jump of state {name} at a {signal}" for signal in JUMPS for name in states}
+    layout = np.dtype([(name, "f8") for name in fields])
     params = np.dtype([(name, "f8") for name in protocol.params()])
-    return (
-        compile_hooks(hooks, np.dtype([(name, "f8") for name in fields]), _NOTHING, params, _NOTHING) if hooks else {}
-    )
+    return compile_lines(type(protocol).__name__, lines, scope, laws, layout, params) if any(lines.values()) else {}

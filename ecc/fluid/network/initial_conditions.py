@@ -86,9 +86,7 @@ class InitialConditions:
             waits = announces_first & (fluid.steady == 0.0)
             opens = fluid.start + np.where(waits, fluid.rtt, 0.0)
         else:
-            first = {g: i for i, g in reversed(list(enumerate(fluid.group_of)))}
-            groups = [first[g] for g in range(fluid.n_groups)]
-            x = factor * point.rates[groups]
+            x = factor * point.rates[fluid.first_flow]
             used = np.isfinite(point.fair_rate)
             state = np.where(used, np.clip(factor * point.fair_rate, least, most), unused)
             opens = np.full(fluid.n_groups, -np.inf)
@@ -119,7 +117,7 @@ class InitialConditions:
         for link in np.unique(links):
             through = np.flatnonzero(links == link)
             members, rates = fluid.members[owner[through]], x[owner[through]]
-            mine = np.array([point.bottleneck[first[g]] in (link, -1) for g in owner[through]])
+            mine = np.array([point.bottleneck[flow] in (link, -1) for flow in fluid.first_flow[owner[through]]])
             rtts = rtt[owner[through]]
             weights = members * (1.0 if protocol.rtt_weights == "flows" else rates)
             mean = rtts.max() if protocol.scaling_rtt == "max" else np.average(rtts, weights=weights)
@@ -140,7 +138,7 @@ class InitialConditions:
                     advertised[signal[crossing]] = law(
                         **{name: supply[name] for name in laws.wants["announce" if laws.announce else "router"]}
                     )
-        bottleneck = point.bottleneck[[first[g] for g in range(fluid.n_groups)]]
+        bottleneck = point.bottleneck[fluid.first_flow]
         return cls(
             signal, advertised, advertises_from, state, least, most, priority, queue, measured, x, rtt, opens,
             bottleneck, False, announces_first,

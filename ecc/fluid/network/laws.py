@@ -20,7 +20,7 @@ from ecc.jit.reach import where
 if TYPE_CHECKING:
     from ecc.models.base import Protocol
 
-__all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws", "finite", "made"]
+__all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws", "compile_lines", "finite", "made"]
 
 ARGUMENTS = ("R", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "x_rtt", "R_prev", "D", "s", "result")
 """Fields of the record that a compiled law reads, and the one it writes."""
@@ -45,7 +45,7 @@ class CompiledLaws:
 
     `router`, `source`, `announce`, `priority`, `refusal`, `loss`, `mark`, `memory`, `slow_start`, `decrease`,
     `interval`, `queue_interval`, `states`: addresses, 0 where there is no such law (of `mark`: that of `loss`). `code`:
-    where they are from.
+    where they are from. `given`: the laws by these names.
     `remembers`: whether routers have a state; `by_flow`: whether they have a signal for each flow; `source_remembers`:
     whether sources have a state.
 
@@ -115,7 +115,7 @@ class CompiledLaws:
         self.by_flow = "x" in self.wants.get("announce", router)
         self.source_remembers = "x" in source or "x_rtt" in source
         self.states = self.code.get("states", 0)
-        self._laws = laws
+        self.given = laws
 
     def blocks(self) -> tuple[int, int]:
         """Return the addresses of two laws over blocks: the sources', and, if `by_flow`, that of signals (else 0)."""
@@ -127,9 +127,9 @@ class CompiledLaws:
 
     def _compiled_blocks(self) -> CompiledHooks:
         announced = "announce" if self.announce else "router"
-        blocks = {"sources": _block("sources", self._laws["source"], self.wants["source"], LANED)}
+        blocks = {"sources": _block("sources", self.given["source"], self.wants["source"], LANED)}
         if self.by_flow:
-            blocks["signals"] = _block("signals", self._laws[announced], self.wants[announced], ("x",))
+            blocks["signals"] = _block("signals", self.given[announced], self.wants[announced], ("x",))
         return compile_hooks(blocks, _BLOCK, _NOTHING, self._kinds, _NOTHING)
 
 
@@ -159,6 +159,53 @@ def _compiled(owner: str, hooks: dict[str, Any], layout: np.dtype[Any], params: 
                 law = _ATTRIBUTES.get(name, f"{name}_law")
                 raise TypeError(f"{law} of {owner} {what.replace('got none', 'got None')}") from None
         raise
+
+
+def compile_lines(
+    owner: str,
+    lines: Mapping[str, list[str]],
+    scope: dict[str, Any],
+    laws: Mapping[str, str],
+    layout: np.dtype[Any],
+    params: np.dtype[Any],
+) -> CompiledHooks:
+    """Return the addresses of functions of a record and parameters whose statements call laws.
+
+    Parameters
+    ----------
+    owner : str
+        Class of the protocol, for messages.
+    lines : mapping
+        Function -> its statements; functions without any are left out.
+    scope : dict
+        Objects that the statements name.
+    laws : mapping
+        Name in the statements -> name of the law in messages.
+    layout, params : dtype
+
+    Raises
+    ------
+    TypeError
+        A law that cannot be compiled, with its name.
+    """
+    hooks = {name: made(name, its, scope) for name, its in lines.items() if its}
+    try:
+        return compile_hooks(hooks, layout, _NOTHING, params, _NOTHING)
+    except TypeError:
+        for name, text in laws.items():
+            calls = [line for its in lines.values() for line in its if f"{name}(" in line]
+            if calls:
+                _compiled_law(owner, text, made("law", calls[:1], scope), layout, params)
+        raise
+
+
+def _compiled_law(owner: str, text: str, hook: Callable[..., None], layout: np.dtype[Any], params: Any) -> None:
+    """Raise the error of a law that cannot be compiled."""
+    try:
+        compile_hooks({"law": hook}, layout, _NOTHING, params, _NOTHING)
+    except TypeError as error:
+        cause = str(error).removeprefix(f"hook law, {where(hook)}: ")
+        raise TypeError(f"{text} of {owner} cannot be compiled: {cause}") from None
 
 
 def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...], checked: bool) -> Callable[..., None]:

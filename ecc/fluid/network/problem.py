@@ -83,8 +83,3 @@ class Problem:
     def protocol(self) -> Protocol:
         """The protocol of all responsive flows, where they have one."""
         return self.protocols[0]
-
-    @property
-    def first_flow(self) -> NDArray[np.int64]:
-        """Shape (n_groups,): the first flow of each group."""
-        return np.unique(self.fluid.group_of, return_index=True)[1]

@@ -267,7 +267,7 @@ def run(problem: Problem) -> Result:
     per = min(_FINEST, max(_PER_INTERVAL, ceil(_PER_RTT * T / float(fluid.rtt.min()))))
     h = T / per
     zero = 2 + ceil(float(initial.rtt.max()) / h)
-    grid = Grid(h, zero, zero + ceil(float(problem.samples[-1]) / h - 1e-9) + 1, problem.samples)
+    grid = Grid.of(h, zero, problem.samples)
     paths = paths_of(fluid, grid)
     x = np.maximum(initial.x, fluid.floor(protocol) / initial.rtt)
     curves = curves_of(paths, fluid, grid)
@@ -308,6 +308,6 @@ def run(problem: Problem) -> Result:
         problem.progress,
         {"flow.x": x, "link.R": routers.state} if problem.records else None,
         code=[laws.code],
-        flows=problem.first_flow,
+        flows=problem.fluid.first_flow,
     )
     return result_of(grid, paths, curves)

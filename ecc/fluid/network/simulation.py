@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -18,8 +18,10 @@ from ecc.fluid.network.groups import FluidNetwork, step_delays
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
 from ecc.impairments import CapacitySchedule, RandomLoss
+from ecc.memory import free_memory, reserved_bytes
 from ecc.models.base import Equilibrium, Protocol, StateMachine, equilibrium_of
 from ecc.models.declared import Taken
+from ecc.models.records import check_params, state_units
 from ecc.quantity import Quantity, as_number
 from ecc.scenario import Scenario, notes_at_end
 from ecc.trajectory import Trajectory
@@ -277,6 +279,8 @@ def prepare(
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
     width = scenario.sample_period(sample)
     rows = scenario.n_samples(width)
+    columns = 4 * scenario.network.n_links + (4 + len(record)) * scenario.network.n_flows
+    reserved_bytes(free_memory(), series=rows * columns)
     perturbation = as_number(perturbation, "perturbation")
     if not perturbation > -1.0:
         raise ValueError(f"perturbation must be > -1, got {shown(perturbation)}")
@@ -285,6 +289,8 @@ def prepare(
     tolerance = as_number(rtol, "rtol")
     if not 1e-13 <= tolerance <= 0.1:
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {shown(tolerance)}")
+    for one in scenario.deployment.protocols:
+        check_params(one)
     runs, steady, disciplines = _responsive(scenario)
     hosts = list(dict.fromkeys(runs))
     protocol = hosts[0]
@@ -299,7 +305,7 @@ def prepare(
     if machines and start != "empty":
         raise ValueError(f"start must be 'empty' for hosts that are machines of states, got {shown(start)}")
     if clocking != "ack" and not (windows or protocol.windowed):
-        raise ValueError(f"clocking must be 'ack' where ACKs clock no windows, got {shown(clocking)}")
+        raise ValueError(f"clocking applies to window protocols only, got {shown(clocking)}")
     if windows and time != "continuous":
         raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {shown(time)}")
     if time != "continuous" and "stamping" in type(protocol).__dataclass_fields__ and protocol.stamping != "departure":
@@ -319,7 +325,8 @@ def prepare(
         )
     if signals != "rate" and not any(disciplines):
         raise ValueError(f"signals must be 'rate' where no link has a queue discipline, got {shown(signals)}")
-    notes = tuple(dict.fromkeys(note for host in hosts for note in taken_of[host].check(host)))
+    drawn = _drawn(disciplines, signals, losses if windows else ())
+    notes = tuple(dict.fromkeys([*(note for host in hosts for note in taken_of[host].check(host)), *drawn]))
     if len(hosts) > 1 and start != "empty" and not any(disciplines):
         raise ValueError(
             f"start must be 'empty' for several protocols without queue disciplines, got {shown(start)} for "
@@ -335,7 +342,8 @@ def prepare(
     separate = rates is not None or delays is not None or (windows and bool(losses)) or signals == "random" or machines
     joined = _joined(scenario, runs, disciplines)
     unlike = list(zip(map(hosts.index, runs), joined or [()] * len(runs), strict=True))
-    fluid = _network(scenario, separate, steady, unlike, shared)
+    idle = _idle(scenario) if rates is None and start == "empty" and delays is None else None
+    fluid = _network(scenario, separate, steady, unlike, idle, shared)
     table = None if delays is None else step_delays(delays, fluid)
     if table is not None:
         fluid = replace(fluid, rtt=np.multiply(protocol.params()["interval"], table.longest, dtype=np.float64))
@@ -360,24 +368,38 @@ def prepare(
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     watch = _Watch(progress, cancel)
     ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
-    first = np.unique(fluid.group_of, return_index=True)[1]
     problem = Problem(
-        tuple(runs[i] for i in first), fluid, samples, watch, ticks, point, marking, 1.0 + perturbation,
+        tuple(runs[i] for i in fluid.first_flow), fluid, samples, watch, ticks, point, marking, 1.0 + perturbation,
         records=len(record) > 0, rtol=tolerance, ack_clocked=clocking == "ack", seed=scenario.seed, delays=table,
         disciplines=disciplines, signals=signals,
-        joined=() if joined is None else [joined[i] for i in first], shared=shared,
+        joined=() if joined is None else [joined[i] for i in fluid.first_flow], shared=shared,
     )  # fmt: skip
     return Prepared(scenario, problem, model, watch, time, notes, tuple(record), begun)
 
 
+def _idle(scenario: Scenario) -> NDArray[np.bool_] | None:
+    """Which flows never send in a run that starts empty; None if none of them, or all, do."""
+    flows = scenario.network.flows
+    idle = np.array(
+        [f.start >= scenario.duration or (f.stop is not None and f.stop <= f.start) for f in flows], dtype=bool
+    )
+    return idle if idle.any() and not idle.all() else None
+
+
 def _network(
-    scenario: Scenario, separate: bool, steady: NDArray[np.float64], unlike: Sequence[Any], shared: dict[Any, Any]
+    scenario: Scenario,
+    separate: bool,
+    steady: NDArray[np.float64],
+    unlike: Sequence[Any],
+    idle: NDArray[np.bool_] | None,
+    shared: dict[Any, Any],
 ) -> FluidNetwork:
     """The fluid network of a scenario, which others with the same parts share."""
     parts = (scenario.network, scenario.impairments)
-    key = (*map(id, parts), scenario.assignment, separate, steady.tobytes(), tuple(unlike))
+    left_out = b"" if idle is None else idle.tobytes()
+    key = (*map(id, parts), scenario.assignment, separate, steady.tobytes(), tuple(unlike), left_out)
     if key not in shared:
-        shared[key] = parts, FluidNetwork.of(scenario, separate, steady, unlike)  # parts keep their ids
+        shared[key] = parts, FluidNetwork.of(scenario, separate, steady, unlike, idle)  # parts keep their ids
     found: FluidNetwork = shared[key][1]
     return found
 
@@ -422,6 +444,24 @@ def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol
         keeps_rate = True
     states = [f"flow.{name}" for name in protocol.states] if taken is declared.EQUATIONS else []
     return ["flow.x"] * keeps_rate + ["link.R"] * keeps_state + states
+
+
+def _drawn(disciplines: Sequence[Protocol | None], signals: str, losses: Sequence[RandomLoss]) -> Iterator[str]:
+    """Yield a note for each part of a run that draws random numbers, other than phases, from the scenario's seed."""
+    from ecc.fluid.network.disciplines import chooses_departures
+
+    parts = [
+        type(one).__name__
+        for one in disciplines
+        if one is not None and chooses_departures(one) and "random" in one.required_env
+    ]
+    parts += ["signals='random'"] if signals == "random" else []
+    parts += ["RandomLoss"] if losses else []
+    for part in dict.fromkeys(parts):
+        yield (
+            f"{part} draws random numbers: this trajectory is one draw, and ecc.fluid.ensemble(scenario, "
+            "{'seed': [1, 2, 3, ...]}) gives their distribution"
+        )
 
 
 def _check_record(names: Sequence[str], allowed: Sequence[str]) -> None:
@@ -496,7 +536,11 @@ def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol, hosts: 
 
     if list(deployed) == [host]:
         return None
-    acting = [one for one in deployed if one not in hosts and one.link_hooks()]
+    acting = [
+        one
+        for one in deployed
+        if one not in hosts and (one.probability_law is not None or (one.has_packet_hooks() and one.link_hooks()))
+    ]
     name = type(host).__name__
     needs_own = not host.has_packet_hooks() or host.link_hooks()
     missing = needs_own and (acting or host not in deployed)
@@ -541,15 +585,16 @@ def _series(fluid: FluidNetwork, result: Result, record: Sequence[str]) -> dict[
     return {
         "rate": fluid.spread(result.rate),
         "goodput": fluid.spread(result.goodput),
-        "bottleneck": result.bottleneck[:, fluid.group_of],
+        "bottleneck": fluid.spread(result.bottleneck, -1),
         "queue": result.queue / 8.0,
         "queue_max": result.queue_max / 8.0,
         "arrival": result.arrival,
         "drops": result.drops / 8.0 / packet,
+        "dropped_bytes": result.drops / 8.0,
         **by_class,
         **({} if result.marks is None else {"marks": result.marks / 8.0 / packet}),
         **{
-            name: result.recorded[name] if name.startswith("link.") else fluid.spread(result.recorded[name])
+            name: result.recorded[name] if name.startswith("link.") else fluid.spread(result.recorded[name], np.nan)
             for name in record
         },
     }
@@ -567,9 +612,10 @@ def _trajectory(
 ) -> Trajectory:
     from ecc import __version__
 
-    finish = fluid.spread(result.stopped_at + fluid.rtt)
-    begin = fluid.spread(fluid.start)
-    size = fluid.spread(fluid.size / 8.0)
+    flows_of = scenario.network.flows
+    finish = fluid.spread(result.stopped_at + fluid.rtt, np.nan)
+    begin = np.array([flow.start for flow in flows_of])
+    size = np.array([np.inf if flow.size is None else flow.size for flow in flows_of], dtype=float)
     sized = np.isfinite(size)
     sent = fluid.spread(result.sent) / 8.0
     finish = np.where(sized & (sent >= size * (1.0 - 1e-9)), finish, np.nan)
@@ -594,4 +640,5 @@ def _trajectory(
         "seed": scenario.seed,
         "version": __version__,
     }
-    return Trajectory.build(result.time, series, flows, stats, attributes, classes=result.classes)
+    units = state_units(record, scenario.deployment.protocols)
+    return Trajectory.build(result.time, series, flows, stats, attributes, classes=result.classes, units=units)

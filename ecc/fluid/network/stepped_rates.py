@@ -267,7 +267,7 @@ def run(problem: Problem) -> Result:
     T = float(protocol.params()["interval"])
     h = T / _PER_INTERVAL
     zero = 2 + ceil(float(fluid.rtt.max()) / h)
-    grid = Grid(h, zero, zero + ceil(float(problem.samples[-1]) / h - 1e-9) + 1, problem.samples)
+    grid = Grid.of(h, zero, problem.samples)
     paths = paths_of(fluid, grid)
     curves = curves_of(paths, fluid, grid)
     least = (protocol.floor or 1.0) * paths.packet / T
@@ -276,7 +276,7 @@ def run(problem: Problem) -> Result:
     acked, requested = np.full(G, -1.0), np.zeros((G, grid.rows))
     changed = zero + paths.start / h - 1e-9
     if point is not None:
-        x = np.maximum(problem.factor * point.rates[problem.first_flow], least)
+        x = np.maximum(problem.factor * point.rates[problem.fluid.first_flow], least)
         offers = np.where(np.isfinite(point.fair_rate), problem.factor * point.fair_rate, offers)
         owner = at_equilibrium(paths, curves, problem, grid, x, np.zeros(L))
         requested[:, :zero] = curves.sent[:, :zero]
@@ -304,7 +304,7 @@ def run(problem: Problem) -> Result:
         problem.progress,
         {"flow.x": x} if problem.records else None,
         code=[laws.code],
-        flows=problem.first_flow,
+        flows=problem.fluid.first_flow,
     )
     found = result_of(grid, paths, curves)
     if problem.records:

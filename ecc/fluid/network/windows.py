@@ -53,7 +53,7 @@ shorter than that build no queue of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, NamedTuple
@@ -89,6 +89,7 @@ from ecc.fluid.network.grid import (
     MACHINE,
     MARK,
     MEMORY,
+    NOT_POSITIVE,
     ROUTER,
     SLOW_START,
     SOURCE,
@@ -104,6 +105,7 @@ from ecc.fluid.network.machines import Machines, is_machine, machine_fields, mac
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.queues import LinkQueues, Service, codepoint, serve_several
 from ecc.fluid.network.result import Result
+from ecc.laws.arguments import law_arguments
 from ecc.models.base import Equilibrium, Protocol, interval_of, states_of
 from ecc.models.shared.windows import initial_window
 
@@ -127,6 +129,7 @@ _STEPS = 200  # in the shortest RTT
 _SMEARED = 0.01  # windows an RTT: ACKs slower than this are trains smeared by the grid
 _LOSS_SIZE = 0.5  # packets: queues drop whole packets, and trains get a little more or less than their share
 _REPAIRED, _REPEATED = 10.0, 2  # packets lost of a window, and losses right after recoveries, that need no note
+_EQUAL_RTTS = 1.05  # ratio of RTTs up to which flows are taken for equal
 _LARGEST = 2.0**66  # bits of a window
 _MINIMUM, _MAXIMUM = range(2)
 _pointers = unpacker("ff")
@@ -351,6 +354,8 @@ def advance(
                     status = call(mark_law if is_mark else loss_law, (pointer, pointer, params, pointer))
                     if status != 0:
                         return failed(place, MARK if is_mark else LOSS, g, t, status)
+                    if not record[_RESULT] > 0.0:
+                        return failed(place, MARK if is_mark else LOSS, g, t, NOT_POSITIVE)
                     found, record[_JUMPS] = record[_RESULT], 1.0
                     status = jump_states(rules, host, pointer, params, is_mark)
                     if status != 0:
@@ -374,6 +379,8 @@ def advance(
                         status = call(mark_law if is_mark else loss_law, (pointer, pointer, params, pointer))
                         if status != 0:
                             return failed(place, MARK if is_mark else LOSS, g, t, status)
+                        if not record[_RESULT] > 0.0:
+                            return failed(place, MARK if is_mark else LOSS, g, t, NOT_POSITIVE)
                         jump, record[_JUMPS] = jumps * (record[_RESULT] - window[g]), jumps
                         status = jump_states(rules, host, pointer, params, is_mark)
                         if status != 0:
@@ -406,8 +413,8 @@ def advance(
                     window[g] += jump
                 for column in range(sources.states.shape[1]):
                     sources.states[g, column] = record[_STATES + column]
-            if not window[g] <= _LARGEST:
-                return failed(place, SOURCE, g, t, TOO_LARGE)
+            if not 0.0 < window[g] <= _LARGEST:
+                return failed(place, SOURCE, g, t, NOT_POSITIVE if window[g] <= 0.0 else TOO_LARGE)
             sources.early_seen[g] = early
             sources.acked[g] = acknowledged
             allowed = min(window[g], limit) if t > paths.start[g] + 1e-6 * h else 0.0
@@ -512,6 +519,19 @@ def _recoveries(protocol: Protocol, burst: float, repeated: int) -> tuple[str, .
     return tuple(notes)
 
 
+def _unequal_rtts(fluid: FluidNetwork, full: Sequence[int]) -> tuple[str, ...]:
+    """Note that flows with different RTTs lost packets at a queue that was full."""
+    for link in full:
+        rtts = [rtt for rtt, route in zip(fluid.rtt, fluid.routes, strict=True) if link in route]
+        if max(rtts) > _EQUAL_RTTS * min(rtts):
+            return (
+                f"RTTs of flows through the full queue of link {link} are from {1e3 * min(rtts):.4g} to "
+                f"{1e3 * max(rtts):.4g} ms: this fluid divides losses by rates, packet runs lose whole packets of some "
+                "flows, and the flows may have other shares there",
+            )
+    return ()
+
+
 def _averages(protocol: Protocol, laws: CompiledLaws) -> bool:
     """Whether routers average over intervals; if not, their law is evaluated for each flow as it arrives."""
     wanted = [*laws.wants.get("router", ()), *laws.wants.get("announce", ())]
@@ -531,9 +551,10 @@ def _announced(
     supply: dict[str, Any] = {"C": float(fluid.capacity[link]), "T": interval, "p": protocol.namespace()}
     supply |= {"R": protocol.rate_range(supply["C"])[0], "y": 0.0, "q": 0.0, "q_mean": 0.0}
     if point is not None:
-        first = {int(g): i for i, g in reversed(list(enumerate(fluid.group_of)))}
         supply["y"] = sum(
-            fluid.members[g] * point.rates[first[g]] for g, route in enumerate(fluid.routes) if link in route
+            members * point.rates[flow]
+            for members, flow, route in zip(fluid.members, fluid.first_flow, fluid.routes, strict=True)
+            if link in route
         )
         supply["R"] = point.fair_rate[link]
         supply["q"] = supply["q_mean"] = 0.0 if point.queue is None else float(point.queue[link])
@@ -559,6 +580,12 @@ class _Host:
         laws = CompiledLaws(protocol, fields)
         interval = float(protocol.params().get("interval", h))
         return cls(protocol, laws, compiled_moves(protocol, fields), _averages(protocol, laws), interval)
+
+    def all_laws(self) -> Iterator[Any]:
+        """Yield its laws, and those of its states."""
+        yield from self.laws.given.values()
+        for state in self.protocol.states.values():
+            yield from (law for law in (state.law, *state.jumps.values()) if law is not None)
 
     def initial_window(self, packet_size: float) -> float:
         """In bytes."""
@@ -622,7 +649,7 @@ def run(problem: Problem) -> Result:
     Parameters
     ----------
     problem : Problem
-        Of protocols whose source laws have the argument `w`. Its samples end on the grid.
+        Of protocols whose source laws have the argument `w`.
 
     Returns
     -------
@@ -636,19 +663,23 @@ def run(problem: Problem) -> Result:
     at_departure = [one if one is not None and chooses_departures(one) else None for one in problem.disciplines]
     at_links = [one if one is None or one.probability_law is not None else None for one in at_links]
     L, G = fluid.n_links, fluid.n_groups
-    width = float(problem.samples[0])
-    ticking = [interval_of(one) for one in at_links if one is not None and _ticks(one)]
-    per_sample = ceil(width / min(float(fluid.rtt.min()) / _STEPS, *ticking, width))
-    h = width / per_sample
+    shortest = float(fluid.rtt.min())
+    crossed = {link for route in fluid.routes for link in route}
+    ticking = [
+        interval_of(one) for link, one in enumerate(at_links) if one is not None and link in crossed and _ticks(one)
+    ]
+    h = shortest / _STEPS
+    if ticking:  # the shortest interval is a whole number of steps, as ticks happen on the grid
+        h = min(ticking) / ceil(min(ticking) / h)
     queue = np.zeros(L) if point is None or point.queue is None else point.queue
     waits = queue / fluid.capacity
     delay = fluid.rtt + np.array([waits[list(route)].sum() for route in fluid.routes])
     zero = ceil(float(delay.max()) / h) + 2
-    grid = Grid(h, zero, zero + per_sample * len(problem.samples) + 1, problem.samples)
+    grid = Grid.of(h, zero, problem.samples)
     paths = paths_of(fluid, grid)
     curves = curves_of(paths, fluid, grid, keeps_drops=True, head_drops=any(at_departure))
     ecn = [codepoint(protocol) for protocol in problem.protocols]
-    disciplines, code = disciplines_of(at_links, ecn, paths, grid, ticks, float(fluid.rtt.min()))
+    disciplines, code = disciplines_of(at_links, ecn, paths, grid, ticks, shortest)
     begin(disciplines, code, at_links, fluid.capacity, problem.marking)
     begun = {one: machine_fields(one) for one in dict.fromkeys(problem.protocols)}
     names = list(dict.fromkeys(name for one in begun for name in (*states_of(one), *begun[one])))
@@ -659,30 +690,34 @@ def run(problem: Problem) -> Result:
     states_now = np.zeros((G, len(names)))
     for g, host in enumerate(of_group):
         for name, its in host.protocol.states.items():
-            assert isinstance(its.initial, float | int)  # of hosts it is no law
-            states_now[g, names.index(name)] = its.initial
+            if not callable(its.initial):
+                states_now[g, names.index(name)] = its.initial
         for name, value in begun[host.protocol].items():
             states_now[g, names.index(name)] = value
     if point is None:
         first = [host.initial_window(s) for host, s in zip(of_group, fluid.packet_size, strict=True)]
         window = 8.0 * np.array(first)
+        for g, host in enumerate(of_group):
+            for name, its in host.protocol.states.items():
+                if callable(its.initial):
+                    states_now[g, names.index(name)] = _first_value(host.protocol, name, its.initial, window[g])
     else:
-        x = point.rates[problem.first_flow]
+        x = point.rates[fluid.first_flow]
         over = np.array([host.protocol.paced_over for host in of_group])
         window = problem.factor * x * np.maximum(delay, over)
-        for g, flow in enumerate(problem.first_flow):
+        for g, flow in enumerate(fluid.first_flow):
             for name, values in point.states.items():
                 states_now[g, names.index(name)] = values[flow]
         chosen_before = np.zeros(len(paths.links))
         if problem.marking is not None:
-            flows = problem.first_flow[paths.owner]
+            flows = fluid.first_flow[paths.owner]
             chosen_before = problem.marking.chosen[flows, paths.links]
             disciplines.probability[disciplines.rows, :zero] = chosen_before[:, None]
         let_through = _sent_before(paths, curves, disciplines, fluid, grid, x, waits, chosen_before)
         acked -= paths.kept[paths.first[1:] - 1] * let_through * delay
         early_seen -= (x - let_through) * delay
     if problem.marking is not None:
-        for g, flow in enumerate(problem.first_flow):
+        for g, flow in enumerate(fluid.first_flow):
             for name, value in problem.marking.host_states[flow].items():
                 states_now[g, names.index(name)] = value
     record = np.zeros(len(fields))
@@ -690,11 +725,13 @@ def run(problem: Problem) -> Result:
     averaged = [L * averaging.index(host) if host.averages else -1 for host in hosts.values()]
     rules = _rules(list(hosts.values()), averaged, record, grid, problem)
     routers = _routers(averaging, fluid, grid, record, ticks, point)
-    most_losses = int(grid.rows * h / float(fluid.rtt.min())) + 2  # one an RTT
+    most_losses = int(grid.rows * h / shortest) + 2  # one an RTT
     memory, recovery_end, drops_before, burst, drops_seen, random_seen, early, marked = np.zeros((8, G))
     heads_seen, marked_seen, at_heads = np.zeros((3, G))
     begins = np.array([int(point is None and host.laws.slow_start != 0) for host in of_group])
-    looks_back = any("w_rtt" in wanted for host in of_group for wanted in host.laws.wants.values())
+    for host in hosts.values():
+        _check_since(host.protocol)
+    looks_back = any("w_rtt" in law_arguments(law) for host in hosts.values() for law in host.all_laws())
     windows = np.repeat(window[:, None], grid.rows if looks_back else 0, axis=1)
     sources = Sources(
         window, states_now, begins, np.full(G, -np.inf), acked,
@@ -713,7 +750,12 @@ def run(problem: Problem) -> Result:
         problem.signals == "random",
     )  # fmt: skip
     machines, code_of_machines = machines_of(
-        problem.protocols, names, states_now, problem.first_flow, len(fluid.group_of), grid.rows
+        problem.protocols,
+        names,
+        states_now,
+        np.searchsorted(fluid.active, fluid.first_flow),
+        len(fluid.active),
+        grid.rows,
     )
     recorded = {"env.window": window, "flow.m": sources.memory, "link.R": routers.state}
     recorded |= {f"flow.{name}": sources.states[:, column] for column, name in enumerate(names)}
@@ -742,12 +784,14 @@ def run(problem: Problem) -> Result:
             *(its for host in hosts.values() for its in (host.laws.code, host.moves)),
             *code.kept, *hooks, *code_of_machines,
         ],
-        flows=problem.first_flow,
+        flows=fluid.first_flow,
         links=None if queues is None else queues.link,
     )  # fmt: skip
     done = np.argmax(curves.sent >= fluid.size[:, None], axis=1)
     paths.stop[:] = np.where(done > 0, (done - zero + 1) * h, fluid.stop)
     last = int(grid.ends()[-1])
+    full = [link for link in range(L) if at_links[link] is None and curves.link_drops[link, last] > 0.0]
+    full = [] if chosen or queues is not None else full
     lost = curves.crossing_drops[:, last] - curves.crossing_drops[:, zero - 1]
     lost += (1.0 - paths.kept) * curves.arrived[:, last]
     if chosen:
@@ -763,7 +807,7 @@ def run(problem: Problem) -> Result:
         classes, rows = queues.classes(problem.disciplines)
         cumulative = {"class_drops": curves.link_drops, "class_marks": marked}
         by_class = {name: grid.sums(curve)[:, rows] * (rows >= 0) for name, curve in cumulative.items()}
-        by_class["class_queue"] = grid.at_ends(curves.into - curves.out)[:, rows] * (rows >= 0)
+        by_class["class_queue"] = grid.values(curves.into - curves.out)[1:, rows] * (rows >= 0)
         paths, curves = queues.whole(paths, curves)
         marked = queues.by_link(marked)
         for name in [name for name in grid.recorded if name.startswith("link.")]:
@@ -773,7 +817,7 @@ def run(problem: Problem) -> Result:
         found.classes, found.by_class = classes, by_class
     if any(problem.disciplines):
         found.marks = grid.sums(marked)
-    notes: list[str] = []
+    notes: list[str] = list(_unequal_rtts(fluid, full))
     for protocol in hosts:
         own = [g for g, one in enumerate(problem.protocols) if one == protocol]
         if not is_machine(protocol):
@@ -788,6 +832,32 @@ def run(problem: Problem) -> Result:
                 if name not in host.protocol.states and name not in begun[host.protocol]:
                     found.recorded[f"flow.{name}"][:, g] = np.nan
     return found
+
+
+def _check_since(protocol: Protocol) -> None:
+    """Refuse a law of the time since a decrease by feedback if only losses and marks decrease windows."""
+    law = getattr(protocol, "source_law", None)
+    if (
+        law is not None
+        and "since" in law_arguments(law)
+        and protocol.decrease_law is None
+        and protocol.loss_response_law is not None
+    ):
+        raise ValueError(
+            f"source_law of {type(protocol).__name__} must not take since, the time since the last decrease by "
+            "decrease_law, which it does not have: the time since a loss or mark is a State that jumps at it"
+        )
+
+
+def _first_value(protocol: Protocol, name: str, law: Callable[..., float], window: float) -> float:
+    """Return the value with which a state begins if its initial value is a law of the first window [bit]."""
+    supply: dict[str, Any] = {"w": float(window), "p": protocol.namespace()}
+    arguments = law_arguments(law)
+    if unknown := [one for one in arguments if one not in supply]:
+        raise ValueError(
+            f"initial of state {name} of {type(protocol).__name__} may take w and p, got the argument {unknown[0]!r}"
+        )
+    return float(law(**{one: supply[one] for one in arguments}))
 
 
 def _sent_before(

@@ -50,10 +50,16 @@ GROWTH, EDGE = 5.0, 10.0 * MS  # of the largest delivery rate [1/ms]; when it is
 PERIOD_1, PHASES = 8.0, 6.0  # least RTTs
 WAIT, SPREAD, ROUNDS = 2.0, 1.0, 63.0  # s, s, least RTTs
 FULL, FIRST_HI, LEAST_HI, LONGEST_DOWN = 1.2475, 1.25, 1.15, 10.0
-PROBE_RTT_TIME, LEAST_PACKETS = 0.2, 4.0  # s
+LEAST_PACKETS = 4.0
 LEAST_LOSS, STARTUP_LOSSES = 0.5, 8.0  # packets, of which a round knows; that end Startup of version 2
 MOST_DOUBLINGS = 30.0  # of what UP adds, in rounds
 UP_GAIN, PACING = 1.25, 0.99
+
+EXCEPTIONS = {
+    "relabeling": "as fluid, the phases in which hosts probe follow from the index of the flow",
+    "scaling": "it probes every 2 to 10 s, for 200 ms, whatever the RTT is",
+}
+"""Properties of `ecc check` that all versions violate."""
 
 
 @dataclass
@@ -163,13 +169,13 @@ def grows_no_more(flow: Any, rate: float) -> bool:
     return is_full
 
 
-def probes_rtt(flow: Any, window: float, env: FluidEnv) -> bool:
+def probes_rtt(flow: Any, window: float, p: Params, env: FluidEnv) -> bool:
     """ProbeRTT: whether a flow is in it; on return from it `began` is now."""
     if flow.state != PROBE_RTT:
         return False
     env.rate = flow.bw
     env.window = max(window, LEAST_PACKETS * env.packet_size)
-    if env.now - flow.began < PROBE_RTT_TIME + flow.min_rtt:
+    if env.now - flow.began < p.probe_rtt_duration + flow.min_rtt:
         return True
     flow.state = PROBE_BW
     flow.began = env.now
@@ -202,7 +208,7 @@ def step_1(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
     if flow.state < PROBE_BW:
         opens(flow, begins_round, HIGH_GAIN, 1.0 / HIGH_GAIN, p, env)
         return
-    if probes_rtt(flow, LEAST_PACKETS * env.packet_size, env):
+    if probes_rtt(flow, LEAST_PACKETS * env.packet_size, p, env):
         return
     d = flow.min_rtt
     if env.now - flow.began >= PERIOD_1 * d:
@@ -240,7 +246,7 @@ def step_2(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
             flow.inflight_hi = FIRST_HI * flow.bw * flow.min_rtt
         return
     d = flow.min_rtt
-    if probes_rtt(flow, 0.5 * flow.bw * d, env):
+    if probes_rtt(flow, 0.5 * flow.bw * d, p, env):
         flow.phase = CRUISE
         return
     if flow.phase == CRUISE and env.now - flow.began >= min(WAIT + SPREAD * env.flow / env.flows, ROUNDS * d):
@@ -287,7 +293,7 @@ def step_3(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
             flow.inflight_hi = max(flow.bw * flow.min_rtt, env.delivery_rate * env.rtt)
     else:
         flow.max_bw = max(flow.max_bw, env.delivery_rate)
-        if probes_rtt(flow, 0.5 * flow.bw * flow.min_rtt, env):
+        if probes_rtt(flow, 0.5 * flow.bw * flow.min_rtt, p, env):
             flow.phase = CRUISE
             flow.rounds = 0.0
             flow.inflight_lo = INFINITE

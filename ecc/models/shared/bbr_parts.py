@@ -59,11 +59,17 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def restart_from_idle(flow: Any, env: FlowEnv) -> bool:
-    """HandleRestartFromIdle, as far as it goes in any state: whether a flow was idle."""
+    """HandleRestartFromIdle, as far as it goes in any state: whether a flow was idle.
+
+    As in Linux, the interval of ACK aggregation begins without the data delivered before (ack_epoch_acked). The draft
+    restarts its clock alone: extra_acked and the window then grow with everything that an application-limited flow
+    delivers.
+    """
     if env.in_flight > 0 or flow.app_limited == 0:
         return False
     flow.idle_restart = 1
     flow.extra_acked_interval_start = env.now
+    flow.extra_acked_delivered = 0.0
     return True
 
 

@@ -1,4 +1,6 @@
-"""HyStart++ (RFC 9406): slow start that ends where the RTT begins to grow, not at a loss.
+"""Slow start that ends when the RTT begins to grow, before packets are lost: HyStart++ and Linux's HyStart.
+
+HyStart++ (RFC 9406):
 
 A round lasts until what was sent by its beginning is acknowledged; once it has eight samples of the RTT (sec. 4.2):
 
@@ -8,24 +10,49 @@ A round lasts until what was sent by its beginning is acknowledged; once it has 
 
     d  least RTT of this round   d_last  of the round before   d_css  of that in which it became conservative
 
-It is of the first slow start; after a loss slow start is that of RFC 5681. Hosts that derive from `SlowStartProtocol`,
-and whose `FlowState` is derived from the one here, have the parameter: around their own hook for ACKs, which lets the
-window grow below the threshold (`windows.slow_start`), comes one that takes back three quarters of that, or ends it.
+It is of the first slow start; after a loss slow start is that of RFC 5681.
+
+HyStart as in Linux (net/ipv4/tcp_cubic.c; Ha and Rhee 2011): from a window of 16 packets on, slow start ends, with
+ssthresh = W, at the first ACK for which either condition holds. A timeout starts it again.
+
+    t - t_0 > (m + a)/2                     and each ACK of the round arrived at most 2 ms after its predecessor
+    d > m + min(max(m/8, 4 ms), 16 ms)      with more than eight samples of the RTT in the round
+
+    t_0  first ACK of the round   m  minimum RTT of the flow   d  minimum RTT of the round
+    a    min(1 ms, 4 * 65536 bytes/(2 W/srtt)), for segments that are sent together
+
+Hosts that derive from `SlowStartProtocol`, and whose `FlowState` is derived from the one here, have the parameter.
+Around their own hook for ACKs, which lets the window grow below the threshold (`windows.slow_start`), is one that ends
+slow start or, for HyStart++, takes back three quarters of the growth.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ecc.models.base import FlowEnv, Hook, check_choice
 from ecc.models.shared import windows
 
-__all__ = ["FlowState", "SlowStartProtocol", "begin_round", "by_rtts", "hystart", "rise"]
+__all__ = [
+    "FlowState",
+    "SlowStartProtocol",
+    "after_timeout",
+    "begin_round",
+    "by_delay_or_train",
+    "by_rtts",
+    "hystart",
+    "linux_hystart",
+    "rise",
+]
 
 N_RTT, LEAST_RISE, MOST_RISE, RISE = 8, 0.004, 0.016, 0.125  # samples, s, s, share of the RTT
 CSS_GROWTH, CSS_ROUNDS = 0.25, 5
 UNKNOWN = 1e300  # s, an RTT before any sample
+LOW_WINDOW, ACK_GAP = 16.0, 0.002  # packets, s: hystart_low_window and hystart_ack_delta_us of Linux
+MAX_ACK_DELAY, BURST = 0.001, 262144.0  # s, bytes: hystart_ack_delay of Linux
+STANDARD, HYSTART, HYSTART_PLUS_PLUS = "standard", "hystart", "hystart++"
 
 
 @dataclass
@@ -38,6 +65,9 @@ class FlowState(windows.FlowState):
     d_css: float = UNKNOWN
     samples: int = 0  # of the RTT in this round
     css_rounds: int = -1  # rounds of conservative slow start that have begun; -1: it is not conservative
+    round_began: float = 0.0  # time of the first ACK of this round [s]
+    train_end: float = 0.0  # time of the last ACK of this round that followed another within 2 ms [s]
+    found: int = 0  # whether Linux's HyStart has ended slow start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +77,8 @@ class SlowStartProtocol(windows.EndToEndProtocol):
     Parameters
     ----------
     slow_start : str
-        "standard" (RFC 5681), or "hystart++" (RFC 9406; in packets).
-    transport, initial, receiver_window, min_rto, initial_rto, L, ecn
+        "standard" (RFC 5681), "hystart++" (RFC 9406), or "hystart" (that of Linux's CUBIC); the last two in packets.
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
         As of every `EndToEndProtocol`.
 
     Raises
@@ -57,20 +87,26 @@ class SlowStartProtocol(windows.EndToEndProtocol):
         A parameter out of range.
     """
 
-    slow_start: str = "standard"
+    slow_start: str = STANDARD
 
     FlowState: ClassVar[type] = FlowState
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self, "slow_start", ("standard", "hystart++"))
+        check_choice(self, "slow_start", (STANDARD, HYSTART, HYSTART_PLUS_PLUS))
 
-    def _hosts(self, on_ack: Hook, on_loss: Hook) -> dict[str, Hook]:
-        return super()._hosts(on_ack if self.slow_start == "standard" else by_rtts(on_ack), on_loss)
+    def _completed_flow_hooks(self, hooks: Mapping[str, Hook]) -> dict[str, Hook]:
+        changed = dict(hooks)
+        if self.slow_start == HYSTART_PLUS_PLUS and "on_ack" in hooks:
+            changed["on_ack"] = by_rtts(hooks["on_ack"])
+        elif self.slow_start == HYSTART and {"on_ack", "on_loss"} <= set(hooks):
+            changed["on_ack"] = by_delay_or_train(hooks["on_ack"])
+            changed["on_loss"] = after_timeout(hooks["on_loss"])
+        return super()._completed_flow_hooks(changed)
 
     @property
     def fluid_refusal(self) -> str | None:
-        if self.slow_start == "standard":
+        if self.slow_start == STANDARD:
             return None
         name = f"{type(self).__name__}(slow_start={self.slow_start!r})"
         return f"{name} has no fluid model: its slow start ends by RTTs of single packets"
@@ -98,6 +134,64 @@ def by_rtts(on_ack: Hook) -> Hook:
             hystart(flow, before, env)
 
     return on_ack_by_rtts
+
+
+def by_delay_or_train(on_ack: Hook) -> Hook:
+    """Return a hook for ACKs whose slow start ends by Linux's HyStart.
+
+    Parameters
+    ----------
+    on_ack : callable
+        Hook with the slow start of RFC 5681.
+    """
+
+    def on_ack_by_delay_or_train(flow: Any, header: Any, p: Any, env: Any) -> None:
+        if flow.found == 0 and env.window < flow.ssthresh and env.acked > 0 and env.recovering == 0:
+            linux_hystart(flow, env)
+        on_ack(flow, header, p, env)
+
+    return on_ack_by_delay_or_train
+
+
+def after_timeout(on_loss: Hook) -> Hook:
+    """Return a hook for losses after which Linux's HyStart begins again if the loss was a timeout.
+
+    Parameters
+    ----------
+    on_loss : callable
+        Hook for losses.
+    """
+
+    def on_loss_or_timeout(flow: Any, header: Any, p: Any, env: Any) -> None:
+        if env.kind == 1:
+            flow.found = 0
+            flow.round_end = -1.0
+        on_loss(flow, header, p, env)
+
+    return on_loss_or_timeout
+
+
+def linux_hystart(flow: Any, env: FlowEnv) -> None:
+    """Linux's hystart_update, at an ACK in slow start and before its growth."""
+    if env.delivered > flow.round_end:
+        flow.round_end = 1.0 * (env.delivered + env.in_flight)
+        flow.round_began = flow.train_end = env.now
+        flow.d = UNKNOWN
+        flow.samples = 0
+    if env.window < LOW_WINDOW * env.packet_size:
+        return
+    if env.now - flow.train_end <= ACK_GAP:
+        flow.train_end = env.now
+        ack_delay = min(MAX_ACK_DELAY, 0.5 * BURST * env.srtt / env.window)
+        if env.now - flow.round_began > 0.5 * (env.min_rtt + ack_delay):
+            flow.found = 1
+    flow.d = min(flow.d, env.rtt)
+    if flow.samples < N_RTT:
+        flow.samples += 1
+    elif flow.d > env.min_rtt + rise(env.min_rtt):
+        flow.found = 1
+    if flow.found > 0:
+        flow.ssthresh = env.window
 
 
 def hystart(flow: Any, before: float, env: FlowEnv) -> None:

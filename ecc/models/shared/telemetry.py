@@ -51,6 +51,9 @@ class TelemetryProtocol(windows.WindowProtocol):
 
     combine = "max"
     header_bytes = (42, 42)  # of five links, HPCC sec. 4.1
+    may_use_prr: ClassVar[bool] = False
+    restarts = ("none",)
+    phase_jitter = "line rate"
     slow_start_law = None
     loss_response_law = None
     times: ClassVar[tuple[str, ...]] = ("continuous",)

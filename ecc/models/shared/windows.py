@@ -1,13 +1,16 @@
-"""What the hosts of all window protocols share: RFC 5681's opening, slow start, and answer to losses.
+"""What the hosts of all window protocols share: RFC 5681's opening, slow start, answer to losses, restart after idle.
 
 Windows and thresholds are in bytes; s is a packet, SMSS in the RFC. Routers do nothing but queue and drop. The engine
 recovers the losses (RFC 6582 or RFC 6675) and lets a window's worth of packets be in flight meanwhile; the hooks set
 the window at the start of a recovery and at its end.
+
+A window grows only while it limits its flow (`is_window_limited`), and not while the application has too little to
+send, the receiver's window is smaller, or the pacer is slower. After an idle period it restarts (`restart_window`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
@@ -16,15 +19,37 @@ import numpy as np
 
 from ecc.allocation import proportional
 from ecc.errors import LinearizationError
-from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, Protocol, RelayLoop, check_choice, check_number
+from ecc.jit.reach import uses_field
+from ecc.models.base import (
+    LOST_RETRANSMISSIONS,
+    Equilibrium,
+    FlowEnv,
+    Hook,
+    Params,
+    Protocol,
+    RelayLoop,
+    check_choice,
+    check_number,
+    record_at,
+)
 from ecc.network import Network
-from ecc.quantity import QuantityField, as_count, as_delay, default
+from ecc.quantity import SIZE, TIME, QuantityField, as_count, as_delay, default
 
 GROW_UNTIL_LOST = "its windows grow until a queue overflows or a packet is lost, and jump there"
 """Why hosts that answer losses have no equilibrium (`no_equilibrium`)."""
 GROW_UNTIL_MARKED = "its windows grow until packets are marked or lost, and jump there"
 """The same of those that are made for marks."""
+LINUX: dict[str, Any] = {
+    "transport": "rack", "lost_retransmission": "linux", "initial": 10.0, "min_rto": 0.2, "restart": "linux",
+    "prr": True,
+}  # fmt: skip
+"""Parameters of all window protocols as Linux 6 has them by default."""
 NEVER_LEFT = 1e300  # bytes, a slow-start threshold "arbitrarily high" (RFC 5681 sec. 3.1)
+BY_DATA, BY_WINDOW, BY_PACER = range(3)
+"""Values of `env.limited_by`: nothing to send (or to receive), a full window, the pacer."""
+RESTARTS = ("none", "rfc5681", "linux")
+LINUX_INITIAL = 10.0  # packets, Linux's initial window
+LINUX_KEPT = 0.75  # share of the window that the slow-start threshold keeps at a restart (Linux)
 
 
 @dataclass
@@ -113,6 +138,14 @@ class WindowProtocol(Protocol):
     ----------
     transport : str
         "newreno" (RFC 6582), "sack" (RFC 6675) or "rack" (RFC 8985): how losses are recovered.
+    lost_retransmission : str
+        With "rack", what the loss of a packet that was sent in the recovery leads to: "reduce", a further reduction of
+        the window, at most once an RTT (RFC 5681 sec. 4.3, RFC 8985 sec. 3.4), or "linux", none before the recovery
+        ends.
+    prr : bool, "marks" or None
+        Proportional rate reduction in recoveries (RFC 9937), with "sack" or "rack"; None: with "rack", of hosts that
+        reduce their windows at losses. "sack" alone is RFC 6675. "marks": after marks as well, as Linux has it; without
+        it a host that answers a mark stops until enough packets are acknowledged.
     initial : float, > 0, or None
         First window, in packets; None: RFC 5681 (1), 2 to 4 (ns-2: 2, Linux: 10).
     receiver_window : int, bytes, >= 0
@@ -125,6 +158,11 @@ class WindowProtocol(Protocol):
         For how many packets an ACK counts at most in slow start (RFC 3465 sec. 2.2; 1 after a timeout, sec. 2.3). 0:
         without RFC 3465, ACKs count and not bytes, as in ns-2; also in the congestion avoidance of NewReno, DCTCP, VCP,
         EDN and PEDN. The other window laws divide what they gain in an RTT among its bytes for any L.
+    restart : str
+        What becomes of the window when data is sent after an idle period, with nothing in flight and nothing sent for
+        longer than the retransmission timeout. "rfc5681" (sec. 4.1): at most the first window, for example 3 packets of
+        1500 bytes. "linux": halved for each further timeout that has passed, down to the first window (`initial`, or
+        Linux's 10 packets), while the slow-start threshold becomes at least 3/4 of the window before. "none": it stays.
 
     Raises
     ------
@@ -133,22 +171,42 @@ class WindowProtocol(Protocol):
     """
 
     transport: str = "newreno"
+    lost_retransmission: str = "reduce"
+    prr: bool | str | None = None
     initial: float | None = None
     receiver_window: int = 0
     min_rto: QuantityField = default(1.0)
     initial_rto: QuantityField = default(1.0)
     L: float = 2.0
+    restart: str = "rfc5681"
+
+    dimensions = {"receiver_window": SIZE, "min_rto": TIME, "initial_rto": TIME}
 
     combine = "sum"
     times: ClassVar[tuple[str, ...]] = ()
     equilibrium_is_static = False
     header_bytes = (0, 0)  # what some report is in the IP header
     FlowState: ClassVar[type] = FlowState
+    may_use_prr: ClassVar[bool] = True
+    """Whether its window after a loss is a reduced one, which a recovery is to reach; False: that of a model."""
     slow_start_law: ClassVar[Callable[..., float] | None] = staticmethod(doubled)
     loss_response_law: ClassVar[Callable[..., float] | None] = staticmethod(after_a_loss)
+    restarts: ClassVar[tuple[str, ...]] = RESTARTS
+    """The values of `restart` that a class takes."""
 
     def __post_init__(self) -> None:
         check_choice(self, "transport", ("newreno", "sack", "rack"))
+        check_choice(self, "lost_retransmission", LOST_RETRANSMISSIONS)
+        check_choice(self, "prr", (None, False, True, "marks"))
+        if self.prr and self.transport == "newreno":
+            raise ValueError(f"prr must be False or None with the transport 'newreno', got {self.prr!r}")
+        if self.prr == "marks" and self.ecn_echo is None:
+            raise ValueError(f"prr must not be 'marks' for {type(self).__name__} without ECN (ecn=True)")
+        if self.prr and not self.may_use_prr:
+            raise ValueError(
+                f"prr must be False or None for {type(self).__name__}, which follows a model, got {self.prr!r}"
+            )
+        check_choice(self, "restart", self.restarts)
         if self.initial is not None:
             check_number(self, initial=None)
         for name in ("min_rto", "initial_rto"):
@@ -158,14 +216,19 @@ class WindowProtocol(Protocol):
         if 0.0 < self.L < 1.0:
             raise ValueError(f"L must be >= 1 packet, or 0 to count ACKs, got {self.L:g}")
 
+    @property
+    def uses_prr(self) -> bool | str:
+        return self.may_use_prr and self.transport == "rack" if self.prr is None else self.prr
+
     def params(self) -> dict[str, float]:
-        return {"initial": self.initial or 0.0, "L": self.L}
+        return {"initial": self.initial or 0.0, "L": self.L, "restart": float(RESTARTS.index(self.restart))}
 
     def link_hooks(self) -> dict[str, Hook]:
         return {}
 
-    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        raise ValueError(f"start must be 'empty' for packets of {type(self).__name__}: its equilibrium has queues")
+    def flow_at(self, x: float, R: float, link: int, window: float = 0.0, **values: float) -> Any:
+        """Return the state of a flow in congestion avoidance, with its `states` in the fields of their names."""
+        return record_at(self.FlowState(), {**values, "ssthresh": window})
 
     def rate_range(self, capacity: float) -> tuple[float, float]:
         return 0.0, inf
@@ -185,7 +248,7 @@ class EndToEndProtocol(WindowProtocol):
 
     Parameters
     ----------
-    transport, initial, receiver_window, min_rto, initial_rto, L
+    transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
         As of every `WindowProtocol`.
     ecn : bool
         Whether packets can be marked (RFC 3168). A mark is answered as a loss is, once a window (sec. 6.1.2); nothing
@@ -211,8 +274,21 @@ class EndToEndProtocol(WindowProtocol):
     def answers(self) -> frozenset[str]:
         return frozenset({"loss", "ecn"} if self.ecn else {"loss"})
 
-    def _hosts(self, on_ack: Hook, on_loss: Hook) -> dict[str, Hook]:
-        """Return the hooks of a flow: what it does at ACKs and at losses, and, with `ecn`, at marks."""
+    def _completed_flow_hooks(self, hooks: Mapping[str, Hook]) -> dict[str, Hook]:
+        """Return the hooks with a response to marks if `ecn` is set and `on_ack` does not read `env.marked` itself.
+
+        A mark calls `on_loss`, at most once a window, and a loss in the RTT after it calls nothing.
+
+        Parameters
+        ----------
+        hooks : mapping
+            Those of `flow_hooks`.
+        """
+        on_ack, on_loss = hooks.get("on_ack"), hooks.get("on_loss")
+        if not self.ecn or self.mark_response_law is not None or on_ack is None or on_loss is None:
+            return dict(hooks)
+        if uses_field(on_ack, "marked"):
+            return dict(hooks)
 
         def on_ack_and_mark(flow: Any, header: Any, p: Any, env: Any) -> None:
             on_ack(flow, header, p, env)
@@ -227,8 +303,7 @@ class EndToEndProtocol(WindowProtocol):
             else:
                 flow.pipe_prev = 0.0  # nothing was done
 
-        hooks = {"on_start": flow_on_start, "on_ack": on_ack, "on_loss": on_loss}
-        return hooks | ({"on_ack": on_ack_and_mark, "on_loss": on_loss_unless_marked} if self.ecn else {})
+        return {**hooks, "on_ack": on_ack_and_mark, "on_loss": on_loss_unless_marked}
 
 
 def grown(window: float, s: float, counts: float) -> float:
@@ -282,27 +357,69 @@ def slow_start(flow: Any, p: Params, env: FlowEnv) -> None:
     env.window += counted_in_slow_start(env.acked, env.packet_size, L)
 
 
-def opens(flow: Any, env: FlowEnv) -> bool:
+def moves(flow: Any, env: FlowEnv) -> bool:
     """Whether an ACK acknowledges new data, no loss is being recovered, and no mark is being answered.
 
-    Windows grow at ACKs without ECE (RFC 3168 sec. 6.1.2), and only where they are used. What is new resets the timer.
+    Windows grow at ACKs without ECE (RFC 3168 sec. 6.1.2). New data resets the backoff of the timer.
     """
     if env.acked > 0:
         flow.backed_off = 0
     may: bool = env.acked > 0 and env.recovering == 0 and env.recovered == 0 and env.ece == 0
-    return may and not limits_itself(flow, env)
+    return may
 
 
-def limits_itself(flow: Any, env: FlowEnv) -> bool:
-    """Whether its application, which has no more to send, and not the window limits a flow (RFC 7661, RFC 9438 5.8).
+def opens(flow: Any, env: FlowEnv) -> bool:
+    """Whether an ACK may open the window: it `moves`, and it limits the flow (RFC 7661, RFC 9438 sec. 5.8)."""
+    return moves(flow, env) and is_window_limited(flow, env)
 
-    Half of the window is enough in slow start, which doubles it; as in Linux.
+
+def is_window_limited(flow: Any, env: FlowEnv) -> bool:
+    """Whether the window limits a flow, and not its application, the receiver's window or the pacer.
+
+    The engine reports what kept the sender from sending more before this ACK (`env.limited_by`). In slow start, which
+    doubles the window, it is enough if half of it was in flight: the window then reaches twice the bytes that the flow
+    uses, as in Linux (tcp_is_cwnd_limited) and in draft-ietf-ccwg-ratelimited-increase.
     """
-    used = 1.0 * (env.in_flight + env.acked)
-    if env.window < flow.ssthresh:
-        used *= 2.0
-    limited: bool = env.unsent <= 0 and used + env.packet_size <= env.window
-    return limited
+    return env.limited_by == BY_WINDOW or is_filled(env.window, env.window < flow.ssthresh, env)
+
+
+def is_paced_window_limited(window: float, in_slow_start: bool, env: FlowEnv) -> bool:
+    """As `is_window_limited`, of a host that paces a window over an RTT: its pacer is then its window."""
+    return env.limited_by != BY_DATA or is_filled(window, in_slow_start, env)
+
+
+def is_filled(window: float, in_slow_start: bool, env: FlowEnv) -> bool:
+    """Whether the bytes in flight before this ACK, or twice as much in slow start, fill a window up to a packet."""
+    flight = (2.0 if in_slow_start else 1.0) * (env.in_flight + env.acked)
+    return flight + env.packet_size > window
+
+
+def restart_window(window: float, flow: Any, p: Params, env: FlowEnv) -> float:
+    """The window with which a flow goes on after an idle period, in `on_restart`: the parameter `restart`.
+
+    Without an idle period longer than the retransmission timeout it stays. RFC 5681 sec. 4.1; Linux: tcp_cwnd_restart.
+    """
+    if p.restart == 0.0 or env.idle <= env.rto:
+        return window
+    s = 1.0 * env.packet_size
+    if p.restart == 1.0:
+        return min(window, first_window(s, p))
+    flow.ssthresh = max(flow.ssthresh, LINUX_KEPT * window)
+    lowest = min(window, (p.initial if p.initial > 0.0 else LINUX_INITIAL) * s)
+    rest = env.idle - env.rto
+    while rest > 0.0 and window > lowest:
+        window *= 0.5
+        rest -= env.rto
+    return max(window, lowest)
+
+
+def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Go on with the restart window."""
+    env.window = restart_window(env.window, flow, p, env)
+
+
+STARTS: dict[str, Hook] = {"on_start": flow_on_start, "on_restart": flow_on_restart}
+"""The hooks of a flow that sends, at first or again, with nothing in flight."""
 
 
 def on_the_way(env: FlowEnv) -> float:

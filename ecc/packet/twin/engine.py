@@ -75,6 +75,10 @@ class PythonEngine:
             self._cpu_seconds += time.thread_time() - began
         return self._reason
 
+    def stop(self) -> None:
+        """Let a call of `advance` in another thread end after the current event, as `Engine.stop` does."""
+        self._twin.must_stop = True
+
     def write_logs(self) -> None:
         """Write the logs, if there are any.
 

@@ -20,6 +20,7 @@ import copy
 import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any
 
@@ -32,6 +33,9 @@ from ecc.packet.recorded_fields import Word
 from ecc.packet.setup import Setup
 from ecc.packet.twin.rack import Awaits, Rack
 from ecc.packet.twin.state import (
+    BY_DATA,
+    BY_PACER,
+    BY_WINDOW,
     CE,
     CLASSIC,
     DRR,
@@ -49,6 +53,7 @@ from ecc.packet.twin.state import (
     Agent,
     Channel,
     Packet,
+    Phase,
     Random,
     Receiver,
     Record,
@@ -59,6 +64,7 @@ from ecc.packet.twin.state import (
     TwinQueue,
     TwinRouter,
     is_reordered,
+    scaled,
     to_ps,
     to_seconds,
     transmission,
@@ -102,7 +108,7 @@ class Twin:
     Parameters
     ----------
     links, flows, routes, seed, sample, n_samples, n_sampled, n_additional, templates, changes, impairments,
-    servers, opportunities, quanta
+    servers, opportunities, quanta, begun, under_way
         As ecc.native.Engine; addresses in them are ignored.
     routers, ends : sequence of Agent
         One `Agent` for each router and each flow.
@@ -148,11 +154,15 @@ class Twin:
         servers: NDArray[np.void] | None = None,
         opportunities: NDArray[np.int64] | None = None,
         quanta: NDArray[np.int64] | None = None,
+        begun: NDArray[np.void] | None = None,
+        under_way: NDArray[np.void] | None = None,
     ) -> None:
         self.seed = seed
+        self.begun_rtts = [] if begun is None else begun["rtt"].tolist()
+        self.under_way = [] if under_way is None else [Record.of(row) for row in under_way]
         self.impairments = [] if impairments is None else [Record.of(row) for row in impairments]
         self.now = self.serial = self.events = self.data_packets = self.in_flight = self.digest = 0
-        self.begun = False
+        self.begun = self.must_stop = False
         self.heap: list[tuple[int, Kind, int, int, Packet | None]] = []
         self.timers: dict[tuple[Kind, int], int] = {}
         self.traced: list[tuple[int, int, int, int]] = []
@@ -175,7 +185,10 @@ class Twin:
             server = None
             if given.server > 0:
                 server = Server(served[given.server - 1], traces[given.server - 1], Random(seed, 2**37 + k))
-            self.links.append(TwinLink(k, given, changing, channel, server, queues=queues or [TwinQueue()]))
+            phase = Phase(Random(seed, 2**39 + k)) if given.phase_jitter else None
+            self.links.append(
+                TwinLink(k, given, changing, channel, server, queues=queues or [TwinQueue()], phase=phase)
+            )
         self.is_lossless = any(link.given.xoff > 0 for link in self.links)
         for link in self.links:
             link.in_lossless = self.is_lossless
@@ -186,6 +199,7 @@ class Twin:
             given = Record.of(row)
             link = self.links[k if k < len(self.links) else given.at]
             link.routers.append(TwinRouter(k, link, given, *agent.records, agent.hooks, Random(seed, k)))
+            link.routers[-1].begun_state = None if agent.begun_state is None else Record.of(agent.begun_state)
             self.routers.append(link.routers[-1])
         self.flows: dict[int, TwinFlow] = {}  # by number; of transfers those that are alive
         route = iter(np.asarray(routes).tolist())
@@ -195,7 +209,8 @@ class Twin:
             reverse = [self.links[next(route)] for _ in range(given.n_reverse)]
             lengths = [next(route) for _ in range(given.n_alternatives)]
             others = [[self.links[next(route)] for _ in range(length)] for length in lengths]
-            self.flows[k] = self.new_flow(k, given, agent, [forward, *others], reverse)
+            flow = self.flows[k] = self.new_flow(k, given, agent, [forward, *others], reverse)
+            flow.begun_state = None if agent.begun_state is None else Record.of(agent.begun_state)
             self.set_timer(Kind.START, k, given.start)
         self.n_flows = len(flows)  # later ones are transfers
         self.templates: list[Template] = []
@@ -228,6 +243,9 @@ class Twin:
             outgoing, Incoming(reports_duplicates=given.transport == RACK),
         )  # fmt: skip
         flow.draw_size()
+        if given.phase_jitter:
+            flow.phase = Phase(Random(self.seed, 2**38 + number))
+            flow.phase.begin()
         if given.stop >= 0:
             self.set_timer(Kind.STOP, number, given.stop)
         return flow
@@ -252,17 +270,19 @@ class Twin:
             A hook failed or left a bad value.
         """
         end = max(to_ps(until), self.now)
+        self.must_stop = False
         if not self.begun:
             self.begun = True
             for router in self.routers:
                 self.start_router(router)
+            self.place_all()
         while not self.needs_input and self.heap and self.heap[0][0] <= end:
             time, kind, entity, _, packet = self.heap[0]
             if packet is None and self.timers.get((kind, entity)) != time:
                 heapq.heappop(self.heap)  # set again or cancelled
                 continue
             if kind >= 0 and max_events is not None:
-                if max_events == 0:
+                if max_events == 0 or self.must_stop:
                     return "max_events"
                 max_events -= 1
             heapq.heappop(self.heap)
@@ -622,15 +642,102 @@ class Twin:
     # ---- flows -----------------------------------------------------------------------------------------------
 
     def start(self, flow: TwinFlow) -> None:
-        flow.started = flow.active = True
-        self.call_flow(flow, "on_start")
+        if not flow.active:  # since before time 0
+            flow.started = flow.active = True
+            if flow.phase:
+                flow.phase.packet_time = flow.slowest_transmission(self.now)
+            self.call_flow(flow, "on_start")
         self.try_send(flow)
+
+    def place_all(self) -> None:
+        """A run begins in the middle of things: flows that have begun, and their packets in the network (S-206)."""
+        for number, rtt in enumerate(self.begun_rtts):
+            self.begin(self.flows[number], rtt)
+        packets = []
+        for entry in self.under_way:
+            self.now, flow = entry.sent, self.flows[entry.flow]
+            segment, written = flow.next(self.now)
+            sends = segment.size > 0 and written == self.now
+            packets.append((self.leave_sender(flow, segment) if sends else None, entry))
+        placed = [(packet, entry) for packet, entry in (packets[one.placed] for one in self.under_way) if packet]
+        for router in self.routers if placed else ():
+            router.state, router.begun_state = router.begun_state, router.state
+            router.link.queue = router.link.given.begun_queue
+        for packet, entry in placed:
+            self.show_to_links(packet, entry)
+        for router in self.routers if placed else ():
+            router.state, router.begun_state = router.begun_state, router.state
+            router.link.queue = 0
+        for packet, entry in placed:
+            self.now = 0
+            self.place(packet, entry)
+        self.now = 0
+        for router in self.routers if self.begun_rtts else ():
+            router.queue_low = router.queue
+        for number in range(len(self.begun_rtts)):
+            self.flows[number].timer_start = 0
+
+    def begin(self, flow: TwinFlow, rtt: int) -> None:
+        """A flow has sent for a long time; its on_start sets timers only."""
+        flow.started = flow.active = True
+        flow.min_rtt = to_seconds(flow.first_rtt(0))
+        flow.rtt = flow.srtt = to_seconds(rtt)
+        if flow.phase:
+            flow.phase.packet_time = flow.slowest_transmission(0)
+        if "on_start" not in flow.hooks:
+            return
+        flow.rate = flow.window = 0.0
+        state, flow.state = flow.state, flow.begun_state
+        self.call_flow(flow, "on_start")
+        flow.state = state
+        if flow.window > 0.0:
+            flow.window = flow.given.window  # a rate beside it is a limit, or follows from the window at the next ACK
+        elif flow.rate > 0.0:
+            flow.rate = flow.given.rate
+
+    def show_to_links(self, packet: Packet, entry: Any) -> None:
+        """The links that a packet has come to before time 0 have seen it (S-208)."""
+        flow, time = packet.flow, entry.sent + packet.flow.given.access_delay
+        packet.route = flow.forward
+        for packet.hop, link in enumerate(flow.forward):
+            if time > 0:
+                return
+            self.now = time
+            self.call_link(link, "on_arrival", packet)
+            time += transmission(link.given.begun_queue, link.given.capacity)
+            time += transmission(packet.wire_size, link.given.capacity)
+            if time <= 0:
+                self.now = time
+                self.call_link(link, "on_departure", packet)
+            time += link.given.delay
+
+    def place(self, packet: Packet, entry: Any) -> None:
+        """A packet that was sent before time 0 is where it is at time 0 (S-209)."""
+        flow, is_past, packet.hop = packet.flow, entry.at <= 0, 0
+        if entry.hop == 0 and not is_past:
+            self.put(entry.at, Kind.ACCESS, flow.number, packet)
+            return
+        packet.route = flow.next_route()
+        if is_past and entry.hop < len(flow.forward):
+            packet.hop = entry.hop
+            packet.link.arrived += packet.wire_size
+            packet.link.grow(packet)
+            self.transmit(packet.link, packet, 0)
+            return
+        packet.hop = entry.hop - 1
+        if not is_past:
+            is_received = entry.hop == len(flow.forward)
+            kind = Kind.HOP if not is_received or flow.is_watched else Kind.RECEIVE
+            self.put(entry.at, kind, flow.number if kind == Kind.RECEIVE else packet.link.index, packet)
+        else:
+            self.now = entry.at
+            self.receive(packet)
 
     def send(self, flow: TwinFlow) -> None:
         segment, due = flow.next(self.now)
         if flow.given.write_size == 0 or (due == self.now and flow.may_leave(segment)):  # else it has grown (S-162)
             self.emit(flow, segment)
-        self.try_send(flow)
+        self.try_send(flow, released=True)
 
     def timer(self, flow: TwinFlow) -> None:
         number = min(k for k, time in flow.timers.items() if time == self.now)
@@ -647,29 +754,67 @@ class Twin:
         flow.timers[number] = time
         self.set_timer(Kind.TIMER, flow.number, min(flow.timers.values()))
 
-    def try_send(self, flow: TwinFlow) -> None:
-        """TRY-SEND (S-52): send what the window allows, or schedule the pacer, or wait for ACKs."""
+    def has_phase(self, flow: TwinFlow, phase: Phase, segment: Segment) -> bool:
+        """Whether the next segment leaves with the phase of the flow (S-187)."""
+        size = segment.size + flow.given.header_bytes
+        return flow.waits_for_phase or (flow.rate > 0.0 and transmission(size, flow.rate) <= phase.packet_time)
+
+    def due(self, flow: TwinFlow, phase: Phase, segment: Segment, ready: int) -> int:
+        """When the next segment of a flow with a phase may leave, which exists from `ready` on (S-187)."""
+        spread = phase.packet_time
+        if flow.rate > 0.0 and flow.last_size > 0:
+            gap = transmission(flow.last_size, flow.rate)
+            due = min(NEVER, flow.last_time + scaled(gap, phase.stretch))
+            if due >= ready:
+                return due
+        elif flow.rate > 0.0:
+            spread = max(spread, transmission(segment.size + flow.given.header_bytes, flow.rate))
+        due = min(NEVER, ready + scaled(spread, phase.offset)) if flow.waits_for_phase else ready
+        pending = self.timers.get((Kind.SEND, flow.number), NEVER)
+        return min(due, pending) if pending >= ready else due
+
+    def try_send(self, flow: TwinFlow, released: bool = False) -> None:
+        """TRY-SEND (S-52): send what the window allows, or schedule the pacer, or wait for ACKs.
+
+        `released`: in a SEND (S-188).
+        """
         n_sent = 0
         while flow.active:
             segment, written = flow.next(self.now)
             if not flow.may_leave(segment):
+                flow.limited_by = flow.limit(segment)
                 self.set_timer(Kind.SEND, flow.number, None)
+                return
+            limited_by = BY_DATA if written > self.now else BY_PACER
+            waits = flow.rate > 0.0 or not released or written > self.now
+            if flow.phase and waits and self.has_phase(flow, flow.phase, segment):
+                flow.limited_by = limited_by
+                self.set_timer(Kind.SEND, flow.number, self.due(flow, flow.phase, segment, written))
                 return
             if flow.rate > 0.0:
                 due = flow.last_time + transmission(flow.last_size, flow.rate) if flow.last_size > 0 else self.now
+                flow.limited_by = limited_by
                 self.set_timer(Kind.SEND, flow.number, max(written, due))
                 return
-            if written > self.now:
+            if written > self.now or n_sent == MAX_BURST:  # S-53
+                flow.limited_by = limited_by
                 self.set_timer(Kind.SEND, flow.number, written)
-                return
-            if n_sent == MAX_BURST:  # S-53
-                self.set_timer(Kind.SEND, flow.number, self.now)
                 return
             self.emit(flow, segment)
             n_sent += 1
 
     def emit(self, flow: TwinFlow, segment: Segment) -> None:
-        """EMIT (S-54, S-79): one packet leaves the sender."""
+        """EMIT (S-54, S-79): one packet leaves the sender for its first link."""
+        packet = self.leave_sender(flow, segment)
+        if flow.given.access_delay > 0:
+            self.put(flow.given.access_delay, Kind.ACCESS, flow.number, packet)
+        else:
+            self.enter(packet)
+
+    def leave_sender(self, flow: TwinFlow, segment: Segment) -> Packet:
+        """EMIT up to where the packet goes."""
+        if not segment.is_retransmitted and flow.last_size > 0 and flow.n_timeouts == 0 and flow.in_flight == 0:
+            self.call_flow(flow, "on_restart")
         packet = Packet(flow, segment.size, segment.begin, self.now, self.new_headers(), flow.forward, flow.sender_base)
         if flow.given.ecn:
             if flow.given.ecn != CLASSIC or not segment.is_retransmitted:
@@ -679,6 +824,8 @@ class Twin:
         self.in_flight += 1
         flow.packets += 1
         flow.last_time, flow.last_size = self.now, packet.wire_size
+        if flow.phase:
+            flow.phase.sent()
         self.call_flow(flow, "on_send", packet, int(segment.is_retransmitted))
         stream = flow.outgoing
         if stream and (flow.in_flight == 0 or stream.restarts_with(segment)):
@@ -688,6 +835,7 @@ class Twin:
         flow.sent += packet.size
         if stream:
             self.tell(flow)
+            stream.count_prr(packet.size)
             stream.sent(segment)
         if segment.is_retransmitted:
             flow.lost += packet.size
@@ -700,10 +848,7 @@ class Twin:
         if flow.sent >= flow.count:
             flow.count = math.inf
             self.call_flow(flow, "on_count")
-        if flow.given.access_delay > 0:
-            self.put(flow.given.access_delay, Kind.ACCESS, flow.number, packet)
-        else:
-            self.enter(packet)
+        return packet
 
     def enter(self, packet: Packet) -> None:
         """A packet is at the first link of the route that it takes."""
@@ -823,7 +968,11 @@ class Twin:
                 front = flow.delivered if flow.outgoing else flow.expected
                 flow.newly_marked, flow.ece = flow.echo.read(packet, flow.acked, front)
             if not packet.is_trimmed:  # S-137
+                window, marked = flow.window, flow.newly_marked
                 self.call_flow(flow, "on_ack", packet)
+                stream = flow.outgoing
+                if stream and flow.given.uses_prr == 2 and marked > 0 and flow.window < window:
+                    stream.reduce_for_marks(flow.window, flow.acked, stream.newly_delivered, stream.finds_loss)
             if 0 <= flow.given.size <= flow.delivered:
                 flow.completed = True
                 self.stop(flow)
@@ -840,6 +989,9 @@ class Twin:
             flow.outgoing.rttvar = flow.rtt / 2.0 if first else var + (abs(flow.srtt - flow.rtt) - var) / 4.0
         flow.srtt = flow.rtt if first else flow.srtt + (flow.rtt - flow.srtt) / 8.0
         flow.min_rtt = flow.rtt if first else min(flow.min_rtt, flow.rtt)
+        flow.rtt_sum += flow.rtt
+        flow.rtt_peak = max(flow.rtt_peak, flow.rtt)
+        flow.n_rtts += 1
 
     def acknowledge(self, flow: TwinFlow, packet: Packet) -> None:
         """What an ACK acknowledges (S-48)."""
@@ -866,14 +1018,27 @@ class Twin:
             self.start_timer(flow)
         if flow.active:
             self.await_probe(flow)
-        if begins_recovery and flow.active:
+        stream = flow.outgoing
+        self.respond(flow, begins_recovery, flow.acked, stream.newly_delivered, stream.finds_loss)
+
+    def respond(
+        self, flow: TwinFlow, begins: bool, acked: int = 0, delivered: int = 0, finds_loss: bool = False
+    ) -> None:
+        """What follows an ACK, or the end of a wait, that finds losses: the hook, and proportional rate reduction."""
+        assert flow.outgoing is not None
+        if begins and flow.outgoing.reduces_proportionally:
+            flow.outgoing.begin_prr(delivered)
+        if begins and flow.active:
             self.call_flow(flow, "on_loss")
+        if flow.outgoing.reduces_proportionally:
+            flow.outgoing.update_prr(flow.window, acked, delivered, finds_loss)
 
     def tell(self, flow: TwinFlow, sent: int = 0) -> None:
         """What a sender of type 3 reads off the clock and its flow; when the packet of an ACK was sent."""
         if isinstance(flow.outgoing, Rack):
             stream = flow.outgoing
             stream.now, stream.echo, stream.srtt, stream.min_rtt = self.now, sent, flow.srtt, flow.min_rtt
+            stream.n_timeouts = flow.n_timeouts
 
     def await_probe(self, flow: TwinFlow) -> None:
         """S-153, where nothing else is waited for; TIMEOUT is pending when the wait ends, or before that."""
@@ -894,8 +1059,7 @@ class Twin:
         else:
             self.set_timer(Kind.TIMEOUT, flow.number, max(self.now, flow.timer_start + flow.timeout(self.now)))
         self.await_end(stream, flow.number)
-        if begins_recovery:
-            self.call_flow(flow, "on_loss")
+        self.respond(flow, begins_recovery)
         self.try_send(flow)
 
     def start_timer(self, flow: TwinFlow) -> None:
@@ -944,6 +1108,10 @@ class Twin:
     # ---- hooks -----------------------------------------------------------------------------------------------
 
     def new_headers(self) -> dict[int, Record]:
+        """The headers of a new packet."""
+        return self.blank_headers()
+
+    def blank_headers(self) -> dict[int, Record]:
         return {offset: Record(layout) for offset, layout in self.layouts.items()}
 
     def call_link(self, link: TwinLink, name: str, packet: Packet, sojourn: int = 0) -> tuple[bool, bool]:
@@ -1000,6 +1168,8 @@ class Twin:
             if not (math.isfinite(value) and value >= 0.0):
                 raise self.error(flow, name, f"{quantity} must be finite and >= 0 {unit}", value)
             setattr(flow, quantity, value)
+        if flow.window == 0.0 and flow.limited_by == BY_WINDOW:
+            flow.limited_by = BY_PACER
         timers = [env.timer, env.timer_1, env.timer_2, env.timer_3][: max(1, flow.given.n_timers)]
         for number, wait in enumerate(timers):
             if math.isnan(wait):
@@ -1042,6 +1212,9 @@ class Twin:
             "marked": marked,
             "ece": flow.ece if name == "on_ack" else 0,
             "timer_1": -1.0, "timer_2": -1.0, "timer_3": -1.0, "counter": 0, "control_size": 0, "control_kind": 0,
+            "limited_by": flow.limited_by,
+            "idle": to_seconds(self.now - flow.last_time) if name == "on_restart" else 0.0,
+            "rto": to_seconds(flow.timeout(self.now)) if name == "on_restart" else 0.0,
         })  # fmt: skip
 
     def unsent(self, flow: TwinFlow) -> int:
@@ -1049,7 +1222,7 @@ class Twin:
         return flow.written(self.now) - flow.taken if has_end else NO_END
 
     def invoke(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
-        headers = packet.headers if packet else self.new_headers()
+        headers = packet.headers if packet else self.blank_headers()
         try:
             entity.hooks[name](entity.state, headers[entity.given.header_offset], entity.params, env)
         except Exception as error:
@@ -1078,6 +1251,9 @@ class Twin:
             for link in self.links:
                 link.queue_peak = link.queue
                 link.area = 0
+            for flow in self.flows.values():
+                flow.rtt_sum = flow.rtt_peak = 0.0
+                flow.n_rtts = 0
             if self.is_lossless:
                 self.find_deadlock(time)
 
@@ -1089,10 +1265,13 @@ class Twin:
             "sent": [flow.sent for flow in flows],
             "received": [flow.received for flow in flows],
             "bottleneck": [getattr(flow.state, n) if n else -1 for n, flow in zip(names, flows, strict=True)],
+            "rtt": [flow.rtt_sum / flow.n_rtts if flow.n_rtts else 0.0 for flow in flows],
+            "rtt_peak": [flow.rtt_peak for flow in flows],
             "queue": [link.queue for link in self.links],
             "queue_peak": [link.queue_peak for link in self.links],
             "arrived": [link.arrived for link in self.links],
             "dropped": [link.dropped for link in self.links],
+            "dropped_bytes": [link.dropped_bytes for link in self.links],
             "marked": [link.marked for link in self.links],
             "queue_mean": [float(link.area) / float(self.period) for link in self.links],
             **self.sampled_queues,
@@ -1208,6 +1387,9 @@ def build_twin(setup: Setup, kind: type[Twin] = Twin, **options: Any) -> Twin:
         for side, numbers, states, params, hooks in part.sides():
             for number, state, values in zip(numbers, states, np.broadcast_to(params, len(numbers)), strict=True):
                 agents[side][number] = Agent(state, values, hooks)
+        for side, numbers, states in part.begun_sides():
+            for number, state in zip(numbers, states, strict=True):
+                agents[side][number] = replace(agents[side][number], begun_state=state)
     n = setup.n_flows
     by_size = sorted(setup.parts, key=lambda part: part.header.itemsize)  # empty regions take no space
     headers = {part.header_offset: part.header for part in by_size}
@@ -1215,5 +1397,6 @@ def build_twin(setup: Setup, kind: type[Twin] = Twin, **options: Any) -> Twin:
         setup.links, setup.flows[:n], setup.routes, agents["links"], agents["flows"][:n], headers,
         n_additional=setup.n_additional, templates=setup.flows[n:], template_ends=agents["flows"][n:],
         changes=setup.changes, impairments=setup.impairments, servers=setup.servers,
-        opportunities=setup.opportunities, quanta=setup.quanta, **options,
+        opportunities=setup.opportunities, quanta=setup.quanta, begun=setup.begun,
+        under_way=setup.under_way, **options,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 A log has packets, ACKs, losses and metrics, from which all follows that `env` has:
 
     on_start   with the first packet
+    on_restart before on_send, for packets for which the log reports it: other logs do not show whether senders restart
     on_send    with each packet that counts as in flight
     on_loss    kind 0, once a recovery: where the log says that one begins (congestion_state_updated, "recovery"), or,
                if it never does, at the loss of a packet that was sent after the last one began (RFC 9002 sec. 7.3.1);
@@ -17,6 +18,7 @@ A log has packets, ACKs, losses and metrics, from which all follows that `env` h
     in_flight  bytes_in_flight, or what is sent and neither acknowledged nor lost; at a loss: before it
     recovering from its beginning to the next state in the log; or while all that an ACK acknowledges was sent before it
     unsent     0 while the log says that the application limits it; otherwise there is always more to send
+    limited_by  the window, unless the log says that the application limits it
     marked     packets that its counts of CE have grown by, in full packets
 
 The packet whose header an ACK brings back is the one of the highest number that it acknowledges first. What a sender
@@ -30,7 +32,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ecc.packet.twin.state import NO_END, to_seconds
+from ecc.packet.twin.state import BY_DATA, BY_WINDOW, NO_END, to_seconds
 from ecc.qlog import Event
 
 __all__ = ["Call", "hook_calls"]
@@ -195,6 +197,7 @@ class _Sender:
             "kind": 0, "flow": 0, "random": -1.0, "size": -1, "unsent": self.unsent, "header_bytes": 0, "acked": 0,
             "recovering": int(self.recovers), "recovered": 0, "undone": 0, "marked": 0, "ece": 0, "timer": -1.0,
             "timer_1": -1.0, "timer_2": -1.0, "timer_3": -1.0, "counter": 0, "control_size": 0, "control_kind": 0,
+            "limited_by": BY_WINDOW if self.unsent > 0 else BY_DATA, "idle": 0.0, "rto": 0.0,
         } | values  # fmt: skip
         made = Call(hook, one.time, env, packet, one)
         seen = dict(self.corrected(made))
@@ -222,6 +225,10 @@ class _Sender:
             start.metrics = dict(self.metrics)
             yield start
         key = (one.data["space"], number)
+        if "on_restart" in one.seen:
+            restart = self.call("on_restart", one)
+            restart.is_last = False
+            yield restart
         yield self.call("on_send", one, key, packet_size=size, kind=int(one.data["is_again"]))
         space.flying[number] = (size, one.time)
         self.in_flight += size

@@ -181,7 +181,7 @@ class LoggedTwin(Twin):
             changed = {one for one, old, new in after if old != new}
             log.received |= {name for name, field in log.variables.items() if field in changed}
             return
-        if log is None or name not in ("on_start", "on_send", "on_ack", "on_loss"):
+        if log is None or name not in ("on_start", "on_restart", "on_send", "on_ack", "on_loss"):
             super().invoke(entity, name, packet, env)
             return
         assert isinstance(entity, TwinFlow) and entity.outgoing is not None
@@ -189,11 +189,13 @@ class LoggedTwin(Twin):
         if name == "on_loss":
             self.declare_losses(log, entity, seen)
         super().invoke(entity, name, packet, env)
-        if name != "on_send":
+        if name == "on_restart":
+            log.records[log.cause]["ecc"] = {name: {}}  # the call happened; `_add_what_was_seen` adds the values
+        elif name != "on_send":
             self.note(log, entity, env, seen, name)
         values = {one: getattr(seen, one) for one in seen._kinds if one not in UNSEEN}
         values["unsent"] = 0 if seen.unsent <= 0 else PLENTY
-        if not entity.given.wants_random or name in ("on_start", "on_send"):
+        if not entity.given.wants_random or name in ("on_start", "on_restart", "on_send"):
             del values["random"]
         if name == "on_ack":
             values["packet"] = log.packet

@@ -12,6 +12,7 @@ __all__ = ["Awaits", "Rack"]
 
 FIRST_PROBE = 10**12  # ps, before any RTT is known
 PERSISTENCE = 16
+REDUCE, LINUX = range(2)  # what the loss of a retransmission leads to in a recovery (S-163)
 
 
 class Awaits(IntEnum):
@@ -28,19 +29,17 @@ class Sent:
 
     begin: int
     size: int
-    sent: int  # ps
+    sent: int  # ps, last
+    order: int  # number of its last transmission among all of the flow
     is_lost: bool = False
     is_sacked: bool = False
     was_repeated: bool = False
+    is_repair: bool = False  # sent again because it was lost
     probes: int = 0  # copies in flight beside it
 
     @property
     def end(self) -> int:
         return self.begin + self.size
-
-    @property
-    def order(self) -> tuple[int, int]:
-        return self.sent, self.end
 
     @property
     def is_outstanding(self) -> bool:
@@ -52,11 +51,14 @@ class Rack(Outgoing):
     """What a sender of type 3 knows of its stream."""
 
     segments: list[Sent] = field(default_factory=list)
-    now: int = 0  # ps; these four are set before each call
+    now: int = 0  # ps; these five are set before each call
+    n_timeouts: int = 0  # since the last ACK of something new
     echo: int = 0  # when the packet of the ACK was sent
     srtt: float = 0.0
     min_rtt: float = 0.0
-    newest: tuple[int, int] = (-1, 0)  # of what was delivered, what was sent last: when, and its end
+    newest: int = -1  # order of the segment delivered that was sent last
+    n_transmissions: int = 0
+    responded: int = 0  # transmissions before the last congestion response
     rtt: int = 0
     window: int = 0
     fack: int = 0
@@ -114,10 +116,14 @@ class Rack(Outgoing):
             self.probe_end = self.snd_nxt if self.probe_is_copy else segment.begin + segment.size
         if not segment.is_retransmitted:
             self.snd_nxt = segment.begin + segment.size
-            self.segments.append(Sent(segment.begin, segment.size, self.now))
+            self.segments.append(Sent(segment.begin, segment.size, self.now, self.n_transmissions))
+            self.n_transmissions += 1
             return
         one = next(s for s in self.segments if s.begin == segment.begin)
         one.sent, one.is_lost, one.was_repeated = self.now, False, True
+        one.order = self.n_transmissions
+        self.n_transmissions += 1
+        one.is_repair = segment.rule != Rule.PROBE
         if segment.rule == Rule.PROBE:
             one.probes = 1
             return
@@ -136,23 +142,40 @@ class Rack(Outgoing):
         return to_ps(min(self.multiplier * self.min_rtt / 4.0, self.srtt))
 
     def find_losses(self) -> bool:
-        """S-150: what is lost by now; whether a recovery begins."""
+        """S-150, S-163: which segments are lost by now; whether a recovery begins, or a further response in one."""
         self.window = self.reordering_window
         earlier = [s for s in self.segments if s.is_outstanding and self.newest > s.order]
         left = [s.sent + self.rtt + self.window - self.now for s in earlier]
-        for segment, time in zip(earlier, left, strict=True):
-            if time <= 0:
-                segment.is_lost, segment.probes = True, 0
+        found = [segment for segment, time in zip(earlier, left, strict=True) if time <= 0]
+        for segment in found:
+            segment.is_lost, segment.probes, segment.is_repair = True, 0, False
         wait = max([0, *left])
         self.awaits = Awaits.REORDERING if wait > 0 else Awaits.NOTHING
         self.wait_until = min(NEVER, self.now + wait)
-        if all(time > 0 for time in left) or self.recovering or self.snd_una < self.recovery_point:
+        if not self.begins_response(found):
             return False
-        self.begin_episode(by_timeout=False)
-        self.recovering = self.retransmit_first = True
+        self.begin_response()
+        self.recovering = True
+        return True
+
+    def begins_response(self, found: list[Sent]) -> bool:
+        """S-163."""
+        as_linux = self.given.lost_retransmission == LINUX
+        if not self.recovering and self.snd_una >= self.recovery_point:
+            unrepaired = as_linux and any(s.is_lost or (s.is_repair and s.is_outstanding) for s in self.segments)
+            if found or unrepaired:
+                self.begin_episode(by_timeout=False)
+            return bool(found) or unrepaired
+        is_repeated = any(segment.order >= self.responded for segment in found)
+        if is_repeated and not (as_linux and self.recovering):
+            self.may_undo = False
+            return True
+        return False
+
+    def begin_response(self) -> None:
+        self.responded, self.retransmit_first = self.n_transmissions, True
         self.recovery_point = self.flight_end = self.snd_nxt
         self.probe_end, self.wants_probe = None, False
-        return True
 
     def begin_episode(self, by_timeout: bool) -> None:
         """S-151: from here on it can turn out that what is done was for nothing."""
@@ -162,13 +185,15 @@ class Rack(Outgoing):
     def time_out(self) -> None:
         if self.snd_una >= self.recovery_point:
             self.begin_episode(by_timeout=True)
+        elif self.n_timeouts == 1:
+            self.may_undo = False
         for segment in self.segments:
             is_overdue = segment.sent + self.rtt + self.window <= self.now
             if segment.is_outstanding and (segment.begin == self.snd_una or is_overdue):
-                segment.is_lost, segment.probes = True, 0
-        self.recovering, self.retransmit_first, self.timed_out = False, True, True
-        self.recovery_point = self.snd_nxt
-        self.awaits, self.probe_end, self.wants_probe = Awaits.NOTHING, None, False
+                segment.is_lost, segment.probes, segment.is_repair = True, 0, False
+        self.begin_response()
+        self.recovering, self.timed_out, self.awaits = False, True, Awaits.NOTHING
+        self.prr_until = 0
 
     # ---- probes ----------------------------------------------------------------------------------------------
 
@@ -204,8 +229,9 @@ class Rack(Outgoing):
         shows_original = is_early and any(s.was_repeated and self.echo < s.sent for s in below)
         is_new = [s for s in self.segments if not s.is_sacked and self.reports(s, ack, sacks)]
         for segment in is_new:
-            segment.is_sacked, segment.is_lost, segment.probes = True, False, 0
+            segment.is_sacked, segment.is_lost, segment.probes, segment.is_repair = True, False, 0, False
         self.note_delivered(is_new)
+        self.newly_delivered, self.finds_loss = sum(s.size for s in is_new), False
         self.segments = [s for s in self.segments if s.begin >= ack]
         if acked > 0:
             self.snd_una = self.lost_below = self.high_rxt = ack
@@ -227,10 +253,13 @@ class Rack(Outgoing):
         if self.may_undo and shows_original:
             self.undo()
         else:
+            n_lost = len(self.lost)
             begins = self.find_losses()
+            self.finds_loss = len(self.lost) > n_lost
             self.recovered &= not self.recovering
         if has_repaired and not (begins or self.is_repairing or self.undone):
             self.flight_end, self.recovered, begins = self.snd_nxt, True, True
+            self.responded, self.may_undo = self.n_transmissions, False
         return acked, begins, acked > 0 or begins
 
     def reports(self, segment: Sent, ack: int, sacks: Ranges) -> bool:
@@ -252,12 +281,13 @@ class Rack(Outgoing):
             self.has_reordering = True
         self.fack = max([self.fack, *(s.end for s in segments)])
         clear = [
-            s.order for s in segments
+            s for s in segments
             if not s.was_repeated or (self.echo >= s.sent and to_seconds(self.now - s.sent) >= self.min_rtt)
         ]  # fmt: skip
         if clear:
-            self.rtt = self.now - max(clear)[0]
-            self.newest = max(self.newest, max(clear))
+            last = max(clear, key=lambda s: s.order)
+            self.rtt = self.now - last.sent
+            self.newest = max(self.newest, last.order)
 
     def process_probe(self, ack: int, duplicate: tuple[int, int]) -> bool:
         """S-152: whether a probe has repaired a loss."""
@@ -282,7 +312,7 @@ class Rack(Outgoing):
         """S-151: what was held for lost was not."""
         self.has_reordering |= not self.by_timeout
         for segment in self.segments:
-            segment.is_lost = False
+            segment.is_lost = segment.is_repair = False
         self.recovered |= self.recovering
         self.recovering = self.timed_out = self.retransmit_first = self.may_undo = False
         self.recovery_point, self.undone, self.awaits = self.snd_una, True, Awaits.NOTHING

@@ -19,9 +19,10 @@ from ecc.models.base import Hook
 from ecc.packet.twin.transport import Incoming, Outgoing, Ranges, Rule, Segment
 
 __all__ = [
-    "Agent", "CE", "CLASSIC", "Channel", "DRR", "ECT_0", "ECT_1", "Echo", "Hole", "MAX_BURST", "MAX_ZERO_WAITS",
-    "NEVER", "NOT_ECT", "OLD", "Packet", "Random", "Receiver", "Record", "SCALABLE", "STEP", "Server", "Template",
-    "TwinFlow", "TwinLink", "TwinQueue", "TwinRouter", "WORD", "is_reordered", "to_ps", "to_seconds", "transmission",
+    "Agent", "BY_DATA", "BY_PACER", "BY_WINDOW", "CE", "CLASSIC", "Channel", "DRR", "ECT_0", "ECT_1", "Echo", "Hole",
+    "MAX_BURST", "MAX_ZERO_WAITS", "NEVER", "NOT_ECT", "OLD", "Packet", "Phase", "Random", "Receiver", "Record",
+    "SCALABLE", "STEP", "Server", "Template", "TwinFlow", "TwinLink", "TwinQueue", "TwinRouter", "WORD", "is_reordered",
+    "scaled", "to_ps", "to_seconds", "transmission",
 ]  # fmt: skip
 
 NO_END = 2**62  # bytes of a flow without end
@@ -37,6 +38,7 @@ CLASSIC, ACCURATE, SCALABLE = 1, 2, 3  # how receivers report marks (S-105)
 PRIORITY, DRR, FQ = range(3)  # how links choose the queue of the next packet (S-116)
 ROUND_ROBIN, RANDOM = range(2)  # how packets of a flow with several routes are spread over them (S-131)
 DATA, ACK, TRIMMED = range(3)  # what packets are for hooks of routers
+BY_DATA, BY_WINDOW, BY_PACER = range(3)  # why a sender sends no more (S-176)
 NEW, OLD = range(2)  # rounds of queues (S-117, S-118)
 
 # Numbers -----------------------------------------------------------------------------------------------------------
@@ -59,6 +61,12 @@ def transmission(size: int, rate: float) -> int:
     return max(1, math.floor(ps)) if ps < 4e18 else NEVER
 
 
+def scaled(time: int, share: float) -> int:
+    """A share of a time, in ps."""
+    ps = time * share + 0.5
+    return math.floor(ps) if ps < 4e18 else NEVER
+
+
 class Random:
     """Uniform numbers in [0, 1): SplitMix64, one stream an entity."""
 
@@ -78,6 +86,47 @@ class Random:
     def between(self, lo: int, hi: int) -> int:
         """A whole number from lo to hi."""
         return lo + min(math.floor(self.next() * float(hi - lo + 1)), hi - lo)
+
+
+PHASE_PACKETS = 16  # that a phase lasts
+AT_LINE_RATE = 1  # value of `phase_jitter`: 2 is always, 0 never
+
+
+class Phase:
+    """The random phase of a flow (S-186) or of a link (S-189)."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.offset = 0.0  # share of a packet time, below 1
+        self.stretch = 1.0  # factor of the next pacing gap of a flow
+        self.packet_time = 0  # transmission time at the slowest link of a flow's route, ps
+        self.n = 0  # packets since the offset was drawn
+
+    def begin(self) -> None:
+        """Draw the first offset of a flow, and after how many packets it ends."""
+        self.offset = self.random.next()
+        self.n = self.random.between(0, PHASE_PACKETS - 1)
+
+    def redraw(self) -> float:
+        """Draw a new offset; return 1 plus its difference to the offset before."""
+        before, self.offset, self.n = self.offset, self.random.next(), 0
+        return 1.0 + (self.offset - before)
+
+    def sent(self) -> None:
+        """The flow has sent a packet."""
+        self.stretch = 1.0
+        self.n += 1
+        if self.n == PHASE_PACKETS:
+            self.stretch = self.redraw()
+
+    def transmission(self, time: int, pauses: bool) -> int:
+        """Transmission time of the next packet of the link, which has been idle before if it pauses, in ps."""
+        if pauses:
+            self.n, self.offset = 0, 0.0
+        elif self.n == PHASE_PACKETS:
+            time = max(1, scaled(time, self.redraw()))
+        self.n += 1
+        return time
 
 
 # What there is -----------------------------------------------------------------------------------------------------
@@ -297,6 +346,7 @@ class TwinRouter:
     queue_low: int = 0  # of the link, since the router's last tick
     next_interval: float = 0.0  # s
     n_zero_waits: int = 0  # INTERVALs in a row that were to come in less than 1 ps
+    begun_state: Any = None  # record for hooks before time 0
 
     @property
     def queue(self) -> int:
@@ -353,6 +403,7 @@ class TwinLink:
     marked: int = 0  # packets
     lost: int = 0  # packets
     lost_bytes: int = 0
+    phase: Phase | None = None  # of its departures
 
     area: int = 0  # sum of queue * ps since the last sample, up to ...
     measured: int = 0  # ... this time, ps
@@ -504,7 +555,10 @@ class TwinLink:
     def transmitted(self, begin: int, size: int) -> int:
         """When the last bit of a packet leaves, whose first is served at `begin`."""
         if not self.changes:
-            return min(NEVER, begin + transmission(size, self.given.capacity))
+            time = transmission(size, self.given.capacity)
+            if self.phase and self.server is None:
+                time = self.phase.transmission(time, pauses=begin > self.free_at)
+            return min(NEVER, begin + time)
         bits = size * 8.0
         while begin < NEVER:
             capacity, end = self.capacity_at(begin)
@@ -638,10 +692,14 @@ class TwinFlow:
     last_size: int = 0  # ... and its size with header_bytes, 0 before any
     timer_start: int = 0  # ps, of the retransmission timer
     n_timeouts: int = 0  # since the last ACK
+    limited_by: int = BY_DATA  # why the last TRY-SEND sent no more (S-176)
     n_zero_waits: int = 0  # TIMERs in a row that on_timer wanted in less than 1 ps
     rtt: float = 0.0  # s
     srtt: float = 0.0
     min_rtt: float = 0.0
+    rtt_sum: float = 0.0  # s, of the RTTs measured since the last sample
+    rtt_peak: float = 0.0  # s
+    n_rtts: int = 0
     packets: int = 0  # in the network
     template_index: int = 0  # of a transfer
     end: int = -1  # when it finished, of a transfer
@@ -649,6 +707,8 @@ class TwinFlow:
     timers: dict[int, int] = field(default_factory=dict)  # that its hooks have set: number -> ps
     count: float = math.inf  # bytes sent at which on_count is called
     subsequent: Sequence[dict[str, int]] = ()  # to a transfer: each to the one before it
+    phase: Phase | None = None  # of its packets
+    begun_state: Any = None  # record for its on_start if it has begun before time 0
 
     @property
     def forward(self) -> Sequence[TwinLink]:
@@ -733,7 +793,15 @@ class TwinFlow:
         may_limit = self.outstanding > 0 or not self.outgoing
         limited = self.window > 0.0 and segment.rule != Rule.FIRST and not segment.is_probe and may_limit
         full = limited and self.outstanding + segment.size > self.window
+        if limited and self.outgoing and self.outgoing.reduces_proportionally:
+            full = segment.size > self.outgoing.prr_credit
         return segment.size > 0 and not full and not self.window == self.rate == 0.0
+
+    def limit(self, segment: Segment) -> int:
+        """Why no segment may leave (S-176)."""
+        if self.window > 0.0 and (segment.size > 0 or self.outstanding + self.packet_size > self.window):
+            return BY_WINDOW
+        return BY_PACER if segment.size > 0 else BY_DATA
 
     @property
     def packet_size(self) -> int:
@@ -761,6 +829,16 @@ class TwinFlow:
         times += [c.given.spike_between + c.given.jitter_lo for c in channels]
         return min(NEVER, sum(times))
 
+    @property
+    def waits_for_phase(self) -> bool:
+        """Whether a segment that nothing else delays waits for the phase (S-187.2)."""
+        return self.given.phase_jitter != AT_LINE_RATE or self.last_size == 0
+
+    def slowest_transmission(self, now: int) -> int:
+        """Transmission time of a packet at the slowest link of the route (S-186)."""
+        size = self.largest_size + self.given.header_bytes
+        return max(transmission(size, link.advertised_capacity(now)) for link in self.forward)
+
     def timeout(self, now: int) -> int:
         given, measured = self.given, self.srtt > 0.0
         wait: int = to_ps(3.0 * (self.srtt if measured else to_seconds(self.first_rtt(now))))
@@ -781,6 +859,7 @@ class Agent:
     state: np.void
     params: np.void
     hooks: Mapping[str, Hook]
+    begun_state: np.void | None = None  # record for hooks before time 0, in a run that begins with packets under way
 
     @property
     def records(self) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -80,6 +81,13 @@ class Outgoing:
     undone: bool = False  # of type 3 (rack.py)
     retransmit_first: bool = False
     rttvar: float = 0.0
+    prr_delivered: int = 0  # bytes, since the last congestion response (S-164)
+    prr_out: int = 0  # bytes sent since then
+    recover_fs: int = 0  # bytes neither acknowledged nor sacked before it
+    prr_credit: int = 0  # bytes that may be sent before the next ACK
+    prr_until: int = 0  # a reduction for marks lasts until all below is acknowledged (S-166)
+    newly_delivered: int = 0  # bytes that the last ACK acknowledged or sacked
+    finds_loss: bool = False  # whether it showed losses
     sacked: Ranges = field(default_factory=list)
 
     @property
@@ -129,6 +137,47 @@ class Outgoing:
         """Whether the timer starts anew with a segment (S-80)."""
         return self.is_sack and self.recovering and segment.is_retransmitted and segment.begin < self.recovery_point
 
+    # ---- proportional rate reduction ------------------------------------------------------------------------
+
+    @property
+    def reduces_proportionally(self) -> bool:
+        return self.given.uses_prr > 0 and (self.recovering or self.snd_una < self.prr_until)
+
+    def begin_prr(self, delivered: int) -> None:
+        """S-164: a recovery, or a further response in one, begins with an ACK that delivers so many bytes."""
+        sacked = within(self.sacked, self.snd_una, self.snd_nxt)
+        self.recover_fs = self.snd_nxt - self.snd_una - sacked + delivered
+        self.prr_delivered = self.prr_out = self.prr_credit = self.prr_until = 0
+
+    def reduce_for_marks(self, window: float, acked: int, delivered: int, finds_loss: bool) -> None:
+        """S-166: hooks have reduced the window at an ACK that reports marks."""
+        if not self.recovering:
+            self.begin_prr(delivered)
+            self.prr_until = self.snd_nxt
+            self.update_prr(window, acked, delivered, finds_loss)
+
+    def update_prr(self, window: float, acked: int, delivered: int, finds_loss: bool) -> None:
+        """S-165: what may be sent until the next ACK."""
+        if delivered <= 0:
+            return
+        largest = max(self.given.packet_size, self.given.packet_size_max)
+        self.prr_delivered += delivered
+        in_flight = float(self.in_flight)
+        if in_flight > window:
+            most = self.prr_delivered * window / self.recover_fs
+            credit = (math.ceil(most) if most < 2.0**62 else 2**62) - self.prr_out
+        else:
+            is_safe = acked > 0 and not finds_loss
+            credit = max(self.prr_delivered - self.prr_out, delivered) + (largest if is_safe else 0)
+            credit = credit if credit < window - in_flight else int(window - in_flight)
+        self.prr_credit = largest if self.prr_out == 0 and credit <= 0 else max(credit, 0)
+
+    def count_prr(self, size: int) -> None:
+        """A packet is sent."""
+        if self.reduces_proportionally:
+            self.prr_out += size
+            self.prr_credit -= size
+
     def sent(self, segment: Segment) -> None:
         end = segment.begin + segment.size
         if segment.rule == Rule.NEW:
@@ -145,13 +194,16 @@ class Outgoing:
     def receive_ack(self, ack: int, sacks: Ranges, size: int) -> tuple[int, bool, bool]:
         """An ACK for a packet of a size: bytes newly acknowledged, whether a recovery begins, and the timer starts."""
         acked, is_same = max(0, ack - self.snd_una), ack == self.snd_una
+        known = within(self.sacked, self.snd_una, ack)
         self.recovered = False
         if acked > 0:
             self.snd_una = ack
             self.lost_below, self.high_rxt = max(self.lost_below, ack), max(self.high_rxt, ack)
             self.retransmit_first, self.dup_acks = False, 0
             self.sacked = [(max(b, ack), e) for b, e in self.sacked if e > ack]
+        before = self.lost_below
         newly_sacked = self.add_sack_blocks(sacks) if self.is_sack else 0
+        self.newly_delivered, self.finds_loss = acked - known + newly_sacked, self.lost_below > before
         if self.recovering:
             if self.snd_una >= self.recovery_point:
                 self.recovering, self.recovered, self.pipe_credit = False, True, 0
@@ -196,6 +248,7 @@ class Outgoing:
         return True
 
     def time_out(self) -> None:
+        self.prr_until = 0
         self.recovering, self.retransmit_first = False, True
         self.recovery_point = self.snd_nxt if self.is_sack else self.snd_nxt + 1
         self.lost_below, self.high_rxt = self.snd_nxt, self.snd_una

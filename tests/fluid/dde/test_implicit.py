@@ -146,3 +146,14 @@ def test_events_and_a_failing_derivative():
 def test_bad_input(change, message):
     with pytest.raises(ValueError, match=message):
         solve_dde(lambda *given: -given[1], (0.0, 1.0), [1.0], [1.0], **change)
+
+
+def test_a_step_over_a_fast_change_is_right_between_its_stages():
+    # y follows the lag within 1e-6; the lag jumps in the layer after t = 0, which returns at t = 1, behind the first
+    # derivative of the step that begins there
+    e = 1e-6
+    r = solve_dde(
+        lambda t, y, ylag: (1.0 - y - 0.8 * ylag[0]) / e, (0.0, 3.0), [0.0], [1.0], rtol=1e-6, atol=1e-6,
+        method="Radau", dense_output=True, jit=False,
+    )  # fmt: skip
+    assert r.sol(np.array([0.5, 1.5, 2.5]))[0] == pytest.approx([1.0, 0.2, 0.84], abs=3e-5)

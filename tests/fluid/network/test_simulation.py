@@ -230,7 +230,7 @@ def test_an_interrupted_run_keeps_what_it_had(time):
     [
         ({"time": "weekly"}, "time must be one of 'continuous', 'discrete'"),
         ({"clocking": "sun"}, "clocking must be one of 'ack', 'rate', got 'sun'"),
-        ({"clocking": "rate"}, "clocking must be 'ack' where ACKs clock no windows, got 'rate'"),
+        ({"clocking": "rate"}, "clocking applies to window protocols only, got 'rate'"),
         ({"start": "late"}, "start must be one of 'empty', 'equilibrium'"),
         ({"sample": 0.0}, "sample must be > 0"),
         ({"sample": 100.0}, "sample must be <= the duration .10 s., got 100 s"),

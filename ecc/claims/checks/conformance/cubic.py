@@ -277,9 +277,11 @@ def spurious_timeout(room: Laboratory) -> str:
 
 @case("cubic-application", *NEEDS, cost=3)
 def application(room: Laboratory) -> str:
-    loss, length, capacity, rtt, pause, ends = 0.55, 0.1, 200e6, 0.1, 8.0, 4.0
+    # The pause is below the minimum RTO of 1 s (RFC 6298), as a longer idle period restarts the window (RFC 5681 sec.
+    # 4.1). It begins 5 s behind the last maximum, where a clock that runs on is 10 % ahead after such a pause.
+    loss, length, capacity, rtt, pause, ends = 0.55, 0.1, 200e6, 0.1, 0.8, 11.0
     links = {0: LossesBetween(begin=loss, end=loss + length, every=1, most=1)}
-    plain = room.run(path(capacity, rtt), 8.0, links=links, sample=0.005)
+    plain = room.run(path(capacity, rtt), ends + 1.0, links=links, sample=0.005)
     epoch = Epoch(plain, loss)
     written = round(plain.mean(plain.goodput, 0.0, ends) * ends / 8.0)
     network = path(capacity, rtt)

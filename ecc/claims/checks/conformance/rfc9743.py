@@ -92,8 +92,8 @@ def beside_cubic(room: Laboratory) -> str:
     trace = None
     for buffer in SHARES:
         both = path(buffer=buffer, flows=2)
-        trace = room.run(both, 60.0, others={1: CUBIC()}, sample=0.02)
-        alike = Laboratory(CUBIC()).run(both, 60.0, sample=0.02)
+        trace = room.run(both, 60.0, others={1: CUBIC(transport="sack")}, sample=0.02)
+        alike = Laboratory(CUBIC(transport="sack")).run(both, 60.0, sample=0.02)
         left, usual = float(goodputs(trace, 20.0)[1]), float(goodputs(alike, 20.0).mean())
         room.expect(f"goodput of CUBIC beside it over that beside CUBIC, buffer of {buffer:g} BDP", left / usual,
                     at_least=0.5, note="no more harm than half")  # fmt: skip

@@ -37,7 +37,10 @@ def _late(flows: int, threshold: float, g: float = 1.0 / 16.0) -> tuple[FloatArr
     """Queue over the second half of 0.15 s [packets, each 5 us], the share of the capacity used, and that marked."""
     starts = [3e-5 * k for k in range(flows)]
     network = Network.dumbbell(DCTCP_CAPACITY, [DCTCP_RTT] * flows, packet_size=SEGMENT, starts=starts)
-    pair = {"flows": DCTCP(initial=10.0, g=g), "links": StepMarking(threshold=threshold, packet_size=SEGMENT)}
+    pair = {
+        "flows": DCTCP(transport="sack", initial=10.0, g=g),
+        "links": StepMarking(threshold=threshold, packet_size=SEGMENT),
+    }
     run = packet.simulate(Scenario(network, pair, 0.15), sample=SAMPLE)
     half = len(run.queue) // 2
     queue, sent = run.queue[half:, 0].to_numpy() / SEGMENT, float(run.goodput[half:].sum("flow").mean())
@@ -221,7 +224,7 @@ def dctcp_converge(claim: Claim) -> Finding:
     """A flow that joins another one, of DCTCP and of NewReno over the same marks."""
     measured, ratios = [], []
     for capacity, threshold, reported in ((1e9, 20.0, "20 to 30"), (10e9, 65.0, "80 to 150")):
-        found = _joining(DCTCP(initial=10.0), capacity, threshold)
+        found = _joining(DCTCP(transport="sack", initial=10.0), capacity, threshold)
         tcp = _joining(NewReno(initial=10.0, ecn=True), capacity, threshold)
         ratios.append(found / tcp)
         measured.append(
@@ -390,7 +393,9 @@ def dctcp_rtt(claim: Claim) -> Finding:
             network = Network.dumbbell(
                 DCTCP_CAPACITY, [DCTCP_RTT] * 3 + [longer] * 3, packet_size=SEGMENT, starts=starts
             )
-            run = packet.simulate(Scenario(network, _pair(_Variant(initial=10.0, cuts=cuts), 65.0), 0.4), sample=1e-3)
+            run = packet.simulate(
+                Scenario(network, _pair(_Variant(transport="sack", initial=10.0, cuts=cuts), 65.0), 0.4), sample=1e-3
+            )
             got = run.goodput[200:].mean("time").to_numpy()
             ratios[cuts] = float(got[:3].sum() / got[3:].sum())
         better.append(ratios[1] < 0.8 * ratios[0])
@@ -413,10 +418,10 @@ def dctcp_three(claim: Claim) -> Finding:
     """The queue and the goodput of four algorithms of that name over one link."""
     hpcc = 615e6 * DCTCP_RTT / (8.0 * SEGMENT)
     hosts = {
-        "RFC 8257": _Variant(initial=10.0),
-        "Linux: no growth while a cut is answered": _Variant(initial=10.0, freezes=True),
-        f"HPCC's simulator: {hpcc:.1f} packets an RTT": _Variant(initial=10.0, packets=hpcc),
-        "uet-htsim: no alpha": _Variant(initial=10.0, cuts=2),
+        "RFC 8257": _Variant(transport="sack", initial=10.0),
+        "Linux: no growth while a cut is answered": _Variant(transport="sack", initial=10.0, freezes=True),
+        f"HPCC's simulator: {hpcc:.1f} packets an RTT": _Variant(transport="sack", initial=10.0, packets=hpcc),
+        "uet-htsim: no alpha": _Variant(transport="sack", initial=10.0, cuts=2),
     }
     measured, swings = [], {}
     for flows in (2, 10):

@@ -59,7 +59,9 @@ def dumbbell(rtts: Sequence[float], parts: int = 1) -> Network:
     return Network.dumbbell(C, list(rtts), packet_size=S // parts, starts=starts.tolist())
 
 
-def linear(flows: int, rtt: float = T, high: float = 0.8) -> tuple[MarkingEquilibrium, DelaySystem]:
+def linear(
+    flows: int, rtt: float = T, high: float = 0.8, trimming: bool = True
+) -> tuple[MarkingEquilibrium, DelaySystem]:
     """Return the equilibrium and the linear model, ACK-clocked.
 
     Parameters
@@ -68,9 +70,11 @@ def linear(flows: int, rtt: float = T, high: float = 0.8) -> tuple[MarkingEquili
     rtt : float, s, optional
     high : float, optional
         Threshold from which on all packets are marked, a share of the product.
+    trimming : bool, optional
+        Whether the target is that of links that trim, 3/4 of the RTT, or that of other links, the RTT.
     """
     network = Network.dumbbell(C, [rtt] * flows, packet_size=S)
-    pair = {"flows": NSCC(C, rtt), "links": marking(rtt, 0.2, high)}
+    pair = {"flows": NSCC(C, rtt, trimming=trimming), "links": marking(rtt, 0.2, high)}
     point = equilibrium_of_marks(read_protocol(pair).deploy(network), network)  # type: ignore[union-attr]
     return point, linearize(pair, network, clocking="ack")  # type: ignore[return-value]
 
@@ -106,7 +110,7 @@ def late(run: Trajectory, rtt: float) -> Late:
     return Late(*swing, period, float(got.sum() / C), jain)
 
 
-def equal_flows(flows: int, rtt: float, duration: float, start: str) -> Trajectory:
+def equal_flows(flows: int, rtt: float, duration: float, start: str, trimming: bool = True) -> Trajectory:
     """Return a fluid run of flows that start at once, from near the equilibrium or with empty queues.
 
     Parameters
@@ -116,9 +120,12 @@ def equal_flows(flows: int, rtt: float, duration: float, start: str) -> Trajecto
     duration : float, RTTs
     start : str
         "equilibrium", 1 % off, or "empty".
+    trimming : bool, optional
+        Whether the target is that of links that trim.
     """
     network = Network.dumbbell(C, [rtt] * flows, packet_size=S)
-    scenario = Scenario(network, {"flows": NSCC(C, rtt), "links": marking(rtt)}, duration * rtt)
+    pair = {"flows": NSCC(C, rtt, trimming=trimming), "links": marking(rtt)}
+    scenario = Scenario(network, pair, duration * rtt)
     perturbed = {"perturbation": 0.01} if start == "equilibrium" else {}
     return fluid.simulate(scenario, sample=rtt / 200, start=start, **perturbed)  # type: ignore[arg-type]
 
@@ -208,18 +215,19 @@ def nscc_equal(claim: Claim) -> Finding:
     )  # fmt: skip
 
 
-def least_stable(rtt: float, high: float = 0.8) -> int:
-    """Return from how many flows on the linear model is stable, of 2 to 64.
+def least_stable(rtt: float, trimming: bool = True) -> int:
+    """Return a number of flows, of 8 to 64, at which the linear model is stable, and with one flow fewer is not.
 
     Parameters
     ----------
     rtt : float, s
-    high : float, optional
+    trimming : bool, optional
+        Whether the target is that of links that trim.
     """
-    low, up = 1, 64
+    low, up = 8, 64  # at 8 no RTT from 6 to 100 us is stable
     while up - low > 1:
         middle = (low + up) // 2
-        low, up = (low, middle) if linear(middle, rtt, high)[1].is_stable else (middle, up)
+        low, up = (low, middle) if linear(middle, rtt, trimming=trimming)[1].is_stable else (middle, up)
     return up
 
 
@@ -227,14 +235,22 @@ def least_stable(rtt: float, high: float = 0.8) -> int:
 def nscc_stable(claim: Claim) -> Finding:
     """From how many flows on the loop is stable, proven over RTTs, and runs of fluid and packets on both sides."""
     measured, proven, limits = [], True, {}
-    for rtt in (6e-6, 12e-6, 24e-6, 48e-6, 100e-6):
-        flows = limits[rtt] = least_stable(rtt)
-        both = linear(flows, rtt)[1].certify().stable is True and linear(flows - 1, rtt)[1].certify().stable is False
+    for rtt, trimming in (*((rtt, True) for rtt in (6e-6, 12e-6, 24e-6, 48e-6, 100e-6)), (T, False), (LONG, False)):
+        flows = limits[rtt, trimming] = least_stable(rtt, trimming)
+        verdicts = [linear(number, rtt, trimming=trimming)[1].certify().stable for number in (flows - 1, flows)]
+        both = verdicts == [False, True]
         proven &= both
+        target = "3/4 of the RTT, links that trim" if trimming else "the RTT, links that do not trim"
         measured.append(
-            Measurement(f"least number of flows that is stable, RTT {1e6 * rtt:g} us", flows, reported=1.0, met=False,
-                        note="proven on both sides" if both else "not proven")
+            Measurement(f"stable from so many flows on, RTT {1e6 * rtt:g} us, target {target}", flows, reported=1.0,
+                        met=False, note="proven on both sides" if both else "not proven")
         )  # fmt: skip
+    few = {number: linear(number, 6e-6)[1].certify().stable for number in (3, 4, 5, 6, 7)}
+    proven &= few == {3: False, 4: True, 5: True, 6: True, 7: False}
+    measured.append(
+        Measurement("... RTT 6 us, links that trim: 4, 5 and 6 flows are stable as well, 3 and 7 are not",
+                    str(list(few.values())), note="proven")
+    )  # fmt: skip
     parts, swings = 8, {}
     fine = NSCC(C, T, alpha=4.0 * parts, fair=5.0 * parts, eta=0.15 * parts, delay_gain=0.0125 / parts)
     for flows in (8, 24):
@@ -251,9 +267,11 @@ def nscc_stable(claim: Claim) -> Finding:
     both_sides = proven and swings[8][0] > 0.01 > 1e-4 > swings[24][0]
     return Finding(
         claim, Verdict.CONDITIONAL if both_sides else Verdict.REFUTED,
-        f"As fluid it is stable from {limits[12e-6]} flows on at 12 us, and from {limits[100e-6]} at 100 us, proven. "
-        "With fewer the queue rests on the ramp of marks, which ends just above the target, and the average of 80 "
-        "ACKs is late. Packets have a cycle with more flows, too: the queue of 24 has a deviation of "
+        f"As fluid it is stable from {limits[12e-6, True]} flows on at 12 us, and from {limits[100e-6, True]} at 100 "
+        "us, proven, and at 6 us with 4 to 6 flows, too. With fewer the queue rests on the ramp of marks, which ends "
+        "just above the target, and the average of 80 ACKs is late. Links that do not trim have the RTT as target; "
+        f"there it is stable from {limits[T, False]} flows on at 12 us. Packets have a cycle with more flows, too: the "
+        "queue of 24 has a deviation of "
         f"{swings[24][1]:.2f} BDP, however small packets are.",
         measured, (),
         [SETUP + " Small packets have steps, and a weight of an ACK in the average, that leave the fluid as it is."],
@@ -287,14 +305,14 @@ def nscc_few(claim: Claim) -> Finding:
 def nscc_large(claim: Claim) -> Finding:
     """40 flows at 48 us: a certificate, and runs from near the equilibrium and from a start of all at once."""
     flows, rtt = 40, LONG
-    certificate = linear(flows, rtt)[1].certify()
-    near = late(equal_flows(flows, rtt, 600, "equilibrium"), rtt)
-    run = equal_flows(flows, rtt, 1000, "empty")
+    certificate = linear(flows, rtt, trimming=False)[1].certify()
+    near = late(equal_flows(flows, rtt, 600, "equilibrium", False), rtt)
+    run = equal_flows(flows, rtt, 1000, "empty", False)
     far, cycle = late(run, rtt), returns(run, rtt)
     network = Network.dumbbell(C, [rtt] * flows, packet_size=S)
-    pair = {"flows": NSCC(C, rtt), "links": marking(rtt)}
+    pair = {"flows": NSCC(C, rtt, trimming=False), "links": marking(rtt)}
     packets = late(packet.simulate(Scenario(network, pair, 1000 * rtt), sample=rtt / 4), rtt)
-    short = late(equal_flows(24, T, 1000, "empty"), T)
+    short = late(equal_flows(24, T, 1000, "empty", False), T)
     measured = [
         Measurement("equilibrium, 40 flows, 48 us", "stable" if certificate.stable else "not stable", note="proven"),
         Measurement("deviation of the queue, fluid from near the equilibrium", near.deviation, "BDP", reported=0.0,
@@ -314,7 +332,8 @@ def nscc_large(claim: Claim) -> Finding:
         f"At 48 us a large cycle lies beside the equilibrium, which is proven stable: the queue swings between "
         f"{far.least:.1f} and {far.largest:.1f} BDP. The cycle is stable itself: its largest multiplier is "
         f"{cycle.multiplier:.2f}, with a period of {cycle.period:.1f} RTTs. At 12 us there is none.",
-        measured, (), [SETUP + " Queues without limit; 1000 RTTs, the second half."],
+        measured, (),
+        [SETUP + " Queues without limit, links that do not trim: the target is the RTT. 1000 RTTs, the second half."],
     )  # fmt: skip
 
 

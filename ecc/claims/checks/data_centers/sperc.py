@@ -306,7 +306,7 @@ def sperc_faster(claim: Claim) -> Finding:
         "s-PERC": (SPERC(), GAMMA, "x"),
         "RCP, alpha = 0.4, beta = 1": (RCP(interval=5e-6), 1.0, "x"),
         "RCP, alpha = 0.8, beta = 0.5": (RCP(alpha=0.8, beta=0.5, interval=5e-6), 1.0, "x"),
-        "DCTCP": ({"flows": DCTCP(initial=10.0), "links": StepMarking(threshold=65.0)}, 1.0, None),
+        "DCTCP": ({"flows": DCTCP(transport="sack", initial=10.0), "links": StepMarking(threshold=65.0)}, 1.0, None),
     }
     measured, times = [], {}
     for name, (protocol, share, state) in kinds.items():

@@ -376,6 +376,7 @@ class MedianSwift(NSCC):
     last: int = 1
 
     FlowState = _MedianState  # type: ignore[assignment]
+    ecn_echo = None  # type: ignore[assignment]  # its law takes delays alone
 
     def params(self) -> dict[str, float]:
         return {"last": float(self.last), **swift().params()}

@@ -74,7 +74,11 @@ class Scalable(DCTCP):
 
 NEWRENO, DELAYED_ACKS, FRIENDLY = NewReno(ecn=True), NewReno(ecn=True, L=0), Friendly(ecn=True)
 """The second counts ACKs, which its receivers send for every other packet: windows grow by half a packet an RTT."""
-HALF_A_PACKET, DCTCP_HOST, CUBIC_HOST = HalfAPacket(ecn=True), Scalable(), CUBIC(ecn=True)
+HALF_A_PACKET, DCTCP_HOST, CUBIC_HOST = (
+    HalfAPacket(ecn=True),
+    Scalable(transport="sack"),
+    CUBIC(transport="sack", ecn=True),
+)
 HALVING = Halving(ecn=True)
 DUALPI2_BASE = PI2(mark=True, target=0.015, interval=0.016, alpha=41.0 / 256.0, beta=819.0 / 256.0)
 """What drives both queues of DualPI2, with the defaults of Linux."""

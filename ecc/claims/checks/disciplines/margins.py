@@ -47,6 +47,10 @@ ONE_QUEUE = (
     "Both queues of DualPI2 are driven by one controller, on the larger delay; it is taken over one queue, without the "
     "step at 1 ms."
 )
+UPPER_BOUND = (
+    "One window stands for all, which is an upper bound for packets; docs/queue_disciplines.md has margins of packets, "
+    "of hosts that stop at a mark and of hosts that reduce over an RTT."
+)
 
 
 @lru_cache
@@ -195,7 +199,8 @@ def dualpi2_margin(claim: Claim) -> Finding:
         np.array([1e-3, 1.0]), {}, {"stated": [STATED, STATED]}, points, "p'", "gain margin [dB]", title=title
     )
     caption = "Over the output p' of the controller; classic flows receive its square, scalable ones twice p'."
-    return Finding(claim, verdict, reason, measured, [Picture.of(figure, title, caption)], [MODEL, ONE_QUEUE])
+    pictures = [Picture.of(figure, title, caption)]
+    return Finding(claim, verdict, reason, measured, pictures, [MODEL, ONE_QUEUE, UPPER_BOUND])
 
 
 @check("dualpi2-stable", cost=12, main=False)

@@ -163,7 +163,7 @@ def swing(t: FloatArray, w: FloatArray) -> float:
 @check("compound-hopf", cost=7, main=False)
 def compound_hopf(claim: Claim) -> Finding:
     """Boundaries, proven on either side; how the cycle begins; runs; and the factor that is published for Reno."""
-    host, measured = Compound(), []
+    host, measured = Compound(transport="sack"), []
     alpha, beta, k = host.alpha, host.beta, host.k
     proven, kinds = [], []
     for w in WINDOWS:
@@ -206,7 +206,7 @@ def compound_hopf(claim: Claim) -> Finding:
 
 def picture() -> Picture:
     """Return windows on both sides of the boundary."""
-    host, w = Compound(), WINDOWS[2]
+    host, w = Compound(transport="sack"), WINDOWS[2]
     critical = critical_buffer(w, host.alpha, host.beta, host.k)
     times = np.linspace(0.0, 60.0, 1201)
     series = {}

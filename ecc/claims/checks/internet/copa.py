@@ -172,7 +172,7 @@ def copa_base(claim: Claim) -> Finding:
 def copa_competitive(claim: Claim) -> Finding:
     """Two flows beside two that fill buffers, by mode and buffer."""
     measured, shares = [], {}
-    others: dict[str, Protocol] = {"CUBIC": CUBIC(), "NewReno": NewReno(transport="sack")}
+    others: dict[str, Protocol] = {"CUBIC": CUBIC(transport="sack"), "NewReno": NewReno(transport="sack")}
     for name, other in others.items():
         for products in (0.5, 1.0, 2.0, 4.0):
             buffer = products * CAPACITY * 0.05 / 8.0

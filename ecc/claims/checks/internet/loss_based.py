@@ -52,7 +52,7 @@ def reno_rtt(claim: Claim) -> Finding:
 @check("cubic-rtt", cost=4, main=False)
 def cubic_rtt(claim: Claim) -> Finding:
     """Rates at two RTTs where windows are far above Reno's, and where they are Reno's."""
-    host, measured = CUBIC(), []
+    host, measured = CUBIC(transport="sack"), []
     as_cubic = exponent(host, (0.2, 0.8), 1e-5, 200.0)
     friendly = exponent(host, (0.01, 0.04), 1e-3, 100.0)
     for name, value, stated in (

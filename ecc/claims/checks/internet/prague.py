@@ -62,11 +62,15 @@ def prague_rate(claim: Claim) -> Finding:
         for rtt in (0.005, 0.02, 0.06):
             network = Network.dumbbell("1 Gb/s", [rtt], packet_size=PACKET)
             run = packet.simulate(
-                Scenario(network, {"flows": Prague(growth=False), "links": discipline(mark=True)}, 5 * DURATION),
+                Scenario(
+                    network,
+                    {"flows": Prague(transport="sack", growth=False), "links": discipline(mark=True)},
+                    5 * DURATION,
+                ),
                 sample=1.0,
             )
             rate, p = float(run.rate[5 * SKIPPED :].mean()), discipline.share
-            stated, random = (Prague().mean_rate(p, rtt, PACKET, random=way) for way in (False, True))
+            stated, random = (Prague(transport="sack").mean_rate(p, rtt, PACKET, random=way) for way in (False, True))
             factors.append(rate / stated)
             measured.append(
                 Measurement(f"rate, p = {p:g}, RTT {1e3 * rtt:g} ms", 1e-6 * rate, "Mb/s", reported=1e-6 * stated,
@@ -106,8 +110,10 @@ def prague_rtt(claim: Claim) -> Finding:
     """Two flows with an RTT beside two with 25 ms, of Prague, with and without the virtual RTT, and NewReno."""
     measured, off = [], []
     for rtt in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1):
-        ratio = two_by_two(Prague(), rtt)
-        own, reno = (two_by_two(host, rtt) for host in (Prague(reference_rtt=0.0), NewReno(transport="sack")))
+        ratio = two_by_two(Prague(transport="sack"), rtt)
+        own, reno = (
+            two_by_two(host, rtt) for host in (Prague(transport="sack", reference_rtt=0.0), NewReno(transport="sack"))
+        )
         off += [abs(ratio - 1.0)] if rtt < REFERENCE else []
         measured.append(
             Measurement(f"goodput at {1e3 * rtt:g} ms over that at 25 ms", ratio,
@@ -118,7 +124,7 @@ def prague_rtt(claim: Claim) -> Finding:
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"From 1 to 20 ms rates differ from those at 25 ms by {max(off):.0%} at most. Beyond 25 ms RTTs count more "
-        f"than proportionally: {two_by_two(Prague(), 0.1):.2f} at 100 ms, where windows would make it "
+        f"than proportionally: {two_by_two(Prague(transport='sack'), 0.1):.2f} at 100 ms, where windows would make it "
         f"{REFERENCE / 0.1:.2f}: the step marks of the low-latency queue come in bursts.",
         measured, (),
         ["DualPI2() of 40 Mb/s, two flows of each RTT, 1500-byte packets; RTTs without queue; 20 to 120 s, mean of two "
@@ -130,11 +136,11 @@ def prague_rtt(claim: Claim) -> Finding:
 def prague_coexistence(claim: Claim) -> Finding:
     """Goodput of a flow of Prague over that of a classic one, by RTTs and numbers of flows."""
     measured, ratios = [], {}
-    classics: dict[str, Protocol] = {"NewReno": NewReno(transport="sack"), "CUBIC": CUBIC()}
+    classics: dict[str, Protocol] = {"NewReno": NewReno(transport="sack"), "CUBIC": CUBIC(transport="sack")}
     for name, classic in classics.items():
         for rtt in (0.005, 0.01, 0.02, 0.05, 0.1):
             for n, m in ((1, 1), (2, 2), (5, 5), (9, 1)):
-                found = goodputs((Prague(),) * n + (classic,) * m, (rtt,) * (n + m))
+                found = goodputs((Prague(transport="sack"),) * n + (classic,) * m, (rtt,) * (n + m))
                 ratio = ratios[name, rtt, n, m] = float(found[:n].mean() / found[n:].mean())
                 measured.append(
                     Measurement(

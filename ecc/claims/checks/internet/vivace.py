@@ -39,7 +39,7 @@ def climb(rates: FloatArray, weights: FloatArray, signed: bool, seconds: float, 
     weights : ndarray, shape (climbs,)
         b.
     signed : bool
-        Whether g is that below the capacity and without a queue, too, as in the game of the paper; else 0 with its x/C.
+        Whether g is that below the capacity and without a queue, too; else 0 with its x/C.
     seconds : float
     step : float, s
         Of Euler's method.
@@ -167,7 +167,7 @@ def vivace_fair(claim: Claim) -> Finding:
         "Where the gradient of RTTs is negative as soon as the sum of rates is below C, there is one equilibrium, it "
         "is fair, and leaves about 1/(n + 1) of the link. A queue that cannot be negative makes any split of C an "
         f"equilibrium in which each flow has {least_share(b):.2f} Mb/s or more; climbing along it evens rates out, in "
-        f"minutes. Jain's index of packets is {low['paper']:.2f} or more as the paper has the steps, "
+        f"minutes. Jain's index of packets is {low['paper']:.2f} or more in the form \"paper\", "
         f"{low['pcc-uspace']:.2f} or more in the program's form.",
         measured, (), ["100 Mb/s, RTT 30 ms, 1500-byte packets, no loss, starts 0.5 s apart; 60 to 120 s."],
     )  # fmt: skip
@@ -219,7 +219,7 @@ def vivace_latency(claim: Claim) -> Finding:
         claim, verdict,
         f"The bound is where climbing the utility begins to keep a queue, within 10 %. Packets agree in {sum(packets)} "
         f"of {len(packets)} cases (mean queues below a third of the RTT at the bound and above): not with 5 or 10 "
-        "flows as the paper has the steps, where queues of seconds stay with b a hundred times the bound, nor in the "
+        "flows in the form \"paper\", where queues of seconds stay with b a hundred times the bound, nor in the "
         "program's form with ten flows.",
         measured, (), ["100 Mb/s, RTT 30 ms, 1500-byte packets, no loss; 60 to 120 s."],
     )  # fmt: skip

@@ -194,7 +194,7 @@ def open_networks(claim: Claim) -> Finding:
     by_flow = [critical_gain(QIRCP(), held_back(n), "alpha", certify=True) for n in counts]
     nine = by_flow[counts.index(9)].certified or (float("nan"), float("nan"))
     by_packet = critical_gain(QIRCP(), held_back(), "alpha", mean_rtt=mean_rtts(QIRCP(), held_back())).value
-    held = {n: (linearize(XCP(), held_back(n)), *_xcp_runs(n)) for n in (1, 2, 3, 4)}
+    held = {n: (linearize(XCP(), held_back(n), clocking="rate"), *_xcp_runs(n)) for n in (1, 2, 3, 4)}
     proofs = {n: loop.certify().stable for n, (loop, *_) in held.items()}
     radii: dict[bool, list[float]] = {True: [], False: []}
     ring = Network.T4().with_flows([Flow([k, (k + 1) % 4]) for k in range(4)])

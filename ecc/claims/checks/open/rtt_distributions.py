@@ -166,7 +166,7 @@ def open_regions(claim: Claim) -> Finding:
         f"proven; "
         f"their region suffices; below, {{0, about 1.3 d}} is worse, by {1.0 - deepest.fun:.2%} of beta at most (alpha "
         f"= {deepest.x:.3f}): alpha = {alpha:g}, beta = {beta:g} is proven stable where all RTTs are 100 ms and proven "
-        "unstable for RTTs of 1, 133, 133 and 133 ms. XCP, which shuffles, never is for every distribution: at "
+        "unstable for RTTs of 1, 133, 133 and 133 ms. Paced XCP, which shuffles, never is for every distribution: at "
         f"its own it is lost at a largest RTT of {shuffled.value:.2f} times the mean.",
         measurements,
         [
@@ -253,7 +253,7 @@ def open_proofs(claim: Claim) -> Finding:
         f"Proven for every RTT distribution: RCP, beta = sqrt(2) alpha^2 up to alpha = {low - 5e-7:.6f}; its region of "
         f"equal RTTs drawn in by {DRAWN_IN[0][0]:g}; continuous PIQI-RCP with alpha <= {SAFE:g} and a mean RTT of 20 "
         "ms or more; and, by hand, discrete PIQI-RCP with tau1 + tau2 <= 1 and alpha <= 1/2, the gains of THESIS IV.E "
-        f"among them. XCP with its own gains for largest RTTs up to {0.99 * ratios[1]:.2f} times the mean.",
+        f"among them. Paced XCP with its own gains for largest RTTs up to {0.99 * ratios[1]:.2f} times the mean.",
         measurements,
         [],
         [

@@ -52,7 +52,7 @@ def xcp_1(claim: Claim) -> Finding:
         for flows in (1, 50):
             network = Network.dumbbell(CAPACITY, rtts=[rtt] * flows)
             worst = max(worst, abs(critical_gain(OnCurve(), network, "alpha").value / edge - 1.0))
-            defaults &= linearize(XCP(), network).is_stable
+            defaults &= linearize(XCP(), network, clocking="rate").is_stable
     exact = critical_gain(OnCurve(), Network.dumbbell(CAPACITY, rtts=[0.1, 0.1]), "alpha", certify=True)
     lo, hi = exact.certified or (float("nan"), float("nan"))
     swings = {alpha: max(_swing(alpha, rtt) for rtt in (0.05, 0.2)) for alpha in (0.4, 0.98 * edge, 1.2 * edge)}

@@ -1,0 +1,362 @@
+"""Zeros of real functions of two determinants along the stability boundary, with proven errors.
+
+On s = j w the determinants are sums of exponentials with rational coefficients (`ecc.linear.quasipolynomial`),
+
+    F(w) = sum_m p_m(j w) exp(-j w theta_m),
+
+so that the derivatives of F have simple bounds, and so have those of a product of two of them. On a piece of the axis a
+real function G of two determinants is its cubic Hermite interpolant up to h^4/384 times a bound on its fourth
+derivative. A piece has no zero if the Bezier form of the cubic has one sign by more than all errors, and at most one if
+it is monotone. Pieces are halved in floating point first (`ecc.linear.imaginary_axis.isolate`), and those that rounding
+leaves undecided in ball arithmetic of 256 bits, down to 2^-100 of their frequency. A piece that is left even then holds
+a double zero, to 30 digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from math import ceil, comb, perm, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ecc.errors import ConvergenceError
+from ecc.linear.characteristic import Complex, Real, Terms
+from ecc.linear.quasipolynomial import expanded
+
+__all__ = ["AxisSum", "Bounded", "Form", "Zero", "affine_sums", "bits", "modulus", "phase", "resolve"]
+
+_EPS = float(np.finfo(np.float64).eps)
+_MAX_STATES = 8  # states up to which a determinant is expanded
+_EFFORT = 0.1  # of the products that an expansion may take
+_BITS = 256
+_NARROWEST = 2.0**-100  # of a frequency: shortest piece
+_MAX_EVALUATIONS = 20_000
+_NOISE = 8.0 * _EPS  # relative error of coefficients that are read off members
+
+Real3 = tuple[Real, Real, Real]
+
+
+class bits:  # noqa: N801
+    """Context in which ball arithmetic has this many bits."""
+
+    def __init__(self, number: int = _BITS) -> None:
+        self.number = number
+
+    def __enter__(self) -> None:
+        from flint import ctx
+
+        self.before, ctx.prec = ctx.prec, self.number
+
+    def __exit__(self, *_: object) -> None:
+        from flint import ctx
+
+        ctx.prec = self.before
+
+
+class AxisSum:
+    """F(w) = sum_m p_m(j w) exp(-j w theta_m).
+
+    Parameters
+    ----------
+    c : ndarray, shape (powers, M)
+        Coefficients of the powers of s in each p_m.
+    theta : ndarray, shape (M,)
+    exact : callable
+        Function to the same in rational numbers, theta -> p.
+    """
+
+    def __init__(self, c: Real, theta: Real, exact: Callable[[], dict[Any, Any]]) -> None:
+        self.c, self.theta, self._exact = c, theta, exact
+        moments = np.abs(c) @ theta[:, None] ** np.arange(5)
+        self._derivatives = [
+            [
+                (comb(i, k) * perm(j, k) * float(moments[j, i - k]), j - k)
+                for j in range(len(c))
+                for k in range(min(i, j) + 1)
+                if moments[j, i - k] > 0.0
+            ]
+            for i in range(5)
+        ]
+
+    @staticmethod
+    def of(terms: dict[Any, Any]) -> AxisSum:
+        """From rational terms, theta -> p."""
+        terms = {theta: p for theta, p in terms.items() if p}
+        degree = max((p.degree() for p in terms.values()), default=0)
+        c = np.zeros((degree + 1, len(terms)))
+        for m, p in enumerate(terms.values()):
+            for j, x in enumerate(p.coeffs()):
+                c[j, m] = int(x.p) / int(x.q)
+        return AxisSum(c, np.array([int(theta.p) / int(theta.q) for theta in terms]), lambda: terms)
+
+    @cached_property
+    def terms(self) -> dict[Any, Any]:
+        """The sum in rational numbers, theta -> p."""
+        return self._exact()
+
+    def at(self, omega: Real) -> tuple[Complex, Complex]:
+        """F and dF/dw."""
+        s = 1j * omega[:, None]
+        powers = np.arange(len(self.c))
+        power = s**powers
+        steep = np.zeros_like(power)
+        steep[:, 1:] = powers[1:] * power[:, :-1]
+        e = np.exp(-s * self.theta)
+        inner = power @ self.c
+        return (inner * e).sum(axis=1), 1j * ((steep @ self.c - inner * self.theta) * e).sum(axis=1)
+
+    def on_grid(self, start: float, step: float, count: int) -> tuple[Complex, Complex]:
+        """The same on a uniform grid; exponentials of sums are products of exponentials."""
+        omega: Real = start + step * np.arange(float(count))
+        if len(self.theta) * count < 4096:
+            return self.at(omega)
+        columns = ceil(sqrt(count))
+        rows = ceil(count / columns)
+        outer = np.exp(np.multiply.outer(-1j * (start + step * columns * np.arange(rows)), self.theta))
+        inner = np.exp(np.multiply.outer(self.theta, -1j * step * np.arange(columns)))
+        value, slope = np.zeros((2, count), complex)
+        s = 1j * omega
+        for j, row in enumerate(self.c):
+            if not row.any():
+                continue
+            part, late = (((outer * r) @ inner).ravel()[:count] for r in (row, row * self.theta))
+            power: Any = s**j if j else 1.0
+            value += part * power
+            slope -= late * power
+            if j:
+                slope += j * part * s ** (j - 1)
+        return value, 1j * slope
+
+    def bounds(self, omega: Real) -> Real:
+        """Bounds on the moduli of F and of its first four derivatives up to frequencies, shape (5, points).
+
+        Shape (5, 1) if they are the same at every frequency.
+        """
+        if len(self.c) == 1:
+            return np.array([[sum(k for k, _ in parts)] for parts in self._derivatives], float)
+        return np.array([sum(k * omega**n for k, n in parts) + 0.0 * omega for parts in self._derivatives])
+
+    @property
+    def rounding(self) -> tuple[float, float]:
+        """Relative error of values in floating point: a part that is constant and one that grows as w."""
+        longest = float(self.theta.max(initial=0.0))
+        return _EPS * (24.0 + 4.0 * len(self.c) + len(self.theta)), 4.0 * _EPS * longest
+
+    def noise(self, omega: Real) -> Real:
+        """Bound on the errors of F in floating point."""
+        fixed, rising = self.rounding
+        return np.asarray((fixed + rising * omega) * self.bounds(omega)[0])
+
+    def ball(self, w: Any) -> tuple[Any, Any]:
+        """F and dF/dw in balls."""
+        from flint import acb, acb_poly, arb
+
+        s = acb(0, w)
+        value, slope = acb(0), acb(0)
+        for theta, p in self.terms.items():
+            e, inner = (-s * arb(theta)).exp(), acb_poly(p)
+            here = inner(s)
+            value += here * e
+            slope += (inner.derivative()(s) - here * arb(theta)) * e
+        return value, acb(0, 1) * slope
+
+
+def affine_sums(base: Terms, rise: Terms) -> tuple[AxisSum, AxisSum] | None:
+    """F0 and F1 of det(base + g rise) = F0 + g F1; None if they have too many terms."""
+    n, sampled = base.constant.shape[1], base.sampled
+    if n > _MAX_STATES:
+        return None
+
+    def tables(shares: int) -> list[tuple[list[Any], Any]]:
+        from flint import fmpq
+
+        out: list[tuple[list[Any], Any]] = []
+        for which in (0, 1):
+            pairs = [t.powers[which] for t in (base, rise)[:shares]]
+            delays = [fmpq(*tau.as_integer_ratio()) for _, every in pairs for tau in every.tolist()]
+            out.append((delays, [matrix.ravel().tolist() for matrices, _ in pairs for matrix in matrices]))
+        return out
+
+    def exact(shares: int) -> dict[Any, Any] | None:
+        from flint import fmpq
+
+        return expanded(n, sampled, tables(shares), fmpq(0), _EFFORT)
+
+    def difference() -> dict[Any, Any] | None:
+        low, high = exact(1), exact(2)
+        if low is None or high is None:
+            return None
+        for theta, p in low.items():
+            high[theta] = high.get(theta, 0) - p
+        return high
+
+    if n == 1:
+        return _of_one_state(base, True, exact, 1), _of_one_state(rise, False, lambda _: difference(), 1)
+    low, rest = exact(1), difference()
+    return None if low is None or rest is None else (AxisSum.of(low), AxisSum.of(rest))
+
+
+def _of_one_state(t: Terms, identity: bool, exact: Callable[[int], Any], shares: int) -> AxisSum:
+    lead = float(identity)
+    c = np.zeros((2, 1 + len(t.delays) + len(t.slope_delays)))
+    c[0 if t.sampled else 1, 0] = lead
+    c[0, 1 : 1 + len(t.delays)] = t.constant[:, 0, 0]
+    c[1, 1 + len(t.delays) :] = t.slope[:, 0, 0]
+    theta = np.concatenate([[0.0], t.delays, t.slope_delays])
+    used = np.any(c != 0.0, axis=0)
+    c, theta = c[:, used], theta[used]
+    return AxisSum(c if np.any(c[1]) else c[:1], theta, lambda: exact(shares) or {})
+
+
+class Form(NamedTuple):
+    """A real function of F0, F1 and their derivatives: in floating point, in balls, and bounds on it."""
+
+    floats: Callable[[Complex, Complex, Complex, Complex], Real3]
+    balls: Callable[[Any, Any, Any, Any], tuple[Any, Any]]
+    products: Callable[[Real, Real], Real]
+
+
+def _phase(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
+    turned = np.conj(f1)
+    return (f0 * turned).imag, (d0 * turned + f0 * np.conj(d1)).imag, np.abs(f0) * np.abs(f1)
+
+
+def _phase_balls(f0: Any, d0: Any, f1: Any, d1: Any) -> tuple[Any, Any]:
+    turned = f1.conjugate()
+    return (f0 * turned).imag, (d0 * turned + f0 * d1.conjugate()).imag
+
+
+def _modulus(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
+    zero, one = np.abs(f0) ** 2, np.abs(f1) ** 2
+    return zero - one, 2.0 * (d0 * np.conj(f0) - d1 * np.conj(f1)).real, zero + one
+
+
+def _modulus_balls(f0: Any, d0: Any, f1: Any, d1: Any) -> tuple[Any, Any]:
+    value = (f0 * f0.conjugate() - f1 * f1.conjugate()).real
+    return value, 2 * (d0 * f0.conjugate() - d1 * f1.conjugate()).real
+
+
+phase = Form(_phase, _phase_balls, lambda m0, m1: m0 * m1)
+"""Im(F0 conj F1)."""
+modulus = Form(_modulus, _modulus_balls, lambda m0, m1: m0 * m0 + m1 * m1)
+"""|F0|^2 - |F1|^2."""
+
+
+class Zero(NamedTuple):
+    """A zero of a form: its frequency as a ball, and the sign of the change of the function there.
+
+    `rises` is 0 at a zero without a change of sign, or at a minimum that is within the errors of the coefficients of 0.
+    """
+
+    frequency: Any
+    rises: int
+
+
+class Bounded:
+    """Bounds of a form of two sums."""
+
+    def __init__(self, form: Form, f0: AxisSum, f1: AxisSum) -> None:
+        self.form, self.f0, self.f1 = form, f0, f1
+        self.evaluations = 0
+
+    def errors(self, omega: Real) -> Real3:
+        """Bounds on the fourth derivative up to frequencies, on rounding in floating point, and on the terms."""
+        m0, m1 = self.f0.bounds(omega), self.f1.bounds(omega)
+        if self.form is phase:
+            fourth = sum(comb(4, i) * m0[i] * m1[4 - i] for i in range(5))
+        else:
+            fourth = sum(comb(4, i) * m[i] * m[4 - i] for i in range(5) for m in (m0, m1))
+        size = self.form.products(m0[0], m1[0])
+        (a, b), (c, d) = self.f0.rounding, self.f1.rounding
+        return np.asarray(fourth), np.asarray(2.0 * (a + c + (b + d) * omega) * size), np.asarray(size)
+
+    def ball(self, w: Any) -> tuple[Any, Any]:
+        """The form and its derivative in balls."""
+        self.evaluations += 1
+        if self.evaluations > _MAX_EVALUATIONS:
+            raise ConvergenceError("zeros along the stability boundary are too close to each other", float(w))
+        return self.form.balls(*self.f0.ball(w), *self.f1.ball(w))
+
+
+def _piece(bound: Bounded, low: Any, high: Any, a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[bool, bool]:
+    """Whether a form has no zero on a piece, and whether it is monotone there."""
+    from flint import arb
+
+    h = high - low
+    error = arb(float(bound.errors(np.array([float(high) * (1.0 + 1e-12)]))[0][0]) * (1.0 + 1e-9)) * h**4 / 384
+    bezier = [a[0], a[0] + h / 3 * a[1], b[0] - h / 3 * b[1], b[0]]
+    apart = all(x > error for x in bezier) or all(x < -error for x in bezier)
+    rise = [y - x for x, y in zip(bezier, bezier[1:], strict=False)]
+    error = error * 1.1  # the derivative of the remainder is within 3.1 times the largest remainder, over the length
+    monotone = all(x > error for x in rise) or all(x < -error for x in rise)
+    return apart, monotone
+
+
+def resolve(bound: Bounded, low: float, high: float) -> list[Zero]:
+    """All zeros of a form in a piece of the axis, in balls.
+
+    Raises
+    ------
+    ConvergenceError
+        Too many evaluations.
+    """
+    from flint import arb
+
+    with bits():
+        first, last = arb(low), arb(high)
+        whole = bound.ball(first), bound.ball(last)
+        left: list[tuple[Any, Any, tuple[Any, Any], tuple[Any, Any]]] = [(first, last, *whole)]
+        found: list[Zero] = []
+        rest: list[tuple[Any, Any, Any, Any]] = []
+        smallest: tuple[Any, Any] | None = None
+        while left:
+            a, b, at_a, at_b = left.pop()
+            apart, monotone = _piece(bound, a, b, at_a, at_b)
+            if apart:
+                continue
+            if monotone:
+                rises = int(bool(at_b[0] > 0)) - int(bool(at_a[0] > 0))
+                if rises:
+                    found.append(Zero(_root(bound, a, b, rises > 0), rises))
+                continue
+            if b - a <= _NARROWEST * b:
+                rest.append((a, b, at_a[0], at_b[0]))
+                continue
+            middle = ((a + b) / 2).mid()
+            at = bound.ball(middle)
+            if smallest is None or abs(at[0]) < smallest[1]:
+                smallest = middle, abs(at[0])
+            left += [(a, middle, at_a, at), (middle, b, at, at_b)]
+        rest.sort(key=lambda piece: float(piece[0]))
+        joined: list[tuple[Any, Any, Any, Any]] = []
+        for piece in rest:
+            if joined and abs(joined[-1][1] - piece[0]) <= 4 * _NARROWEST * piece[0]:
+                joined[-1] = (joined[-1][0], piece[1], joined[-1][2], piece[3])
+            else:
+                joined.append(piece)
+        found += [Zero(((a + b) / 2).mid(), int(y > 0) - int(x > 0)) for a, b, x, y in joined]
+        if not found and smallest is not None:
+            noise = _NOISE * float(bound.errors(np.array([float(smallest[0])]))[2][0])
+            dips = all(abs(at[0]) > 2 * smallest[1] for at in whole)  # not only falls toward w = 0 or pi
+            if dips and smallest[1] < noise:
+                found.append(Zero(smallest[0], 0))
+        return sorted(found, key=lambda zero: float(zero.frequency))
+
+
+def _root(bound: Bounded, low: Any, high: Any, rises: bool) -> Any:
+    """The zero of a monotone form: Newton's method that never leaves the piece."""
+    w = ((low + high) / 2).mid()
+    for _ in range(60):
+        value, slope = bound.ball(w)
+        low, high = (w, high) if bool(value <= 0) is rises else (low, w)
+        step = (value / slope).mid() if abs(slope) > 0 else high - low
+        new = (w - step).mid()
+        if not low <= new <= high:
+            new = ((low + high) / 2).mid()
+        done = abs(new - w) <= 2.0**-140 * abs(w)
+        w = new
+        if done:
+            break
+    return w

@@ -1,0 +1,279 @@
+"""The hooks that packet runs call: those of the class, with the laws of the class.
+
+Hooks are functions of a module and call the laws of the class that defines them by name. A subclass that replaces a law
+therefore gets copies of the inherited hooks which call the new law. A law that the inherited hooks do not call as a
+whole cannot be replaced in this way: the class is refused in one line until it defines its own hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
+from typing import Any
+
+from ecc.jit.reach import reached_functions, replace_functions, text_of, uses_field
+from ecc.laws.arguments import law_arguments
+from ecc.models.base import Hook, Protocol, State
+from ecc.models.declared import ENTRIES, LAWS
+
+__all__ = ["check_hooks", "flow_hooks_of", "link_hooks_of"]
+
+_SIDES = ("link_hooks", "flow_hooks")
+_USED_BY_PACKETS = ("queues", "receiver_window")  # entries that the packet engines read themselves
+_SCALED = ("w", "w_rtt", "m", "s", "a")  # sizes of a window protocol: hooks have them in bytes, fluid in bits
+
+Laws = dict[str, Any]
+"""Name in messages -> law."""
+
+
+def link_hooks_of(protocol: Protocol) -> dict[str, Hook]:
+    """Return the hooks that a packet run calls at links, by name.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    """
+    return _bound(protocol, "link_hooks")[0]
+
+
+def flow_hooks_of(protocol: Protocol) -> dict[str, Hook]:
+    """Return the hooks that a packet run calls for flows, by name.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    """
+    return protocol._completed_flow_hooks(_bound(protocol, "flow_hooks")[0])
+
+
+def check_hooks(protocol: Protocol) -> None:
+    """Refuse a class with declarations that its packet hooks do not use.
+
+    Parameters
+    ----------
+    protocol : Protocol
+
+    Raises
+    ------
+    ValueError
+        It replaces a law or another entry of a class whose hooks do not depend on it; it declares ECN, and no hook of
+        its flows reads marks.
+    """
+    kind = type(protocol)
+    author = next((cls for cls in kind.__mro__ if _writes_hooks(protocol, cls)), Protocol)
+    has_model = any(_as_of(protocol, author, name) for name in ("source_law", "probability_law", "fluid_form"))
+    if author is not kind and has_model and any(_redefined(kind, author)):
+        replaced: set[str] = set()
+        called: list[FunctionType] = []
+        for side in _SIDES:
+            if getattr(kind, side) is not getattr(Protocol, side):
+                hooks, names = _bound(protocol, side)
+                replaced |= names
+                called += [one for hook in hooks.values() for one in reached_functions(hook)]
+        old, new = _declared(protocol, author), _declared(protocol, kind)
+        begins_otherwise = getattr(kind, "FlowState", None) is not getattr(
+            author, "FlowState", None
+        )  # for example, beyond slow start
+        for name in dict.fromkeys([*old, *new]):
+            if name in replaced or any(new.get(name) is one for one in called):
+                continue
+            if name == "slow_start_law" and new[name] is None and begins_otherwise:
+                continue
+            if not _is_same(old.get(name), new.get(name)):
+                raise ValueError(_refusal(protocol, author, name, old.get(name), new.get(name)))
+    if kind.has_hosts() and kind.flow_hooks is not Protocol.flow_hooks and protocol.ecn_echo is not None:
+        hooks = flow_hooks_of(protocol)
+        if not any(uses_field(hook, "marked") for hook in hooks.values()):
+            raise ValueError(
+                f"{kind.__name__} must have a packet hook that reads env.marked: its packets can be marked (ecn_echo = "
+                f"{protocol.ecn_echo!r}), and none of {', '.join(hooks)} does"
+            )
+
+
+def _writes_hooks(protocol: Protocol, cls: type[Protocol]) -> bool:
+    """Whether a class says which hooks it has; one that returns what `super()` returns does not."""
+    for side in _SIDES:
+        if side not in vars(cls) or cls is Protocol:
+            continue
+        if "__class__" not in vars(cls)[side].__code__.co_freevars:  # it does not call super()
+            return True
+        inherited = getattr(super(cls, protocol), side)().values()
+        own = vars(cls)[side](protocol).values()
+        if not own or not all(any(hook is other for other in inherited) for hook in own):
+            return True
+    return False
+
+
+def _refusal(protocol: Protocol, author: type[Protocol], name: str, old: Any, new: Any) -> str:
+    """The line for a declaration that inherited hooks do not use."""
+    kind = type(protocol)
+    what = f"{kind.__name__} changes {name}"
+    defined = [side for side in _SIDES if getattr(kind, side) is not getattr(Protocol, side)]
+    sides = " and ".join(side for side in defined if getattr(protocol, side)())
+    if isinstance(old, FunctionType) and isinstance(new, FunctionType):
+        unknown = [argument for argument in law_arguments(new) if argument not in law_arguments(old)]
+        if unknown:
+            return (
+                f"{what} to a law of {', '.join(unknown)}, and the packet hooks of {author.__name__} call it with "
+                f"{', '.join(law_arguments(old)) or 'no argument'}: define {sides}, too"
+            )
+        if _scales(old, protocol.states) and not _scales(new, protocol.states):
+            return (
+                f"{what} to a law that does not scale with w and s: the packet hooks of {author.__name__} call it with "
+                f"bytes, and the fluid with bits; write sizes as multiples of s, or define {sides}, too"
+            )
+    return f"{what}, which the packet hooks of {author.__name__} do not use: define {sides}, too"
+
+
+# ---- laws in hooks -------------------------------------------------------------------------------------------------
+
+
+def _bound(protocol: Protocol, side: str) -> tuple[dict[str, Hook], set[str]]:
+    """The hooks of a side with the laws of the class, and the names of the laws that were replaced in them."""
+    kind = type(protocol)
+    hooks: dict[str, Hook] = dict(getattr(protocol, side)())
+    authors = [cls for cls in kind.__mro__ if side in vars(cls) and cls is not Protocol]
+    if not authors or not any(_redefined(kind, authors[-1])):
+        return hooks, set()
+    replaced: set[str] = set()
+    bound: list[tuple[Any, Any]] = []  # hook as a class wrote it, and with the laws of this one
+    for cls in reversed(authors):
+        laws = _replacements(protocol, cls)
+        for hook in vars(cls)[side](protocol).values():
+            if not isinstance(hook, FunctionType) or any(_is_same(hook, written) for written, _ in bound):
+                continue
+            used: set[int] = set()
+            calls = {old: new for old, (new, _) in laws.items()}
+            calls |= {written: copy for written, copy in bound if copy is not written}  # which hooks of subclasses call
+            bound.append((hook, replace_functions(hook, calls, used)))
+            replaced |= {name for old, (_, names) in laws.items() if id(old) in used for name in names}
+    return {
+        name: next((copy for written, copy in bound if _is_same(written, hook)), hook) for name, hook in hooks.items()
+    }, replaced
+
+
+def _replacements(protocol: Protocol, author: type[Protocol]) -> dict[FunctionType, tuple[FunctionType, list[str]]]:
+    """Law that hooks of a class call -> the one to call instead, and its names; laws that are ambiguous are left out.
+
+    A function that is the law of several entries is ambiguous unless all of them are replaced by one law.
+    """
+    old, new = _laws(protocol, author), _laws(protocol, type(protocol))
+    names: dict[FunctionType, list[str]] = {}
+    for name, law in old.items():
+        if isinstance(law, FunctionType):
+            names.setdefault(law, []).append(name)
+    found = {}
+    for law, its in names.items():
+        others = [new.get(name) for name in its]
+        other = others[0]
+        if not isinstance(other, FunctionType) or not all(_is_same(one, other) for one in others):
+            continue
+        if _is_same(law, other) or not set(law_arguments(other)) <= set(law_arguments(law)):
+            continue
+        if _scales(law, protocol.states) and not _scales(other, protocol.states):
+            continue
+        found[law] = (_with_arguments_of(law, other), its)
+    return found
+
+
+def _with_arguments_of(old: FunctionType, new: FunctionType) -> FunctionType:
+    """A law with the arguments of another one, in its order."""
+    if law_arguments(old) == law_arguments(new):
+        return new
+    scope: dict[str, Any] = {"law": new, "__name__": new.__module__}
+    taken = ", ".join(law_arguments(new))
+    exec(f"def {old.__name__.strip('<>')}({', '.join(law_arguments(old))}):\n    return law({taken})\n", scope)
+    adapted = scope[old.__name__.strip("<>")]
+    assert isinstance(adapted, FunctionType)
+    return adapted
+
+
+def _scales(law: FunctionType, states: Mapping[str, State]) -> bool:
+    """Whether a law of a window is in the same proportion to the window whatever the unit of sizes.
+
+    True for laws without `w`, and for those that cannot be evaluated at an ordinary point.
+    """
+    names = law_arguments(law)
+    if "w" not in names or "x" in names:
+        return True
+    sizes = {*_SCALED, *(name for name, state in states.items() if state.unit in ("bit", "bytes"))}
+    values = {"w": 3.1e5, "w_rtt": 2.7e5, "m": 3.3e5, "s": 12e3, "a": 12e3, "D": 0.05, "T": 0.02, "R": 0.01}
+
+    def at(unit: float) -> float:
+        given = {name: values.get(name, 0.3) * (unit if name in sizes else 1.0) for name in names if name != "p"}
+        if "p" in names:
+            given["p"] = _Ones()  # type: ignore[assignment]
+        return float(law(**given)) / unit
+
+    try:
+        first, second = at(1.0), at(0.125)
+    except Exception:  # at this point; packet runs report it where it occurs
+        return True
+    return abs(first - second) <= 1e-9 * max(abs(first), abs(second))
+
+
+class _Ones:
+    """Parameters that are all 1."""
+
+    def __getattr__(self, name: str) -> float:
+        return 1.0
+
+
+# ---- what classes declare ------------------------------------------------------------------------------------------
+
+
+def _redefined(kind: type[Protocol], author: type[Protocol]) -> Iterator[str]:
+    """Entries that subclasses of a class define anew."""
+    for cls in kind.__mro__[: kind.__mro__.index(author)]:
+        yield from (name for name in ENTRIES if name in vars(cls))
+
+
+def _as_of(protocol: Protocol, cls: type[Protocol], name: str) -> Any:
+    """The value that an entry has in a class, which subclasses may have changed."""
+    if name in vars(protocol):
+        return vars(protocol)[name]  # a parameter
+    for owner in cls.__mro__:
+        if name in vars(owner):
+            value = vars(owner)[name]
+            return value.__get__(protocol, cls) if hasattr(type(value), "__get__") else value
+    return None
+
+
+def _laws(protocol: Protocol, cls: type[Protocol]) -> Laws:
+    """The laws of a class, by their names in messages."""
+    found: Laws = {name: _as_of(protocol, cls, name) for name in LAWS}
+    form = _as_of(protocol, cls, "fluid_form")
+    for name, value in {} if form is None else form._asdict().items():
+        found[f"{name} of fluid_form"] = value
+    for name, state in _as_of(protocol, cls, "states").items():
+        found[f"the law of state {name}"] = state.law
+        found |= {f"the value of state {name} after a {signal}": jump for signal, jump in state.jumps.items()}
+    return found
+
+
+def _declared(protocol: Protocol, cls: type[Protocol]) -> Laws:
+    """All entries of a class that hooks have to agree with."""
+    found = _laws(protocol, cls)
+    for name in ENTRIES:
+        if name not in (*LAWS, *_USED_BY_PACKETS, "fluid_form", "states"):
+            value = _as_of(protocol, cls, name)
+            found[name] = getattr(value, "__func__", value)
+    for name, state in _as_of(protocol, cls, "states").items():
+        found |= {
+            f"{entry} of state {name}": getattr(state, entry) for entry in ("clock", "initial", "lowest", "highest")
+        }
+    return found
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two values are equal; two functions are if they, and all that they reach, are the same."""
+    if one is other:
+        return True
+    if isinstance(one, FunctionType) and isinstance(other, FunctionType):
+        try:
+            return text_of(one, {}) == text_of(other, {})
+        except TypeError:
+            return False
+    if isinstance(one, Callable) or isinstance(other, Callable):  # type: ignore[arg-type]
+        return False
+    return bool(one == other)

@@ -1,0 +1,288 @@
+"""`ecc.linearize` and `ecc.stability.critical_gain` with a check of what their linear model leaves open.
+
+Windows have two linear models: clocked by ACKs, as hosts send that do not pace, and paced, with queues that integrate
+the rates. Where the two models disagree, or where stability is lost by a subcritical bifurcation, the verdict of one
+model at infinitely small perturbations promises too much. Results of these functions report it in their notes, with the
+perturbations that die out in fluid runs.
+
+The check takes a second model or fluid runs, up to a minute. It is made when notes are first read or the result is
+printed, and only if `clocking` is not given. Numbers of the result cost the same with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
+from math import inf, log
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecc import closed_loop
+from ecc.arguments import Vector, given
+from ecc.closed_loop import has_clockings, has_granted_windows
+from ecc.display import frequency_text
+from ecc.errors import ConvergenceError, EccError
+from ecc.linear import DelaySystem, SampledSystem, StabilityLimit
+from ecc.models.base import Protocol
+from ecc.models.protocol_assignment import ProtocolAssignment, parameter_value, read_protocol, with_parameter
+from ecc.network import Network
+from ecc.stability import gains
+from ecc.stability.bifurcations import Bifurcation, bifurcation_at
+from ecc.stability.safe_perturbations import SafePerturbation, safe_perturbation
+
+__all__ = ["CriticalGain", "OtherClocking", "critical_gain", "linearize", "other_clocking", "perturbation_text"]
+
+CLOCKED = {"ack": "ACK-clocked", "rate": "paced"}
+_SHARE = 0.01  # relative difference of the limits of two clockings from which on it is reported
+_BELOW = 0.9  # of the limit: the gain at which perturbations are tried if the present one is not below it
+
+
+@dataclass(frozen=True)
+class OtherClocking:
+    """The verdict of the linear model with the other clock.
+
+    Attributes
+    ----------
+    clocking : str
+        "ack" or "rate".
+    verdict : str
+        "stable", "unstable" or "undecided"; "none" if there is no such model.
+    system : DelaySystem, SampledSystem or None
+        The model.
+    """
+
+    clocking: str
+    verdict: str
+    system: DelaySystem | SampledSystem | None = field(repr=False)
+
+    def growth_text(self) -> str:
+        """Return the growth rate of the rightmost root in words; "" if the search for it does not converge."""
+        assert self.system is not None
+        sampled = isinstance(self.system, SampledSystem)
+        try:
+            root = complex(self.system.roots(1)[0])
+        except ConvergenceError:  # the verdict does not depend on where the roots are
+            return ""
+        return f"rightmost root {log(abs(root)) if sampled else root.real:.3g} {'1/step' if sampled else '1/s'}"
+
+
+def other_clocking(
+    protocol: Protocol | ProtocolAssignment, network: Network, time: str, clocking: str, options: Mapping[str, Any]
+) -> OtherClocking | None:
+    """Return the verdict of the other clocking's linear model; None if the protocol has only one clocking.
+
+    Parameters
+    ----------
+    protocol : Protocol or ProtocolAssignment
+    network : Network
+    time : str
+        "continuous", "discrete" or "hybrid".
+    clocking : str
+        "ack" or "rate", the clock that is compared with.
+    options : mapping
+        Other arguments of `linearize`.
+    """
+    if has_granted_windows(protocol):
+        return OtherClocking("ack", "none", None)
+    if not has_clockings(protocol):
+        return None
+    other = "rate" if clocking == "ack" else "ack"
+    try:
+        system = closed_loop.linearize(protocol, network, time, **options, clocking=other)
+    except (ValueError, EccError):
+        return OtherClocking(other, "none", None)
+    return OtherClocking(other, system.verdict, system)
+
+
+def perturbation_text(
+    protocol: Protocol | ProtocolAssignment, network: Network, clocking: str, options: Mapping[str, Any]
+) -> str:
+    """Return in words which perturbations die out in the fluid.
+
+    Parameters
+    ----------
+    protocol : Protocol or ProtocolAssignment
+    network : Network
+    clocking : str
+        "ack" or "rate".
+    options : mapping
+        Other arguments of `linearize`; of them fluid runs take the assignment.
+    """
+    assigned = {name: value for name, value in options.items() if name == "assignment"}
+    try:
+        return safe_perturbation(protocol, network, clocking=clocking, **assigned).text()
+    except (ValueError, EccError) as error:
+        return f"perturbations of the fluid were not tried: {error}"
+
+
+def _disagreement(
+    system: DelaySystem | SampledSystem,
+    protocol: Protocol | ProtocolAssignment,
+    network: Network,
+    time: str,
+    options: Mapping[str, Any],
+) -> tuple[str, ...]:
+    """A note if the paced model's verdict differs from that of the ACK-clocked system."""
+    other = other_clocking(protocol, network, time, "ack", options)
+    if other is None or other.verdict in ("none", "undecided") or other.verdict == system.verdict:
+        return ()
+    root = other.growth_text()
+    how = f"{other.verdict} ({root})" if root else other.verdict
+    both = f"the paced model (clocking='rate') is {how}, this ACK-clocked model is {system.verdict}"
+    stable = "ack" if system.verdict == "stable" else "rate"
+    return (f"{both}; in the {CLOCKED[stable]} fluid, {perturbation_text(protocol, network, stable, options)}",)
+
+
+def linearize(
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
+    network: Network,
+    time: str = "continuous",
+    assignment: Sequence[int] | NDArray[np.int64] | None = None,
+    approximation: str | None = None,
+    mean_rtt: Vector | str | None = None,
+    phases: ArrayLike | None = None,
+    intervals: ArrayLike | None = None,
+    clocking: str | None = None,
+) -> DelaySystem | SampledSystem:
+    options = given(
+        assignment=assignment, approximation=approximation, mean_rtt=mean_rtt, phases=phases, intervals=intervals
+    )
+    system = closed_loop.linearize(protocol, network, time, **options, clocking=clocking)
+    halves = read_protocol(protocol)
+    if clocking is None and has_granted_windows(halves) and np.ptp(network.rtts) > 0.0:
+        return system.with_late_notes(
+            lambda: (f"in the ACK-clocked fluid, {perturbation_text(halves, network, 'ack', options)}",)
+        )
+    if clocking is not None or not has_clockings(halves):
+        return system
+    return system.with_late_notes(partial(_disagreement, system, halves, network, time, options))
+
+
+linearize.__doc__ = closed_loop.linearize.__doc__
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What a limit was asked for."""
+
+    protocol: Protocol | ProtocolAssignment
+    network: Network
+    parameter: str
+    time: str
+    maximum: float
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, repr=False)
+class CriticalGain(StabilityLimit):
+    """The stability limit of a protocol's parameter, and what the linear model leaves open there.
+
+    Attributes
+    ----------
+    notes : tuple of str
+        Notes of the limit, then those of the check: the paced model's limit if it differs by more than 1 %, and a
+        subcritical bifurcation with the perturbations that die out in the fluid.
+    """
+
+    question: _Question | None = field(default=None, repr=False, compare=False)
+
+    @property  # type: ignore[misc]
+    def notes(self) -> tuple[str, ...]:
+        return (*self.__dict__["_own_notes"], *self._late_notes)
+
+    @notes.setter
+    def notes(self, value: tuple[str, ...]) -> None:
+        self.__dict__["_own_notes"] = value
+
+    @cached_property
+    def other(self) -> StabilityLimit | None:
+        """The limit of the paced model; None if the protocol has one clocking only, or no such model."""
+        asked = self.question
+        if asked is None or "clocking" in asked.options or not has_clockings(asked.protocol):
+            return None
+        options = {**asked.options, "clocking": "rate"}
+        try:
+            return gains.critical_gain(
+                asked.protocol, asked.network, asked.parameter, asked.time, maximum=asked.maximum, **options
+            )
+        except (ValueError, EccError):
+            return None
+
+    @cached_property
+    def bifurcation(self) -> Bifurcation | None:
+        """How stability is lost at the limit; None if there is no limit, or no way to know."""
+        asked = self.question
+        if asked is None:
+            return None
+        return bifurcation_at(asked.protocol, asked.network, asked.parameter, self, asked.time, asked.options)
+
+    @cached_property
+    def safe_perturbation(self) -> tuple[float, SafePerturbation] | None:
+        """A gain below the limit, the present one if it is, and the perturbations that die out there in the fluid."""
+        asked = self.question
+        if asked is None or not 0.0 < self.value < inf:
+            return None
+        present = parameter_value(asked.protocol, asked.parameter)
+        gain = present if present is not None and 0.0 < present < self.value else _BELOW * self.value
+        named = {name: value for name, value in asked.options.items() if name in ("assignment", "clocking")}
+        try:
+            changed = with_parameter(asked.protocol, asked.parameter, gain)
+            return gain, safe_perturbation(changed, asked.network, **named)
+        except (ValueError, EccError):
+            return None
+
+    @cached_property
+    def _late_notes(self) -> tuple[str, ...]:
+        asked, found = self.question, list[str]()
+        if asked is None or "clocking" in asked.options:
+            return ()
+        other = self.other
+        if other is not None and abs(_capped(other, asked) - _capped(self, asked)) > _SHARE * _capped(self, asked):
+            value = "not lost" if other.value == inf else f"lost at {asked.parameter} = {other.value:.6g}"
+            if 0.0 < other.value < inf:
+                value += f", with {frequency_text(other.frequency, other.sampled, other.dt)}"
+            found.append(f"in the paced model (clocking='rate') stability is {value}")
+        if self.bifurcation is not None and self.bifurcation.kind == "subcritical":
+            found.append(
+                f"the bifurcation at the limit is subcritical ({self.bifurcation.source}): below it, too, "
+                "perturbations may grow into a lasting oscillation"
+            )
+        if found and self.safe_perturbation is not None:
+            gain, safe = self.safe_perturbation
+            found.append(f"at {asked.parameter} = {gain:.6g}, {safe.text()}")
+        return tuple(found)
+
+
+def _capped(loss: StabilityLimit, asked: _Question) -> float:
+    return min(loss.value, asked.maximum, 1e300)
+
+
+def critical_gain(
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
+    network: Network,
+    parameter: str,
+    time: str = "continuous",
+    certify: bool = False,
+    maximum: float = inf,
+    *,
+    assignment: Sequence[int] | NDArray[np.int64] | None = None,
+    approximation: str | None = None,
+    mean_rtt: Vector | str | None = None,
+    phases: ArrayLike | None = None,
+    intervals: ArrayLike | None = None,
+    clocking: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> CriticalGain:
+    options = given(
+        assignment=assignment, approximation=approximation, mean_rtt=mean_rtt, phases=phases, intervals=intervals,
+        clocking=clocking,
+    )  # fmt: skip
+    loss = gains.critical_gain(protocol, network, parameter, time, certify, maximum, progress=progress, **options)
+    asked = _Question(read_protocol(protocol), network, parameter, time, maximum, options)
+    return CriticalGain(**{one.name: getattr(loss, one.name) for one in fields(StabilityLimit)}, question=asked)
+
+
+critical_gain.__doc__ = gains.critical_gain.__doc__
