@@ -79,7 +79,8 @@ def test_hooks_that_take_their_time_are_interrupted_as_any(tmp_path: Path) -> No
     with start("Slow", 0.05, tmp_path) as run:
         run.send_signal(signal.SIGINT)
         printed, said = run.communicate(timeout=HANG)
-    assert run.returncode == 130 and "flow" in printed
+    has_ended_before_its_first_sample = "the run ended at 0 of 1000 s" in said  # on a busy machine
+    assert run.returncode == 130 and ("flow" in printed) is not has_ended_before_its_first_sample
     assert said.endswith("interrupted\n") and "has not returned" not in said
 
 
