@@ -44,6 +44,7 @@ def test_no_page_or_message_installs_the_other_project_named_ecc():
         for folder in ("ecc", "docs", "examples", "notebooks", "recipe", "paper", ".ci", ".github", "benchmarks")
         for path in (ROOT / folder).rglob("*")
         if path.suffix in {".py", ".md", ".ipynb", ".toml", ".yaml", ".yml", ".c", ".h"} or path.name == "run"
+        if path.is_file()
     ]
     texts += [*ROOT.glob("*.md"), *ROOT.glob("*.toml")]
     lines = [line for path in texts for line in path.read_text(encoding="utf-8").splitlines()]

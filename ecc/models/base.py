@@ -398,7 +398,7 @@ else:
 
 
 class LinkEnv:
-    """What the hooks of a link see of the engine (`engine.h`).
+    """What the hooks of a link see of the engine (`ecc/native/core/engine.h`).
 
     They may write `queue_index`, `drop`, `mark`, `trim`, `next_interval`.
     """
@@ -425,7 +425,7 @@ class LinkEnv:
 
 
 class FlowEnv:
-    """What the hooks of a flow see of the engine (`ecc/native/engine.h`).
+    """What the hooks of a flow see of the engine (`ecc/native/core/engine.h`).
 
     They may write `rate`, `window`, `timer`, `counter`, and further timers where `n_timers` says so; `on_receive` may
     write `control_size` and `control_kind`, and nothing else.

@@ -1,4 +1,4 @@
-"""Write the C source of `ecc.native._engine` from the declarations in headers: `binding.py _engine.c engine.h ...`."""
+"""Write the C source of `ecc.native._engine` from declarations in headers: `binding.py _engine.c core/engine.h ...`."""
 
 import re
 import sys
@@ -7,15 +7,20 @@ from pathlib import Path
 from cffi import FFI
 
 
+def included(header: str) -> str:
+    """Return the path of a header as C files include it: relative to `ecc/native`."""
+    return Path(header).resolve().relative_to(Path(__file__).resolve().parent).as_posix()
+
+
 def main(output: str, *headers: str) -> None:
     """Emit the binding of everything between the two marks of each header."""
     ffi = FFI()
     for header in headers:
         found = re.search(r"/\* cdef: begin \*/(.*)/\* cdef: end \*/", Path(header).read_text(), re.DOTALL)
         if found is None:
-            raise SystemExit(f"{header}: no marks of a cdef")
+            raise SystemExit(f"{header}: missing 'cdef: begin' or 'cdef: end'")
         ffi.cdef(re.sub(r"\bECC_MUST_CHECK\b", "", found.group(1)))
-    ffi.set_source("ecc.native._engine", "".join(f'#include "{Path(header).name}"\n' for header in headers))
+    ffi.set_source("ecc.native._engine", "".join(f'#include "{included(header)}"\n' for header in headers))
     ffi.emit_c_code(output)
 
 

@@ -1,7 +1,7 @@
 """The packet engine for Python: arrays in, arrays out, seconds and addresses; it knows no protocol.
 
 A run is described by two structured arrays, `new_links(n)` and `new_flows(n)`, whose fields are those of `ecc_link_t`
-and `ecc_flow_t` in engine.h (times in integer picoseconds), and by the routes of all flows in one array. Hooks are
+and `ecc_flow_t` in core/engine.h (times in integer picoseconds), and by the routes of all flows in one array. Hooks are
 addresses of C functions, records and parameters addresses of memory: see `addresses`. What the engine does, exactly, is
 written in docs/engine_specification.md.
 """

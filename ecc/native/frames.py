@@ -1,4 +1,4 @@
-"""Packets that leave an engine as frames of a real network, and back: the Python face of frame.h."""
+"""Packets that leave an engine as frames of a real network, and back: the Python face of wire/frame.h."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ __all__ = ["ETHERNET", "PORTS", "RAW_IP", "interface", "packet", "section"]
 ETHERNET, RAW_IP = 1, 101
 """Types of links."""
 PORTS = (50000, 50001)
-"""TCP ports of senders and receivers: no dissector of Wireshark claims them. Those of ecc/native/frame.c are equal."""
+"""TCP ports of senders and receivers: no dissector of Wireshark claims them. ecc/native/wire/frame.c has the same."""
 
 
 def section() -> bytes:

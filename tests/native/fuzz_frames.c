@@ -11,9 +11,9 @@
 
 #include <float.h>
 
-#include "errors.h"
-#include "frame.h"
-#include "tag.h"
+#include "core/errors.h"
+#include "wire/frame.h"
+#include "wire/tag.h"
 
 #define MAX_FORMATS 3
 #define MAX_FIELDS 32

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #define MAX_LINKS 4
 #define MAX_ROUTERS 7

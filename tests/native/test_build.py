@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not NATIVE.exists() or not COMPILERS, reason="no
 
 def compiled(compiler: str, *flags: str) -> subprocess.CompletedProcess[str]:
     command = [compiler, "-std=c17", f"-I{NATIVE}", "-fsyntax-only", *flags, "-xc", "-"]
-    return subprocess.run(command, input='#include "state.h"\n', capture_output=True, text=True)
+    return subprocess.run(command, input='#include "core/state.h"\n', capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

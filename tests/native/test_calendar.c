@@ -1,9 +1,9 @@
 /* The calendar against a plain table of times, under random commands. */
 
-#include "calendar.h"
+#include "core/calendar.h"
 #include "check.h"
-#include "errors.h"
-#include "random.h"
+#include "core/errors.h"
+#include "core/random.h"
 
 #define N_NODES 300u
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "engine.h"
-#include "errors.h"
+#include "core/engine.h"
+#include "core/errors.h"
 
 #define MS INT64_C(1000000000)
 #define SECOND INT64_C(1000000000000)

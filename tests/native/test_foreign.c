@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "foreign.h"
+#include "wire/foreign.h"
 
 #define SIZE 1500
 #define ROOM ((1 << 25) / SIZE)

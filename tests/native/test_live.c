@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "live.h"
+#include "wire/live.h"
 
 #define MS INT64_C(1000000000)
 #define SECOND INT64_C(1000000000000)

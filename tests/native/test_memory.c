@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "memory.h"
+#include "core/memory.h"
 
 #define MEGABYTE ((size_t) 1 << 20)
 

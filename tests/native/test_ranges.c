@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "check.h"
-#include "errors.h"
-#include "random.h"
+#include "core/errors.h"
+#include "core/random.h"
 
 #define ECC_COUNT_VISITS
-#include "ranges.c"
+#include "core/ranges.c"
 
 #define MOST 400
 

@@ -1,9 +1,9 @@
 /* The ring against a plain list, under random commands. */
 
 #include "check.h"
-#include "errors.h"
-#include "random.h"
-#include "ring.h"
+#include "core/errors.h"
+#include "core/random.h"
+#include "core/ring.h"
 
 #define MOST 20000
 

@@ -15,12 +15,12 @@ from ecc.packet.twin.transport import NEWRENO, RACK, SACK
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "engine_specification.md"
 SOURCES = sorted([
-    *(ROOT / "ecc" / "native").glob("*.[ch]"), *(ROOT / "ecc" / "native").glob("*.py"),
+    *(ROOT / "ecc" / "native").rglob("*.[ch]"), *(ROOT / "ecc" / "native").glob("*.py"),
     *(ROOT / "ecc" / "packet").glob("*.py"), *(ROOT / "ecc" / "models").glob("*.py"), ROOT / "ecc" / "impairments.py",
     *(ROOT / "tests" / "native").glob("*.[ch]"),
 ])  # fmt: skip
 
-pytestmark = pytest.mark.skipif(not (ROOT / "ecc" / "native" / "engine.c").exists(), reason="no sources")
+pytestmark = pytest.mark.skipif(not (ROOT / "ecc" / "native" / "run" / "engine.c").exists(), reason="no sources")
 
 
 def clauses() -> dict[int, str]:
@@ -58,7 +58,9 @@ def test_every_clause_that_is_cited_exists():
 
 
 def test_every_clause_is_cited_by_the_engine():
-    found = set().union(*(cited(path.read_text(encoding="utf-8")) for path in (ROOT / "ecc" / "native").glob("*.[ch]")))
+    found = set().union(
+        *(cited(path.read_text(encoding="utf-8")) for path in (ROOT / "ecc" / "native").rglob("*.[ch]"))
+    )
     assert sorted(set(clauses()) - found) == []
 
 

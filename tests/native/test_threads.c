@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #define MS INT64_C(1000000000)
 #define SECOND INT64_C(1000000000000)

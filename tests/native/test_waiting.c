@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "errors.h"
-#include "waiting.h"
+#include "core/errors.h"
+#include "wire/waiting.h"
 
 #define N 5000
 

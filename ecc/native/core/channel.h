@@ -1,0 +1,55 @@
+#ifndef ECC_CHANNEL_H
+#define ECC_CHANNEL_H
+
+/* Impairments at work (S-93 to S-97): what the wire of a link, or the pure delay of ACKs, does to the packets on it. */
+
+#include <stdbool.h>
+
+#include "core/calendar.h"
+#include "core/engine.h"
+#include "core/memory.h"
+#include "core/packets.h"
+#include "core/slots.h"
+
+/* A packet that others may overtake. */
+typedef struct {
+    ecc_ps_t time;  /* at which it is at the end of the channel */
+    uint64_t order; /* of entering */
+    uint32_t packet;
+} ecc_reordered_t;
+
+typedef struct {
+    const ecc_impairment_t *spec; /* of the configuration; NULL: no impairment */
+    uint64_t random;
+    ecc_slots_t slots;
+    int64_t until_spike; /* packets, the one with the spike included */
+    ecc_ps_t free_at;    /* when the server of the spikes is free */
+    ecc_ps_t last_out;
+    uint64_t n_joined;
+    ecc_reordered_t *reordered; /* packets in the channel, if it reorders: a binary heap, first to arrive first */
+    uint32_t n_reordered;
+    uint32_t room;
+} ecc_channel_t;
+
+/* Keeps the room of the heap, which is zero or from before; `spec` stays where it is. */
+void ecc_channel_init(ecc_channel_t *self, const ecc_impairment_t *spec, uint64_t seed, uint64_t stream);
+void ecc_channel_free(ecc_channel_t *self, ecc_memory_t *memory);
+
+/* S-94: whether a packet is lost. */
+bool ecc_channel_loses(ecc_channel_t *self, enum ecc_packet_kind kind);
+
+/* S-95 to S-97, S-160: when a packet of this size that enters a channel of this delay now is at its end. */
+ecc_ps_t ecc_channel_arrival(ecc_channel_t *self, ecc_ps_t now, ecc_ps_t delay, int64_t size);
+
+/*
+ * The packets in a channel, for which a node of the calendar is pending: in the fifo, or, if the channel reorders, in
+ * the heap.
+ */
+ECC_MUST_CHECK int ecc_channel_append(ecc_channel_t *self, ecc_memory_t *memory, ecc_packets_t *packets,
+    ecc_fifo_t *fifo, ecc_calendar_t *calendar, uint32_t node, uint32_t packet, ecc_ps_t time);
+ECC_MUST_CHECK int ecc_channel_verify(const ecc_channel_t *self);
+
+/* Removes the first packet of the heap; the node, which has just been popped, is pending for the next. */
+uint32_t ecc_channel_pop(ecc_channel_t *self, ecc_calendar_t *calendar, uint32_t node);
+
+#endif

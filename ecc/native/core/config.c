@@ -1,0 +1,529 @@
+/*
+ * What the caller described: every value is checked before anything is built, and routes become the table of hops.
+ *
+ * A check names the first bad value; errors.h names what is allowed. Not checked: pointers, and what hooks return later.
+ */
+
+#include "core/config.h"
+
+#include <math.h>
+
+#include "link/link.h"
+#include "host/receiver.h"
+
+#define MAX_HEADER 4096
+#define MAX_RECORD 4096
+#define MAX_QUEUES 65536
+#define MAX_ALTERNATIVES 65535
+#define MAX_QUANTUM (INT64_C(1) << 30)
+#define MAX_BYTES (INT64_C(1) << 50)
+#define MAX_PACKETS (INT64_C(1) << 53)
+
+static bool
+is_offset(int64_t offset, size_t header_size)
+{
+    return offset >= 0 && offset <= (int64_t) header_size && offset % 8 == 0;
+}
+
+/* The fields of a router, also of the first of a link. */
+static int
+check_router(const ecc_link_t *router, size_t header_size, double *value)
+{
+    if (router->first_interval >= ECC_NEVER) {
+        *value = (double) router->first_interval;
+        return ECC_ERR_LINK_INTERVAL;
+    }
+    if (!is_offset(router->header_offset, header_size)) {
+        *value = (double) router->header_offset;
+        return ECC_ERR_HEADER_OFFSET;
+    }
+    return 0;
+}
+
+static bool
+is_delay(ecc_ps_t lo, ecc_ps_t hi)
+{
+    return lo >= 0 && lo <= hi && hi <= ECC_MAX_DELAY;
+}
+
+static bool
+is_impairment(const ecc_impairment_t *spec)
+{
+    return spec->data_loss >= 0.0 && spec->data_loss <= 1.0 && spec->ack_loss >= 0.0 && spec->ack_loss <= 1.0
+        && (spec->spike_every_hi == 0
+            || (spec->spike_every_lo >= 1 && spec->spike_every_lo <= spec->spike_every_hi
+                && spec->spike_every_hi <= MAX_PACKETS))
+        && is_delay(spec->spike_lo, spec->spike_hi) && is_delay(spec->spike_between, spec->spike_between)
+        && is_delay(spec->jitter_lo, spec->jitter_hi) && is_delay(spec->slot_lo, spec->slot_hi)
+        && spec->slot_packets >= 0 && spec->slot_bytes >= 0;
+}
+
+/* Whether a server is as it may be, whose opportunities are after so many others. */
+static bool
+is_server(const ecc_server_t *spec, const ecc_config_t *config, int64_t n_opportunities)
+{
+    const ecc_ps_t *times = config->opportunities + n_opportunities;
+    int64_t n = spec->n_opportunities;
+    bool valid = spec->rate >= 0.0 && isfinite(spec->rate)
+        && (spec->rate == 0.0 || (spec->burst >= 1 && spec->burst <= MAX_BYTES)) && n >= 0 && n < UINT32_MAX
+        && n <= config->n_opportunities - n_opportunities
+        && (n == 0 || (spec->opportunity >= 1 && spec->opportunity <= ECC_MAX_PACKET_SIZE))
+        && is_delay(spec->slot_lo, spec->slot_hi) && spec->slot_packets >= 0 && spec->slot_bytes >= 0;
+
+    for (int64_t k = 0; valid && k < n; k++) {
+        valid = times[k] >= 0 && times[k] < ECC_NEVER && (k == 0 || times[k] >= times[k - 1]);
+    }
+    return valid && (n == 0 || times[n - 1] > 0);
+}
+
+/* The number of the first bad change of a link's capacity, from 0, or n_changes. */
+static int64_t
+check_changes(const ecc_change_t *changes, int64_t n_changes)
+{
+    int64_t k = 0;
+
+    while (k < n_changes && changes[k].time >= 0 && changes[k].time < ECC_NEVER
+        && (k == 0 || changes[k].time > changes[k - 1].time) && changes[k].capacity >= 0.0
+        && isfinite(changes[k].capacity)) {
+        k++;
+    }
+    return k;
+}
+
+/* Whether the queues of a link are as they may be, whose quanta are after so many others. */
+static bool
+are_queues(const ecc_link_t *link, const ecc_config_t *config, int64_t n_quanta)
+{
+    bool valid = link->n_queues >= 0 && link->n_queues <= MAX_QUEUES && link->n_queues <= config->n_quanta - n_quanta
+        && link->scheduler >= ECC_SCHEDULER_PRIORITY && link->scheduler <= ECC_SCHEDULER_FQ
+        && (link->scheduler == ECC_SCHEDULER_PRIORITY || link->n_queues > 0);
+
+    for (int64_t k = 0; valid && k < link->n_queues; k++) {
+        valid = config->quanta[n_quanta + k] >= 1 && config->quanta[n_quanta + k] <= MAX_QUANTUM;
+    }
+    return valid;
+}
+
+static int
+check_link(const ecc_link_t *link, const ecc_config_t *config, int64_t *n_changes, int64_t *n_quanta, double *value)
+{
+    int64_t k;
+
+    if (link->n_changes < 0 || link->n_changes > config->n_changes - *n_changes) {
+        *value = (double) link->n_changes;
+        return ECC_ERR_CHANGES;
+    }
+    k = link->n_changes == 0 ? 0 : check_changes(config->changes + *n_changes, link->n_changes);
+    if (k < link->n_changes) {
+        *value = config->changes[*n_changes + k].capacity;
+        return ECC_ERR_CHANGES;
+    }
+    *n_changes += link->n_changes;
+    if (!are_queues(link, config, *n_quanta)) {
+        *value = (double) link->n_queues;
+        return ECC_ERR_QUEUES;
+    }
+    *n_quanta += link->n_queues;
+    if (link->impairment < 0 || link->impairment > config->n_impairments) {
+        *value = (double) link->impairment;
+        return ECC_ERR_IMPAIRMENT;
+    }
+    if (link->server < 0 || link->server > config->n_servers) {
+        *value = (double) link->server;
+        return ECC_ERR_SERVER;
+    }
+    if (!(link->capacity > 0.0 && isfinite(link->capacity))) {
+        *value = link->capacity;
+        return ECC_ERR_LINK_CAPACITY;
+    }
+    if (link->delay < 0 || link->delay > ECC_MAX_DELAY) {
+        *value = (double) link->delay;
+        return ECC_ERR_LINK_DELAY;
+    }
+    if (link->buffer < -1) {
+        *value = (double) link->buffer;
+        return ECC_ERR_LINK_BUFFER;
+    }
+    if (link->begun_queue < 0 || link->begun_queue > MAX_BYTES
+        || (link->begun_queue > 0 && (link->n_queues > 0 || link->on_dequeue != NULL))) {
+        *value = (double) link->begun_queue;
+        return ECC_ERR_UNDER_WAY;
+    }
+    if (link->xoff < 0 || link->xoff > MAX_BYTES || link->xon < 0 || link->xon > link->xoff || link->headroom < 0
+        || link->headroom > MAX_BYTES || (link->xoff > 0 && config->partition.n_parts > 1)) {
+        *value = (double) link->xoff;
+        return ECC_ERR_PAUSE;
+    }
+    if (link->buffer_packets < 0) {
+        *value = (double) link->buffer_packets;
+        return ECC_ERR_LINK_BUFFER;
+    }
+    return 0;
+}
+
+int
+ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
+{
+    const struct {
+        int code;
+        bool holds;
+        double value;
+    } checks[] = {
+        { ECC_ERR_RATE, flow->rate >= 0.0 && isfinite(flow->rate), flow->rate },
+        { ECC_ERR_WINDOW, flow->window >= 0.0 && isfinite(flow->window), flow->window },
+        { ECC_ERR_FLOW_TIMES, flow->start >= 0 && flow->start < ECC_NEVER, (double) flow->start },
+        { ECC_ERR_FLOW_TIMES, flow->stop == -1 || flow->stop > flow->start, (double) flow->stop },
+        { ECC_ERR_FLOW_SIZE, flow->size == -1 || flow->size > 0, (double) flow->size },
+        { ECC_ERR_PACKET_SIZE, flow->packet_size > 0 && flow->packet_size <= ECC_MAX_PACKET_SIZE,
+            (double) flow->packet_size },
+        { ECC_ERR_PACKET_SIZE,
+            flow->packet_size_max == 0
+                || (flow->packet_size_max >= flow->packet_size && flow->packet_size_max <= ECC_MAX_PACKET_SIZE),
+            (double) flow->packet_size_max },
+        { ECC_ERR_PACKET_SIZE, flow->opening_size >= 0 && flow->opening_size <= ECC_MAX_PACKET_SIZE,
+            (double) flow->opening_size },
+        { ECC_ERR_HEADER_BYTES, flow->header_bytes >= 0 && flow->header_bytes <= ECC_MAX_HEADER_BYTES,
+            (double) flow->header_bytes },
+        { ECC_ERR_HEADER_OFFSET, is_offset(flow->header_offset, header_size), (double) flow->header_offset },
+        { ECC_ERR_PACKET_SIZE, flow->ack_size > 0 && flow->ack_size <= ECC_MAX_PACKET_SIZE, (double) flow->ack_size },
+        { ECC_ERR_FLOW_DELAY, flow->access_delay >= 0 && flow->access_delay <= ECC_MAX_DELAY,
+            (double) flow->access_delay },
+        { ECC_ERR_FLOW_DELAY, flow->ack_delay >= 0 && flow->ack_delay <= ECC_MAX_DELAY, (double) flow->ack_delay },
+        { ECC_ERR_ACKS, flow->ack_every >= 0, (double) flow->ack_every },
+        { ECC_ERR_ACKS, is_delay(flow->ack_wait, flow->ack_wait), (double) flow->ack_wait },
+        { ECC_ERR_ECN, flow->ecn >= 0 && flow->ecn <= ECC_ECN_SCALABLE, (double) flow->ecn },
+        { ECC_ERR_TIMERS, flow->n_timers >= 0 && flow->n_timers <= ECC_MAX_TIMERS, (double) flow->n_timers },
+        { ECC_ERR_TRANSPORT, flow->transport >= 0 && flow->transport <= ECC_TRANSPORT_RACK, (double) flow->transport },
+        { ECC_ERR_TRANSPORT, flow->receiver_window >= 0, (double) flow->receiver_window },
+        { ECC_ERR_TRANSPORT, flow->lost_retransmission >= 0 && flow->lost_retransmission <= ECC_LOST_LINUX,
+            (double) flow->lost_retransmission },
+        { ECC_ERR_TRANSPORT,
+            flow->uses_prr >= 0
+                && flow->uses_prr <= (flow->transport >= ECC_TRANSPORT_SACK ? ECC_PRR_LOSSES_AND_MARKS : ECC_PRR_NEVER),
+            (double) flow->uses_prr },
+        { ECC_ERR_TRANSPORT, is_delay(flow->min_rto, flow->min_rto), (double) flow->min_rto },
+        { ECC_ERR_TRANSPORT, is_delay(flow->initial_rto, flow->initial_rto), (double) flow->initial_rto },
+        { ECC_ERR_TRANSPORT, is_delay(flow->rto_granularity, flow->rto_granularity), (double) flow->rto_granularity },
+        { ECC_ERR_WRITES, (flow->write_size > 0) == (flow->write_period > 0), (double) flow->write_size },
+        { ECC_ERR_WRITES, flow->write_size >= 0, (double) flow->write_size },
+        { ECC_ERR_WRITES, is_delay(flow->write_period, flow->write_period), (double) flow->write_period },
+        { ECC_ERR_FLOW_ROUTE, flow->n_forward >= 1, (double) flow->n_forward },
+        { ECC_ERR_FLOW_ROUTE, flow->n_reverse >= 0, (double) flow->n_reverse },
+        { ECC_ERR_TRIMMING,
+            flow->trimmed_size == 0
+                || (flow->trimmed_size > 0 && flow->trimmed_size < ECC_MAX_PACKET_SIZE
+                    && flow->packet_size < ECC_MAX_PACKET_SIZE && flow->packet_size_max < ECC_MAX_PACKET_SIZE
+                    && flow->opening_size < ECC_MAX_PACKET_SIZE && flow->transport == ECC_TRANSPORT_NONE),
+            (double) flow->trimmed_size },
+        { ECC_ERR_PAUSE, flow->priority >= 0 && flow->priority < ECC_N_PRIORITIES, (double) flow->priority },
+        { ECC_ERR_SPRAYING, flow->n_alternatives >= 0 && flow->n_alternatives <= MAX_ALTERNATIVES,
+            (double) flow->n_alternatives },
+        { ECC_ERR_SPRAYING, flow->spraying >= 0 && flow->spraying <= ECC_SPRAYING_RANDOM, (double) flow->spraying },
+        { ECC_ERR_SPRAYING,
+            flow->reordering_threshold >= 0 && flow->reordering_threshold <= ECC_MAX_REORDERING_THRESHOLD,
+            (double) flow->reordering_threshold },
+    };
+
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+        if (!checks[i].holds) {
+            *value = checks[i].value;
+            return checks[i].code;
+        }
+    }
+    return 0;
+}
+
+/* Whether samples can record what they are to: offsets into records are the caller's to check. */
+static bool
+are_recorded(const ecc_samples_t *samples)
+{
+    if (samples->n_recorded < 0 || samples->recorded == NULL || samples->words == NULL) {
+        return false;
+    }
+    for (int64_t i = 0; i < samples->n_recorded; i++) {
+        const ecc_recorded_t *one = &samples->recorded[i];
+        if (one->offset < 0 || one->offset % 8 != 0) {
+            return false;
+        }
+        if (one->record == NULL
+            && (one->flow < 0 || one->flow >= samples->n_flows
+                || one->offset > (int64_t) (sizeof(ecc_flow_env_t) - sizeof(int64_t)))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+is_count(int64_t n)
+{
+    return n >= 0 && n < ECC_MAX_ENTITIES;
+}
+
+/* Whether samples have all their arrays, and no more flows than there are. */
+static bool
+are_samples(const ecc_samples_t *samples, int64_t n_flows)
+{
+    return samples->n_samples > 0 && samples->period > 0 && samples->n_flows >= 0 && samples->n_flows <= n_flows
+        && samples->sent != NULL && samples->received != NULL && samples->bottleneck != NULL && samples->queue != NULL
+        && samples->queue_peak != NULL && samples->arrived != NULL && samples->dropped != NULL
+        && (samples->rtt == NULL || samples->rtt_peak != NULL) && (samples->paused == NULL || samples->pauses != NULL)
+        && (samples->queues == NULL || (samples->queue_dropped != NULL && samples->queue_marked != NULL));
+}
+
+static int
+fail(ecc_engine_t *self, int code, double value)
+{
+    return ecc_state_fail(self, code, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, value);
+}
+
+/* S-207; that each entry is placed once is for ecc_under_way_place to find. */
+static bool
+is_under_way(const ecc_config_t *config, int64_t i)
+{
+    const ecc_under_way_t *packet = &config->under_way[i];
+    const ecc_flow_t *flow;
+
+    if (packet->flow < 0 || packet->flow >= config->n_flows || packet->placed < 0
+        || packet->placed >= config->n_under_way || packet->sent > 0 || packet->sent <= -ECC_NEVER
+        || (i > 0 && packet->sent < packet[-1].sent)) {
+        return false;
+    }
+    flow = &config->flows[packet->flow];
+    return flow->n_alternatives == 0 && flow->n_reverse == 0 && packet->hop >= 0
+        && packet->sent > -config->begun[packet->flow].rtt && packet->hop <= flow->n_forward
+        && packet->at >= packet->sent && packet->at < ECC_NEVER
+        && (packet->hop > 0 || packet->at <= 0 || packet->at <= flow->access_delay)
+        && (packet->hop < flow->n_forward || packet->at > -flow->ack_delay);
+}
+
+/* Counts, sizes, samples, impairments and servers: what belongs to no link or flow. */
+static int
+check_run(ecc_engine_t *self, const ecc_config_t *config)
+{
+    const ecc_samples_t *samples = &config->samples;
+    int64_t n_opportunities = 0;
+
+    if (!is_count(config->n_links) || !is_count(config->n_flows) || !is_count(config->n_templates)
+        || config->n_additional < 0 || config->n_additional >= ECC_MAX_ENTITIES - config->n_links
+        || config->n_routes < 0 || config->n_routes >= UINT32_MAX) {
+        return fail(self, ECC_ERR_TOO_LARGE, (double) config->n_flows);
+    }
+    if (config->header_size < 0 || config->header_size > MAX_HEADER || config->header_size % 8 != 0) {
+        return fail(self, ECC_ERR_HEADER_SIZE, (double) config->header_size);
+    }
+    if (config->record_size < 0 || config->record_size > MAX_RECORD || config->record_size % 8 != 0) {
+        return fail(self, ECC_ERR_RECORD_SIZE, (double) config->record_size);
+    }
+    if (samples->n_samples != 0 && !are_samples(samples, config->n_flows)) {
+        return fail(self, ECC_ERR_SAMPLES, (double) samples->period);
+    }
+    if (samples->n_samples != 0 && samples->n_recorded != 0 && !are_recorded(samples)) {
+        return fail(self, ECC_ERR_RECORDED, (double) samples->n_recorded);
+    }
+    for (int64_t i = 0; i < config->n_impairments; i++) {
+        if (!is_impairment(&config->impairments[i])) {
+            return fail(self, ECC_ERR_IMPAIRMENT, (double) i + 1.0);
+        }
+    }
+    for (int64_t i = 0; i < config->n_servers; i++) {
+        if (!is_server(&config->servers[i], config, n_opportunities)) {
+            return fail(self, ECC_ERR_SERVER, (double) i + 1.0);
+        }
+        n_opportunities += config->servers[i].n_opportunities;
+    }
+    if (config->n_under_way < 0 || (config->n_under_way > 0 && config->begun == NULL)
+        || (config->begun != NULL && config->partition.n_parts > 1)) {
+        return fail(self, ECC_ERR_UNDER_WAY, (double) config->n_under_way);
+    }
+    return 0;
+}
+
+static int
+check_links(ecc_engine_t *self, const ecc_config_t *config)
+{
+    double value = 0.0;
+    int64_t n_changes = 0;
+    int64_t n_quanta = 0;
+
+    for (int64_t i = 0; i < config->n_links; i++) {
+        int ret = check_link(&config->links[i], config, &n_changes, &n_quanta, &value);
+        if (ret != 0) {
+            return ecc_state_fail(self, ret, ECC_ENTITY_LINK, i, ECC_NO_HOOK, value);
+        }
+    }
+    for (int64_t i = 0; i < config->n_links + config->n_additional; i++) {
+        const ecc_link_t *router = &config->links[i];
+        int ret;
+        if (i >= config->n_links && (router->at < 0 || router->at >= config->n_links)) {
+            return ecc_state_fail(self, ECC_ERR_ROUTER, ECC_ENTITY_LINK, i, ECC_NO_HOOK, (double) router->at);
+        }
+        ret = check_router(router, (size_t) config->header_size, &value);
+        if (ret != 0) {
+            return ecc_state_fail(self, ret, ECC_ENTITY_LINK, i, ECC_NO_HOOK, value);
+        }
+    }
+    return 0;
+}
+
+static int
+check_flows(ecc_engine_t *self, const ecc_config_t *config)
+{
+    bool wants_flow_queues = false;
+    double value = 0.0;
+
+    for (int64_t i = 0; i < config->n_links + config->n_additional; i++) {
+        wants_flow_queues = wants_flow_queues || config->links[i].wants_flow_queue != 0;
+    }
+    for (int64_t i = 0; i < config->n_flows + config->n_templates; i++) {
+        const ecc_flow_t *flow = i < config->n_flows ? &config->flows[i] : &config->templates[i - config->n_flows];
+        int ret = ecc_config_check_flow(flow, (size_t) config->header_size, &value);
+        if (ret == 0 && (flow->impairment < 0 || flow->impairment > config->n_impairments)) {
+            value = (double) flow->impairment;
+            ret = ECC_ERR_IMPAIRMENT;
+        }
+        if (ret == 0 && flow->n_alternatives > 0 && (i >= config->n_flows || wants_flow_queues)) {
+            value = (double) flow->n_alternatives;
+            ret = ECC_ERR_SPRAYING;
+        }
+        if (ret != 0) {
+            return ecc_state_fail(self, ret, ECC_ENTITY_FLOW, i, ECC_NO_HOOK, value);
+        }
+    }
+    return 0;
+}
+
+/* S-206, S-207. */
+static int
+check_begun(ecc_engine_t *self, const ecc_config_t *config)
+{
+    for (int64_t i = 0; i < config->n_flows; i++) {
+        const ecc_begun_t *begun = &config->begun[i];
+        const ecc_flow_t *flow = &config->flows[i];
+        if (begun->rtt <= 0 || begun->rtt >= ECC_NEVER || flow->start != 0
+            || (flow->on_start != NULL && begun->state == NULL)) {
+            return ecc_state_fail(self, ECC_ERR_UNDER_WAY, ECC_ENTITY_FLOW, i, ECC_NO_HOOK, (double) begun->rtt);
+        }
+    }
+    for (int64_t i = 0; i < config->n_links + config->n_additional; i++) {
+        const ecc_link_t *router = &config->links[i];
+        if ((router->on_arrival != NULL || router->on_departure != NULL) && router->begun_state == NULL) {
+            return ecc_state_fail(self, ECC_ERR_UNDER_WAY, ECC_ENTITY_LINK, i, ECC_NO_HOOK, 0.0);
+        }
+    }
+    for (int64_t i = 0; i < config->n_under_way; i++) {
+        if (!is_under_way(config, i)) {
+            return fail(self, ECC_ERR_UNDER_WAY, (double) i);
+        }
+    }
+    return 0;
+}
+
+int
+ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
+{
+    int ret = check_run(self, config);
+
+    if (ret == 0) {
+        ret = check_links(self, config);
+    }
+    if (ret == 0) {
+        ret = check_flows(self, config);
+    }
+    return ret == 0 && config->begun != NULL ? check_begun(self, config) : ret;
+}
+
+/* What follows the wires of the last links in either direction (S-32 to S-34). */
+static void
+set_route_ends(ecc_engine_t *self, const ecc_flow_t *flow, uint32_t *hops)
+{
+    uint32_t *last = &hops[flow->n_forward + flow->n_reverse - 1];
+    bool is_explicit = flow->impairment > 0 || ecc_link_reorders(self, *last >> ECC_HOP_LINK);
+
+    if (flow->n_reverse > 0) {
+        *last |= is_explicit ? ECC_END_HOST : ECC_END_SENDER;
+    }
+    is_explicit = flow->on_receive != NULL || flow->enables_subsequent != 0 || flow->transport != ECC_TRANSPORT_NONE
+        || ecc_receiver_is_needed(self, flow, hops);
+    hops[flow->n_forward - 1] |= is_explicit ? ECC_END_HOST : ECC_END_IMMEDIATE_ACK;
+}
+
+/* One direction of a route: so many links, from a position of the table of hops on. */
+static int
+install_links(
+    ecc_engine_t *self, const ecc_config_t *config, uint32_t flow, uint32_t position, int64_t n, uint32_t flags)
+{
+    for (int64_t k = 0; k < n; k++, position++) {
+        int64_t link = config->routes[position];
+        if (link < 0 || link >= config->n_links) {
+            return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_ENTITY_FLOW, flow, ECC_NO_HOOK, (double) link);
+        }
+        self->hops[position] = (uint32_t) link << ECC_HOP_LINK | flags | ECC_END_LINK;
+    }
+    return 0;
+}
+
+/* The other routes of a flow, whose own begins at `first`: their positions from there, then their links (S-130). */
+static int
+install_alternatives(
+    ecc_engine_t *self, const ecc_config_t *config, uint32_t index, uint32_t first, uint32_t flags, uint32_t *position)
+{
+    int64_t n = config->flows[index].n_alternatives;
+    uint32_t offsets = *position;
+
+    if (n > config->n_routes - offsets) {
+        return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_ENTITY_FLOW, index, ECC_NO_HOOK, (double) n);
+    }
+    *position += (uint32_t) n;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t length = config->routes[offsets + k];
+        int ret;
+        if (length < 1 || length > config->n_routes - *position) {
+            return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_ENTITY_FLOW, index, ECC_NO_HOOK, (double) length);
+        }
+        ret = install_links(self, config, index, *position, length, flags);
+        if (ret != 0) {
+            return ret;
+        }
+        self->hops[offsets + k] = *position - first;
+        *position += (uint32_t) length;
+        self->hops[*position - 1] |= ECC_END_HOST; /* S-132 */
+    }
+    return 0;
+}
+
+int
+ecc_config_install_routes(ecc_engine_t *self, const ecc_config_t *config)
+{
+    uint32_t position = 0;
+
+    for (uint32_t i = 0; i < self->n_flows + self->transfers.n_templates; i++) {
+        ecc_template_t *template = i < self->n_flows ? NULL : &self->transfers.templates[i - self->n_flows];
+        const ecc_flow_t *flow = template == NULL ? &config->flows[i] : &template->spec;
+        uint32_t flags;
+        uint32_t first;
+        int ret;
+        if (flow->n_forward > config->n_routes - position
+            || flow->n_reverse > config->n_routes - position - flow->n_forward) {
+            return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_ENTITY_FLOW, i, ECC_NO_HOOK,
+                (double) (flow->n_forward + flow->n_reverse));
+        }
+        flags = flow->header_bytes > 0 ? ECC_HOP_HEADER : 0u;
+        first = position;
+        *(template == NULL ? &self->flows[i].position : &template->position) = first;
+        ret = install_links(self, config, i, first, flow->n_forward, flags);
+        if (ret == 0) {
+            position += (uint32_t) flow->n_forward;
+            ret = install_links(self, config, i, position, flow->n_reverse, ECC_HOP_IS_ACK);
+        }
+        if (ret == 0) {
+            position += (uint32_t) flow->n_reverse;
+            set_route_ends(self, flow, &self->hops[first]);
+            ret = flow->n_alternatives > 0 ? install_alternatives(self, config, i, first, flags, &position) : 0;
+        }
+        if (ret != 0) {
+            return ret;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,27 @@
+#ifndef ECC_SLOTS_H
+#define ECC_SLOTS_H
+
+/*
+ * Slots in which packets leave together (S-158): what a channel that stations contend for, or an aggregating sender,
+ * makes of a stream.
+ */
+
+#include "core/engine.h"
+
+typedef struct {
+    ecc_ps_t lo;
+    ecc_ps_t hi;
+    int64_t packets; /* 0: no limit */
+    ecc_bytes_t bytes;
+} ecc_slots_spec_t;
+
+typedef struct {
+    ecc_ps_t opens;    /* of the last slot */
+    int64_t packets;   /* that may still leave in it ... */
+    ecc_bytes_t bytes; /* ... and so much of them */
+} ecc_slots_t;
+
+/* When a packet leaves that is there at `ready`, no earlier than the one before it. */
+ecc_ps_t ecc_slots_out(ecc_slots_t *self, const ecc_slots_spec_t *spec, uint64_t *random, ecc_ps_t ready, int64_t size);
+
+#endif

@@ -1,0 +1,128 @@
+/*
+ * Explicit congestion notification (S-105 to S-111): which packets can be marked, what a receiver remembers of marks,
+ * and what its ACKs report. What a sender does about them is a hook's.
+ *
+ * Not here: when a hook marks (router.c), and how marks are counted and traced (link.c).
+ */
+
+#include "host/ecn.h"
+
+#include "core/archive.h"
+#include "parts/cut.h"
+#include "host/receiver.h"
+
+static ecc_ecn_t
+ecn_of(const ecc_engine_t *self, const ecc_packet_t *packet)
+{
+    return ecc_state_ecn(self, ecc_packets_header(packet));
+}
+
+static bool
+is_classic(const ecc_engine_t *self, uint32_t index)
+{
+    return self->flows[index].spec->ecn == ECC_ECN_CLASSIC;
+}
+
+/* S-106. */
+static int64_t
+ect_of(const ecc_engine_t *self, uint32_t index)
+{
+    return self->flows[index].spec->ecn == ECC_ECN_SCALABLE ? ECC_ECT_1 : ECC_ECT_0;
+}
+
+/* S-107. */
+bool
+ecc_ecn_mark(const ecc_engine_t *self, unsigned char *header)
+{
+    ecc_ecn_t ecn = ecc_state_ecn(self, header);
+    bool can_be = ecn.codepoint == ECC_ECT_0 || ecn.codepoint == ECC_ECT_1;
+
+    if (can_be) {
+        ecc_state_set_ecn(self, header, (ecc_ecn_t) { ECC_CE, ecn.word });
+    }
+    return can_be;
+}
+
+/* S-106, S-110. */
+void
+ecc_ecn_send(ecc_engine_t *self, const ecc_packet_t *packet, bool is_new)
+{
+    ecc_receiver_t *receiver = &self->receivers[packet->flow];
+    ecc_ecn_t ecn = { ECC_NOT_ECT, 0 };
+
+    if (is_new || !is_classic(self, packet->flow)) {
+        ecn.codepoint = ect_of(self, packet->flow);
+    }
+    if (is_new && receiver->owes_answer) {
+        receiver->owes_answer = false;
+        receiver->answered = packet->offset;
+        ecn.word = 1;
+    }
+    ecc_state_set_ecn(self, ecc_packets_header(packet), ecn);
+}
+
+/* S-108, S-109. */
+int
+ecc_ecn_receive(ecc_engine_t *self, const ecc_packet_t *packet)
+{
+    ecc_receiver_t *receiver = &self->receivers[packet->flow];
+    const ecc_ecn_t ecn = ecn_of(self, packet);
+    bool is_marked = ecn.codepoint == ECC_CE;
+    int ret = 0;
+
+    if (is_marked != receiver->was_marked && !is_classic(self, packet->flow)) {
+        ret = ecc_receiver_send_delayed(self, packet->flow);
+    }
+    receiver->was_marked = is_marked;
+    receiver->has_marks = is_marked || (receiver->has_marks && ecn.word == 0);
+    receiver->marked += is_marked ? packet->size : 0;
+    return ret;
+}
+
+/* S-106, S-108, S-109. */
+void
+ecc_ecn_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet)
+{
+    const ecc_receiver_t *receiver = &self->receivers[packet->flow];
+
+    ecc_state_set_ecn(self, ecc_packets_header(packet),
+        is_classic(self, packet->flow) ? (ecc_ecn_t) { ECC_NOT_ECT, receiver->has_marks }
+                                       : (ecc_ecn_t) { ect_of(self, packet->flow), receiver->marked });
+}
+
+/* S-108 to S-111. */
+void
+ecc_ecn_read_ack(ecc_engine_t *self, const ecc_packet_t *packet, int64_t acked)
+{
+    const ecc_flow_state_t *flow = &self->flows[packet->flow];
+    ecc_receiver_t *receiver = &self->receivers[packet->flow];
+    int64_t word = ecn_of(self, packet).word;
+    int64_t front = flow->reliable ? flow->expected - flow->lost : flow->expected;
+
+    if (!is_classic(self, packet->flow)) {
+        self->marked = word > receiver->sender_marked ? word - receiver->sender_marked : 0;
+        receiver->sender_marked += self->marked;
+        return;
+    }
+    self->ece = word;
+    if (word != 0 && acked > 0 && !receiver->owes_answer && front > receiver->answered) {
+        receiver->owes_answer = true;
+        self->marked = acked;
+    }
+}
+
+int
+ecc_ecn_verify(const ecc_engine_t *self, uint32_t index, const ecc_ecn_t *ecn, bool is_ack)
+{
+    bool can_be_marked = self->flows[index].can_be_marked;
+    bool is_never_ect = !can_be_marked || (is_ack && is_classic(self, index));
+    int64_t most = !is_ack || is_classic(self, index) ? 1
+        : !ecc_cut_has_receiver(self, index)          ? ECC_ARCHIVE_MAX
+        : can_be_marked                               ? self->receivers[index].marked
+                                                      : 0;
+
+    return ecn->codepoint >= ECC_NOT_ECT && ecn->codepoint <= (is_never_ect ? ECC_NOT_ECT : ECC_CE) && ecn->word >= 0
+            && ecn->word <= (can_be_marked ? most : 0)
+        ? 0
+        : ECC_ERR_BROKEN;
+}

@@ -1,0 +1,286 @@
+/*
+ * Hooks of flows (S-98 to S-104): env is filled, the hook is called, and what it wrote is checked and adopted.
+ *
+ * Not here: when a hook is called (flow.c, sender.c); the hooks of routers (router.c).
+ */
+
+#include "host/flow_hooks.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "host/alarms.h"
+#include "host/flow.h"
+#include "host/transport.h"
+
+/* S-76: what differs for a reliable flow. */
+static void
+fill_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind)
+{
+    const ecc_transport_t *transport = &self->transports[index];
+    ecc_flow_env_t *env = &self->flow_env;
+
+    env->in_flight = hook_number != ECC_FLOW_ON_LOSS
+        ? ecc_transport_in_flight(self, index)
+        : (kind == ECC_LOSS_GAP ? transport->flight_end : transport->snd_nxt) - transport->snd_una;
+    env->recovering = transport->recovering;
+    env->recovered = hook_number == ECC_FLOW_ON_ACK && transport->recovered;
+    env->undone = hook_number == ECC_FLOW_ON_ACK && self->flows[index].has_rack && self->racks[index].undone;
+}
+
+/* What a hook of a flow sees (S-102), but for the random number. */
+static ECC_HOT void
+fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_size, int64_t kind, bool plain)
+{
+    const ecc_flow_state_t *restrict flow = &self->flows[index];
+    ecc_flow_env_t *restrict env = &self->flow_env;
+
+    env->now = ecc_state_seconds(self->now);
+    env->packet_size = packet_size;
+    env->rtt = flow->rtt;
+    env->srtt = flow->srtt;
+    env->min_rtt = flow->min_rtt;
+    env->in_flight = ecc_state_in_flight(flow);
+    env->delivered = flow->expected - flow->lost;
+    env->lost = flow->lost;
+    env->rate = flow->rate;
+    env->window = flow->window;
+    env->timer = -1.0;
+    env->kind = kind;
+    env->flow = plain ? (int64_t) index : ecc_state_number(self, index);
+    env->random = 0.0;
+    env->size = flow->size;
+    env->unsent = plain || (flow->size < 0 && !flow->has_writes)
+        ? ECC_NO_END
+        : ecc_state_written(flow, self->now) - ecc_state_taken(flow);
+    env->header_bytes = !plain && flow->has_header_bytes ? flow->spec->header_bytes : 0;
+    env->acked = self->acked;
+    env->recovering = 0;
+    env->recovered = 0;
+    env->undone = 0;
+    env->marked = plain ? 0 : self->marked;
+    env->ece = plain ? 0 : self->ece;
+    env->timer_1 = -1.0;
+    env->timer_2 = -1.0;
+    env->timer_3 = -1.0;
+    env->counter = 0;
+    env->control_size = 0;
+    env->control_kind = 0;
+    env->limited_by = flow->limited_by;
+    env->idle = plain ? 0.0 : self->idle;
+    env->rto = plain ? 0.0 : self->rto;
+    if (!plain && flow->reliable) {
+        fill_transport(self, index, hook_number, kind);
+    }
+}
+
+ECC_COLD static int
+fail_hook(ecc_engine_t *self, uint32_t index, int hook_number, int32_t returned)
+{
+    (void) ecc_flow_fail(self, ECC_ERR_HOOK_FAILED, index, hook_number, returned);
+    self->report.failed = 1;
+    return ECC_ERR_HOOK_FAILED;
+}
+
+/* Calls a hook; header: the whole of a packet's. */
+static ECC_HOT int
+call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
+    int64_t kind, bool plain)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    int32_t ret;
+
+    fill_env(self, index, hook_number, packet_size, kind, plain);
+    if (!plain && flow->wants_random) {
+        self->flow_env.random = ecc_random_next(&flow->random);
+    }
+    ret = hook(flow->state, header + flow->header_offset, flow->params, &self->flow_env);
+    return ret == 0 ? 0 : fail_hook(self, index, hook_number, ret);
+}
+
+/* A hook has set a timer of a flow, which counts if it has on_timer. */
+static int
+set_timer(ecc_engine_t *self, uint32_t index, int hook_number, int timer, double seconds)
+{
+    const ecc_flow_t *spec = self->flows[index].spec;
+    ecc_ps_t wait;
+    ecc_ps_t time;
+
+    if (isnan(seconds)) {
+        return ecc_flow_fail(self, ECC_ERR_TIMER, index, hook_number, seconds);
+    }
+    if (spec->on_timer == NULL) {
+        return 0;
+    }
+    wait = ecc_state_ps(seconds);
+    time = ecc_state_add(self->now, wait < 1 ? 1 : wait);
+    if (ecc_alarms_has_timers(spec)) {
+        ecc_alarms_set(self, index, timer, time);
+    } else {
+        ecc_calendar_move(&self->slow, self->base[ECC_EVENT_TIMER] + index, time);
+    }
+    return 0;
+}
+
+/* Timers beyond the first, and the count. */
+static int
+adopt_alarms(ecc_engine_t *self, uint32_t index, int hook_number)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    const ecc_flow_env_t *env = &self->flow_env;
+    const double timers[ECC_MAX_TIMERS] = { env->timer, env->timer_1, env->timer_2, env->timer_3 };
+    int ret = 0;
+
+    for (int k = 1; k < flow->spec->n_timers && ret == 0; k++) {
+        ret = timers[k] < 0.0 ? 0 : set_timer(self, index, hook_number, k, timers[k]);
+    }
+    if (env->counter >= 1) {
+        self->alarms[index].count = env->counter < INT64_MAX - flow->sent ? flow->sent + env->counter : INT64_MAX;
+    }
+    return ret;
+}
+
+ECC_COLD static int
+adopt_rate(ecc_engine_t *self, uint32_t index, int hook_number)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    double rate = self->flow_env.rate;
+
+    if (!(rate >= 0.0 && isfinite(rate))) {
+        return ecc_flow_fail(self, ECC_ERR_RATE, index, hook_number, rate);
+    }
+    flow->rate = rate;
+    flow->pacing_gap = flow->last_size > 0 && rate > 0.0 ? ecc_state_tx(flow->last_size, rate) : 0;
+    flow->changed = true;
+    return 0;
+}
+
+static int
+adopt_window(ecc_engine_t *self, uint32_t index, int hook_number)
+{
+    double window = self->flow_env.window;
+
+    if (!(window >= 0.0 && isfinite(window))) {
+        return ecc_flow_fail(self, ECC_ERR_WINDOW, index, hook_number, window);
+    }
+    self->flows[index].window = window;
+    self->flows[index].changed = true;
+    if (window == 0.0 && self->flows[index].limited_by == ECC_LIMIT_WINDOW) {
+        self->flows[index].limited_by = ECC_LIMIT_PACER;
+    }
+    return 0;
+}
+
+/* S-104: a value out of range stops the run. */
+static ECC_HOT int
+adopt(ecc_engine_t *self, uint32_t index, int hook_number, bool plain)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    const ecc_flow_env_t *env = &self->flow_env;
+    int ret = 0;
+
+    if (env->rate != flow->rate) {
+        ret = adopt_rate(self, index, hook_number);
+    }
+    if (ret == 0 && env->window != flow->window) {
+        ret = adopt_window(self, index, hook_number);
+    }
+    if (ret == 0 && !(env->timer < 0.0)) {
+        ret = set_timer(self, index, hook_number, 0, env->timer);
+    }
+    return ret == 0 && !plain && flow->has_alarms ? adopt_alarms(self, index, hook_number) : ret;
+}
+
+/* Calls a hook and adopts what it wrote. */
+static ECC_HOT int
+call_and_adopt(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header,
+    int64_t packet_size, int64_t kind, bool plain)
+{
+    int ret = call(self, index, hook_number, hook, header, packet_size, kind, plain);
+
+    return ret == 0 ? adopt(self, index, hook_number, plain) : ret;
+}
+
+double
+ecc_flow_hooks_least_timer(const ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_env_t *env = &self->flow_env;
+    const double timers[ECC_MAX_TIMERS] = { env->timer, env->timer_1, env->timer_2, env->timer_3 };
+    double least = timers[0];
+
+    for (int k = 1; k < self->flows[index].spec->n_timers; k++) {
+        least = timers[k] >= 0.0 && (least < 0.0 || timers[k] < least) ? timers[k] : least;
+    }
+    return least;
+}
+
+const ecc_flow_env_t *
+ecc_flow_hooks_env(ecc_engine_t *self, uint32_t index)
+{
+    fill_env(self, index, ECC_NO_HOOK, ecc_flow_largest_size(&self->flows[index]), 0, false);
+    return &self->flow_env;
+}
+
+int
+ecc_flow_hooks_call(ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind)
+{
+    return call_and_adopt(self, packet->flow, hook_number, hook, ecc_packets_header(packet), packet->size, kind, false);
+}
+
+int
+ecc_flow_hooks_call_plain(ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet)
+{
+    return call_and_adopt(self, packet->flow, hook_number, hook, ecc_packets_header(packet), packet->size, 0, true);
+}
+
+int
+ecc_flow_hooks_without_packet(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, int64_t kind)
+{
+    if (hook == NULL) {
+        return 0;
+    }
+    memset(self->scratch, 0, self->header_size);
+    return call_and_adopt(
+        self, index, hook_number, hook, self->scratch, ecc_flow_largest_size(&self->flows[index]), kind, false);
+}
+
+int
+ecc_flow_hooks_receive(ecc_engine_t *self, const ecc_packet_t *packet)
+{
+    ecc_hook_t hook = self->flows[packet->flow].spec->on_receive;
+
+    int ret;
+
+    if (hook == NULL) {
+        self->flow_env.control_size = 0;
+        return 0;
+    }
+    if (self->flows[packet->flow].can_be_marked && self->receivers[packet->flow].was_marked) {
+        self->marked = packet->size;
+    }
+    ret = call(self, packet->flow, ECC_FLOW_ON_RECEIVE, hook, ecc_packets_header(packet), packet->size, 0, false);
+    self->marked = 0;
+    return ret;
+}
+
+int
+ecc_flow_hooks_control(ecc_engine_t *self, const ecc_packet_t *packet)
+{
+    ecc_hook_t hook = self->flows[packet->flow].spec->on_control;
+
+    return call_and_adopt(self, packet->flow, ECC_FLOW_ON_CONTROL, hook, ecc_packets_header(packet), -packet->size,
+        packet->offset, false);
+}
+
+int
+ecc_flow_hooks_stop(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+
+    if (flow->spec->on_stop == NULL) {
+        return 0;
+    }
+    memset(self->scratch, 0, self->header_size);
+    return call(
+        self, index, ECC_FLOW_ON_STOP, flow->spec->on_stop, self->scratch, ecc_flow_largest_size(flow), 0, false);
+}

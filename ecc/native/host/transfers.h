@@ -1,0 +1,64 @@
+#ifndef ECC_TRANSFERS_H
+#define ECC_TRANSFERS_H
+
+/* Transfers (S-55 to S-61): pending until their start, alive in a slot after the flows, finished with a result. */
+
+#include "core/state.h"
+
+/* Copies the templates; ecc_config_install_routes lays out their routes. */
+ECC_MUST_CHECK int ecc_transfers_init(ecc_engine_t *self, const ecc_config_t *config);
+void ecc_transfers_free(ecc_engine_t *self);
+ECC_MUST_CHECK int ecc_transfers_verify(const ecc_engine_t *self);
+
+/* As ecc_engine_add, ecc_engine_take_finished, ecc_engine_alive. */
+ECC_MUST_CHECK int ecc_transfers_add(ecc_engine_t *self, const ecc_transfer_t *added, int64_t n, bool more);
+int64_t ecc_transfers_take_finished(ecc_engine_t *self, ecc_transfer_result_t *results, int64_t n);
+void ecc_transfers_alive(const ecc_engine_t *self, ecc_transfer_result_t *results);
+
+/* A slot becomes a flow of a template. */
+void ecc_transfers_occupy(ecc_engine_t *self, uint32_t slot, uint32_t template_index, int64_t number);
+
+/* Links the n - 1 transfers after the first, which is the one in a slot, after it. */
+ECC_MUST_CHECK int ecc_transfers_add_subsequent(
+    ecc_engine_t *self, uint32_t flow, const ecc_transfer_t *added, int64_t n);
+
+/* The next pending transfer takes a slot: it becomes this flow. */
+ECC_MUST_CHECK int ecc_transfers_start_next(ecc_engine_t *self, uint32_t *flow);
+
+/* As ecc_transfers_start_next, for the one that is subsequent to another, which then has none. */
+ECC_MUST_CHECK int ecc_transfers_start_subsequent(ecc_engine_t *self, uint32_t other, uint32_t *flow);
+
+/* Data of a transfer that has a subsequent one was received: if that is all, the delay of the latter begins (S-60). */
+void ecc_transfers_received(ecc_engine_t *self, uint32_t flow);
+
+/* Whether the delay of the one subsequent to a transfer has begun. */
+static inline bool
+ecc_transfers_subsequent_is_due(const ecc_engine_t *self, uint32_t flow)
+{
+    return self->flows[flow].subsequent != ECC_NO_SUBSEQUENT
+        && ecc_calendar_pending(&self->slow, self->base[ECC_EVENT_START] + flow + 1);
+}
+
+/* A transfer finishes (S-59), and has ended at a time: it leaves its result and its slot. */
+void ecc_transfers_finish(ecc_engine_t *self, uint32_t flow, ecc_ps_t end);
+
+/* A transfer whose sender is in another part takes a slot, and leaves it. */
+ECC_MUST_CHECK int ecc_transfers_let_pass(
+    ecc_engine_t *self, uint32_t template_index, int64_t number, ecc_ps_t ack_delay, uint32_t *slot);
+void ecc_transfers_free_slot(ecc_engine_t *self, uint32_t slot);
+
+/* Whether more transfers must be added before time advances. */
+static inline bool
+ecc_transfers_needs_input(const ecc_engine_t *self)
+{
+    return self->transfers.more && self->transfers.n_consumed == self->transfers.n_pending && self->cut == NULL;
+}
+
+/* How far a part can advance: another transfer may start with the last one that was added. */
+static inline ecc_ps_t
+ecc_transfers_known_until(const ecc_engine_t *self)
+{
+    return self->transfers.more && self->cut != NULL ? self->transfers.last_start - 1 : ECC_NEVER;
+}
+
+#endif

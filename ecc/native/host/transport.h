@@ -1,0 +1,122 @@
+#ifndef ECC_TRANSPORT_H
+#define ECC_TRANSPORT_H
+
+/*
+ * Loss recovery (S-73 to S-92): what a reliable flow's sender knows and sends next, and what its receiver holds. State
+ * only: sender.c sends packets, receiver.c sends ACKs.
+ */
+
+#include "core/state.h"
+
+/* Why a segment is the next (S-77), in the order in which they are tried. */
+enum ecc_segment_rule {
+    ECC_RULE_NONE, /* of a flow that is not reliable */
+    ECC_RULE_FIRST,
+    ECC_RULE_LOST,
+    ECC_RULE_NEW,
+    ECC_RULE_UNSACKED,
+    ECC_RULE_RESCUE,
+    ECC_RULE_NEW_PROBE, /* S-147 */
+    ECC_RULE_PROBE
+};
+
+/* The next segment; small enough for registers. */
+typedef struct {
+    int64_t begin;
+    int32_t size; /* 0: there is none */
+    enum ecc_segment_rule rule;
+} ecc_segment_t;
+
+static inline bool
+ecc_segment_is_new(ecc_segment_t self)
+{
+    return self.rule == ECC_RULE_NONE || self.rule == ECC_RULE_NEW || self.rule == ECC_RULE_NEW_PROBE;
+}
+
+static inline bool
+ecc_segment_is_probe(ecc_segment_t self)
+{
+    return self.rule == ECC_RULE_NEW_PROBE || self.rule == ECC_RULE_PROBE;
+}
+
+/* What an ACK has changed. */
+typedef struct {
+    int64_t acked;
+    int64_t delivered; /* bytes newly acknowledged or sacked, with SACK */
+    bool finds_loss;
+    bool begins_recovery;
+    bool starts_timer;
+} ecc_ack_effect_t;
+
+void ecc_transport_init(ecc_engine_t *self, uint32_t flow);
+void ecc_transport_free(ecc_transport_t *self, ecc_memory_t *memory);
+
+/* S-76: what may still be in the network. */
+static inline int64_t
+ecc_transport_in_flight(const ecc_engine_t *self, uint32_t flow)
+{
+    const ecc_transport_t *transport = &self->transports[flow];
+    int64_t below = transport->lost_below;
+    int64_t bytes = transport->snd_nxt - below + transport->high_rxt - transport->snd_una - transport->pipe_credit;
+
+    if (self->flows[flow].has_rack) {
+        return self->racks[flow].in_flight;
+    }
+    /* above lost_below there are fewer ranges than the reordering threshold */
+    for (uint32_t id = ecc_ranges_last(&transport->sacked); id != ECC_NO_RANGE;
+         id = ecc_ranges_prev(&transport->sacked, id)) {
+        const ecc_range_t *range = ecc_ranges_at(&transport->sacked, id);
+        if (range->end <= below) {
+            break;
+        }
+        bytes -= range->end - (range->begin > below ? range->begin : below);
+    }
+    return bytes > 0 ? bytes : 0;
+}
+
+/* S-81: the mean deviation, of the RTT that the flow has just measured and has not yet smoothed. */
+void ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow);
+
+/* S-88, after the first ACK, without backoff. */
+ecc_ps_t ecc_transport_rto(const ecc_transport_t *self, const ecc_flow_state_t *flow);
+
+/* S-77.3, of what has been written; of size 0 if there is none. */
+ecc_segment_t ecc_transport_new(const ecc_transport_t *self, const ecc_flow_state_t *flow, int64_t written);
+
+/* S-77, S-79. */
+ecc_segment_t ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow, int64_t written);
+void ecc_transport_note_sent(ecc_transport_t *self, ecc_segment_t segment);
+
+/* S-82 to S-86, S-89. */
+ECC_MUST_CHECK int ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_effect_t *effect);
+void ecc_transport_time_out(ecc_transport_t *self);
+
+/* S-164: a recovery, or a further response in one, begins with an ACK that delivers so many bytes. */
+void ecc_transport_begin_prr(ecc_engine_t *self, uint32_t flow, int64_t delivered);
+
+/* S-166: ... or a reduction with an ACK that reports marks, which lasts until all that is out is acknowledged. */
+void ecc_transport_begin_prr_for_marks(ecc_engine_t *self, uint32_t flow, int64_t delivered);
+
+/* Whether the reduction limits what a flow sends (S-165, S-166). */
+static inline bool
+ecc_transport_reduces(const ecc_engine_t *self, uint32_t flow)
+{
+    const ecc_transport_t *transport = &self->transports[flow];
+
+    return self->flows[flow].uses_prr && (transport->recovering || transport->snd_una < self->prrs[flow].until);
+}
+
+/* S-165: what may be sent until the next ACK, with the window that hooks have set. */
+void ecc_transport_update_prr(ecc_engine_t *self, uint32_t flow, const ecc_ack_effect_t *effect);
+
+/* S-90: a packet has arrived; may_delay: its ACK (S-92). */
+ECC_MUST_CHECK int ecc_transport_receive_data(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_delay);
+
+/* S-91: writes into an ACK what it carries. */
+ECC_MUST_CHECK int ecc_transport_write_ack(ecc_engine_t *self, const ecc_packet_t *packet);
+
+/* sends, receives: whether this engine has either half; what they know of each other is checked if it has both. */
+ECC_MUST_CHECK int ecc_transport_verify(
+    const ecc_transport_t *self, const ecc_flow_state_t *flow, bool sends, bool receives);
+
+#endif

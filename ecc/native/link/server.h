@@ -1,0 +1,25 @@
+#ifndef ECC_SERVER_H
+#define ECC_SERVER_H
+
+/* How the queue of a link is served where its capacity alone does not say it (S-155 to S-159). */
+
+#include "core/state.h"
+
+/* Of all links, if one of them has a server; links are there. */
+ECC_MUST_CHECK int ecc_server_init(ecc_engine_t *self, const ecc_config_t *config);
+void ecc_server_free(ecc_engine_t *self);
+
+/* The server of a link, or NULL. */
+static inline ecc_server_state_t *
+ecc_server_of(const ecc_engine_t *self, uint32_t link)
+{
+    return self->servers != NULL && self->links[link].spec.server > 0 ? &self->servers[link] : NULL;
+}
+
+/* S-156: when the bucket of tokens lets a packet begin, from `from` on; its tokens are taken. */
+ecc_ps_t ecc_server_shape(ecc_server_state_t *self, ecc_ps_t from, int64_t size);
+
+/* S-157: the opportunity at which the last byte of a packet leaves, from `from` on and after its arrival. */
+ecc_ps_t ecc_server_use(ecc_server_state_t *self, ecc_ps_t from, ecc_ps_t arrived, int64_t size);
+
+#endif

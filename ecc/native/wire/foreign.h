@@ -1,0 +1,43 @@
+#ifndef ECC_FOREIGN_H
+#define ECC_FOREIGN_H
+
+/*
+ * Frames of others, whose packets are in the network: each is kept under a number that its packet has as its offset. The
+ * newest are kept, several times as many as the network holds; so the frames of dropped packets need not be released.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/engine.h"
+
+typedef struct {
+    int64_t number;
+    size_t size;
+} ecc_foreign_slot_t;
+
+typedef struct {
+    unsigned char *frames;
+    ecc_foreign_slot_t *slots;
+    size_t slot_size;
+    int64_t n_slots;
+    int64_t n; /* so many have come */
+} ecc_foreign_t;
+
+/* Of frames up to `largest` bytes in a network that holds `room` of them, which may be 0 if unknown; 0 or a code. */
+ECC_MUST_CHECK int ecc_foreign_init(ecc_foreign_t *self, size_t largest, int64_t room);
+void ecc_foreign_free(ecc_foreign_t *self);
+
+/* Keeps a copy of a frame: its number, or -1 if it is larger than said. */
+int64_t ecc_foreign_keep(ecc_foreign_t *self, const unsigned char *frame, size_t size);
+
+/* The frame of a number and its bytes, or NULL if it is no longer kept. */
+unsigned char *ecc_foreign_find(const ecc_foreign_t *self, int64_t number, size_t *size);
+
+/* The ECN field of a frame of IPv4 (enum ecc_codepoint). */
+int64_t ecc_foreign_codepoint(const unsigned char *frame);
+
+/* Sets it, and mends the checksum of the header. */
+void ecc_foreign_set_codepoint(unsigned char *frame, int64_t codepoint);
+
+#endif

@@ -1,0 +1,665 @@
+/*
+ * Nodes joined by real links, run by one thread on one clock.
+ *
+ * In each turn: look at the clock; let in what has come, at the time that the kernel has stamped on it; run all engines
+ * up to now; send what is due. A packet that leaves an engine waits here until it is at the end of the wire or the delay
+ * that it was put on, and then crosses a real link, whose own delay is lateness.
+ *
+ * What comes in is checked by the frames (frame.c) and by the engine (cut.c); what either refuses is counted, and
+ * changes nothing.
+ */
+
+#define _GNU_SOURCE
+
+#include "wire/live.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/bins.h"
+#include "parts/cut.h"
+#include "wire/foreign.h"
+#include "wire/live_socket.h"
+#include "run/run.h"
+#include "core/state.h"
+#include "wire/waiting.h"
+
+#define OF_SYSTEM (-1000)               /* errors of the system are below */
+#define SPIN INT64_C(60000)             /* ns before the next event from which on the thread does not sleep */
+#define LONGEST_SLEEP INT64_C(20000000) /* ns */
+#define SETTLING INT64_C(2000000000)    /* ns */
+#define ETHERNET 14
+#define SMALLEST_FRAME (ETHERNET + 20) /* with a header of IPv4 */
+#define NO_PORT UINT32_MAX
+#define ON_ACCESS (-1) /* `hop` of a crossing */
+
+typedef struct {
+    ecc_live_port_t *face; /* of the caller */
+    ecc_live_socket_t socket;
+    ecc_ps_t last; /* arrival of the last packet */
+} port_t;
+
+/* A flow between hosts of the kernel. */
+typedef struct {
+    ecc_foreign_t frames;
+    uint32_t sender;   /* ports ... */
+    uint32_t receiver; /* ... or NO_PORT */
+} kernel_flow_t;
+
+struct ecc_live {
+    ecc_memory_t memory;
+    int64_t n_nodes;
+    int64_t n_ports;
+    ecc_engine_t **engines;
+    ecc_frames_t **frames;
+    port_t *ports;
+    int64_t n_flows;
+    kernel_flow_t *flows; /* those of ours have no ports */
+    struct pollfd *polled;
+    ecc_waiting_t waiting;
+    size_t crossing_size;
+    unsigned char *crossing; /* one that comes in */
+    unsigned char *leaving;  /* those that leave */
+    size_t leaving_room;
+    double slow;
+    int64_t longest_step;
+    int64_t clock;     /* ns: time of the engines, times slow ... */
+    int64_t looked;    /* ... when the clock was looked at last: ns of CLOCK_MONOTONIC ... */
+    int64_t stepped;   /* ... and by how much it went on then */
+    int64_t stamped;   /* ns of CLOCK_REALTIME at that look */
+    int64_t may_sleep; /* ns that nobody has anything to do from the last look on */
+    ecc_ps_t now;
+    int64_t failed; /* node */
+    ecc_live_stats_t stats;
+};
+
+static int64_t
+read_clock(clockid_t clock)
+{
+    struct timespec time;
+
+    (void) clock_gettime(clock, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+/* ---- the parts ---- */
+
+static void *
+allocate(ecc_live_t *self, size_t n, size_t size)
+{
+    void *block = NULL;
+
+    return ecc_memory_resize(&self->memory, 0, n * size + 1, &block) == 0 ? block : NULL;
+}
+
+static void
+release(ecc_live_t *self, size_t n, size_t size, void *block)
+{
+    ecc_memory_release(&self->memory, n * size + 1, &block);
+}
+
+void
+ecc_live_free(ecc_live_t *self)
+{
+    ecc_memory_t memory;
+    void *block = self;
+
+    if (self == NULL) {
+        return;
+    }
+    for (int64_t i = 0; i < self->n_ports && self->ports != NULL; i++) {
+        ecc_live_socket_free(&self->ports[i].socket);
+    }
+    for (int64_t i = 0; i < self->n_flows && self->flows != NULL; i++) {
+        ecc_foreign_free(&self->flows[i].frames);
+    }
+    ecc_waiting_free(&self->waiting, &self->memory);
+    release(self, self->leaving_room, 1, self->leaving);
+    release(self, self->crossing_size, 1, self->crossing);
+    release(self, (size_t) self->n_ports, sizeof(*self->polled), self->polled);
+    release(self, (size_t) self->n_flows, sizeof(*self->flows), self->flows);
+    release(self, (size_t) self->n_ports, sizeof(*self->ports), self->ports);
+    release(self, (size_t) self->n_nodes, sizeof(ecc_frames_t *), self->frames);
+    release(self, (size_t) self->n_nodes, sizeof(ecc_engine_t *), self->engines);
+    memory = self->memory;
+    ecc_memory_release(&memory, sizeof(*self), &block);
+}
+
+/* A port leads to a host of the kernel. */
+static int
+join_flow(ecc_live_t *self, uint32_t index)
+{
+    const ecc_live_port_t *face = self->ports[index].face;
+    kernel_flow_t *flow;
+
+    if (face->flow < 0 || face->flow >= self->n_flows) {
+        return ECC_ERR_PARTITION;
+    }
+    flow = &self->flows[face->flow];
+    if (face->host == ECC_LIVE_RECEIVER) {
+        flow->receiver = index;
+        return 0;
+    }
+    flow->sender = index;
+    return ecc_foreign_init(&flow->frames, (size_t) ecc_frames_room(self->frames[face->node]), face->room);
+}
+
+static int
+open_ports(ecc_live_t *self, const ecc_live_config_t *config)
+{
+    int ret = 0;
+
+    for (int64_t i = 0; i < self->n_ports && ret == 0; i++) {
+        ecc_live_port_t *face = &config->ports[i];
+        self->ports[i].face = face;
+        self->polled[i] = (struct pollfd) { .fd = (int) face->socket, .events = POLLIN };
+        if (face->node < 0 || face->node >= self->n_nodes || face->peer < 0
+            || face->peer >= config->engines[face->node]->cut->n_parts) {
+            return ECC_ERR_PARTITION;
+        }
+        ret = ecc_live_socket_init(
+            &self->ports[i].socket, (int) face->socket, (size_t) ecc_frames_room(self->frames[face->node]));
+        ret = ret < 0 ? OF_SYSTEM + ret : 0;
+        if (ret == 0 && face->host != ECC_LIVE_NODE) {
+            ret = join_flow(self, (uint32_t) i);
+        }
+    }
+    for (int64_t i = 0; i < self->n_flows && ret == 0; i++) {
+        if ((self->flows[i].sender == NO_PORT) != (self->flows[i].receiver == NO_PORT)) {
+            ret = ECC_ERR_PARTITION;
+        }
+    }
+    return ret;
+}
+
+static int
+build(ecc_live_t *self, const ecc_live_config_t *config)
+{
+    self->n_nodes = config->n_nodes;
+    self->n_ports = config->n_ports;
+    self->n_flows = config->engines[0]->n_flows;
+    self->slow = config->slow;
+    self->longest_step = config->longest_step;
+    self->crossing_size = (size_t) ecc_frames_crossing_size(config->frames[0]);
+    ecc_waiting_init(&self->waiting, self->crossing_size);
+    self->engines = allocate(self, (size_t) self->n_nodes, sizeof(ecc_engine_t *));
+    self->frames = allocate(self, (size_t) self->n_nodes, sizeof(ecc_frames_t *));
+    self->ports = allocate(self, (size_t) self->n_ports, sizeof(*self->ports));
+    self->flows = allocate(self, (size_t) self->n_flows, sizeof(*self->flows));
+    self->polled = allocate(self, (size_t) self->n_ports, sizeof(*self->polled));
+    self->crossing = allocate(self, self->crossing_size, 1);
+    if (self->engines == NULL || self->frames == NULL || self->ports == NULL || self->flows == NULL
+        || self->polled == NULL || self->crossing == NULL) {
+        return ECC_ERR_NO_MEMORY;
+    }
+    for (int64_t i = 0; i < self->n_flows; i++) {
+        self->flows[i].sender = self->flows[i].receiver = NO_PORT;
+    }
+    for (int64_t i = 0; i < self->n_nodes; i++) {
+        const ecc_cut_t *cut = config->engines[i]->cut;
+        self->engines[i] = config->engines[i];
+        self->frames[i] = config->frames[i];
+        if (cut == NULL || cut->n_parts < self->n_nodes) {
+            return ECC_ERR_PARTITION;
+        }
+    }
+    return open_ports(self, config);
+}
+
+int
+ecc_live_new(const ecc_live_config_t *config, ecc_live_t **live)
+{
+    ecc_memory_t memory;
+    ecc_live_t *self;
+    void *block = NULL;
+    int ret;
+
+    *live = NULL;
+    if (config->n_nodes < 1 || config->n_nodes > ECC_MAX_PARTS || config->n_ports < 0 || !(config->slow > 0.0)) {
+        return ECC_ERR_PARTITION;
+    }
+    ecc_memory_init(&memory, NULL);
+    ret = ecc_memory_resize(&memory, 0, sizeof(*self), &block);
+    if (ret != 0) {
+        return ret;
+    }
+    self = block;
+    self->memory = memory;
+    ret = build(self, config);
+    if (ret != 0) {
+        ecc_live_free(self);
+        return ret;
+    }
+    *live = self;
+    return 0;
+}
+
+/* ---- the clock ---- */
+
+static ecc_ps_t
+time_of(const ecc_live_t *self, int64_t clock)
+{
+    double time = (double) clock * 1000.0 / self->slow;
+
+    return time < (double) ECC_NEVER ? (ecc_ps_t) time : ECC_NEVER;
+}
+
+/* The time that has passed since the last look goes by, or as much of it as may. */
+static void
+look(ecc_live_t *self, ecc_ps_t until)
+{
+    int64_t looked = read_clock(CLOCK_MONOTONIC);
+    int64_t passed = looked - self->looked;
+    int64_t busy = passed - (self->may_sleep < passed ? self->may_sleep : passed);
+
+    self->stamped = read_clock(CLOCK_REALTIME);
+    self->stepped = passed;
+    if (self->longest_step > 0 && busy > self->longest_step) {
+        self->stepped = passed - busy + self->longest_step;
+    }
+    self->looked = looked;
+    self->may_sleep = 0;
+    self->clock += self->stepped;
+    self->now = time_of(self, self->clock);
+    self->now = self->now < until ? self->now : until;
+    self->stats.elapsed += passed;
+    self->stats.frozen += passed - self->stepped;
+    self->stats.longest = busy > self->stats.longest ? busy : self->stats.longest;
+    self->stats.looks++;
+}
+
+/* When a frame came that the kernel has stamped; between the last look and the one before it. */
+static ecc_ps_t
+arrival_of(const ecc_live_t *self, int64_t stamp)
+{
+    int64_t age = self->stamped - stamp;
+
+    age = age < 0 ? 0 : age < self->stepped ? age : self->stepped;
+    return time_of(self, self->clock - age);
+}
+
+/* ---- what comes in ---- */
+
+static void
+count_lateness(ecc_live_t *self, ecc_ps_t late)
+{
+    int64_t ns = late > 0 ? late / 1000 : 0;
+
+    self->stats.late[ecc_bin(ns)]++;
+    self->stats.latest = ns > self->stats.latest ? ns : self->stats.latest;
+}
+
+/* The packet of `crossing` has come for a node, which checks it. */
+static int
+let_in(ecc_live_t *self, port_t *port)
+{
+    ecc_engine_t *engine = self->engines[port->face->node];
+    int ret = ecc_cut_enter(engine, self->crossing, self->crossing_size, engine->now);
+
+    if (ret == ECC_ERR_CROSSING) {
+        port->face->refused++;
+        engine->report = (ecc_report_t) { .hook = ECC_NO_HOOK }; /* nothing has failed */
+        return 0;
+    }
+    return ret;
+}
+
+/* The time at which what came through a port may enter: behind what came before it. */
+static ecc_ps_t
+entry_of(port_t *port, const ecc_engine_t *engine, ecc_ps_t time)
+{
+    time = time > engine->now ? time : engine->now + 1;
+    port->last = time > port->last ? time : port->last;
+    return port->last;
+}
+
+/* A packet of ours has come. */
+static int
+enter(ecc_live_t *self, port_t *port, ecc_ps_t time)
+{
+    ecc_ps_t due;
+
+    memcpy(&due, self->crossing, sizeof(due));
+    time = entry_of(port, self->engines[port->face->node], time);
+    memcpy(self->crossing, &time, sizeof(time));
+    count_lateness(self, time - due);
+    return let_in(self, port);
+}
+
+/*
+ * A host of the kernel has sent a frame: if it is the sender, a packet for the first link, behind the access line; if it
+ * is the receiver, an ACK, which waits for its pure delay here.
+ */
+static int
+enter_foreign(ecc_live_t *self, port_t *port, const unsigned char *frame, int64_t size, ecc_ps_t time)
+{
+    const ecc_live_port_t *face = port->face;
+    ecc_engine_t *engine = self->engines[face->node];
+    const ecc_flow_t *spec = engine->flows[face->flow].spec;
+    kernel_flow_t *flow = &self->flows[face->flow];
+    int64_t number = size > SMALLEST_FRAME ? ecc_foreign_keep(&flow->frames, frame, (size_t) size) : -1;
+    ecc_crossing_t crossing = { .offset = number, .size = size - ETHERNET, .flow = face->flow, .hop = ON_ACCESS };
+
+    if (number < 0) {
+        port->face->refused++;
+        return 0;
+    }
+    memset(self->crossing, 0, self->crossing_size);
+    crossing.sent = entry_of(port, engine, time);
+    crossing.time
+        = ecc_state_add(crossing.sent, face->host == ECC_LIVE_RECEIVER ? spec->ack_delay : spec->access_delay);
+    memcpy(self->crossing, &crossing, sizeof(crossing));
+    if (face->host == ECC_LIVE_RECEIVER) {
+        return ecc_waiting_push(&self->waiting, &self->memory, crossing.time, flow->sender, self->crossing);
+    }
+    if (engine->flows[face->flow].can_be_marked) {
+        int64_t codepoint = ecc_foreign_codepoint(frame);
+        memcpy(self->crossing + sizeof(crossing) + engine->ecn_offset, &codepoint, sizeof(codepoint));
+    }
+    return let_in(self, port);
+}
+
+/* All that has come through a port; at most what the ring holds, so that a flood does not stop the rest. */
+static int
+collect(ecc_live_t *self, port_t *port, bool enters)
+{
+    ecc_live_socket_t *socket = &port->socket;
+    int ret = 0;
+
+    for (uint32_t i = 0; i < socket->n_slots && ret == 0; i++) {
+        int64_t size;
+        int64_t stamp;
+        const unsigned char *frame = ecc_live_socket_next(socket, &size, &stamp);
+        if (frame == NULL) {
+            break;
+        }
+        port->face->received++;
+        if (port->face->host != ECC_LIVE_NODE) {
+            ret = enters ? enter_foreign(self, port, frame, size, arrival_of(self, stamp)) : 0;
+        } else if (ecc_frames_read(self->frames[port->face->node], port->face->frames, frame, size, self->crossing)
+                == ECC_FRAME_TAKEN
+            && enters) {
+            ret = enter(self, port, arrival_of(self, stamp));
+        }
+        ecc_live_socket_release(socket);
+    }
+    return ret;
+}
+
+/* ---- what goes out ---- */
+
+/* The port by which a packet leaves: that to the next node, or, behind its last link, that to a host of the kernel. */
+static uint32_t
+way_out(const ecc_live_t *self, uint32_t port, const unsigned char *bytes)
+{
+    ecc_crossing_t crossing;
+
+    memcpy(&crossing, bytes, sizeof(crossing));
+    if (crossing.flow < self->n_flows && self->flows[crossing.flow].receiver != NO_PORT
+        && crossing.hop == self->engines[0]->flows[crossing.flow].spec->n_forward - 1) {
+        return self->flows[crossing.flow].receiver;
+    }
+    return port;
+}
+
+/* What has left for the far end of a port waits until it is due. */
+static int
+take_leaving(ecc_live_t *self, uint32_t index)
+{
+    const ecc_live_port_t *face = self->ports[index].face;
+    ecc_engine_t *engine = self->engines[face->node];
+    size_t size = (size_t) ecc_cut_take_leaving(engine, face->peer, NULL);
+    int ret = 0;
+
+    if (size > self->leaving_room) {
+        void *block = self->leaving;
+        release(self, self->leaving_room, 1, block);
+        self->leaving_room = 0;
+        self->leaving = allocate(self, 2 * size, 1);
+        if (self->leaving == NULL) {
+            return ECC_ERR_NO_MEMORY;
+        }
+        self->leaving_room = 2 * size;
+    }
+    (void) ecc_cut_take_leaving(engine, face->peer, self->leaving);
+    for (size_t at = 0; at < size && ret == 0; at += self->crossing_size) {
+        ecc_ps_t time;
+        memcpy(&time, self->leaving + at, sizeof(time));
+        ret = ecc_waiting_push(
+            &self->waiting, &self->memory, time, way_out(self, index, self->leaving + at), self->leaving + at);
+    }
+    return ret;
+}
+
+static void
+send_port(port_t *port)
+{
+    int64_t n = port->socket.n_waiting;
+    int64_t n_lost = n > 0 ? ecc_live_socket_send(&port->socket) : 0;
+
+    port->face->sent += n;
+    port->face->not_sent += n_lost;
+}
+
+/* The frame of a host of the kernel goes on as it came, but for a mark; its length, 0 if it is no longer kept. */
+static int64_t
+write_foreign(ecc_live_t *self, port_t *port, const unsigned char *bytes, unsigned char *frame)
+{
+    ecc_live_port_t *face = port->face;
+    const ecc_engine_t *engine = self->engines[face->node];
+    size_t size = 0;
+    ecc_crossing_t crossing;
+    const unsigned char *kept;
+
+    memcpy(&crossing, bytes, sizeof(crossing));
+    kept = ecc_foreign_find(&self->flows[face->flow].frames, crossing.offset, &size);
+    if (kept == NULL) {
+        face->not_sent++;
+        return 0;
+    }
+    memcpy(frame, kept, size);
+    if (face->host == ECC_LIVE_RECEIVER && engine->flows[face->flow].can_be_marked) {
+        ecc_ecn_t ecn;
+        memcpy(&ecn, bytes + sizeof(crossing) + engine->ecn_offset, sizeof(ecn));
+        ecc_foreign_set_codepoint(frame, ecn.codepoint);
+    }
+    count_lateness(self, self->now - crossing.time);
+    return (int64_t) size;
+}
+
+/*
+ * What is due goes out; whether there was anything. At most half of what a ring holds, as the rings of the others fill
+ * until they are looked at again: the rest of a burst is for the next turn.
+ */
+static bool
+send_due(ecc_live_t *self)
+{
+    bool any = false;
+    int n_left = ECC_LIVE_SLOTS / 2;
+
+    while (ecc_waiting_first(&self->waiting) <= self->now && n_left-- > 0) {
+        uint32_t index;
+        const unsigned char *crossing = ecc_waiting_pop(&self->waiting, &index);
+        port_t *port = &self->ports[index];
+        unsigned char *space;
+        int64_t size;
+        if (port->socket.n_waiting == ECC_LIVE_BATCH) {
+            send_port(port);
+        }
+        space = ecc_live_socket_space(&port->socket);
+        size = port->face->host != ECC_LIVE_NODE
+            ? write_foreign(self, port, crossing, space)
+            : ecc_frames_write(self->frames[port->face->node], port->face->frames, crossing, space);
+        if (size > 0) {
+            ecc_live_socket_append(&port->socket, (size_t) size);
+        }
+        any = true;
+    }
+    for (int64_t i = 0; i < self->n_ports && any; i++) {
+        send_port(&self->ports[i]);
+    }
+    return any;
+}
+
+/* ---- running ---- */
+
+/* One turn; `any`: whether anything has happened. */
+static int
+turn(ecc_live_t *self, bool *any)
+{
+    int ret = 0;
+
+    for (int64_t i = 0; i < self->n_ports && ret == 0; i++) {
+        self->failed = self->ports[i].face->node;
+        ret = collect(self, &self->ports[i], true);
+    }
+    for (int64_t i = 0; i < self->n_nodes && ret == 0; i++) {
+        int64_t n_before = self->engines[i]->n_events;
+        self->failed = i;
+        ret = ecc_run_until(self->engines[i], self->now);
+        *any = *any || self->engines[i]->n_events > n_before;
+    }
+    for (int64_t i = 0; i < self->n_ports && ret == 0; i++) {
+        self->failed = self->ports[i].face->node;
+        ret = self->ports[i].face->host == ECC_LIVE_NODE ? take_leaving(self, (uint32_t) i) : 0;
+    }
+    *any = send_due(self) || *any;
+    return ret;
+}
+
+/* Nothing is to be done before the next event: the thread sleeps until shortly before it, or until a frame comes. */
+static void
+rest(ecc_live_t *self, ecc_ps_t until)
+{
+    ecc_ps_t next = ecc_waiting_first(&self->waiting);
+    double wait;
+    int64_t ns;
+    struct timespec time;
+
+    next = until < next ? until : next;
+    for (int64_t i = 0; i < self->n_nodes; i++) {
+        ecc_ps_t of_node = ecc_run_next_event(self->engines[i]);
+        next = of_node < next ? of_node : next;
+    }
+    wait = (double) (next - self->now) * 1e-3 * self->slow - (double) (read_clock(CLOCK_MONOTONIC) - self->looked);
+    ns = wait < (double) LONGEST_SLEEP ? (int64_t) wait : LONGEST_SLEEP;
+    if (ns > SPIN) {
+        time = (struct timespec) { .tv_nsec = ns - SPIN };
+        self->may_sleep = ns - SPIN;
+        (void) ppoll(self->polled, (nfds_t) self->n_ports, &time, NULL);
+    }
+}
+
+static int
+begin(ecc_live_t *self, ecc_ps_t until)
+{
+    int ret = 0;
+
+    for (int64_t i = 0; i < self->n_nodes && ret == 0; i++) {
+        self->failed = i;
+        ret = ecc_run_begin(self->engines[i], until, -1);
+    }
+    if (self->longest_step > 0 || self->looked == 0) { /* what is between calls is no time */
+        self->looked = read_clock(CLOCK_MONOTONIC);
+    }
+    return ret;
+}
+
+/* The kernel is asked for what it had no room for. */
+static void
+count_overruns(ecc_live_t *self)
+{
+    for (int64_t i = 0; i < self->n_ports; i++) {
+        self->ports[i].face->overrun += ecc_live_socket_overrun(&self->ports[i].socket);
+    }
+}
+
+int
+ecc_live_advance(ecc_live_t *self, ecc_ps_t until, int64_t real_time)
+{
+    int ret = begin(self, until);
+    int64_t end = self->looked + real_time;
+
+    while (ret == 0) {
+        bool any = false;
+        look(self, until);
+        ret = turn(self, &any);
+        if (ret != 0 || self->now >= until || self->looked >= end) {
+            break;
+        }
+        if (!any) {
+            rest(self, until);
+        }
+    }
+    for (int64_t i = 0; i < self->n_nodes; i++) {
+        int of_node = ecc_run_end(self->engines[i], i == self->failed ? ret : 0);
+        ret = ret == 0 ? of_node : ret;
+    }
+    count_overruns(self);
+    self->stats.now = self->now;
+    return ret != 0 ? ECC_STOP_ERROR : self->now >= until ? ECC_STOP_UNTIL : ECC_STOP_MAX_EVENTS;
+}
+
+static bool
+has_first(const ecc_live_t *self)
+{
+    for (int64_t i = 0; i < self->n_ports; i++) {
+        if (self->ports[i].face->host == ECC_LIVE_NODE && self->ports[i].face->frames->verdicts[ECC_FRAME_TAKEN] > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int
+ecc_live_await(ecc_live_t *self, int64_t real_time)
+{
+    int64_t end = read_clock(CLOCK_MONOTONIC) + real_time;
+    int64_t left = real_time;
+    int ret = 0;
+
+    while (ret == 0 && left > 0 && !has_first(self)) {
+        struct timespec time = { .tv_nsec = left < LONGEST_SLEEP ? left : LONGEST_SLEEP };
+        (void) ppoll(self->polled, (nfds_t) self->n_ports, &time, NULL);
+        for (int64_t i = 0; i < self->n_ports && ret == 0; i++) {
+            self->failed = self->ports[i].face->node;
+            ret = collect(self, &self->ports[i], true);
+        }
+        left = end - read_clock(CLOCK_MONOTONIC);
+    }
+    count_overruns(self);
+    return ret != 0 ? ECC_STOP_ERROR : has_first(self) ? ECC_STOP_UNTIL : ECC_STOP_MAX_EVENTS;
+}
+
+int64_t
+ecc_live_settle(ecc_live_t *self)
+{
+    int64_t begun = read_clock(CLOCK_MONOTONIC);
+    int64_t n_missing;
+
+    do {
+        n_missing = 0;
+        for (int64_t i = 0; i < self->n_ports; i++) {
+            const ecc_live_port_t *face = self->ports[i].face;
+            (void) collect(self, &self->ports[i], false);
+            if (face->host != ECC_LIVE_NODE) { /* what the kernel has got it does not say */
+                continue;
+            }
+            n_missing += face->sent - face->not_sent - face->frames->verdicts[ECC_FRAME_TAKEN];
+        }
+    } while (n_missing > 0 && read_clock(CLOCK_MONOTONIC) - begun < SETTLING);
+    for (int64_t i = 0; i < self->n_ports; i++) {
+        n_missing += self->ports[i].face->not_sent;
+    }
+    return n_missing;
+}
+
+void
+ecc_live_stats(const ecc_live_t *self, ecc_live_stats_t *stats)
+{
+    *stats = self->stats;
+}

@@ -1,0 +1,85 @@
+#ifndef ECC_LIVE_H
+#define ECC_LIVE_H
+
+/*
+ * The nodes of a network, each an engine of one part (S-121), joined by real links: what leaves a node is a frame on a
+ * packet socket of Linux at the moment at which it is due, and enters the next node at the moment at which it is there.
+ * One thread runs all of them, on one clock.
+ *
+ * A port may lead to a host of the kernel instead, which sends or receives for a flow: in the network its frames are
+ * packets of that flow, whose sender and receiver here are silent.
+ *
+ * The clock is real time divided by `slow`. A steady one goes on at most `longest_step` from look to look, unless all
+ * nodes had nothing to do for longer: while the thread is stalled, by others or by its own work, time stops for all.
+ */
+
+#include "core/engine.h"
+#include "wire/frame.h"
+
+/* cdef: begin */
+
+/* At the far end of a real link: another node, or the host of the kernel that sends or receives for a flow. */
+enum ecc_live_host { ECC_LIVE_NODE, ECC_LIVE_SENDER, ECC_LIVE_RECEIVER };
+
+/* One end of a real link. */
+typedef struct {
+    int64_t socket;           /* AF_PACKET, SOCK_RAW, bound to an interface; stays the caller's */
+    int64_t node;             /* that it is of ... */
+    int64_t peer;             /* ... and the part that it leads to, here or elsewhere */
+    int64_t host;             /* enum ecc_live_host: what is at its far end */
+    int64_t flow;             /* of the kernel that such a host is of */
+    int64_t room;             /* packets of that flow that the network holds, estimated */
+    ecc_frame_port_t *frames; /* with the addresses of both; stays the caller's */
+    int64_t sent;             /* frames */
+    int64_t not_sent;         /* frames that the kernel refused */
+    int64_t received;         /* frames, of anybody */
+    int64_t refused;          /* packets that the node did not await */
+    int64_t overrun;          /* frames of anybody that came while the ring was full */
+} ecc_live_port_t;
+
+typedef struct {
+    int64_t n_nodes;
+    ecc_engine_t *const *engines; /* of any parts: the others are on other machines */
+    ecc_frames_t *const *frames;  /* by node */
+    int64_t n_ports;
+    ecc_live_port_t *ports; /* stay the caller's */
+    double slow;            /* seconds for one of the engines */
+    int64_t longest_step;   /* ns of real time; 0: the clock never stops */
+} ecc_live_config_t;
+
+typedef struct {
+    int64_t now;     /* ps of the engines */
+    int64_t elapsed; /* ns of real time, in calls of ecc_live_advance */
+    int64_t frozen;  /* ns of these, in which time stood */
+    int64_t longest; /* ns, the longest time from look to look that was not sleep */
+    int64_t looks;
+    int64_t late[ECC_N_BINS]; /* packets by how much later they were there than due [ns of the engines] */
+    int64_t latest;           /* ns */
+} ecc_live_stats_t;
+
+typedef struct ecc_live ecc_live_t;
+
+/* NULL on failure: a code of the engine, or, below -1000, that of the system less 1000. The arrays are copied, but `ports`. */
+ECC_MUST_CHECK int ecc_live_new(const ecc_live_config_t *config, ecc_live_t **live);
+void ecc_live_free(ecc_live_t *self);
+
+/*
+ * Runs all nodes up to a time of the engines, or for some ns of real time. Returns why it ended: ECC_STOP_UNTIL,
+ * ECC_STOP_MAX_EVENTS, or ECC_STOP_ERROR, and then the report of an engine says more.
+ */
+ECC_MUST_CHECK int ecc_live_advance(ecc_live_t *self, ecc_ps_t until, int64_t real_time);
+
+/*
+ * Lets come in what comes, for some ns of real time or until the first frame of the run is there; no time passes. Returns
+ * ECC_STOP_UNTIL if one is, ECC_STOP_MAX_EVENTS if none is, or ECC_STOP_ERROR.
+ */
+ECC_MUST_CHECK int ecc_live_await(ecc_live_t *self, int64_t real_time);
+
+/* Waits, not for long, until all that was sent has come; returns how many frames have not. To be called at the end. */
+int64_t ecc_live_settle(ecc_live_t *self);
+
+void ecc_live_stats(const ecc_live_t *self, ecc_live_stats_t *stats);
+
+/* cdef: end */
+
+#endif
