@@ -1,4 +1,4 @@
-"""All checks there are, and the choice among them."""
+"""All registered checks and their selection by name."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ MODULES = (
     "theorems.router_work",
     "theorems.stationary_rates",
 )
-"""Modules of `ecc.claims.checks`, which register their checks; a worker process imports those that it is given."""
+"""Modules of `ecc.claims.checks` that register checks; a worker process imports only those of its jobs."""
 
 
 @cache
@@ -77,24 +77,24 @@ def checks() -> Mapping[str, Check]:
 
 
 def of_crosscheck() -> list[Claim]:
-    """Return the claims of the main job: those that the three engines can judge in minutes."""
+    """Return the claims of the main job, which the three engines can check in minutes."""
     return [claims()[key] for key, function in checks().items() if getattr(function, "main", True)]
 
 
 def select(names: Sequence[str] = (), among: Sequence[Claim] | None = None) -> list[Claim]:
-    """Return the claims that `names` ask for, all if there are none.
+    """Return the claims that `names` select; all if `names` is empty.
 
     Parameters
     ----------
     names : sequence of str, optional
-        Protocol names (any spelling), claim ids, or sections of the ledger.
+        Protocol names (any spelling), claim ids, or sections of the ledger, for example "qi-rcp" or "internet".
     among : sequence of Claim, optional
-        The claims to choose from; those of the main job if None.
+        Claims to select from; those of the main job if None.
 
     Raises
     ------
     ValueError
-        A name that is none of these.
+        A name is not a protocol, claim or section.
     """
 
     def plain(name: str) -> str:
@@ -123,17 +123,17 @@ def select(names: Sequence[str] = (), among: Sequence[Claim] | None = None) -> l
 
 
 def to_reproduce(names: Sequence[str] = ()) -> list[Claim]:
-    """Return the claims of the whole ledger that `names` ask for; those on request only by their id or section.
+    """Return the claims of the ledger that `names` select; sections in `ON_REQUEST` need their id or section name.
 
     Parameters
     ----------
     names : sequence of str, optional
-        As for `select`.
+        Names as in `select`.
 
     Raises
     ------
     ValueError
-        A name that is none of these.
+        A name is not a protocol, claim or section.
     """
     return [
         claim

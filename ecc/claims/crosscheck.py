@@ -1,4 +1,4 @@
-"""Runs the checks of claims in worker processes and loses nothing that any of them found."""
+"""Run the checks of claims in worker processes; completed findings survive failures and interruptions."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ecc.workers import Call, WorkerDied, WorkersLost, in_workers, worker_count
 __all__ = ["CrosscheckError", "Outcome", "crosscheck", "examine"]
 
 Progress = Callable[[Claim, Finding | None], None]
-"""Called with each claim as its check ends; with None for a check that failed."""
+"""Called with each claim and its finding when its check ends; the finding is None if the check failed."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Declared seconds of jobs: of those that are `done`, of those that may be `running`, and of all."""
+    """Declared durations of jobs, s: completed jobs, jobs that may be running, and all jobs."""
 
     done: float
     running: float
@@ -37,16 +37,16 @@ class Costs:
 
 
 Steps = Callable[[int, int, Costs], None]
-"""Called with the number of jobs that are done, how many there are, and what they cost."""
+"""Called with the number of completed jobs, the number of all jobs, and their costs."""
 
 
 class Pace:
-    """How much of the work is done, job by job as they are declared to cost, and between two ends by the pace so far.
+    """Progress of the work, by the declared costs of completed jobs; between completions it extrapolates the pace.
 
     Parameters
     ----------
     workers : int
-        Processes, each of which does a second of its job in a second until the pace is known.
+        Number of processes; until a pace is measured, each is taken to do one second of declared cost per second.
     """
 
     def __init__(self, workers: int) -> None:
@@ -55,40 +55,40 @@ class Pace:
         self._last = self._before = 0.0
 
     def step(self, costs: Costs, now: float) -> None:
-        """Take note that jobs have begun or ended.
+        """Record that jobs have begun or ended.
 
         Parameters
         ----------
         costs : Costs
         now : float, s
         """
-        if self._began is None:  # what was in the store took no time
+        if self._began is None:  # stored results took no time
             self._began, self._before = now, costs.done
         elif costs.done > self._before and now > self._began:
             self._pace = (costs.done - self._before) / (now - self._began)
         self._costs, self._last = costs, now
 
     def share(self, now: float) -> float:
-        """Return the share of the work that is done, from 0 to 1.
+        """Return the completed share of the work, from 0 to 1.
 
         Parameters
         ----------
         now : float, s
         """
         costs = self._costs
-        under_way = min(self._pace * (now - self._last), _AT_MOST * costs.running) if self._began is not None else 0.0
+        under_way = min(self._pace * (now - self._last), _MAX_SHARE * costs.running) if self._began is not None else 0.0
         return (costs.done + under_way) / costs.total if costs.total else 1.0
 
 
-_AT_MOST = 0.95  # of jobs that run: how far the bar goes before they have ended
+_MAX_SHARE = 0.95  # maximum share of running jobs that the progress bar counts as done
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a crosscheck came to.
+    """Result of a crosscheck.
 
     `findings` are in the requested order; `failures` (claim id -> error in one line) are the checks that raised;
-    `interrupted`: Ctrl-C, or the loss of a cluster, ended it before all were done; `lost`: how the cluster was lost.
+    `interrupted` is true if Ctrl-C or the loss of a cluster ended it early; `lost` tells how the cluster was lost.
     """
 
     findings: list[Finding]
@@ -98,7 +98,7 @@ class Outcome:
 
 
 class CrosscheckError(EccError):
-    """Some checks raised, or the crosscheck was interrupted; `outcome` holds what was found."""
+    """Some checks raised, or the crosscheck was interrupted; `outcome` holds the completed findings."""
 
     def __init__(self, message: str, outcome: Outcome) -> None:
         super().__init__(message)
@@ -106,23 +106,23 @@ class CrosscheckError(EccError):
 
 
 def crosscheck(names: Sequence[str] = (), jobs: Executor | int = 2, progress: Progress | None = None) -> list[Finding]:
-    """Return the findings on the claims that `names` ask for, in the order of the ledger.
+    """Return the findings on the claims that `names` select, in the order of the ledger.
 
     Parameters
     ----------
     names : sequence of str, optional
-        Protocol names or claim ids; all if none.
+        Protocol names or claim ids, for example "QI-RCP" or "qi-7"; all claims if empty.
     jobs : Executor or int, >= 1, optional
-        Worker processes; or what has some, such as `ecc.cluster.Cluster`.
+        Number of worker processes, or an executor such as `ecc.cluster.Cluster`.
     progress : Progress, optional
-        Called as progress(claim, finding) when each check ends (finding None: it failed), or None.
+        Called as progress(claim, finding) when each check ends, with None as the finding if it failed.
 
     Raises
     ------
     ValueError
-        A name that is neither a protocol nor a claim.
+        A name is neither a protocol nor a claim.
     CrosscheckError
-        A check raised, Ctrl-C was pressed, or a cluster was lost; its `outcome` holds everything that was finished.
+        A check raised, Ctrl-C was pressed, or a cluster was lost; its `outcome` holds all completed findings.
     """
     outcome = examine(catalog.select(names), jobs, progress)
     if outcome.failures:
@@ -135,7 +135,7 @@ def crosscheck(names: Sequence[str] = (), jobs: Executor | int = 2, progress: Pr
 
 
 def describe(failures: dict[str, str]) -> str:
-    """Return one line that names the claims whose checks failed, and why.
+    """Return one line that lists the failed checks with their errors.
 
     Parameters
     ----------
@@ -154,27 +154,27 @@ def examine(
     steps: Steps | None = None,
     checks: Mapping[str, Check] | None = None,
 ) -> Outcome:
-    """Check claims in parallel; neither a check that raises nor Ctrl-C loses what the others found.
+    """Check claims in parallel; if a check raises or Ctrl-C is pressed, completed findings are kept.
 
-    A claim is one job, its check, or, if it is about runs, a job for each run; the most expensive begin first.
+    A claim is one job (its check), or one job for each run if it has an experiment. Expensive jobs begin first.
 
     Parameters
     ----------
     claims : sequence of Claim
-        Each with a registered check or an experiment.
+        Claims, each with a registered check or an experiment.
     jobs : Executor or int, >= 1, optional
-        Worker processes; or what has some, such as `ecc.cluster.Cluster`.
+        Number of worker processes, or an executor such as `ecc.cluster.Cluster`.
     progress : Progress, optional
-        Called as progress(claim, finding) when each claim is judged (finding None: it failed), or None.
+        Called as progress(claim, finding) when each claim is judged, with None as the finding if it failed.
     store : Store, optional
-        Store of results: what is in it is not done again, what is done is put there; None: no store.
+        Store of results: stored results are reused, new ones are added. If None, nothing is stored.
     quick : bool, optional
-        Experiments are made with fewer seeds and in their short form.
+        Run experiments with fewer seeds and in their short form.
     steps : Steps, optional
-        Called as steps(done, of, costs) before the first and after each job that is run.
+        Called as steps(done, of, costs) before the first job and after each completed job.
     checks : mapping, optional
-        Id of a claim -> function that checks it, in place of those of the ledger. Its result is kept by the code of its
-        module, and, if it has `identity`, by the text that identity(claim) is.
+        Id of a claim -> function that checks it, instead of the checks of the ledger. A result is stored under the code
+        of the function's module and, if it has `identity`, the text that identity(claim) returns.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def examine(
     Raises
     ------
     ValueError
-        Jobs < 1; an experiment that names what there is not.
+        Jobs < 1, or an experiment has an unknown name.
     """
     if not isinstance(jobs, Executor):
         as_count(jobs, "jobs", minimum=1)
@@ -191,19 +191,19 @@ def examine(
     plans = {claim.id: _plan(claim, table, quick, store is not None) for claim in claims}
     by_id = {claim.id: claim for claim in claims}
     results: dict[str, list[Any]] = {key: [None] * len(plan) for key, plan in plans.items()}
-    left = {key: len(plan) for key, plan in plans.items()}
+    pending = {key: len(plan) for key, plan in plans.items()}
     findings: dict[str, Finding] = {}
     failures: dict[str, str] = {}
-    done, count = 0, sum(left.values())
+    done, count = 0, sum(pending.values())
 
     def take(key: str, index: int, result: Any, error: BaseException | None = None) -> None:
         nonlocal done
         done += 1
-        left[key] -= 1
+        pending[key] -= 1
         results[key][index] = result
         if error is not None and key not in failures:
             failures[key] = _one_line(error)
-        if left[key]:
+        if pending[key]:
             return
         if key not in failures:
             try:
@@ -280,13 +280,16 @@ def _judge(claim: Claim, plan: Sequence[Job], results: Sequence[Any], quick: boo
 
 
 def _with_environment(work: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-    """Do a job in a worker, and note there what produced its result: a stored result keeps the note."""
+    """Run a job in a worker and add the worker's environment, so that stored results keep it."""
     result: dict[str, Any] = work(*arguments)
     return result | {"environment": dict(environment())}
 
 
 def _one_line(error: BaseException) -> str:
-    """Kind, message and location: the worker sends its traceback as the cause. Of a process that died: how."""
+    """Return kind, message and location of an error; for a dead process, only how it died.
+
+    The location is in the worker's traceback, which is the cause of the error.
+    """
     if isinstance(error, WorkerDied):
         return " ".join(str(error).split())
     frames = re.findall(r'File "([^"]+)", line (\d+)', str(error.__cause__))

@@ -1,8 +1,8 @@
-"""The ledger: what the papers claim, and what was found.
+"""The ledger: claims of the papers and the findings on them.
 
-Claims are data (`entries/`, a file a section). A claim on a run says which run and what to measure on it (see
-`experiments`); any other is checked by one function registered under its id, which returns a `Finding`. A verdict is
-computed from measurements, never written down.
+Claims are data (`entries/`, one file or folder per section). A claim on runs names the runs and the metrics to compute
+(see `experiments`); any other claim is checked by one function registered under its id, which returns a `Finding`.
+A verdict is always computed from measurements, never stored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Verdict(StrEnum):
-    """What measuring says of a claim; a question, which states no claim of a text, is answered."""
+    """Verdict on a claim, computed from measurements; a question, which states no claim of a source, is answered."""
 
     CONFIRMED = "confirmed"
     IN_MODEL = "confirmed in its model"
@@ -54,15 +54,15 @@ ANSWERS: Mapping[Verdict, str] = {
     Verdict.CONDITIONAL: "under conditions",
     Verdict.NOT_COMPARABLE: "open",
 }
-"""What a check finds for a question -> the answer."""
+"""Verdict of a check on a question -> the answer."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of a paper: `source` says where, `statement` what, `reported` the numbers it gives.
+    """One claim of a paper: its `source` (paper and place), its `statement`, and the numbers that are `reported`.
 
-    `section` is the name of its file in `entries/`; `experiment` holds what to run and what to expect of it, None
-    if a function checks the claim; `provenance` says what was read.
+    `section` is the name of its file in `entries/`, for example "theorems"; `experiment` holds the runs and the
+    expected values (None if a function checks the claim); `provenance` names the texts that were read.
     """
 
     id: str
@@ -76,7 +76,7 @@ class Claim:
 
     @property
     def is_question(self) -> bool:
-        """Whether it is a question of ecc's own, on which no verdict is given."""
+        """True for a question asked by ecc, on which no verdict is given."""
         return self.provenance.is_question
 
     @property
@@ -86,22 +86,22 @@ class Claim:
 
     @property
     def editions(self) -> list[str]:
-        """Which text of each of its papers was read, and when."""
+        """The text of each of its papers that was read, with its year."""
         return [f"{key}: {EDITIONS[key]}" for key in self.papers if key in EDITIONS]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the claim says as plain data, without its experiment."""
+        """Return the claim as plain data, without its experiment."""
         plain = {key: value for key, value in vars(self).items() if key not in ("experiment", "provenance")}
         return plain | {"protocols": list(self.protocols)} | vars(self.provenance) | {"editions": self.editions}
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One number or short text that was computed, beside what the paper reports for it, if anything.
+    """One computed number or short text, with the value that the paper reports, if any.
 
-    `fluid` is the same number of the fluid run, and `live` of that on real frames, where `value` is that of packets.
-    `half` is half of the 95 % interval of a mean over seeds; `met` says whether what was expected came out, None where
-    nothing was.
+    If `value` is from packet runs, `fluid` is the value of the fluid run and `live` that of the run on real frames.
+    `half` is half of the 95 % interval of a mean over seeds. `met` is true if the value is as expected, and None if no
+    value was expected.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the report: Plotly's own JSON form, with a title and a caption."""
+    """A figure of the report in Plotly's JSON form, with a title and a caption."""
 
     title: str
     caption: str
@@ -142,7 +142,8 @@ class Picture:
 class Finding:
     """The verdict on a claim, its reason in one sentence, and the evidence.
 
-    A question gets no verdict: whatever a check finds becomes its `answer`. `environments` are those that computed it.
+    A question gets no verdict: the result of its check becomes its `answer`, for example "yes" instead of "confirmed".
+    `environments` are the environments that computed the finding.
     """
 
     claim: Claim
@@ -181,7 +182,7 @@ class Finding:
         Parameters
         ----------
         claim : Claim
-            That it is about.
+            Claim that the finding is about.
         data : mapping
             Plain data.
         """
@@ -205,7 +206,7 @@ SECTIONS: Mapping[str, str] = {
     "internet": "The Internet",
     "simulations": "Simulations and measurements",
     "errata": "Errata of the papers",
-    "open": "What the papers leave open",
+    "open": "Open questions of the papers",
     "questions": "Questions on texts that were not read in full, and on programs",
     "conformance": "Conformance to specifications",
     "live": "On real frames",
@@ -213,10 +214,10 @@ SECTIONS: Mapping[str, str] = {
 """Sections of the ledger, in the order of the page: name of the file -> title."""
 
 QUESTIONS = ("open", "questions")
-"""Sections whose entries are questions, on which no verdict is given."""
+"""Sections of questions, on which no verdict is given."""
 
 ON_REQUEST = ("live",)
-"""Sections whose claims are checked only if one asks for them or for their section: they take minutes each."""
+"""Sections with claims that take minutes each; they are checked only if the claim or its section is requested."""
 
 
 PAPERS: Mapping[str, str] = {
@@ -350,20 +351,20 @@ EDITIONS: Mapping[str, str] = {
 @cache
 def claims() -> Mapping[str, Claim]:
     """Return all claims of the ledger by id, in its order."""
-    found: dict[str, Claim] = {}
+    ledger: dict[str, Claim] = {}
     for section in SECTIONS:
         for file in _files(section):
             for key, entry in tomllib.loads(file.read_text(encoding="utf-8")).items():
-                if key in found:
+                if key in ledger:
                     raise ValueError(f"claim {key!r} must be in the ledger once")
-                found[key] = (
-                    _repeated(key, section, entry, found) if "repeats" in entry else _claim(key, section, entry)
+                ledger[key] = (
+                    _repeated(key, section, entry, ledger) if "repeats" in entry else _claim(key, section, entry)
                 )
-    return found
+    return ledger
 
 
 def _files(section: str) -> Sequence[Any]:
-    """`theorems.toml`, or all files of the folder `simulations`."""
+    """Return the files of a section: for example `theorems.toml`, or all files of the folder `simulations`."""
     place = resources.files("ecc.claims").joinpath("entries")
     folder = place.joinpath(section)
     if folder.is_dir():
@@ -373,8 +374,8 @@ def _files(section: str) -> Sequence[Any]:
 
 
 def _claim(key: str, section: str, entry: Mapping[str, Any]) -> Claim:
-    said = {"source", "protocols", "statement", "reported", *KEYS}
-    more = {name: value for name, value in entry.items() if name not in said}
+    common_keys = {"source", "protocols", "statement", "reported", *KEYS}
+    more = {name: value for name, value in entry.items() if name not in common_keys}
     experiment = read(key, more) if more else None
     texts = (entry["source"], tuple(entry["protocols"]), entry["statement"], entry["reported"])
     provenance = read_provenance(key, entry)
@@ -386,7 +387,7 @@ def _claim(key: str, section: str, entry: Mapping[str, Any]) -> Claim:
 
 
 def _repeated(key: str, section: str, entry: Mapping[str, Any], before: Mapping[str, Claim]) -> Claim:
-    """The claim that what another one says of packets is so on real frames."""
+    """Return the claim that runs on real frames agree with the packet runs of another claim."""
     of = before.get(entry["repeats"])
     if of is None or of.experiment is None or len(entry) > 1:
         raise ValueError(f"repeats must be the one key of claim {key!r}, a claim on runs before it, got {dict(entry)}")
@@ -407,12 +408,12 @@ def check(claim_id: str, cost: float = 1.0, main: bool = True, group: str = "") 
     claim_id : str
         Id in the ledger.
     cost : float, optional
-        About how many seconds it takes; the slowest are started first.
+        Approximate duration, s; the slowest checks are started first.
     group : str, optional
-        Of claims that share runs and boundaries, so that one process had better check them all; "": none.
+        Name shared by claims that use the same runs and boundaries, so that one process checks them all; "" for none.
     main : bool, optional
-        It is part of the main job, `ecc crosscheck`; others, open questions and what takes many packet runs, are run by
-        `ecc reproduce` only.
+        True for checks of the main job, `ecc crosscheck`. Open questions and checks with many packet runs are left to
+        `ecc reproduce`.
     """
 
     def register(function: Check) -> Check:

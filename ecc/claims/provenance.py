@@ -1,8 +1,8 @@
-"""What was read for an entry of the ledger, and what produced a verdict.
+"""Sources of the ledger's entries, and the environment that computed a verdict.
 
-An entry says what was read (`read`), the place in it (`place`), and the place of each number that it reports
-(`printed`). A statement of a text that was read in full is a claim, on which a verdict is possible. Everything else is
-a question: the answer is ecc's own, and judges no text.
+An entry names the kind of source that was read (`read`), the place in it (`place`), and the place of each reported
+number (`printed`). If a source was read in full, its statement is a claim and gets a verdict. Every other entry is a
+question: ecc answers it, and the answer judges no source.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ READ: Mapping[str, str] = {
     "standard": "the text of an RFC or of an Internet-Draft",
     "code": "the source code of a program, with its comments and manual pages",
     "excerpt": "a part, such as an abstract, or the notes of a third party; hypotheses may be missing",
-    "none": "no text, because the statement is ecc's own",
+    "none": "no text: the question was asked by ecc",
 }
 """Values of `read` -> meaning."""
 FULL = ("paper", "thesis", "standard", "code")
 """Values of `read` for which an entry may be a claim."""
 KEYS = ("read", "place", "printed", "difference", "question")
-"""Keys of an entry that are about its provenance."""
+"""Keys of an entry that describe its provenance."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """What was read for an entry of the ledger.
+    """Sources that were read for an entry of the ledger.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Provenance:
     difference : str
         The difference between the source's assumptions and those of ecc, in one sentence; empty if there is none.
     is_question : bool
-        Whether the entry asks a question of ecc's own instead of stating a claim of the source.
+        True if the entry asks a question of ecc's authors instead of stating a claim of the source.
     """
 
     read: str = "none"
@@ -103,7 +103,7 @@ def read_provenance(claim: str, entry: Mapping[str, Any]) -> Provenance:
 
 @cache
 def environment() -> Mapping[str, str]:
-    """Return what can change a number that this process computes: versions, the commit, the code and the machine."""
+    """Return everything that can change a computed number: versions, the commit, the code and the machine."""
     commit = resources.files("ecc").joinpath("commit.txt")
     return {
         "ecc": __version__,
@@ -121,6 +121,6 @@ def environment_id(surroundings: Mapping[str, str]) -> str:
     Parameters
     ----------
     surroundings : mapping
-        As `environment` returns it.
+        Environment as returned by `environment`.
     """
     return "environment-" + digest(*(f"{key}={value}" for key, value in surroundings.items()))[:8]

@@ -1,8 +1,7 @@
-"""The schema of claims on runs: an entry of the ledger as typed records, checked whole when it is loaded.
+"""The schema of claims on runs: an entry of the ledger as typed records, checked completely when it is loaded.
 
-`experiments` shows an entry. A key that is not known, a value of another type, and a name that does not exist (of a
-setup, its option, a protocol, a metric, its argument, a run, a value of the sweep) are refused in one line that says
-where.
+`experiments` shows an entry. Unknown keys, values of the wrong type, and unknown names (setup, option, protocol,
+metric, argument, run, value of the sweep) are rejected with a one-line message that names the place.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Reading:
-    """A metric of a run: its name, the unit it is wanted in, and the arguments that it takes."""
+    """A metric of a run: its name, its unit, and its arguments."""
 
     metric: str
     unit: str = ""
@@ -35,11 +34,12 @@ class Reading:
 
 @dataclass(frozen=True)
 class Expectation(Reading):
-    """What a metric should be in some runs (`runs` or `run`; all if neither is given).
+    """The expected value of a metric in some runs (`runs` or `run`; all runs if both are empty).
 
-    One of these: near what is `reported` (`band`, relative, or `within`, absolute); from `at_least` to `at_most`;
-    `below` or `above` another run in the same seeds beyond chance, `times` as much. `at` restricts it to values of the
-    sweep; `against` divides by the metric at another value. `name` is shown for the metric, `as` for what is reported.
+    The expectation is one of three: near the `reported` value (relative `band` or absolute `within`); from `at_least`
+    to `at_most`; or significantly `below` or `above` another run with the same seeds, by a factor `times`. `at`
+    restricts it to values of the sweep; `against` divides by the metric at another value. `name` is the displayed name
+    of the metric, `as` the displayed text of the reported value.
     """
 
     run: str = ""
@@ -60,7 +60,7 @@ class Expectation(Reading):
 
 @dataclass(frozen=True)
 class Curve(Reading):
-    """A metric over the sweep (`over_option`: one of several), or over `values` of an `argument` of its own, at `x`."""
+    """A metric over the sweep (`over_option` if it has several options), or over `values` of its `argument` at `x`."""
 
     name: str = ""
     argument: str = ""
@@ -75,7 +75,7 @@ class Curve(Reading):
 
 @dataclass(frozen=True)
 class Variation:
-    """Other choices for what the paper leaves open, with the same expectations; `figures`: drawn too."""
+    """Other choices of an assumption, with the same expectations; drawn if `figures` is true."""
 
     name: str
     options: Table = field(default_factory=dict)
@@ -84,24 +84,25 @@ class Variation:
     figures: bool = False
 
     def changes(self, label: str) -> bool:
-        """Return whether it changes a run; one that stays as it is is not made again.
+        """Return whether the variation changes a run; unchanged runs are not repeated.
 
         Parameters
         ----------
         label : str
-            Of the run.
+            Label of the run.
         """
         return bool(self.options) or self.sample is not None or label in self.runs
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What to run for a claim, and what to expect of it.
+    """The runs for a claim and the expectations on them.
 
-    `options` of the setup, beside them `quick` ones of quick runs; `sweep`: option -> values; `sample` [s]; `cost` of a
-    run [s]; `figures`: whether runs are drawn, or at which values of the sweep (of a run that is not swept if None);
-    `fluid`: which runs the fluid makes, too; `live`: whether all are made on real frames, too; `missing`: a fact
-    without which a miss proves nothing; `cause`: why a refuted claim cannot come out.
+    `options` are arguments of the setup, replaced by those in `quick` in quick runs. `sweep` maps an option to its
+    values. `sample` is the sampling interval and `cost` the duration of a run, both in s. `figures` draws all runs, or
+    those at the given values of the sweep; if None, runs without a sweep are drawn. `fluid` selects the runs that the
+    fluid repeats; `live` repeats all on real frames. `missing` is a fact without which a miss proves nothing; `cause`
+    explains a refuted claim.
     """
 
     setup: str
@@ -125,11 +126,11 @@ class Experiment:
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """The sweep, one option and value each; [{}] without one."""
+        """Points of the sweep, one option and value each, for example [{"load": 0.9}]; [{}] if there is no sweep."""
         return [{name: value} for name, values in self.sweep.items() for value in values] or [{}]
 
     def on_real_frames(self) -> Experiment:
-        """Return this experiment with live runs, in one seed and without variations, which cost minutes each."""
+        """Return this experiment with live runs, for one seed and without variations: each run takes minutes."""
         return replace(self, live=True, seeds=1, vary=(), curve=(), missing="", cause="")
 
 
@@ -141,14 +142,14 @@ def read(claim: str, entry: Table) -> Experiment:
     claim : str
         Id of the claim, for messages.
     entry : mapping
-        Of the ledger, without what the claim says.
+        Table in the ledger, without the keys of the claim itself (source, statement, ...).
 
     Raises
     ------
     ValueError
-        A key that is not known or is missing, a name that there is not, or values that contradict each other.
+        A key is unknown or missing, a name does not exist, or values contradict each other.
     TypeError
-        A value of another type.
+        A value has the wrong type.
     """
     table = dict(entry)
     for key, kind in (("expect", Expectation), ("vary", Variation), ("curve", Curve)):
@@ -160,7 +161,7 @@ def read(claim: str, entry: Table) -> Experiment:
 
 
 def _record(kind: type[R], table: Any, where: str) -> R:
-    """A record of a table; of a reading, the keys that the record has not are arguments of its metric."""
+    """Return the record of a table; further keys of a reading are arguments of its metric."""
     if not isinstance(table, Mapping):
         raise TypeError(f"{where} must be a table, got {table!r}")
     hints = get_type_hints(kind)
@@ -168,33 +169,33 @@ def _record(kind: type[R], table: Any, where: str) -> R:
     missing = [key for key, f in known.items() if f.default is f.default_factory is MISSING and key not in table]
     if missing:
         raise ValueError(f"{where} must have the key {missing[0]!r}")
-    given = {
+    values = {
         known[key].name: tuple(value) if isinstance(value, list) else value
         for key, value in table.items()
         if key in known
     }
-    for name, value in given.items():
+    for name, value in values.items():
         if not _is(value, hints[name]):
             wanted = getattr(hints[name], "__name__", str(hints[name])).replace("typing.", "")
             raise TypeError(f"{name.rstrip('_')} in {where} must be {wanted}, got {value!r}")
     more = {key: value for key, value in table.items() if key not in known}
     taken: list[str] = []
     if issubclass(kind, Reading):
-        metric = _known("metric", given["metric"], metrics.METRICS, where)
+        metric = _known("metric", values["metric"], metrics.METRICS, where)
         parameters = list(signature(metrics.METRICS[metric].function).parameters.values())[2:]
         taken = [parameter.name for parameter in parameters]
         needed = [p.name for p in parameters if p.default is Parameter.empty and p.name not in more]
-        needed = [name for name in needed if name != given.get("argument")]
+        needed = [name for name in needed if name != values.get("argument")]
         if needed:
             raise ValueError(f"{where} must have the key {needed[0]!r}, which the metric {metric} needs")
-        given["arguments"] = more
+        values["arguments"] = more
     for key in more:
         _known("key", key, [*known, *taken], where)
-    return kind(**given)
+    return kind(**values)
 
 
 def _check(claim: str, experiment: Experiment) -> None:
-    """Refuse names that there are not, and what contradicts itself."""
+    """Reject unknown names and contradictory values."""
     runs, where = experiment.runs, f"claim {claim}"
     parameters = signature(setups.get(experiment.setup)).parameters
     free = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
@@ -206,8 +207,8 @@ def _check(claim: str, experiment: Experiment) -> None:
     if any(value in values[:k] for k, value in enumerate(values)):
         raise ValueError(f"sweep must have every value once, got {dict(experiment.sweep)} in {where}")
     for label, table in runs.items():
-        for one in protocol_tables(table):
-            _known("protocol", one.get("protocol"), all_protocols(), f"run {label} of {where}")
+        for run_table in protocol_tables(table):
+            _known("protocol", run_table.get("protocol"), all_protocols(), f"run {label} of {where}")
     if not isinstance(experiment.fluid, bool):
         for label in experiment.fluid:
             _known("run", label, runs, f"fluid of {where}")
@@ -233,16 +234,16 @@ def _check(claim: str, experiment: Experiment) -> None:
 
 
 def protocol_tables(table: Table) -> list[Table]:
-    """Return the tables of the protocols of a run: one, or those of flows and links.
+    """Return the protocol tables of a run: a single table, or those of flows and links.
 
     Parameters
     ----------
     table : mapping
-        Of the run.
+        Table of the run.
     """
     if "protocol" in table:
         return [table]
-    return [one for side in table.values() for one in (side if isinstance(side, list | tuple) else side.values())]
+    return [item for side in table.values() for item in (side if isinstance(side, list | tuple) else side.values())]
 
 
 def _known(what: str, name: Any, among: Any, where: str) -> Any:
@@ -252,12 +253,12 @@ def _known(what: str, name: Any, among: Any, where: str) -> Any:
 
 
 def _is(value: Any, hint: Any) -> bool:
-    """Whether a value has a type, an integer being a float too."""
+    """Return whether a value has a type; an integer counts as a float."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
     if origin is UnionType:
-        return any(_is(value, one) for one in inner)
+        return any(_is(value, option) for option in inner)
     if origin is tuple:
         return isinstance(value, list | tuple) and all(_is(item, inner[0]) for item in value)
     if origin is Mapping:

@@ -1,7 +1,7 @@
-"""What the papers simulate: networks and traffic by name, without the protocol.
+"""Simulated networks and traffic of the papers by name, without the protocol.
 
-A setup is a function of plain options that returns the parts of a `Scenario`: network and duration, and where there are
-any workload, impairments, header_bytes, phases. One that takes `seed` draws from it.
+A setup is a function of plain options that returns the parts of a `Scenario`: network and duration, and if it needs
+them workload, impairments, header_bytes and phases. A setup with random parts takes a `seed`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def get(name: str) -> Callable[..., Parts]:
     Parameters
     ----------
     name : str
-        Of a function of this module.
+        Name of a function of this module, for example "flash_crowd".
 
     Raises
     ------
     ValueError
-        There is none of that name.
+        No setup has this name.
     """
     if name not in SETUPS:
         raise ValueError(f"setup must be one of {', '.join(SETUPS)}, got {name!r}")
@@ -54,11 +54,11 @@ def build(name: str, options: Mapping[str, Any], seed: int) -> Parts:
     Parameters
     ----------
     name : str
-        Of the setup.
+        Name of the setup.
     options : mapping
-        Its arguments.
+        Arguments of the setup.
     seed : int
-        Of a setup that draws.
+        Seed; used only by setups with random parts.
     """
     function = get(name)
     more = {"seed": seed} if "seed" in inspect.signature(function).parameters else {}
@@ -79,7 +79,7 @@ def joins(
     buffer: str | None = None,
     delay: float | None = None,
 ) -> Parts:
-    """Flows that join one bottleneck one after another (EVAL sec. 4.1, 4.2; THESIS figs. 20, 21)."""
+    """Flows join one bottleneck one after another (EVAL sec. 4.1, 4.2; THESIS figs. 20, 21)."""
     network = Network.dumbbell(
         capacity, rtts=list(rtts), starts=list(starts), stops=None if stops is None else list(stops),
         packet_size=packet_size, buffer=buffer, delay=delay,
@@ -99,7 +99,7 @@ def flash_crowd(
     duration: float = 40.0,
     packet_size: int = 1000,
 ) -> Parts:
-    """One flow, and many that join it within `spread` seconds (THESIS figs. 11, 23, 24; EVAL sec. 4.6)."""
+    """Many flows join a single flow within `spread` seconds (THESIS figs. 11, 23, 24; EVAL sec. 4.6)."""
     joins = [join_at + spread * k / joining for k in range(joining)]
     network = Network.dumbbell(
         capacity, rtts=[rtt] * (joining + 1), delay=delay, starts=[0.0, *joins],
@@ -119,7 +119,7 @@ def long_flow_with_mice(
     duration: float = 90.0,
     packet_size: int = 1500,
 ) -> Parts:
-    """One long flow, and from some time on short ones: Poisson arrivals of Pareto sizes (EVAL sec. 4.4)."""
+    """One long flow, later joined by short flows: Poisson arrivals of Pareto sizes (EVAL sec. 4.4)."""
     network = Network.dumbbell(capacity, rtts=[rtt], packet_size=packet_size)
     mice = Arrivals(
         [0], between, round(mean_packets * packet_size), shape=shape, start=mice_from, packet_size=packet_size,
@@ -139,7 +139,7 @@ def wan_in_lab(
 ) -> Parts:
     """MAXNET sec. IV: 10 Mb/s behind a small buffer, flows that start within 50 ms, random losses of data and ACKs.
 
-    With `delayed_acks` the receiver waits that long [s] for a second packet before it sends an ACK.
+    If `delayed_acks` is given, the receiver waits that long [s] for a second packet before it sends an ACK.
     """
     starts = np.random.default_rng(seed).uniform(0.0, 0.05, len(rtts)).tolist()
     network = Network.dumbbell("10 Mb/s", rtts=list(rtts), starts=starts, buffer=buffer, packet_size=1500)
@@ -161,7 +161,10 @@ def transfers(
     packet_size: int = 1000,
     buffer: str | None = None,
 ) -> Parts:
-    """Poisson arrivals of Pareto sizes over one link, alone: the flow of the network starts as the run ends."""
+    """Poisson arrivals of Pareto sizes over one link, without other traffic.
+
+    The network needs a flow; it starts only when the run ends.
+    """
     network = Network.dumbbell(capacity, rtts=[rtt], starts=[duration], packet_size=packet_size, buffer=buffer)
     sent = Arrivals.at_load(
         [0], load, capacity, round(mean_packets * packet_size), shape=shape, packet_size=packet_size
@@ -175,9 +178,9 @@ def tmix_load(
 ) -> Parts:
     """EDN sec. 3: connections over 100 Mb/s each way; link 1 carries their responses, which offer `load` [Mb/s].
 
-    Connections are drawn as `Synthetic.edn` says, from the seed; their starts are then stretched so that what they
-    offer is the load, for any seed. With another `response_spread` (of the logarithm) there are as many more or
-    fewer responses, and requests are as much smaller or larger.
+    Connections are drawn with the seed as in `Synthetic.edn`; their start times are then stretched so that the offered
+    load is exact for any seed. If `response_spread` (of the logarithm) changes, the number of connections is
+    scaled to keep the load of the responses, and the size of requests by the inverse factor.
     """
     plain = Synthetic.edn(load * 1e6)
     more = load * 1e6 / replace(plain, response_spread=response_spread).loads[1]
@@ -186,7 +189,7 @@ def tmix_load(
         plain, rate=more * plain.rate, response_spread=response_spread, request_median=request, exact=True
     )
     links = [Link("100 Mb/s", 0.0, buffer=buffer)] * 2
-    network = Network(links, [Flow([0], size=1, reverse=[1], packet_size=1500)])  # there must be one
+    network = Network(links, [Flow([0], size=1, reverse=[1], packet_size=1500)])  # a network needs a flow
     workload = Workload(tmix=[Tmix(vectors, route=[0], reverse=[1], packet_size=1500)])
     return {"network": network, "duration": duration, "workload": workload}
 
@@ -202,7 +205,7 @@ def parking_lot(
     duration: float = 45.0,
     packet_size: int = 1000,
 ) -> Parts:
-    """A flow over all links, then one on each (THESIS fig. 22; EVAL sec. 4.6)."""
+    """One flow over all links, later joined by one flow on each link (THESIS fig. 22; EVAL sec. 4.6)."""
     network = Network.parking_lot(list(capacities), delay=delay, starts=list(starts), packet_size=packet_size)
     return {"network": network, "duration": duration}
 
@@ -216,7 +219,7 @@ def topology(name: str, duration: float, **options: Any) -> Parts:
 # ---- JETMAX ----------------------------------------------------------------------------------------------
 
 DURATIONS = {"T1": 150.0, "T2": 150.0, "T3": 150.0, "T4": 240.0, "T5": 60.0}
-"""Of runs in JETMAX's topologies, s, where an entry does not say."""
+"""Default durations of runs in JETMAX's topologies, s."""
 
 
 @setup
@@ -233,11 +236,11 @@ def jetmax_topology(
     spikes: bool | None = None,
     **options: Any,
 ) -> Parts:
-    """T1 to T5, T3 with its delay spikes; flows start up to `spread` seconds late, as the seed draws.
+    """T1 to T5, T3 with its delay spikes; flows start up to `spread` seconds late, drawn with the seed.
 
-    T2 has 100 Mb/s: with 10 the difference of two rates of EMKC-AVQ, stable in T2, would only change sign each RTT.
+    T2 has 100 Mb/s: at 10 Mb/s the difference of two rates of EMKC-AVQ, stable in T2, would only change sign each RTT.
 
-    `last_first` turns the order of the starts about; `spikes` says whether ACKs are delayed as in T3.
+    `last_first` reverses the order of the starts; `spikes` adds or removes the delay spikes of T3 for ACKs.
     """
     bare = getattr(Network, name)(**({"capacity": "100 Mb/s"} if name == "T2" else {}) | options)
     starts = np.array([flow.start for flow in bare.flows])
@@ -266,7 +269,7 @@ def T1_crowd(
     duration: float = 150.0,
     buffer: str | None = None,
 ) -> Parts:
-    """T1, or more flows on its link, half of them of either RTT and start (JETMAX fig. 5)."""
+    """T1, or more flows on its link, half of them with each RTT and start (JETMAX fig. 5)."""
     if flows == 2:
         rtts, starts = (0.22, 2.02), (0.0, 5.0)
     halves = [2 * k // flows for k in range(flows)]
@@ -278,7 +281,7 @@ def T1_crowd(
 
 @setup
 def T5_crowds(crowd: str, seed: int, duration: float = 60.0, packet_size: int = 1000) -> Parts:
-    """JETMAX fig. 6: on the link of T5 fifty flows join one for good, or ten come every 10 s for 1 to 15 s."""
+    """JETMAX fig. 6: on the link of T5 fifty flows join one and stay, or ten join every 10 s for 1 to 15 s."""
     bare = Network.T5()
     parts: Parts = {"duration": duration}
     flows = [replace(flow, packet_size=packet_size) for flow in bare.flows]
@@ -296,7 +299,7 @@ def T5_crowds(crowd: str, seed: int, duration: float = 60.0, packet_size: int = 
 def dumbbell_with_mice(
     duration: float = 150.0, rtt: float = 0.1, sigma: float = 0.5, spacing: str = "poisson"
 ) -> Parts:
-    """JETMAX fig. 14: two long flows, 5 s apart, and 500 short ones from 15 s on."""
+    """JETMAX fig. 14: two long flows that start 5 s apart, and 500 short flows after 15 s."""
     network = Network.dumbbell("100 Mb/s", rtts=[rtt, rtt], delay=0.02, starts=[0.0, 5.0])
     mice = Arrivals.lifetimes([0], start=15.0, sigma=sigma, spacing=spacing)
     return {"network": network, "duration": duration, "workload": Workload(arrivals=[mice])}
@@ -314,7 +317,7 @@ def parking_lot_with_mice(
     intervals: tuple[float, float] = (0.1, 0.3),
     sigma: float = 0.5,
 ) -> Parts:
-    """JETMAX figs. 15, 16b: a long flow over 400 and 100 Mb/s, short ones on the first and later on the second."""
+    """JETMAX figs. 15, 16b: one long flow over 400 and 100 Mb/s; short flows on the first link, later on the second."""
     links = [Link("400 Mb/s", delay), Link("100 Mb/s", delay)]
     mice = [
         Arrivals.lifetimes([link], start=start, count=count, delay=delay, sigma=sigma)
@@ -336,9 +339,9 @@ def two_way(
     duration: float = 30.0,
     packet_sizes: Sequence[int] = (1000, 1500, 9000),
 ) -> Parts:
-    """JETMAX fig. 17: flows either way over a link of 20 ms and its twin, RTTs of 40 to 220 ms or all the same.
+    """JETMAX fig. 17: flows in both directions over two links of 20 ms, with RTTs of 40 to 220 ms or all equal.
 
-    Packets are larger from 1 and from 2 Gb/s on, or runs would take minutes.
+    Packets are larger above 1 Gb/s and again above 2 Gb/s; otherwise runs would take minutes.
     """
     rng = np.random.default_rng(seed)
     delay = 0.02 if rtt is None else rtt / 4.0

@@ -106,7 +106,7 @@ def test_the_page_shows_what_was_read_and_links_to_command_commit_and_environmen
     assert f'<section id="{name}">' in text and f"<dd>{commit}</dd>" in text and "<dt>Python</dt>" in text
     assert "<dt>Difference</dt><dd>The proof sets power" in text
     assert "confirmed in its model</span>" in text and "answered: in its model</span>" in text
-    assert "<dt>Judgment</dt><dd>None of a paper: read is excerpt" in text
+    assert "<dt>Judgment</dt><dd>No paper is judged: read is excerpt" in text
 
 
 def test_markdown_json_and_tables_show_the_same(report, tmp_path):

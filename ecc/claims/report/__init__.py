@@ -1,1 +1,1 @@
-"""The report: pictures, text that its forms share, the page, and the files that it is written to."""
+"""The report: pictures, texts shared by its formats, the HTML page, and the writers of its files."""

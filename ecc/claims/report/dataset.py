@@ -18,60 +18,60 @@ from ecc.files import making, replacing
 
 __all__ = ["TABLES", "write_dataset"]
 
-_BESIDE = ("value", "reported", "fluid", "live")
+_COLUMNS = ("value", "reported", "fluid", "live")
 _KINDS = {
     "claims": {"question": "boolean"},
-    "measurements": {"number": "integer", "half": "number", "met": "boolean"} | dict.fromkeys(_BESIDE, "number"),
+    "measurements": {"number": "integer", "half": "number", "met": "boolean"} | dict.fromkeys(_COLUMNS, "number"),
     "assumptions": {"number": "integer"},
 }
 
 TABLES: Mapping[str, Mapping[str, str]] = {
-    "papers": {"paper": "Short name of a paper.", "reference": "Authors, title, where it appeared."},
+    "papers": {"paper": "Short name of a paper.", "reference": "Authors, title, journal or conference, year."},
     "claims": {
         "claim": "Id in the ledger; `ecc reproduce ID` checks it again.",
         "section": f"One of {', '.join(SECTIONS)}.",
         "protocols": "Classes of ecc.models, or other names, separated by spaces.",
-        "source": "Where it is stated: papers by their short names, sections, equations, figures.",
-        "statement": "What is claimed.",
-        "reported": "The numbers that the source gives.",
-        "read": f"What was read: one of {', '.join(READ)}.",
+        "source": "Place of the claim: short names of papers, with sections, equations, figures.",
+        "statement": "The claim or the question.",
+        "reported": "Numbers given by the source.",
+        "read": f"Kind of text that was read: one of {', '.join(READ)}.",
         "place": "Section, theorem, equation or line of code that was read.",
-        "printed": "Places of the numbers that the source gives.",
-        "editions": "Which text of each source was read, and when.",
+        "printed": "Places of the numbers in the source.",
+        "editions": "Text of each source that was read, with its year.",
         "difference": "Difference between the source's assumptions and those of ecc.",
-        "question": "Whether it is a question of ecc's, which judges no source.",
+        "question": "True for a question asked by ecc; its answer judges no source.",
         "verdict": f"One of {', '.join(MEANING)}.",
-        "answer": "Of a question: yes, no, under conditions, in its model, or open.",
-        "reason": "Why, in one sentence.",
-        "command": "Command that computes it again.",
-        "commit": "Commits of ecc that computed it, separated by spaces.",
-        "environment": "Short names of the environments that computed it, as datapackage.json describes them.",
+        "answer": "Answer to a question: yes, no, under conditions, in its model, or open.",
+        "reason": "Reason for the verdict or the answer.",
+        "command": "Command that checks the claim again.",
+        "commit": "Commits of ecc that checked the claim, separated by spaces.",
+        "environment": "Short names of the environments that checked the claim; datapackage.json describes them.",
     },
-    "sources": {"claim": "Id of a claim.", "paper": "Short name of a paper that its source names."},
+    "sources": {"claim": "Id of a claim.", "paper": "Short name of a paper in the source of the claim."},
     "measurements": {
         "claim": "Id of a claim.",
         "number": "1, 2, ... for each claim.",
-        "name": "What was computed.",
-        "unit": "Of value, reported, fluid, live and half; empty: none, or as the name says.",
-        "value": "By computation, or in packet runs.",
-        "value_text": "The same where it is no number.",
-        "reported": "What the source gives for it.",
-        "reported_text": "The same where it is no number.",
-        "fluid": "In fluid runs.",
-        "fluid_text": "The same where it is no number.",
-        "live": "On real frames.",
-        "live_text": "The same where it is no number.",
+        "name": "Computed quantity.",
+        "unit": "Unit of value, reported, fluid, live and half; empty if there is none or the name contains it.",
+        "value": "Computed value, or value in packet runs.",
+        "value_text": "The computed value, if it is not a number.",
+        "reported": "Value given by the source.",
+        "reported_text": "The reported value, if it is not a number.",
+        "fluid": "Value in fluid runs.",
+        "fluid_text": "The value in fluid runs, if it is not a number.",
+        "live": "Value on real frames.",
+        "live_text": "The value on real frames, if it is not a number.",
         "half": "Half of the 95 % interval of a mean over seeds.",
-        "met": "Whether what was expected came out; empty: nothing was.",
-        "note": "On how it was computed.",
+        "met": "True if the value is as expected; empty if no value was expected.",
+        "note": "Note on the computation.",
     },
     "assumptions": {
         "claim": "Id of a claim.",
         "number": "1, 2, ... for each claim.",
-        "text": "What was assumed where the source leaves it open.",
+        "text": "Assumption on a point that the source leaves open.",
     },
 }
-"""Table -> its columns and what is in them."""
+"""Table -> its columns with their descriptions."""
 _KEYS = {
     "papers": ("paper",), "claims": ("claim",), "sources": ("claim", "paper"), "measurements": ("claim", "number"),
     "assumptions": ("claim", "number"),
@@ -83,28 +83,28 @@ _REQUIRED = {
 
 
 def write_dataset(report: Report, directory: str | Path) -> Path:
-    """Write the claims of a report and what was found as CSV tables, with a description of each column.
+    """Write the claims and findings of a report as CSV tables, with a description of each column.
 
     Parameters
     ----------
     report : Report
-        A partial or a quick one is described as such.
+        Report; partial and quick reports are marked as such.
     directory : str or Path
-        Made if it is missing, files of the same names replaced.
+        Created if it is missing; files of the same names are replaced.
 
     Returns
     -------
     Path
-        datapackage.json there (Frictionless Data Package). Beside it are README.md and a table for each of `TABLES`.
+        Path of datapackage.json (Frictionless Data Package), next to README.md and one CSV file for each of `TABLES`.
 
     Raises
     ------
     WriteError
-        A file cannot be written; what was there before it is still there.
+        A file cannot be written; an earlier file of the same name is unchanged.
 
     Notes
     -----
-    Equal findings give equal files: there are no times in them.
+    Equal findings give equal files, because the files contain no times.
     """
     folder = Path(directory)
     making(folder)
@@ -129,21 +129,21 @@ def _rows(table: str, report: Report) -> Iterator[Sequence[object]]:
     for finding in findings:
         claim = finding.claim
         if table == "claims":
-            said = (claim.source, claim.statement, claim.reported)
+            texts = (claim.source, claim.statement, claim.reported)
             read = claim.provenance
             yield (
-                claim.id, claim.section, " ".join(claim.protocols), *said, read.read, read.place, read.printed,
+                claim.id, claim.section, " ".join(claim.protocols), *texts, read.read, read.place, read.printed,
                 "; ".join(claim.editions), read.difference, read.is_question, str(finding.verdict), finding.answer,
                 finding.reason, again(finding, report.again),
-                " ".join(one["commit"] for one in finding.environments),
+                " ".join(item["commit"] for item in finding.environments),
                 " ".join(map(environment_id, finding.environments)),
             )  # fmt: skip
         elif table == "sources":
             yield from ((claim.id, key) for key in claim.papers)
         elif table == "measurements":
-            for number, one in enumerate(finding.measurements, 1):
-                beside = (half for name in _BESIDE for half in _number_and_text(getattr(one, name)))
-                yield (claim.id, number, one.name, one.unit, *beside, one.half, one.met, one.note)
+            for number, item in enumerate(finding.measurements, 1):
+                values = (part for name in _COLUMNS for part in _number_and_text(getattr(item, name)))
+                yield (claim.id, number, item.name, item.unit, *values, item.half, item.met, item.note)
         elif table == "assumptions":
             yield from ((claim.id, number, text) for number, text in enumerate(finding.assumptions, 1))
 
@@ -153,7 +153,7 @@ def _number_and_text(value: float | str | None) -> tuple[float | None, str | Non
 
 
 def _cell(value: Any) -> str:
-    """A cell as Frictionless reads it: floats to the last bit, INF and NaN by name, nothing where there is nothing."""
+    """Return a cell as Frictionless reads it: floats to the last bit, INF and NaN by name, "" for a missing value."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -167,12 +167,12 @@ def _cell(value: Any) -> str:
 
 
 def _package(report: Report) -> dict[str, Any]:
-    """The description of the tables."""
+    """Return the description of the tables."""
     return {
         "profile": "tabular-data-package",
         "name": "ecc-ledger",
         "title": "Claims of papers on congestion control, checked",
-        "description": f"{_extent(report)} `{report.command}` of ecc {__version__} computed what is here.",
+        "description": f"{_extent(report)} `{report.command}` of ecc {__version__} computed the findings.",
         "version": __version__,
         "licenses": [{"name": "BSD-3-Clause", "title": "BSD 3-Clause License"}],
         "contributors": [{"title": "The ecc developers", "role": "author"}],
@@ -212,10 +212,10 @@ def _schema(table: str) -> dict[str, Any]:
 
 
 def _extent(report: Report) -> str:
-    """How many claims there are, and what is missing."""
+    """Return the number of claims and the reasons for missing ones."""
     text = (
-        f"{len(report.findings)} claims and questions, each with its source, what was read of it, a verdict or the "
-        "answer to a question, and the numbers found beside those reported."
+        f"{len(report.findings)} claims and questions, each with its source, the parts of it that were read, a verdict "
+        "or the answer to a question, and the computed numbers next to the reported ones."
     )
     if report.partial:
         text += " Partial: the run was interrupted before every claim was checked."
@@ -228,14 +228,14 @@ def _extent(report: Report) -> str:
 
 def _readme(report: Report) -> str:
     lines = ["# Claims of papers on congestion control, checked", "", _extent(report), ""]
-    lines += [f"`{report.command}` of ecc {__version__} computed what is here; the option `--dataset` writes it.", ""]
+    lines += [f"`{report.command}` of ecc {__version__} computed the findings; `--dataset` writes them here.", ""]
     lines += ["| verdict | meaning |", "|---|---|", *(f"| {verdict} | {text} |" for verdict, text in MEANING.items())]
     for name, columns in TABLES.items():
         lines += ["", f"## {name}.csv", "", "| column | |", "|---|---|"]
         lines += [f"| `{column}` | {text} |" for column, text in columns.items()]
     lines += [
-        "", "Cells are UTF-8; an empty one is a value that there is not; numbers may be INF, -INF or NaN. "
+        "", "Cells are UTF-8; an empty cell is a missing value; numbers may be INF, -INF or NaN. "
         "`datapackage.json` describes tables, keys and columns to programs that read Frictionless Data Packages.", "",
-        "## Licence", "", "BSD-3-Clause, as ecc. Claims are in words of the ledger; the papers are their authors'.",
+        "## Licence", "", "BSD-3-Clause, as ecc. Claims are worded by the ledger; papers belong to their authors.",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"

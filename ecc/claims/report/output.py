@@ -11,7 +11,7 @@ from ecc import __version__
 from ecc.claims.ledger import SECTIONS, Finding, Measurement
 from ecc.claims.provenance import environment_id
 from ecc.claims.report.page import Report, page
-from ecc.claims.report.text import again, beside, cited, entries, environments, evidence, judged, provenance, tally
+from ecc.claims.report.text import again, cited, entries, environments, evidence, judged, provenance, tally, unexpected
 from ecc.display import json_text, number_text
 from ecc.files import WriteError, making, replacing
 
@@ -24,21 +24,21 @@ def write_report(report: Report, directory: str | Path) -> tuple[Path, Path]:
     Parameters
     ----------
     report : Report
-        Report: all three say so if it is partial or quick, and which checks failed.
+        Report; all three files say if it is partial or quick, and list failed checks.
     directory : str or Path
-        Made if it is missing, files of the same names replaced.
+        Created if it is missing; files of the same names are replaced.
 
     Returns
     -------
     tuple of two Path
-        (directory/report.html, directory/results.json); directory/report.md stands beside them.
+        (directory/report.html, directory/results.json). The Markdown report is directory/report.md.
 
     Raises
     ------
     ValueError
-        A figure without a caption.
+        A figure has no caption.
     WriteError
-        A file cannot be written; those that can be, are.
+        A file cannot be written; the other files are written.
     """
     texts = {
         "report.html": page(report),
@@ -60,7 +60,7 @@ def write_report(report: Report, directory: str | Path) -> tuple[Path, Path]:
 
 
 def report_folder(report: Report, directory: str | Path) -> Path:
-    """Return where a report goes: into a folder, or, if it is partial and a whole one is there, beside that one.
+    """Return the folder for a report; a partial report goes to a subfolder if the folder has a complete report.
 
     Parameters
     ----------
@@ -69,18 +69,18 @@ def report_folder(report: Report, directory: str | Path) -> Path:
     """
     folder = Path(directory)
     try:
-        there = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-        is_whole = there["partial"] is False
+        earlier = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        is_complete = earlier["partial"] is False
     except (OSError, ValueError, KeyError, TypeError):
-        is_whole = False
-    return folder / "partial" if report.partial and is_whole else folder
+        is_complete = False
+    return folder / "partial" if report.partial and is_complete else folder
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------
 
 
 def as_json(report: Report) -> str:
-    """Return a report as JSON text; figures by title and caption only, infinities and NaN as strings.
+    """Return a report as JSON text. Figures have only title and caption; infinities and NaN are strings.
 
     Parameters
     ----------
@@ -91,13 +91,13 @@ def as_json(report: Report) -> str:
         plain = finding.to_dict()
         plain["pictures"] = [{"title": p.title, "caption": p.caption} for p in finding.pictures]
         plain["command"] = again(finding, report.again)
-        plain["environments"] = [environment_id(one) for one in finding.environments]
+        plain["environments"] = [environment_id(item) for item in finding.environments]
         results.append(plain)
-    whole = {
+    content = {
         "ecc": __version__, "command": report.command, "partial": report.partial, "quick": report.quick,
         "failures": dict(report.failures), "environments": environments(report.findings), "findings": results,
     }  # fmt: skip
-    return json_text(whole)
+    return json_text(content)
 
 
 # ---- Markdown --------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def as_markdown(report: Report) -> str:
         if group:
             lines += ["", f"## {title}", ""]
             lines += _table(
-                ["claim", "source", "read", "verdict", "statement", "yet"],
+                ["claim", "source", "read", "verdict", "statement", "unexpected"],
                 [
                     [
                         f"[{f.claim.id}](#{f.claim.id})",
@@ -137,7 +137,7 @@ def as_markdown(report: Report) -> str:
                         f.claim.provenance.read,
                         judged(f),
                         f.claim.statement,
-                        beside(f),
+                        unexpected(f),
                     ]
                     for f in group
                 ],
@@ -147,7 +147,8 @@ def as_markdown(report: Report) -> str:
     made = environments(findings)
     lines += ["", "## Commits and environments", ""] if made else []
     lines += [
-        f"- {name}: {', '.join(f'{key} {_text(text)}' for key, text in one.items())}" for name, one in made.items()
+        f"- {name}: {', '.join(f'{key} {_text(text)}' for key, text in surroundings.items())}"
+        for name, surroundings in made.items()
     ]
     return "\n".join(lines) + "\n"
 
@@ -164,7 +165,7 @@ def _claim(finding: Finding, command: str) -> list[str]:
         *(f"- Assumed: {_text(text)}" for text in finding.assumptions),
         *(f"- Figure: {_text(picture.title)}. {_text(picture.caption)}" for picture in finding.pictures),
         f"- Again: `{again(finding, command)}`" + "".join(
-            f", commit {one['commit'][:12]}, {environment_id(one)}" for one in finding.environments
+            f", commit {parts['commit'][:12]}, {environment_id(parts)}" for parts in finding.environments
         ), "",
     ]  # fmt: skip
     if finding.measurements:
@@ -191,5 +192,5 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Plain text as Markdown that shows just that, on one line."""
+    """Return plain text on one line, with Markdown characters escaped."""
     return re.sub(r"([\\`*_\[\]<>|#~$])", r"\\\1", " ".join(text.split()))

@@ -22,7 +22,6 @@ from ecc.claims.report.text import (
     MEANING,
     TITLE,
     again,
-    beside,
     cited,
     entries,
     environments,
@@ -31,6 +30,7 @@ from ecc.claims.report.text import (
     provenance,
     tally,
     typeset,
+    unexpected,
 )
 from ecc.display import number_text
 from ecc.plot.look import decoded, thinned
@@ -48,11 +48,12 @@ _LABELS = {
 
 @dataclass(frozen=True)
 class Report:
-    """What a report contains.
+    """Contents of a report.
 
-    `findings` in the order of the page; `command`, what was run; `partial`: it was interrupted; `quick`: it was a quick
-    run; `failures`: claim id -> error in one line, of checks that ended without a finding; `title`, `introduction`: of
-    the page; `again`: the command that checks a claim again, before its id.
+    `findings` are in the order of the page. `command` is the command that was run, for example "ecc crosscheck". A
+    report is `partial` if the run was interrupted and `quick` if it was a quick run. `failures` maps a claim id to the
+    one-line error of its check. `title` and `introduction` open the page. `again` is the command that checks a claim
+    again, without the claim's id.
     """
 
     findings: Sequence[Finding]
@@ -75,7 +76,7 @@ def page(report: Report) -> str:
     Raises
     ------
     ValueError
-        A figure without a caption.
+        A figure has no caption.
     """
     from plotly.offline import get_plotlyjs
 
@@ -114,7 +115,7 @@ def _by_section(findings: Sequence[Finding]) -> Iterator[tuple[str, list[Finding
 
 
 def _summary(findings: Sequence[Finding]) -> str:
-    """Counts by verdict, in all, by section and by protocol; each count selects its claims."""
+    """Return counts by verdict for all claims, by section and by protocol; each count is a button of the filter."""
     if not findings:
         return "<p>No claim was checked.</p>"
     head = "".join(f'<th scope="col">{_badge(v)}<small>{MEANING[v]}</small></th>' for v in Verdict)
@@ -178,8 +179,8 @@ def _filter(findings: Sequence[Finding]) -> str:
 
 
 def _claims(findings: Sequence[Finding]) -> str:
-    """The list: a row for each claim, in the sections of the ledger."""
-    head = "".join(f'<th scope="col">{title}</th>' for title in ("Id", "Claim or question", "Verdict", "Yet"))
+    """Return the list of claims: one row each, grouped by the sections of the ledger."""
+    head = "".join(f'<th scope="col">{title}</th>' for title in ("Id", "Claim or question", "Verdict", "Unexpected"))
     parts = [f"<thead><tr>{head}</tr></thead>"] if findings else []
     for section, group in _by_section(findings):
         rows = "".join(
@@ -188,7 +189,7 @@ def _claims(findings: Sequence[Finding]) -> str:
             f'<td class="said">{typeset(f.claim.statement)} <small>{typeset(f.claim.source)} · read: '
             f"{f.claim.provenance.read}</small></td>"
             f'<td class="verdict-cell">{_badge(f.verdict, judged(f))}</td>'
-            f'<td class="beside">{typeset(beside(f))}</td></tr>\n'
+            f'<td class="beside">{typeset(unexpected(f))}</td></tr>\n'
             for f in group
         )
         parts.append(f'<tbody><tr class="group"><th colspan="4">{SECTIONS[section]}</th></tr>\n{rows}</tbody>')
@@ -236,8 +237,8 @@ def _article(finding: Finding, numbers: Iterator[int], room: int, command: str) 
         parts += ["<h4>Assumptions</h4>", f'<ul class="assumptions">{items}</ul>']
     took = f"took {finding.seconds:.1f} s"
     made = "".join(
-        f' · commit {escape(one["commit"][:12])}, <a href="#{environment_id(one)}">environment</a>'
-        for one in finding.environments
+        f' · commit {escape(environment["commit"][:12])}, <a href="#{environment_id(environment)}">environment</a>'
+        for environment in finding.environments
     )
     parts.append(
         f'<p class="again">Again: <code>{escape(again(finding, command))}</code> · {took}{made} · '
@@ -268,7 +269,7 @@ def _measurements(measurements: Sequence[Measurement]) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> str:
-    """Cells are (class, HTML); on a phone a row becomes a block, and a number in it says what it is."""
+    """Return a table of cells (class, HTML); on phones each row becomes a block with labeled numbers."""
 
     def cell(kind: str, content: str) -> str:
         label = f' data-label="{_LABELS[kind]}"' if kind in _LABELS and content else ""
@@ -283,7 +284,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> st
 def _figure(picture: Picture, index: int, claim_id: str, room: int) -> str:
     if not picture.caption.strip():
         raise ValueError(f"caption must not be empty, got {picture.caption!r} (figure {picture.title!r} of {claim_id})")
-    layout = {key: value for key, value in picture.figure["layout"].items() if key != "title"}  # the caption has it
+    layout = {key: value for key, value in picture.figure["layout"].items() if key != "title"}  # it is in the caption
     layout["margin"] = layout.get("margin", {}) | {"t": 28}
     data, buckets = picture.figure["data"], 512
     packed = _packed(data, layout)
@@ -291,9 +292,9 @@ def _figure(picture: Picture, index: int, claim_id: str, room: int) -> str:
         packed, buckets = _packed([_thinner(trace, buckets) for trace in data], layout), buckets // 2
     height = int(layout.get("height", 420))
     caption = f"<b>Figure {index}. {typeset(picture.title)}.</b> {typeset(picture.caption)}"
-    said = escape(f"Figure {index}. {picture.title}. {picture.caption}")
+    label = escape(f"Figure {index}. {picture.title}. {picture.caption}")
     return (
-        f'<figure><div class="plot" role="img" aria-label="{said}" style="height:{height}px"></div>'
+        f'<figure><div class="plot" role="img" aria-label="{label}" style="height:{height}px"></div>'
         f'<script type="text/plain">{packed}</script>\n'
         f"<figcaption>{caption}</figcaption></figure>"
     )
@@ -305,7 +306,7 @@ def _packed(data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> str
 
 
 def _thinner(trace: Mapping[str, Any], buckets: int) -> Mapping[str, Any]:
-    """A line with fewer points; every other trace stays as it is."""
+    """Return a line with fewer points; other traces are returned unchanged."""
     x, y = trace.get("x"), trace.get("y")
     if not (trace.get("mode") == "lines" and isinstance(x, dict) and isinstance(y, dict)):
         return trace
@@ -315,7 +316,7 @@ def _thinner(trace: Mapping[str, Any], buckets: int) -> Mapping[str, Any]:
 
 
 def _environments(findings: Sequence[Finding]) -> str:
-    """The commits, versions and machines that computed the findings; each finding links to its own."""
+    """Return the commits, versions and machines that computed the findings; each finding links to its environment."""
     parts = []
     for name, surroundings in environments(findings).items():
         rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in surroundings.items())
@@ -332,6 +333,6 @@ def _class(verdict: Verdict) -> str:
 
 
 def _data(claim: Claim, verdict: Verdict) -> str:
-    """What the filter looks at."""
+    """Return the HTML attributes that the filter reads."""
     protocols = escape("|".join(claim.protocols))
     return f'data-verdict="{_class(verdict)}" data-section="{claim.section}" data-protocol="{protocols}"'

@@ -1,4 +1,4 @@
-"""Texts and signs that the page and the Markdown report share."""
+"""Texts and symbols shared by the page and the Markdown report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ __all__ = [
     "MEANING",
     "TITLE",
     "again",
-    "beside",
     "cited",
     "count",
     "entries",
@@ -26,24 +25,26 @@ __all__ = [
     "provenance",
     "tally",
     "typeset",
+    "unexpected",
 ]
 
 TITLE = "Published claims on congestion control, checked"
 INTRODUCTION = (
-    "With explicit congestion control, routers signal to senders how fast to send, where TCP has to find out from lost "
-    "packets or marks. This page takes what papers and standards on such protocols, and on queue disciplines, claim, "
-    "theorem by theorem and figure by figure, and computes it again: stability exactly, with the delays of the loop; "
-    "traffic as a fluid; and a simulation of every packet. All three run the same definition of each protocol. "
-    "Each verdict is computed from what they find, and is on a statement that was read in full. Statements of texts "
-    "that were not read in full, and of our own, are questions in sections of their own: their answers judge no paper."
+    "With explicit congestion control, routers signal the sending rate to senders, whereas TCP must infer it from lost "
+    "packets or marks. This page re-checks the claims of papers and standards on congestion control and queue "
+    "disciplines, theorem by theorem and figure by figure, in three ways: an exact stability analysis with the delays "
+    "of the loop, a fluid model of the traffic, and a simulation of every packet. All three run the same definition of "
+    "each protocol. A verdict is computed from their results and concerns a statement that was read in full. If a text "
+    "was not read in full, or if we ask the question ourselves, the entry is a question in a separate section; its "
+    "answer judges no paper."
 )
 MEANING: Mapping[Verdict, str] = {
-    Verdict.CONFIRMED: "what is reported comes out",
-    Verdict.IN_MODEL: "it comes out in the source's own model; the algorithm, or packets, do something else",
-    Verdict.REFUTED: "something else comes out",
-    Verdict.CONDITIONAL: "it comes out under conditions, which are named",
-    Verdict.NOT_COMPARABLE: "the paper leaves out a fact that decides, or it cannot be run here",
-    Verdict.ANSWERED: "a question, answered by ecc; no judgment of a paper",
+    Verdict.CONFIRMED: "our results agree with the reported ones",
+    Verdict.IN_MODEL: "our results agree in the source's model, but not for the algorithm or in packet runs",
+    Verdict.REFUTED: "our results contradict the claim",
+    Verdict.CONDITIONAL: "our results agree under the stated conditions only",
+    Verdict.NOT_COMPARABLE: "the source omits a decisive fact, or the claim cannot be tested here",
+    Verdict.ANSWERED: "a question answered by ecc, without a judgment of a paper",
 }
 
 _GREEK = {
@@ -65,7 +66,7 @@ _SIGNS = {
 
 
 def cited(findings: Sequence[Finding]) -> dict[str, str]:
-    """Return the papers that the claims of findings are from, by key, in the order of the ledger.
+    """Return the papers cited by the claims of findings, by key, in the order of the ledger.
 
     Parameters
     ----------
@@ -75,20 +76,20 @@ def cited(findings: Sequence[Finding]) -> dict[str, str]:
     return {key: text for key, text in PAPERS.items() if key in sources}
 
 
-def count(many: int, what: str) -> str:
-    """Return "1 claim", "2 claims".
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, for example "1 claim" or "2 claims".
 
     Parameters
     ----------
-    many : int
-    what : str
-        Of one.
+    number : int
+    noun : str
+        Noun in the singular.
     """
-    return f"{many} {what}{'' if many == 1 else 's'}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def entries(findings: Sequence[Finding]) -> str:
-    """Return "2 claims", "1 question", "2 claims and 1 question".
+    """Return the numbers of claims and questions, for example "2 claims and 1 question".
 
     Parameters
     ----------
@@ -96,11 +97,11 @@ def entries(findings: Sequence[Finding]) -> str:
     """
     questions = sum(finding.claim.is_question for finding in findings)
     parts = [(len(findings) - questions, "claim"), (questions, "question")]
-    return " and ".join(count(many, what) for many, what in parts if many) or count(0, "claim")
+    return " and ".join(count(number, noun) for number, noun in parts if number) or count(0, "claim")
 
 
 def tally(findings: Sequence[Finding]) -> str:
-    """Return how many findings have each verdict, in words.
+    """Return the number of findings with each verdict, for example "12 confirmed, 3 refuted".
 
     Parameters
     ----------
@@ -111,7 +112,7 @@ def tally(findings: Sequence[Finding]) -> str:
 
 
 def judged(finding: Finding) -> str:
-    """Return the verdict of a finding, and the answer if it is on a question.
+    """Return the verdict of a finding, with the answer if its claim is a question, for example "answered: yes".
 
     Parameters
     ----------
@@ -121,19 +122,19 @@ def judged(finding: Finding) -> str:
 
 
 def provenance(claim: Claim) -> list[tuple[str, str]]:
-    """Return what was read for a claim, as pairs of a heading and a text; a heading without a text is left out.
+    """Return the sources read for a claim as pairs of a heading and a text; headings without a text are omitted.
 
     Parameters
     ----------
     claim : Claim
     """
-    said = claim.provenance
+    source = claim.provenance
     rows = [
-        ("Read", f"{said.read}: {said.place}" if said.place else ""),
-        ("Numbers", said.printed),
-        ("Texts", "; ".join(claim.editions) if said.read != "none" else ""),
-        ("Difference", said.difference),
-        ("Judgment", f"None of a paper: read is {said.read}, {READ[said.read]}." if claim.is_question else ""),
+        ("Read", f"{source.read}: {source.place}" if source.place else ""),
+        ("Numbers", source.printed),
+        ("Texts", "; ".join(claim.editions) if source.read != "none" else ""),
+        ("Difference", source.difference),
+        ("Judgment", f"No paper is judged: read is {source.read}, {READ[source.read]}." if claim.is_question else ""),
     ]
     return [(heading, text) for heading, text in rows if text]
 
@@ -145,7 +146,7 @@ def environments(findings: Sequence[Finding]) -> dict[str, Mapping[str, str]]:
     ----------
     findings : sequence of Finding
     """
-    return {environment_id(one): one for finding in findings for one in finding.environments}
+    return {environment_id(environment): environment for finding in findings for environment in finding.environments}
 
 
 def again(finding: Finding, command: str = "ecc reproduce") -> str:
@@ -154,15 +155,15 @@ def again(finding: Finding, command: str = "ecc reproduce") -> str:
     Parameters
     ----------
     finding : Finding
-        On the claim.
+        Finding on the claim.
     command : str, optional
-        Before the id of the claim.
+        Command without the id of the claim, for example "ecc reproduce".
     """
     return f"{command} {finding.claim.id}"
 
 
 def evidence(finding: Finding) -> list[Measurement]:
-    """Return the measurements of a finding, those first that are not what was expected.
+    """Return the measurements of a finding; if some are not as expected, they come first.
 
     Parameters
     ----------
@@ -171,10 +172,11 @@ def evidence(finding: Finding) -> list[Measurement]:
     return sorted(finding.measurements, key=lambda measurement: measurement.met is not False)
 
 
-def beside(finding: Finding) -> str:
-    """Return what a confirmed claim does not state though one may read it so: measurements that are not as expected.
+def unexpected(finding: Finding) -> str:
+    """Return the measurements of a confirmed claim that are not as expected, in one line.
 
-    A theorem on a model may be right, and packets unstable where it calls the model stable.
+    They warn of a wider reading of the claim: for example, a theorem on a model may hold although packet runs are
+    unstable at parameters at which the model is stable.
 
     Parameters
     ----------
@@ -189,7 +191,7 @@ def beside(finding: Finding) -> str:
 
 
 def typeset(text: str) -> str:
-    """Return text as HTML: escaped, with Greek letters for their names, sub- and superscripts, powers of ten and signs.
+    """Return text as escaped HTML with Greek letters, subscripts, superscripts, powers of ten and mathematical signs.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""What checks share: evidence from runs, recurrences of the laws, bisection."""
+"""Code shared by the checks: evidence from runs, recurrences of the laws, bisection."""

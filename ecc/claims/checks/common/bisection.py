@@ -1,4 +1,4 @@
-"""Bisection, which many checks use: where what holds for small values ceases to hold."""
+"""Bisection for a predicate that holds for small values and fails for large ones."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["narrowed"]
 
 
 def narrowed(low: float, high: float, tolerance: float, holds: Callable[[float], object]) -> tuple[float, float]:
-    """Return two values at most `tolerance` apart, such that `holds` is true of the first and not of the second.
+    """Return two values not more than `tolerance` apart: `holds` is true for the first and false for the second.
 
     Parameters
     ----------
     low, high : float
-        Where it holds, and where not, which is not looked at.
+        Values for which `holds` is true and false; it is not called with either.
     tolerance : float, > 0
     holds : callable
-        Of a value between.
+        Predicate of a value between them.
     """
     while high - low > tolerance:
         middle = 0.5 * (low + high)

@@ -1,4 +1,4 @@
-"""Evidence that the checks of many claims share: a bound beside the exact boundaries and beside what runs do."""
+"""Evidence shared by the checks of many claims: a bound compared with the exact boundaries and with runs."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ CAPACITY = "1 Gb/s"
 ROOM = {"gamma": 0.8}
 """Runs that measure stability leave a fifth of the link free, so that a small oscillation meets no queue."""
 
-# What several claims ask for is computed once in a process; claims of one `group` are checked in one.
+# Results needed by several claims are computed once per process; claims of one `group` are checked in one process.
 _KEPT = 256
-_NEAR = 8.0  # times a bound: up to there its exact boundary is looked for first
+_NEAR = 8.0  # the search for an exact boundary first covers gains up to this multiple of the bound
 perturbed = lru_cache(_KEPT)(perturbed_run)
 measured = lru_cache(_KEPT)(partial(measured_boundary, run=partial(perturbed, engine="packet")))
-"""The boundary of packet runs: those that are kept are not made again."""
+"""Boundary of packet runs; runs in the cache are not repeated."""
 BRACKET = (0.98, 1.02)
-"""Shares of the hybrid boundary: gains of runs beside it, from which the boundary of packet runs is bisected."""
+"""Gains of runs, relative to the hybrid boundary; the boundary of packet runs is bisected between them."""
 critical = lru_cache(_KEPT)(critical_gain)
 
 RUN_ASSUMPTIONS = (
@@ -69,14 +69,14 @@ RUN_ASSUMPTIONS = (
 
 
 def run_network(rtts: Sequence[float], period: float) -> Network:
-    """Return the dumbbell for runs that judge stability: fast, for fine packet granularity, and slow enough to run.
+    """Return the dumbbell for stability runs: fast enough for fine packet granularity, slow enough to simulate.
 
     Parameters
     ----------
     rtts : sequence of float
-        Of the flows, s.
+        RTTs of the flows, s.
     period : float, s
-        Of the oscillation; runs last a hundred.
+        Period of the oscillation; runs last a hundred periods.
     """
     return Network.dumbbell(float(np.clip(4e8 / period, 1e8, 1e9)), rtts=list(rtts))
 
@@ -84,34 +84,34 @@ def run_network(rtts: Sequence[float], period: float) -> Network:
 def exact_boundaries(
     protocol: Protocol, network: Network, times: Iterable[str] = TIMES, **options: Any
 ) -> dict[str, StabilityLimit]:
-    """Return the critical alpha of each linear model, proven from both sides.
+    """Return the critical alpha of each linear model, certified from both sides.
 
     Parameters
     ----------
     protocol, network : Protocol, Network
-        Of the loop.
+        Protocol and network of the loop.
     times : iterable of str, optional
         Models.
     **options : object
-        For linearize.
+        Further arguments of linearize.
     """
     search = critical_gain if options else critical
     return {time: search(protocol, network, "alpha", time, certify=True, **options) for time in times}
 
 
 def boundary_near(protocol: Protocol, network: Network, time: str, bound: float, **options: Any) -> float:
-    """Return the critical alpha, looked for below eight times a bound first: fewer models are compared.
+    """Return the critical alpha; gains up to eight times a bound are searched first, which compares fewer models.
 
     Parameters
     ----------
     protocol, network : Protocol, Network
-        Of the loop.
+        Protocol and network of the loop.
     time : str
         Model.
     bound : float
-        What the critical alpha may be near.
+        Estimate of the critical alpha.
     **options : object
-        For linearize.
+        Further arguments of linearize.
     """
     search = critical_gain if options else critical
     near = search(protocol, network, "alpha", time, maximum=_NEAR * bound, **options).value
@@ -125,16 +125,16 @@ def period_of(loss: StabilityLimit, time: str, interval: float) -> float:
     ----------
     loss : StabilityLimit
     time : str
-        Its model.
+        Model of the boundary.
     interval : float, s
-        A step of sampled models.
+        Step of sampled models.
     """
     return 2.0 * pi / loss.frequency * (1.0 if time == "continuous" else interval)
 
 
 @dataclass(frozen=True)
 class RunEvidence:
-    """What runs say around a bound: the measured boundary (None: none found, `reason` says why) and single verdicts."""
+    """Runs around a bound: the measured boundary (None if none was found, for the given `reason`) and each verdict."""
 
     measured: MeasuredBoundary | None
     reason: str
@@ -150,11 +150,11 @@ def run_evidence(
     Parameters
     ----------
     protocol, network : Protocol, Network
-        Of the loop.
+        Protocol and network of the loop.
     bound : Bound
         The published bound.
     exact : dict
-        Boundaries, "hybrid" among them.
+        Boundary of each model, with the key "hybrid".
     boundary : bool, optional
         Also find the boundary of packet runs by bisection.
     """
@@ -178,21 +178,21 @@ def run_evidence(
                         met=_as_stated(run.stability.status) if edge == bound.value and factor < 1.0 else None,
                     )
                 )
-    found, reason = None, ""
+    boundary_run, reason = None, ""
     if boundary:
         try:
-            found = measured(roomy, network, "alpha", *(hybrid.value * share for share in BRACKET), period)
+            boundary_run = measured(roomy, network, "alpha", *(hybrid.value * share for share in BRACKET), period)
         except ConvergenceError as error:
             reason = str(error)
-    if found is not None:
-        off = found.value / hybrid.value - 1.0
-        note = f"+- {found.error:.1e}; hybrid model {off:+.2%}; {len(found.gains)} runs"
-        measurements.append(Measurement("boundary of packet runs", found.value, note=note))
-    return RunEvidence(found, reason, runs, measurements)
+    if boundary_run is not None:
+        off = boundary_run.value / hybrid.value - 1.0
+        note = f"+- {boundary_run.error:.1e}; hybrid model {off:+.2%}; {len(boundary_run.gains)} runs"
+        measurements.append(Measurement("boundary of packet runs", boundary_run.value, note=note))
+    return RunEvidence(boundary_run, reason, runs, measurements)
 
 
 def _as_stated(status: str) -> bool | None:
-    """Whether a run on the side that a bound calls stable is so; None where the run does not say."""
+    """Return whether a run is stable, as the bound states for this side; None if the run is undecided."""
     return {"stable": True, "unstable": False}.get(status)
 
 
@@ -209,7 +209,7 @@ def envelope_picture(evidence: RunEvidence, engine: str = "packet") -> Picture:
     ----------
     evidence : RunEvidence
     engine : str, optional
-        Whose runs.
+        Engine of the runs to draw, for example "fluid".
     """
     curves, fits = {}, {}
     for (name, label), run in evidence.runs.items():
@@ -229,7 +229,7 @@ def envelope_picture(evidence: RunEvidence, engine: str = "packet") -> Picture:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Exact critical alpha of each model, and the published bound, over a grid of equal RTTs."""
+    """Exact critical alpha of each model and the published bound, for a grid of equal RTTs."""
 
     rtts: NDArray[np.float64]
     exact: dict[str, NDArray[np.float64]]
@@ -237,7 +237,7 @@ class Sweep:
 
 
 def sweep(protocol: Protocol, rtts: NDArray[np.float64] = RTTS) -> Sweep:
-    """Return exact boundaries and bounds for two flows of equal RTT, over RTTs.
+    """Return exact boundaries and bounds for two flows of equal RTT, as functions of the RTT.
 
     Parameters
     ----------
@@ -257,12 +257,13 @@ def sweep(protocol: Protocol, rtts: NDArray[np.float64] = RTTS) -> Sweep:
     return Sweep(rtts, {k: np.array(v) for k, v in exact.items()}, {k: np.array(v) for k, v in bounds.items()})
 
 
-def sweep_picture(found: Sweep, title: str, measured: Sequence[tuple[float, MeasuredBoundary]] = ()) -> Picture:
-    """Return the boundaries over RTT, with packet measurements as points.
+def sweep_picture(boundaries: Sweep, title: str, measured: Sequence[tuple[float, MeasuredBoundary]] = ()) -> Picture:
+    """Return the boundaries as functions of the RTT, with packet measurements as points.
 
     Parameters
     ----------
-    found : Sweep
+    boundaries : Sweep
+        Exact boundaries and bounds.
     title : str
     measured : sequence of tuple, optional
         (RTT [s], boundary) of packet runs.
@@ -277,9 +278,9 @@ def sweep_picture(found: Sweep, title: str, measured: Sequence[tuple[float, Meas
             )
         }
     figure = plot.boundary_figure(
-        found.rtts,
-        {f"exact, {time}": values for time, values in found.exact.items()},
-        {f"published, {time}": values for time, values in found.bounds.items()},
+        boundaries.rtts,
+        {f"exact, {time}": values for time, values in boundaries.exact.items()},
+        {f"published, {time}": values for time, values in boundaries.bounds.items()},
         points,
         x_title="RTT of both flows [s]",
         y_title="critical α",
@@ -289,18 +290,17 @@ def sweep_picture(found: Sweep, title: str, measured: Sequence[tuple[float, Meas
         figure,
         title,
         "The alpha at which two flows of equal RTT lose stability: exact for each model, the published bounds, "
-        "and, where "
-        "measured, the alpha at which packet runs stop decaying.",
+        "and, if measured, the alpha at which perturbations of packet runs stop decaying.",
     )
 
 
 def nyquist_picture(protocol: Protocol, network: Network, gains: Sequence[float], time: str) -> Picture:
-    """Return Nyquist curves of the open loop for several alpha.
+    """Return Nyquist curves of the open loop for several values of alpha.
 
     Parameters
     ----------
     protocol, network : Protocol, Network
-        Of the loop.
+        Protocol and network of the loop.
     gains : sequence of float
         Values of alpha.
     time : str
@@ -319,7 +319,7 @@ def nyquist_picture(protocol: Protocol, network: Network, gains: Sequence[float]
 
 @dataclass(frozen=True)
 class Tightness:
-    """Least and largest ratio of exact boundary to sufficient bound over RTT distributions; `worst` gives the least."""
+    """Extreme ratios of exact boundary to sufficient bound over RTT distributions; `worst` has the smallest ratio."""
 
     least: float
     largest: float
@@ -331,7 +331,7 @@ class Tightness:
 
 
 def random_distributions(count: int, seed: int = 1, low: float = 0.02, high: float = 4.0) -> list[list[float]]:
-    """Return RTT distributions of 2 to 8 flows, drawn between `low` and `high` [s], narrow and wide spreads alike.
+    """Return RTT distributions of 2 to 8 flows, drawn between `low` and `high` [s], with narrow and wide spreads.
 
     Parameters
     ----------
@@ -350,7 +350,7 @@ def random_distributions(count: int, seed: int = 1, low: float = 0.02, high: flo
 
 def tightness(protocol: Protocol, time: str, rtts: Sequence[Sequence[float]], bound_of: Callable[[Network], float],
               **options: Any) -> Tightness:  # fmt: skip
-    """Return how a sufficient bound compares with the exact boundary over RTT distributions.
+    """Return the ratios of the exact boundary to a sufficient bound over RTT distributions.
 
     Parameters
     ----------
@@ -360,13 +360,13 @@ def tightness(protocol: Protocol, time: str, rtts: Sequence[Sequence[float]], bo
     rtts : sequence of sequences of float
         RTTs of each network.
     bound_of : callable
-        The bound on a network.
+        Function that returns the bound for a network.
     **options : object
-        For linearize.
+        Further arguments of linearize.
     """
     ratios, bounds = [], []
-    for one in rtts:
-        network = Network.dumbbell(CAPACITY, rtts=list(one))
+    for distribution in rtts:
+        network = Network.dumbbell(CAPACITY, rtts=list(distribution))
         bounds.append(bound_of(network))
         ratios.append(boundary_near(protocol, network, time, bounds[-1], **options) / bounds[-1])
     worst = int(np.argmin(ratios))

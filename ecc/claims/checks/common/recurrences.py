@@ -1,4 +1,4 @@
-"""The laws of protocols in time, on random networks: the recurrence from constant rates for all t < 0."""
+"""The laws of protocols as recurrences in time, on random networks; rates are constant for all t < 0."""
 
 from __future__ import annotations
 
@@ -25,36 +25,38 @@ def law_run(
     backward: ArrayLike = 1,
     assignment: Sequence[int] | None = None,
 ) -> Trajectory:
-    """Return a run of the laws, one sample a control interval.
+    """Return a run of the laws with one sample per control interval.
 
     Parameters
     ----------
     protocol : Protocol
-        Of all flows and links.
+        Protocol of all flows and links.
     network : Network
         Network; its delays and buffers have no effect.
     steps : int, > 0
     start : array_like, shape (n_flows,), bit/s
-        Before the first step.
+        Rates before the first step.
     forward, backward : array_like, optional
-        Integers that broadcast to (period, n_flows, n_links), steps.
+        Delays as integers that broadcast to (period, n_flows, n_links), steps.
     assignment : sequence of int, shape (n_flows,), optional
-        Link at which each flow is bottlenecked, or None: as the protocol chooses.
+        Bottleneck link of each flow; if None, the protocol chooses it.
     """
     T = protocol.params()["interval"]
-    links = [Link(C, buffer=1) for C in network.capacities]  # a wait would be part of the RTTs that routers scale by
+    # buffer = 1: a queueing delay would count in the RTTs that scale the routers' gains
+    links = [Link(C, buffer=1) for C in network.capacities]
     small = Network(links, [Flow(flow.route, packet_size=1) for flow in network.flows])
     scenario = Scenario(small, protocol, steps * T, assignment=assignment)
     return simulate(scenario, sample=T, time="discrete", start=start, delays=(forward, backward))
 
 
 def settled(run: Trajectory, tolerance: float = 1e-6) -> bool:
-    """Return whether rates keep within `tolerance`, relatively, and bottlenecks do not change, in the last fifth.
+    """Return whether, in the last fifth of a run, rates vary by less than `tolerance` and bottlenecks do not change.
 
     Parameters
     ----------
     run : Trajectory
     tolerance : float, optional
+        Allowed spread of a rate relative to its mean, for example 1e-6.
     """
     rates, followed = run.rate.to_numpy(), run.bottleneck.to_numpy()
     tail = rates[-len(rates) // 5 :]
@@ -70,13 +72,13 @@ def random_network(rng: np.random.Generator, links: int, flows: int, hops: int |
     rng : random.Generator
         Generator.
     links, flows : int
-        Counts; every link is crossed.
+        Numbers of links and flows; every link is crossed.
     hops : int, optional
-        At most; default all links.
+        Maximum number of links on a route; all links if None.
     """
-    most = links if hops is None else hops
+    max_hops = links if hops is None else hops
     while True:
-        routes = [rng.permutation(links)[: rng.integers(1, most + 1)].tolist() for _ in range(flows)]
+        routes = [rng.permutation(links)[: rng.integers(1, max_hops + 1)].tolist() for _ in range(flows)]
         if len(set().union(*routes)) == links:
             break
     return Network([Link(float(C) * 1e6) for C in rng.uniform(1.0, 100.0, links)], [Flow(route) for route in routes])
