@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import ecc
-from ecc.impairments import Jitter, RandomLoss
 from ecc.native import FLOW_HOOKS, LINK_HOOKS, Engine
+from ecc.network.impairments import Jitter, RandomLoss
 from ecc.packet.prepare import prepare
 
 RTT, PACKET = 0.1, 1500  # s, bytes

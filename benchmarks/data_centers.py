@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 import ecc
-from ecc.demands import permutation
 from ecc.errors import EccError
-from ecc.impairments import Jitter
 from ecc.linear import DelaySystem
 from ecc.models import DCQCN, DCTCP, HPCC, NSCC, TIMELY, PatchedTIMELY, PowerTCP, Protocol, Swift, ThetaPowerTCP
 from ecc.models.base import FlowEnv, Hook, Params
 from ecc.models.dctcp import flow_on_ack as on_ack_of_dctcp
-from ecc.network import Network
+from ecc.network.demands import permutation
+from ecc.network.impairments import Jitter
+from ecc.network.network import Network
 from ecc.queues import RampMarking, StepMarking
 from ecc.scenario import Scenario
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import ecc
 from ecc.models import EDN, PEDN, UTIL, VCP, NewReno, Protocol, Vegas
-from ecc.tmix import Synthetic, response_times
-from ecc.workload import Tmix, Workload
+from ecc.traffic.tmix import Synthetic, response_times
+from ecc.traffic.workload import Tmix, Workload
 
 PROTOCOLS: dict[str, Protocol] = {
     "NewReno": NewReno(), "Vegas": Vegas(), "VCP": VCP(),

@@ -13,8 +13,8 @@ import argparse
 from pathlib import Path
 
 import ecc
-from ecc.agreement import growth_rate
-from ecc.comparison import Comparison
+from ecc.comparison.agreement import growth_rate
+from ecc.comparison.comparison import Comparison
 from ecc.models import (
     ABC,
     BIC,

@@ -14,9 +14,9 @@ import numpy as np
 from data_centers import row
 
 import ecc
-from ecc.demands import incast
 from ecc.models import DCTCP, ExpressPass
-from ecc.network import Network
+from ecc.network.demands import incast
+from ecc.network.network import Network
 from ecc.queues import StepMarking
 from ecc.scenario import Scenario
 

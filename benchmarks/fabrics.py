@@ -18,7 +18,7 @@ import subprocess
 from pathlib import Path
 
 import ecc
-from ecc.demands import Demand, permutation
+from ecc.network.demands import Demand, permutation
 from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
 

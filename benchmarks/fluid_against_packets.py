@@ -19,7 +19,7 @@ import numpy as np
 import ecc
 from ecc.models import BIC, EDN, FAST, PEDN, PIQIRCP, RCP, UTIL, VCP, XCP, JetMax, NewReno, Vegas
 from ecc.models.base import Protocol
-from ecc.network import Network
+from ecc.network.network import Network
 
 SEEDS = range(1, 6)
 PROTOCOLS: dict[str, Protocol] = {

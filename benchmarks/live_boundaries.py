@@ -18,9 +18,9 @@ from ecc.claims.checks.common.evidence import ROOM
 from ecc.claims.checks.live import BESIDE, CAPACITY, SEEN, WIDTH
 from ecc.errors import EccError
 from ecc.models import PIQIRCP, QIRCP, Protocol
-from ecc.network import Network
+from ecc.network.network import Network
+from ecc.results.trajectory import Trajectory
 from ecc.stability import MeasuredBoundary, PerturbedRun, critical_gain, measured_boundary, perturbed_run
-from ecc.trajectory import Trajectory
 
 ATTEMPTS = 6
 """Of a run that is void."""

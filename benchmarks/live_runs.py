@@ -15,8 +15,8 @@ import sys
 import numpy as np
 
 import ecc
-from ecc.impairments import Jitter
 from ecc.models import all_protocols
+from ecc.network.impairments import Jitter
 
 LATE = (0.0, 20e-6)
 """s. Jitter of simulations, forth and back."""

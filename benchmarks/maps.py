@@ -18,8 +18,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from ecc import Network
-from ecc.closed_loop import linearize
 from ecc.linear import SampledSystem
+from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP, RCP
 from ecc.stability import stability_map
 

@@ -26,9 +26,9 @@ from ecc.claims.checks.data_centers.nscc import (
     returns,
     sprayed,
 )
-from ecc.impairments import Jitter
 from ecc.models import NSCC, ConstantRate, Protocol
-from ecc.network import Network
+from ecc.network.impairments import Jitter
+from ecc.network.network import Network
 from ecc.queues import Trimming
 from ecc.scenario import Scenario
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import ecc
-from ecc.demands import incast
 from ecc.models import CUBIC, DCQCN, HPCC, NSCC, ConstantRate, NewReno
-from ecc.network import Network
+from ecc.network.demands import incast
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 SEEDS = range(1, 101)

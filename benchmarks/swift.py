@@ -18,7 +18,7 @@ import ecc
 from ecc.claims.checks.data_centers.swift import CAPACITY, PACKET, RTT, TIME, flows_of, rest, swift
 from ecc.errors import EccError
 from ecc.models import Swift
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.stability import target_cycle
 

@@ -16,7 +16,7 @@ from data_centers import critical, row
 import ecc
 from ecc.linear import DelaySystem
 from ecc.models import HPCC, PowerTCP, Protocol
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 C, T = 100e9, 10e-6

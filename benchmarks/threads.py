@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import ecc
 from ecc.native import Engine
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.packet.c_engine import build_parts, joints_of
 from ecc.packet.partition import CROSSING, EXCHANGE, Joints, partition
 from ecc.packet.prepare import prepare

@@ -19,7 +19,7 @@ from data_centers import row
 
 import ecc
 from ecc.models import BBR, C4, CUBIC, NewReno, Protocol, Vivace, monitor_intervals, vivace
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 CAPACITY, RTT, PACKET, DURATION = 50e6, 0.05, 1500, 60.0

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 import ecc
-from ecc.impairments import RandomLoss
 from ecc.models import BIC, NewReno
 from ecc.models.base import Protocol
+from ecc.network.impairments import RandomLoss
 
 ENGINES = {"fluid": ecc.fluid.simulate, "packets": ecc.packet.simulate}
 PROTOCOLS: dict[str, Protocol] = {

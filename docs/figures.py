@@ -16,9 +16,9 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
+from ecc._support.store import Store
 from ecc.claims.crosscheck import describe, examine
 from ecc.claims.ledger import claims
-from ecc.store import Store
 
 FIGURES = {
     "abc_varying": ("abc-varying", "Goodput and waits on links that vary"),

@@ -7,10 +7,10 @@ import re
 from inspect import signature
 from pathlib import Path
 
+from ecc._support.display import number_text
 from ecc.cli import _METRICS
-from ecc.display import number_text
-from ecc.metrics import METRICS, OF_SWEEPS, lacking
 from ecc.models import base
+from ecc.results.metrics import METRICS, OF_SWEEPS, lacking
 
 HERE = Path(__file__).parent
 TYPES = {"double": "float", "int64_t": "int"}

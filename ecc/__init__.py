@@ -7,64 +7,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ecc.lazy import lazy
+from ecc._support.lazy import lazy
+from ecc._support.moved import install
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ecc import (
-        allocation,
-        conform,
-        demands,
-        fluid,
-        headers,
-        linear,
-        live,
-        models,
-        native,
-        packet,
-        plot,
-        qlog,
-        queues,
-        stability,
-        testing,
-        tmix,
-        transients,
-    )
+    from ecc import conform, fluid, linear, live, models, native, packet, plot, queues, stability, testing
+    from ecc.batch.sweeps import sweep
     from ecc.comparison import Comparison, compare
-    from ecc.demands import Demand
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError, UndecidedError
+    from ecc.formats import headers, qlog
     from ecc.linear import DelaySystem, SampledSystem
-    from ecc.network import Flow, Link, Network, Pause
+    from ecc.network import Flow, Link, Network, Pause, allocation, demands, impairments
+    from ecc.network.demands import Demand
+    from ecc.results import transients
+    from ecc.results.trajectory import Trajectory
     from ecc.scenario import Scenario
     from ecc.stability.checked import linearize
-    from ecc.sweeps import sweep
-    from ecc.trajectory import Trajectory
-    from ecc.workload import Arrivals, OnOff, Tmix, Workload
+    from ecc.traffic import tmix
+    from ecc.traffic.workload import Arrivals, OnOff, Tmix, Workload
 
-_HOME: dict[str, str | None] = {
-    "Arrivals": "workload",
+_HOMES: dict[str, str | None] = {
+    "Arrivals": "traffic.workload",
     "Comparison": "comparison",
     "ConvergenceError": "errors",
     "DelaySystem": "linear",
-    "Demand": "demands",
+    "Demand": "network.demands",
     "EccError": "errors",
     "Flow": "network",
     "LinearizationError": "errors",
     "Link": "network",
     "NativeError": "errors",
     "Network": "network",
-    "OnOff": "workload",
+    "OnOff": "traffic.workload",
     "Pause": "network",
     "SampledSystem": "linear",
     "Scenario": "scenario",
-    "Tmix": "workload",
-    "Trajectory": "trajectory",
+    "Tmix": "traffic.workload",
+    "Trajectory": "results.trajectory",
     "UndecidedError": "errors",
-    "Workload": "workload",
+    "Workload": "traffic.workload",
     "compare": "comparison",
     "linearize": "stability.checked",
-    "sweep": "sweeps",
+    "sweep": "batch.sweeps",
 }
 _PACKAGES = (
     "allocation", "conform", "demands", "fluid", "headers", "impairments", "linear", "live", "models", "native",
@@ -80,4 +66,5 @@ __all__ = [
 ]  # fmt: skip
 
 
-__getattr__, __dir__ = lazy(__name__, _HOME | dict.fromkeys(_PACKAGES))
+install()
+__getattr__, __dir__ = lazy(__name__, _HOMES | dict.fromkeys(_PACKAGES))

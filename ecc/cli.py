@@ -25,23 +25,23 @@ import typer
 from typer.core import TyperGroup
 
 from ecc import __version__
+from ecc._support.files import WriteError, making, replacing
 from ecc.errors import EccError, LinearizationError
-from ecc.files import WriteError, making, replacing
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from ecc._support.store import Store
     from ecc.claims.crosscheck import Outcome
     from ecc.claims.ledger import Claim, Finding
     from ecc.claims.report.output import Report
     from ecc.conform import Divergence
     from ecc.models import Protocol
-    from ecc.network import Network
+    from ecc.network.network import Network
     from ecc.packet import Run
+    from ecc.results.trajectory import Trajectory
     from ecc.scenario import Scenario
-    from ecc.store import Store
-    from ecc.trajectory import Trajectory
 
 __all__ = ["main"]
 
@@ -141,7 +141,7 @@ def _explained(error: BaseException) -> tuple[str, int]:
     if isinstance(error, WriteError) or (isinstance(error, OSError) and error.errno in _FULL):
         return str(error), UNWRITTEN
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        from ecc.arguments import shown
+        from ecc._support.arguments import shown
 
         return f"{shown(error.filename)} cannot be opened: {error.strerror}", BAD_INPUT
     if isinstance(error, MemoryError):
@@ -335,7 +335,7 @@ def reproduce(
 
 
 def _kept(store: Path | None, fresh: bool) -> Store:
-    from ecc.store import Store
+    from ecc._support.store import Store
 
     return Store(store, fresh) if store else Store(Store.of_user(), fresh, most=_MOST_KEPT)
 
@@ -389,12 +389,12 @@ def _examine(
     """
     from time import monotonic
 
+    from ecc._support.workers import worker_count
     from ecc.claims.crosscheck import Costs, Pace
     from ecc.claims.ledger import Verdict
     from ecc.claims.report.dataset import write_dataset
     from ecc.claims.report.output import as_json, report_folder, write_report
     from ecc.claims.report.text import judged
-    from ecc.workers import worker_count
 
     for wanted in (out, *([dataset] if dataset else [])):
         making(wanted)  # refused now rather than after the work
@@ -468,7 +468,7 @@ def _workers(jobs: int, cluster: str | None) -> Iterator[Executor | int]:
         return
     if jobs:
         raise ValueError(f"--jobs must not be given with --cluster, whose workers do the work, got {jobs}")
-    from ecc.cluster import Cluster
+    from ecc.batch.cluster import Cluster
 
     with Cluster(cluster, notice=_complain) as workers:
         yield workers
@@ -689,8 +689,8 @@ def _replay(
     import warnings
 
     from ecc.conform import replay
+    from ecc.formats.qlog import read
     from ecc.models.base import label
-    from ecc.qlog import read
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # notes say the same
@@ -792,8 +792,8 @@ def simulate(
     import warnings
     from importlib import import_module
 
+    from ecc._support.quantity import as_time
     from ecc.native.stuck import ending_stuck_hooks
-    from ecc.quantity import as_time
     from ecc.scenario import Scenario
 
     if out is not None and out.suffix not in _WRITERS:
@@ -943,11 +943,11 @@ def sweep(
     from itertools import product
     from math import prod
 
-    from ecc.metrics import OF_SWEEPS, get, lacking
+    from ecc._support.store import Store
+    from ecc.batch.sweeps import ScenarioRuns, SweepError, SweepInterrupted, unused_seed
+    from ecc.batch.sweeps import sweep as over
+    from ecc.results.metrics import OF_SWEEPS, get, lacking
     from ecc.scenario import Scenario
-    from ecc.store import Store
-    from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted, unused_seed
-    from ecc.sweeps import sweep as over
 
     if out is not None and out.suffix not in _TABLES:
         raise ValueError(f"out must end in {', '.join(_TABLES)}, got {str(out)!r}")
@@ -976,8 +976,8 @@ def sweep(
     if snakefile is not None:
         import tomllib
 
-        from ecc.snakefile import files_of
-        from ecc.snakefile import snakefile as text_of
+        from ecc.batch.snakefile import files_of
+        from ecc.batch.snakefile import snakefile as text_of
 
         given_words: dict[str, Iterable[Any]] = {
             "--vary": vary,
@@ -1233,7 +1233,7 @@ def run_node(
 @app.command(name="dissector")
 def print_dissector() -> int:
     """Print a Wireshark dissector (Lua) for the congestion headers in captures."""
-    from ecc.dissector import dissector
+    from ecc.packet.dissector import dissector
 
     typer.echo(dissector(), nl=False)
     return 0
@@ -1295,7 +1295,7 @@ def _logs(path: Path, flow: str, n_flows: int) -> dict[int, Path]:
 
 def _span(text: str) -> tuple[float, float]:
     """BEGIN:END as two times in s."""
-    from ecc.quantity import as_time
+    from ecc._support.quantity import as_time
 
     parts = text.split(":")
     if len(parts) != 2:
@@ -1330,7 +1330,7 @@ def _linear(name: str, settings: Sequence[str]) -> Protocol:
 
 def _protocol(name: str, settings: Sequence[str], option: str = "--set") -> Protocol:
     """A protocol by its name, and NAME=VALUE of an option."""
-    from ecc.network import from_table
+    from ecc.network.network import from_table
     from ecc.scenario import protocol_class
 
     kind = protocol_class(name)
@@ -1370,7 +1370,7 @@ def _settings(kind: type[Protocol], settings: Sequence[str], option: str = "--se
 
 
 def _dumbbell_or_chain(rtts: Sequence[str], capacities: Sequence[str]) -> Network:
-    from ecc.network import Network
+    from ecc.network.network import Network
 
     times, rates = [_value(rtt) for rtt in rtts], [_value(capacity) for capacity in capacities]
     if len(rates) == 1:
@@ -1513,7 +1513,7 @@ def _print(*items: Any) -> None:
 
 
 def _print_json(value: Any) -> None:
-    from ecc.display import json_text
+    from ecc._support.display import json_text
 
     print(json_text(value))
 
@@ -1597,8 +1597,8 @@ _STYLES = {
 def _verdicts(findings: Sequence[Finding], what: str = "claim", failures: Mapping[str, str] | None = None) -> Table:
     from rich.text import Text
 
+    from ecc._support.display import number_text
     from ecc.claims.report.text import beside, judged
-    from ecc.display import number_text
 
     rows = []
     for finding in findings:
@@ -1619,7 +1619,7 @@ def _verdicts(findings: Sequence[Finding], what: str = "claim", failures: Mappin
 
 def _summary(run: Trajectory, case: Scenario) -> dict[str, Any]:
     """What a run came to: means over its samples, and over the last tenth of them; without samples there are none."""
-    from ecc.metrics import utilization
+    from ecc.results.metrics import utilization
 
     data = run.data
     n_flows, n_links = (data.sizes.get(name, 0) if data.sizes["time"] else 0 for name in ("flow", "link"))

@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, nearest, shown
-from ecc.display import Displayed, Rows, quantity_text, value_text
+from ecc._support.arguments import check_arguments, nearest, shown
+from ecc._support.display import Displayed, Rows, quantity_text, value_text
+from ecc._support.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
 from ecc.errors import EccError
-from ecc.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
 from ecc.models import Protocol, all_protocols
 from ecc.models.base import equilibrium_of, label, settings
 from ecc.models.controller import SUFFIXES, Controller, load
 from ecc.models.protocol_assignment import Deployment, ProtocolAssignment, read_protocol
 from ecc.models.shared.equilibria import check_assignment
-from ecc.network import Flow, Network, from_table, tables_in, to_table
-from ecc.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
+from ecc.network.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
+from ecc.network.network import Flow, Network, from_table, tables_in, to_table
 from ecc.queues import Trimming, all_disciplines
-from ecc.workload import KINDS, Tmix, Workload
+from ecc.traffic.workload import KINDS, Tmix, Workload
 
 __all__ = ["Scenario", "notes_at_end"]
 

@@ -14,7 +14,7 @@ from waiting import until
 FORKING = """
 import ctypes, json, os, signal, sys
 import distributed.cli.dask_scheduler, distributed.cli.dask_worker
-import ecc.cluster, ecc.packet, ecc.sweeps
+import ecc.batch.cluster, ecc.packet, ecc.batch.sweeps
 
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for line in sys.stdin:

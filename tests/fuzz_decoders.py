@@ -14,7 +14,9 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["ecc.headers", "ecc.tmix"]):
-    from ecc import headers, models, tmix
+    from ecc import models
+    from ecc.formats import headers
+    from ecc.traffic import tmix
 
 assert models.all_protocols()  # whose files declare the headers
 KINDS = headers.CongestionHeader.__subclasses__()

@@ -16,13 +16,14 @@ import pytest
 import xarray as xr
 
 import ecc
-from ecc import cli, metrics
+from ecc import cli
+from ecc._support.store import Store
+from ecc.batch.sweeps import SweepInterrupted
 from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
 from ecc.claims.ledger import Finding, Measurement, Verdict, claims
 from ecc.cli import _progress, main
-from ecc.store import Store
-from ecc.sweeps import SweepInterrupted
+from ecc.results import metrics
 
 SCENARIO = """
 duration = "2 s"
@@ -614,7 +615,7 @@ def test_an_interrupted_sweep_prints_no_row_of_what_was_not_run(scenario, capsys
             found = dataset.assign(error=("seed", ["" if k < done else "not run" for k in range(3)]))
             raise SweepInterrupted(f"interrupted after {done} of 3 points", found)
 
-        monkeypatch.setattr("ecc.sweeps.sweep", over)
+        monkeypatch.setattr("ecc.batch.sweeps.sweep", over)
         assert main(["sweep", scenario, "--vary", "seed=1,2,3", "--metric", "utilization"]) == 130
         return capsys.readouterr()
 
@@ -631,7 +632,7 @@ def test_an_interrupted_sweep_writes_a_partial_table_wherever_it_goes(scenario, 
     def over(*arguments):
         raise SweepInterrupted("interrupted after 1 of 1 points", found)
 
-    monkeypatch.setattr("ecc.sweeps.sweep", over)
+    monkeypatch.setattr("ecc.batch.sweeps.sweep", over)
     command = ["sweep", scenario, "--vary", "seed=1", "--metric", "utilization", "--out", str(tmp_path / "table.csv")]
     assert main(command) == 130
     assert [path.name for path in tmp_path.glob("table*")] == ["table.partial.csv"]

@@ -5,11 +5,11 @@ import pytest
 
 import ecc
 from ecc import models
-from ecc.closed_loop import has_clockings, has_granted_windows, linearize
 from ecc.errors import LinearizationError
+from ecc.loops.closed_loop import has_clockings, has_granted_windows, linearize
 from ecc.models import XCP
 from ecc.models.base import StateMachine
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 SHORT = Network.dumbbell("10 Gb/s", [12e-6] * 2, buffer="1 MB")

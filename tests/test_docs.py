@@ -56,7 +56,7 @@ def aimd(tmp_path):
 @pytest.fixture
 def here(monkeypatch):
     """Threads in place of a cluster, which tests/test_cluster.py has."""
-    monkeypatch.setattr("ecc.cluster.Cluster", lambda address: ThreadPoolExecutor(1))
+    monkeypatch.setattr("ecc.batch.cluster.Cluster", lambda address: ThreadPoolExecutor(1))
 
 
 @pytest.fixture

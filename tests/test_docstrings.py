@@ -73,7 +73,9 @@ def test_parameters_are_those_of_the_signature(module: str) -> None:
 
 
 def _passed_on() -> list[Any]:
-    from ecc import closed_loop, comparison, fluid, linearize, packet, stability
+    from ecc import fluid, linearize, packet, stability
+    from ecc.comparison import comparison
+    from ecc.loops import closed_loop
 
     return [
         *((call, linearize, ()) for call in (stability.critical_gain, stability.analyze)),

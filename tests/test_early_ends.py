@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import pytest
 
 import ecc
+from ecc.batch.sweeps import ScenarioRuns, SweepError, SweepInterrupted, sweep
 from ecc.cli import main
 from ecc.errors import EccError
 from ecc.models import QIRCP
+from ecc.results.transients import response
 from ecc.stability import measured_boundary, perturbed_run
-from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted, sweep
-from ecc.transients import response
 
 NETWORK = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
 HOOK = r"a hook failed: ZeroDivisionError: division by zero \(link 0, on_interval, t = 0\.00"

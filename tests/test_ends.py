@@ -8,7 +8,7 @@ import pytest
 import ecc
 import ecc.fluid
 import ecc.packet
-from ecc.closed_loop import linearize
+from ecc.loops.closed_loop import linearize
 from ecc.models import QIRCP, RCP, JetMax
 from ecc.scenario import notes_at_end
 

@@ -10,7 +10,7 @@ import pytest
 from waiting import HANG
 
 import ecc
-from ecc.arguments import Count, Matrix, Seed, Vector, check_arguments, shown
+from ecc._support.arguments import Count, Matrix, Seed, Vector, check_arguments, shown
 from ecc.errors import OutOfMemoryError
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -17,13 +17,13 @@ import xarray as xr
 from waiting import HANG, advancing, until, without_progress
 
 from ecc import cli
+from ecc._support.files import replacing
+from ecc._support.store import Store
 from ecc.claims import ledger
 from ecc.claims.report.output import Report, write_report
 from ecc.cli import main
-from ecc.files import replacing
 from ecc.packet import resume
-from ecc.store import Store
-from ecc.trajectory import Trajectory
+from ecc.results.trajectory import Trajectory
 
 SCENARIO = """
 duration = "{duration}"

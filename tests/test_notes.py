@@ -9,9 +9,9 @@ import pytest
 
 import ecc
 import ecc.fluid
-from ecc import closed_loop
 from ecc.cli import main
 from ecc.linear import DelaySystem, SampledSystem
+from ecc.loops import closed_loop
 from ecc.stability import analysis, gains, maps
 
 NOTE = "the queue of link 0 is < 0 at times"

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecc.impairments import CapacitySchedule, DelaySpikes, DeliveryTrace, Jitter, RandomLoss
 from ecc.models import PIQIRCP, RCP, ConstantRate, all_protocols
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import CapacitySchedule, DelaySpikes, DeliveryTrace, Jitter, RandomLoss
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
-from ecc.tmix import ConnectionVector, Synthetic, Unit
-from ecc.workload import Arrivals, OnOff, Tmix, Workload
+from ecc.traffic.tmix import ConnectionVector, Synthetic, Unit
+from ecc.traffic.workload import Arrivals, OnOff, Tmix, Workload
 
 
 def scenario(**changes):

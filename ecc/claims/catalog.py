@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
-from ecc.arguments import nearest, shown
+from ecc._support.arguments import nearest, shown
 from ecc.claims.ledger import CHECKS, ON_REQUEST, Check, Claim, claims
 
 __all__ = ["checks", "of_crosscheck", "select", "to_reproduce"]

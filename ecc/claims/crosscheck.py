@@ -11,15 +11,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from ecc._support.digests import code_digest, digest
+from ecc._support.quantity import as_count
+from ecc._support.store import Store
+from ecc._support.workers import Call, WorkerDied, WorkersLost, in_workers, worker_count
 from ecc.claims import catalog, experiments
 from ecc.claims.experiments import Job
 from ecc.claims.ledger import Check, Claim, Finding
 from ecc.claims.provenance import environment
-from ecc.digests import code_digest, digest
 from ecc.errors import EccError
-from ecc.quantity import as_count
-from ecc.store import Store
-from ecc.workers import Call, WorkerDied, WorkersLost, in_workers, worker_count
 
 __all__ = ["CrosscheckError", "Outcome", "crosscheck", "examine"]
 
@@ -113,7 +113,7 @@ def crosscheck(names: Sequence[str] = (), jobs: Executor | int = 2, progress: Pr
     names : sequence of str, optional
         Protocol names or claim ids, for example "QI-RCP" or "qi-7"; all claims if empty.
     jobs : Executor or int, >= 1, optional
-        Number of worker processes, or an executor such as `ecc.cluster.Cluster`.
+        Number of worker processes, or an executor such as `ecc.batch.cluster.Cluster`.
     progress : Progress, optional
         Called as progress(claim, finding) when each check ends, with None as the finding if it failed.
 
@@ -163,7 +163,7 @@ def examine(
     claims : sequence of Claim
         Claims, each with a registered check or an experiment.
     jobs : Executor or int, >= 1, optional
-        Number of worker processes, or an executor such as `ecc.cluster.Cluster`.
+        Number of worker processes, or an executor such as `ecc.batch.cluster.Cluster`.
     progress : Progress, optional
         Called as progress(claim, finding) when each claim is judged, with None as the finding if it failed.
     store : Store, optional

@@ -50,17 +50,18 @@ from typing import Any
 
 import numpy as np
 
-from ecc import fluid, live, metrics, packet, plot
+from ecc import fluid, live, packet, plot
+from ecc._support.digests import code_digest, digest, function_digest
 from ecc.claims import setups
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict
 from ecc.claims.report.pictures import side_by_side
 from ecc.claims.report.text import count
 from ecc.claims.schema import Curve, Expectation, Experiment, Reading, Variation, protocol_tables
-from ecc.digests import code_digest, digest, function_digest
 from ecc.errors import EccError, NativeError
 from ecc.models import all_protocols
+from ecc.results import metrics
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
-from ecc.trajectory import Trajectory
 
 __all__ = ["Job", "judge", "of_machine", "perform", "plan", "protocol_of"]
 

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from typing import Any
 
 from ecc import __version__
-from ecc.digests import OTHERS, digest, package_digest
+from ecc._support.digests import OTHERS, digest, package_digest
 
 __all__ = ["FULL", "KEYS", "READ", "Provenance", "environment", "environment_id", "read_provenance"]
 

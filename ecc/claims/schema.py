@@ -12,9 +12,9 @@ from inspect import Parameter, signature
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from ecc import metrics
 from ecc.claims import setups
 from ecc.models import all_protocols
+from ecc.results import metrics
 
 __all__ = ["Curve", "Expectation", "Experiment", "Reading", "Variation", "read"]
 

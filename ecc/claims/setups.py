@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ecc.impairments import DelaySpikes, RandomLoss
-from ecc.network import Flow, Link, Network
-from ecc.tmix import Synthetic
-from ecc.workload import Arrivals, Tmix, Workload
+from ecc.network.impairments import DelaySpikes, RandomLoss
+from ecc.network.network import Flow, Link, Network
+from ecc.traffic.tmix import Synthetic
+from ecc.traffic.workload import Arrivals, Tmix, Workload
 
 __all__ = ["SETUPS", "build", "get", "setup"]
 

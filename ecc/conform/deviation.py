@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments
-from ecc.display import number_text
+from ecc._support.arguments import check_arguments
+from ecc._support.display import number_text
 from ecc.models.base import Hook, Protocol
 from ecc.models.packet_hooks import flow_hooks_of
 from ecc.models.protocol_assignment import ProtocolAssignment
 from ecc.models.records import named_variables, variable_value
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.packet.prepare import prepare
 from ecc.packet.setup import Part, Setup
 from ecc.packet.twin import build_twin

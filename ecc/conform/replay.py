@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import as_number
 from ecc.conform.deviation import Divergence, divergence
+from ecc.formats.qlog import Trace, read
 from ecc.models.base import Protocol
 from ecc.models.packet_hooks import flow_hooks_of
 from ecc.models.records import named_variables, variable_value
 from ecc.native import FLOW_ENV
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.packet.prepare import prepare
 from ecc.packet.twin.hook_calls import Call, hook_calls
 from ecc.packet.twin.state import Random, Record
-from ecc.qlog import Trace, read
-from ecc.quantity import as_number
 from ecc.scenario import Scenario, protocol_class
 
 __all__ = ["replay"]

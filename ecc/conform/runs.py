@@ -10,7 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ecc.arguments import check_arguments, nearest, shown
+from ecc._support.arguments import check_arguments, nearest, shown
+from ecc._support.quantity import as_count
+from ecc._support.store import Store
+from ecc._support.workers import WorkersLost
 from ecc.claims.catalog import checks
 from ecc.claims.checks.conformance.laboratory import CASES, examine, identity, missing
 from ecc.claims.crosscheck import Outcome, Progress, Steps
@@ -19,10 +22,7 @@ from ecc.claims.ledger import Claim, Finding, Verdict, claims
 from ecc.claims.report.output import Report, write_report
 from ecc.errors import warn
 from ecc.models.base import Protocol, label
-from ecc.quantity import as_count
 from ecc.scenario import protocol_class
-from ecc.store import Store
-from ecc.workers import WorkersLost
 
 __all__ = ["Conformance", "cases", "conformance_report", "examined", "run"]
 
@@ -136,7 +136,7 @@ def run(
     cases : sequence of str, optional
         Ids of cases, or what they begin with ("bbr"). None: all.
     jobs : Executor or int, >= 1, optional
-        Worker processes; 1: this process; or what has some, such as `ecc.cluster.Cluster`.
+        Worker processes; 1: this process; or what has some, such as `ecc.batch.cluster.Cluster`.
     progress : callable, optional
         Called as progress(case, finding) when each case ends.
     store : str or Path, optional

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ecc.lazy import lazy
+from ecc._support.lazy import lazy
 
 if TYPE_CHECKING:
     from ecc.fluid.dde.periodic import PeriodicOrbit, periodic_orbit

@@ -27,7 +27,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import caching, compiler, registry, serialize
 
-from ecc.cache import keep, kept
+from ecc._support.cache import keep, kept
 from ecc.jit import digest_of, report_compiling
 from ecc.jit.intermediate import to_intermediate_code
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import Positive, check_arguments, shown
+from ecc._support.arguments import Positive, check_arguments, shown
+from ecc._support.quantity import Quantity
 from ecc.fluid.dde.solver import DdeResult, solve_dde
 from ecc.fluid.network.simulation import prepare, run_together, simulate
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import parameter_names, with_parameters
-from ecc.quantity import Quantity
 from ecc.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from ecc.cache import folders, keep, kept
+from ecc._support.cache import folders, keep, kept
 from ecc.jit.reach import (
     digest_of_texts,
     instructions,

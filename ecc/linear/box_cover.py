@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
-from ecc.display import Displayed
+from ecc._support.arguments import shown
+from ecc._support.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Complex, Real, align
 from ecc.linear.continuous import DelaySystem

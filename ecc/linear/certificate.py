@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ecc.display import Displayed
+from ecc._support.display import Displayed
 from ecc.errors import UndecidedError
 from ecc.linear.argument_principle import (
     Count,

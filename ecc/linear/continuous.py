@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from ecc.arguments import check_arguments
-from ecc.display import quantity_text
+from ecc._support.arguments import check_arguments
+from ecc._support.display import quantity_text
 from ecc.linear.characteristic import Complex, Rational, Real, Terms, identity, rounded
 from ecc.linear.loops import ClosedLoop
 from ecc.linear.neutral import largest_radius

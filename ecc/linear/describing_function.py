@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import Vector, check_arguments, shown
-from ecc.display import Displayed
+from ecc._support.arguments import Vector, check_arguments, shown
+from ecc._support.display import Displayed
 from ecc.errors import ConvergenceError
 
 __all__ = ["Oscillation", "relay_oscillation"]

@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from ecc.arguments import Positive, Seed, check_arguments, shown
+from ecc._support.arguments import Positive, Seed, check_arguments, shown
 from ecc.linear.certificate import decide
 from ecc.linear.characteristic import Terms, align
 

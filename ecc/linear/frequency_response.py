@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ecc.display import Displayed, Rows, frequency_text
+from ecc._support.display import Displayed, Rows, frequency_text
 from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Complex, Real
 from ecc.linear.imaginary_axis import Pair

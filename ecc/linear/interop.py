@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ecc.arguments import check_arguments
+from ecc._support.arguments import check_arguments
 from ecc.linear.frequency_response import nyquist
 from ecc.linear.systems import LinearSystem
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from ecc.arguments import check_arguments, shown
-from ecc.display import Displayed
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear.argument_principle import count_right
 from ecc.linear.characteristic import Complex, Real, align, evaluate_all, inverse

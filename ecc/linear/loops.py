@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ecc.arguments import check_arguments
+from ecc._support.arguments import check_arguments
 from ecc.linear.frequency_response import FrequencyResponse, nyquist
 from ecc.linear.interop import to_control
 from ecc.linear.margins import Margins, margins

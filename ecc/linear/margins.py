@@ -15,7 +15,7 @@ from math import inf, isfinite, isnan, nan, pi
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ecc.display import Displayed, Rows, frequency_text, quantity_text
+from ecc._support.display import Displayed, Rows, frequency_text, quantity_text
 from ecc.linear.characteristic import Complex, Real
 from ecc.linear.coupled_loops import along_loci, loops_cut
 from ecc.linear.frequency_response import settled_beyond

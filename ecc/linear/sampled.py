@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
 from ecc.linear.characteristic import Complex, Rational, Real, Terms
 from ecc.linear.loops import ClosedLoop
 from ecc.linear.systems import merge, rational_sums, read_delays, read_matrices, read_notes

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
-from ecc.display import Displayed, Rows, frequency_text, quantity_text, value_text
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import Displayed, Rows, frequency_text, quantity_text, value_text
+from ecc._support.reports import Reporter
 from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.affine_family import NEGATIVE, SAMPLES, Affine, follow, lost_at, runs_negative
 from ecc.linear.black_box_family import Family, Found, Scan, checked, nearest_taken, unstable_of
@@ -34,7 +35,6 @@ from ecc.linear.delay_family import SHARES, DelayForm
 from ecc.linear.gain_intervals import REFUSED
 from ecc.linear.imaginary_axis import Crossing
 from ecc.linear.systems import LinearSystem, components, reachable
-from ecc.reports import Reporter
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

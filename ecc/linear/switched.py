@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from ecc.display import Displayed, quantity_text
+from ecc._support.display import Displayed, quantity_text
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_growth
 
 __all__ = ["Switched", "SwitchedLoop"]

@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments, shown
-from ecc.display import first_notes, html_table, quantity_text
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import first_notes, html_table, quantity_text
 from ecc.errors import UndecidedError
 from ecc.linear.certificate import Certificate, certify_blocks, decide
 from ecc.linear.characteristic import Characteristic, Complex, Rational, Real, Terms, align

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
 from ecc.packet import pcapng
 from ecc.packet.capture import description
 from ecc.packet.setup import Setup

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import Quantity, as_time
 from ecc.errors import EccError, NativeError
 from ecc.live.engine import MachineEngine
 from ecc.live.nodes import links_between, nodes, prepared_for_links
@@ -28,7 +29,6 @@ from ecc.packet.c_engine import build_parts, joints_of
 from ecc.packet.frames import formats
 from ecc.packet.interrupts import Interrupts
 from ecc.packet.prepare import prepare
-from ecc.quantity import Quantity, as_time
 from ecc.scenario import Scenario
 
 __all__ = ["HOSTS_AND_ROUTERS", "Machine", "machines_of", "node"]

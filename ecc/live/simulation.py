@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.memory import free_memory
+from ecc._support.quantity import Quantity, as_count, as_time
 from ecc.errors import EccError, NativeError, warn
 from ecc.live.capture import Tap, WireCapture
 from ecc.live.engine import HostEnd, LiveEngine, Measured, steal
@@ -32,7 +34,6 @@ from ecc.live.tcp import (
     socket_buffer,
     tcp_info,
 )
-from ecc.memory import free_memory
 from ecc.native import Frames, Port
 from ecc.native._engine import lib
 from ecc.packet.c_engine import build_parts, joints_of
@@ -43,9 +44,8 @@ from ecc.packet.recorded_fields import series
 from ecc.packet.result import trajectory_of
 from ecc.packet.setup import Setup
 from ecc.packet.transfers import Transfers
-from ecc.quantity import Quantity, as_count, as_time
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
-from ecc.trajectory import Trajectory
 
 __all__ = ["simulate"]
 
@@ -112,8 +112,8 @@ def simulate(
         Whether packets also carry the numbers of their headers in full precision; else nodes go on with what the header
         has room for.
     capture : str or Path, optional
-        File .pcapng that gets the frames on all links, for tshark (see `ecc.dissector`), with times of this machine.
-        Frames between hosts of the kernel and the network are there, too.
+        File .pcapng that gets the frames on all links, for tshark (see `ecc.packet.dissector`), with times of this
+        machine. Frames between hosts of the kernel and the network are there, too.
     record, progress, cancel
         See `ecc.packet.simulate`.
 

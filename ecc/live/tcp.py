@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import as_count
 from ecc.errors import EccError
 from ecc.live.hosts import INFO
 from ecc.native import picoseconds
 from ecc.packet.setup import Setup
-from ecc.quantity import as_count
 from ecc.scenario import Scenario
 
 __all__ = ["LIMITED", "TCP", "carried", "columns", "limits", "path_room", "silence", "socket_buffer", "tcp_info"]

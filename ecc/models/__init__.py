@@ -1,6 +1,6 @@
 """The protocols, one file each. `all_protocols()` lists them; everything that covers every protocol starts there."""
 
-from ecc.arguments import check_arguments
+from ecc._support.arguments import check_arguments
 from ecc.models.accel_brake import ABC
 from ecc.models.base import Bound, Equilibrium, Protocol
 from ecc.models.bbr import BBR

@@ -47,14 +47,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
+from ecc._support.quantity import TIME, QuantityField, as_delay, as_time, default
 from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, check_number
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 from ecc.models.shared.clock import has_come, is_over
 from ecc.models.shared.telemetry import equilibrium_of_windows
-from ecc.network import Network
-from ecc.quantity import TIME, QuantityField, as_delay, as_time, default
+from ecc.network.network import Network
 
 ACCELERATE, BRAKE = 1, 2  # 0 is a packet of another protocol
 PARTS = 10  # of `measured_over`, in which routers count

@@ -106,13 +106,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
-from ecc.display import Displayed, Rows, value_text
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import Displayed, Rows, value_text
+from ecc._support.quantity import PER_TIME, RATE, SIZE, TIME, Dimension, as_choice, as_delay, as_number, as_size
 from ecc.errors import LinearizationError
-from ecc.headers import WireFields, WireHeader
+from ecc.formats.headers import WireFields, WireHeader
 from ecc.laws.affine import is_affine
-from ecc.network import Network
-from ecc.quantity import PER_TIME, RATE, SIZE, TIME, Dimension, as_choice, as_delay, as_number, as_size
+from ecc.network.network import Network
 
 __all__ = [
     "ECN_ECHOES",

@@ -37,12 +37,12 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
+from ecc._support.quantity import TIME, QuantityField, as_delay, as_time, default
 from ecc.models.base import FlowEnv, Hook, Params, StateMachine, check_choice, check_number
 from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, windows
 from ecc.models.shared.bbr_parts import INFINITE, LEAST_PACKETS, restore_cwnd, save_cwnd, set_pacing_rate
 from ecc.models.shared.clock import is_over
-from ecc.quantity import TIME, QuantityField, as_delay, as_time, default
 
 STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT = range(7)
 STATES = ("Startup", "Drain", "ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL", "ProbeBW_UP", "ProbeRTT")

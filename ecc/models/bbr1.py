@@ -24,11 +24,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ecc._support.quantity import TIME, QuantityField, as_delay, default
 from ecc.models.base import FlowEnv, Hook, Params, check_number
 from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, filters, windows
 from ecc.models.shared.bbr_parts import LEAST_PACKETS, PACING, restore_cwnd, save_cwnd
 from ecc.models.shared.clock import is_over
-from ecc.quantity import TIME, QuantityField, as_delay, default
 
 STARTUP, DRAIN, PROBE_BW, PROBE_RTT = range(4)
 STATES = ("Startup", "Drain", "ProbeBW", "ProbeRTT")

@@ -33,10 +33,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ecc._support.quantity import QuantityField, default
 from ecc.models.base import FlowEnv, Hook, Params, check_choice
 from ecc.models.shared import delivery_rate, windows
 from ecc.models.shared.bbr_parts import INFINITE
-from ecc.quantity import QuantityField, default
 
 INITIAL, RECOVERY, CRUISING, PROBING, PUSHING = range(5)
 STATES = ("Initial", "Recovery", "Cruising", "Probing", "Pushing")

@@ -40,12 +40,12 @@ from typing import Any
 
 import numpy as np
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import as_number
 from ecc.laws.elementary import exp, log
 from ecc.models.base import FlowEnv, Hook, Params, State, check_choice, check_number
 from ecc.models.shared import hystart, windows
 from ecc.models.vegas import Vegas, queued
-from ecc.quantity import as_number
 
 LEAST_GAMMA, WEIGHT, SHARE = 5.0, 0.8, 0.75  # packets; of a sample in gamma; of Reno's packets in queues
 UNKNOWN = 1e300  # s, an RTT before any

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.quantity import RATE, QuantityField, as_rate, default
 from ecc.models.base import Equilibrium, FlowEnv, Hook, NoRecord, Params, Protocol
-from ecc.network import Network
-from ecc.quantity import RATE, QuantityField, as_rate, default
+from ecc.network.network import Network
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
+from ecc._support.quantity import SIZE, TIME, QuantityField, as_count, as_delay, default
 from ecc.jit.c_function import CFunction
 from ecc.models.base import FlowEnv, Hook, Params, Protocol, check_choice, check_number
 from ecc.models.shared import delivery_rate
-from ecc.quantity import SIZE, TIME, QuantityField, as_count, as_delay, default
 
 __all__ = ["SUFFIXES", "Controller", "include", "load"]
 

@@ -32,11 +32,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.quantity import TIME, QuantityField, as_delay, default
 from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, RelayLoop, check_choice, check_number
 from ecc.models.fast import FAST
 from ecc.models.shared import filters, windows
-from ecc.network import Network
-from ecc.quantity import TIME, QuantityField, as_delay, default
+from ecc.network.network import Network
 
 SAME = 3  # RTTs in one direction before velocity grows
 NEARLY_EMPTY, OF_MAX, OF_EMPTY = 0.1, 4.0, 5.0  # share of the swing of RTTs; RTTs

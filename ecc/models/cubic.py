@@ -27,12 +27,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import Dimension, Quantity, as_number, as_time
 from ecc.laws.elementary import exp, log
 from ecc.models.base import FlowEnv, Hook, Params, State, check_choice, check_number
 from ecc.models.newreno import NewReno
 from ecc.models.shared import hystart, windows
-from ecc.quantity import Dimension, Quantity, as_number, as_time
 
 MOST = 1.5  # of a window, in an RTT
 MIN_FIRST_GAIN = 0.05  # share of the window in an RTT, before any loss (Linux)

@@ -38,15 +38,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
-from ecc.errors import LinearizationError
-from ecc.laws.elementary import exp, log
-from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, OperatingRange, Params, Protocol, State, check_number
-from ecc.models.shared.clock import has_come
-from ecc.models.shared.equilibria import full_links
-from ecc.models.shared.rate_feedback import least_rate
-from ecc.network import Network
-from ecc.quantity import (
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import (
     RATE,
     SIZE,
     TIME,
@@ -59,6 +52,13 @@ from ecc.quantity import (
     as_size,
     default,
 )
+from ecc.errors import LinearizationError
+from ecc.laws.elementary import exp, log
+from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, OperatingRange, Params, Protocol, State, check_number
+from ecc.models.shared.clock import has_come
+from ecc.models.shared.equilibria import full_links
+from ecc.models.shared.rate_feedback import least_rate
+from ecc.network.network import Network
 
 LEAST_RATE = 1.0  # bit/s: laws divide by rates
 RARE = 1e-5  # expected marks below which their second power is left out

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
 from ecc.laws.arguments import law_arguments
 from ecc.models.base import Protocol, interval_of, states_of
 

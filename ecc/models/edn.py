@@ -40,14 +40,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments
+from ecc._support.arguments import check_arguments
+from ecc._support.quantity import TIME, as_time
 from ecc.errors import LinearizationError
-from ecc.headers import REVERSE, CongestionHeader, WireFields, bits_field, constant_field
+from ecc.formats.headers import REVERSE, CongestionHeader, WireFields, bits_field, constant_field
 from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, RelayLoop, check_choice
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
-from ecc.network import Network
-from ecc.quantity import TIME, as_time
+from ecc.network.network import Network
 
 LEVELS = 127.0  # the most that 7 bits hold
 

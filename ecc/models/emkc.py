@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.quantity import RATE, TIME, as_delay, as_rate
 from ecc.models.base import Bound, Equilibrium, Hook, LinkEnv, Params, Protocol, SampledPrices, check_number
 from ecc.models.mkc import MKC, flow_hooks, prices
 from ecc.models.shared import price_feedback
 from ecc.models.shared.equilibria import shared_rate
-from ecc.network import Network
-from ecc.quantity import RATE, TIME, as_delay, as_rate
+from ecc.network.network import Network
 
 
 @dataclass(frozen=True)

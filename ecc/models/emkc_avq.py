@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.quantity import RATE, TIME, as_delay, as_rate
 from ecc.models.base import Equilibrium, Hook, LinkEnv, Params, Protocol, SampledPrices, check_number
 from ecc.models.mkc import MKC, flow_hooks
 from ecc.models.shared import price_feedback
 from ecc.models.shared.equilibria import bottleneck_links, shared_fair_rate
-from ecc.network import Network
-from ecc.quantity import RATE, TIME, as_delay, as_rate
+from ecc.network.network import Network
 
 
 @dataclass

@@ -38,10 +38,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import RATE, TIME, QuantityField, as_count, as_delay, as_number, as_rate, default
 from ecc.models.base import FlowEnv, Hook, OperatingRange, Params, Protocol, check_number
-from ecc.network import Flow, Link, Network
-from ecc.quantity import RATE, TIME, QuantityField, as_count, as_delay, as_number, as_rate, default
+from ecc.network.network import Flow, Link, Network
 
 CREDIT, DATA, PAYLOAD = 84, 1538, 1460  # bytes: of a credit and a full packet with all that a wire adds; of its data
 W_STEP, W_MAX = 0.05, 0.5

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
 from ecc.models.base import Equilibrium, FlowEnv, Hook, OperatingRange, Params, check_number
 from ecc.models.shared import windows
-from ecc.network import Network
+from ecc.network.network import Network
 
 
 @dataclass

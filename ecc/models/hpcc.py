@@ -41,12 +41,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
+from ecc._support.quantity import RATE, SIZE, TIME, QuantityField, as_delay, as_rate, as_size, default
 from ecc.models.base import Equilibrium, FlowEnv, Hook, OperatingRange, Params, State, check_choice, check_number
 from ecc.models.records import per_hop
 from ecc.models.shared import telemetry, windows
-from ecc.network import Network
-from ecc.quantity import RATE, SIZE, TIME, QuantityField, as_delay, as_rate, as_size, default
+from ecc.network.network import Network
 
 
 @dataclass

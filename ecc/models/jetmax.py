@@ -48,8 +48,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments
-from ecc.headers import (
+from ecc._support.arguments import check_arguments
+from ecc._support.quantity import RATE, SIZE, TIME, as_delay, as_rate, as_size
+from ecc.formats.headers import (
     COMMON,
     FORWARD,
     MS,
@@ -75,8 +76,7 @@ from ecc.models.base import (
     check_number,
 )
 from ecc.models.shared.equilibria import crosses_several, shared_fair_rate
-from ecc.network import Network
-from ecc.quantity import RATE, SIZE, TIME, as_delay, as_rate, as_size
+from ecc.network.network import Network
 
 NO_ROUTER = 0  # hops are counted from 1
 NO_LINK = -1

@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.quantity import RATE, TIME, as_delay, as_rate
 from ecc.errors import ConvergenceError
 from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, SampledPrices, check_number
 from ecc.models.mkc import on_interval, power_price
 from ecc.models.shared import price_feedback, rate_feedback
-from ecc.network import Network
-from ecc.quantity import RATE, TIME, as_delay, as_rate
+from ecc.network.network import Network
 
 
 @dataclass

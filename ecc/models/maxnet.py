@@ -49,8 +49,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments
-from ecc.headers import REVERSE, US, CongestionHeader, WireFields, constant_field, time_field
+from ecc._support.arguments import check_arguments
+from ecc._support.quantity import PER_TIME, SIZE, TIME, Dimension, as_delay, as_size
+from ecc.formats.headers import REVERSE, US, CongestionHeader, WireFields, constant_field, time_field
 from ecc.laws.elementary import exp, log
 from ecc.models.base import (
     TRANSPORTS,
@@ -67,8 +68,7 @@ from ecc.models.base import (
 )
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import bottleneck_links, shared_fair_rate
-from ecc.network import Network
-from ecc.quantity import PER_TIME, SIZE, TIME, Dimension, as_delay, as_size
+from ecc.network.network import Network
 
 
 def integral_law(eta: float, W: float, P: float, D: float, T: float, p: Params) -> float:

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.quantity import RATE, TIME, as_delay, as_rate
 from ecc.laws.elementary import exp, log
 from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, SampledPrices, check_number
 from ecc.models.shared import price_feedback, rate_feedback
 from ecc.models.shared.equilibria import bottleneck_links, shared_rate
-from ecc.network import Network
-from ecc.quantity import RATE, TIME, as_delay, as_rate
+from ecc.network.network import Network
 
 
 @dataclass(frozen=True)

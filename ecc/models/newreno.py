@@ -28,10 +28,10 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Self
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import Quantity, as_count, as_number, as_time
 from ecc.models.base import FlowEnv, Hook, Params
 from ecc.models.shared import hystart, windows
-from ecc.quantity import Quantity, as_count, as_number, as_time
 
 
 @dataclass(frozen=True)

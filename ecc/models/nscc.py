@@ -34,9 +34,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ecc._support.quantity import RATE, TIME, OptionalQuantityField, QuantityField, as_delay, as_rate, default
 from ecc.models.base import FlowEnv, Hook, OperatingRange, Params, Protocol, State, check_choice, check_number
 from ecc.models.shared.clock import has_come, is_over
-from ecc.quantity import RATE, TIME, OptionalQuantityField, QuantityField, as_delay, as_rate, default
 
 REFERENCE_RATE, REFERENCE_RTT = 100e9, 12e-6  # to which constants are scaled [bit/s, s]
 FAST = 1e-6  # delays below let windows grow fast [s]

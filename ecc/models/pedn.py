@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.quantity import as_count
 from ecc.models import edn
 from ecc.models.base import Equilibrium, Hook, LinkEnv, Params, RelayLoop, check_number
 from ecc.models.shared import windows
-from ecc.network import Network
-from ecc.quantity import as_count
+from ecc.network.network import Network
 
 MULTIPLIER = 2654435761  # 2^32 over the golden ratio (Knuth, vol. 3, sec. 6.4)
 WORD = 4294967296

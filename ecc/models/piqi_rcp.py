@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
-from ecc.headers import (
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import TIME, as_delay
+from ecc.formats.headers import (
     COMMON,
     MS,
     REVERSE,
@@ -50,8 +51,7 @@ from ecc.models.base import (
 from ecc.models.qi_rcp import integral_bounds
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
-from ecc.network import Network
-from ecc.quantity import TIME, as_delay
+from ecc.network.network import Network
 
 
 @dataclass(frozen=True)

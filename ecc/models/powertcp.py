@@ -40,7 +40,7 @@ s + gamma_r = 0 for any delay. Where flows are clocked by ACKs (D > T) it obeys,
     s + gamma_r = gamma_r k [e^(-s D) - e^(-s T) (1 + s D/(1 + s h))/(1 + s T)]
 
 and differences of windows s + gamma_r = gamma_r k e^(-s D): slower, by about 1/(1 - k). On shorter paths, D < T, rates
-W/T meet a queue that integrates them, as `ecc.paced_loop` has it, and lose stability (docs/telemetry.md).
+W/T meet a queue that integrates them, as `ecc.loops.paced_windows` has it, and lose stability (docs/telemetry.md).
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import RATE, SIZE, TIME, Quantity, QuantityField, as_delay, as_rate, as_size, default
 from ecc.models.base import Equilibrium, FlowEnv, Hook, OperatingRange, Params, State, check_choice, check_number
 from ecc.models.records import per_hop
 from ecc.models.shared import telemetry, windows
 from ecc.models.shared.equilibria import full_links
-from ecc.network import Network
-from ecc.quantity import RATE, SIZE, TIME, Quantity, QuantityField, as_delay, as_rate, as_size, default
+from ecc.network.network import Network
 
 
 @dataclass

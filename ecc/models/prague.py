@@ -34,11 +34,11 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, ClassVar
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import RATE, TIME, Quantity, QuantityField, as_delay, as_number, as_rate, as_time, default
 from ecc.models.base import FlowEnv, Hook, Params, State, check_choice, check_number
 from ecc.models.newreno import NewReno
 from ecc.models.shared import windows
-from ecc.quantity import RATE, TIME, Quantity, QuantityField, as_delay, as_number, as_rate, as_time, default
 
 GROWTH_WAIT, GROWTH_RATE, GROWTH_TIME = 7.0, 15.36e6, 1e-3  # V; bit/s for one more; s of the rate
 ROOM, LEAST_PACKETS = 1.03, 2.0  # the window lets pacing act

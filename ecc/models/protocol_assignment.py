@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
 from ecc.models.base import Bound, Protocol
-from ecc.network import Flow, Network
+from ecc.network.network import Flow, Network
 
 __all__ = [
     "Deployment",

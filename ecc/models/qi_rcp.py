@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.quantity import TIME, as_delay
 from ecc.models.base import Bound, Equilibrium, Hook, LinkEnv, Params, Protocol, check_choice, check_number
 from ecc.models.rcp import RCP
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
-from ecc.network import Network
-from ecc.quantity import TIME, as_delay
+from ecc.network.network import Network
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments
-from ecc.headers import (
+from ecc._support.arguments import check_arguments
+from ecc._support.quantity import TIME, as_delay
+from ecc.formats.headers import (
     COMMON,
     MS,
     REVERSE,
@@ -36,8 +37,7 @@ from ecc.headers import (
 from ecc.models.base import TRANSPORTS, Equilibrium, Hook, LinkEnv, Params, Protocol, check_choice, check_number
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
-from ecc.network import Network
-from ecc.quantity import TIME, as_delay
+from ecc.network.network import Network
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
 
 __all__ = [
     "check_params",

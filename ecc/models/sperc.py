@@ -43,7 +43,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import TIME, QuantityField, as_count, as_delay, default
 from ecc.models.base import (
     TRANSPORTS,
     Equilibrium,
@@ -58,8 +59,7 @@ from ecc.models.base import (
 )
 from ecc.models.records import per_hop
 from ecc.models.shared.equilibria import shared_fair_rate
-from ecc.network import Network
-from ecc.quantity import TIME, QuantityField, as_count, as_delay, default
+from ecc.network.network import Network
 
 NONE, STAYS, LEAVES = 0, 1, 2  # kinds of headers: no control packet, one, and the last one
 E, B = 0, 1

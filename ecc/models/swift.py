@@ -30,14 +30,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
+from ecc._support.quantity import TIME, QuantityField, as_delay, as_time, default
 from ecc.laws.elementary import sqrt
 from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, OperatingRange, Params, check_number
 from ecc.models.shared import windows
 from ecc.models.shared.clock import has_come
 from ecc.models.shared.equilibria import full_links
-from ecc.network import Network
-from ecc.quantity import TIME, QuantityField, as_delay, as_time, default
+from ecc.network.network import Network
 
 FLAT = "where windows are so large or so small that the target no longer depends on them, any shares stay"
 RESET_TIMEOUTS = 5  # without an ACK in between

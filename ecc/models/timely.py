@@ -33,13 +33,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
+from ecc._support.quantity import RATE, TIME, QuantityField, as_delay, as_rate, default
 from ecc.errors import LinearizationError
 from ecc.models.base import Equilibrium, FlowEnv, Hook, OperatingRange, Params, Protocol, State, check_number
 from ecc.models.shared.equilibria import full_links
 from ecc.models.shared.rate_feedback import least_rate
-from ecc.network import Network
-from ecc.quantity import RATE, TIME, QuantityField, as_delay, as_rate, default
+from ecc.network.network import Network
 
 HYPER = 5.0  # updates in a row that increase, and what the increase is multiplied by from then on
 

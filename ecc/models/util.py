@@ -18,11 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ecc._support.quantity import TIME, as_delay
 from ecc.models import vcp
 from ecc.models.base import FlowEnv, Hook, Params, check_number
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
-from ecc.quantity import TIME, as_delay
 
 
 @dataclass

@@ -30,13 +30,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.arguments import check_arguments
-from ecc.headers import COMMON, CongestionHeader, WireFields, bits_field
+from ecc._support.arguments import check_arguments
+from ecc._support.quantity import TIME, as_delay
+from ecc.formats.headers import COMMON, CongestionHeader, WireFields, bits_field
 from ecc.laws.elementary import exp, log
 from ecc.models.base import FlowEnv, Hook, LinkEnv, Params, check_choice, check_number
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
-from ecc.quantity import TIME, as_delay
 
 LOW, HIGH, OVERLOAD = 1, 2, 3  # the two bits; 0 is a packet of another protocol
 BEGINS_HIGH, BEGINS_OVERLOAD = 0.8, 1.0

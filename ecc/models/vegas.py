@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from ecc.laws.elementary import sqrt
 from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, RelayLoop, check_number
 from ecc.models.shared import windows
-from ecc.network import Network
+from ecc.network.network import Network
 
 KEPT = 0.75  # share of the window, at a loss
 OPENED = 0.875  # ... at the end of slow start

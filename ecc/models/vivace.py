@@ -44,13 +44,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
+from ecc._support.quantity import RATE, QuantityField, as_rate, default
 from ecc.errors import LinearizationError
 from ecc.models import monitor_intervals
 from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, check_choice, check_number
 from ecc.models.shared import delivery_rate, windows
-from ecc.network import Network
-from ecc.quantity import RATE, QuantityField, as_rate, default
+from ecc.network.network import Network
 
 STARTING, PROBING, MOVING = range(3)
 STATES = ("Starting", "Probing", "Moving")

@@ -55,9 +55,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments
+from ecc._support.arguments import check_arguments
+from ecc._support.quantity import TIME, as_delay
 from ecc.errors import LinearizationError
-from ecc.headers import (
+from ecc.formats.headers import (
     COMMON,
     MS,
     REVERSE,
@@ -84,8 +85,7 @@ from ecc.models.base import (
 )
 from ecc.models.shared import rate_feedback, windows
 from ecc.models.shared.equilibria import bottleneck_links, shared_rate
-from ecc.network import Network
-from ecc.quantity import TIME, as_delay
+from ecc.network.network import Network
 
 HANDSHAKES = 1.0  # s of spacing by which an interval that saw nothing else is shared out (ns-2)
 LEAST_QUEUE_INTERVAL = 0.002  # s over which the lowest queue is sought (draft-falk-xcp-spec)

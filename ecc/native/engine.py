@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import Count, check_arguments, shown
+from ecc._support.arguments import Count, check_arguments, shown
+from ecc._support.memory import reserved_bytes
 from ecc.errors import NativeError
-from ecc.memory import reserved_bytes
 from ecc.native.guard import Guard, advancing, guarded
 
 try:

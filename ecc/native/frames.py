@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
 from ecc.errors import NativeError
 from ecc.native._engine import ffi, lib
 from ecc.native.engine import Engine, _dtype, _pointer

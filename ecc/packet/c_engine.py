@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.models.base import Hook, Protocol
 from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, Engine, Partition, Team, addresses

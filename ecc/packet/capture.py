@@ -9,7 +9,7 @@ transfer counts on after the flows. Above IPv4 there is what the protocol's `wir
 of the IP header itself, where the codepoint of ECN is. A header that the papers do not lay out is the fields of its
 record, 8 bytes each. Sequence numbers count what the link has sent of a flow. The original length is that of the packet
 on this link, or the headers', if these need more. What does not fit into a field is the nearest value that does.
-A file has an interface for each protocol, whose description names it and, if it is one of `ecc.dissector`, its header.
+A file has an interface for each protocol, whose description names it and, for `ecc.packet.dissector`, its header.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
 from ecc.errors import EccError, install_command
-from ecc.headers import WireHeader
+from ecc.formats.headers import WireHeader
 from ecc.native import new_links
 from ecc.packet import pcapng
 from ecc.packet.setup import Part, Setup
@@ -185,7 +185,7 @@ class Capture:
 
 
 def description(part: Part) -> str:
-    """Return what the interface of a protocol's packets says: its name and, for `ecc.dissector`, that of its header.
+    """Return what the interface of a protocol's packets says: its name and that of its header.
 
     Parameters
     ----------

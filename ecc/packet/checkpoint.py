@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import __version__
-from ecc.files import check_regular, replacing
+from ecc._support.files import check_regular, replacing
 
 __all__ = ["Checkpoint", "write_checkpoint"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ecc.headers import WireFields
+from ecc.formats.headers import WireFields
 from ecc.models.base import Protocol
 from ecc.native import FRAME_FIELD, FRAME_FORMAT, Formats
 from ecc.native._engine import lib

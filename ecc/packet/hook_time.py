@@ -14,7 +14,7 @@ from ecc.jit import compile_hooks
 from ecc.models.base import Protocol
 from ecc.models.packet_hooks import link_hooks_of
 from ecc.native import LINK_ENV
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import build_twin
 from ecc.scenario import Scenario

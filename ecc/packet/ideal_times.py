@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.network import Flow, Network
+from ecc.network.network import Flow, Network
 
 __all__ = ["IdealTimes"]
 

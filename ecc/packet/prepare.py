@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
-from ecc.impairments import Aggregation, CapacitySchedule, DelaySpikes, DeliveryTrace, Jitter, RandomLoss, Shaper
+from ecc._support.arguments import shown
+from ecc._support.quantity import LONGEST_TIME
 from ecc.models.base import (
     ECN_ECHOES,
     LOST_RETRANSMISSIONS,
@@ -29,11 +29,19 @@ from ecc.models.base import (
 from ecc.models.packet_hooks import check_hooks, flow_hooks_of, link_hooks_of
 from ecc.models.records import check_params, check_records, record_dtype, records
 from ecc.native import BEGUN, CHANGE, IMPAIRMENT, SERVER, UNDER_WAY, new_flows, new_links, picoseconds
-from ecc.network import SPRAYINGS, Flow, Network
+from ecc.network.impairments import (
+    Aggregation,
+    CapacitySchedule,
+    DelaySpikes,
+    DeliveryTrace,
+    Jitter,
+    RandomLoss,
+    Shaper,
+)
+from ecc.network.network import SPRAYINGS, Flow, Network
 from ecc.packet.ideal_times import IdealTimes
 from ecc.packet.setup import Part, Setup
 from ecc.packet.under_way import Stationary, counted_before, queued_at_links, routes_of, under_way
-from ecc.quantity import LONGEST_TIME
 from ecc.scenario import Scenario
 
 __all__ = ["prepare", "sample_width"]
@@ -502,7 +510,7 @@ def _equilibrium(scenario: Scenario) -> Equilibrium | Stationary:
     routers = [protocol for here in deployment.links for protocol in here]
     if not routers or any(type(protocol).has_hosts() for protocol in routers):
         raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {deployment}")
-    from ecc.marking_loop import equilibrium_of_marks
+    from ecc.loops.marked_hosts import equilibrium_of_marks
 
     marking = equilibrium_of_marks(deployment, network)
     received = 1.0 - np.prod(1.0 - marking.chosen * network.incidence, axis=1)

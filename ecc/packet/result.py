@@ -18,8 +18,8 @@ from ecc.packet.transfer_rows import flow_rows
 from ecc.packet.transfers import Transfers
 from ecc.packet.twin import PythonEngine
 from ecc.queues import Policer
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario, notes_at_end
-from ecc.trajectory import Trajectory
 
 __all__ = ["trajectory_of"]
 

@@ -96,7 +96,7 @@ class Setup:
         Parameters
         ----------
         drawn : NDArray[void], shape (n,)
-            Dtype ecc.workload.DRAWN.
+            Dtype ecc.traffic.workload.DRAWN.
         """
         out = new_transfers(len(drawn))
         waits = drawn["label"]["wait"]

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.memory import free_memory, reserved_bytes
+from ecc._support.quantity import Quantity, as_count, as_size, as_time
 from ecc.errors import NativeError, warn
-from ecc.memory import free_memory, reserved_bytes
 from ecc.native import Engine, Team, picoseconds
 from ecc.native.engine import sample_columns
 from ecc.native.guard import advancing, guarded
@@ -26,9 +27,8 @@ from ecc.packet.recorded_fields import series
 from ecc.packet.result import trajectory_of
 from ecc.packet.transfers import Transfers
 from ecc.packet.twin import PythonEngine
-from ecc.quantity import Quantity, as_count, as_size, as_time
+from ecc.results.trajectory import EVENTS, Trajectory
 from ecc.scenario import Scenario
-from ecc.trajectory import EVENTS, Trajectory
 
 __all__ = ["Run", "resume", "simulate"]
 

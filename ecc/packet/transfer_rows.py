@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.files import unfinished
 from ecc.errors import EccError, install_command
-from ecc.files import unfinished
-from ecc.workload import LABELS
+from ecc.traffic.workload import LABELS
 
 __all__ = ["FlowsFile", "columns", "flow_rows", "label_columns", "next_name"]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
 from ecc.native import TRANSFER_RESULT
 from ecc.packet.checkpoint import Checkpoint
 from ecc.packet.setup import Setup
 from ecc.packet.transfer_rows import FlowsFile, columns, label_columns, next_name
 from ecc.scenario import Scenario
-from ecc.workload import DRAWN, LABELS
+from ecc.traffic.workload import DRAWN, LABELS
 
 __all__ = ["Transfers"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.native import UNDER_WAY
-from ecc.network import Flow
+from ecc.network.network import Flow
 
 __all__ = ["Stationary", "counted_before", "queued_at_links", "routes_of", "under_way"]
 

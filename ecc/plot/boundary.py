@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from ecc.arguments import Matrix, Vector, check_arguments, shown
+from ecc._support.arguments import Matrix, Vector, check_arguments, shown
 from ecc.plot.look import INK, PALETTE, axis, buckets_for, colors, faded, figure, lean, line_mode, marker, thinned
 
 __all__ = ["boundary_figure", "envelope_figure", "stability_map_figure"]

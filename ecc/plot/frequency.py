@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
 from ecc.plot.look import GREY, INK, axis, buckets_for, colors, figure, lean, marker, thinned
 
 __all__ = ["bode_figure", "nyquist_figure", "root_figure"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from ecc.arguments import check_arguments
+from ecc._support.arguments import check_arguments
 from ecc.plot.look import RATE, SIZE, Units, decoded, figure, lean, unit_for
 
 __all__ = ["slider_figure", "small_multiples_figure"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
 from ecc.plot.look import axis, colors, figure, lean
 
 __all__ = ["slowdown_figure"]

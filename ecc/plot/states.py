@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ecc.arguments import Vector
+from ecc._support.arguments import Vector
 from ecc.plot.look import GREY, axis, buckets_for, colors, figure, thinned
 
 __all__ = ["states_figure"]

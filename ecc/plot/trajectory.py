@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
-from ecc.arguments import Matrix, Vector, check_arguments
+from ecc._support.arguments import Matrix, Vector, check_arguments
 from ecc.plot.look import GREY, INK, RATE, SIZE, axis, buckets_for, colors, figure, line_mode, thinned, unit_for
 
 __all__ = ["comparison_figure", "trajectory_figure"]

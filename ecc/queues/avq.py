@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ecc._support.quantity import PER_TIME
 from ecc.models.base import Hook, State, check_number
-from ecc.quantity import PER_TIME
 from ecc.queues.discipline import QueueDiscipline, congested
 
 

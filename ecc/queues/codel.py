@@ -16,9 +16,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ecc._support.quantity import TIME, Quantity, as_delay
 from ecc.models.base import Hook, check_number
 from ecc.models.shared.clock import has_come
-from ecc.quantity import TIME, Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ecc._support.quantity import SIZE
 from ecc.models.base import Protocol, check_choice, check_number, record_at
-from ecc.quantity import SIZE
 
 __all__ = ["QueueDiscipline", "congested", "congested_at_random"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ecc._support.quantity import SIZE, TIME
 from ecc.models.base import Hook, Queues, check_number
-from ecc.quantity import SIZE, TIME
 from ecc.queues.codel import CoDel
 
 MOST_QUEUES = 65536

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from ecc.arguments import check_arguments
+from ecc._support.arguments import check_arguments
+from ecc._support.quantity import TIME, Quantity, as_delay
 from ecc.models.base import Hook, State, check_number
-from ecc.quantity import TIME, Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 

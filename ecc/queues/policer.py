@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ecc._support.quantity import RATE, SIZE, QuantityField, SizeField, as_rate, as_size, default
 from ecc.models.base import Hook, State
-from ecc.quantity import RATE, SIZE, QuantityField, SizeField, as_rate, as_size, default
 from ecc.queues.discipline import QueueDiscipline, congested
 
 ROUNDING = 1e-6  # bytes: a level that is that much below a packet is rounded, and has room for it

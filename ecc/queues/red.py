@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ecc._support.quantity import TIME, Quantity, as_delay
 from ecc.models.base import Hook, State, check_number
-from ecc.quantity import TIME, Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested
 
 

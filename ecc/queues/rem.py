@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ecc._support.quantity import TIME, Quantity, as_delay
 from ecc.laws.elementary import exp, log
 from ecc.models.base import Hook, State, check_number
-from ecc.quantity import TIME, Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 

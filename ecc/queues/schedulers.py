@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
+from ecc._support.quantity import SIZE, as_count, as_number
 from ecc.models.base import Hook, Protocol, Queues, check_number
-from ecc.quantity import SIZE, as_count, as_number
 
 
 def numbers(values: object, name: str) -> tuple[Any, ...]:

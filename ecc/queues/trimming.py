@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ecc._support.quantity import SIZE
 from ecc.models.base import Hook, Protocol, Queues, check_number
-from ecc.quantity import SIZE
 from ecc.queues.ramp_marking import ramp
 
 HEADERS, DATA = 0, 1  # the queues

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import Vector, check_arguments, given
-from ecc.closed_loop import has_clockings, has_granted_windows, linearize
-from ecc.display import Displayed, Rows, frequency_text, grid_html, html_table, quantity_text
+from ecc._support.arguments import Vector, check_arguments, given
+from ecc._support.display import Displayed, Rows, frequency_text, grid_html, html_table, quantity_text
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
 from ecc.laws.arguments import law_arguments
 from ecc.linear import DelaySystem, Margins, SampledSystem, StabilityLimit, Switched, SwitchedLoop
+from ecc.loops.closed_loop import has_clockings, has_granted_windows, linearize
 from ecc.models.base import Bound, Protocol, label
 from ecc.models.protocol_assignment import (
     ProtocolAssignment,
@@ -24,7 +24,7 @@ from ecc.models.protocol_assignment import (
     read_protocol,
     with_parameter,
 )
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability.bifurcations import Bifurcation, bifurcation_at
 from ecc.stability.checked import CLOCKED, OtherClocking, other_clocking
 from ecc.stability.gains import critical_gain

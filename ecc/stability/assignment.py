@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.allocation import water_filling
-from ecc.arguments import check_arguments
-from ecc.display import Displayed, Rows, value_text
+from ecc._support.arguments import check_arguments
+from ecc._support.display import Displayed, Rows, value_text
 from ecc.laws.jets import gradient
 from ecc.models.base import Equilibrium, Protocol, equilibrium_of, interval_of
 from ecc.models.shared.equilibria import check_assignment
-from ecc.network import Network
+from ecc.network.allocation import water_filling
+from ecc.network.network import Network
 
 if TYPE_CHECKING:
     import networkx

@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc import closed_loop
-from ecc.arguments import Vector, given
-from ecc.closed_loop import has_clockings, has_granted_windows
-from ecc.display import frequency_text
+from ecc._support.arguments import Vector, given
+from ecc._support.display import frequency_text
 from ecc.errors import ConvergenceError, EccError
 from ecc.linear import DelaySystem, SampledSystem, StabilityLimit
+from ecc.loops import closed_loop
+from ecc.loops.closed_loop import has_clockings, has_granted_windows
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import ProtocolAssignment, parameter_value, read_protocol, with_parameter
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import gains
 from ecc.stability.bifurcations import Bifurcation, bifurcation_at
 from ecc.stability.safe_perturbations import SafePerturbation, safe_perturbation

@@ -26,8 +26,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
-from ecc.display import Displayed
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear.empty_queue import empty_queue_boundary
 

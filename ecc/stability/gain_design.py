@@ -22,18 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import differential_evolution, minimize
 
-from ecc.arguments import Seed, check_arguments, shown
-from ecc.closed_loop import law_arguments, linearize
-from ecc.display import Displayed
+from ecc._support.arguments import Seed, check_arguments, shown
+from ecc._support.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear import Certificate, DelaySystem, Margins, SampledSystem
 from ecc.linear.box_cover import BoxCover
 from ecc.linear.gain_intervals import REFUSED
 from ecc.linear.newton_iteration import newton
 from ecc.linear.rootfinding import starts
+from ecc.loops.closed_loop import law_arguments, linearize
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameters
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability.network_ranges import NetworkRange, cover_range, linearize_on
 
 __all__ = ["Design", "LeastDecay", "decay_rate", "design", "least_decay"]

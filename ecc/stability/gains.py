@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import Vector, check_arguments, given, shown
-from ecc.closed_loop import linearize
+from ecc._support.arguments import Vector, check_arguments, given, shown
 from ecc.linear import DelaySystem, SampledSystem, StabilityLimit, stability_limit
+from ecc.loops.closed_loop import linearize
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import (
     ProtocolAssignment,
@@ -21,7 +21,7 @@ from ecc.models.protocol_assignment import (
     read_protocol,
     with_parameter,
 )
-from ecc.network import Network
+from ecc.network.network import Network
 
 __all__ = ["critical_gain"]
 

@@ -4,8 +4,8 @@ One link, flows by their RTTs D_g: the laws are equations of router (R, what it 
 
     lead z(t) = f(z(t - tau_1), z(t - tau_2), ...),   lead = s: a derivative; lead = 1: a value
 
-of the delays that `ecc.closed_loop` has, in seconds or in steps. With their exact first three derivatives A_k, B, C at
-the equilibrium, Delta(s) = diag(lead) - sum A_k exp(-s tau_k), Delta(jw) q = 0 = p Delta(jw), p Delta'(jw) q = 1 and
+with the delays of `ecc.loops.closed_loop`, in seconds or in steps. With their exact first three derivatives A_k, B, C
+at the equilibrium, Delta(s) = diag(lead) - sum A_k exp(-s tau_k), Delta(jw) q = 0 = p Delta(jw), p Delta'(jw) q = 1 and
 
     Delta(2jw) h = B(q, q),   Delta(0) g = B(q, q*),   c = p [C(q, q, q*) + B(q*, h) + 2 B(q, g)]/2
 
@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
-from ecc.closed_loop import law_arguments, linearize, steps_of
-from ecc.display import Displayed, Rows, frequency_text
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import Displayed, Rows, frequency_text
 from ecc.errors import LinearizationError
 from ecc.laws.jets import gradient, taylor
 from ecc.linear import StabilityLimit
+from ecc.loops.closed_loop import law_arguments, linearize, steps_of
 from ecc.models.base import Protocol, equilibrium_of
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability.gains import critical_gain
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import qr, solve_triangular
 
-from ecc.arguments import Vector, check_arguments, given, shown
-from ecc.closed_loop import linearize
+from ecc._support.arguments import Vector, check_arguments, given, shown
+from ecc._support.reports import Reporter
 from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.linear.root_grid import Expansion, Field, dominant, expand
+from ecc.loops.closed_loop import linearize
 from ecc.models.base import Protocol, settings
 from ecc.models.protocol_assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameter
-from ecc.network import Network
-from ecc.reports import Reporter
+from ecc.network.network import Network
 
 __all__ = ["stability_map"]
 

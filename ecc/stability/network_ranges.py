@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ecc.arguments import Positive, check_arguments, shown
-from ecc.closed_loop import linearize
-from ecc.display import Displayed
+from ecc._support.arguments import Positive, check_arguments, shown
+from ecc._support.display import Displayed
+from ecc._support.quantity import as_count, as_delay, as_rate
 from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem
 from ecc.linear.box_cover import Axis, BoxCover, cover_box
+from ecc.loops.closed_loop import linearize
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
-from ecc.network import Network
-from ecc.quantity import as_count, as_delay, as_rate
+from ecc.network.network import Network
 
 __all__ = ["NetworkRange", "cover_range", "linearize_on"]
 

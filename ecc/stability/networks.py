@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments
-from ecc.closed_loop import linearize
-from ecc.display import Displayed, Rows
+from ecc._support.arguments import check_arguments
+from ecc._support.display import Displayed, Rows
 from ecc.linear import DelaySystem, SampledSystem
+from ecc.loops.closed_loop import linearize
 from ecc.models.base import Protocol, equilibrium_of
-from ecc.network import Network
+from ecc.network.network import Network
 
 __all__ = ["IsolatedLink", "isolated_links", "mean_rtts"]
 

@@ -7,11 +7,11 @@ from math import pi
 
 import numpy as np
 
-from ecc.arguments import check_arguments
-from ecc.display import Displayed, Rows
+from ecc._support.arguments import check_arguments
+from ecc._support.display import Displayed, Rows
 from ecc.linear.describing_function import relay_oscillation
 from ecc.models.base import Protocol, equilibrium_of
-from ecc.network import Network
+from ecc.network.network import Network
 
 __all__ = ["RelayCycle", "relay_cycle"]
 

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from math import nextafter
 from typing import Any
 
-from ecc.arguments import shown
-from ecc.closed_loop import linearize
+from ecc._support.arguments import shown
 from ecc.errors import ConvergenceError
+from ecc.loops.closed_loop import linearize
 from ecc.models.piqi_rcp import PIQIRCP
-from ecc.network import Network
+from ecc.network.network import Network
 
 __all__ = ["averaging_is_stable_for_all_rtts", "boundary_is_stable_for_all_rtts", "equal_rtts_threshold"]
 

@@ -46,13 +46,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from ecc.arguments import check_arguments, shown
-from ecc.closed_loop import law_arguments, linearize
-from ecc.display import Displayed
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import Displayed
 from ecc.linear import StabilityLimit
+from ecc.loops.closed_loop import law_arguments, linearize
 from ecc.models.base import Protocol, interval_of
 from ecc.models.rcp import RCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability.gains import critical_gain
 
 __all__ = [

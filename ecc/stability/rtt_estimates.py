@@ -9,12 +9,12 @@ from math import inf
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments, given
-from ecc.closed_loop import law_arguments, linearize
-from ecc.display import Displayed
+from ecc._support.arguments import check_arguments, given
+from ecc._support.display import Displayed
 from ecc.linear import DelaySystem, SampledSystem, stability_limit
+from ecc.loops.closed_loop import law_arguments, linearize
 from ecc.models.base import Protocol
-from ecc.network import Network
+from ecc.network.network import Network
 
 __all__ = ["RttMargin", "rtt_margin"]
 

@@ -41,11 +41,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog, root
 
-from ecc.arguments import check_arguments, shown
-from ecc.closed_loop import linearize
-from ecc.display import Displayed
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import Displayed
+from ecc.loops.closed_loop import linearize
 from ecc.models.xcp import XCP
-from ecc.network import Network
+from ecc.network.network import Network
 
 __all__ = ["RttRatio", "critical_rtt_ratio", "is_stable_up_to_ratio"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments
-from ecc.display import Displayed
+from ecc._support.arguments import check_arguments
+from ecc._support.display import Displayed
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

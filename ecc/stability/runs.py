@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import fluid, live, packet
-from ecc.arguments import check_arguments, given, shown
-from ecc.display import Displayed
+from ecc._support.arguments import check_arguments, given, shown
+from ecc._support.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.models.base import Equilibrium, Protocol, equilibrium_of
 from ecc.models.protocol_assignment import parameter_names
-from ecc.network import Network
+from ecc.network.network import Network
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 from ecc.stability.run_classification import StabilityClassification, classify_stability
-from ecc.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

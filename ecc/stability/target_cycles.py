@@ -21,8 +21,8 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments
-from ecc.display import Displayed
+from ecc._support.arguments import check_arguments
+from ecc._support.display import Displayed
 from ecc.fluid.dde.solver import solve_dde
 
 __all__ = ["TargetCycle", "target_cycle"]

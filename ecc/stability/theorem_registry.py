@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from scipy.optimize import differential_evolution
 from scipy.special import lambertw
 
-from ecc.arguments import Seed, check_arguments, shown
-from ecc.closed_loop import linearize
-from ecc.display import Displayed
+from ecc._support.arguments import Seed, check_arguments, shown
+from ecc._support.display import Displayed
 from ecc.linear import StabilityLimit, stability_limit
+from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly
 from ecc.models.base import Protocol
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.stability.gains import critical_gain
 
 __all__ = ["THEOREMS", "Case", "Search", "Theorem", "search"]

@@ -43,12 +43,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import Matrix, Positive, check_arguments, shown
-from ecc.closed_loop import linearize, linearize_laws, steps_of
-from ecc.display import Displayed
+from ecc._support.arguments import Matrix, Positive, check_arguments, shown
+from ecc._support.display import Displayed
 from ecc.errors import LinearizationError
+from ecc.loops.closed_loop import linearize, linearize_laws, steps_of
 from ecc.models.base import Protocol
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability.assignment import BottleneckAssignment
 
 __all__ = [

@@ -19,21 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import fluid, packet
-from ecc.closed_loop import linearize
 from ecc.errors import EccError, LinearizationError
 from ecc.laws.arguments import law_arguments
 from ecc.linear import DelaySystem, SampledSystem, StabilityLimit
-from ecc.marking_loop import equilibrium_of_marks
+from ecc.loops.closed_loop import linearize
+from ecc.loops.marked_hosts import equilibrium_of_marks
 from ecc.models.base import Protocol, equilibrium_of
 from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol, with_parameter
-from ecc.network import Flow, Network
+from ecc.network.network import Flow, Network
 from ecc.packet.simulation import Run, resume
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 from ecc.stability import critical_gain
 from ecc.testing import transforms
 from ecc.testing.strategies import example_network, operating_range
 from ecc.testing.transforms import Transformed
-from ecc.trajectory import Trajectory
 
 __all__ = [
     "NotApplicable",

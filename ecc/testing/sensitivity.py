@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ecc.arguments import check_arguments
-from ecc.quantity import as_number
+from ecc._support.arguments import check_arguments
+from ecc._support.quantity import as_number
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
-from ecc.trajectory import Trajectory
 
 __all__ = ["check_sensitivity"]
 

@@ -11,12 +11,12 @@ from dataclasses import fields, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from ecc.arguments import check_arguments
+from ecc._support.arguments import check_arguments
+from ecc._support.quantity import as_count, as_number
 from ecc.errors import EccError, install_command
 from ecc.models.base import OperatingRange, Protocol
 from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
-from ecc.network import Flow, Link, Network
-from ecc.quantity import as_count, as_number
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
 if TYPE_CHECKING:

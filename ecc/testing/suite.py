@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from ecc.arguments import check_arguments
-from ecc.display import Displayed, Rows
+from ecc._support.arguments import check_arguments
+from ecc._support.display import Displayed, Rows
+from ecc._support.quantity import as_choice, as_count
 from ecc.errors import EccError
 from ecc.models.base import Protocol, settings
 from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
-from ecc.network import Network
-from ecc.quantity import as_choice, as_count
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 from ecc.testing import checks
 from ecc.testing.checks import NotApplicable, Refused

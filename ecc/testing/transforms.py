@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from ecc import impairments
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.quantity import RATE, SIZE, TIME, Dimension, Quantity, as_count, as_number, as_time
 from ecc.models.base import Protocol, dimensions_of
 from ecc.models.protocol_assignment import ProtocolAssignment
-from ecc.network import Flow, Link, Pause
-from ecc.quantity import RATE, SIZE, TIME, Dimension, Quantity, as_count, as_number, as_time
+from ecc.network import impairments
+from ecc.network.network import Flow, Link, Pause
 from ecc.queues import DropTail
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
-from ecc.trajectory import Trajectory
-from ecc.workload import KINDS as PARTS
-from ecc.workload import Arrivals, OnOff, Tmix, Workload
+from ecc.traffic.workload import KINDS as PARTS
+from ecc.traffic.workload import Arrivals, OnOff, Tmix, Workload
 
 __all__ = [
     "Transformed",

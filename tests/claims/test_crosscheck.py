@@ -9,9 +9,9 @@ import time
 import pytest
 from waiting import HANG
 
+from ecc._support.store import Store
 from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
-from ecc.store import Store
 
 CHECKS = '''
 """Checks that worker processes can import."""

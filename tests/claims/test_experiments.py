@@ -11,19 +11,19 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from ecc import metrics
+from ecc._support.digests import code_digest, function_digest
+from ecc._support.store import Store
 from ecc.claims import crosscheck, experiments
 from ecc.claims.ledger import Claim, Picture, Verdict, claims
 from ecc.claims.report.pictures import side_by_side
 from ecc.claims.schema import read
 from ecc.claims.setups import SETUPS, build
-from ecc.digests import code_digest, function_digest
 from ecc.models import RCP, JetMax
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.packet.hook_time import nanoseconds
 from ecc.plot.look import decoded
+from ecc.results import metrics
 from ecc.scenario import Scenario
-from ecc.store import Store
 
 ENTRY = {
     "setup": "joins",

@@ -6,7 +6,7 @@ import pytest
 
 from ecc.claims.checks.open.hopf_bifurcation import UNEQUAL, fundamental, integral_orbit, proportional_orbit, swing
 from ecc.models import PIQIRCP, QIRCP, Kelly
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import hopf
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import ecc.live
+from ecc._support.store import Store
 from ecc.claims import crosscheck, experiments
 from ecc.claims.catalog import checks, to_reproduce
 from ecc.claims.checks import live
@@ -12,7 +13,6 @@ from ecc.claims.ledger import Claim, Verdict, claims
 from ecc.claims.report.output import Report, as_markdown
 from ecc.claims.schema import Expectation
 from ecc.errors import EccError
-from ecc.store import Store
 
 MACHINE = {
     "slow": 4.0, "attempts": 3, "elapsed": 360.0, "frozen": 12.0, "load": 1.5, "lateness_p50": 2e-6,

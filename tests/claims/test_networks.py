@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ecc.claims.checks.open.networks import held_back, in_t_u, onset_alone, onset_in_fluid
-from ecc.closed_loop import linearize
 from ecc.fluid import simulate
+from ecc.loops.closed_loop import linearize
 from ecc.models import QIRCP, XCP
 from ecc.scenario import Scenario
 from ecc.stability import critical_gain, mean_rtts

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from ecc.claims.checks.theorems.delays_and_bottlenecks import _in_order, _loop, grows_in_the_laws
 from ecc.claims.checks.theorems.stationary_rates import UNFAIR_DELAY, late_means, packet_run
-from ecc.closed_loop import linearize
+from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, PIQIRCP, QIRCP, JetMax
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import critical_gain, growth_of_rates
 
 pytestmark = pytest.mark.property

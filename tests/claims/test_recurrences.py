@@ -5,12 +5,12 @@ from math import ceil, log
 import numpy as np
 import pytest
 
-from ecc.allocation import max_min
 from ecc.claims.checks.common.recurrences import law_run, random_network, settled
 from ecc.claims.checks.theorems import convergence, delays_and_bottlenecks, stationary_rates
-from ecc.closed_loop import linearize
+from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, EMKCAVQ, JetMax
-from ecc.network import Flow, Link, Network
+from ecc.network.allocation import max_min
+from ecc.network.network import Flow, Link, Network
 from ecc.stability import growth_of_rates
 
 TWO = Network([Link("10 Mb/s"), Link("40 Mb/s")], [Flow([0, 1]), Flow([0]), Flow([1])])

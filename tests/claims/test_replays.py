@@ -8,7 +8,7 @@ from ecc.claims.catalog import checks
 from ecc.claims.checks.open.replays import CAPACITY, LOOPS, replay
 from ecc.claims.ledger import claims
 from ecc.models import PIQIRCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import THEOREMS
 
 

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from waiting import HANG
 
+from ecc._support.display import number_text
 from ecc.claims.ledger import Finding, Measurement, Picture, Verdict, claims
 from ecc.claims.report import page as page_module
 from ecc.claims.report.output import Report, as_json, as_markdown, write_report
-from ecc.display import number_text
 from ecc.plot import boundary_figure, trajectory_figure
 
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecc.claims.checks.open.rtt_estimates import SMALL, MisjudgingQIRCP, critical_ratio
-from ecc.closed_loop import linearize
+from ecc.loops.closed_loop import linearize
 from ecc.models import QIRCP, RCP, XCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import perturbed_run, rtt_margin
 
 

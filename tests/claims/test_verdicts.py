@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ecc.allocation import max_min
 from ecc.claims.catalog import checks, of_crosscheck, select, to_reproduce
 from ecc.claims.checks.theorems.convergence import WINDOW, pace_of
 from ecc.claims.checks.theorems.stationary_rates import BAND, UNFAIR_DELAY, late_means, packet_run
 from ecc.claims.ledger import ANSWERS, Verdict, claims
 from ecc.models import XCP
-from ecc.network import Network
+from ecc.network.allocation import max_min
+from ecc.network.network import Network
 
 pytestmark = pytest.mark.claim
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc import conform, qlog
+from ecc import conform
 from ecc.cli import main
+from ecc.formats import qlog
 from ecc.models import BBR, CUBIC, BBRv1, BBRv2, Copa, NewReno, Prague, Vegas
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cubic.sqlog"

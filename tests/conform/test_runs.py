@@ -14,10 +14,10 @@ from waiting import HANG, until
 
 import ecc
 from ecc import conform
+from ecc._support.store import Store
 from ecc.cli import main
 from ecc.conform import runs
 from ecc.models import BBR, CUBIC, BBRv1, NewReno
-from ecc.store import Store
 
 STARTUP = ["bbr-startup-plateau", "bbr-drain-inflight"]
 

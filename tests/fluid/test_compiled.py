@@ -15,7 +15,7 @@ import pytest
 
 from ecc.fluid import ahead, compiled, simulate, solve_dde
 from ecc.models import RCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 ROOM = Path(ahead.__file__).parent

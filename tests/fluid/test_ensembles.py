@@ -11,7 +11,7 @@ import xarray as xr
 
 from ecc.fluid import ensemble, simulate, solve_dde, solve_ensemble
 from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, NewReno
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.queues import DualPI2
 from ecc.scenario import Scenario
 

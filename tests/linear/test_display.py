@@ -6,7 +6,7 @@ from math import asin, pi
 
 import pytest
 
-from ecc.display import quantity_text, value_text
+from ecc._support.display import quantity_text, value_text
 from ecc.linear import DelaySystem, SampledSystem, certify, characteristic_loci, stability_limit
 
 LOOP = DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0]))

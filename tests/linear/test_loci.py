@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ecc import Network
-from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem, SampledSystem, characteristic_loci, return_ratio
+from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP
 
 LOT = Network.parking_lot(["10 Mb/s", "8 Mb/s", "12 Mb/s"], delay="20 ms")

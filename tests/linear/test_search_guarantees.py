@@ -237,7 +237,7 @@ def test_a_map_over_two_parameters_agrees_with_searches_along_one():
 
 
 def test_searches_report_progress(monkeypatch):
-    monkeypatch.setattr("ecc.reports._INTERVAL", 0.0)
+    monkeypatch.setattr("ecc._support.reports._INTERVAL", 0.0)
     texts = []
     network = Network.dumbbell("1 Gb/s", [0.1])
     critical_gain(PIQIRCP(), network, "alpha", time="discrete", progress=texts.append)

@@ -10,8 +10,8 @@ import pytest
 
 import ecc
 from ecc.cli import main
-from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem, Switched, SwitchedLoop, empty_queue
+from ecc.loops.closed_loop import linearize
 from ecc.models import QIRCP, RCP, XCP
 from ecc.stability import critical_gain, isolated_links, mean_rtts
 

@@ -7,7 +7,7 @@ import pytest
 
 from ecc.errors import EccError
 from ecc.models import QIRCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import critical_gain, measured_boundary, perturbed_run
 
 

@@ -4,9 +4,9 @@ import pytest
 
 import ecc.live
 from ecc.errors import EccError
-from ecc.impairments import Aggregation, DeliveryTrace, Shaper
 from ecc.models import EDN, QIRCP, NewReno
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import Aggregation, DeliveryTrace, Shaper
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.scenario import Scenario
 

@@ -5,7 +5,7 @@ import pytest
 
 from ecc.live.nodes import links_between, nodes, prepared_for_links
 from ecc.models import EDN, QIRCP
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.packet.c_engine import joints_of
 from ecc.packet.prepare import prepare
 from ecc.scenario import Scenario

@@ -12,9 +12,9 @@ from ecc.errors import EccError
 from ecc.live import namespaces, simulation
 from ecc.live.engine import Measured
 from ecc.models import QIRCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
-from ecc.workload import Arrivals, Workload
+from ecc.traffic.workload import Arrivals, Workload
 
 NETWORK = Network.dumbbell("1 Mb/s", rtts=[0.05])
 linux = pytest.mark.skipif(sys.platform != "linux", reason="live runs are refused for this alone")

@@ -12,11 +12,11 @@ from pcapng_blocks import blocks
 
 import ecc.live
 from ecc.errors import EccError
-from ecc.impairments import Jitter
 from ecc.live import TCP, simulation, tcp
 from ecc.live.tcp import limits, path_room, socket_buffer
 from ecc.models import DCTCP, EDN, QIRCP, NewReno
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import Jitter
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.queues import PI2
 from ecc.scenario import Scenario

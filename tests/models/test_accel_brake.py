@@ -9,9 +9,9 @@ from scipy.special import lambertw
 
 import ecc
 from ecc.errors import LinearizationError
-from ecc.impairments import CapacitySchedule
 from ecc.models import ABC, accel_brake
-from ecc.network import Network
+from ecc.network.impairments import CapacitySchedule
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 C, S, TAU = 100e6, 1500, 0.1

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ecc
-from ecc.impairments import RandomLoss
 from ecc.models import BBR, BBRv1, BBRv2, bbr, bbr1
 from ecc.models.shared import delivery_rate, filters
-from ecc.network import Flow, Network
+from ecc.network.impairments import RandomLoss
+from ecc.network.network import Flow, Network
 from ecc.scenario import Scenario
 
 C, RTT = 20e6, 0.05  # bit/s, s

@@ -5,7 +5,7 @@ import pytest
 
 import ecc
 from ecc.models import C4, c4
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 C, RTT = 50e6, 0.05

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ecc.models import ConstantRate
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.packet import simulate
 from ecc.queues import CoDel, codel
 from ecc.scenario import Scenario

@@ -13,8 +13,8 @@ import pytest
 from waiting import HANG
 
 import ecc
+from ecc._support.digests import function_digest
 from ecc.cli import main
-from ecc.digests import function_digest
 from ecc.models import NewReno, controller
 from ecc.scenario import protocol_class
 

@@ -7,7 +7,7 @@ import pytest
 
 import ecc
 from ecc.models import CUBIC, Copa
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 S = 1000.0  # bytes

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.demands import permutation
-from ecc.impairments import CapacitySchedule
 from ecc.models import ABC, DCQCN, DCTCP, HPCC, NSCC, SPERC, TIMELY, PatchedTIMELY, PowerTCP, Swift, ThetaPowerTCP
-from ecc.network import Network
+from ecc.network.demands import permutation
+from ecc.network.impairments import CapacitySchedule
+from ecc.network.network import Network
 from ecc.queues import RampMarking, StepMarking
 from ecc.scenario import Scenario
 

@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 import ecc
 from ecc.errors import LinearizationError
 from ecc.models import DCQCN
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 S = 8000.0  # bit, a packet

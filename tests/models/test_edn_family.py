@@ -9,7 +9,7 @@ import ecc
 from ecc.errors import LinearizationError
 from ecc.models import EDN, FAST, PEDN, UTIL, VCP, NewReno, Vegas, edn, pedn, util, vcp
 from ecc.models.records import record_dtype
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import build_twin
 from ecc.packet.twin.state import Record

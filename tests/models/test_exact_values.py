@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.closed_loop import law_arguments, linearize
 from ecc.errors import EccError
+from ecc.loops.closed_loop import law_arguments, linearize
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import parameter_names
 from ecc.stability import critical_gain

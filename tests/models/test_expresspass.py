@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.demands import permutation
 from ecc.linear import SampledSystem
 from ecc.models import ExpressPass, expresspass
-from ecc.network import Flow, Link, Network
+from ecc.network.demands import permutation
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
 C, SHARE = 10e9, 1538 / 1622

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.impairments import CapacitySchedule
 from ecc.models import HPCC
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import CapacitySchedule
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
 C, T = 100e9, 10e-6  # 125,000 bytes in T

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from ecc.allocation import max_min
-from ecc.closed_loop import linearize
+from ecc.loops.closed_loop import linearize
 from ecc.models import JetMax
-from ecc.network import Flow, Link, Network
+from ecc.network.allocation import max_min
+from ecc.network.network import Flow, Link, Network
 
 
 def test_laws_by_hand():

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from ecc import fluid
-from ecc.allocation import max_min
-from ecc.impairments import DelaySpikes, RandomLoss
 from ecc.models import ConstantRate, JetMax
-from ecc.network import Flow, Link, Network
+from ecc.network.allocation import max_min
+from ecc.network.impairments import DelaySpikes, RandomLoss
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
 from ecc.scenario import Scenario
-from ecc.workload import Arrivals, Workload
+from ecc.traffic.workload import Arrivals, Workload
 
 slow = pytest.mark.slow
 claim = pytest.mark.claim

@@ -5,10 +5,10 @@ from math import pi, sin
 import numpy as np
 import pytest
 
-from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
+from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, EMKCAVQ, MKC, Kelly
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.stability import critical_gain
 
 THREE = Network.dumbbell("10 Mb/s", rtts=[0.2, 0.3, 0.7])

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ecc.closed_loop import linearize
-from ecc.impairments import RandomLoss
+from ecc.loops.closed_loop import linearize
 from ecc.models import MaxNet, maxnet
-from ecc.network import Network
+from ecc.network.impairments import RandomLoss
+from ecc.network.network import Network
 from ecc.packet import simulate
 from ecc.scenario import Scenario
 from ecc.stability import critical_gain

@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.allocation import max_min, proportional
-from ecc.demands import incast, permutation
-from ecc.impairments import CapacitySchedule
 from ecc.models import (
     DCQCN,
     EMKC,
@@ -31,7 +28,10 @@ from ecc.models import (
     Vegas,
     all_protocols,
 )
-from ecc.network import Flow, Link, Network
+from ecc.network.allocation import max_min, proportional
+from ecc.network.demands import incast, permutation
+from ecc.network.impairments import CapacitySchedule
+from ecc.network.network import Flow, Link, Network
 from ecc.packet.operations import Operations, count_operations
 from ecc.scenario import Scenario
 

@@ -7,7 +7,7 @@ import pytest
 
 import ecc
 from ecc.models import PowerTCP, ThetaPowerTCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 C, T = 100e9, 10e-6  # 12,500 bytes a us, 125,000 bytes in T

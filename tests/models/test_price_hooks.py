@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ecc.allocation import max_min, proportional
-from ecc.closed_loop import linearize
+from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, EMKCAVQ, MKC, Kelly
 from ecc.models.shared import price_feedback
-from ecc.network import Network
+from ecc.network.allocation import max_min, proportional
+from ecc.network.network import Network
 from ecc.packet import simulate
 from ecc.scenario import Scenario
 

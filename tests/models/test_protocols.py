@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.allocation import max_min
-from ecc.closed_loop import linearize, linearize_laws
+from ecc.loops.closed_loop import linearize, linearize_laws
 from ecc.models import EMKCAVQ, FAST, PIQIRCP, QIRCP, RCP, XCP, JetMax, MaxNet, Protocol, all_protocols
-from ecc.network import Flow, Link, Network
+from ecc.network.allocation import max_min
+from ecc.network.network import Flow, Link, Network
 
 PROTOCOLS = [cls() for cls in all_protocols().values() if cls.equilibrium_is_static]
 NETWORKS = {

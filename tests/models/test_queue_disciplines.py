@@ -14,7 +14,7 @@ import pytest
 from ecc.models import BIC, CUBIC, FAST, XCP, Compound, ConstantRate, NewReno, Protocol, Vegas
 from ecc.models.base import State, states_of
 from ecc.models.shared.windows import EndToEndProtocol
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.packet import simulate
 from ecc.queues import (
     AVQ,

@@ -10,7 +10,7 @@ import ecc
 from ecc.errors import LinearizationError
 from ecc.models import PIQIRCP, QIRCP, RCP, ConstantRate
 from ecc.models.shared import rate_feedback
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 
 
 def test_laws_by_hand():

@@ -10,7 +10,7 @@ import pytest
 
 from ecc.models import ConstantRate, NewReno, Protocol
 from ecc.models.base import Queues
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.queues import DRR, CoDel, DualPI2, FQCoDel, StrictPriority
 from ecc.scenario import Scenario

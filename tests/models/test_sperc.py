@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ecc
-from ecc.allocation import max_min
-from ecc.impairments import RandomLoss
 from ecc.models import SPERC, sperc
-from ecc.network import Flow, Link, Network
+from ecc.network.allocation import max_min
+from ecc.network.impairments import RandomLoss
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
 C = 10e9

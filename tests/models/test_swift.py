@@ -10,7 +10,7 @@ import ecc
 from ecc.errors import LinearizationError
 from ecc.models import Swift
 from ecc.models.shared.equilibria import full_links
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 S = 1000.0  # bytes

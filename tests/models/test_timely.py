@@ -8,7 +8,7 @@ import pytest
 import ecc
 from ecc.errors import LinearizationError
 from ecc.models import TIMELY, PatchedTIMELY
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 

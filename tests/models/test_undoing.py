@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 import ecc
-from ecc.impairments import CapacitySchedule, Jitter
 from ecc.models import BIC, CUBIC, NewReno
 from ecc.models.packet_hooks import flow_hooks_of
 from ecc.models.shared import windows
+from ecc.network.impairments import CapacitySchedule, Jitter
 
 S = 1000.0  # bytes
 HOSTS = [host(transport="rack", min_rto=0.2) for host in (NewReno, CUBIC, BIC)]

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 import ecc
-from ecc.impairments import RandomLoss
 from ecc.models import CUBIC, DCTCP, Copa, NewReno, Prague, Swift, all_protocols
 from ecc.models.shared import windows
+from ecc.network.impairments import RandomLoss
 
 S = 1500
 BY_LINE_RATE = ("HPCC", "PowerTCP", "ThetaPowerTCP")  # their windows are bounded by the line rate of the host

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.impairments import RandomLoss
 from ecc.models import Vivace, monitor_intervals, vivace
-from ecc.network import Network
+from ecc.network.impairments import RandomLoss
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 P = Vivace().namespace()

@@ -8,14 +8,14 @@ import pytest
 
 import ecc
 from ecc.errors import LinearizationError
-from ecc.impairments import CapacitySchedule, RandomLoss
 from ecc.models import BIC, CUBIC, DCTCP, FAST, Compound, Copa, NewReno, Prague, Vegas, bic, fast, vegas
 from ecc.models.base import settings
 from ecc.models.shared import windows
-from ecc.network import Flow, Network
+from ecc.network.impairments import CapacitySchedule, RandomLoss
+from ecc.network.network import Flow, Network
 from ecc.queues.discipline import QueueDiscipline
 from ecc.scenario import Scenario
-from ecc.workload import Workload
+from ecc.traffic.workload import Workload
 
 WINDOWS = [
     NewReno(),

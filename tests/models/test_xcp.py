@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ecc.allocation import max_min
-from ecc.closed_loop import linearize
 from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem
+from ecc.loops.closed_loop import linearize
 from ecc.models import RCP, XCP
-from ecc.network import Flow, Link, Network
+from ecc.network.allocation import max_min
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.scenario import Scenario
-from ecc.workload import Arrivals, Workload
+from ecc.traffic.workload import Arrivals, Workload
 
 EQUAL = Network.dumbbell("1 Gb/s", rtts=[0.1, 0.1])
 LINK, FLOW = XCP().link_hooks(), XCP().flow_hooks()

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 import ecc
 from ecc.models import NewReno
 from ecc.models.base import Hook
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.queues import AVQ, PI, RED, REM, avq, red
 
 CAPACITY, RTT, PACKET, BUFFER = 1e7, 0.1, 1000, 300  # bit/s, s, bytes, packets

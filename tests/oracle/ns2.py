@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.network import Network
-from ecc.workload import Workload
+from ecc.network.network import Network
+from ecc.traffic.workload import Workload
 
 FloatArray = NDArray[np.float64]
 SCRIPTS = Path(__file__).parent

@@ -22,11 +22,11 @@ import ns2
 import numpy as np
 
 import ecc
-from ecc.impairments import RandomLoss
 from ecc.laws.elementary import exp, log
 from ecc.models import BIC, CUBIC, Compound, NewReno, Vegas, bic, compound, cubic
 from ecc.models.shared import windows as windows_part
-from ecc.network import Network
+from ecc.network.impairments import RandomLoss
+from ecc.network.network import Network
 
 CAPACITY, RTT, PACKET = 1e8, 0.1, 1500  # bit/s, s, bytes
 PERIOD, LOOK = 0.5, 0.01  # s, over which rates are averaged; s, between looks at queues

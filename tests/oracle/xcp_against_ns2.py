@@ -19,8 +19,8 @@ import ecc
 from ecc.models import XCP
 from ecc.models.base import Hook
 from ecc.models.xcp import link_on_start
-from ecc.network import Network
-from ecc.workload import Arrivals, Workload
+from ecc.network.network import Network
+from ecc.traffic.workload import Arrivals, Workload
 
 STEADY = 0.05  # a load that swings by more than this share of its mean is not stable
 

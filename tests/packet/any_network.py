@@ -11,7 +11,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 import ecc
-from ecc.impairments import Aggregation, CapacitySchedule, DelaySpikes, DeliveryTrace, Jitter, RandomLoss, Shaper
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.models import Protocol, all_protocols
 from ecc.models.records import record_dtype
@@ -30,7 +29,16 @@ from ecc.native import (
     new_transfers,
     picoseconds,
 )
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import (
+    Aggregation,
+    CapacitySchedule,
+    DelaySpikes,
+    DeliveryTrace,
+    Jitter,
+    RandomLoss,
+    Shaper,
+)
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
 # A protocol that uses all there is -----------------------------------------------------------------------------------

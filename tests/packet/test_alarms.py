@@ -12,7 +12,7 @@ import pytest
 
 from ecc.models import DCQCN, Protocol
 from ecc.models.base import Hook
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import Run, resume, simulate
 from ecc.scenario import Scenario
 

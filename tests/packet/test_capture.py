@@ -16,7 +16,6 @@ from pcapng_blocks import blocks
 
 from ecc import Arrivals, Flow, Link, Network, Scenario, Workload
 from ecc.errors import EccError, NativeError
-from ecc.impairments import RandomLoss
 from ecc.models import EDN, PEDN, PIQIRCP, RCP, UTIL, VCP, XCP, ConstantRate, JetMax, Kelly, MaxNet
 from ecc.models.edn import EDNField
 from ecc.models.jetmax import JetMaxHeader
@@ -25,6 +24,7 @@ from ecc.models.piqi_rcp import PIQIRCPHeader
 from ecc.models.rcp import RCPHeader
 from ecc.models.vcp import VCPField
 from ecc.models.xcp import XCPHeader
+from ecc.network.impairments import RandomLoss
 from ecc.packet import Run, simulate
 
 LINKS = [Link("10 Mb/s", "5 ms", buffer="20 kB"), Link("10 Mb/s", "5 ms")]

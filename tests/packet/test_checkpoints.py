@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.impairments import CapacitySchedule, Jitter, RandomLoss
 from ecc.models import RCP, XCP, NewReno
-from ecc.network import Flow, Network
+from ecc.network.impairments import CapacitySchedule, Jitter, RandomLoss
+from ecc.network.network import Flow, Network
 from ecc.packet import Run, checkpoint, resume
 from ecc.scenario import Scenario
-from ecc.workload import Arrivals, Workload
+from ecc.traffic.workload import Arrivals, Workload
 
 NETWORK = Network.dumbbell("20 Mb/s", rtts=[0.04, 0.1], buffer="60 kB")
 MICE = Workload(

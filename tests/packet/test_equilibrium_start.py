@@ -10,7 +10,6 @@ import pytest
 
 import ecc
 from ecc import Flow, Link, Network, Scenario
-from ecc.impairments import RandomLoss
 from ecc.models import (
     CUBIC,
     DCQCN,
@@ -36,6 +35,7 @@ from ecc.models import (
 from ecc.models.base import NoRecord
 from ecc.models.shared import windows
 from ecc.models.shared.equilibria import full_links
+from ecc.network.impairments import RandomLoss
 from ecc.packet import resume
 from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, FQCoDel, RampMarking
 
@@ -57,7 +57,7 @@ def queues_of(network: Network, protocol: Any) -> np.ndarray:
     """The queue of each link at the equilibrium [bytes]."""
     if isinstance(protocol, Protocol):
         return protocol.equilibrium(network).queue / 8.0
-    from ecc.marking_loop import equilibrium_of_marks
+    from ecc.loops.marked_hosts import equilibrium_of_marks
 
     return equilibrium_of_marks(Scenario(network, protocol, 1.0).deployment, network).queues / 8.0
 

@@ -19,14 +19,14 @@ from waiting import HANG
 
 import ecc
 from ecc import Flow, Link, Network
-from ecc.dissector import dissector
 from ecc.errors import NativeError
-from ecc.headers import WireHeader
+from ecc.formats.headers import WireHeader
 from ecc.models import EDN, RCP, VCP, XCP, MaxNet, NewReno
 from ecc.native import Engine, Frames, Port
 from ecc.packet import pcapng
 from ecc.packet.c_engine import build_parts, joints_of
 from ecc.packet.capture import _frame, _Region, description
+from ecc.packet.dissector import dissector
 from ecc.packet.frames import formats
 from ecc.packet.partition import Joints
 from ecc.packet.prepare import prepare

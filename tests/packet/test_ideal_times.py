@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ecc
-from ecc.network import Flow, Link, Network
-from ecc.workload import Workload
+from ecc.network.network import Flow, Link, Network
+from ecc.traffic.workload import Workload
 
 EAGER = ecc.models.NewReno(initial=10_000)
 """Sends whatever a flow has at once."""

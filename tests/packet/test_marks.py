@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecc.impairments import Jitter
 from ecc.models import DCTCP, ConstantRate, NewReno, Protocol
 from ecc.models.base import Hook
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import Jitter
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import Run, resume, simulate
 from ecc.queues import StepMarking
 from ecc.scenario import Scenario

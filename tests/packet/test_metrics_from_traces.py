@@ -13,9 +13,9 @@ from any_network import scenarios
 from hypothesis import HealthCheck, given, settings
 
 import ecc
-from ecc import metrics
 from ecc.packet.twin.events import Twin
 from ecc.packet.twin.state import Packet, TwinFlow, TwinLink
+from ecc.results import metrics
 from ecc.scenario import Scenario
 
 PERIOD = 0.05

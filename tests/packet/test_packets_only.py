@@ -11,9 +11,9 @@ import pytest
 import ecc
 import ecc.fluid
 import ecc.packet
+from ecc._support.quantity import as_time
 from ecc.errors import LinearizationError
 from ecc.models import Protocol
-from ecc.quantity import as_time
 from ecc.scenario import protocol_class
 
 NETWORK = ecc.Network.dumbbell("10 Mb/s", rtts=["20 ms", "20 ms"], buffer="100 kB")

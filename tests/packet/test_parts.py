@@ -26,8 +26,8 @@ from ecc.packet.c_engine import build_engine, build_team
 from ecc.packet.partition import Joints, joints, partition
 from ecc.packet.prepare import prepare
 from ecc.scenario import Scenario
-from ecc.tmix import Synthetic
-from ecc.workload import Arrivals, Tmix, Workload
+from ecc.traffic.tmix import Synthetic
+from ecc.traffic.workload import Arrivals, Tmix, Workload
 
 CASES = int(os.environ.get("ECC_PARTS_CASES", "100"))
 QUICK = ("EDN", "NewReno", "RCP")

@@ -7,14 +7,14 @@ import pytest
 
 import ecc
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP, ConstantRate, JetMax
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import Kind
 from ecc.queues import StepMarking
 from ecc.scenario import Scenario
-from ecc.workload import Arrivals, Workload
+from ecc.traffic.workload import Arrivals, Workload
 
 TWO = Network.dumbbell("10 Mb/s", rtts=[0.05, 0.05])
 LOT = Network.parking_lot(["10 Mb/s", "20 Mb/s"], delay="10 ms")

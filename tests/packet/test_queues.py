@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecc.impairments import DelaySpikes
 from ecc.jit import compile_hooks
 from ecc.models import RCP
 from ecc.native import CHANGE, FLOW_ENV, IMPAIRMENT, Engine, addresses, new_flows, new_links
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import DelaySpikes
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare

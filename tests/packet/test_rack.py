@@ -13,10 +13,10 @@ import pytest
 from test_transport import BURST, CLOCKED, Window, WindowState, run, sent, window_on_ack
 
 import ecc
-from ecc.impairments import CapacitySchedule, Impairment, Jitter, RandomLoss
 from ecc.models.base import LOST_RETRANSMISSIONS, Hook
 from ecc.native import Engine
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import CapacitySchedule, Impairment, Jitter, RandomLoss
+from ecc.network.network import Flow, Link, Network
 from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
 from ecc.packet.twin.rack import Rack

@@ -5,7 +5,7 @@ import pytest
 
 import ecc
 from ecc.models import CUBIC, DCTCP, NewReno
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.queues import PI2, StepMarking
 from ecc.scenario import Scenario
 

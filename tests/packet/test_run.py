@@ -13,17 +13,17 @@ import pytest
 from waiting import HANG
 
 import ecc
+from ecc._support.memory import free_memory
 from ecc.errors import EccError, NativeError
-from ecc.impairments import CapacitySchedule, Jitter, RandomLoss
-from ecc.memory import free_memory
 from ecc.models import QIRCP, RCP, ConstantRate, NewReno
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import CapacitySchedule, Jitter, RandomLoss
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import Run, checkpoint, resume, simulate, simulation
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import build_twin
 from ecc.packet.twin.state import MAX_BURST
 from ecc.scenario import Scenario
-from ecc.workload import Arrivals, OnOff, Workload
+from ecc.traffic.workload import Arrivals, OnOff, Workload
 
 NETWORK = Network.dumbbell("20 Mb/s", rtts=[0.04, 0.1], buffer="60 kB")
 MICE = Workload(

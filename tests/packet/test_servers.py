@@ -10,7 +10,9 @@ import pytest
 
 import ecc
 from ecc.errors import NativeError
-from ecc.impairments import (
+from ecc.models import ConstantRate, NewReno
+from ecc.native import SERVER, Engine, new_flows, new_links
+from ecc.network.impairments import (
     Aggregation,
     CapacitySchedule,
     DeliveryTrace,
@@ -20,9 +22,7 @@ from ecc.impairments import (
     read_mahimahi,
     write_mahimahi,
 )
-from ecc.models import ConstantRate, NewReno
-from ecc.native import SERVER, Engine, new_flows, new_links
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import Run, resume, simulate
 from ecc.queues import CoDel, DropTail
 from ecc.scenario import Scenario

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.allocation import max_min
 from ecc.models import PIQIRCP, QIRCP, RCP, ConstantRate, JetMax, all_protocols
-from ecc.network import Flow, Link, Network
+from ecc.network.allocation import max_min
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import Run, simulate
+from ecc.results.trajectory import SERIES
 from ecc.scenario import Scenario
-from ecc.trajectory import SERIES
-from ecc.workload import Arrivals, Workload
+from ecc.traffic.workload import Arrivals, Workload
 
 RUNNABLE = [QIRCP(), PIQIRCP(), RCP(), PIQIRCP(update="ack"), JetMax()]
 NETWORKS = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ecc.models import ConstantRate
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import Run, interrupts, simulation
 from ecc.packet.interrupts import SliceLimit
 from ecc.scenario import Scenario

@@ -12,7 +12,7 @@ from ecc.models import DCTCP, RCP, ConstantRate, NewReno
 from ecc.packet import Run, resume, simulate
 from ecc.packet.prepare import prepare
 from ecc.packet.twin.state import Receiver
-from ecc.workload import Workload
+from ecc.traffic.workload import Workload
 
 FAST, SLOW = Link("10 Mb/s", "2 ms"), Link("10 Mb/s", "8.5 ms")
 ENGINES = pytest.mark.parametrize("engine", ["c", "python"])

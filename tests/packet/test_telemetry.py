@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecc.headers import WireFields
+from ecc.formats.headers import WireFields
 from ecc.models.base import Protocol
 from ecc.models.rcp import RCPHeader
 from ecc.models.records import per_hop, record_dtype, records
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.packet import Run, resume, simulate
 from ecc.packet.c_engine import build_engine
 from ecc.packet.frames import formats

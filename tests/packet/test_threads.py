@@ -13,10 +13,10 @@ from waiting import HANG
 
 from ecc.errors import EccError
 from ecc.models import RCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.packet import Run, simulate, simulation
 from ecc.scenario import Scenario
-from ecc.workload import Arrivals, Workload
+from ecc.traffic.workload import Arrivals, Workload
 
 SCENARIO = Scenario(
     Network.dumbbell("100 Mb/s", rtts=[0.04, 0.1] * 10, buffer="300 kB"),

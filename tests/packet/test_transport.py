@@ -11,16 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ecc
-from ecc.impairments import Impairment, Jitter, RandomLoss
 from ecc.models.base import Equilibrium, Hook, Protocol
 from ecc.native import Engine
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import Impairment, Jitter, RandomLoss
+from ecc.network.network import Flow, Link, Network
 from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import Kind, build_twin
 from ecc.scenario import Scenario
-from ecc.tmix import ACCEPTOR, INITIATOR, ConnectionVector, Unit
-from ecc.workload import Tmix
+from ecc.traffic.tmix import ACCEPTOR, INITIATOR, ConnectionVector, Unit
+from ecc.traffic.workload import Tmix
 
 # A window protocol as small as can be, whose link drops the packets that it is told to ------------------------------
 

@@ -43,7 +43,7 @@ from ecc.native import (
     new_transfers,
     picoseconds,
 )
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import Kind, Twin, build_twin

@@ -10,7 +10,7 @@ from test_transport import Window, run
 
 import ecc
 from ecc.models import BBR, CUBIC, RCP, NewReno
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.packet.twin import Kind
 from ecc.scenario import Scenario
 

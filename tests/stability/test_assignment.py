@@ -6,7 +6,7 @@ import pytest
 
 import ecc
 from ecc.models import EMKC, EMKCAVQ, MKC, RCP, XCP, JetMax, Kelly
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.stability import bottleneck_assignment, water_filled
 
 CHAIN = Network([Link("10 Mb/s"), Link("20 Mb/s"), Link("30 Mb/s")], [Flow([0, 1]), Flow([1]), Flow([1, 2]), Flow([2])])

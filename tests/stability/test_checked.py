@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc import closed_loop
 from ecc.cli import main
 from ecc.linear import StabilityLimit
+from ecc.loops import closed_loop
 from ecc.models import CUBIC, FAST, PIQIRCP, QIRCP, NewReno
 from ecc.models.protocol_assignment import read_protocol
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.queues import PI2
 from ecc.scenario import Scenario
 from ecc.stability import analyze, checked, critical_gain, safe_perturbation

@@ -7,12 +7,12 @@ be compared, or why it cannot.
 import numpy as np
 import pytest
 
-from ecc.closed_loop import linearize
 from ecc.fluid import simulate
+from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, JetMax, Kelly, MaxNet, all_protocols
-from ecc.network import Link, Network
+from ecc.network.network import Link, Network
+from ecc.results.transients import decay
 from ecc.scenario import Scenario
-from ecc.transients import decay
 
 
 def dumbbell(*rtts):

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import lambertw
 
-from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
 from ecc.fluid import solve_dde
+from ecc.loops.closed_loop import linearize
 from ecc.models import RCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import empty_queue_bound, empty_queue_boundary, empty_queue_cycle, empty_queue_growth, perturbed_run
 from ecc.stability.empty_queue import _StepResponse
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem
+from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import critical_gain, decay_rate, design, least_decay
 
 RTT = 0.12

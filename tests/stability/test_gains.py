@@ -6,11 +6,11 @@ from math import inf, isnan, pi
 import numpy as np
 import pytest
 
-from ecc.closed_loop import linearize
 from ecc.errors import LinearizationError
 from ecc.linear.characteristic import Characteristic
+from ecc.loops.closed_loop import linearize
 from ecc.models import DCQCN, PIQIRCP, QIRCP, RCP, PowerTCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import critical_gain
 
 

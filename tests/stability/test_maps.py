@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ecc import Network
-from ecc.closed_loop import linearize
 from ecc.linear import root_grid
+from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP, RCP
 from ecc.stability import critical_gain, maps, stability_map
 

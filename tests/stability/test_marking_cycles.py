@@ -11,7 +11,7 @@ import ecc
 from ecc.errors import ConvergenceError
 from ecc.fluid import periodic_orbit, solve_dde
 from ecc.models import DCTCP, QIRCP, NewReno
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.queues import PI, RED, CoDel, StepMarking
 from ecc.scenario import Scenario
 from ecc.stability import marking_cycle

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError, LinearizationError
+from ecc.loops.closed_loop import linearize
 from ecc.models import QIRCP, NewReno
 from ecc.queues import PI, PI2, REM, StepMarking
 from ecc.stability import NetworkRange, cover_range, decay_rate, design

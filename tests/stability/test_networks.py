@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecc.closed_loop import linearize
+from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP, RCP, JetMax, Kelly
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.stability import critical_gain, isolated_links, mean_rtts
 
 

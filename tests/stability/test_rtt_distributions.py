@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog
 
-from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem
+from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import critical_gain, is_stable_for_all_rtts, local_margin, worst_rtt_distribution
 from ecc.stability.rtt_distribution_proofs import (
     averaging_is_stable_for_all_rtts,

@@ -5,9 +5,9 @@ from math import pi
 
 import pytest
 
-from ecc.closed_loop import linearize
+from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, JetMax
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import critical_gain, rtt_margin
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from ecc.closed_loop import linearize
 from ecc.fluid import simulate
+from ecc.loops.closed_loop import linearize
 from ecc.models import RCP, XCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 from ecc.stability import critical_rtt_ratio, is_stable_up_to_ratio
 

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 import ecc
-from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
+from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import critical_gain, measured_boundary, perturbed_run
 
 ROOMY = QIRCP(gamma=0.8)

@@ -5,7 +5,7 @@ import pytest
 
 import ecc
 from ecc.models import Swift
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 from ecc.stability import target_cycle
 

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import lambertw
 
 from ecc.models import PIQIRCP, QIRCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import THEOREMS, search
 
 CONTRADICTED = {"piqi-9", "piqi-10", "piqi-12", "piqi-13", "mean-3"}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecc.closed_loop import linearize
+from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import (
     absolute_radius,
     bottleneck_assignment,

@@ -4,7 +4,7 @@ import pytest
 from metamorphic_cases import scenario
 
 from ecc import Flow, Link, Network, Scenario, fluid, models, packet, queues, testing
-from ecc.impairments import RandomLoss
+from ecc.network.impairments import RandomLoss
 
 DRAW = "draws random numbers: this trajectory is one draw, and ecc.fluid.ensemble"
 NETWORK = Network([Link("10 Mb/s", "5 ms", buffer="60 kB")], [Flow([0], access_delay=0.01)])

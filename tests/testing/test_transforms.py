@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from ecc import Arrivals, Flow, Link, Network, Scenario, Workload, fluid, models, packet, queues, testing
-from ecc.impairments import CapacitySchedule, Jitter, RandomLoss
 from ecc.models.base import PER_TIME, RATE, SIZE, TIME, Dimension, dimensions_of
 from ecc.models.shared.windows import EndToEndProtocol
+from ecc.network.impairments import CapacitySchedule, Jitter, RandomLoss
 
 LINKS = [Link("10 Mb/s", "5 ms", buffer="60 kB"), Link("16 Mb/s", "8 ms", buffer="80 kB")]
 FLOWS = [

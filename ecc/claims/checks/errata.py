@@ -10,16 +10,17 @@ from math import acos, cos, pi, sin
 
 import numpy as np
 
-from ecc import metrics, packet
-from ecc.allocation import max_min
+from ecc import packet
 from ecc.claims import setups
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.models import BIC, RCP, MaxNet
 from ecc.models.base import Protocol
 from ecc.models.maxnet import MaxNetOption
-from ecc.network import Network
+from ecc.network.allocation import max_min
+from ecc.network.network import Network
+from ecc.results import metrics
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
-from ecc.trajectory import Trajectory
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ecc.claims.experiments import of_machine
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.errors import ConvergenceError, EccError
 from ecc.models import PIQIRCP, QIRCP, NewReno, Protocol
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.packet.hook_time import nanoseconds
 from ecc.scenario import Scenario
 from ecc.stability import MeasuredBoundary, PerturbedRun, critical_gain, measured_boundary, perturbed_run

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ecc import __version__
+from ecc._support.files import making, replacing
 from ecc.claims.ledger import PAPERS, SECTIONS
 from ecc.claims.provenance import READ, environment_id
 from ecc.claims.report.page import Report
 from ecc.claims.report.text import MEANING, again, environments
-from ecc.files import making, replacing
 
 __all__ = ["TABLES", "write_dataset"]
 

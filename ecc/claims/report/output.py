@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ecc import __version__
+from ecc._support.display import json_text, number_text
+from ecc._support.files import WriteError, making, replacing
 from ecc.claims.ledger import SECTIONS, Finding, Measurement
 from ecc.claims.provenance import environment_id
 from ecc.claims.report.page import Report, page
 from ecc.claims.report.text import again, cited, entries, environments, evidence, judged, provenance, tally, unexpected
-from ecc.display import json_text, number_text
-from ecc.files import WriteError, making, replacing
 
 __all__ = ["Report", "as_json", "as_markdown", "report_folder", "write_report"]
 

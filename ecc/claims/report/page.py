@@ -15,6 +15,7 @@ from string import Template
 from typing import Any
 
 from ecc import __version__
+from ecc._support.display import number_text
 from ecc.claims.ledger import SECTIONS, Claim, Finding, Measurement, Picture, Verdict
 from ecc.claims.provenance import environment_id
 from ecc.claims.report.text import (
@@ -32,7 +33,6 @@ from ecc.claims.report.text import (
     typeset,
     unexpected,
 )
-from ecc.display import number_text
 from ecc.plot.look import decoded, thinned
 
 __all__ = ["Report", "page"]

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from ecc._support.display import number_text
 from ecc.claims.ledger import PAPERS, Claim, Finding, Measurement, Verdict
 from ecc.claims.provenance import READ, environment_id
-from ecc.display import number_text
 
 __all__ = [
     "INTRODUCTION",

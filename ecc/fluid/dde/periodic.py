@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments, shown
-from ecc.display import Displayed
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.fluid.dde.solver import DdeSolution
-from ecc.transients import limit_cycle
+from ecc.results.transients import limit_cycle
 
 __all__ = ["PeriodicOrbit", "periodic_orbit"]
 

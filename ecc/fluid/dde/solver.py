@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments, shown
-from ecc.display import Displayed, Rows
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import Displayed, Rows
 from ecc.fluid.dde.callbacks import Callback, callback
 
 if TYPE_CHECKING:

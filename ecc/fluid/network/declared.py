@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
 from ecc.laws.arguments import law_arguments
 from ecc.models.base import GrantedWindows, Protocol, SampledPrices, StateMachine, SteppedRates
 from ecc.models.declared import Taken

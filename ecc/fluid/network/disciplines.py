@@ -31,7 +31,7 @@ from ecc.laws.arguments import law_arguments
 from ecc.models.base import Protocol, State, states_of
 
 if TYPE_CHECKING:  # kernels are compiled where there is no SciPy
-    from ecc.marking_loop import MarkingEquilibrium
+    from ecc.loops.marked_hosts import MarkingEquilibrium
 
 __all__ = [
     "Compiled",

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import shown
-from ecc.impairments import CapacitySchedule, RandomLoss, flows_of
+from ecc._support.arguments import shown
 from ecc.models.base import Protocol
-from ecc.network import Network
+from ecc.network.impairments import CapacitySchedule, RandomLoss, flows_of
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 __all__ = ["LEAST", "FluidNetwork", "StepDelays", "step_delays"]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
 from ecc.fluid.network.curves import at
 from ecc.fluid.network.grid import NO_RATE

@@ -13,7 +13,7 @@ from ecc.fluid.network.groups import FluidNetwork, StepDelays
 from ecc.models.base import Equilibrium, Protocol
 
 if TYPE_CHECKING:  # kernels are compiled where there is no SciPy
-    from ecc.marking_loop import MarkingEquilibrium
+    from ecc.loops.marked_hosts import MarkingEquilibrium
 
 __all__ = ["Problem"]
 

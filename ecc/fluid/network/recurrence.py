@@ -613,7 +613,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
     problems : sequence of Problem
         Of one `likeness`.
     """
-    from ecc.closed_loop import steps_of
+    from ecc.loops.closed_loop import steps_of
 
     protocol, fluid, samples, delays = (
         problems[0].protocol, problems[0].fluid, problems[0].samples, problems[0].delays,

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.memory import free_memory, reserved_bytes
+from ecc._support.quantity import Quantity, as_number
 from ecc.fluid.network.groups import FluidNetwork, step_delays
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
-from ecc.impairments import CapacitySchedule, RandomLoss
-from ecc.memory import free_memory, reserved_bytes
 from ecc.models.base import Equilibrium, Protocol, StateMachine, equilibrium_of
 from ecc.models.declared import Taken
 from ecc.models.records import check_params, state_units
-from ecc.quantity import Quantity, as_number
+from ecc.network.impairments import CapacitySchedule, RandomLoss
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario, notes_at_end
-from ecc.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from ecc.marking_loop import MarkingEquilibrium
+    from ecc.loops.marked_hosts import MarkingEquilibrium
 
 __all__ = ["Prepared", "prepare", "run_together", "simulate"]
 
@@ -73,7 +73,7 @@ def simulate(
     start : str or array_like, optional
         "empty": queues empty, routers at `initial` times their capacity, flows join at their start; "equilibrium":
         everything at the stationary point of the laws for all t < 0, with all flows active for any start of theirs
-        (over queue disciplines that of `ecc.marking_loop`, with their states and those of hosts); or
+        (over queue disciplines that of `ecc.loops.marked_hosts`, with their states and those of hosts); or
         shape (n_flows,), bit/s, > 0: rates that all flows have sent for all t < 0, bottlenecked at the first link of
         their route or the assigned one, before the first tick of the routers (not of windows).
     perturbation : float, > -1, optional
@@ -358,7 +358,7 @@ def prepare(
         entered = [flow.route[0] for flow in scenario.network.flows]
         point = Equilibrium(rates, most, np.array(entered if scenario.assignment is None else scenario.assignment))
     elif start == "equilibrium" and any(disciplines):
-        from ecc.marking_loop import equilibrium_of_marks
+        from ecc.loops.marked_hosts import equilibrium_of_marks
 
         marking = equilibrium_of_marks(scenario.deployment, scenario.network)
         feedback = np.full(scenario.network.n_flows, -1)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.allocation import water_filling
 from ecc.errors import ConvergenceError, LinearizationError
 from ecc.models.base import Equilibrium
-from ecc.network import Network
+from ecc.network.allocation import water_filling
+from ecc.network.network import Network
 
 __all__ = ["check_assignment", "crosses_several", "bottleneck_links", "full_links", "shared_fair_rate", "shared_rate"]
 

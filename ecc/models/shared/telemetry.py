@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc._support.quantity import QuantityField
 from ecc.errors import ConvergenceError
 from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params
 from ecc.models.records import per_hop
 from ecc.models.shared import windows
-from ecc.network import Network
-from ecc.quantity import QuantityField
+from ecc.network.network import Network
 
 REPORTS = 16.0  # that a flow gets in T, as fluid
 LEAST_AVERAGE = 1e-6  # of what is reported, as fluid: laws divide by it

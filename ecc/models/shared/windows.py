@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ecc.allocation import proportional
+from ecc._support.quantity import SIZE, TIME, QuantityField, as_count, as_delay, default
 from ecc.errors import LinearizationError
 from ecc.jit.reach import uses_field
 from ecc.models.base import (
@@ -32,8 +32,8 @@ from ecc.models.base import (
     check_number,
     record_at,
 )
-from ecc.network import Network
-from ecc.quantity import SIZE, TIME, QuantityField, as_count, as_delay, default
+from ecc.network.allocation import proportional
+from ecc.network.network import Network
 
 GROW_UNTIL_LOST = "its windows grow until a queue overflows or a packet is lost, and jump there"
 """Why hosts that answer losses have no equilibrium (`no_equilibrium`)."""

@@ -32,8 +32,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ecc.formats.qlog import Event
 from ecc.packet.twin.state import BY_DATA, BY_WINDOW, NO_END, to_seconds
-from ecc.qlog import Event
 
 __all__ = ["Call", "hook_calls"]
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ecc.arguments import shown
-from ecc.files import replacing
+from ecc._support.arguments import shown
+from ecc._support.files import replacing
+from ecc.formats.qlog import event, events, head, record
 from ecc.models.base import FlowEnv
 from ecc.models.records import variable_value
 from ecc.packet.twin.events import Twin
 from ecc.packet.twin.hook_calls import Call, hook_calls
 from ecc.packet.twin.state import Packet, Record, TwinFlow, TwinRouter
 from ecc.packet.twin.transport import Segment
-from ecc.qlog import event, events, head, record
 
 __all__ = ["LoggedTwin"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ecc.arguments import shown
+from ecc._support.arguments import shown
 from ecc.models.base import Hook
 from ecc.packet.twin.transport import Incoming, Outgoing, Ranges, Rule, Segment
 

@@ -6,7 +6,7 @@ from scipy.special import lambertw
 
 from ecc.errors import ConvergenceError
 from ecc.fluid import periodic_orbit, solve_dde
-from ecc.transients import limit_cycle
+from ecc.results.transients import limit_cycle
 
 
 def van_der_pol(t, y, ylag):

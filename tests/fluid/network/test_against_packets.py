@@ -9,7 +9,7 @@ import pytest
 
 import ecc
 from ecc.models import FAST, PIQIRCP, RCP, XCP, JetMax
-from ecc.network import Network
+from ecc.network.network import Network
 
 SETUPS = {
     "THESIS fig. 22": Network.parking_lot(["970 Mb/s", "800 Mb/s"], starts=[0.0, 15.0, 30.0]),

@@ -8,9 +8,9 @@ import pytest
 import ecc
 from ecc.fluid import simulate
 from ecc.fluid.network.groups import FluidNetwork
-from ecc.impairments import CapacitySchedule, Jitter, RandomLoss
 from ecc.models import EMKC, FAST, PIQIRCP, RCP, XCP, ConstantRate, JetMax
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import CapacitySchedule, Jitter, RandomLoss
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
 BESIDE = Network.dumbbell("100 Mb/s", rtts=[0.1, 0.1, 0.05], starts=[0.0, 0.0, 5.0])

@@ -14,7 +14,7 @@ import ecc
 from ecc.fluid import simulate
 from ecc.models import BIC, FAST, XCP, NewReno, Protocol, Vegas
 from ecc.models.base import Queues, State
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, DropTail, Policer, StepMarking, all_disciplines
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 from ecc.scenario import Scenario

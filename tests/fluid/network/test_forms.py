@@ -14,7 +14,7 @@ import ecc.fluid
 import ecc.models
 from ecc.fluid import simulate
 from ecc.models.base import GrantedWindows, Protocol, SampledPrices, SteppedRates
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 

@@ -11,10 +11,10 @@ import pytest
 import ecc
 from ecc import Network, Scenario
 from ecc.fluid import simulate
-from ecc.impairments import RandomLoss
 from ecc.models import BBR, BBRv1, BBRv2, NewReno
 from ecc.models.base import StateMachine
 from ecc.models.shared.windows import WindowProtocol
+from ecc.network.impairments import RandomLoss
 
 C, RTT = 10e6, 0.04
 

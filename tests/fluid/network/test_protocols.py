@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import lambertw
 
-from ecc.allocation import max_min
 from ecc.fluid import simulate
 from ecc.models import EMKC, EMKCAVQ, MKC, XCP, JetMax, Kelly, MaxNet
-from ecc.network import Flow, Link, Network
+from ecc.network.allocation import max_min
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
 PROTOCOLS = {

@@ -7,7 +7,7 @@ import pytest
 
 from ecc.fluid import simulate
 from ecc.models import EMKC, QIRCP, JetMax
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.allocation import max_min
-from ecc.closed_loop import linearize
 from ecc.fluid import simulate
+from ecc.loops.closed_loop import linearize
 from ecc.models import BIC, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, NewReno
-from ecc.network import Flow, Link, Network
+from ecc.network.allocation import max_min
+from ecc.network.network import Flow, Link, Network
+from ecc.results.transients import decay
 from ecc.scenario import Scenario
-from ecc.transients import decay
-from ecc.workload import Workload
+from ecc.traffic.workload import Workload
 
 PROTOCOLS = {
     "RCP": RCP(), "RCP-1": RCP(queue_term=False), "RCP-2": RCP(rtt="max"), "QI-RCP": QIRCP(), "PIQI-RCP": PIQIRCP(),

@@ -6,7 +6,7 @@ import pytest
 import ecc
 from ecc.models import BIC, EDN, FAST, PEDN, UTIL, VCP, NewReno, Vegas
 from ecc.models.base import Equilibrium
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 
 
 class Held(EDN):

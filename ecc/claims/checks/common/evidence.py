@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from ecc import plot
 from ecc.claims.ledger import Measurement, Picture
-from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
 from ecc.linear import StabilityLimit
+from ecc.loops.closed_loop import linearize
 from ecc.models.base import Bound, Protocol
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import (
     MeasuredBoundary,
     PerturbedRun,

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from ecc.fluid import simulate
 from ecc.models.base import Protocol
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
-from ecc.trajectory import Trajectory
 
 __all__ = ["law_run", "random_network", "settled"]
 

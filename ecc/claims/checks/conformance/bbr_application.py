@@ -10,7 +10,7 @@ import numpy as np
 from ecc.claims.checks.conformance.bbr_states import BOUNDS, DEEP, FULL, MODEL, is_version_3
 from ecc.claims.checks.conformance.laboratory import PACKET, Laboratory, NotReached, Trace, case
 from ecc.claims.checks.conformance.paths import CAPACITY, RTT, LossesBetween, bdp, path
-from ecc.network import Network
+from ecc.network.network import Network
 
 WRITTEN = 8e6
 """What an application that limits its flow writes [bit/s]."""

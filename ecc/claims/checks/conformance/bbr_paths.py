@@ -10,8 +10,8 @@ from ecc.claims.checks.conformance.bbr_states import BOUNDS, DEEP, MODEL, gain, 
 from ecc.claims.checks.conformance.laboratory import PACKET, Laboratory, NotReached, Trace, case
 from ecc.claims.checks.conformance.paths import CAPACITY, RTT, LossesBetween, bdp, path
 from ecc.claims.ledger import Measurement
-from ecc.impairments import Aggregation, CapacitySchedule, Jitter
-from ecc.network import Network
+from ecc.network.impairments import Aggregation, CapacitySchedule, Jitter
+from ecc.network.network import Network
 from ecc.queues import Policer
 
 SHORTEST, LONGEST, FRAMES = 0.005, 0.02, 64

@@ -9,7 +9,7 @@ import numpy as np
 
 from ecc.claims.checks.conformance.laboratory import PACKET, Laboratory, Trace, case
 from ecc.claims.checks.conformance.paths import CAPACITY, RTT, LossesBetween, bdp, path
-from ecc.impairments import CapacitySchedule
+from ecc.network.impairments import CapacitySchedule
 
 MARGIN = 0.99
 """Share of the bandwidth that pacing leaves to use: 1 % is the pacing margin."""

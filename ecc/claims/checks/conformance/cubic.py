@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ecc.claims.checks.conformance.laboratory import PACKET, Laboratory, NotReached, Trace, case
 from ecc.claims.checks.conformance.paths import LossesBetween
-from ecc.impairments import CapacitySchedule, Jitter
-from ecc.network import Network
+from ecc.network.impairments import CapacitySchedule, Jitter
+from ecc.network.network import Network
 
 C, BETA = 0.4, 0.7
 """RFC 9438 secs. 4.2 and 4.6: packets/s^3, share of the window."""

@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import packet
+from ecc._support.digests import function_digest
+from ecc._support.display import number_text
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
-from ecc.digests import function_digest
-from ecc.display import number_text
-from ecc.impairments import Impairment
 from ecc.models import all_protocols
 from ecc.models.base import Protocol
-from ecc.network import Network
+from ecc.network.impairments import Impairment
+from ecc.network.network import Network
 from ecc.plot.states import states_figure
 from ecc.scenario import Scenario
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ecc._support.quantity import QuantityField, as_time, default
 from ecc.claims.checks.conformance.laboratory import PACKET
 from ecc.models.base import Hook, check_number
-from ecc.network import Network
-from ecc.quantity import QuantityField, as_time, default
+from ecc.network.network import Network
 from ecc.queues.discipline import QueueDiscipline
 
 __all__ = ["CAPACITY", "RTT", "LossesBetween", "bdp", "path"]

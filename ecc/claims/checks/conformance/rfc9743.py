@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ecc.claims.checks.conformance.laboratory import PACKET, Laboratory, Trace, case
 from ecc.claims.checks.conformance.paths import CAPACITY, RTT, LossesBetween, bdp, path
-from ecc.impairments import CapacitySchedule
 from ecc.models import CUBIC
+from ecc.network.impairments import CapacitySchedule
 
 SHARES = (1.0, 4.0)
 """Buffers in which a flow meets CUBIC, in bandwidth-delay products."""

@@ -27,7 +27,7 @@ from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, che
 from ecc.errors import LinearizationError
 from ecc.models import DCQCN
 from ecc.models.dcqcn import target_law
-from ecc.network import Network
+from ecc.network.network import Network
 
 
 @check("dcqcn-fixed", cost=12, main=False)

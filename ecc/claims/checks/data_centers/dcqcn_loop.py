@@ -20,7 +20,7 @@ from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
 from ecc.models import DCQCN
 from ecc.models.dcqcn import alpha_law, target_law
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 __all__ = [

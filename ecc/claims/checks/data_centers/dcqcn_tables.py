@@ -22,7 +22,7 @@ from ecc.claims.checks.data_centers.margins import proven
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.linear import DelaySystem
 from ecc.models import DCQCN
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 Table = Mapping[int, float]

@@ -19,7 +19,7 @@ from ecc.models import DCTCP, NewReno
 from ecc.models import dctcp as law
 from ecc.models.base import FlowEnv, Hook, Params
 from ecc.models.shared import windows
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.queues import StepMarking
 from ecc.scenario import Scenario
 

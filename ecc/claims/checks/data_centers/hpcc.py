@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from ecc import packet
 from ecc.claims.checks.data_centers.margins import proven
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
-from ecc.closed_loop import linearize
+from ecc.loops.closed_loop import linearize
 from ecc.models import HPCC
 from ecc.models import hpcc as law
 from ecc.models.base import FlowEnv, Hook, Params
 from ecc.models.records import per_hop
 from ecc.models.shared import telemetry
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 C, T, ETA = 100e9, 10e-6, 0.95
@@ -236,7 +236,7 @@ def hpcc_stable(claim: Claim) -> Finding:
         if verdict is Verdict.REFUTED else "Stable within the rule, and beyond it as far as was looked.",
         measured, (), [
             "One link of 100 Gb/s, T = 10 us, packets of 1000 bytes; eta = 0.95; 2 ms, the second half.",
-            "The loop (ecc.paced_loop): W = W_c eta/U + W_AI, W_c' = (W - W_c)/RTT, U an average over T.",
+            "The loop (ecc.loops.paced_windows): W = W_c eta/U + W_AI, W_c' = (W - W_c)/RTT, U an average over T.",
         ],
     )  # fmt: skip
 

@@ -10,12 +10,12 @@ import numpy as np
 from ecc import packet
 from ecc.claims.checks.data_centers.margins import proven
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
-from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem
+from ecc.loops.closed_loop import linearize
 from ecc.models import PowerTCP, ThetaPowerTCP
-from ecc.network import Network
+from ecc.network.network import Network
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
-from ecc.trajectory import Trajectory
 
 C, T, ACK = 100e9, 10e-6, 80e-9
 """Capacity [bit/s], base RTT, and the time between ACKs of packets of 1 kB at that rate [s]."""
@@ -99,8 +99,8 @@ def power_fixed(claim: Claim) -> Finding:
 
 
 ALGORITHM = (
-    "The algorithm's loop (ecc.paced_loop): windows sent in no less than T, power averaged over T, arrivals over T/16. "
-    "On a path of T ACKs clock what is sent; on a shorter one flows send W/T, and the queue integrates that."
+    "The algorithm's loop (ecc.loops.paced_windows): windows sent in no less than T, power averaged over T, arrivals "
+    "over T/16. On a path of T ACKs clock what is sent; on a shorter one flows send W/T, and the queue integrates that."
 )
 
 

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import packet
-from ecc.allocation import max_min
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
-from ecc.impairments import RandomLoss
 from ecc.models import DCTCP, RCP, SPERC, Protocol
-from ecc.network import Flow, Link, Network
+from ecc.network.allocation import max_min
+from ecc.network.impairments import RandomLoss
+from ecc.network.network import Flow, Link, Network
 from ecc.queues import StepMarking
 from ecc.scenario import Scenario
 

@@ -17,10 +17,10 @@ from ecc.models import NSCC, Swift
 from ecc.models.base import FlowEnv, Hook, Params
 from ecc.models.shared import windows
 from ecc.models.swift import cut, grown, send_with, target
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 from ecc.stability import target_cycle
-from ecc.trajectory import Trajectory
 
 CAPACITY, RTT, PACKET = 100e9, 10e-6, 4000
 """Bit/s, without queues [s], and bytes."""

@@ -12,11 +12,11 @@ from ecc import fluid, packet, plot
 from ecc.claims.checks.data_centers.dcqcn_loop import CAPACITY
 from ecc.claims.checks.data_centers.margins import least_margin, proven
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
-from ecc.closed_loop import linearize
-from ecc.impairments import Jitter
 from ecc.linear import DelaySystem
+from ecc.loops.closed_loop import linearize
 from ecc.models import DCQCN, TIMELY, PatchedTIMELY
-from ecc.network import Network
+from ecc.network.impairments import Jitter
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 LINE, SEG, MTU = 10e9, 128e3, 8e3

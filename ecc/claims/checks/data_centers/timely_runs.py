@@ -13,7 +13,7 @@ from ecc.claims.checks.data_centers.timely import LINE, MTU, patched_margin, pat
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.fluid import solve_dde
 from ecc.models import TIMELY, PatchedTIMELY
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 FloatArray = NDArray[np.float64]

@@ -12,10 +12,10 @@ from ecc.claims.checks.disciplines.loops import equal_flows, pair
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.models import ConstantRate, NewReno
 from ecc.models.base import Protocol
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.queues import CoDel, DropTail, FQCoDel
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
-from ecc.trajectory import Trajectory
 
 CAPACITY = 1250.0
 """Packets/s of the link: 10 Mb/s."""

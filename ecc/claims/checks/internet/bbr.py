@@ -10,7 +10,7 @@ from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.models import CUBIC, BBRv1, BBRv2, NewReno, Protocol
 from ecc.models.base import FluidEnv, Params, StateMachine
 from ecc.models.shared import bbr_fluid
-from ecc.network import Flow, Link, Network
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 
 CAPACITY, RTT, PACKET = 10e6, 0.04, 1500

@@ -41,10 +41,10 @@ from ecc import fluid, packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.linear import DelaySystem
 from ecc.models import CUBIC, BBRv1, NewReno, Protocol
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.plot.states import states_figure
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
-from ecc.trajectory import Trajectory
 
 FloatArray = NDArray[np.float64]
 ENGINES: dict[str, Callable[..., Trajectory]] = {"fluid": fluid.simulate, "packets": packet.simulate}

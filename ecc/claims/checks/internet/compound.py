@@ -9,9 +9,9 @@ import numpy as np
 
 from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
-from ecc.impairments import RandomLoss
 from ecc.models import Compound, NewReno, Protocol
-from ecc.network import Network
+from ecc.network.impairments import RandomLoss
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 PACKET, RTT = 1500, 0.1

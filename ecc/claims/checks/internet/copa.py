@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.models import CUBIC, Copa, NewReno, Protocol
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 PACKET, CAPACITY = 1500, 48e6

@@ -32,10 +32,10 @@ from ecc import packet
 from ecc.claims.checks.common.bisection import narrowed
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.fluid import solve_dde
-from ecc.impairments import CapacitySchedule
 from ecc.linear import DelaySystem
 from ecc.models import CUBIC
-from ecc.network import Network
+from ecc.network.impairments import CapacitySchedule
+from ecc.network.network import Network
 from ecc.plot.states import states_figure
 from ecc.scenario import Scenario
 

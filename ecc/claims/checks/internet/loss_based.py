@@ -7,9 +7,9 @@ from math import log, sqrt
 
 from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
-from ecc.impairments import RandomLoss
 from ecc.models import CUBIC, NewReno, Protocol
-from ecc.network import Network
+from ecc.network.impairments import RandomLoss
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 PACKET, FLOWS = 1500, 4

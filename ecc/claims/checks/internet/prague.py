@@ -12,7 +12,7 @@ from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.models import CUBIC, NewReno, Prague, Protocol
 from ecc.models.base import Hook
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.queues import DualPI2
 from ecc.queues.discipline import QueueDiscipline
 from ecc.scenario import Scenario

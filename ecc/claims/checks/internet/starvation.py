@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
-from ecc.impairments import CapacitySchedule, DeliveryTrace, Impairment, Jitter
 from ecc.models import FAST, BBRv1, Copa, Protocol, Swift, Vegas
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import CapacitySchedule, DeliveryTrace, Impairment, Jitter
+from ecc.network.network import Flow, Link, Network
 from ecc.plot.states import states_figure
 from ecc.scenario import Scenario
 

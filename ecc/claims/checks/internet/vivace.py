@@ -13,7 +13,7 @@ from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.models import Vivace
 from ecc.models.vivace import FORMS, least_weight
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 PACKET, CAPACITY, RTT = 1500, 100e6, 0.03

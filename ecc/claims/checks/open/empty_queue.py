@@ -11,9 +11,9 @@ from scipy.optimize import brentq
 from ecc import plot
 from ecc.claims.checks.common.bisection import narrowed
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
-from ecc.closed_loop import linearize
+from ecc.loops.closed_loop import linearize
 from ecc.models import RCP, XCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import (
     empty_queue_bound,
     empty_queue_boundary,

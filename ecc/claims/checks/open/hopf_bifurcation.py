@@ -15,7 +15,7 @@ from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, che
 from ecc.fluid import PeriodicOrbit, periodic_orbit
 from ecc.models import PIQIRCP, QIRCP, RCP, Kelly, MaxNet
 from ecc.models.base import Protocol
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.scenario import Scenario
 from ecc.stability import Hopf, critical_gain, hopf
 

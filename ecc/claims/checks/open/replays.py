@@ -8,10 +8,10 @@ from math import log, pi
 from ecc import plot
 from ecc.claims.checks.open.rtt_distributions import COUNTEREXAMPLE, UNSAFE, free_queue_growth
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
-from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem
+from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, RCP, XCP
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.stability import PerturbedRun, critical_gain, perturbed_run
 from ecc.stability.theorem_registry import THEOREMS
 

@@ -9,12 +9,12 @@ from ecc.claims.checks.common.bisection import narrowed
 from ecc.claims.checks.common.recurrences import random_network
 from ecc.claims.checks.theorems.delays_and_bottlenecks import BETAS, grows_in_the_laws
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
-from ecc.closed_loop import linearize
 from ecc.fluid import simulate
-from ecc.impairments import DelaySpikes
+from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, MKC, PIQIRCP, QIRCP, RCP, JetMax
 from ecc.models.base import Protocol
-from ecc.network import Flow, Link, Network
+from ecc.network.impairments import DelaySpikes
+from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.stability import bottleneck_assignment, water_filled
 from ecc.stability.varying_delays import (

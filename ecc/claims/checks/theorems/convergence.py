@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ecc import packet, plot
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.models import EMKC, JetMax
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
 from ecc.scenario import Scenario

@@ -31,14 +31,14 @@ from ecc.claims.checks.common.evidence import (
 )
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.claims.report.pictures import side_by_side
-from ecc.closed_loop import linearize, linearize_laws, steps_of
 from ecc.linear import StabilityLimit
+from ecc.loops.closed_loop import linearize, linearize_laws, steps_of
 from ecc.models import PIQIRCP, QIRCP
 from ecc.models.base import Bound, Protocol
-from ecc.network import Network
+from ecc.network.network import Network
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 from ecc.stability import THEOREMS, MeasuredBoundary, critical_gain
-from ecc.trajectory import Trajectory
 
 LIMIT_INTERVAL = 1e-6
 RTTS_LIMIT_INTERVAL = 1e-5

@@ -12,13 +12,13 @@ import numpy as np
 from ecc import packet, plot
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.claims.report.pictures import side_by_side
-from ecc.closed_loop import linearize
 from ecc.linear import SampledSystem
+from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP, RCP
 from ecc.models.base import Protocol
-from ecc.network import Network
+from ecc.network.network import Network
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
-from ecc.trajectory import Trajectory
 
 FIXED = (0, *[2] * 9)
 """THESIS fig. 8: x1 is bottlenecked at l1, x2 to x10 at l3, whatever the routers advertise."""

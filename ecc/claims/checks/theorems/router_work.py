@@ -13,7 +13,7 @@ from ecc.models.maxnet import MaxNetOption
 from ecc.models.piqi_rcp import PIQIRCPHeader
 from ecc.models.rcp import RCPHeader
 from ecc.models.xcp import XCPHeader
-from ecc.network import Network
+from ecc.network.network import Network
 from ecc.packet.hook_time import nanoseconds
 from ecc.packet.operations import Operations, count_operations
 from ecc.scenario import Scenario

@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import fluid, packet, plot
-from ecc.allocation import max_min
 from ecc.claims.checks.common.recurrences import law_run, random_network, settled
 from ecc.claims.checks.theorems.queues_and_rates import OSCILLATES
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.errors import LinearizationError
-from ecc.impairments import RandomLoss
 from ecc.models import EMKC, EMKCAVQ, PIQIRCP, RCP, XCP, JetMax, MaxNet
 from ecc.models.base import Protocol
-from ecc.network import Flow, Link, Network
+from ecc.network.allocation import max_min
+from ecc.network.impairments import RandomLoss
+from ecc.network.network import Flow, Link, Network
+from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 from ecc.stability import water_filled
-from ecc.trajectory import Trajectory
 
 BAND = 0.1
 """A stated number is confirmed within this share of it."""

@@ -1,0 +1,537 @@
+"""Sweeps: one function over a grid of arguments, on any executor, resumable; and a scenario as such a function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import closing, suppress
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.digests import digest, function_digest
+from ecc._support.files import checked_digest
+from ecc._support.quantity import as_count
+from ecc._support.store import Store
+from ecc._support.workers import WorkersLost, in_workers
+from ecc.errors import EccError, warn
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from ecc.scenario import Scenario
+
+__all__ = [
+    "MetricError", "ScenarioRuns", "SweepError", "SweepInterrupted", "data_files", "names_data_file", "sweep",
+    "unused_seed",
+]  # fmt: skip
+
+
+class MetricError(EccError):
+    """Some metrics of a run cannot be computed: `reasons` by their names; `values` has the other metrics."""
+
+    def __init__(self, values: Mapping[str, float], reasons: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {reason}" for name, reason in reasons.items()))
+        self.values, self.reasons = dict(values), dict(reasons)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MetricError, (self.values, self.reasons)
+
+
+class SweepError(EccError):
+    """The function failed at some points; `dataset` holds the others, and in its variable "error" what went wrong."""
+
+    def __init__(self, message: str, dataset: xr.Dataset) -> None:
+        super().__init__(message)
+        self.dataset = dataset
+
+
+class SweepInterrupted(KeyboardInterrupt):
+    """Ctrl-C ended a sweep; `dataset` holds the points that were done, and "not run" in "error" of the others."""
+
+    def __init__(self, message: str, dataset: xr.Dataset) -> None:
+        super().__init__(message)
+        self.dataset = dataset
+
+
+@check_arguments
+def sweep(
+    function: Callable[..., Mapping[str, float] | float],
+    grid: Mapping[str, Sequence[Any]],
+    executor: Executor | int | None = None,
+    store: str | Path | None = None,
+    progress: Callable[[float], None] | None = None,
+    resumed: Callable[[int, int], None] | None = None,
+    part: tuple[int, int] | None = None,
+) -> xr.Dataset:
+    """Return the values of a function on every point of a grid.
+
+    Parameters
+    ----------
+    function : callable
+        Called as function(name=value, ...); returns a number, or a mapping from names to numbers.
+    grid : mapping
+        Name -> values (numbers or strings); the axes of the result, in this order.
+    executor : Executor or int, optional
+        Any concurrent.futures.Executor (processes, threads, a cluster: `ecc.batch.cluster.Cluster`); a number of worker
+        processes; or None: here. A point that kills its worker is tried once more; then only that point fails.
+    store : str or Path, optional
+        Path of a file (of a folder: its "results.sqlite") that keeps each finished point, under what the function is
+        (its code, and what that reaches) and the point. A later call with the same function resumes where this one
+        ended, for any reason. Of `ScenarioRuns` each metric is kept by itself; series are not.
+    progress : callable, optional
+        Called with the share that is done after each point.
+    resumed : callable, optional
+        Called before the first, with how many points are in the store and how many there are, if any is.
+    part : (int, int), optional
+        (k, n): only the k-th of n parts, which are numbered from 1 on: every n-th point, from the k-th on.
+
+    Returns
+    -------
+    Dataset
+        Dataset with one variable a name of the results ("value" for a plain number), NaN where a point lacks it, and
+        at the points of other parts.
+
+    Raises
+    ------
+    ValueError
+        An empty grid or axis, a store that is another file, a part that is none of those.
+    TypeError
+        A store, and a function that uses what cannot be compared.
+    SweepError
+        The function, or some metrics of `ScenarioRuns`, failed at some points (after all others are done), or a cluster
+        was lost.
+    SweepInterrupted
+        (A KeyboardInterrupt.) Ctrl-C. The `dataset` of either has the points that are done.
+
+    Warns
+    -----
+    RuntimeWarning
+        The store cannot be written; the result is whole.
+
+    Examples
+    --------
+    >>> int(sweep(lambda a, b: a * b, {"a": [1, 2], "b": [3, 4]})["value"].sum())
+    21
+    """
+    import xarray  # noqa: F401, now: after Ctrl-C there is no time for it
+
+    axes = {name: list(values) for name, values in grid.items()}
+    if not axes or not all(axes.values()):
+        raise ValueError(f"grid must have at least one axis and a value on each, got {shown(axes)}")
+    first, step = (1, 1) if part is None else part
+    if not 1 <= first <= step:
+        raise ValueError(f"part must be (k, n) with k from 1 to n, got {shown(part)}")
+    points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    calls = [function.pinned(**point) for point in points] if hasattr(function, "pinned") else points
+    mine = range(first - 1, len(points), step)
+    kept = None if store is None else _Kept(function, store)
+    found = {} if kept is None else {k: kept.get(calls[k]) for k in mine}
+    done = {k: result for k, result in found.items() if result is not None}
+    todo = [k for k in mine if k not in done]
+    failures: dict[int, str] = {}
+    what = "some metrics"
+    if done and resumed is not None:
+        resumed(len(done), len(mine))
+    try:
+        with closing(_outcomes(function, [calls[k] for k in todo], executor)) as results:
+            for index, value in results:
+                k = todo[index]
+                try:
+                    result = _numbers(value)
+                except MetricError as error:
+                    failures[k], result = str(error), error.values
+                except Exception as error:
+                    failures[k], what = f"{type(error).__name__}: {error}", "the function"
+                    continue
+                if kept is not None:
+                    kept.put(calls[k], result)
+                done[k] = result  # last: what is called done after Ctrl-C is in the store
+                if progress is not None:
+                    progress(len(done) / len(mine))
+    except (KeyboardInterrupt, WorkersLost) as error:
+        missing = dict.fromkeys((k for k in mine if k not in done), "not run") | failures
+        if len(missing) > len(failures):
+            dataset, how = _dataset(axes, len(points), done, missing), f"after {len(done)} of {len(mine)} points"
+            if isinstance(error, WorkersLost):
+                raise SweepError(f"ended {how}: {error}", dataset) from None
+            raise SweepInterrupted(f"interrupted {how}", dataset) from None
+    finally:
+        if kept is not None:
+            kept.close()
+    if failures:
+        first = min(failures)
+        message = f"{what} failed at {len(failures)} of {len(mine)} points, first at {_label(points[first])}"
+        raise SweepError(f"{message}: {failures[first]}", _dataset(axes, len(points), done, failures))
+    return _dataset(axes, len(points), done)
+
+
+class _Kept:
+    """Finished points in a store, each under a digest of the function and of the point.
+
+    A function that has `parts` (name of a result -> what it is computed by) is kept by its parts: another function that
+    has some of them finds these.
+    """
+
+    def __init__(self, function: Any, store: str | Path) -> None:
+        self._store, self._warned = Store(store), False
+        self._function = function
+        self._parts: dict[str, Any] = function.parts() if hasattr(function, "parts") else {"": (function,)}
+        # A function may change what it uses, such as a list of its calls: it is the same function afterwards.
+        now = {name: function_digest(*part) for name, part in self._parts.items()}
+        self._identity = {name: self._store.get(digest("same function", key)) or key for name, key in now.items()}
+
+    def _keys(self, point: Mapping[str, Any]) -> dict[str, str]:
+        reached = ""
+        if hasattr(self._function, "depends_on"):
+            with suppress(Exception):  # the call itself will report what is wrong
+                reached = function_digest(*self._function.depends_on(**point))
+        return {name: digest("sweep", key, reached, _label(point)) for name, key in self._identity.items()}
+
+    def get(self, point: Mapping[str, Any]) -> dict[str, float] | None:
+        whole: dict[str, float] = {}
+        for key in self._keys(point).values():
+            found = self._store.get(key)
+            if not isinstance(found, dict):
+                return None
+            whole |= found
+        return whole
+
+    def put(self, point: Mapping[str, Any], result: dict[str, float]) -> None:
+        for name, key in self._keys(point).items():
+            if not name:
+                self._store.put(key, result)
+            elif name in result:  # otherwise this metric could not be computed
+                self._store.put(key, {name: result[name]})
+        if self._store.trouble is not None and not self._warned:
+            self._warned = True
+            warn(self._store.trouble)
+
+    def close(self) -> None:
+        """Note what the function is now that it has been called."""
+        for name, part in self._parts.items():
+            with suppress(TypeError):
+                after = function_digest(*part)
+                if after != self._identity[name] and self._store.path.exists():
+                    self._store.put(digest("same function", after), self._identity[name])
+
+
+@dataclass(frozen=True)
+class ScenarioRuns:
+    """A scenario as a function of some of its settings, for `sweep`: each call is a run, and returns metrics of it.
+
+    Parameters
+    ----------
+    scenario : mapping
+        What `Scenario.to_dict` returns, or the tables of its TOML.
+    metrics : sequence of str
+        Names in `ecc.metrics`, such as "utilization" or "peak_queue".
+    engine : str
+        "packet" or "fluid".
+    sample : float or str or None
+        s, or with a unit; None: as `simulate` has it.
+    arguments : mapping or None
+        Of every metric that takes them: `link`, `flow`, `flows`, `between` (s). Without `between`, the last half of the
+        run; metrics that select transfers by their start then take all.
+
+    Examples
+    --------
+    >>> runs = ScenarioRuns(tables, ["utilization"])  # doctest: +SKIP
+    >>> sweep(runs, {"protocol.alpha": [0.2, 0.4], "links.0.capacity": ["10 Mb/s", "1 Gb/s"]})  # doctest: +SKIP
+    """
+
+    scenario: Mapping[str, Any]
+    metrics: Sequence[str]
+    engine: str = "packet"
+    sample: float | str | None = None
+    arguments: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        tables = deepcopy(dict(self.scenario))
+        for table, key in data_files(tables):
+            with suppress(OSError, ValueError):  # `at` reports it
+                table.setdefault("digest", checked_digest(table[key], key))
+        object.__setattr__(self, "scenario", tables)
+
+    def pinned(self, **settings: Any) -> dict[str, Any]:
+        """Return settings with the digest of each data file that they name: another content is another point.
+
+        Parameters
+        ----------
+        **settings : object
+            As of `at`.
+        """
+        pinned = dict(settings)
+        for path, value in settings.items():
+            place, _, key = path.rpartition(".")
+            if names_data_file(path) and isinstance(value, str) and "\n" not in value:
+                with suppress(OSError, ValueError):  # `at` reports it
+                    pinned.setdefault(f"{place}.digest", checked_digest(value, key))
+        return pinned
+
+    def at(self, **settings: Any) -> Scenario:
+        """Return the scenario with some settings.
+
+        Parameters
+        ----------
+        **settings : path -> value
+            A path like protocol.alpha, links.0.capacity or flows.*.access_delay (every flow).
+
+        Raises
+        ------
+        ValueError
+            A path that leads nowhere, what the scenario refuses, a sample, link or flow that it does not have, or a
+            time `between` in which no sample ends or that is not all in the run.
+        """
+        from ecc.scenario import Scenario
+
+        tables = deepcopy(dict(self.scenario))
+        for path, value in settings.items():
+            _put(tables, path, value)
+        scenario = Scenario.from_dict(tables)
+        period = scenario.sample_period(self.sample)
+        for name, count in (("link", scenario.network.n_links), ("flow", scenario.network.n_flows)):
+            index = (self.arguments or {}).get(name, 0)
+            if as_count(index, name) >= count:
+                raise ValueError(f"{name} must be from 0 to {count - 1}, got {shown(index)}")
+        for index in (self.arguments or {}).get("flows", ()):
+            if as_count(index, "flows") >= scenario.network.n_flows:
+                raise ValueError(f"flows must be from 0 to {scenario.network.n_flows - 1}, got {shown(index)}")
+        between = (self.arguments or {}).get("between")
+        if between is not None:
+            begin, end = between
+            last = scenario.n_samples(period) * period
+            if not (max(begin, 0.0) + 1e-9) // period * period + period <= min(last, end) + 1e-9:
+                allowed = f"samples of the run, which end every {period:g} s up to {last:g} s"
+                raise ValueError(f"between must hold {allowed}, got {begin:g}:{end:g} s")
+            if begin < 0.0 or end > scenario.duration + 1e-9:
+                raise ValueError(f"between must be in 0:{scenario.duration:g} s, the run, got {begin:g}:{end:g} s")
+        return scenario
+
+    def __call__(self, **settings: Any) -> dict[str, float]:
+        """Run the scenario with some settings and return its metrics.
+
+        Parameters
+        ----------
+        **settings : object
+            As of `at`.
+
+        Raises
+        ------
+        ValueError
+            A metric that is not known, or a setting that `at` refuses.
+        EccError
+            The run ended early.
+        MetricError
+            Some metrics cannot be computed of this run; it has the others.
+        KeyboardInterrupt
+            Ctrl-C ended it.
+        """
+        from ecc.results.metrics import get, taken
+
+        chosen = {name: get(name) for name in self.metrics}
+        scenario = self.at(**settings)
+        last_half = {"between": (0.5 * scenario.duration, scenario.duration)}
+        given = dict(self.arguments or {})
+        counts = self.engine == "packet" and any(one.needs_histogram for one in chosen.values())
+        options = {"histogram_from": (last_half | given)["between"][0]} if counts else {}
+        run = import_module(f"ecc.{self.engine}").simulate(scenario, sample=self.sample, **options)
+        run.raise_if_incomplete()
+        values: dict[str, float] = {}
+        reasons: dict[str, str] = {}
+        for name, one in chosen.items():
+            arguments = taken(one, given if one.selects_starts else last_half | given)
+            try:
+                value = float(one.function(run, scenario, **arguments))
+            except (ValueError, AttributeError) as error:
+                reasons[name] = str(error)
+            except Exception as error:
+                reasons[name] = f"{type(error).__name__}: {error}"
+            else:
+                values[name] = value
+                if np.isnan(value):
+                    reasons[name] = "not defined for this run: there is nothing to average"
+                    del values[name]
+        if reasons:
+            raise MetricError(values, reasons)
+        return values
+
+    def parts(self) -> dict[str, tuple[Any, ...]]:
+        """Return what each metric is computed by: a sweep of only this one, with its arguments, and its code.
+
+        Returns
+        -------
+        dict
+            Name of the metric -> what a store keeps it under. Another sweep of the same scenario finds the metrics that
+            it shares; one that is not there, or is with other arguments, needs the runs again, whose series no store
+            keeps.
+        """
+        from ecc.results.metrics import get, taken
+
+        given = self.arguments or {}
+        return {
+            name: (replace(self, metrics=(name,), arguments=taken(get(name), given)), get(name).function)
+            for name in self.metrics
+        }
+
+    def depends_on(self, **settings: Any) -> tuple[Any, ...]:
+        """Return the code that a call depends on beside this class and its metrics: engine and protocols.
+
+        Parameters
+        ----------
+        **settings : object
+            As of `at`.
+        """
+        protocols = self.at(**settings).deployment.protocols
+        simulate = import_module(f"ecc.{self.engine}").simulate
+        return simulate, *map(type, protocols)
+
+
+def data_files(tables: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the tables of a scenario that name a data file, each with the key that has its path.
+
+    Parameters
+    ----------
+    tables : object
+        Tables of `Scenario.from_dict`. Those that are not as they must be are left out.
+    """
+    data = tables if isinstance(tables, Mapping) else {}
+    workload = data.get("workload")
+    groups = []
+    if isinstance(workload, Mapping):
+        arrivals = workload.get("arrivals")
+        sizes = [one.get("distribution") for one in arrivals or () if isinstance(one, Mapping)]
+        groups = [(workload.get("tmix"), "vectors"), (sizes, "file")]
+    for group, key in [*groups, (data.get("impairments"), "file")]:
+        for table in group if isinstance(group, list | tuple) else ():
+            path = table.get(key) if isinstance(table, dict) else None
+            if isinstance(path, str | Path) and "\n" not in str(path):
+                yield table, key
+
+
+def names_data_file(path: str) -> bool:
+    """Return whether the value of a setting is the path of a data file.
+
+    Parameters
+    ----------
+    path : str
+        Of the setting, such as "workload.tmix.0.vectors" or "impairments.0.file".
+    """
+    table, key = path.partition(".")[0], path.rpartition(".")[2]
+    return (table, key) in (("workload", "vectors"), ("impairments", "file"))
+
+
+_REPLACED = {"vectors": "digest", "file": "times"}
+"""Keys of data files -> keys that have, or describe, the content of the file that was named before."""
+
+
+def unused_seed(found: xr.Dataset) -> bool:
+    """Return whether a sweep over several seeds has found the same metrics for all of them.
+
+    Parameters
+    ----------
+    found : Dataset
+        Result of `sweep` of `ScenarioRuns`.
+    """
+    metrics = found.drop_vars(["error", "error_"], errors="ignore")
+    if metrics.sizes.get("seed", 0) < 2 or not metrics.data_vars:
+        return False
+    compared = metrics.count("seed").to_array() > 1
+    equal = (metrics.max("seed") == metrics.min("seed")).to_array()
+    return bool(compared.any() and (equal | ~compared).all())
+
+
+def _put(tables: Any, path: str, value: Any) -> None:
+    """Write a value where a dotted path leads; `*` is every entry of a list, and an only one need not be named."""
+    *names, last = path.split(".")
+    tables_at = [tables]
+    for step in names:
+        tables_at = [inner for entry in tables_at for inner in _entries(entry, step, path)]
+    for entry in (_only(entry, last) for entry in tables_at):
+        if not isinstance(entry, dict):
+            raise ValueError(f"path must end in a key of a table, got {shown(path)}")
+        if names_data_file(path):
+            entry.pop(_REPLACED[last], None)
+        entry[last] = value
+
+
+def _only(entry: Any, step: str) -> Any:
+    """The table of a list of one, as scenario files may write the routers of a link, where a step is not its index."""
+    is_key = step != "*" and not step.isdigit()
+    return entry[0] if isinstance(entry, list) and len(entry) == 1 and is_key else entry
+
+
+def _entries(entry: Any, step: str, path: str) -> list[Any]:
+    entry = _only(entry, step)
+    if isinstance(entry, dict) and step in entry:
+        return [entry[step]]
+    if isinstance(entry, list) and (step == "*" or (step.isdigit() and int(step) < len(entry))):
+        return entry if step == "*" else [entry[int(step)]]
+    wrong = f"there is nothing at {shown(step)}"
+    if isinstance(entry, dict) and entry:
+        wrong = f"{shown(step)} must be one of {', '.join(entry)}"
+    elif isinstance(entry, list) and entry:
+        wrong = f"{shown(step)} must be a number from 0 to {len(entry) - 1}, or * for all"
+    raise ValueError(f"path must lead to a setting of the scenario, got {shown(path)}: {wrong}")
+
+
+def _outcomes(
+    function: Callable[..., Any], points: list[dict[str, Any]], executor: Executor | int | None
+) -> Generator[tuple[int, Any], None, None]:
+    """The index of each point with its result or exception, as they end."""
+    if executor is None:
+        for index, point in enumerate(points):
+            try:
+                yield index, function(**point)
+            except (Exception, SystemExit) as error:  # reported together, when everything else is done
+                yield index, error
+        return
+    workers = executor if isinstance(executor, Executor) else as_count(executor, "executor", minimum=1)
+    with closing(in_workers([(function, (), point) for point in points], workers)) as ended:
+        for index, result, failure in ended:
+            yield index, result if failure is None else failure
+
+
+def _numbers(found: Any) -> dict[str, float]:
+    """Return what a call returned as named numbers; raise what it raised."""
+    if isinstance(found, SystemExit):
+        raise EccError(f"it called sys.exit({found.code!r})")
+    if isinstance(found, BaseException):
+        raise found
+    result = dict(found) if isinstance(found, Mapping) else {"value": found}
+    return {str(name): float(value) for name, value in result.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def _label(point: Mapping[str, Any]) -> str:
+    return json.dumps(point, sort_keys=True, default=_plain)
+
+
+def _dataset(
+    axes: dict[str, list[Any]],
+    count: int,
+    done: Mapping[int, dict[str, float]],
+    errors: Mapping[int, str] | None = None,
+) -> xr.Dataset:
+    import xarray as xr
+
+    shape = [len(values) for values in axes.values()]
+    names = dict.fromkeys(name for k in range(count) for name in done.get(k, ()))
+    variables: dict[str, Any] = {
+        name: (list(axes), np.array([done.get(k, {}).get(name, np.nan) for k in range(count)]).reshape(shape))
+        for name in names
+    }
+    if errors:
+        free = "error" if "error" not in variables else "error_"
+        variables[free] = (list(axes), np.array([errors.get(k, "") for k in range(count)]).reshape(shape))
+    return xr.Dataset(variables, coords=axes)

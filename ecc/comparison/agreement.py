@@ -1,0 +1,499 @@
+"""Where engines, equilibrium and linear model of one scenario disagree, phase by phase, and what it may come from.
+
+A phase lasts from one join or stop of a flow to the next. Two values of a rate disagree if they differ by more than the
+tolerance times the larger plus a packet in the time over which they are averaged (the last quarter of the phase), two
+queues if they differ by more than that and by more than a packet of every flow that crosses the link: paced packets
+queue one after another, fluid does not. A run has converged if rates, averaged over the window, stay within the
+tolerance and four such packets of their mean over the last quarter, and if their mean over the quarter before does. The
+equilibrium is compared with runs that have converged. A run contradicts a linear verdict if it converges where the
+model is unstable or does not where it is stable, and the phase is at least three times as long as the model takes to
+grow or decay by a factor e.
+
+A cause is read off the runs: "likely", as runs can show that it was there, not that there was no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc._support.display import Displayed, Rows, value_text
+from ecc.errors import EccError
+from ecc.linear import DelaySystem, SampledSystem
+from ecc.loops.closed_loop import law_arguments, linearize
+from ecc.models.base import Equilibrium, GrantedWindows, Protocol, equilibrium_of
+from ecc.network.network import Network
+from ecc.results.trajectory import Trajectory
+from ecc.scenario import Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Phase", "disagreements", "growth_rate", "linear_models", "notes_of", "phases"]
+
+FloatArray = NDArray[np.float64]
+
+_FOLDS = 3.0  # of growth or decay in a phase before a linear verdict counts against a run
+_COLUMNS = ("begin", "end", "quantity", "index", "first", "second", "value_first", "value_second", "likely")
+
+
+@dataclass(frozen=True, repr=False)
+class Phase(Displayed):
+    """From one join or stop to the next: the flows that are `active`, their network, and its equilibrium or why none.
+
+    For each run, by name: `rate` and `queue`, means over the last quarter; `swing`, the farthest that rates averaged
+    over the window are from that mean in that quarter; `drift`, how far the mean in the quarter before was.
+    """
+
+    begin: float
+    end: float
+    active: NDArray[np.int64]
+    network: Network
+    equilibrium: Equilibrium | None
+    refusal: str
+    rate: Mapping[str, FloatArray]
+    queue: Mapping[str, FloatArray]
+    swing: Mapping[str, FloatArray]
+    drift: Mapping[str, FloatArray]
+
+    def _title(self) -> str:
+        return f"Phase from {self.begin:g} to {self.end:g} s"
+
+    def _rows(self) -> Rows:
+        at = f"none: {self.refusal}" if self.equilibrium is None else value_text(self.equilibrium.rates, "bit/s")
+        rates = [(f"rates, {name}", value_text(rate, "bit/s")) for name, rate in self.rate.items()]
+        queues = [(f"queues, {name}", value_text(queue, "bytes")) for name, queue in self.queue.items()]
+        return [("flows", value_text(self.active)), ("rates, equilibrium", at), *rates, *queues]
+
+    @property
+    def granularity(self) -> FloatArray:
+        """A packet of each active flow in a quarter of the phase [bit/s]."""
+        sizes = np.array([flow.mean_packet for flow in self.network.flows])
+        return np.asarray(8.0 * sizes / (0.25 * (self.end - self.begin)))
+
+
+def phases(
+    scenario: Scenario, runs: Mapping[str, Trajectory], window: float, at_equilibrium: bool = False
+) -> list[Phase]:
+    """Return the phases of a scenario that are at least eight windows long.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    runs : mapping
+        Name -> run of it.
+    window : float, s
+        That rates are averaged over.
+    at_equilibrium : bool, optional
+        Whether runs begin at an equilibrium, with all flows active, at any start.
+    """
+    flows, duration = scenario.network.flows, float(scenario.duration)
+    starts = [0.0 if at_equilibrium else float(flow.start) for flow in flows]
+    stops = [np.inf if flow.stop is None else float(flow.stop) for flow in flows]
+    last = min([duration, *(float(run.data["time"][-1]) for run in runs.values())])
+    edges = sorted({0.0, last, *(t for t in (*starts, *stops) if 0.0 < t < last)})
+    found = []
+    for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        active = np.array([i for i in range(len(flows)) if starts[i] <= begin < stops[i]], dtype=np.int64)
+        if end - begin < 8.0 * window or not len(active):
+            continue
+        network = _alone(scenario.network, active)
+        point, refusal = _equilibrium(scenario, network, active)
+        of_runs: dict[str, dict[str, FloatArray]] = {what: {} for what in ("rate", "queue", "swing", "drift")}
+        for name, run in runs.items():
+            time = run.data["time"].to_numpy()
+            rate, queue = (run.data[what].to_numpy().astype(float) for what in ("rate", "queue"))
+            late = (time > end - 0.25 * (end - begin)) & (time <= end)
+            before = (time > begin + 0.5 * (end - begin)) & ~late & (time <= end)
+            level = rate[late][:, active].mean(axis=0)
+            width = max(1, round(window / float(time[1] - time[0])))
+            smooth = np.array([np.convolve(x, np.full(width, 1.0 / width), "valid") for x in rate[late][:, active].T])
+            of_runs["rate"][name] = level
+            of_runs["queue"][name] = queue[late].mean(axis=0)
+            of_runs["swing"][name] = np.abs(smooth - level[:, None]).max(axis=1)
+            of_runs["drift"][name] = np.abs(rate[before][:, active].mean(axis=0) - level)
+        found.append(Phase(begin, end, active, network, point, refusal, **of_runs))
+    return found
+
+
+def _alone(network: Network, active: NDArray[np.int64]) -> Network:
+    """The network with some of its flows."""
+    if len(active) == network.n_flows:
+        return network
+    return network.with_flows([network.flows[i] for i in active])
+
+
+def _unfit(scenario: Scenario) -> str:
+    """Why a scenario as a whole has neither equilibrium nor linear model; empty if it may have."""
+    if not isinstance(scenario.protocol, Protocol):
+        return "the scenario has several protocols"
+    if scenario.impairments:
+        return "the scenario has impairments"
+    if any(flow.size is not None for flow in scenario.network.flows):
+        return "the scenario has flows that end when they have sent their size"
+    return ""
+
+
+def _equilibrium(scenario: Scenario, network: Network, active: NDArray[np.int64]) -> tuple[Equilibrium | None, str]:
+    if unfit := _unfit(scenario):
+        return None, unfit
+    assigned = scenario.assigned
+    try:
+        return equilibrium_of(scenario.protocol, network, None if assigned is None else assigned[active]), ""
+    except (EccError, ValueError) as error:
+        return None, str(error)
+
+
+def linear_models(scenario: Scenario, phase: Phase) -> dict[str, DelaySystem | SampledSystem | str]:
+    """Return the linear models of a protocol on the network of a phase: time -> system, or why there is none.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    phase : Phase
+        One of its phases.
+    """
+    if unfit := _unfit(scenario):
+        return {"linear": unfit}
+    protocol, assigned = scenario.protocol, scenario.assigned
+    if protocol.linear_refusal is not None:
+        return {"linear": protocol.linear_refusal}
+    found: dict[str, DelaySystem | SampledSystem | str] = {}
+    for time in protocol.times:
+        try:
+            given = None if assigned is None else assigned[phase.active]
+            found[time] = linearize(protocol, phase.network, time, assignment=given)
+        except (EccError, ValueError) as error:
+            found[time] = str(error)
+    return found
+
+
+def growth_rate(model: DelaySystem | SampledSystem) -> float:
+    """Return the real part of the dominant root [1/s].
+
+    Parameters
+    ----------
+    model : DelaySystem
+        Or SampledSystem (of steps of 1 s, if its step is not known).
+    """
+    if isinstance(model, DelaySystem):
+        return float(model.spectral_abscissa)
+    radius, step = float(model.spectral_radius), model.dt or 1.0
+    return float(np.log(radius) / step) if radius > 0.0 else -np.inf
+
+
+def disagreements(
+    scenario: Scenario,
+    runs: Mapping[str, Trajectory],
+    found: Sequence[Phase],
+    models: Sequence[Mapping[str, DelaySystem | SampledSystem | str]],
+    tolerance: float,
+) -> pd.DataFrame:
+    """Return a row for each disagreement: when, of what, between which two, their values, and the likely cause.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    runs : mapping
+        Name -> run.
+    found : sequence of Phase
+        Its phases.
+    models : sequence of mapping
+        Of each phase, as of `linear_models`.
+    tolerance : float, > 0
+        Relative.
+
+    Returns
+    -------
+    DataFrame
+        DataFrame with the columns begin, end [s]; quantity: "rate" [bit/s], "queue" [bytes] or "stability" [1/s, the
+        swing of rates as a share]; index of the flow or link (-1: all); first, second; value_first, value_second;
+        likely: tuple of causes that the runs show, empty where they show none.
+    """
+    import pandas as pd
+
+    rows: list[tuple[Any, ...]] = []
+    reference = next(iter(runs))
+    for phase, linear in zip(found, models, strict=True):
+        cause = _Causes(scenario, runs, phase, tolerance)
+        for other in list(runs)[1:]:
+            why = cause.between(reference, other)
+            a, b = phase.rate[reference], phase.rate[other]
+            rows += [
+                (phase.begin, phase.end, "rate", int(phase.active[k]), reference, other, a[k], b[k],
+                 (*why, *cause.granular(k, b[k] - a[k])))
+                for k in _differ(a, b, tolerance, phase.granularity)
+            ]  # fmt: skip
+            a, b = phase.queue[reference], phase.queue[other]
+            packets = np.array([flow.mean_packet for flow in phase.network.flows]) @ phase.network.incidence
+            rows += [
+                (phase.begin, phase.end, "queue", int(k), reference, other, a[k], b[k],
+                 (*cause.queued(k, reference, other), *why))
+                for k in _differ(a, b, tolerance, packets)
+            ]  # fmt: skip
+        if phase.equilibrium is not None:
+            for name in runs:
+                if not _has_converged(phase, name, tolerance):
+                    continue
+                why, a, b = cause.of_equilibrium(name), phase.rate[name], phase.equilibrium.rates
+                rows += [
+                    (phase.begin, phase.end, "rate", int(phase.active[k]), name, "equilibrium", a[k], b[k],
+                     (*why, *(cause.granular(k, b[k] - a[k]) if name == "packets" else ())))
+                    for k in _differ(a, b, tolerance, phase.granularity)
+                ]  # fmt: skip
+        rows += _verdicts(runs, phase, linear, tolerance, cause)
+    return pd.DataFrame(rows, columns=list(_COLUMNS))
+
+
+def _differ(a: FloatArray, b: FloatArray, tolerance: float, granularity: FloatArray) -> list[int]:
+    """Places at which two series of values differ."""
+    differs = np.abs(a - b) > tolerance * np.maximum(np.abs(a), np.abs(b)) + granularity
+    return [int(k) for k in np.flatnonzero(differs)]
+
+
+def _has_converged(phase: Phase, name: str, tolerance: float) -> bool:
+    near = tolerance * phase.rate[name] + 4.0 * phase.granularity
+    return bool((phase.drift[name] <= near).all() and (phase.swing[name] <= near).all())
+
+
+def _verdicts(
+    runs: Mapping[str, Trajectory], phase: Phase, models: Mapping[str, Any], tolerance: float, cause: _Causes
+) -> Iterator[tuple[Any, ...]]:
+    for time, model in models.items():
+        if isinstance(model, str) or model.verdict == "undecided":
+            continue
+        rate = growth_rate(model)
+        if abs(rate) * (phase.end - phase.begin) < _FOLDS:
+            continue
+        for name in runs:
+            converges = _has_converged(phase, name, tolerance)
+            if converges == model.is_stable:
+                continue
+            moved = np.maximum(phase.swing[name], phase.drift[name])
+            share = float(np.max(moved / np.maximum(phase.rate[name], 1e-300)))
+            why = (*model.notes, *cause.of_verdict(name, converges))
+            yield phase.begin, phase.end, "stability", -1, time, name, rate, share, why
+
+
+class _Causes:
+    """What in the runs of a phase may make two results differ; each method returns what it has found, maybe nothing."""
+
+    def __init__(self, scenario: Scenario, runs: Mapping[str, Trajectory], phase: Phase, tolerance: float) -> None:
+        self.protocol = scenario.protocol if isinstance(scenario.protocol, Protocol) else None
+        self.runs, self.phase, self.tolerance = runs, phase, tolerance
+        self.late = {
+            name: (run.data["time"].to_numpy() > phase.end - 0.25 * (phase.end - phase.begin))
+            & (run.data["time"].to_numpy() <= phase.end)
+            for name, run in runs.items()
+        }
+        laws = (getattr(self.protocol, name, None) for name in ("router_law", "source_law"))
+        self.received, own = (set() if law is None else set(law_arguments(law)) for law in laws)
+        self.windows = "w" in own or (self.protocol is not None and self.protocol.windowed)
+
+    def between(self, one: str, other: str) -> tuple[str, ...]:
+        """Causes for a difference between two runs."""
+        return (
+            *self.stopped(one, other), *self.base_rtts(), *self.losses(one, other),
+            *self.bottlenecks_differ(one, other),
+            *(self.intervals() if other == "recurrence" else ()), *self.open_rest(), *self.moving(one),
+            *self.moving(other),
+        )  # fmt: skip
+
+    def of_equilibrium(self, name: str) -> tuple[str, ...]:
+        """Causes for a difference between a run and the equilibrium."""
+        granted = self.intervals() if name != "recurrence" else []
+        return (*self.lost_on_the_way(name), *self.base_rtts(), *granted, *self.bottleneck_moved(name, "equilibrium"))
+
+    def of_verdict(self, name: str, converges: bool) -> list[str]:
+        """Causes for a run that does not converge though its linear model is stable; the model has notes of its own."""
+        return (
+            []
+            if converges
+            else [*self.moving(name), *self.bottleneck_moved(name, "linear model"), *self.lost_on_the_way(name)]
+        )
+
+    # ---- causes ------------------------------------------------------------------------------------------
+
+    def stopped(self, *names: str) -> list[str]:
+        """A run that ended early."""
+        return [f"{name}: {self.runs[name].stopped}" for name in names if not self.runs[name].is_complete]
+
+    def base_rtts(self) -> list[str]:
+        """Flows that take delays for their signal and never saw their path empty."""
+        run = self.runs.get("packets")
+        if run is None or not self.windows or not {"q", "q_flow"} & self.received or "min_rtt" not in run.flows:
+            return []
+        network, active = self.phase.network, self.phase.active
+        sent = np.array([8.0 * flow.mean_packet * (1.0 / network.capacities[list(flow.route)]).sum()
+                         for flow in network.flows])  # fmt: skip
+        base = run.flows["idle_rtt"].to_numpy()[active] + sent
+        over = run.flows["min_rtt"].to_numpy()[active] - base
+        k = int(np.nanargmax(over / base)) if np.isfinite(over).any() else 0
+        if not over[k] > 0.01 * base[k]:
+            return []
+        return [
+            f"flow {active[k]} never saw its path empty: its least RTT was {1e3 * (base[k] + over[k]):.4g} "
+            f"ms, {1e3 * base[k]:.4g} ms is right"
+        ]
+
+    def losses(self, one: str, other: str) -> list[str]:
+        """Losses, which move windows one by one, of all flows at once in a fluid."""
+        if not self.windows:
+            return []
+        drops = {n: self.runs[n].data["drops"].to_numpy()[self.late[n]].sum(axis=0) for n in (one, other)}
+        if not (drops[one] + drops[other] > 0.0).any():
+            return []
+        link = int(np.argmax(drops[one] + drops[other]))
+        return [
+            f"windows jump at losses ({drops[one][link]:.4g} packets at link {link} in {one}, {drops[other][link]:.4g} "
+            f"in {other}): of one flow or another in packets, of all in proportion in a fluid"
+        ]
+
+    def lost_on_the_way(self, name: str) -> list[str]:
+        """Links that lose what then does not come to the next."""
+        run, network = self.runs[name], self.phase.network
+        if not run.data["drops"].to_numpy()[self.late[name]].any():
+            return []
+        arrived = run.data["arrival"].to_numpy()[self.late[name]].mean(axis=0)
+        sent = self.phase.rate[name] @ network.incidence
+        short = 1.0 - arrived / np.maximum(sent, 1e-300)
+        link = int(np.argmax(np.where(sent > 0.0, short, 0.0)))
+        if not short[link] > 0.2 * self.tolerance:
+            return []
+        return [f"{short[link]:.2%} of what is sent over link {link} is lost before it comes there"]
+
+    def intervals(self) -> list[str]:
+        """Routers that grant in an interval what the one before left."""
+        if self.protocol is None or not isinstance(self.protocol.fluid_form, GrantedWindows):
+            return []
+        return ["routers grant in an interval what the last one left, those of equilibrium and recurrence all the time"]
+
+    def bottlenecks_differ(self, one: str, other: str) -> list[str]:
+        """Flows with different bottlenecks in two runs, or several in one."""
+        for flow, a, b in zip(self.phase.active, self._links(one), self._links(other), strict=True):
+            if a != b:
+                return [f"flow {flow} is bottlenecked at link {_list(a)} in {one}, {_list(b)} in {other}"]
+        return []
+
+    def bottleneck_moved(self, name: str, whose: str) -> list[str]:
+        """A flow with another bottleneck than at the equilibrium."""
+        point = self.phase.equilibrium
+        for k, links in enumerate(self._links(name)):
+            expected = -1 if point is None else int(point.bottleneck[k])
+            if links and expected >= 0 and links != [expected]:
+                flow = self.phase.active[k]
+                return [f"flow {flow} is bottlenecked at link {_list(links)} in {name}, {expected} in the {whose}"]
+        return []
+
+    def _links(self, name: str) -> list[list[int]]:
+        """Bottlenecks of each active flow at the end of the phase, each for a hundredth of the samples at least."""
+        bottlenecks = self.runs[name].data["bottleneck"].to_numpy()[self.late[name]][:, self.phase.active].astype(int)
+        found = []
+        for column in bottlenecks.T:
+            links, counts = np.unique(column, return_counts=True)
+            found.append(
+                [int(link) for link, n in zip(links, counts, strict=True) if link >= 0 and n >= 0.01 * len(bottlenecks)]
+            )
+        return found
+
+    def open_rest(self) -> list[str]:
+        """A protocol that itself states why it converges to no single point."""
+        reason = self.protocol.no_equilibrium if self.protocol and self.phase.equilibrium is None else ""
+        return [f"no single equilibrium: {reason}"] if reason else []
+
+    def moving(self, name: str) -> list[str]:
+        """A run that has not converged within a fifth of the tolerance."""
+        phase = self.phase
+        if _has_converged(phase, name, 0.2 * self.tolerance):
+            return []
+        level = np.maximum(phase.rate[name], 1e-300)
+        drift, swing = phase.drift[name] / level, phase.swing[name] / level
+        k = int(np.argmax(np.maximum(drift, swing)))
+        flow = phase.active[k]
+        if drift[k] > 0.5 * swing[k]:
+            return [f"flow {flow} has not converged in {name} ({drift[k]:.0%} between the last two quarters)"]
+        return [f"flow {flow} oscillates by {swing[k]:.0%} in {name}"]
+
+    def granular(self, k: int, more: float) -> list[str]:
+        """Rates that differ by a packet in an RTT, or by what a queue of packets takes from a window.
+
+        `more` [bit/s]: what another has above packets.
+        """
+        network = self.phase.network
+        flow, rtt, rate = network.flows[k], float(network.rtts[k]), float(self.phase.rate["packets"][k])
+        packet, route = 8.0 * flow.mean_packet, list(flow.route)
+        if abs(more) <= packet / rtt:
+            return [f"a packet in an RTT is {packet / rtt / max(rate, 1e-300):.0%} of its rate"]
+        wait = float((8.0 * self.phase.queue["packets"][route] / network.capacities[route]).sum())
+        if self.windows and rate * wait / rtt >= 0.5 * more > 0.0:
+            return [f"packets queue for {1e3 * wait:.3g} ms beside its RTT of {1e3 * rtt:.4g} ms"]
+        return []
+
+    def queued(self, link: int, one: str, other: str) -> list[str]:
+        """Queues that rates do not go by, or that are bursts of packets."""
+        network, found = self.phase.network, []
+        a, b = self.phase.queue[one][link], self.phase.queue[other][link]
+        loads = [float((self.phase.rate[n] @ network.incidence)[link] / network.capacities[link]) for n in (one, other)]
+        if max(loads) > 0.995 and not self.windows:
+            found.append(f"at a load of {max(loads):.1%} a queue stays as long as it once became")
+        through = network.incidence[:, link]
+        packets = float(a - b) / float(np.mean([flow.mean_packet for flow in network.flows]))
+        if one == "packets" and 0.0 < packets <= 4.0 * through.sum():
+            found.append(f"bursts of packets, {packets:.2g} of {through.sum()} flows, that a fluid does not have")
+        return found
+
+
+def _list(links: Sequence[int]) -> str:
+    return " and ".join(map(str, links)) if links else "none"
+
+
+def notes_of(table: pd.DataFrame, found: Sequence[Phase]) -> tuple[str, ...]:
+    """Return a line for each phase and quantity in which something disagrees: the worst of it, and likely causes.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As of `disagreements`.
+    found : sequence of Phase
+        The phases it was made of.
+    """
+    lines = []
+    for (begin, quantity), rows in table.groupby(["begin", "quantity"], sort=False):
+        phase = next(phase for phase in found if phase.begin == begin)
+        if quantity == "stability":
+            for is_stable in (True, False):
+                against = rows[(rows["value_first"] < 0.0) == is_stable]
+                if len(against):
+                    rates = against.drop_duplicates("first")
+                    models = ", ".join(
+                        f"{a} {b:+.3g} 1/s" for a, b in zip(rates["first"], rates["value_first"], strict=True)
+                    )
+                    who = ", ".join(against["second"].unique())
+                    does = f"stable, but not converged in {who}" if is_stable else f"unstable, but converged in {who}"
+                    lines.append(_line(phase, f"linear model {does} ({models})", against))
+            continue
+        a, b = rows["value_first"].to_numpy(), rows["value_second"].to_numpy()
+        worst = rows["index"].iloc[int(np.argmax(np.abs(a - b) / np.maximum(np.maximum(a, b), 1e-300)))]
+        if quantity == "rate":
+            of, unit, k = "flow", "Mb/s", int(np.flatnonzero(phase.active == worst)[0])
+            values = {name: 1e-6 * rate[k] for name, rate in phase.rate.items()}
+            if phase.equilibrium is not None:
+                values["equilibrium"] = 1e-6 * phase.equilibrium.rates[k]
+        else:
+            of, unit, values = "link", "kB", {name: 1e-3 * queue[worst] for name, queue in phase.queue.items()}
+        shown = ", ".join(f"{value:.3g} in {name}" for name, value in values.items())
+        others = rows["index"].nunique() - 1
+        more = f" ({others} more {of}{'s' * (others > 1)})" if others else ""
+        lines.append(_line(phase, f"{quantity} of {of} {worst} {unit}: {shown}{more}", rows[rows["index"] == worst]))
+    return tuple(lines)
+
+
+def _line(phase: Phase, what: str, rows: pd.DataFrame) -> str:
+    causes = list(dict.fromkeys(cause for row in rows["likely"] for cause in row))
+    return (
+        f"{phase.begin:g} to {phase.end:g} s, {what}; {'likely: ' + '; '.join(causes) if causes else 'no cause found'}"
+    )

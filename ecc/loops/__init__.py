@@ -1,0 +1,1 @@
+"""Linear models of closed loops, one module for each kind of loop."""

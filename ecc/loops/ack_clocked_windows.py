@@ -1,0 +1,204 @@
+"""The linear model of window protocols around an equilibrium with queues: ACK clocking and queueing delays.
+
+For flow i with window w_i, rate x_i and RTT D_i, queues included, and a link l whose queue takes b_l = q_l/C_l: F_il is
+what a packet takes to that queue, D_i - F_il from there to the ACK that reports it. Deviations from the equilibrium,
+with derivatives of the laws, R being summed over the path:
+
+    D_i w_i' = (g_w - 1) w_i(t) + sum_l (g_R r_q C_l + g_D) b_l(t - D_i + F_il)
+
+    "ack"        w_i(t) = S_i(t) - S_i(t - D_i) + x_i sum_l b_l(t - D_i + F_il)      S_i  what was sent
+                 C_l b_l(t) = sum_i S_i(t - F_il)
+    "rate"       C_l b_l' = sum_i [X_i(t - F_il) - x_i sum_k b_k'(t - F_il + F_ik)]  k  queues upstream of l
+                 X_i = w_i/D_i - x_i/D_i sum_l b_l(t - D_i + F_il)
+
+"ack" is how windows send (Tang, Jacobsson, Andrew, Low 2007, and the fluid of `ecc.fluid.network`): a window is what is
+in flight. Where the flows of a queue have one RTT and no other queue, S cancels: C_l b_l = sum_i w_i(t - F_il). With
+RTTs that differ sum_i [x_i b - e^(-s F_i) w_i]/(1 - e^(-s D_i)) = 0: what flows send repeats in patterns, some of
+which decay arbitrarily slowly, and a neutral system with roots so near the axis cannot be decided. Some even grow: two
+flows of FAST with gamma = 0.5, of equal alpha and RTTs of 100 and 199 ms with 10 ms in the queue, have a root at
+0.00088 + 63.04j 1/s. "rate" is what models take that let queues integrate rates w/D (Low, Peterson, Wang 2002).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.errors import LinearizationError
+from ecc.laws.arguments import law_arguments, value_of
+from ecc.laws.jets import gradient
+from ecc.linear import DelaySystem
+from ecc.models.base import Protocol, equilibrium_of
+from ecc.models.declared import Taken
+from ecc.network.network import Network
+
+__all__ = ["linearize_windows"]
+
+_TAKEN = Taken(
+    "a linear model",
+    {"router_law": ("q", "C", "s", "p"), "source_law": ("w", "R", "D", "s", "a", "p")},
+    {"combine": None},
+    # at an equilibrium nothing starts, and nothing is lost
+    {"slow_start_law": "", "loss_response_law": "", "memory_law": "", "initial": "", "opening_window": ""},
+    model="linear model",
+)
+_EQUAL = 1e-9  # relative: rounding in the equilibrium
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Equal flows: their number, rate and RTT, the derivatives of their law by w and by the wait in each queue.
+
+    `late`: queue -> F; `by_wait`: queue -> g_R r_q C + g_D.
+    """
+
+    members: int
+    x: float
+    D: float
+    kept: float
+    late: dict[int, float]
+    by_wait: dict[int, float]
+
+
+class _Terms:
+    """Matrices by delay."""
+
+    def __init__(self, size: int) -> None:
+        self.at: dict[float, NDArray[np.float64]] = defaultdict(lambda: np.zeros((size, size)))
+
+    def add(self, delay: float, row: int, column: int, value: float) -> None:
+        self.at[delay][row, column] += value
+
+
+def linearize_windows(protocol: Protocol, network: Network, clocking: str, assignment: Any = None) -> DelaySystem:
+    """Return the linear model; its state has a window [bit] for each kind of flow, times their number.
+
+    With "rate" the state has the waits b [s] of the queues, too.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Protocol whose laws have no arguments but w, R, D, s, a, p and q, C, s, p; R is a sum.
+    network : Network
+    clocking : str
+        "ack" or "rate".
+    assignment : object, optional
+        As of `Protocol.equilibrium`.
+
+    Returns
+    -------
+    DelaySystem
+
+    Raises
+    ------
+    ValueError
+        Laws with other arguments.
+    LinearizationError
+        No equilibrium, no queue, or, ACK-clocked, heterogeneous RTTs or several queues on a path.
+    """
+    name = type(protocol).__name__
+    _TAKEN.check(protocol)
+    point = equilibrium_of(protocol, network, assignment)
+    waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
+    queues: list[int] = np.flatnonzero(waits > _EQUAL * waits.max(initial=0.0)).tolist()
+    if not queues or protocol.combine != "sum":
+        raise LinearizationError(
+            f"{name} has no linear model: windows must have an equilibrium with queues, and R be their sum "
+            "(combine = 'sum', bottleneck -1 at the equilibrium)"
+        )
+    groups = _groups(protocol, network, point.rates, waits, queues)
+    terms, late = _Terms(len(groups)), _Terms(len(groups))
+    if clocking == "rate":
+        terms, late = _Terms(len(groups) + len(queues)), _Terms(len(groups) + len(queues))
+    for g, group in enumerate(groups):
+        terms.add(0.0, g, g, (group.kept - 1.0) / group.D)
+    if clocking == "rate":
+        _integrate(terms, late, groups, network.capacities[queues])
+    opened = DelaySystem([m.copy() for m in terms.at.values()], list(terms.at), **_neutral(late))
+    for g, group in enumerate(groups):
+        for k, by_wait in group.by_wait.items():
+            gain, back = group.members * by_wait / group.D, group.D - group.late[k]
+            if clocking == "rate":
+                terms.add(back, g, len(groups) + k, gain)
+                continue
+            gain /= float(network.capacities[queues[k]])
+            for j, other in enumerate(groups):
+                if k in other.late:
+                    _check_equal(group, other)
+                    terms.add(back + other.late[k], g, j, gain)
+    return DelaySystem(list(terms.at.values()), list(terms.at), opened=opened, **_neutral(late))
+
+
+def _groups(
+    protocol: Protocol, network: Network, rates: NDArray[np.float64], waits: NDArray[np.float64], queues: list[int]
+) -> list[_Group]:
+    """Differentiate the laws at the equilibrium."""
+    equal: dict[Any, list[int]] = defaultdict(list)
+    for i, flow in enumerate(network.flows):
+        delays = network.forward_delays[i, list(flow.route)].tolist()
+        equal[
+            flow.route, tuple(delays), float(network.rtts[i]), flow.mean_packet, flow.mean_acknowledged, float(rates[i])
+        ].append(i)
+    p, name = protocol.namespace(), type(protocol).__name__
+    groups = []
+    for (route, delays, rtt, packet, acknowledged, x), members in equal.items():
+        waited = np.cumsum([0.0, *waits[list(route)]]).tolist()
+        D, s, R = rtt + waited[-1], 8.0 * packet, 0.0
+        late, slopes = {}, {}
+        for index, link in enumerate(route):
+            C = float(network.capacities[link])
+            at = _supply(protocol.router_law, q=float(waits[link]) * C, C=C, s=s, p=p)
+            R += value_of(protocol.router_law, at, name, "router_law")
+            if link in queues:
+                late[queues.index(link)] = delays[index] + waited[index]
+                slopes[queues.index(link)] = C * gradient(protocol.router_law, at, ["q"])["q"]
+        at = _supply(protocol.source_law, w=x * D, R=R, D=D, s=s, a=8.0 * acknowledged, p=p)
+        w = value_of(protocol.source_law, at, name, "source_law")
+        if abs(w - x * D) > _EQUAL * x * D:
+            raise LinearizationError(
+                f"no equilibrium: flow {members[0]} would move from its window of {x * D:g} bit to {w:g} bit"
+            )
+        g = gradient(protocol.source_law, at, [name for name in ("w", "R", "D") if name in at])
+        by_wait = {k: g.get("R", 0.0) * slope + g.get("D", 0.0) for k, slope in slopes.items()}
+        groups.append(_Group(len(members), x, D, g.get("w", 0.0), late, by_wait))
+    return groups
+
+
+def _supply(law: Callable[..., float], **known: Any) -> dict[str, Any]:
+    return {name: known[name] for name in law_arguments(law)}
+
+
+def _check_equal(one: _Group, other: _Group) -> None:
+    """Refuse what S does not cancel for."""
+    if len(one.late) > 1:
+        raise LinearizationError(
+            f"windows have no ACK-clocked linear model where a path has several queues, got {len(one.late)}: "
+            "clocking='rate' has one"
+        )
+    if abs(one.D - other.D) > _EQUAL * one.D:
+        raise LinearizationError(
+            f"windows have no ACK-clocked linear model with heterogeneous RTTs in a queue, got {one.D:g} and "
+            f"{other.D:g} s: what they send repeats in patterns that do not decay; clocking='rate' has one"
+        )
+
+
+def _integrate(terms: _Terms, late: _Terms, groups: list[_Group], capacities: NDArray[np.float64]) -> None:
+    """Let queues integrate rates, as they leave upstream queues."""
+    for g, group in enumerate(groups):
+        for link, there in group.late.items():
+            C, row = float(capacities[link]), len(groups) + link
+            share = group.members * group.x / C
+            terms.add(there, row, g, 1.0 / (group.D * C))
+            for k, here in group.late.items():
+                terms.add(there + group.D - here, row, len(groups) + k, -share / group.D)
+                if here < there:
+                    late.add(there - here, row, len(groups) + k, share)
+
+
+def _neutral(late: _Terms) -> dict[str, Any]:
+    return {"neutral": list(late.at.values()), "neutral_delays": list(late.at)}

@@ -1,0 +1,1202 @@
+"""Links, flows and the network they make, with the topologies of the papers and of data centers.
+
+A link is unidirectional: a buffer, a transmitter of `capacity`, then a wire of `delay`. A flow sends over its
+access delay and then the links of its `route`; its ACKs return over the links of `reverse` or, by default, over a
+pure delay as long as the forward path. RTT of a flow = 2 (access_delay + sum of link delays): no queue and no
+transmission time is part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import Displayed, Rows, quantity_text
+from ecc._support.quantity import (
+    LONGEST_DELAY,
+    OptionalQuantityField,
+    OptionalSizeField,
+    PacketSizeField,
+    Quantity,
+    QuantityField,
+    SizeField,
+    as_choice,
+    as_count,
+    as_delay,
+    as_number,
+    as_rate,
+    as_size,
+    as_time,
+    default,
+    required,
+)
+from ecc.network.demands import ACK_SIZE, Demand
+from ecc.network.fabric import Ends, Graph, ecmp_index, fat_tree_ends, leaf_spine_ends
+
+__all__ = ["Flow", "Link", "Network", "Pause"]
+
+FloatArray = NDArray[np.float64]
+SPRAYINGS = ("round robin", "random")
+"""How packets of a flow are spread over several routes."""
+_MOST_REORDERED = 255
+_PRIORITIES = range(8)
+
+
+@check_arguments
+@dataclass(frozen=True)
+class Pause:
+    """Priority flow control of a link (PFC, IEEE 802.1Qbb): what comes over it is not dropped, but stopped.
+
+    What has come over the link and waits in the queues behind it, at its next links, is counted for each priority.
+    Above `xoff` a PAUSE frame is sent back: after the delay of the link it serves no packet of this priority any more,
+    once that in transmission has left. At `xon` or below, another frame lets it resume, after its delay too.
+
+    Parameters
+    ----------
+    xoff : int, bytes, > 0, at most 2^50
+    xon : int, bytes, >= 0, <= xoff, or None
+        None: half of `xoff`.
+    headroom : int, bytes, >= 0, or None
+        What may come beyond `xoff`; more is dropped. None: what can come at most before the link has stopped, which is
+        capacity * 2 * delay / 8 + 2 * the largest packet of the run.
+
+    Raises
+    ------
+    ValueError, TypeError
+        No size, or xon above xoff.
+
+    Examples
+    --------
+    >>> Link("100 Gb/s", "1 us", pause=Pause("100 kB")).pause.xon
+    50000
+    """
+
+    xoff: SizeField = required()
+    xon: OptionalSizeField = default(None)
+    headroom: OptionalSizeField = default(None)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "xoff", as_size(self.xoff, "xoff"))
+        for name in ("xon", "headroom"):
+            given = getattr(self, name)
+            if given is not None:
+                is_none = type(given) in (int, float) and given == 0
+                size = 0 if is_none else as_size(given, f"{name}, unless 0,")
+                object.__setattr__(self, name, size)
+        if self.xon is None:
+            object.__setattr__(self, "xon", self.xoff // 2)
+        if self.xon is not None and self.xon > self.xoff:
+            raise ValueError(f"xon must be <= xoff ({self.xoff} bytes), got {self.xon}")
+
+
+@check_arguments
+@dataclass(frozen=True)
+class Link:
+    """A unidirectional link.
+
+    Parameters
+    ----------
+    capacity : float, bit/s, > 0
+    delay : float, s, >= 0
+        Propagation delay, in one direction.
+    buffer : int, bytes, > 0, or None for unlimited
+        Drop-tail; holds the packet in service too.
+    buffer_packets : int, packets, > 0, or None for unlimited
+        Where both are given, both hold.
+    pause : Pause or None
+        Priority flow control (PFC) of what comes over the link; None: what its next links have no room for is dropped.
+
+    Raises
+    ------
+    ValueError
+        A value out of range.
+    TypeError
+        Not a quantity.
+
+    Examples
+    --------
+    >>> Link("155 Mb/s", "1 ms").capacity
+    155000000.0
+    """
+
+    capacity: QuantityField = required()
+    delay: QuantityField = default(0.0)
+    buffer: OptionalSizeField = default(None)
+    buffer_packets: int | None = None
+    pause: Pause | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "capacity", as_rate(self.capacity, "capacity"))
+        object.__setattr__(self, "delay", as_delay(self.delay, "delay"))
+        if self.buffer is not None:
+            object.__setattr__(self, "buffer", as_size(self.buffer, "buffer"))
+        if self.buffer_packets is not None:
+            object.__setattr__(self, "buffer_packets", as_count(self.buffer_packets, "buffer_packets", minimum=1))
+        if isinstance(self.pause, Mapping):
+            object.__setattr__(self, "pause", from_table(Pause, self.pause, "pause"))
+        if not isinstance(self.pause, Pause | None):
+            raise TypeError(f"pause must be a Pause or None, got {shown(self.pause)}")
+
+
+@check_arguments
+@dataclass(frozen=True)
+class Flow:
+    """A flow: one sender, one receiver, and the links between them.
+
+    Parameters
+    ----------
+    route : sequence of int
+        Sequence of link indices that the data cross, in order; at least one.
+    start : float, s, >= 0
+        When the flow begins.
+    stop : float, s, > start, or None
+        When it stops sending.
+    size : int, bytes, > 0, or None for endless
+        How much it has to deliver.
+    access_delay : float, s, >= 0
+        In one direction, between the sender and the first link.
+    packet_size : int, bytes, > 0
+        Size of a data packet on the wire; (lo, hi): drawn uniformly for each packet.
+    reverse : sequence of int or None
+        Sequence of link indices that the ACKs cross, or None: a pure delay equal to the forward one.
+    alternatives : sequence of sequence of int
+        Sequence of other routes from the sender to the receiver: each packet takes one of all of them. RTT, first
+        timeout and the pure delay of ACKs are those of `route`, the first one.
+    spraying : str
+        How packets are spread over several routes: "round robin", one route after the other, or "random".
+    trimmed_size : int, bytes, > 0, or None
+        At most a packet. Size of one whose data a router has cut off (`ecc.queues.Trimming`); None: it is dropped there
+        instead.
+    reordering_threshold : int, packets, from 1 to 255, or None
+        So many packets from beyond missing data, or so many duplicate ACKs, prove that it was lost, as packets may
+        overtake each other. None: 3, or, without a transport and where packets stay in order, 1.
+    writes : (Quantity, Quantity), Quantity or None
+        What its application writes: (bytes, period), so many at the start and after each period (bytes, s; > 0), or a
+        rate, a packet at a time [bit/s]. None: all is there from the start.
+    delayed_acks : (int, Quantity) or None
+        (packets, time): the receiver sends one ACK for so many packets (>= 2), or for what it has so long (s, >= 0)
+        after the first of them; it is the last packet's ACK. None: one for each packet.
+    priority : int, from 0 to 7
+        Class of its packets and ACKs for priority flow control (`Pause`), and for nothing else.
+    ack_size : int, bytes, > 0
+        Size of an ACK on the wire: more than 40 where it carries what was asked for.
+
+    Raises
+    ------
+    ValueError
+        Empty route, stop not after start, a value out of range.
+    TypeError
+        Not a quantity.
+
+    Examples
+    --------
+    >>> Flow(route=[0, 1], stop="30 s").stop
+    30.0
+    """
+
+    route: Sequence[int]
+    start: QuantityField = default(0.0)
+    stop: OptionalQuantityField = default(None)
+    size: OptionalSizeField = default(None)
+    access_delay: QuantityField = default(0.0)
+    packet_size: PacketSizeField = default(1000)
+    reverse: Sequence[int] | None = None
+    delayed_acks: tuple[int, Quantity] | None = None
+    alternatives: Sequence[Sequence[int]] = ()
+    spraying: str = "round robin"
+    reordering_threshold: int | None = None
+    trimmed_size: OptionalSizeField = default(None)
+    priority: int = 0
+    writes: tuple[Quantity, Quantity] | Quantity | None = None
+    ack_size: SizeField = default(ACK_SIZE)
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        put("route", _links_of(self.route, "route"))
+        put("start", as_time(self.start, "start"))
+        if self.stop is not None:
+            put("stop", as_time(self.stop, "stop"))
+            if self.stop <= self.start:
+                raise ValueError(f"stop must be > start ({self.start:g} s), got {self.stop:g} s")
+        if self.size is not None:
+            put("size", as_size(self.size, "size"))
+        put("access_delay", as_delay(self.access_delay, "access_delay"))
+        put("packet_size", _sizes(self.packet_size))
+        if self.reverse is not None:
+            put("reverse", _links_of(self.reverse, "reverse"))
+        if self.delayed_acks is not None:
+            if not isinstance(self.delayed_acks, list | tuple) or len(self.delayed_acks) != 2:
+                raise ValueError(f"delayed_acks must be (packets, time), got {shown(self.delayed_acks)}")
+            packets, wait = self.delayed_acks
+            put("delayed_acks", (as_count(packets, "delayed_acks", minimum=2, bits=31), as_delay(wait, "delayed_acks")))
+        if isinstance(self.alternatives, str) or not isinstance(self.alternatives, Iterable):
+            raise TypeError(f"alternatives must be a sequence of routes, got {shown(self.alternatives)}")
+        put("alternatives", tuple(_links_of(route, "alternatives") for route in self.alternatives))
+        if self.trimmed_size is not None:
+            put("trimmed_size", as_size(self.trimmed_size, "trimmed_size"))
+            if self.trimmed_size > self.largest_packet:
+                allowed = f"<= a packet ({self.largest_packet} bytes)"
+                raise ValueError(f"trimmed_size must be {allowed}, got {self.trimmed_size} bytes")
+        as_choice(self.spraying, "spraying", SPRAYINGS)
+        if as_count(self.priority, "priority") not in _PRIORITIES:
+            raise ValueError(f"priority must be from 0 to {_PRIORITIES[-1]}, got {self.priority}")
+        if self.writes is not None:
+            put("writes", _writes(self.writes))
+        put("ack_size", as_size(self.ack_size, "ack_size"))
+        if self.reordering_threshold is not None:
+            threshold = as_count(self.reordering_threshold, "reordering_threshold", minimum=1)
+            if threshold > _MOST_REORDERED:
+                raise ValueError(f"reordering_threshold must be <= {_MOST_REORDERED} packets, got {threshold}")
+            put("reordering_threshold", threshold)
+
+    @property
+    def routes(self) -> tuple[Sequence[int], ...]:
+        """All routes of the data, the first one first."""
+        return (self.route, *self.alternatives)
+
+    @property
+    def writes_in_bytes(self) -> tuple[int, float]:
+        """What its application writes at a time, bytes, and the period [s]; 0 and 0: all is there from the start."""
+        if isinstance(self.writes, tuple):
+            return int(as_number(self.writes[0], "writes")), float(as_number(self.writes[1], "writes"))
+        if self.writes is None:
+            return 0, 0.0
+        return self.largest_packet, 8.0 * self.largest_packet / as_number(self.writes, "writes")
+
+    @property
+    def largest_packet(self) -> int:
+        """Size of the largest packet, bytes."""
+        size = self.packet_size
+        return int(size[1] if isinstance(size, tuple) else size)
+
+    @property
+    def mean_packet(self) -> float:
+        """Mean size of the packets, bytes."""
+        size = self.packet_size
+        return 0.5 * (size[0] + size[1]) if isinstance(size, tuple) else float(size)
+
+    @property
+    def mean_acknowledged(self) -> float:
+        """Mean of what an ACK acknowledges, bytes, where none waits so long that it is sent for fewer packets."""
+        return self.mean_packet * (1 if self.delayed_acks is None else self.delayed_acks[0])
+
+
+def _writes(given: Any) -> tuple[int, float] | float:
+    """Bytes and a period, or a rate."""
+    if not isinstance(given, list | tuple):
+        return as_rate(given, "writes")
+    if len(given) != 2:
+        raise ValueError(f"writes must be (bytes, period) or a rate, got {shown(given)}")
+    return as_size(given[0], "writes"), as_delay(given[1], "writes", positive=True)
+
+
+def _sizes(given: Any) -> int | tuple[int, ...]:
+    """One size, or the lowest and the highest of a range."""
+    if not isinstance(given, list | tuple):
+        return as_size(given, "packet_size")
+    sizes = tuple(as_size(size, "packet_size") for size in given)
+    if len(sizes) != 2 or sizes[0] > sizes[1]:
+        raise ValueError(f"packet_size must be one size or (lowest, highest), got {shown(given)}")
+    return sizes
+
+
+def _links_of(route: Any, name: str) -> tuple[int, ...]:
+    if isinstance(route, str) or not isinstance(route, Iterable):
+        raise TypeError(f"{name} must be a sequence of link indices, got {shown(route)}")
+    links = tuple(as_count(link, name) for link in route)
+    if not links:
+        raise ValueError(f"{name} must name at least one link, got {shown(route)}")
+    if len(set(links)) < len(links):
+        raise ValueError(f"{name} must cross a link at most once, got {list(links)}")
+    return links
+
+
+_SHOWN = 6  # links and flows that a view of a network lists
+
+
+@check_arguments
+@dataclass(frozen=True, repr=False)
+class Network(Displayed):
+    """Links and the flows over them.
+
+    Parameters
+    ----------
+    links : sequence of Link
+    flows : sequence of Flow
+        Sequence of Flow; routes index into `links`.
+    ends : sequence of (int, int)
+        The nodes that each link joins: it leads from the first to the second. (): unknown.
+    n_hosts : int
+        Nodes 0 to n_hosts - 1 are hosts, which forward nothing; the others are switches.
+
+    Raises
+    ------
+    ValueError
+        No link, no flow, a route over an unknown link, a buffer smaller than a packet that crosses it; ends that are
+        not of all links, hosts without ends.
+
+    Notes
+    -----
+    Arrays over flows and links follow the order in which they were given.
+
+    Examples
+    --------
+    >>> Network.dumbbell("100 Mb/s", rtts=[0.12, 0.3]).rtts.tolist()
+    [0.12, 0.3]
+    """
+
+    links: Sequence[Link]
+    flows: Sequence[Flow]
+    _rtts: tuple[float, ...] | None = field(default=None, repr=False)  # as given by `rtts=`, free of rounding
+    ends: Sequence[tuple[int, int]] = ()
+    n_hosts: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "links", _instances(self.links, Link, "links"))
+        object.__setattr__(self, "flows", _instances(self.flows, Flow, "flows"))
+        object.__setattr__(self, "ends", _ends_of(self.ends, len(self.links)))
+        object.__setattr__(self, "n_hosts", as_count(self.n_hosts, "n_hosts"))
+        if self.n_hosts and not self.ends:
+            raise ValueError(f"n_hosts must be 0 where links have no ends, got {self.n_hosts}")
+        for index, flow in enumerate(self.flows):
+            self.check_flow(flow, f"flow {index}")
+
+    def summary(self) -> str:
+        """Return the network in a line: links, flows and RTTs."""
+        links = "a link" if self.n_links == 1 else f"{self.n_links} links"
+        flows = "a flow" if self.n_flows == 1 else f"{self.n_flows} flows"
+        rtts = f"RTT{'s' if len(set(self.rtts.tolist())) > 1 else ''} {_span(self.rtts, 's')}"
+        return f"{links} of {_span(self.capacities, 'bit/s')}, {flows}, {rtts}"
+
+    def _title(self) -> str:
+        return f"Network: {self.summary()}"
+
+    def _rows(self) -> Rows:
+        def of_link(link: Link) -> str:
+            packets = None if link.buffer_packets is None else f"{link.buffer_packets} packets"
+            limits = [text for text in (link.buffer and quantity_text(link.buffer, "bytes"), packets) if text]
+            buffer = " and ".join(limits) or "unlimited"
+            pause = "" if link.pause is None else f", XOFF {quantity_text(link.pause.xoff, 'bytes')}"
+            return f"{quantity_text(link.capacity, 'bit/s')}, {quantity_text(link.delay, 's')}, buffer {buffer}{pause}"
+
+        def of_flow(flow: Flow, rtt: float) -> str:
+            parts = [f"links {', '.join(map(str, flow.route))}", f"RTT {quantity_text(rtt, 's')}"]
+            parts += [f"from {quantity_text(flow.start, 's')}"] if flow.start else []
+            parts += [] if flow.stop is None else [f"to {quantity_text(flow.stop, 's')}"]
+            parts += [] if flow.size is None else [quantity_text(flow.size, "bytes")]
+            parts += [f"{len(flow.routes)} routes, {flow.spraying}"] if flow.alternatives else []
+            return ", ".join(parts)
+
+        rows = [(f"link {k}", of_link(link)) for k, link in enumerate(self.links[:_SHOWN])]
+        rows += [("...", f"{self.n_links} links in all")] if self.n_links > _SHOWN else []
+        rows += [
+            (f"flow {k}", of_flow(flow, float(rtt)))
+            for k, (flow, rtt) in enumerate(zip(self.flows[:_SHOWN], self.rtts, strict=False))
+        ]
+        return [*rows, *([("...", f"{self.n_flows} flows in all")] if self.n_flows > _SHOWN else [])]
+
+    def check_flow(self, flow: Flow, name: str) -> None:
+        """Refuse a flow that does not fit: unknown links, packets larger than a buffer, delays beyond the clock.
+
+        Parameters
+        ----------
+        flow : Flow
+        name : str
+            What to call it in the message.
+
+        Raises
+        ------
+        ValueError
+            It does not fit.
+        """
+        paths = [("route", flow.route), ("reverse", flow.reverse or ())]
+        paths += [("alternatives", route) for route in flow.alternatives]
+        for path, links in paths:
+            for link in links:
+                if link >= len(self.links):
+                    raise ValueError(f"{path} must use links 0 to {len(self.links) - 1}, got {link} ({name})")
+        one_way = flow.access_delay + max(self._along(links) for _, links in paths)
+        if one_way >= LONGEST_DELAY:
+            raise ValueError(f"delays of {name} must add up to < {LONGEST_DELAY:g} s one way, got {one_way:g} s")
+        for link in dict.fromkeys(link for route in flow.routes for link in route):
+            buffer = self.links[link].buffer
+            if buffer is not None and buffer < flow.largest_packet:
+                raise ValueError(
+                    f"buffer must be >= a packet of {name} ({flow.largest_packet} bytes), "
+                    f"got {buffer} bytes (link {link})"
+                )
+        for link in flow.reverse or ():
+            buffer = self.links[link].buffer
+            if buffer is not None and buffer < flow.ack_size:
+                raise ValueError(
+                    f"buffer must be >= an ACK of {name} ({flow.ack_size} bytes), got {buffer} bytes (link {link})"
+                )
+
+    # ---- delays and routes -------------------------------------------------------------------------------
+
+    @property
+    def n_flows(self) -> int:
+        """Number of flows."""
+        return len(self.flows)
+
+    @property
+    def n_links(self) -> int:
+        """Number of links."""
+        return len(self.links)
+
+    @cached_property
+    def capacities(self) -> FloatArray:
+        """Shape (n_links,), bit/s."""
+        return np.array([link.capacity for link in self.links])
+
+    @cached_property
+    def buffers(self) -> FloatArray:
+        """Shape (n_links,), bytes, inf where unlimited; packets count as the mean one of the flows that cross."""
+        packet = np.array([flow.mean_packet for flow in self.flows])
+        mean = packet @ self.incidence / np.maximum(self.incidence.sum(axis=0), 1)
+        in_bytes, in_packets = (
+            np.array([np.inf if limit is None else float(limit) for limit in limits])
+            for limits in ([link.buffer for link in self.links], [link.buffer_packets for link in self.links])
+        )
+        found: FloatArray = np.fmin(in_bytes, in_packets * np.where(mean > 0.0, mean, np.inf))
+        return found
+
+    @cached_property
+    def incidence(self) -> NDArray[np.bool_]:
+        """Shape (n_flows, n_links): True where the data of the flow cross the link.
+
+        Raises
+        ------
+        ValueError
+            A flow has several routes, or a link is paused: only packet runs know what is sent where and when.
+        """
+        self._refuse_packets_only()
+        crosses = np.zeros((self.n_flows, self.n_links), dtype=bool)
+        for index, flow in enumerate(self.flows):
+            crosses[index, list(flow.route)] = True
+        return crosses
+
+    @cached_property
+    def rtts(self) -> FloatArray:
+        """Shape (n_flows,), s: round-trip time without queues or transmission times."""
+        return self._delays if self._rtts is None else np.array(self._rtts)
+
+    @cached_property
+    def _delays(self) -> FloatArray:
+        """Shape (n_flows,), s: what the delays of hosts and links add up to, with the rounding of the sums."""
+        return np.array([2.0 * f.access_delay + self._along(f.route) + self._along(f.reverse or f.route)
+                         for f in self.flows])  # fmt: skip
+
+    @cached_property
+    def forward_delays(self) -> FloatArray:
+        """Shape (n_flows, n_links), s: from the sender to the queue of the link; NaN where it is not crossed."""
+        self._refuse_packets_only()
+        delays = np.full((self.n_flows, self.n_links), np.nan)
+        for index, flow in enumerate(self.flows):
+            at = flow.access_delay
+            for link in flow.route:
+                delays[index, link] = at
+                at += self.links[link].delay
+        return delays
+
+    @cached_property
+    def backward_delays(self) -> FloatArray:
+        """Shape (n_flows, n_links), s: from the queue of the link over the receiver back to the sender."""
+        return self.rtts[:, None] - self.forward_delays
+
+    @cached_property
+    def ack_delays(self) -> FloatArray:
+        """Shape (n_flows,), s: what an ACK takes outside reverse links (all of its path, where there are none)."""
+        return np.array([
+            flow.access_delay if flow.reverse else rtt - flow.access_delay - self._along(flow.route)
+            for flow, rtt in zip(self.flows, self.rtts, strict=True)
+        ]).clip(min=0.0)  # fmt: skip
+
+    def _refuse_packets_only(self) -> None:
+        for index, flow in enumerate(self.flows):
+            if flow.alternatives:
+                raise ValueError(
+                    f"alternatives must be empty except in packet runs, got {len(flow.alternatives)} (flow {index})"
+                )
+            if flow.writes is not None:
+                raise ValueError(f"writes must be None except in packet runs, got {shown(flow.writes)} (flow {index})")
+            if flow.ack_size != ACK_SIZE:
+                raise ValueError(
+                    f"ack_size must be {ACK_SIZE} bytes except in packet runs, got {flow.ack_size} (flow {index})"
+                )
+        for index, link in enumerate(self.links):
+            if link.pause is not None:
+                raise ValueError(f"pause must be None except in packet runs, got {link.pause} (link {index})")
+
+    def _along(self, route: Sequence[int]) -> float:
+        return float(sum(self.links[link].delay for link in route))
+
+    # ---- paths between hosts -----------------------------------------------------------------------------
+
+    @cached_property
+    def _graph(self) -> Graph:
+        if not self.n_hosts:
+            raise ValueError("n_hosts must be > 0 for paths between hosts, got 0: give the network ends and n_hosts")
+        return Graph(tuple(self.ends), self.n_hosts)
+
+    def paths(self, source: int, destination: int) -> tuple[tuple[int, ...], ...]:
+        """Return all shortest paths from one host to another, in the order of their links.
+
+        Parameters
+        ----------
+        source, destination : int
+            Hosts.
+
+        Returns
+        -------
+        tuple of tuple of int
+            Sequences of link indices, as `route` of a Flow.
+
+        Raises
+        ------
+        ValueError
+            No two hosts of a network with `ends`, or no path.
+
+        Examples
+        --------
+        >>> len(Network.fat_tree(4, [(0, 15)]).paths(0, 15))
+        4
+        """
+        hosts = as_count(source, "source"), as_count(destination, "destination")
+        return tuple(self._graph.path(*hosts, index) for index in range(self._graph.n_paths(*hosts)))
+
+    def with_demands(self, demands: Sequence[Any], seed: int = 1, ack_links: bool = True) -> Network:
+        """Return this network with flows between its hosts, each over one of the shortest paths.
+
+        Parameters
+        ----------
+        demands : sequence of Demand, or of (source, destination)
+        seed : int, optional
+            Of the hash that chooses paths (ECMP): BLAKE2b of source, destination, the number of the flow among those of
+            this pair, and the seed, modulo the number of paths (`ecc.network.fabric.ecmp_index`). All of a flow takes
+            one path, other flows do not change it, and all switches together make one choice: it is uniform over paths.
+        ack_links : bool, optional
+            True: ACKs return over links, on a path that is hashed apart. False: over a pure delay equal to the forward
+            one.
+
+        Raises
+        ------
+        TypeError, ValueError
+            What is no demand, or not between two hosts of a network with `ends`; a path that does not exist.
+        """
+        return self.with_flows(_routed(self._graph, demands, seed, ack_links))
+
+    # ---- topologies --------------------------------------------------------------------------------------
+
+    @classmethod
+    def dumbbell(
+        cls,
+        capacity: Quantity,
+        rtts: Sequence[Quantity],
+        buffer: Quantity | None = None,
+        delay: Quantity | None = None,
+        starts: Sequence[Quantity] | None = None,
+        stops: Sequence[Quantity | None] | None = None,
+        sizes: Sequence[Quantity | None] | None = None,
+        packet_size: Quantity = 1000,
+    ) -> Network:
+        """Return one bottleneck shared by flows of the given RTTs.
+
+        Parameters
+        ----------
+        capacity : float, bit/s
+            Of the bottleneck.
+        rtts : sequence of Quantity, shape (n_flows,), s, >= 0
+        buffer : int, bytes, or None for unlimited
+        delay : float, s, optional
+            Of the bottleneck, in one direction; default half the smallest RTT. Access delays make up the rest.
+        starts, stops, sizes : sequence of Quantity, shape (n_flows,), optional
+            As in Flow; None: from 0, endless.
+        packet_size : int, bytes, optional
+
+        Returns
+        -------
+        Network
+            Network of one link and len(rtts) flows.
+
+        Raises
+        ------
+        ValueError
+            No RTT, an RTT below twice the delay, lists of different lengths.
+
+        Examples
+        --------
+        >>> Network.dumbbell("100 Mb/s", rtts=["120 ms"]).links[0].delay
+        0.06
+        """
+        times = [as_delay(rtt, "rtts") for rtt in rtts]
+        if not times:
+            raise ValueError("rtts must name at least one flow, got []")
+        one_way = min(times) / 2.0 if delay is None else as_delay(delay, "delay")
+        if min(times) < 2.0 * one_way * (1.0 - 1e-12):
+            raise ValueError(f"rtts must be >= twice the delay ({2 * one_way:g} s), got {min(times):g} s")
+        lists: dict[str, Sequence[Any]] = {}
+        for name, given in (("start", starts), ("stop", stops), ("size", sizes)):
+            if given is not None:
+                lists[name] = list(given)
+                if len(lists[name]) != len(times):
+                    raise ValueError(
+                        f"{name}s must have one entry for each of {len(times)} flows, got {len(lists[name])}"
+                    )
+        flows = [
+            Flow(
+                route=[0],
+                access_delay=max(0.0, rtt / 2.0 - one_way),
+                packet_size=packet_size,
+                **{name: values[i] for name, values in lists.items()},
+            )
+            for i, rtt in enumerate(times)
+        ]
+        return cls([Link(capacity, one_way, buffer)], flows, tuple(times))
+
+    @classmethod
+    def parking_lot(
+        cls,
+        capacities: Sequence[Quantity],
+        delay: Quantity = "50 ms",
+        buffer: Quantity | None = None,
+        starts: Sequence[Quantity] | None = None,
+        access_delay: Quantity = 0.0,
+        packet_size: Quantity = 1000,
+        rtts: Sequence[Quantity] | None = None,
+    ) -> Network:
+        """Return a chain of links: flow 0 crosses all of them, flow k only link k - 1.
+
+        Parameters
+        ----------
+        capacities : sequence of Quantity, shape (n_links,), bit/s
+        delay : float, s, in one direction, optional
+            Of a link.
+        buffer : int, bytes, or None
+        starts : sequence of Quantity, shape (n_links + 1,), s, optional
+            Default all 0.
+        access_delay : float, s, optional
+            Of every flow.
+        packet_size : int, bytes, optional
+        rtts : sequence of Quantity, shape (n_links + 1,), s, optional
+            Of the flows: then links have the largest equal delays that these allow, and access delays make up the rest,
+            instead of delay and access_delay.
+
+        Returns
+        -------
+        Network
+            Network with n_links + 1 flows (THESIS IV.E.2, EVAL sec. 4.6 with two links).
+
+        Raises
+        ------
+        ValueError
+            No capacity, starts or rtts of another length.
+        """
+        if rtts is not None:
+            return cls._lot(capacities, rtts, buffer, starts, packet_size)
+        links = [Link(c, delay, buffer) for c in capacities]
+        begin = list(starts) if starts is not None else [0.0] * (len(links) + 1)
+        if len(begin) != len(links) + 1:
+            raise ValueError(f"starts must have {len(links) + 1} entries, got {len(begin)}")
+        routes = [list(range(len(links))), *([k] for k in range(len(links)))]
+        flows = [
+            Flow(route, start=start, access_delay=access_delay, packet_size=packet_size)
+            for route, start in zip(routes, begin, strict=True)
+        ]
+        return cls(links, flows)
+
+    @classmethod
+    def _lot(
+        cls,
+        capacities: Sequence[Quantity],
+        rtts: Sequence[Quantity],
+        buffer: Quantity | None,
+        starts: Sequence[Quantity] | None,
+        packet_size: Quantity,
+    ) -> Network:
+        """A parking lot by the RTTs of its flows."""
+        times, count = [as_delay(rtt, "rtts") for rtt in rtts], len(capacities)
+        if len(times) != count + 1:
+            raise ValueError(f"rtts must have {count + 1} entries, one more than links, got {len(times)}")
+        delay = min(times[0] / count, *times[1:]) / 2.0
+        lot = cls.parking_lot(capacities, delay, buffer, starts, packet_size=packet_size)
+        flows = [
+            replace(flow, access_delay=max(0.0, rtt / 2.0 - delay * len(flow.route)))
+            for flow, rtt in zip(lot.flows, times, strict=True)
+        ]
+        return cls(lot.links, flows, tuple(times))
+
+    @classmethod
+    def leaf_spine(
+        cls,
+        leaves: int,
+        spines: int,
+        hosts_per_leaf: int,
+        flows: Sequence[Any],
+        capacity: Quantity = "100 Gb/s",
+        delay: Quantity = "1 us",
+        buffer: Quantity | None = None,
+        fabric_capacity: Quantity | None = None,
+        oversubscription: float | None = None,
+        host_delay: Quantity | None = None,
+        host_buffer: Quantity | None = None,
+        seed: int = 1,
+        ack_links: bool = True,
+        pause: Pause | None = None,
+    ) -> Network:
+        """Return a leaf-spine fabric: hosts at leaves, and each leaf joined to each spine.
+
+        Parameters
+        ----------
+        leaves, spines, hosts_per_leaf : int, > 0
+            Host h is at leaf h // hosts_per_leaf.
+        flows : sequence of Demand, or of (source, destination)
+            What hosts send; see `ecc.demands` for patterns.
+        capacity : float, bit/s, optional
+            Of the links of hosts.
+        delay : float, s, in one direction, optional
+            Of every link.
+        buffer : int, bytes, or None for unlimited
+            Of every port of a switch.
+        fabric_capacity : float, bit/s, optional
+            Of the links between switches; default: what `oversubscription` needs.
+        oversubscription : float, > 0, optional
+            What the hosts of a leaf can send over what its links to spines can carry: 1 by default. Instead of
+            fabric_capacity.
+        host_delay : float, s, in one direction, optional
+            Of the links of hosts; default: as the others.
+        host_buffer : int, bytes, or None for unlimited
+            Of the hosts' own links.
+        seed, ack_links : int, bool, optional
+            As of `with_demands`.
+        pause : Pause, optional
+            Priority flow control (PFC) of all links that lead to a switch.
+
+        Returns
+        -------
+        Network
+            Links: i leaves host i, n_hosts + i enters it; then from leaves to spines, leaf by leaf, and back in the
+            same order. Between leaves there are as many shortest paths as spines.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A number out of range, fabric_capacity and oversubscription together, flows between no two hosts.
+
+        Examples
+        --------
+        >>> net = Network.leaf_spine(4, 2, 8, [(0, 31)], "25 Gb/s", oversubscription=2)
+        >>> net.n_hosts, net.links[-1].capacity
+        (32, 50000000000.0)
+        """
+        counts = [as_count(leaves, "leaves", minimum=1, bits=16), as_count(spines, "spines", minimum=1, bits=16),
+                  as_count(hosts_per_leaf, "hosts_per_leaf", minimum=1, bits=16)]  # fmt: skip
+        return cls._fabric(
+            leaf_spine_ends(*counts), flows, capacity, delay, buffer, fabric_capacity, oversubscription,
+            counts[2] / counts[1], host_delay, host_buffer, seed, ack_links, pause,
+        )  # fmt: skip
+
+    @classmethod
+    def fat_tree(
+        cls,
+        k: int,
+        flows: Sequence[Any],
+        capacity: Quantity = "100 Gb/s",
+        delay: Quantity = "1 us",
+        buffer: Quantity | None = None,
+        fabric_capacity: Quantity | None = None,
+        oversubscription: float | None = None,
+        host_delay: Quantity | None = None,
+        host_buffer: Quantity | None = None,
+        seed: int = 1,
+        ack_links: bool = True,
+        pause: Pause | None = None,
+    ) -> Network:
+        """Return a fat tree of switches with k ports: k^3/4 hosts in k pods (Al-Fares et al. 2008).
+
+        Parameters
+        ----------
+        k : int, even, >= 2
+            Hosts h with the same h // (k/2) are at one edge switch, those with the same h // (k/2)^2 in one pod.
+        flows, capacity, delay, buffer, fabric_capacity : object
+            As of `leaf_spine`.
+        oversubscription : float, > 0, optional
+            Capacity of the links of hosts over that of links between switches: 1 by default. Instead of
+            fabric_capacity.
+        host_delay, host_buffer, seed, ack_links, pause : object
+            As of `leaf_spine`.
+
+        Returns
+        -------
+        Network
+            Links: i leaves host i, n_hosts + i enters it; then from edge to aggregation switches, back, from those to
+            core switches, back. There are k^2/4 shortest paths between pods, k/2 within one.
+
+        Raises
+        ------
+        ValueError, TypeError
+            An odd k, a number out of range, fabric_capacity and oversubscription together, flows between no two hosts.
+
+        Examples
+        --------
+        >>> from ecc.demands import permutation
+        >>> Network.fat_tree(4, permutation(16)).summary()
+        '96 links of 100 Gb/s, 16 flows, RTTs 4 us to 12 us'
+        """
+        ports = as_count(k, "k", minimum=2, bits=7)
+        if ports % 2:
+            raise ValueError(f"k must be even, got {ports}")
+        return cls._fabric(
+            fat_tree_ends(ports), flows, capacity, delay, buffer, fabric_capacity, oversubscription, 1.0, host_delay,
+            host_buffer, seed, ack_links, pause,
+        )  # fmt: skip
+
+    @classmethod
+    def _fabric(
+        cls,
+        nodes: tuple[Ends, int],
+        flows: Sequence[Any],
+        capacity: Quantity,
+        delay: Quantity,
+        buffer: Quantity | None,
+        fabric_capacity: Quantity | None,
+        oversubscription: float | None,
+        ports: float,
+        host_delay: Quantity | None,
+        host_buffer: Quantity | None,
+        seed: int,
+        ack_links: bool,
+        pause: Pause | None,
+    ) -> Network:
+        """A fabric whose lowest switches have so many links of hosts for each one to the tier above."""
+        ends, n_hosts = nodes
+        if fabric_capacity is not None and oversubscription is not None:
+            raise ValueError(
+                f"oversubscription must be None where fabric_capacity is given, got {shown(oversubscription)}"
+            )
+        of_host = as_rate(capacity, "capacity")
+        if fabric_capacity is None:
+            ratio = 1.0 if oversubscription is None else oversubscription
+            between = as_rate(of_host * ports / as_number(ratio, "oversubscription", positive=True), "fabric_capacity")
+        else:
+            between = as_rate(fabric_capacity, "fabric_capacity")
+        near = as_delay(delay if host_delay is None else host_delay, "delay" if host_delay is None else "host_delay")
+        own = None if host_buffer is None else as_size(host_buffer, "host_buffer")
+        links = [Link(of_host, near, own, pause=pause)] * n_hosts + [Link(of_host, near, buffer)] * n_hosts
+        links += [Link(between, delay, buffer, pause=pause)] * (len(ends) - 2 * n_hosts)
+        return cls(links, _routed(Graph(ends, n_hosts), flows, seed, ack_links), ends=ends, n_hosts=n_hosts)
+
+    @classmethod
+    def T1(cls, capacity: Quantity = "10 Mb/s", starts: Sequence[Quantity] = (0.0, 5.0)) -> Network:
+        """Return JETMAX fig. 1a: two flows of RTT 220 and 2020 ms; the second starts 5 s later.
+
+        Parameters
+        ----------
+        capacity : float, bit/s, optional
+        starts : sequence of Quantity, shape (2,), s, optional
+        """
+        return cls.dumbbell(capacity, rtts=[0.22, 2.02], starts=starts)
+
+    @classmethod
+    def T2(cls, capacity: Quantity = "10 Mb/s", starts: Sequence[Quantity] | None = None) -> Network:
+        """Return JETMAX sec. 3.4: x1 to x99 of RTT 220 ms and x100 of 2020 ms; its capacity is taken from T1.
+
+        Parameters
+        ----------
+        capacity : float, bit/s, optional
+        starts : sequence of Quantity, shape (100,), s, optional
+            Default: x100 starts 5 s later, as in T1.
+        """
+        return cls.dumbbell(
+            capacity, rtts=[0.22] * 99 + [2.02], starts=[0.0] * 99 + [5.0] if starts is None else starts
+        )
+
+    @classmethod
+    def T3(cls, capacity: Quantity = "10 Mb/s", starts: Sequence[Quantity] = (0.0, 5.0)) -> Network:
+        """Return JETMAX fig. 3a without its ACK delays: T1, whose ACKs a Scenario sends through delay spikes.
+
+        Parameters
+        ----------
+        capacity : float, bit/s, optional
+        starts : sequence of Quantity, shape (2,), s, optional
+        """
+        return cls.T1(capacity, starts)
+
+    @classmethod
+    def T4(cls, delay: Quantity = "50 ms", access_delay: Quantity = 0.0) -> Network:
+        """Return JETMAX fig. 4a: four bottlenecks in a ring, x1 and x3 half round each, x2 and x4 one link.
+
+        The ACKs of x1 share links with x3 and those of x3 with x1 (R1 and R4 route clockwise); those of x2 and x4
+        return by the shortest path. Capacities are those of the rates that JETMAX states (x1 alone 17 Mb/s, all four
+        10 Mb/s): 20 and 17 Mb/s on either half; the delay of a link is not stated.
+
+        Parameters
+        ----------
+        delay : float, s, in one direction, optional
+            Of every link.
+        access_delay : float, s, optional
+            Of every flow.
+        """
+        links = [Link(c, delay) for c in ("20 Mb/s", "17 Mb/s", "20 Mb/s", "17 Mb/s")]
+        paths: list[tuple[list[int], list[int] | None]] = [([0, 1], [2, 3]), ([0], None), ([2, 3], [0, 1]), ([2], None)]
+        flows = [
+            Flow(route, start=30.0 * k, access_delay=access_delay, reverse=reverse)
+            for k, (route, reverse) in enumerate(paths)
+        ]
+        return cls(links, flows)
+
+    @classmethod
+    def T5(cls, joining: int = 50, join_at: Quantity = 30.0) -> Network:
+        """Return JETMAX sec. 3.8: 100 Mb/s, RTT 100 ms, 1.25 MB buffer, one flow and then many at once.
+
+        Parameters
+        ----------
+        joining : int, optional
+            Flows that join.
+        join_at : float, s, optional
+        """
+        count = as_count(joining, "joining", bits=20)
+        return cls.dumbbell("100 Mb/s", rtts=[0.1] * (count + 1), buffer="1.25 MB", starts=[0.0] + [join_at] * count)
+
+    @classmethod
+    def T_u(cls, scale: float = 1.0, join_at: Quantity = 30.0) -> Network:
+        """Return THESIS fig. 3: x1 over l1 (155 Mb/s) and l2 (622 Mb/s), x2 to x10 over l1 and l3 (100 Mb/s).
+
+        Parameters
+        ----------
+        scale : float, > 0, optional
+            Factor on all link delays (1, 100 and 1 ms).
+        join_at : float, s, optional
+            Start of x2 to x10.
+        """
+        links = [
+            Link("155 Mb/s", 0.001 * scale),
+            Link("622 Mb/s", 0.1 * scale),
+            Link("100 Mb/s", 0.001 * scale),
+        ]
+        return cls(links, [Flow([0, 1])] + [Flow([0, 2], start=join_at) for _ in range(9)])
+
+    @classmethod
+    def xcp_unfair(cls, n: int, delay: Quantity = "10 ms", long_link_first: bool = False) -> Network:
+        """Return EVAL fig. 6a: l1 of 155 Mb/s, l2 of 155 (n-1)/n Mb/s, flow 0 on l1, n^2 - 1 flows on both.
+
+        Parameters
+        ----------
+        n : int, >= 2
+        delay : float, s, in one direction, optional
+            Of either link (not stated by EVAL).
+        long_link_first : bool, optional
+            The long flows cross l2 before l1.
+        """
+        count = as_count(n, "n", minimum=2)
+        links = [Link("155 Mb/s", delay), Link(155e6 * (count - 1) / count, delay)]
+        route = [1, 0] if long_link_first else [0, 1]
+        return cls(links, [Flow([0])] + [Flow(route) for _ in range(count**2 - 1)])
+
+    # ---- plain data --------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain tables (for TOML): `links` and `flows`, defaults left out; `rtts` and `ends` where they were
+        given."""
+        tables: dict[str, Any] = {
+            "links": [to_table(link) for link in self.links],
+            "flows": [to_table(flow) for flow in self.flows],
+        }
+        tables |= {} if self._rtts is None else {"rtts": list(self._rtts)}
+        return tables | ({"n_hosts": self.n_hosts, "ends": [list(pair) for pair in self.ends]} if self.ends else {})
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Network:
+        """Return the network that `to_dict` described; unknown keys are refused by name.
+
+        Parameters
+        ----------
+        data : mapping
+            Mapping with the lists of tables `links` and `flows`, and maybe `ends` and `n_hosts`, and `rtts` [s], free
+            of the rounding of sums: ignored where delays differ from it.
+        """
+        network = cls(
+            links=[from_table(Link, table, f"links[{i}]") for i, table in enumerate(tables_in(data, "links"))],
+            flows=[from_table(Flow, table, f"flows[{i}]") for i, table in enumerate(tables_in(data, "flows"))],
+            ends=data.get("ends", ()),
+            n_hosts=data.get("n_hosts", 0),
+        )
+        if "rtts" not in data:
+            return network
+        if isinstance(data["rtts"], str) or not isinstance(data["rtts"], Iterable):
+            raise TypeError(f"rtts must be a sequence of times, got {shown(data['rtts'])}")
+        rtts = tuple(as_delay(rtt, "rtts") for rtt in data["rtts"])
+        if len(rtts) != network.n_flows:
+            raise ValueError(f"rtts must have one entry for each of {network.n_flows} flows, got {len(rtts)}")
+        if np.allclose(rtts, network._delays, rtol=1e-12, atol=1e-15):
+            object.__setattr__(network, "_rtts", rtts)  # the checks of a new network would repeat those of this one
+        return network
+
+    def with_flows(self, flows: Sequence[Flow]) -> Network:
+        """Return this network with other flows.
+
+        Parameters
+        ----------
+        flows : sequence of Flow
+        """
+        return replace(self, flows=flows, _rtts=None)
+
+
+def _ends_of(given: Any, n_links: int) -> Ends:
+    """The ends of links, as whole numbers."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"ends must be a sequence of (tail, head), got {shown(given)}")
+    ends = []
+    for index, pair in enumerate(given):
+        tail, *head = (as_count(node, "ends") for node in pair) if isinstance(pair, list | tuple) and pair else (0,)
+        if len(head) != 1 or head[0] == tail:
+            raise ValueError(f"ends must be (tail, head), two nodes, got {shown(pair)} (link {index})")
+        ends.append((tail, head[0]))
+    if ends and len(ends) != n_links:
+        raise ValueError(f"ends must be of all {n_links} links, or (), got {len(ends)}")
+    return tuple(ends)
+
+
+def _demand(given: Any) -> Demand:
+    """A demand, or one of two hosts."""
+    if isinstance(given, Demand):
+        return given
+    if isinstance(given, str) or not isinstance(given, Iterable) or len(hosts := tuple(given)) != 2:
+        raise TypeError(f"a flow must be a Demand, or (source, destination), got {shown(given)}")
+    return Demand(*hosts)
+
+
+_OF_DEMANDS = sorted({f.name for f in fields(Demand)} & {f.name for f in fields(Flow)})
+"""What a demand says of its flow."""
+
+
+def _routed(graph: Graph, demands: Sequence[Any], seed: int, ack_links: bool) -> list[Flow]:
+    """The flows of demands: see `Network.with_demands`."""
+    key = as_count(seed, "seed", bits=64)
+    numbers: dict[tuple[int, int], int] = {}
+    flows = []
+    for index, given in enumerate(demands):
+        try:
+            one = _demand(given)
+            pair = (one.source, one.destination)
+            nth = numbers[pair] = numbers.get(pair, -1) + 1
+            count = graph.n_paths(*pair)
+            if isinstance(one.path, int) and one.path >= count:
+                raise ValueError(f"path must be one of {count}, 0 to {count - 1}, got {one.path}")
+            chosen = one.path if isinstance(one.path, int) else 0 if one.path else ecmp_index(count, *pair, nth, key)
+            others = range(1, count) if one.path == "all" else ()
+            reverse = None
+            if ack_links:
+                back = pair[::-1]
+                reverse = graph.path(*back, ecmp_index(graph.n_paths(*back), *pair, nth, key, is_ack=True))
+            flow = Flow(
+                graph.path(*pair, chosen), reverse=reverse, alternatives=[graph.path(*pair, k) for k in others],
+                **{name: getattr(one, name) for name in _OF_DEMANDS},
+            )  # fmt: skip
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error} (flows[{index}])") from None
+        flows.append(flow)
+    return flows
+
+
+def _span(values: FloatArray, unit: str) -> str:
+    """The least and the largest of some quantities; one if they are equal."""
+    low, high = float(values.min()), float(values.max())
+    return quantity_text(low, unit) + ("" if low == high else f" to {quantity_text(high, unit)}")
+
+
+def _instances(items: Any, kind: type, name: str) -> tuple[Any, ...]:
+    found = tuple(items) if isinstance(items, Iterable) else None
+    if found is None or any(not isinstance(item, kind) for item in found):
+        raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {shown(items)}")
+    if not found:
+        raise ValueError(f"{name} must be at least one {kind.__name__}, got none")
+    return found
+
+
+def tables_in(data: Mapping[str, Any], name: str, where: str = "") -> Sequence[Any]:
+    """Return the list of tables of this name, empty if there is none.
+
+    Parameters
+    ----------
+    data : mapping
+        Mapping read from TOML.
+    name : str
+        Key.
+    where : str, optional
+        What comes before it in a message.
+    """
+    given = data.get(name, ())
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise TypeError(f"{where}{name} must be a list of tables, got {shown(given)}")
+    return given
+
+
+def to_table(item: Any) -> dict[str, Any]:
+    """Return a dataclass as a plain table that `from_table` reads back, defaults left out.
+
+    Parameters
+    ----------
+    item : Link
+        Flow or another dataclass of plain values.
+    """
+    kind: type = type(item)
+    values = ((name, getattr(item, name), default) for name, default in _defaults(kind))
+    return {
+        k: list(v) if isinstance(v, tuple) else to_table(v) if is_dataclass(v) else v
+        for k, v, default in values
+        if v != default
+    }
+
+
+@cache
+def _defaults(kind: type) -> list[tuple[str, Any]]:
+    """The fields of a dataclass with their defaults; a network may have a hundred thousand flows."""
+    return [(f.name, f.default) for f in fields(kind)]
+
+
+@cache
+def _keys(kind: type) -> tuple[dict[str, None], list[str]]:
+    """Names of the fields that a dataclass is constructed from, and those that have no default."""
+    of_init = [f for f in fields(kind) if f.init]
+    required = [f.name for f in of_init if f.default is MISSING and f.default_factory is MISSING]
+    return dict.fromkeys(f.name for f in of_init), required
+
+
+def from_table(kind: type, table: Any, where: str, instead: Mapping[str, str] | None = None) -> Any:
+    """Return `kind(**table)`, refusing unknown keys and naming the position of any bad value in one line.
+
+    Parameters
+    ----------
+    kind : type
+        Dataclass.
+    table : object
+        Mapping read from TOML.
+    where : str
+        What to call it in a message.
+    instead : mapping, optional
+        Key -> another one that a file may have in its place, and that the caller has replaced by it.
+    """
+    if not isinstance(table, Mapping):
+        raise TypeError(f"{where} must be a table, got {shown(table)}")
+    others = instead or {}
+    known, required = _keys(kind)
+    for key in table:
+        if key not in known:
+            raise ValueError(f"{where} has no key {key!r}; allowed are {', '.join([*known, *others.values()])}")
+    for name in required:
+        if name not in table:
+            other = f" or {others[name]!r}" if name in others else ""
+            raise ValueError(f"{where} lacks the key {name!r}{other}")
+    try:
+        return kind(**table)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error} (in {where})") from None

@@ -1,0 +1,1 @@
+"""Results of runs: trajectories, transients and metrics."""

@@ -1,0 +1,921 @@
+"""Metrics of runs by name: what `ecc sweep` writes and the entries of the ledger compare.
+
+A metric takes a run, its scenario and its own arguments, and returns one number in bit/s, bytes, seconds, or none.
+`between` is (begin, end) in seconds, the whole run if it is not given; a sample belongs to where it ends.
+
+A flow of the network is active from its start to its finish. Metrics of one flow over the samples (`lowest_rate`,
+`rate_variation`, ...) take the samples during which it is active. Metrics that compare flows (`fairness`,
+`least_share`) average each rate over the time that the flow is active, and leave out flows that are never active
+`between`. Losses and what a link carries are counted in bytes on the link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc._support.arguments import nearest, shown
+from ecc.results.trajectory import Trajectory
+from ecc.scenario import Scenario
+from ecc.traffic.tmix import response_times
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["METRICS", "Metric", "get", "metric", "percentiles", "scale", "series", "taken"]
+
+Span = Sequence[float] | None
+FloatArray = NDArray[np.float64]
+UNITS = {
+    "bit/s": {"bit/s": 1.0, "kb/s": 1e3, "Mb/s": 1e6, "Gb/s": 1e9},
+    "bytes": {"bytes": 1.0, "kB": 1e3, "MB": 1e6},
+    "s": {"s": 1.0, "ms": 1e-3},
+    "": {"": 1.0, "%": 0.01},
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: `function`, its `title` in tables, and the kind of what it returns ("bit/s", "bytes", "s" or "").
+
+    `selects_starts`: `between` selects transfers by their start, so that a sweep without `--between` counts all.
+    `needs_histogram`: the run must count its queues (`histogram_from=`), as a sweep does for it.
+    """
+
+    function: Callable[..., float]
+    title: str
+    kind: str
+    selects_starts: bool = False
+    needs_histogram: bool = False
+
+
+METRICS: dict[str, Metric] = {}
+OF_SWEEPS = ("flow", "flows", "link", "between")
+"""Arguments that a sweep gives a metric; those that need others are for Python and the ledger."""
+
+
+def metric(title: str, kind: str = "", **properties: bool) -> Callable[[Callable[..., float]], Callable[..., float]]:
+    """Register a metric under the name of its function.
+
+    Parameters
+    ----------
+    title : str
+        In tables.
+    kind : str, optional
+        "bit/s", "bytes", "s" or "".
+    **properties : bool
+        `selects_starts` and `needs_histogram` of `Metric`.
+    """
+
+    def register(function: Callable[..., float]) -> Callable[..., float]:
+        METRICS[function.__name__] = Metric(function, title, kind, **properties)
+        return function
+
+    return register
+
+
+def get(name: str) -> Metric:
+    """Return a metric.
+
+    Parameters
+    ----------
+    name : str
+        Of a function of this module.
+
+    Raises
+    ------
+    ValueError
+        There is none of that name.
+    """
+    if name not in METRICS:
+        titles = {key: one.title for key, one in METRICS.items() if not lacking(one, OF_SWEEPS)}
+        known = ", ".join(f"{key} ({title})" for key, title in titles.items())
+        field = ": fields of states are series, recorded by --record" if "." in name else ""
+        hint = field or nearest(name, titles)
+        raise ValueError(f"metric must be one of {known}, got {name!r}{hint}")
+    return METRICS[name]
+
+
+def taken(metric: Metric, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some arguments that a metric takes.
+
+    Parameters
+    ----------
+    metric : Metric
+    arguments : mapping
+        Name -> value.
+    """
+    return {name: value for name, value in arguments.items() if name in signature(metric.function).parameters}
+
+
+def lacking(metric: Metric, arguments: Container[str]) -> list[str]:
+    """Return the arguments that a metric needs, in addition to the run, its scenario and some that it is given.
+
+    Parameters
+    ----------
+    metric : Metric
+    arguments : container of str
+        Names of those that are given.
+    """
+    parameters = signature(metric.function).parameters.values()
+    needed = [one.name for one in parameters if one.default is one.empty and one.name not in ("run", "scenario")]
+    return [name for name in needed if name not in arguments]
+
+
+def scale(metric: Metric, unit: str, scenario: Scenario) -> float:
+    """Return the unit in bit/s, bytes or seconds; a packet has the mean size of the flows' packets.
+
+    Parameters
+    ----------
+    metric : Metric
+        Metric whose value is converted.
+    unit : str
+        Unit as in the ledger; "" is the metric's own.
+    scenario : Scenario
+        Scenario of the run.
+
+    Raises
+    ------
+    ValueError
+        A unit of another kind of quantity, or packets if flows have packets of different sizes.
+    """
+    units = UNITS[metric.kind]
+    if metric.kind == "bytes":
+        units = units | {"packets": _packet_size(scenario) if unit == "packets" else 1.0}
+    if unit and unit not in units:
+        raise ValueError(f"unit must be one of {', '.join(units)}, got {unit!r} for {metric.title}")
+    return units[unit] if unit else 1.0
+
+
+# ---- rates -----------------------------------------------------------------------------------------------
+
+
+@metric("sending rate", "bit/s")
+def rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
+    """Mean sending rate of a flow over all of the time `between`, 0 while it is not active."""
+    return float(_in(run, between, run.rate.to_numpy()[:, flow]).mean())
+
+
+@metric("goodput", "bit/s")
+def goodput(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
+    """Mean rate at which the data of a flow arrive over all of the time `between`, 0 while it is not active."""
+    return float(_in(run, between, run.goodput.to_numpy()[:, flow]).mean())
+
+
+@metric("throughput", "bit/s")
+def throughput(
+    run: Trajectory, scenario: Scenario, flow: int, between: Span = None, payload: float = 1448 / 1514
+) -> float:
+    """Mean rate at which an application is served, where `payload` is its share of a frame."""
+    return payload * goodput(run, scenario, flow, between)
+
+
+@metric("ratio of rates")
+def share(run: Trajectory, scenario: Scenario, flow: int, of: int, between: Span = None) -> float:
+    """Mean rate of a flow over that of another."""
+    return rate(run, scenario, flow, between) / rate(run, scenario, of, between)
+
+
+@metric("Jain's fairness index")
+def fairness(run: Trajectory, scenario: Scenario, between: Span = None, flows: Sequence[int] | None = None) -> float:
+    """Jain's index of the mean rates of flows of the network while they are active: of all, or of some (`flows`).
+
+    (sum x)^2 / (n sum x^2) of n rates x: 1 if all are equal, 1/n if one flow has everything (Jain, Chiu and Hawe, "A
+    quantitative measure of fairness and discrimination", DEC-TR-301, 1984). Flows that are not active `between` are
+    left out.
+    """
+    x = _active_rates(run, scenario, between, flows)
+    if not x.any():
+        raise ValueError("fairness needs a flow that sends in the time between, got none")
+    return float(x.sum() ** 2 / (len(x) * (x**2).sum()))
+
+
+@metric("least rate over the mean")
+def least_share(run: Trajectory, scenario: Scenario, between: Span = None) -> float:
+    """Smallest mean rate of a flow of the network, over the mean of all, each while it is active."""
+    x = _active_rates(run, scenario, between)
+    if not x.any():
+        raise ValueError("least_share needs a flow that sends in the time between, got none")
+    return float(x.min() / x.mean())
+
+
+@metric("lowest rate", "bit/s")
+def lowest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
+    """Lowest rate of a flow, averaged over `over` samples."""
+    return float(_smooth(_active_samples(run, scenario, flow, between), over).min())
+
+
+@metric("highest rate", "bit/s")
+def highest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
+    """Highest rate of a flow, averaged over `over` samples."""
+    return float(_smooth(_active_samples(run, scenario, flow, between), over).max())
+
+
+@metric("flows that a JetMax router counts")
+def counted_flows(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """How many flows a JetMax router must have counted to give those on its link what they send: gamma C over it."""
+    on = [k for k, flow in enumerate(scenario.network.flows) if any(link in route for route in flow.routes)]
+    x = _in(run, between, run.rate.to_numpy()[:, on]).mean(axis=0)
+    return float(scenario.protocol.params()["gamma"] * scenario.network.links[link].capacity / x[x > 0.0].mean())
+
+
+@metric("coefficient of variation of the rate")
+def rate_variation(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
+    """Standard deviation of a flow's rate, averaged over `over` samples, over its mean."""
+    x = _smooth(_active_samples(run, scenario, flow, between), over)
+    return float(x.std() / x.mean())
+
+
+@metric("largest fall of the rate below its running maximum")
+def drawdown(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
+    """Largest fall of a flow's rate below its running maximum, as a share of its highest: 0 if it only grows."""
+    x = _smooth(_active_samples(run, scenario, flow, between), over)
+    return float((np.maximum.accumulate(x) - x).max() / x.max())
+
+
+@metric("time until the rate first passes a share of its maximum", "s")
+def startup_delay(run: Trajectory, scenario: Scenario, flow: int, share: float = 0.05) -> float:
+    """Time from a flow's start until its rate first passes a share of its highest."""
+    above = np.flatnonzero(run.rate.to_numpy()[:, flow] > share * run.rate.to_numpy()[:, flow].max())
+    if not len(above):
+        raise ValueError(f"startup_delay needs a flow that sends, got flow {flow}, which does not")
+    return float(run.data["time"].to_numpy()[above[0]]) - float(scenario.network.flows[flow].start)
+
+
+@metric("time until the rates stay equal", "s")
+def convergence_time(
+    run: Trajectory, scenario: Scenario, after: float, close: float = 0.1, over: int = 1, until: float | None = None
+) -> float:
+    """Time from `after` until the rates of all flows, averaged over `over` samples, stay within `close` of each other.
+
+    At each time those of the flows that are active are compared. Infinite if they do not stay so.
+    """
+    time = run.data["time"].to_numpy()
+    inside = _inside(time, (after, float(time[-1]) if until is None else until))
+    rates = np.where(_overlap(run, scenario) > (1.0 - 1e-9) * _period(run), run.rate.to_numpy(), np.nan)
+    x = np.apply_along_axis(_smooth, 0, rates[inside], over)
+    active = np.isfinite(x)
+    spread = np.where(active, x, -np.inf).max(axis=1) - np.where(active, x, np.inf).min(axis=1)
+    mean = np.where(active, x, 0.0).sum(axis=1) / np.maximum(active.sum(axis=1), 1)
+    unequal = np.flatnonzero(spread > close * mean)
+    if not len(unequal):
+        return 0.0
+    return float(time[inside][over - 1 :][unequal[-1]]) - after if unequal[-1] + 1 < len(x) else float("inf")
+
+
+@metric("rate over the fair share of those active")
+def share_of_active(run: Trajectory, scenario: Scenario, flow: int, link: int = 0, between: Span = None) -> float:
+    """Mean rate of a flow over the mean of capacity / active flows, transfers too: each is assumed to use the link."""
+    return rate(run, scenario, flow, between) / float(_fair_share(run, scenario, link, between).mean())
+
+
+@metric("highest fair share of those active", "bit/s")
+def highest_fair_share(
+    run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1
+) -> float:
+    """Largest capacity / active flows, transfers too, averaged over `over` samples: a fair share."""
+    return float(_smooth(_fair_share(run, scenario, link, between), over).max())
+
+
+@metric("share of the time that the flow is bottlenecked at the link")
+def bottlenecked_share(run: Trajectory, scenario: Scenario, flow: int, link: int = 0, between: Span = None) -> float:
+    """Share of the samples in which a flow is active and its feedback is that of a link."""
+    return float((_active_samples(run, scenario, flow, between, "bottleneck") == link).mean())
+
+
+@metric("settling time", "s")
+def settling_time(
+    run: Trajectory, scenario: Scenario, flow: int, after: float, target: float | None = None, close: float = 0.1,
+    until: float | None = None, over: int = 1,
+) -> float:  # fmt: skip
+    """Time from `after` until a flow's rate, averaged over `over` samples, stays within `close` of `target` (bit/s).
+
+    Without a target it is the mean of the last tenth of the time up to `until`. Infinite if it does not.
+    """
+    return _settling(run, run.rate.to_numpy()[:, flow], after, target, close, until, over)
+
+
+@metric("mean settling time of joining flows", "s")
+def mean_settling_time(run: Trajectory, scenario: Scenario, until: float, close: float = 0.1) -> float:
+    """Mean of `settling_time` over the flows of the network but the first, each from its start to that of the next."""
+    starts = sorted((flow.start, k) for k, flow in enumerate(scenario.network.flows))[1:]
+    ends = [start for start, _ in starts[1:]] + [until]
+    times = [
+        settling_time(run, scenario, k, start, None, close, end) for (start, k), end in zip(starts, ends, strict=True)
+    ]
+    return float(np.mean(times))
+
+
+# ---- links -----------------------------------------------------------------------------------------------
+
+
+@metric("utilization")
+def utilization(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Bytes that have left the queue of a link, as a share of what its capacity lets through in the same time."""
+    inside = _inside(run.data["time"].to_numpy(), between)
+    queue = np.concatenate([[0.0], run.queue.to_numpy()[:, link]])
+    first = int(np.flatnonzero(inside)[0])
+    last = int(np.flatnonzero(inside)[-1]) + 1
+    lost = _dropped(run, link, between).sum()
+    carried = _offered(run, link, between).sum() - lost - (queue[last] - queue[first])
+    return float(8.0 * carried / (scenario.network.links[link].capacity * _period(run) * (last - first)))
+
+
+@metric("arrival rate", "bit/s")
+def arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Mean rate that arrives at a link."""
+    return float(_in(run, between, run.arrival.to_numpy()[:, link]).mean())
+
+
+@metric("peak arrival rate", "bit/s")
+def peak_arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
+    """Largest rate that arrives at a link, averaged over `over` samples."""
+    return float(_smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over).max())
+
+
+@metric("load")
+def load(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Mean rate that arrives at a link, as a share of its capacity."""
+    return arrival(run, scenario, link, between) / float(scenario.network.links[link].capacity)
+
+
+@metric("peak load")
+def peak_load(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
+    """Largest rate that arrives at a link, averaged over `over` samples, as a share of its capacity."""
+    return peak_arrival(run, scenario, link, between, over) / float(scenario.network.links[link].capacity)
+
+
+@metric("time above capacity", "s")
+def overload_time(
+    run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, by: float = 0.01, over: int = 1
+) -> float:
+    """How long the arrival rate of a link, averaged over `over` samples, exceeds its capacity by the share `by`."""
+    load = _smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over)
+    return float((load > (1.0 + by) * scenario.network.links[link].capacity).sum() * _period(run))
+
+
+@metric("variance of the load")
+def load_variance(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Variance of what arrives at a link, as a share of its capacity."""
+    return float((_in(run, between, run.arrival.to_numpy()[:, link]) / scenario.network.links[link].capacity).var())
+
+
+@metric("settling time of the arrival rate", "s")
+def arrival_settling_time(
+    run: Trajectory, scenario: Scenario, after: float, link: int = 0, target: float | None = None, close: float = 0.1,
+    until: float | None = None, over: int = 1,
+) -> float:  # fmt: skip
+    """As `settling_time`, of what arrives at a link."""
+    return _settling(run, run.arrival.to_numpy()[:, link], after, target, close, until, over)
+
+
+@metric("coefficient of variation of the arrival rate")
+def arrival_variation(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
+    """Standard deviation of what arrives at a link, averaged over `over` samples, over its mean."""
+    x = _smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over)
+    return float(x.std() / x.mean())
+
+
+@metric("peak queue", "bytes")
+def peak_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Longest queue of a link."""
+    return float(_in(run, between, run.queue_max.to_numpy()[:, link]).max())
+
+
+@metric("mean queue", "bytes")
+def mean_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Mean queue of a link."""
+    queue = run.queue_mean if "queue_mean" in run.data else run.queue
+    return float(_in(run, between, queue.to_numpy()[:, link]).mean())
+
+
+@metric("mean round-trip time", "s")
+def round_trip(
+    run: Trajectory, scenario: Scenario, flow: int = 0, link: int | None = None, between: Span = None
+) -> float:
+    """Mean RTT of a flow: of packet runs as its sender measures it, averaged over the samples that have measurements.
+
+    Of other runs: the RTT of propagation, and the queue of each link of the route over its capacity, or only of `link`.
+    """
+    return float(_round_trips(run, scenario, flow, link, between, "rtt").mean())
+
+
+@metric("longest round-trip time", "s")
+def peak_round_trip(
+    run: Trajectory, scenario: Scenario, flow: int = 0, link: int | None = None, between: Span = None
+) -> float:
+    """Longest RTT of a flow: of packet runs the longest that its sender measures.
+
+    Of other runs the longest at a sample, computed as for `round_trip` from the peaks of the queues.
+    """
+    return float(_round_trips(run, scenario, flow, link, between, "rtt_max").max())
+
+
+def _round_trip_quantile(
+    run: Trajectory, scenario: Scenario, quantile: float, flows: Sequence[int] | None, between: Span
+) -> float:
+    values = [_round_trips(run, scenario, k, None, between, "rtt") for k in _chosen(scenario, flows)]
+    return float(np.quantile(np.concatenate(values), quantile))
+
+
+@metric("median round-trip time", "s")
+def median_round_trip(
+    run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, between: Span = None
+) -> float:
+    """Median RTT of the flows of the network, or of some (`flows`), over their samples, as of `round_trip`."""
+    return _round_trip_quantile(run, scenario, 0.5, flows, between)
+
+
+@metric("95th percentile of the round-trip time", "s")
+def p95_round_trip(
+    run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, between: Span = None
+) -> float:
+    """95th percentile of the RTT of the flows of the network, or of some (`flows`), as of `median_round_trip`."""
+    return _round_trip_quantile(run, scenario, 0.95, flows, between)
+
+
+@metric("99th percentile of the round-trip time", "s")
+def p99_round_trip(
+    run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, between: Span = None
+) -> float:
+    """99th percentile of the RTT of the flows of the network, or of some (`flows`), as of `median_round_trip`."""
+    return _round_trip_quantile(run, scenario, 0.99, flows, between)
+
+
+@metric("time until the queue stays short", "s")
+def queue_drain_time(
+    run: Trajectory, scenario: Scenario, after: float, link: int = 0, below: float = 0.0, until: float | None = None
+) -> float:
+    """Time from `after` until the queue of a link stays at or below `below` [bytes]."""
+    time = run.data["time"].to_numpy()
+    inside = (time > after) & (time <= (np.inf if until is None else until))
+    late = np.flatnonzero(run.queue_max.to_numpy()[inside, link] > below)
+    return 0.0 if not len(late) else float(time[inside][late[-1]]) - after if late[-1] + 1 < inside.sum() else np.inf
+
+
+@metric("share of the time with a shorter queue")
+def queue_below(run: Trajectory, scenario: Scenario, packets: float, link: int = 0) -> float:
+    """Share of the time (from `histogram_from` on) with fewer packets than that in the queue."""
+    return float(run.queue_below(packets * _packet_size(scenario))[link])
+
+
+@metric("loss")
+def loss(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Share of the bytes that arrive at a link which the link drops; 0 if none arrive."""
+    return float(_lost_share(_dropped(run, link, between).sum(), _offered(run, link, between).sum()))
+
+
+@metric("largest loss")
+def peak_loss(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Largest share, over samples, of the bytes that arrive at a link which the link drops.
+
+    1 in samples that drop more than arrives, as disciplines do that drop waiting packets.
+    """
+    return float(_lost_share(_dropped(run, link, between), _offered(run, link, between)).max())
+
+
+@metric("time with losses", "s")
+def lossy_time(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Time, in whole samples, during which a link drops packets or parts of them."""
+    return float((_dropped(run, link, between) > 0).sum() * _period(run))
+
+
+@metric("dropped", "bytes")
+def dropped(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Bytes that a link drops, those that trimming removes included."""
+    return float(_dropped(run, link, between).sum())
+
+
+@metric("dropped at all links", "bytes")
+def dropped_anywhere(run: Trajectory, scenario: Scenario) -> float:
+    """Bytes that all links drop, those that trimming removes included."""
+    return float(run.dropped_bytes.sum())
+
+
+# ---- transfers -------------------------------------------------------------------------------------------
+
+
+@metric("mean completion time", "s", selects_starts=True)
+def mean_completion_time(
+    run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
+) -> float:
+    """Mean completion time of the transfers of the workload that completed: of some sizes [bytes], of some starts."""
+    return float(_completed(run, scenario, sizes, between)["completion_time"].mean())
+
+
+@metric("median completion time", "s", selects_starts=True)
+def median_completion_time(
+    run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, sizes: Sequence[float] | None = None,
+    between: Span = None,
+) -> float:  # fmt: skip
+    """Median completion time of all flows and transfers of finite size that completed, or of some flows (`flows`)."""
+    return _completion_quantile(run, 0.5, flows, sizes, between)
+
+
+@metric("95th percentile of the completion time", "s", selects_starts=True)
+def p95_completion_time(
+    run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, sizes: Sequence[float] | None = None,
+    between: Span = None,
+) -> float:  # fmt: skip
+    """95th percentile of completion times, as of `median_completion_time`."""
+    return _completion_quantile(run, 0.95, flows, sizes, between)
+
+
+@metric("99th percentile of the completion time", "s", selects_starts=True)
+def p99_completion_time(
+    run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, sizes: Sequence[float] | None = None,
+    between: Span = None,
+) -> float:  # fmt: skip
+    """99th percentile of completion times, as of `median_completion_time`."""
+    return _completion_quantile(run, 0.99, flows, sizes, between)
+
+
+@metric("mean slowdown", selects_starts=True)
+def mean_slowdown(
+    run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
+) -> float:
+    """Mean of completion times over those of the same flows alone, of packet runs: of all flows that completed."""
+    return float(_slowdowns(run, sizes, between).mean())
+
+
+@metric("99th percentile of the slowdown", selects_starts=True)
+def p99_slowdown(
+    run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
+) -> float:
+    """99th percentile of completion times over those of the same flows alone, as of `mean_slowdown`."""
+    return float(_slowdowns(run, sizes, between).quantile(0.99))
+
+
+def _slowdowns(run: Trajectory, sizes: Sequence[float] | None, between: Span) -> pd.Series:
+    if "ideal_time" not in run.flows:
+        raise ValueError("run must be a packet run for slowdowns, whose flows have an ideal_time")
+    rows = _ended(run.flows, sizes, between)
+    return rows["completion_time"] / rows["ideal_time"]
+
+
+def _completion_quantile(
+    run: Trajectory, quantile: float, flows: Sequence[int] | None, sizes: Sequence[float] | None, between: Span
+) -> float:
+    rows = run.flows if flows is None else run.flows[run.flows.index.isin(list(flows))]
+    return float(_ended(rows, sizes, between)["completion_time"].quantile(quantile))
+
+
+def _completed(run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None, between: Span) -> pd.DataFrame:
+    """The rows of the transfers of the workload that completed: of some sizes [bytes], of some starts."""
+    return _ended(run.flows.iloc[scenario.network.n_flows :], sizes, between)
+
+
+def _ended(rows: pd.DataFrame, sizes: Sequence[float] | None, between: Span) -> pd.DataFrame:
+    """The rows of flows that completed, at least one: of some sizes [bytes], of some starts."""
+    which = ""
+    if sizes is not None:
+        rows = rows[(rows["size"] >= sizes[0]) & (rows["size"] < sizes[1])]
+        which += f" with a size from {sizes[0]:g} to {sizes[1]:g} bytes"
+    if between is not None:
+        rows = rows[(rows["start"] >= between[0]) & (rows["start"] < between[1])]
+        which += f" with a start between {between[0]:g} and {between[1]:g} s"
+    completed = rows[np.isfinite(rows["completion_time"].to_numpy(float))]
+    if not len(completed):
+        raise ValueError(f"completion times need a transfer{which} that completed, got none of {len(rows)}")
+    return completed
+
+
+def percentiles(
+    run: Trajectory, of: str = "completion_time", classes: str | Mapping[str, Sequence[int]] | None = None,
+    quantiles: Sequence[float] = (0.5, 0.95, 0.99), between: Span = None,
+) -> pd.DataFrame:  # fmt: skip
+    """Return percentiles of delays or completion times for each class of flows.
+
+    Parameters
+    ----------
+    run : Trajectory
+        Packet run for delays and slowdowns; any engine for completion times.
+    of : str, optional
+        "completion_time" [s] or "slowdown" (completion time over that of the flow alone): of flows of finite size and
+        transfers that completed. "rtt" [s]: of the samples of `run.rtt`, which has the flows of the network.
+    classes : str, or mapping of name to sequence of int, or None
+        Column of `run.flows` whose values are the classes, such as "protocol"; or name of each class with the numbers
+        of its flows (rows of `run.flows`). None: one class "all".
+    quantiles : sequence of float, from 0 to 1, optional
+        Linear between the order statistics.
+    between : (float, float), s, optional
+        Of completion times and slowdowns, the flows that start between these times; of RTTs, the samples that end in
+        it. Default: all.
+
+    Returns
+    -------
+    DataFrame
+        One row a class, with its name as index: "count" of values, "mean", and "p50", "p95", ...; NaN for a class
+        without values.
+
+    Raises
+    ------
+    ValueError
+        An unknown `of` or column, a flow that does not exist, a quantile out of range, a run without the values.
+
+    Examples
+    --------
+    >>> percentiles(run, "rtt", {"call": [0], "downloads": [1, 2]})  # doctest: +SKIP
+    """
+    import pandas as pd
+
+    sources = {"completion_time": "completion_time", "slowdown": "ideal_time", "rtt": "rtt"}
+    if of not in sources:
+        raise ValueError(f"of must be one of {', '.join(sources)}, got {shown(of)}")
+    if sources[of] not in (run.data if of == "rtt" else run.flows):
+        raise ValueError(f"run must be a packet run for percentiles of the {of}, got one without {sources[of]}")
+    shares = np.asarray(quantiles, dtype=float)
+    if not ((shares >= 0.0) & (shares <= 1.0)).all():
+        raise ValueError(f"quantiles must be from 0 to 1, got {shown(quantiles)}")
+    table = {}
+    for name, numbers in _classes(run, classes).items():
+        rows = run.flows.loc[numbers]
+        if of == "rtt":
+            columns = [k for k in numbers if k < run.data.sizes["flow"]]
+            values = _in(run, between, run.rtt.to_numpy()[:, columns]).ravel()
+        else:
+            if between is not None:
+                rows = rows[(rows["start"] >= between[0]) & (rows["start"] < between[1])]
+            times = rows["completion_time"]
+            values = (times / rows["ideal_time"] if of == "slowdown" else times).to_numpy(float)
+        values = values[np.isfinite(values)]
+        found = np.quantile(values, shares).tolist() if len(values) else [np.nan] * len(shares)
+        mean = values.mean() if len(values) else np.nan
+        names = [f"p{100.0 * share:g}" for share in shares]
+        table[name] = {"count": len(values), "mean": mean} | dict(zip(names, found, strict=True))
+    return pd.DataFrame.from_dict(table, orient="index").rename_axis("class")
+
+
+def _classes(run: Trajectory, classes: str | Mapping[str, Sequence[int]] | None) -> dict[str, list[int]]:
+    """The numbers of the flows of each class."""
+    if classes is None:
+        return {"all": run.flows.index.tolist()}
+    if isinstance(classes, str):
+        if classes not in run.flows:
+            raise ValueError(f"classes must be a column of run.flows ({', '.join(run.flows)}), got {classes!r}")
+        return {str(name): rows.index.tolist() for name, rows in run.flows.groupby(classes)}
+    for name, numbers in classes.items():
+        strange = [k for k in numbers if k not in run.flows.index]
+        if strange:
+            raise ValueError(f"classes must have numbers of flows of the run, got {shown(strange[0])} in {name!r}")
+    return {name: list(numbers) for name, numbers in classes.items()}
+
+
+@metric("queue found by arriving packets", "bytes", needs_histogram=True)
+def queue_found(run: Trajectory, scenario: Scenario, link: int = 0, quantile: float | None = None) -> float:
+    """Queue of a link as packets arrive, of packet runs: the mean, or a quantile of it.
+
+    In a sweep from the begin of `--between` to the end of the run; in Python from `histogram_from` on.
+    """
+    queues = run.queues
+    if queues is None:
+        raise ValueError("queue_found needs a packet run that counts queues (histogram_from=), got one that does not")
+    if quantile is not None:
+        return float(run.queue_quantiles([quantile], by="arrivals").isel(link=link)[0])
+    found = queues["arrivals"].isel(link=link).to_numpy()
+    if not found.any():
+        raise ValueError(f"queue_found needs packets that arrive at link {link}, got none")
+    middle = (queues["lowest"] + queues["above"] - 1).to_numpy() / 2.0
+    return float(found @ middle / found.sum())
+
+
+@metric("mean response time", "s")
+def response_time(run: Trajectory, scenario: Scenario, after: float = 0.0, larger: float = 0.0) -> float:
+    """Mean response time of connections that start after some time, are larger than that [bytes], and have ended."""
+    times = response_times(run.flows)
+    times = times[(times["start"] > after) & (times["size"] > larger) & times["response_time"].notna()]
+    return float(times["response_time"].mean())
+
+
+@metric("median response time", "s")
+def median_response_time(run: Trajectory, scenario: Scenario, after: float = 0.0, larger: float = 0.0) -> float:
+    """Median response time of connections that start after some time and are larger than that [bytes]."""
+    times = response_times(run.flows)
+    times = times[(times["start"] > after) & (times["size"] > larger)]["response_time"].fillna(np.inf)
+    return float(times.median())
+
+
+@metric("ratio of baseRTT to the RTT of propagation")
+def base_rtt(run: Trajectory, scenario: Scenario, quantile: float, after: float = 0.0) -> float:
+    """A quantile, over transfers, of the least RTT that a sender saw over that without queues."""
+    rows = run.flows[(run.flows["start"] > after) & run.flows["min_rtt"].notna() & (run.flows["idle_rtt"] > 0.0)]
+    return float((rows["min_rtt"] / rows["idle_rtt"]).quantile(quantile))
+
+
+@metric("connections with a high baseRTT")
+def base_rtt_above(run: Trajectory, scenario: Scenario, ratio: float, after: float = 0.0) -> float:
+    """Share of the transfers whose sender never saw an RTT below `ratio` times that without queues."""
+    rows = run.flows[(run.flows["start"] > after) & run.flows["min_rtt"].notna() & (run.flows["idle_rtt"] > 0.0)]
+    return float((rows["min_rtt"] > ratio * rows["idle_rtt"]).mean())
+
+
+@metric("quantile of the size", "bytes")
+def size_quantile(run: Trajectory, scenario: Scenario, quantile: float) -> float:
+    """A quantile of the sizes of connections, both directions together."""
+    return float(response_times(run.flows)["size"].quantile(quantile))
+
+
+@metric("share of large connections in the load")
+def large_share(run: Trajectory, scenario: Scenario, larger: float) -> float:
+    """Share of all bytes that connections larger than that [bytes] carry."""
+    sizes = response_times(run.flows)["size"].to_numpy(float)
+    return float(sizes[sizes > larger].sum() / sizes.sum())
+
+
+@metric("median RTT", "s")
+def median_rtt(run: Trajectory, scenario: Scenario) -> float:
+    """Median, over connections, of the RTT without queues."""
+    rows = run.flows[run.flows["connection"] >= 0]
+    return float(rows.groupby("connection")["idle_rtt"].first().median())
+
+
+# ---- what they share -------------------------------------------------------------------------------------
+
+
+def _inside(time: FloatArray, between: Span) -> NDArray[np.bool_]:
+    if between is None:
+        return np.ones(len(time), dtype=bool)
+    inside = (time > between[0] + 1e-9) & (time <= between[1] + 1e-9)
+    if not inside.any():
+        raise ValueError(f"between must hold samples of the run, which ends at {time[-1]:g} s, got {list(between)}")
+    return inside
+
+
+def _in(run: Trajectory, between: Span, values: FloatArray) -> FloatArray:
+    return values[_inside(run.data["time"].to_numpy(), between)]
+
+
+def _smooth(values: FloatArray, over: int) -> FloatArray:
+    return np.convolve(values, np.full(over, 1.0 / over), mode="valid") if over > 1 else values
+
+
+def _settling(
+    run: Trajectory,
+    values: FloatArray,
+    after: float,
+    target: float | None,
+    close: float,
+    until: float | None,
+    over: int,
+) -> float:
+    time = run.data["time"].to_numpy()
+    inside = _inside(time, (after, float(time[-1]) if until is None else until))
+    times, x = time[inside][over - 1 :], _smooth(values[inside], over)
+    level = float(x[-max(1, len(x) // 10) :].mean()) if target is None else target
+    outside = np.flatnonzero(np.abs(x - level) > close * level)
+    if not len(outside):
+        return 0.0
+    return float(times[outside[-1]]) - after if outside[-1] + 1 < len(x) else float("inf")
+
+
+def _fair_share(run: Trajectory, scenario: Scenario, link: int, between: Span) -> FloatArray:
+    """Capacity of a link over the active flows, transfers too, at each sample: each is assumed to use it."""
+    starts, ends = run.flows["start"].to_numpy(), np.nan_to_num(run.flows["finish"].to_numpy(), nan=np.inf)
+    active = [((starts < t) & (t <= ends)).sum() for t in _in(run, between, run.data["time"].to_numpy())]
+    return np.asarray(scenario.network.links[link].capacity / np.maximum(active, 1))
+
+
+def _offered(run: Trajectory, link: int, between: Span) -> FloatArray:
+    """Bytes that arrive in each sample."""
+    return _in(run, between, run.arrival.to_numpy()[:, link]) * _period(run) / 8.0
+
+
+def _dropped(run: Trajectory, link: int, between: Span) -> FloatArray:
+    """Bytes that a link drops in each sample."""
+    return _in(run, between, run.dropped_bytes.to_numpy()[:, link])
+
+
+def _lost_share(dropped: Any, offered: Any) -> Any:
+    """Dropped bytes over arrivals, 1 if more is dropped than arrives, 0 if nothing is."""
+    return dropped / np.maximum(np.maximum(offered, dropped), 1e-9)
+
+
+def _period(run: Trajectory) -> float:
+    """Sampling period [s]."""
+    time = run.data["time"].to_numpy()
+    return float(time[1] - time[0] if len(time) > 1 else time[0])
+
+
+def _packet_size(scenario: Scenario) -> float:
+    """Mean packet of the flows [bytes], if it is the same for all."""
+    sizes = sorted({float(flow.mean_packet) for flow in scenario.network.flows})
+    if len(sizes) != 1:
+        text = f"from {sizes[0]:g} to {sizes[-1]:g} bytes" if sizes else "no flows"
+        raise ValueError(f"a unit of packets needs flows with packets of one size, got {text}")
+    return sizes[0]
+
+
+def _chosen(scenario: Scenario, flows: Sequence[int] | None) -> list[int]:
+    """Indices of some flows of the network, or of all."""
+    numbers = list(range(scenario.network.n_flows)) if flows is None else list(flows)
+    if not numbers or not all(0 <= k < scenario.network.n_flows for k in numbers):
+        raise ValueError(f"flows must be from 0 to {scenario.network.n_flows - 1}, got {shown(flows)}")
+    return numbers
+
+
+def _overlap(run: Trajectory, scenario: Scenario) -> FloatArray:
+    """Seconds of each sample during which each flow of the network is active, shape (n_times, n_flows)."""
+    ends, n = run.data["time"].to_numpy()[:, None], scenario.network.n_flows
+    starts = np.array([flow.start for flow in scenario.network.flows], dtype=float)
+    finish = run.flows["finish"].to_numpy(float)[:n] if "finish" in run.flows else np.full(n, np.nan)
+    stops = np.where(np.isnan(finish), np.inf, finish)
+    seconds: FloatArray = np.maximum(0.0, np.minimum(ends, stops) - np.maximum(ends - _period(run), starts))
+    return seconds
+
+
+def _active_rates(run: Trajectory, scenario: Scenario, between: Span, flows: Sequence[int] | None = None) -> FloatArray:
+    """Mean sending rates while flows are active, of those that are active at some time."""
+    numbers = _chosen(scenario, flows)
+    active = _in(run, between, _overlap(run, scenario)[:, numbers]).sum(axis=0)
+    sent = _in(run, between, run.rate.to_numpy()[:, numbers]).sum(axis=0) * _period(run)
+    is_active = active > 1e-9
+    rates: FloatArray = sent[is_active] / active[is_active]
+    return rates
+
+
+def _active_samples(run: Trajectory, scenario: Scenario, flow: int, between: Span, series: str = "rate") -> FloatArray:
+    """A series of a flow in the samples during which it is active throughout."""
+    active = _in(run, between, _overlap(run, scenario)[:, flow]) > (1.0 - 1e-9) * _period(run)
+    if not active.any():
+        raise ValueError(f"the flow must be active for a sample of the time between, got flow {flow}, which is not")
+    values: FloatArray = _in(run, between, run[series].to_numpy()[:, flow])[active]
+    return values
+
+
+def _round_trips(
+    run: Trajectory, scenario: Scenario, flow: int, link: int | None, between: Span, series: str
+) -> FloatArray:
+    """The RTTs of a flow [s], "rtt" or "rtt_max": as measured, in the samples that have one, or from queues."""
+    if series not in run.data:
+        return _queueing(run, scenario, flow, link, between, series)
+    values = _in(run, between, run[series].to_numpy()[:, flow])
+    values = values[np.isfinite(values)]
+    if not len(values):
+        raise ValueError(f"the flow must measure an RTT in the time between, got flow {flow}, which does not")
+    return values
+
+
+def _queueing(
+    run: Trajectory, scenario: Scenario, flow: int, link: int | None, between: Span, series: str
+) -> FloatArray:
+    """RTT of propagation of a flow, and the queues on its route over their capacities, at each sample [s]."""
+    network = scenario.network
+    route = network.flows[flow].route
+    if link is not None and link not in route:
+        raise ValueError(f"link must be on the route of flow {flow} ({', '.join(map(str, route))}), got {link}")
+    links = list(route) if link is None else [link]
+    several = set(run.data["class_link"].to_numpy().tolist()) if "class_link" in run.data.coords else set()
+    if several & set(links):
+        raise ValueError(f"a packet run is needed for the RTT over link {min(several)}, which has several queues")
+    queue = (run.queue_max if series == "rtt_max" else run.queue).to_numpy()
+    waits = [8.0 * queue[:, k] / network.links[k].capacity for k in links]
+    return _in(run, between, float(network.rtts[flow]) + np.sum(waits, axis=0))
+
+
+# ---- figures ---------------------------------------------------------------------------------------------
+
+
+def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) -> dict[str, Any]:
+    """Return rates and queues for a figure as plain data: at most `most` flows and links, about `points` times.
+
+    Flows beyond that are those in the middle of the list: the first and the last stay. Rates are averaged and queues
+    are peaks over the samples of a point: nothing is hidden.
+
+    Parameters
+    ----------
+    run : Trajectory
+    scenario : Scenario
+        That it is of.
+    most : int
+    points : int, optional
+    """
+    time = run.data["time"].to_numpy()
+    step = max(1, len(time) // points)
+    n = len(time) // step * step
+    flows, links = _some(run.rate.shape[1], most), _some(run.queue_max.shape[1], most)
+    rates = run.rate.to_numpy()[:n, flows].reshape(-1, step, len(flows)).mean(axis=1)
+    queues = run.queue_max.to_numpy()[:n, links].reshape(-1, step, len(links)).max(axis=1)
+    hidden = run.rate.shape[1] - len(flows)
+    sizes = {float(flow.mean_packet) for flow in scenario.network.flows}
+    text = f"Rates averaged and queues at their peak over {step * (time[1] - time[0]):.3g} s"
+    rest = " Transfers that come and go are not drawn." if scenario.workload is not None else ""
+    return {
+        "time": _plain(time[:n].reshape(-1, step)[:, -1]), "rates": [_plain(x) for x in rates.T],
+        "queues": [_plain(x) for x in queues.T], "flows": [f"x{k + 1}" for k in flows],
+        "links": [f"l{k + 1}" for k in links], "packet_size": sizes.pop() if len(sizes) == 1 else None,
+        "said": f"{text}{f'; {hidden} flows between them are left out' if hidden else ''}.{rest}",
+    }  # fmt: skip
+
+
+def _some(count: int, most: int) -> list[int]:
+    """Indices of all, or of the first and last halves."""
+    return list(range(count)) if count <= most else [*range(most - most // 2), *range(count - most // 2, count)]
+
+
+def _plain(values: FloatArray) -> list[float]:
+    return [float(f"{value:.5g}") for value in values]

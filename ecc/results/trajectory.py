@@ -1,0 +1,643 @@
+"""What every engine returns: labelled time series of rates and queues, a table of transfers, counts of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import first_notes
+from ecc._support.files import replacing
+from ecc._support.quantity import as_count, as_size
+from ecc.errors import EccError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+    import xarray as xr
+
+__all__ = ["SERIES", "Trajectory"]
+
+SERIES: Mapping[str, tuple[str, str, str]] = {
+    "rate": ("flow", "bit/s", "sending rate, averaged over each sample"),
+    "goodput": ("flow", "bit/s", "delivered, averaged over each sample"),
+    "bottleneck": ("flow", "", "link at which the flow is bottlenecked, -1 before any feedback"),
+    "rtt": ("flow", "s", "round-trip time, mean of the measurements in each sample, NaN without any"),
+    "rtt_max": ("flow", "s", "longest round-trip time measured in each sample, NaN without any"),
+    "queue": ("link", "bytes", "queue at the sample instant"),
+    "queue_max": ("link", "bytes", "peak queue within each sample"),
+    "queue_mean": ("link", "bytes", "queue averaged over the time of each sample"),
+    "arrival": ("link", "bit/s", "arrival rate, averaged over each sample"),
+    "drops": ("link", "packets", "dropped in each sample"),
+    "dropped_bytes": ("link", "bytes", "dropped in each sample, bytes removed by trimming included"),
+    "marks": ("link", "packets", "marked in each sample"),
+    "paused": ("link priority", "", "share of each sample in which the link was paused (PFC), by priority"),
+    "pauses": ("link priority", "frames", "PAUSE frames sent to the link in each sample, by priority"),
+    "class_queue": ("class", "bytes", "in each queue of links with 2 to 64 queues, link by link"),
+    "class_drops": ("class", "packets", "dropped in each sample by each of these queues"),
+    "class_marks": ("class", "packets", "marked in each sample in each of these queues"),
+}
+"""Series of a trajectory: name -> (other dimensions, unit, meaning). The first dimension is `time`: end of sample."""
+
+
+EVENTS = (
+    "departure", "hop", "access", "ack", "send", "interval", "start", "stop", "timer", "timeout", "flush",
+    "drop", "loss", "ack loss", "mark", "trim", "pause", "resume",
+)  # fmt: skip
+"""What a trace calls the events of the packet engine, by number."""
+
+
+RECORDED_UNITS: Mapping[str, str] = {
+    **dict.fromkeys(("env.rate", "flow.x"), "bit/s"),
+    **dict.fromkeys(("env.rtt", "env.srtt", "env.min_rtt"), "s"),
+    **dict.fromkeys(
+        ("env.window", "env.in_flight", "env.delivered", "env.lost", "env.packet_size", "env.size", "env.header_bytes"),
+        "bytes",
+    ),
+}
+"""Units of recorded series that are the same for all protocols; other states have the unit of their `State`, if any."""
+
+_MEASURED = ("env.rtt", "env.srtt", "env.min_rtt")
+"""Recorded series that are NaN in results before the first measurement; hooks see 0, fluids the RTT of propagation."""
+
+
+_ABOUT, _FORMAT = "ecc_trajectory", 1
+"""The attribute of a netCDF file that names what is in it, and the version of its form."""
+
+
+@check_arguments
+@dataclass(frozen=True, repr=False)
+class Trajectory:
+    """The result of a run.
+
+    `data` is an xarray Dataset with dimensions time [s, end of each sample], flow and link, and the series of `SERIES`,
+    which are properties of this object, too (`run.rate`, `run.queue`, ...). `flows` is a DataFrame with one row a
+    transfer: start, finish, size, completion_time, delivered, lost, retransmitted [s, bytes] (of packets also min_rtt,
+    the least that an ACK took, idle_rtt, without queues and transmission, and ideal_time, the completion time without
+    other flows), and protocol where there are several.
+    `stats` holds counts and costs of the run, among them `stopped`: why it ended, and `notes`: what a reader of the run
+    must know, a tuple of lines. Where they were requested: `trace`, a DataFrame of the first events (time [s], event,
+    entity: index of the flow or link, value), and `queues`, how long queues were how long, for `queue_quantiles`.
+    """
+
+    data: xr.Dataset
+    flows: pd.DataFrame
+    stats: Mapping[str, Any] = field(default_factory=dict)
+    queues: xr.Dataset | None = None
+    trace: pd.DataFrame | None = None
+
+    @classmethod
+    def build(
+        cls,
+        time: Any,
+        series: Mapping[str, Any],
+        flows: Mapping[str, Any],
+        stats: Mapping[str, Any],
+        attributes: Mapping[str, Any],
+        histogram: tuple[Any, Any] | None = None,
+        trace: Any = None,
+        classes: Any = None,
+        units: Mapping[str, str] | None = None,
+    ) -> Trajectory:
+        """Return a trajectory from plain arrays.
+
+        Parameters
+        ----------
+        time : object, shape (n_times,), s
+        series : mapping
+            Name of `SERIES`, or of what was recorded ("link.", "flow." or "env." and the field) -> array (n_times,
+            n_flows or n_links).
+        flows : mapping
+            Column -> array with one entry a transfer (`transfer`: its number).
+        stats : mapping
+            Counts and costs.
+        attributes : mapping
+            What was run (scenario as TOML, seed, version, engine).
+        histogram : tuple of two object, optional
+            Edges of n bins, shape (n + 1,), bytes, and shape (n_links, 2, n): time [s] and arrivals by bin.
+        trace : object, optional
+            Structured array with time [ps], kind, entity and value.
+        classes : object, optional
+            Shape (2, n_classes): the link of each class, and which of its queues it is.
+        units : mapping, optional
+            Units of recorded states, by name of the series.
+
+        Raises
+        ------
+        KeyError
+            A series that is neither.
+        """
+        import pandas as pd
+        import xarray as xr
+
+        variables = {}
+        for name, values in series.items():
+            over, unit, meaning = SERIES[name] if name in SERIES else _recorded(name, units or {})
+            if name in _MEASURED:
+                values = np.asarray(values, dtype=float)
+                starts = np.asarray(flows.get("start", np.zeros(values.shape[1])))[: values.shape[1]]
+                has_begun = np.asarray(time, dtype=float)[:, None] > starts
+                values = np.where((values > 0.0) & has_begun, values, np.nan)
+            variables[name] = (("time", *over.split()), np.asarray(values), {"units": unit, "long_name": meaning})
+        data = xr.Dataset(variables, coords={"time": ("time", np.asarray(time, dtype=float), {"units": "s"})})
+        data = data.assign_coords({d: np.arange(data.sizes[d]) for d in ("flow", "link") if d in data.sizes})
+        if classes is not None:
+            of_link, index = np.asarray(classes)
+            data = data.assign_coords(class_link=("class", of_link), class_index=("class", index))
+        rows = dict(flows)
+        table = pd.DataFrame(
+            rows, index=pd.Index(rows.pop("transfer"), name="transfer") if "transfer" in rows else None
+        )
+        table.index.name = "transfer"
+        queues = events = None
+        if histogram is not None:
+            edges, counts = np.asarray(histogram[0]), np.asarray(histogram[1])
+            n = 1 + max(np.flatnonzero(counts.any(axis=(0, 1))), default=0)
+            by_bin = {name: (("link", "bin"), counts[:, k, :n]) for k, name in enumerate(("time", "arrivals"))}
+            queues = xr.Dataset(by_bin, coords={"lowest": ("bin", edges[:n]), "above": ("bin", edges[1 : n + 1])})
+        if trace is not None:
+            events = pd.DataFrame({
+                "time": trace["time"] * 1e-12, "event": np.array(EVENTS)[trace["kind"]], "entity": trace["entity"],
+                "value": trace["value"],
+            })  # fmt: skip
+        return cls(data.assign_attrs(dict(attributes)), table, {"notes": (), **stats}, queues, events)
+
+    def __getitem__(self, name: str) -> xr.DataArray:
+        """Return a series by name, one that was recorded ("flow.x") too.
+
+        Parameters
+        ----------
+        name : str
+        """
+        if name in self.data.data_vars:
+            return self.data[name]
+        raise KeyError(f"this run has no series {name!r}; it has {', '.join(map(str, self.data))}")
+
+    def _series(self, name: str) -> xr.DataArray:
+        if name in self.data:
+            return self.data[name]
+        raise AttributeError(f"this run has no series {name!r}; it has {', '.join(map(str, self.data))}")
+
+    @property
+    def rate(self) -> xr.DataArray:
+        """Sending rate, averaged over each sample [bit/s], over (time, flow)."""
+        return self._series("rate")
+
+    @property
+    def goodput(self) -> xr.DataArray:
+        """Delivered, averaged over each sample [bit/s], over (time, flow)."""
+        return self._series("goodput")
+
+    @property
+    def bottleneck(self) -> xr.DataArray:
+        """Index of the link at which the flow is bottlenecked, -1 before any feedback, over (time, flow)."""
+        return self._series("bottleneck")
+
+    @property
+    def rtt(self) -> xr.DataArray:
+        """Round-trip time [s], mean of the sender's measurements in each sample, over (time, flow); of packet runs.
+
+        NaN in samples in which no acknowledgment arrived, such as those before the flow starts.
+        """
+        return self._series("rtt")
+
+    @property
+    def rtt_max(self) -> xr.DataArray:
+        """Longest round-trip time that the sender measured in each sample [s], over (time, flow); of packet runs."""
+        return self._series("rtt_max")
+
+    @property
+    def queue(self) -> xr.DataArray:
+        """Queue at the sample instant [bytes], over (time, link)."""
+        return self._series("queue")
+
+    @property
+    def queue_max(self) -> xr.DataArray:
+        """Peak queue within each sample [bytes], over (time, link)."""
+        return self._series("queue_max")
+
+    @property
+    def queue_mean(self) -> xr.DataArray:
+        """Queue averaged over the time of each sample [bytes], over (time, link); of packet runs."""
+        return self._series("queue_mean")
+
+    @property
+    def arrival(self) -> xr.DataArray:
+        """Arrival rate, averaged over each sample [bit/s], over (time, link)."""
+        return self._series("arrival")
+
+    @property
+    def drops(self) -> xr.DataArray:
+        """Packets dropped in each sample, over (time, link)."""
+        return self._series("drops")
+
+    @property
+    def dropped_bytes(self) -> xr.DataArray:
+        """Bytes dropped in each sample, those that trimming removed included, over (time, link)."""
+        return self._series("dropped_bytes")
+
+    @property
+    def marks(self) -> xr.DataArray:
+        """Packets marked (ECN) in each sample, over (time, link). Of packet runs."""
+        return self._series("marks")
+
+    @property
+    def paused(self) -> xr.DataArray:
+        """Share of each sample in which a link was paused (PFC), over (time, link, priority)."""
+        return self._series("paused")
+
+    @property
+    def pauses(self) -> xr.DataArray:
+        """PAUSE frames (PFC) sent to a link in each sample, over (time, link, priority)."""
+        return self._series("pauses")
+
+    @property
+    def class_queue(self) -> xr.DataArray:
+        """Bytes in each queue of links with 2 to 64 queues, over (time, class).
+
+        The coordinates `class_link` and `class_index` of a class are its link and which of its queues it is.
+        """
+        return self._series("class_queue")
+
+    @property
+    def class_drops(self) -> xr.DataArray:
+        """Packets dropped in each sample, over (time, class) as `class_queue`."""
+        return self._series("class_drops")
+
+    @property
+    def class_marks(self) -> xr.DataArray:
+        """Packets marked (ECN) in each sample, over (time, class) as `class_queue`."""
+        return self._series("class_marks")
+
+    @property
+    def transfers(self) -> pd.DataFrame:
+        """The rows of `flows` that are transfers of a workload: flows of the network have columns in series, too."""
+        return self.flows.iloc[int(self.data.sizes.get("flow", 0)) :]
+
+    @property
+    def stopped(self) -> str:
+        """Why the run ended; "completed" when it reached its horizon."""
+        return str(self.stats.get("stopped", "completed"))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the run must know, one line each: `stats["notes"]`."""
+        return tuple(self.stats.get("notes", ()))
+
+    @property
+    def is_complete(self) -> bool:
+        """False for a run that was interrupted or failed: what it had until then is here."""
+        return self.stopped == "completed"
+
+    def raise_if_incomplete(self, samples: int | None = None) -> None:
+        """Raise why the run ended early, or why it is void, for callers that need all of it.
+
+        Parameters
+        ----------
+        samples : int or None
+            A run that has so many samples is enough.
+
+        Raises
+        ------
+        EccError
+            A hook or law failed, there was no memory, it was canceled; or it is a live run that says nothing.
+        KeyboardInterrupt
+            Ctrl-C ended it.
+        """
+        if void := self.stats.get("void"):
+            raise EccError(f"live runs are void, {self.stats['attempts']} of {self.stats['attempts']}: {void}")
+        if self.is_complete or (samples is not None and self.data.sizes["time"] >= samples):
+            return
+        if self.stopped == "interrupted":
+            raise KeyboardInterrupt
+        engine = self.data.attrs.get("engine", "")
+        raise EccError(
+            f"the {engine} run ended early: {self.stopped}" if engine else f"run ended early: {self.stopped}"
+        )
+
+    def queue_quantiles(self, quantiles: ArrayLike, by: str = "time") -> xr.DataArray:
+        """Return quantiles of the queues: exact below 256 bytes, within 1/128 above.
+
+        Parameters
+        ----------
+        quantiles : float or sequence of float, from 0 to 1
+        by : str, optional
+            "time": the share of time that a queue was at most so long; "arrivals": the share of the packets that found
+            it so.
+
+        Returns
+        -------
+        DataArray, shape (n_quantiles, n_links), bytes
+
+        Raises
+        ------
+        ValueError
+            Queues were not counted (`histogram_from=`), a quantile out of range, an unknown `by`.
+        """
+        import xarray as xr
+
+        shares, queues = np.atleast_1d(np.asarray(quantiles, float)), self._counted(by)
+        if not ((shares >= 0.0) & (shares <= 1.0)).all():
+            raise ValueError(f"quantiles must be from 0 to 1, got {shown(quantiles)}")
+        counts = queues[by].to_numpy()
+        reached = np.cumsum(counts, axis=1)
+        bins = [np.searchsorted(row, shares * row[-1] * (1.0 - 1e-12), side="left") for row in reached]
+        values = queues["lowest"].to_numpy()[np.minimum(np.array(bins).T, counts.shape[1] - 1)]
+        return xr.DataArray(values, dims=("quantile", "link"), coords={"quantile": shares}, attrs={"units": "bytes"})
+
+    def queue_below(self, size: Any, by: str = "time") -> xr.DataArray:
+        """Return the share of the time, or of the arrivals, with a queue below a size.
+
+        Parameters
+        ----------
+        size : int, bytes, > 0
+        by : str, optional
+            See `queue_quantiles`.
+
+        Returns
+        -------
+        DataArray, shape (n_links,)
+            From 0 to 1; the bin that holds the size counts by the part of it that is below.
+
+        Raises
+        ------
+        ValueError
+            Queues were not counted, an unknown `by`.
+        """
+        import xarray as xr
+
+        queues, limit = self._counted(by), as_size(size, "size")
+        lowest, above = queues["lowest"].to_numpy(), queues["above"].to_numpy()
+        part = np.clip((limit - lowest) / (above - lowest), 0.0, 1.0)
+        counts = queues[by].to_numpy()
+        return xr.DataArray((counts * part).sum(axis=1) / counts.sum(axis=1), dims=("link",))
+
+    def _counted(self, by: str) -> xr.Dataset:
+        if self.queues is None:
+            raise ValueError("queues were not counted in this run: simulate(..., histogram_from=0.0) does so")
+        if by not in ("time", "arrivals"):
+            raise ValueError(f"by must be 'time' or 'arrivals', got {shown(by)}")
+        return self.queues
+
+    def to_dataframe(self, series: str) -> pd.DataFrame:
+        """Return one series as a DataFrame: time down, flows or links across.
+
+        Parameters
+        ----------
+        series : str
+            Name in `SERIES`, or of what was recorded.
+
+        Raises
+        ------
+        ValueError
+            The run has no such series.
+        """
+        if series not in self.data.data_vars:
+            raise ValueError(f"series must be one of {', '.join(map(str, self.data))}, got {shown(series)}")
+        frame: pd.DataFrame = self[series].to_pandas()
+        return frame
+
+    # ---- files -------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write all of the run to a netCDF file, which `Trajectory.load` and any reader of netCDF understand.
+
+        Series have their own names; flows, counts of queues and trace are the variables "flows.*", "queues.*" and
+        "trace.*". The attribute "scenario" is the TOML of what was run.
+
+        Parameters
+        ----------
+        path : str or Path
+            File, which is replaced when the new one is whole.
+
+        Raises
+        ------
+        WriteError
+            The file cannot be written.
+        """
+        import xarray as xr
+
+        variables: dict[str, Any] = {}
+        about: dict[str, Any] = {
+            "format": _FORMAT,
+            "stats": dict(self.stats),
+            "attrs": dict(self.data.attrs),
+            "kinds": {},
+        }
+        for part, table in (("", self.data), ("flows", self.flows), ("queues", self.queues), ("trace", self.trace)):
+            if table is None:
+                continue
+            prefix = f"{part}." if part else ""
+            whole = (
+                table
+                if isinstance(table, xr.Dataset)
+                else table.rename_axis(index=table.index.name or "row").to_xarray()
+            )
+            about[part] = [list(map(str, whole.data_vars)), list(map(str, whole.coords))]
+            for name, variable in whole.variables.items():
+                values = variable.to_numpy()
+                about["kinds"][f"{prefix}{name}"] = str(values.dtype)
+                over = [f"{prefix}{dimension}" for dimension in variable.dims]
+                variables[f"{prefix}{name}"] = (over, _as_netcdf3(values), variable.attrs, {"_FillValue": None})
+        text = {key: str(value) for key, value in self.data.attrs.items()}
+        attributes = text | {_ABOUT: json.dumps(about, default=lambda value: value.tolist())}
+        with replacing(path) as part_of_it:
+            xr.Dataset(variables, attrs=attributes).to_netcdf(part_of_it, engine="scipy")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trajectory:
+        """Return the run that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            File.
+
+        Raises
+        ------
+        ValueError
+            It is no such file, or not a whole one.
+        OSError
+            It cannot be read.
+        """
+        import xarray as xr
+
+        with Path(path).open("rb"):  # what is not there, or may not be read, is reported as it is
+            pass
+        try:
+            whole = xr.load_dataset(path, engine="scipy", decode_times=False)
+            about = json.loads(whole.attrs[_ABOUT])
+            if about["format"] != _FORMAT:
+                raise ValueError
+            parts = {part: _read_part(whole, part, about) for part in ("", "flows", "queues", "trace") if part in about}
+        except (ValueError, KeyError, TypeError, OSError, EOFError):
+            raise ValueError(f"path must be a run that Trajectory.save wrote, got {shown(str(path))}") from None
+        stats = {key: tuple(value) if isinstance(value, list) else value for key, value in about["stats"].items()}
+        tables = {name: parts[name].to_dataframe() for name in ("flows", "trace") if name in parts}
+        if "trace" in tables:
+            tables["trace"] = tables["trace"].reset_index(drop=True)
+        return cls(
+            parts[""].assign_attrs(about["attrs"]), tables["flows"], stats, parts.get("queues"), tables.get("trace")
+        )
+
+    def slowdowns(self, bins: int | Sequence[Any] = 10, quantiles: Sequence[float] = (0.5, 0.95, 0.99)) -> pd.DataFrame:
+        """Return how much longer flows took than they would have alone, over their size.
+
+        The slowdown of a flow is its completion time over its ideal one (`ecc.packet.ideal_times` defines it): that of
+        a flow which sends all that it has at once and meets no other.
+
+        Parameters
+        ----------
+        bins : int, or sequence of int, bytes, optional
+            So many bins of about as many flows each; or the edges of the bins, ascending, of which each but the last
+            begins with one of the edges. Bins without a flow are left out.
+        quantiles : sequence of float, from 0 to 1, optional
+            Linear between the order statistics.
+
+        Returns
+        -------
+        DataFrame
+            One row a bin: smallest and largest size and their median ("size") [bytes], how many flows completed, how
+            many did not ("unfinished", which count nowhere else), "mean", and quantiles of the slowdown: "p50", "p95",
+            "p99".
+
+        Raises
+        ------
+        ValueError
+            A run of another engine than packets; none of the flows of finite size has completed; edges that do not
+            ascend, a quantile out of range.
+        """
+        import pandas as pd
+
+        if "ideal_time" not in self.flows:
+            raise ValueError("run must be a packet run for slowdowns, whose flows have an ideal_time")
+        shares = np.asarray(quantiles, dtype=float)
+        if not ((shares >= 0.0) & (shares <= 1.0)).all():
+            raise ValueError(f"quantiles must be from 0 to 1, got {shown(quantiles)}")
+        rows = self.flows[self.flows["size"].notna()]
+        taken = rows["completion_time"].to_numpy() / rows["ideal_time"].to_numpy()
+        sizes, done = rows["size"].to_numpy(), np.isfinite(taken)
+        if not done.any():
+            raise ValueError(
+                f"run must have a flow of finite size that completed for slowdowns, got {len(rows)} without"
+            )
+        edges = _edges(bins, sizes[done])
+        found = np.searchsorted(edges, sizes, side="right") - 1
+        found[sizes == edges[-1]] = len(edges) - 2
+        table = []
+        for one in range(len(edges) - 1):
+            of, own = sizes[(found == one) & done], taken[(found == one) & done]
+            if not len(of):
+                continue
+            row = {"smallest": of.min(), "size": np.median(of), "largest": of.max(), "completed": len(of),
+                   "unfinished": int(((found == one) & ~done).sum()), "mean": own.mean()}  # fmt: skip
+            names = [f"p{100.0 * share:g}" for share in shares]
+            table.append(row | dict(zip(names, np.quantile(own, shares).tolist(), strict=True)))
+        return pd.DataFrame(table)
+
+    def plot_slowdowns(self, bins: int | Sequence[Any] = 10) -> go.Figure:
+        """Return a Plotly figure: median, 95th and 99th percentile of the slowdown over flow size.
+
+        Parameters
+        ----------
+        bins : int, or sequence of int, bytes, optional
+            As of `slowdowns`.
+        """
+        from ecc.plot import slowdown_figure
+
+        return slowdown_figure({str(self.data.attrs.get("protocol", "")): self.slowdowns(bins)})
+
+    def plot(self) -> go.Figure:
+        """Return a Plotly figure: rates of the flows above, queues of the links and what was recorded below."""
+        from ecc.plot import trajectory_figure
+
+        title = f"{self.data.attrs.get('protocol', '')} ({self.data.attrs.get('engine', '')})"
+        recorded = [name for name in map(str, self.data) if "." in name]
+        return trajectory_figure(
+            self.data["time"].to_numpy(),
+            rates=self.data["rate"].to_numpy(),
+            queues=self.data["queue"].to_numpy() if "queue" in self.data else None,
+            title=title if self.is_complete else f"{title}: {self.stopped}",
+            flows=self._names_of_flows(),
+            recorded={name: self.data[name].to_numpy() for name in recorded},
+            units={name: str(self.data[name].attrs.get("units", "")) for name in recorded},
+        )
+
+    def _names_of_flows(self) -> list[str] | None:
+        """Names with the protocol, where flows have several; None: those of every figure."""
+        if "protocol" not in self.flows:
+            return None
+        protocols = [str(name) for name in self.flows["protocol"][: self.data.sizes["flow"]]]
+        return [f"flow {k}, {name}" for k, name in enumerate(protocols)] if len(set(protocols)) > 1 else None
+
+    def __repr__(self) -> str:
+        sizes, about, time = self.data.sizes, self.data.attrs, self.data["time"].to_numpy()
+        counts = ", ".join(f"{name}: {sizes[name]}" for name in ("time", "flow", "link") if name in sizes)
+        transfers = self.transfers
+        completed = int(transfers["completion_time"].notna().sum()) if "completion_time" in transfers else 0
+        rows = {
+            "Dimensions": f"({counts})",
+            "Time": f"{time[0]:g} to {time[-1]:g} s" if len(time) else "no samples",
+            "Series": " ".join(map(str, self.data)),
+            **({"Transfers": f"{len(transfers)}, {completed} completed"} if len(transfers) else {}),
+            "Run": ", ".join(f"{key} {about[key]}" for key in ("engine", "seed", "version") if key in about),
+        }
+        lines = [f"{name + ':':<12}{value}" for name, value in rows.items()]
+        notes = (f"note: {note}" for note in first_notes(self.notes))
+        return "\n".join([f"<Trajectory {about.get('protocol', '')}, {self.stopped}>", *lines, *notes])
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<p>note: {escape(note)}</p>" for note in first_notes(self.notes))
+        return notes + str(self.data._repr_html_())
+
+
+def _edges(bins: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Edges of bins: those that are given, or of so many bins of about as many of the sizes each."""
+    if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
+        inner = np.quantile(sizes, np.linspace(0.0, 1.0, as_count(bins, "bins", minimum=1, bits=20) + 1))
+        edges = np.unique(np.ceil(inner))
+        return edges if len(edges) > 1 else np.repeat(edges, 2)
+    edges = np.array([float(as_size(edge, "bins")) for edge in bins])
+    if len(edges) < 2 or not (np.diff(edges) > 0.0).all():
+        raise ValueError(f"bins must be a number, or two or more edges that ascend, got {shown(bins)}")
+    return edges
+
+
+def _recorded(name: str, units: Mapping[str, str]) -> tuple[str, str, str]:
+    """Second dimension, unit and meaning of a series that was recorded."""
+    owner, dot, field = name.partition(".")
+    over = {"link": "link", "flow": "flow", "env": "flow"}[owner if dot else name]
+    whose = "what hooks of a flow see" if owner == "env" else f"the state of a {over}"
+    return over, units.get(name) or RECORDED_UNITS.get(name, ""), f"{field} of {whose}, at the sample instant"
+
+
+def _as_netcdf3(values: Any) -> Any:
+    """An array in a type that the oldest netCDF has: no wide integers, and text as it is."""
+    if values.dtype.kind == "b":
+        return values.astype(np.int8)
+    if values.dtype.kind in "iu" and values.dtype.itemsize > 4:
+        exact = np.all(np.abs(values.astype(float)) < 2.0**53)
+        return values.astype(float) if exact else values.astype(str)
+    return values.astype(str) if values.dtype.kind == "O" else values
+
+
+def _read_part(whole: xr.Dataset, part: str, about: Mapping[str, Any]) -> xr.Dataset:
+    import xarray as xr
+
+    prefix = f"{part}." if part else ""
+    names, coordinates = about[part]
+    found: dict[str, Any] = {}
+    for name in (*names, *coordinates):
+        variable = whole.variables[prefix + name]
+        kind = np.dtype(about["kinds"][prefix + name])
+        over = [str(dimension).removeprefix(prefix) for dimension in variable.dims]
+        values = variable.to_numpy().astype(kind)
+        found[name] = (over, values, {key: value for key, value in variable.attrs.items() if key != "dtype"})
+    return xr.Dataset({name: found[name] for name in names}, {name: found[name] for name in coordinates})

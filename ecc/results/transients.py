@@ -1,0 +1,415 @@
+"""Transients of runs: settling time, overshoot, rate of decay, and the limit cycle of a run that stays on one.
+
+All functions take plain arrays: of fluid runs, packet runs, recurrences or solutions of `solve_dde`. `response` applies
+them to every flow of a trajectory. `ecc.stability.classify_stability` classifies noisy runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecc._support.arguments import check_arguments, shown
+from ecc._support.display import Displayed
+from ecc.results.trajectory import SERIES, Trajectory
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = [
+    "Decay",
+    "LimitCycle",
+    "decay",
+    "limit_cycle",
+    "overshoot",
+    "response",
+    "settling_time",
+    "why_no_limit_cycle",
+]
+
+FloatArray = NDArray[np.float64]
+
+_REGULAR = 1e-2  # relative difference up to which cycles of a limit cycle are equal
+
+
+def _signal(time: ArrayLike, signal: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    t, x = np.asarray(time, dtype=float), np.asarray(signal, dtype=float)
+    if t.ndim != 1 or t.shape != x.shape or len(t) < 2:
+        raise ValueError(f"time and signal must have one shape (n,) with n >= 2, got {t.shape} and {x.shape}")
+    if not np.all(np.diff(t) > 0.0):
+        raise ValueError("time must increase")
+    return t, x
+
+
+@check_arguments
+def settling_time(
+    time: ArrayLike, signal: ArrayLike, final: float, band: float = 0.02, scale: float | None = None
+) -> float:
+    """Return the time from which on a signal stays within a band around its final value.
+
+    The settling time of control engineering (Ogata, Modern Control Engineering, 5-3), measured from `time[0]`.
+
+    Parameters
+    ----------
+    time : array_like, shape (n,), s, increasing
+    signal : array_like, shape (n,)
+    final : float
+        The value that it converges to.
+    band : float, > 0, optional
+        Half the width of the band, as a share of `scale`.
+    scale : float, > 0, optional
+        None: the size of `final`, which then must not be 0.
+
+    Returns
+    -------
+    settling_time : float, s
+        0 for a signal that never leaves the band, inf for one that is outside at the end. Between samples the signal is
+        taken for straight.
+
+    Raises
+    ------
+    ValueError
+        Arrays of different length, time that does not increase, `final` = 0 without a scale, band <= 0, scale <= 0.
+
+    Examples
+    --------
+    >>> t = np.linspace(0, 10, 1001)
+    >>> round(settling_time(t, 1 - np.exp(-t), 1.0), 3)  # log 50
+    3.912
+    """
+    t, x = _signal(time, signal)
+    if not (np.isfinite(final) and (final != 0.0 or scale is not None)):
+        raise ValueError(f"final must be finite and not 0, got {shown(final)}")
+    if not band > 0.0:
+        raise ValueError(f"band must be > 0, got {shown(band)}")
+    if scale is not None and not scale > 0.0:
+        raise ValueError(f"scale must be > 0, got {shown(scale)}")
+    off, most = x - final, band * (abs(final) if scale is None else scale)
+    outside = np.flatnonzero(np.abs(off) > most)
+    if len(outside) == 0:
+        return 0.0
+    k = int(outside[-1])
+    if k == len(t) - 1:
+        return float(np.inf)
+    share = (np.copysign(most, off[k]) - off[k]) / (off[k + 1] - off[k])
+    return float(t[k] + share * (t[k + 1] - t[k]) - t[0])
+
+
+@check_arguments
+def overshoot(signal: ArrayLike, final: float) -> float:
+    """Return by how much a signal goes beyond its final value, as a share of it: 0 where it does not.
+
+    Parameters
+    ----------
+    signal : array_like, shape (n,)
+        Beyond: on the side of `final` away from signal[0].
+    final : float
+        Not 0.
+
+    Returns
+    -------
+    overshoot : float
+        max(signal) / final - 1 for a signal that comes from below, 1 - min(signal) / final from above.
+
+    Raises
+    ------
+    ValueError
+        An empty signal or one that is not finite, `final` = 0.
+
+    Examples
+    --------
+    >>> overshoot([0.0, 0.8, 1.25, 0.95, 1.0], 1.0)
+    0.25
+    """
+    x = np.asarray(signal, dtype=float)
+    if x.ndim != 1 or len(x) == 0:
+        raise ValueError(f"signal must be of shape (n,) with n >= 1, got shape {x.shape}")
+    if not (np.isfinite(final) and final != 0.0):
+        raise ValueError(f"final must be finite and not 0, got {shown(final)}")
+    relative = x / final
+    beyond = relative.max() - 1.0 if relative[0] <= 1.0 else 1.0 - relative.min()
+    return float(max(0.0, beyond))
+
+
+@dataclass(frozen=True, repr=False)
+class Decay(Displayed):
+    """The slowest mode of a signal, exp(`rate` t) cos(`frequency` t + phase).
+
+    `rate` [1/s], negative where it decays; `frequency` [rad/s], 0 for a mode that does not oscillate. `share` is the
+    part of the signal that the fitted modes leave unexplained (root mean square).
+    """
+
+    rate: float
+    frequency: float
+    share: float
+    _units = {"rate": "1/s", "frequency": "rad/s"}
+
+    @property
+    def period(self) -> float:
+        """Period of the oscillation, s; inf where there is none."""
+        return 2.0 * np.pi / self.frequency if self.frequency else float(np.inf)
+
+
+@check_arguments
+def decay(time: ArrayLike, deviation: ArrayLike, modes: int = 6, least: float = 1e-3) -> Decay:
+    """Return the slowest mode of a signal that is a sum of few exponentials: of a smooth run near its equilibrium.
+
+    The matrix pencil method: Hua and Sarkar, "Matrix pencil method for estimating parameters of exponentially
+    damped/undamped sinusoids in noise", IEEE Trans. ASSP 38(5), 1990. Near an equilibrium `rate` is the spectral
+    abscissa of the linear model, or log(spectral radius) / T of a recurrence.
+
+    Parameters
+    ----------
+    time : array_like, shape (n,), s
+        Evenly spaced, n >= 4 modes.
+    deviation : array_like, shape (n,)
+        From the equilibrium.
+    modes : int, >= 1, optional
+        Exponentials at most, an oscillation being two; singular values below 1e-12 of the largest are taken for
+        rounding.
+    least : float, optional
+        A mode whose part of the signal is smaller than this share (root mean square) is not counted.
+
+    Returns
+    -------
+    Decay
+        Rate nan for a deviation that is 0 throughout.
+
+    Raises
+    ------
+    ValueError
+        Arrays of different length, uneven or too few samples.
+
+    Notes
+    -----
+    For a signal with noise, or one of an unknown number of modes, use `ecc.stability.classify_stability`. Leave out the
+    start, where fast modes are still there.
+
+    Examples
+    --------
+    >>> t = np.arange(0, 10, 0.05)
+    >>> found = decay(t, np.exp(-0.3 * t) * np.cos(2 * t) + np.exp(-t))
+    >>> round(found.rate, 6), round(found.frequency, 6)
+    (-0.3, 2.0)
+    """
+    t, z = _signal(time, deviation)
+    gaps = np.diff(t)
+    step = float(t[-1] - t[0]) / (len(t) - 1)
+    if not np.all(np.abs(gaps - step) <= 1e-6 * step):
+        raise ValueError("time must be evenly spaced")
+    if modes < 1 or len(t) < 4 * modes:
+        raise ValueError(f"modes must be >= 1 and at most a quarter of the {len(t)} samples, got {modes}")
+    size = float(np.abs(z).max())
+    if size == 0.0:
+        return Decay(float("nan"), 0.0, 0.0)
+    z = z / size
+    width = min(len(z) // 2, 100)
+    windows = np.lib.stride_tricks.sliding_window_view(z, width + 1)
+    _, values, right = np.linalg.svd(windows, full_matrices=False)
+    kept = right[: min(modes, int(np.sum(values > 1e-12 * values[0])))]
+    roots = np.linalg.eigvals(np.linalg.lstsq(kept[:, :-1].T, kept[:, 1:].T, rcond=None)[0])
+    roots = roots[np.abs(roots) > 0.0]
+    powers = np.exp(np.outer(np.arange(len(z)), np.log(roots.astype(complex))))
+    scale = np.abs(powers).max(axis=0)
+    weights = np.linalg.lstsq(powers / scale, z.astype(complex), rcond=None)[0]
+    parts = np.sqrt(np.mean(np.abs(powers / scale * weights) ** 2, axis=0))
+    left = z - (powers / scale @ weights).real
+    if not 0.0 < least < 1.0:
+        raise ValueError(f"least must be > 0 and < 1, got {shown(least)}")
+    seen = parts > least * np.sqrt(np.mean(z * z))
+    exponents = np.log(roots[seen].astype(complex)) / step
+    slow = exponents[exponents.real >= exponents.real.max() - 1e-6 * np.abs(exponents.real).max()]
+    slowest = slow[np.argmin(np.abs(slow.imag))]
+    return Decay(float(slowest.real), abs(float(slowest.imag)), float(np.sqrt(np.mean(left * left) / np.mean(z * z))))
+
+
+@dataclass(frozen=True, repr=False)
+class LimitCycle(Displayed):
+    """A cycle that a signal stays on.
+
+    `period` [s] and `amplitude` (half of peak to peak), means over `cycles` whole cycles about `level`; `spread` is
+    the largest difference of a cycle's period or amplitude from them, relatively. `multiplier`: by how much the
+    distance from the cycle shrinks a cycle, from the amplitudes before it: the absolute value of the largest Floquet
+    multiplier beside 1, nan where the signal is on the cycle already.
+    """
+
+    period: float
+    amplitude: float
+    level: float
+    cycles: int
+    spread: float
+    multiplier: float
+    _units = {"period": "s"}
+
+
+@check_arguments
+def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: float = _REGULAR) -> LimitCycle | None:
+    """Return the cycle that a signal is on, or None where it is on none: it converges, grows, or repeats nothing.
+
+    Parameters
+    ----------
+    time : array_like, shape (n,), s, increasing
+    signal : array_like, shape (n,)
+    skip : float, s, optional
+        Left out at the start, for the cycle; the multiplier is fitted to what is left, too.
+    regular : float, > 0, optional
+        Largest relative difference among the last third of the cycles, three at least.
+
+    Returns
+    -------
+    LimitCycle or None
+        Or None: `why_no_limit_cycle` returns the reason. Cycles begin where the signal rises through the middle between
+        the peak and the trough of its second half; where samples are coarse their peaks are those of parabolas through
+        three samples.
+
+    Raises
+    ------
+    ValueError
+        Arrays of different length, time that does not increase.
+
+    Examples
+    --------
+    >>> t = np.arange(0, 60, 0.05)
+    >>> found = limit_cycle(t, 3 + (2 - np.exp(-0.2 * t)) * np.sin(t))
+    >>> round(found.period, 2), round(found.amplitude, 2), round(float(np.log(found.multiplier)) / found.period, 2)
+    (6.28, 2.0, -0.2)
+    """
+    found = _cycle(*_signal(time, signal), skip, regular)
+    return found if isinstance(found, LimitCycle) else None
+
+
+@check_arguments
+def why_no_limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: float = _REGULAR) -> str | None:
+    """Return in one line why `limit_cycle` finds none in a signal, or None where it finds one.
+
+    Parameters
+    ----------
+    time, signal, skip, regular
+        As of `limit_cycle`.
+
+    Examples
+    --------
+    >>> why_no_limit_cycle([0.0, 1.0, 2.0], [1.0, 0.0, 1.0])
+    'there are 2 samples after skip, and 8 are needed'
+    """
+    found = _cycle(*_signal(time, signal), skip, regular)
+    return found if isinstance(found, str) else None
+
+
+def _cycle(t: FloatArray, x: FloatArray, skip: float, regular: float) -> LimitCycle | str:
+    """The cycle that a signal is on, or why it is on none."""
+    if not regular > 0.0:
+        raise ValueError(f"regular must be > 0, got {regular!r}")
+    t, x = t[t > t[0] + skip], x[t > t[0] + skip]
+    if len(x) < 8:
+        return f"there are {len(x)} samples after skip, and 8 are needed"
+    late = x[len(x) // 2 :]
+    if np.ptp(late) <= 1e-9 * max(float(np.abs(late).max()), 1e-300):
+        return f"it has converged: its second half is {late[-1]:g}, but for rounding"
+    level = 0.5 * float(late.max() + late.min())
+    y = x - level
+    rising = np.flatnonzero((y[:-1] < 0.0) & (y[1:] >= 0.0))
+    at = t[rising] - y[rising] * (t[rising + 1] - t[rising]) / (y[rising + 1] - y[rising])
+    if len(at) < 4:
+        return f"it rises through the middle of its second half, {level:g}, {len(at)} times, and 4 are needed"
+    periods = np.diff(at)
+    heights = np.array([0.5 * (_peak(y[a : b + 2]) + _peak(-y[a : b + 2]))
+                        for a, b in zip(rising[:-1], rising[1:], strict=True)])  # fmt: skip
+    last = max(3, len(periods) // 3)
+    period, amplitude = float(periods[-last:].mean()), float(heights[-last:].mean())
+    spread = max(float(np.abs(periods[-last:] / period - 1.0).max()),
+                 float(np.abs(heights[-last:] / amplitude - 1.0).max()))  # fmt: skip
+    if spread > regular:
+        return (
+            f"the last {last} cycles differ by {spread:.2g} of their mean, and at most {regular:g} (regular) is allowed"
+        )
+    return LimitCycle(period, amplitude, level, last, spread, _approach(heights))
+
+
+def _peak(values: FloatArray) -> float:
+    """The largest value, of the parabola through the samples about it."""
+    k = int(np.argmax(values))
+    if k == 0 or k == len(values) - 1:
+        return float(values[k])
+    before, top, after = values[k - 1 : k + 2]
+    bend = before - 2.0 * top + after
+    return float(top - (before - after) ** 2 / (8.0 * bend)) if bend < 0.0 else float(top)
+
+
+def _approach(heights: FloatArray) -> float:
+    """Factor by which steps from one amplitude to the next shrink, while they exceed rounding."""
+    steps = np.abs(np.diff(heights))
+    near = steps < 0.03 * heights[-1]
+    floor = max(float(steps[-1]) * 3.0, 1e-9 * float(heights[-1]))
+    usable = near & (steps > floor)
+    first = int(np.argmax(usable)) if usable.any() else 0
+    run = usable[first:]
+    count = len(run) if run.all() else int(np.argmin(run))
+    if count < 3:
+        return float("nan")
+    slope = np.polyfit(np.arange(count), np.log(steps[first : first + count]), 1)[0]
+    return float(np.exp(slope))
+
+
+@check_arguments
+def response(
+    run: Trajectory, final: ArrayLike, series: str = "rate", band: float = 0.02, since: float = 0.0
+) -> xr.Dataset:
+    """Return settling time and overshoot of each flow (or link) of a run, or its limit cycle.
+
+    Parameters
+    ----------
+    run : Trajectory
+        Trajectory of any engine.
+    final : array_like
+        One value for all, or shape (n,): the values that they should converge to.
+    series : str, optional
+        Name in `ecc.results.trajectory.SERIES`, such as "rate" [bit/s] or "arrival" [bit/s].
+    band : float, > 0, optional
+        For `settling_time`.
+    since : float, s, optional
+        What was before is left out.
+
+    Returns
+    -------
+    Dataset
+        Dataset over flow or link: `settling_time` [s, from `since`, inf where it does not], `overshoot`, `status`
+        ("settled", "cycles", "moves"), and `period` [s] and `amplitude` of its cycle (nan where there is none).
+
+    Raises
+    ------
+    ValueError
+        A series that the run does not have, `final` of another shape or 0, nothing after `since`.
+
+    Examples
+    --------
+    `ecc.transients.response(run, ecc.allocation.max_min(net)).settling_time`
+    """
+    import xarray as xr
+
+    if series not in run.data:
+        raise ValueError(f"series must be one of {', '.join(map(str, run.data))}, got {shown(series)}")
+    data = run.data[series].sel(time=slice(since, None))
+    if data.sizes["time"] < 2:
+        run.raise_if_incomplete(samples=2)
+        raise ValueError(f"since must be before the last two samples, got {shown(since)} s")
+    over = SERIES[series][0]
+    values, time = data.to_numpy(), data["time"].to_numpy()
+    finals = np.asarray(final, dtype=float)
+    if finals.ndim > 1 or finals.shape not in ((), (values.shape[1],)):
+        raise ValueError(f"final must be one value or {values.shape[1]}, got shape {finals.shape}")
+    table: dict[str, list[float]] = {name: [] for name in ("settling_time", "overshoot", "period", "amplitude")}
+    status = []
+    for column, level in zip(values.T, np.broadcast_to(finals, values.shape[1]), strict=True):
+        settled = settling_time(time, column, float(level), band) + float(time[0]) - since
+        cycle = limit_cycle(time, column) if not np.isfinite(settled) else None
+        table["settling_time"].append(settled)
+        table["overshoot"].append(overshoot(column, float(level)))
+        table["period"].append(cycle.period if cycle else np.nan)
+        table["amplitude"].append(cycle.amplitude if cycle else np.nan)
+        status.append("settled" if np.isfinite(settled) else "cycles" if cycle else "moves")
+    variables = {name: (over, np.array(found)) for name, found in table.items()}
+    return xr.Dataset({**variables, "status": (over, status)}, coords={over: data[over]})

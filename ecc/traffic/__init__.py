@@ -1,0 +1,1 @@
+"""Transfers that arrive during a run: workloads, and connection vectors of Tmix."""

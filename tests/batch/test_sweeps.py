@@ -1,0 +1,251 @@
+import importlib
+import pickle
+import sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from multiprocessing import get_context
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import ecc
+from ecc import Flow, Link, Network, Scenario, Tmix
+from ecc._support.store import Store
+from ecc.batch.sweeps import ScenarioRuns, SweepError, SweepInterrupted, sweep
+from ecc.errors import EccError
+from ecc.loops.closed_loop import steps_of
+from ecc.results import metrics
+from ecc.traffic.workload import Arrivals, Workload
+
+GRID = {"alpha": np.array([0.5, 1.0, 1.5]), "rtt": [0.1, 0.2]}
+
+
+def both(alpha, rtt):
+    return {"product": alpha * rtt, "ratio": alpha / rtt}
+
+
+def failing(alpha, rtt):
+    if alpha > 1.0:
+        raise RuntimeError("too much")
+    return alpha
+
+
+def test_two_results_in_the_order_of_the_grid():
+    seen = []
+    found = sweep(both, GRID, progress=seen.append)
+    assert found["product"].dims == ("alpha", "rtt")
+    assert found["ratio"].sel(alpha=1.5, rtt=0.2).item() == pytest.approx(7.5)
+    assert len(seen) == 6 and seen[-1] == 1.0
+
+
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, lambda n: ProcessPoolExecutor(n, get_context("spawn"))])
+def test_same_result_on_any_executor(pool):
+    grid = {"delay": [0.1, 0.205, 0.3], "interval": [0.01, 0.02]}
+    with pool(2) as executor:
+        assert sweep(steps_of, grid, executor=executor).identical(sweep(steps_of, grid))
+
+
+def test_an_only_entry_of_a_list_need_not_be_named():
+    network = ecc.Network.dumbbell("10 Mb/s", rtts=["20 ms"] * 2)
+    protocol = {"flows": ecc.models.NewReno(), "links": ecc.queues.DropTail()}
+    runs = ScenarioRuns(ecc.Scenario(network, protocol, 1.0).to_dict(), ["utilization"])
+    for path in ("protocol.links.default.name", "protocol.links.default.0.name", "protocol.links.default.*.name"):
+        assert runs.at(**{path: "CoDel"}).protocol.links["default"] == (ecc.queues.CoDel(),)
+    assert runs.at(**{"links.capacity": "5 Mb/s"}).network.links[0].capacity == 5e6
+    with pytest.raises(ValueError, match=r"path must end in a key of a table, got 'flows\.start'"):
+        runs.at(**{"flows.start": "1 s"})
+
+
+def test_one_failing_point_does_not_discard_the_rest():
+    with pytest.raises(
+        EccError, match=r"the function failed at 2 of 6 points, first at .*1\.5.*RuntimeError: too much"
+    ) as caught:
+        sweep(failing, GRID)
+    found = caught.value.dataset
+    assert np.isnan(found["value"].to_numpy()).tolist() == [[False, False], [False, False], [True, True]]
+    assert found["error"].to_numpy().tolist() == [["", ""], ["", ""], ["RuntimeError: too much"] * 2]
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda a: "text", lambda a: {"x": None}, lambda a: sys.exit("no"), lambda a: 10**400]
+)
+def test_a_result_that_is_no_number_is_a_failure_of_its_point(wrong):
+    with pytest.raises(SweepError) as caught:
+        sweep(lambda a: wrong(a) if a == 2 else a, {"a": [1, 2, 3]})
+    assert caught.value.dataset["value"].to_numpy()[[0, 2]].tolist() == [1.0, 3.0]
+    assert caught.value.dataset["error"].to_numpy()[1] != ""
+
+
+def test_a_store_goes_on_where_it_ended(tmp_path):
+    store, calls, broken = tmp_path / "sweep.sqlite", [], {"is": True}
+
+    def rest(alpha, rtt):
+        if broken["is"] and alpha > 1.0:
+            raise RuntimeError("too much")
+        calls.append((alpha, rtt))
+        return alpha
+
+    with pytest.raises(SweepError):
+        sweep(rest, GRID, store=store)
+    assert len(calls) == 4
+    told = []
+    with pytest.raises(SweepError):  # a list of its calls makes it no other function
+        sweep(rest, GRID, store=store, resumed=lambda *counts: told.append(counts))
+    assert len(calls) == 4 and told == [(4, 6)]
+
+
+def test_a_function_that_has_changed_begins_anew(tmp_path):
+    store = tmp_path / "sweep.sqlite"
+    grid = {"alpha": [1.0, 2.0]}
+    assert sweep(lambda alpha: alpha, grid, store=store)["value"].to_numpy().tolist() == [1.0, 2.0]
+    assert sweep(lambda alpha: -alpha, grid, store=store)["value"].to_numpy().tolist() == [-1.0, -2.0]
+
+    def times(k):
+        return lambda alpha: k * alpha
+
+    for k in (3.0, 4.0):
+        assert sweep(times(k), grid, store=store)["value"].to_numpy().tolist() == [k, 2 * k]
+    for _ in range(2):
+        assert sweep(partial(both, rtt=2.0), grid, store=store)["product"].to_numpy().tolist() == [2.0, 4.0]
+
+
+def test_a_store_that_cannot_be_written_costs_nothing_but_itself(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.warns(RuntimeWarning, match=r"results are not kept: .*file/store cannot be written"):
+        found = sweep(both, GRID, store=tmp_path / "file" / "store")
+    assert found.identical(sweep(both, GRID))
+
+
+def test_interrupted_it_has_what_was_done():
+    def interrupted(alpha, rtt):
+        if alpha == 1.0:
+            raise KeyboardInterrupt
+        return alpha
+
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 2 of 6 points") as caught:
+        sweep(interrupted, GRID)
+    assert isinstance(caught.value, SweepInterrupted)
+    assert caught.value.dataset["value"].to_numpy()[0].tolist() == [0.5, 0.5]
+    assert set(caught.value.dataset["error"].to_numpy()[1:].ravel()) == {"not run"}
+
+
+@pytest.mark.parametrize("pool", [lambda: nullcontext(2), lambda: ProcessPoolExecutor(2, get_context("spawn"))])
+def test_a_point_that_kills_its_worker_fails_alone(pool, tmp_path, monkeypatch):
+    source = "import os\ndef dying(alpha, rtt):\n    return os._exit(9) if alpha == 1.0 and rtt == 0.1 else alpha\n"
+    (tmp_path / "dying_points.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    dying = importlib.import_module("dying_points").dying
+    with pool() as executor, pytest.raises(SweepError, match="1 of 6 points, .*its process ended, 2 times") as caught:
+        sweep(dying, GRID, executor)
+    assert int(caught.value.dataset["value"].notnull().sum()) == 5
+
+
+def test_parts_of_a_grid_merge_to_the_whole(tmp_path):
+    stores = [tmp_path / f"{part}.sqlite" for part in (1, 2, 3, 4)]
+    seen = []
+    for part, store in enumerate(stores, 1):
+        found = sweep(both, GRID, store=store, progress=seen.append, part=(part, 4))["product"].to_numpy().ravel()
+        assert [k % 4 + 1 for k in np.flatnonzero(~np.isnan(found))] == [part] * len(range(part - 1, 6, 4))
+    assert seen == [0.5, 1.0, 0.5, 1.0, 1.0, 1.0]
+    whole, told = Store(tmp_path / "whole.sqlite"), []
+    for store in stores:
+        whole.merge(store)
+    assert sweep(both, GRID, store=whole.path, resumed=lambda *counts: told.append(counts)).identical(sweep(both, GRID))
+    assert told == [(6, 6)]
+    with pytest.raises(ValueError, match="store to merge must be a file that is there, got .*no.sqlite"):
+        whole.merge(tmp_path / "no.sqlite")
+    for part in ((0, 2), (3, 2)):
+        with pytest.raises(ValueError, match="part must be .k, n. with k from 1 to n"):
+            sweep(both, GRID, part=part)
+
+
+@pytest.mark.parametrize("grid", [{}, {"alpha": []}])
+def test_empty_grids_are_refused(grid):
+    with pytest.raises(ValueError, match="grid must have at least one axis and a value on each"):
+        sweep(both, grid)
+
+
+def test_slowdown_is_the_completion_time_over_that_of_the_flow_alone():
+    network = ecc.Network([ecc.Link("10 Mb/s", "5 ms")], [ecc.Flow([0], start=1e3)])
+    arrivals = [
+        Arrivals([0], 1.0, size, start=at, spacing="regular", count=2)
+        for at, size in ((0.0, "100 kB"), (0.05, "20 kB"))
+    ]
+    scenario = ecc.Scenario(network, ecc.models.NewReno(), duration=3.0, workload=Workload(arrivals=arrivals))
+    run = ecc.packet.simulate(scenario)
+    rows = run.flows.iloc[1:]
+    found = rows["completion_time"] / (0.010 + 8.0 * rows["size"] / 10e6)
+    assert len(found) == 4 and (found > 1.0).all()
+    assert metrics.get("mean_slowdown").function(run, scenario) == pytest.approx(found.mean(), rel=1e-12)
+    assert metrics.get("p99_slowdown").function(run, scenario) == pytest.approx(found.quantile(0.99), rel=1e-12)
+    small = metrics.get("mean_slowdown").function(run, scenario, sizes=(0.0, 50e3))
+    assert small == pytest.approx(found[rows["size"] < 50e3].mean(), rel=1e-12)
+    fluid = SimpleNamespace(flows=run.flows.drop(columns="ideal_time"))
+    with pytest.raises(ValueError, match="run must be a packet run for slowdowns"):
+        metrics.get("mean_slowdown").function(fluid, scenario)
+
+
+def vectors(path, size):
+    """A file of Tmix vectors: a request of `size` bytes each 100 ms."""
+    path.write_text("".join(f"SEQ {100_000 * k} 1 {k} {k}\nr 20000\n> {size}\n" for k in range(20)))
+    return str(path)
+
+
+def runs_of(file):
+    net = Network([Link("10 Mb/s", "1 ms"), Link("10 Mb/s", "1 ms")], [Flow([0], size="1 kB")])
+    scenario = Scenario(net, ecc.models.RCP(), 2.0, workload=Tmix(file, [0], [1]))
+    return ScenarioRuns(scenario.to_dict(), ["utilization"])
+
+
+def test_a_store_does_not_answer_for_a_data_file_that_has_changed(tmp_path):
+    file, grid, store = vectors(tmp_path / "a.tmix", 1000), {"seed": [1]}, tmp_path / "runs.sqlite"
+    few = float(sweep(runs_of(file), grid, store=store)["utilization"][0])
+    vectors(tmp_path / "a.tmix", 80_000)
+    many = float(sweep(runs_of(file), grid, store=store)["utilization"][0])
+    assert few < 0.05 and many > 0.3
+    vectors(tmp_path / "a.tmix", 1000)
+    counted = []
+    sweep(runs_of(file), grid, store=store, resumed=lambda done, of: counted.append(done))
+    assert counted == [1]  # the content is the key, not the time of writing
+
+
+def test_a_data_file_can_be_an_axis_and_enters_the_key_by_content(tmp_path):
+    files = [vectors(tmp_path / "a.tmix", 1000), vectors(tmp_path / "b.tmix", 80_000)]
+    grid = {"workload.tmix.0.vectors": files}
+    first = sweep(runs_of(files[1]), grid, store=tmp_path / "runs.sqlite")["utilization"].values
+    vectors(tmp_path / "a.tmix", 80_000)
+    again = sweep(runs_of(files[1]), grid, store=tmp_path / "runs.sqlite")["utilization"].values
+    assert first[0] < 0.05 < 0.3 < first[1] and again[0] == again[1] == first[1]
+
+
+@pytest.mark.parametrize("settings", [{}, {"workload.tmix.0.vectors": "a.tmix"}])
+def test_another_machine_whose_data_file_differs_refuses_the_call(tmp_path, monkeypatch, settings):
+    for folder, size in (("here", 1000), ("there", 80_000)):
+        (tmp_path / folder).mkdir()
+        vectors(tmp_path / folder / "a.tmix", size)
+    monkeypatch.chdir(tmp_path / "here")
+    call = pickle.dumps((runs_of("a.tmix"), runs_of("a.tmix").pinned(**settings)))
+    monkeypatch.chdir(tmp_path / "there")
+    runs, pinned = pickle.loads(call)
+    with pytest.raises(ValueError, match=r"vectors must be the file 'a.tmix' with the SHA-256 .*, got other content"):
+        runs(**pinned)
+
+
+@pytest.mark.slow
+def test_a_file_of_a_delivery_trace_can_be_an_axis(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slow.up").write_text("".join(f"{k}\n" for k in range(10, 101, 10)))
+    (tmp_path / "fast.up").write_text("".join(f"{k}\n" for k in range(1, 101)))
+    net = Network.dumbbell("12 Mb/s", rtts=["20 ms"], packet_size=1504)
+    trace = {"name": "DeliveryTrace", "link": 0, "file": "slow.up"}
+    tables = Scenario(net, ecc.models.ConstantRate(rate="20 Mb/s"), 1.0).to_dict() | {"impairments": [trace]}
+    grid = {"impairments.0.file": ["slow.up", "fast.up"]}
+    for given in (tables, Scenario.from_dict(tables).to_dict()):  # with the name of a file, and with its times
+        rates = sweep(ScenarioRuns(given, ["utilization"]), grid, executor=1)["utilization"].values
+        assert rates[1] == pytest.approx(10.0 * rates[0], rel=0.2)
+    call = ScenarioRuns(tables, ["utilization"])
+    (tmp_path / "slow.up").write_text("5\n")
+    with pytest.raises(ValueError, match=r"file must be the file 'slow.up' with the SHA-256 .*, got other content"):
+        call()
