@@ -62,7 +62,7 @@ PARTS = 10  # of `measured_over`, in which routers count
 
 @dataclass
 class Header:
-    """What travels with a packet and returns with its ACK."""
+    """Header fields that travel with a packet and return with its ACK."""
 
     mark: int = 0
 

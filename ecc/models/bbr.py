@@ -58,7 +58,7 @@ ALPHA_GAIN, ECN_FACTOR, ECN_THRESHOLD, ECN_ROUNDS, ECN_REPROBE = 1.0 / 16.0, 1.0
 
 @dataclass
 class Header(delivery_rate.Header):
-    """What travels with a packet and returns with its ACK."""
+    """Header fields that travel with a packet and return with its ACK."""
 
     marked: int = 0  # bytes that ACKs had reported when it was sent
 
@@ -168,7 +168,7 @@ class BoundedInflight(windows.WindowProtocol):
         Send quanta for which the window has room: 3 of TCP whose hosts offload segmentation, 1 of QUIC. 0: hosts send
         packet by packet, as here.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
-        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part. `restart` is
+        See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
         "none": the model of the path stays after an idle period.
 
     Raises
@@ -262,9 +262,9 @@ class BBR(BoundedInflight):
     ecn_max_rtt : float, s, >= 0
         Largest min_rtt at which they are; 0: any.
     loss_threshold, beta, headroom, min_rtt_window, probe_rtt_interval, probe_rtt_duration, quanta
-        As of every `BoundedInflight`.
+        See `BoundedInflight`.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
-        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part. `restart` is
+        See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
         "none": the model of the path stays after an idle period.
 
     Raises

@@ -63,7 +63,7 @@ class BBRv1(windows.WindowProtocol):
     quanta : float, >= 0
         Send quanta for which the window has room beyond what its gain says; of a millisecond each, at least 2 packets.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
-        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part. `restart` is
+        See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
         "none": the model of the path stays after an idle period.
 
     Raises

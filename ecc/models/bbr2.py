@@ -42,9 +42,9 @@ class BBRv2(BoundedInflight):
     Parameters
     ----------
     loss_threshold, beta, headroom, min_rtt_window, probe_rtt_interval, probe_rtt_duration, quanta
-        As of every `BoundedInflight`.
+        See `BoundedInflight`.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
-        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part. `restart` is
+        See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
         "none": the model of the path stays after an idle period.
 
     Raises

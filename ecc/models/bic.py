@@ -63,7 +63,7 @@ class BIC(hystart.SlowStartProtocol):
     form : str
         "paper" or "linux".
     slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        As of every `SlowStartProtocol`. Linux recovers losses by RACK-TLP with proportional rate reduction, the default
+        See `SlowStartProtocol`. Linux recovers losses by RACK-TLP with proportional rate reduction, the default
         here; Linux 2.6.22 (`form` "linux") had SACK, and has no `prr`.
 
     Raises

@@ -94,7 +94,7 @@ class C4(windows.WindowProtocol):
     ecn : bool
         Whether packets can be marked (ECT(1), RFC 9331).
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`, `initial` and `min_rto` with Linux's values; L plays no part. `restart` is
+        See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
         "none": the model of the path stays after an idle period.
 
     Raises

@@ -129,7 +129,7 @@ class Compound(hystart.SlowStartProtocol):
     adaptive : bool
         Whether gamma follows what Reno would have in queues (tuning by emulation).
     slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        As of every `SlowStartProtocol`. Windows has recovered losses by RACK and tail loss probes since 2016, the
+        See `SlowStartProtocol`. Windows has recovered losses by RACK and tail loss probes since 2016, the
         default here.
 
     Raises

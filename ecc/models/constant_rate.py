@@ -1,7 +1,6 @@
-"""Unresponsive traffic: a constant rate, for any feedback and any loss.
+"""Unresponsive traffic: a constant rate, regardless of feedback and losses.
 
-Beside other protocols, its packets are what their routers call unresponsive: they ask for no feedback and count as
-arrivals only (the u of JETMAX (3), (8)).
+Routers of other protocols count its packets as arrivals only (the u of JETMAX (3), (8)): they request no feedback.
 """
 
 from __future__ import annotations
@@ -19,19 +18,20 @@ from ecc.network.network import Network
 
 @dataclass(frozen=True)
 class ConstantRate(Protocol):
-    """Flows that send evenly spaced packets at one rate; their links have no routers.
+    """Flows that send evenly spaced packets at a constant rate; their links only queue and drop.
 
-    In packet runs the phase of the packets is drawn again every 16 of them, unless the scenario has
-    `phase_jitter=False` (S-186).
+    In packet runs the phase of the packets is drawn anew every 16 packets, so that flows do not stay synchronized,
+    unless the scenario has `phase_jitter=False` (S-186).
 
     Parameters
     ----------
     rate : float, bit/s, > 0
+        Sending rate, for example "10 Mb/s".
 
     Raises
     ------
     ValueError, TypeError
-        No rate, or out of range.
+        A missing rate, or one out of range.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class ConstantRate(Protocol):
     10000000.0
     """
 
-    rate: QuantityField = default(None)  # which is refused as any value that is no rate
+    rate: QuantityField = default(None)  # required: None is refused like any other invalid rate
 
     dimensions = {"rate": RATE}
 
@@ -55,7 +55,7 @@ class ConstantRate(Protocol):
         return {"rate": self.rate}
 
     def opening_rate(self, rtt: Any, packet: Any) -> Any:
-        """The rate, which no feedback changes."""
+        """The constant rate."""
         return self.rate
 
     # ---- hooks -------------------------------------------------------------------------------------------
@@ -78,11 +78,11 @@ class ConstantRate(Protocol):
         return self.rate, self.rate
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Every flow at its rate, bottlenecked at no link."""
+        """Return each flow at its rate, bottlenecked at no link."""
         no_link = np.full(network.n_flows, -1, dtype=np.int64)
         return Equilibrium(np.full(network.n_flows, self.rate), np.full(network.n_links, np.inf), no_link)
 
 
 def on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Send at the rate."""
+    """Send at the constant rate."""
     env.rate = p.rate

@@ -1,12 +1,12 @@
 """Congestion controllers in shared objects, written in C or in any language that exports C functions.
 
-    Mine = ecc.models.controller.load("mine.so")     a protocol class, named by its file
-    Mine(gain=0.5)                                   what ecc_controller_parameters names are its parameters
+    Mine = ecc.models.controller.load("mine.so")     a protocol class, named after its file
+    Mine(gain=0.5)                                   its parameters are those listed by ecc_controller_parameters
 
-`ecc_controller.h`, in the folder that `include()` returns, declares the functions; the host is the packet engine's, as
-for every other protocol. A scenario file says `name = "path/to/mine.so"`.
+`ecc_controller.h`, in the folder that `include()` returns, declares the functions. The host is the packet engine's, as
+for every other protocol. In a scenario file the protocol is `name = "path/to/mine.so"`.
 
-Code that is loaded can do whatever this process can, and an error in it can end the process: that is the user's risk.
+Loaded code has all rights of this process, and an error in it can end the process: load only files that you trust.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ __all__ = ["SUFFIXES", "Controller", "include", "load"]
 
 VERSION = 1
 LOADED = "controllers"
-"""Module of the classes that `load` returns, which is none."""
+"""Value of `__module__` of the classes that `load` returns; there is no such module."""
 SUFFIXES = (".so", ".dylib", ".dll")
-"""Of shared objects."""
-LARGEST = 2**30
-"""Bytes that a flow's state may have."""
+"""File name suffixes of shared objects."""
+MAX_STATE_SIZE = 2**30
+"""Maximum size of a flow's state, in bytes."""
 GUARD, GUARD_WORDS = 0x5ECC_C0DE_5ECC_C0DE, 4
-"""Value and number of the words before and behind what a controller may write, which it must not change."""
+"""Value and number of the guard words before and after memory that a controller writes; it must not change them."""
 FREE = frozenset({"initial", "floor"})
-"""What fluids alone ask of a protocol: names that parameters of a controller may have."""
+"""Names that only fluid models use: parameters of a controller may have them."""
 
 EVENT = (
     "now", "packet_size", "rtt", "srtt", "min_rtt", "in_flight", "acked", "delivered", "recovering", "recovered",
@@ -53,7 +53,7 @@ EVENT = (
 
 
 def include() -> str:
-    """Return the folder that has `ecc_controller.h`, for a compiler's option `-I`."""
+    """Return the folder of `ecc_controller.h`, for a compiler's option `-I`."""
     return str(Path(__file__).resolve().parent.parent / "include")
 
 
@@ -61,7 +61,7 @@ def include() -> str:
 
 
 class Functions(NamedTuple):
-    """What a shared object has, `CFunction` each; None: it does not."""
+    """Functions of a shared object, as `CFunction`; None if absent."""
 
     init: Any
     on_ack: Any
@@ -76,18 +76,18 @@ class Functions(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Controller(Protocol):
-    """Base of the classes that `load` returns: the host of a foreign controller.
+    """Base class of the classes that `load` returns: the host of an external controller.
 
     Parameters
     ----------
     transport : str
-        As of every `WindowProtocol`.
+        See `WindowProtocol`.
     receiver_window : int, bytes, >= 0
-        How far data may be ahead of what is acknowledged; 0: no limit.
+        Maximum of data sent but not yet acknowledged; 0: no limit.
     min_rto, initial_rto : float, s, > 0
-        Least retransmission timeout, and the one before the first ACK.
+        Minimum retransmission timeout, and the timeout before the first ACK.
     ecn_echo : str or None
-        Whether packets can be marked, and how marks are reported (`Protocol.ecn_echo`).
+        How marks are reported, for example "classic"; None: packets cannot be marked (`Protocol.ecn_echo`).
 
     Raises
     ------
@@ -104,13 +104,13 @@ class Controller(Protocol):
     dimensions = {"receiver_window": SIZE, "min_rto": TIME, "initial_rto": TIME}
 
     library: ClassVar[str] = ""
-    """The file, as it was given."""
+    """Path of the file, as passed to `load`."""
     code: ClassVar[str] = ""
     """SHA-256 of the file."""
     variables: ClassVar[tuple[str, ...]] = ()
     """Names of the entries of the series "flow.variables"."""
     conformance_names: ClassVar[Mapping[str, str]] = {}
-    """The same by name, for cases of conformance and comparisons with a reference."""
+    """Fields of the variables by name, for conformance cases and comparisons with a reference."""
     parameter_names: ClassVar[tuple[str, ...]] = ()
     state_words: ClassVar[int] = 1
     functions: ClassVar[Functions]
@@ -132,7 +132,7 @@ class Controller(Protocol):
 
     @property
     def answers(self) -> frozenset[str]:
-        """Loss; and marks, if its packets can be marked."""
+        """Loss; with `ecn_echo` also marks."""
         return frozenset({"loss", "ecn"} if self.ecn_echo else {"loss"})
 
     def params(self) -> dict[str, float]:
@@ -152,7 +152,7 @@ class Controller(Protocol):
 
 @cache
 def _flow_state(state_words: int, parameters: tuple[float, ...], n_variables: int) -> type:
-    """The record of a flow; arrays have an entry at least."""
+    """Return the record of a flow; each array has one entry or more."""
     return make_dataclass(
         "FlowState",
         [
@@ -168,8 +168,8 @@ def _flow_state(state_words: int, parameters: tuple[float, ...], n_variables: in
     )
 
 
-def tell(flow: Any, env: FlowEnv) -> None:
-    """Write what a controller is told, in the order of `EVENT`."""
+def write_event(flow: Any, env: FlowEnv) -> None:
+    """Write the event that a controller reads, in the order of `EVENT`."""
     event = flow.event
     event[0], event[1] = env.now, 1.0 * env.packet_size
     event[2], event[3], event[4] = env.rtt, env.srtt, env.min_rtt
@@ -186,7 +186,7 @@ def tell(flow: Any, env: FlowEnv) -> None:
 
 
 def check_guards(flow: Any) -> None:
-    """Raise an error if a controller has changed a word that is not part of its state or its variables."""
+    """Raise an error if a controller has written outside its state or its variables."""
     for k in range(GUARD_WORDS):
         if flow.guard_before[k] != GUARD or flow.guard_behind[k] != GUARD:
             raise RuntimeError("the controller has written outside its state of ecc_controller_size() bytes")
@@ -196,10 +196,10 @@ def check_guards(flow: Any) -> None:
 
 @cache
 def _hooks(c: Functions) -> dict[str, Hook]:
-    """The hooks of a flow: each tells what the host knows, calls the controller, and adopts its window and rate."""
-    ask = _questions(c)
+    """Return the hooks of a flow: each writes the event, calls the controller, and adopts its window and rate."""
+    adopt = _adopt_results(c)
 
-    def told(call: Any, sample: Callable[..., None] | None = None) -> Hook:
+    def calling(call: Any, sample: Callable[..., None] | None = None) -> Hook:
         def before(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             pass
 
@@ -207,48 +207,51 @@ def _hooks(c: Functions) -> dict[str, Hook]:
 
         def hook(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             first(flow, header, p, env)
-            tell(flow, env)
+            write_event(flow, env)
             call(flow.memory, flow.parameters, flow.event)
-            ask(flow, env)
+            adopt(flow, env)
 
         return hook
 
     hooks: dict[str, Hook] = {
-        "on_start": told(c.init), "on_ack": told(c.on_ack, delivery_rate.on_ack), "on_loss": told(c.on_loss),
-        "on_send": told(c.on_send, delivery_rate.on_send) if c.on_send else delivery_rate.on_send,
+        "on_start": calling(c.init), "on_ack": calling(c.on_ack, delivery_rate.on_ack), "on_loss": calling(c.on_loss),
+        "on_send": calling(c.on_send, delivery_rate.on_send) if c.on_send else delivery_rate.on_send,
         "on_receive": delivery_rate.on_receive,
     }  # fmt: skip
-    return hooks | ({"on_timer": told(c.on_timer)} if c.on_timer else {})
+    return hooks | ({"on_timer": calling(c.on_timer)} if c.on_timer else {})
 
 
-def _questions(c: Functions) -> Callable[[Any, FlowEnv], None]:
-    """What the host asks after a call; hooks are compiled with what they reach, so what is absent is not in them."""
+def _adopt_results(c: Functions) -> Callable[[Any, FlowEnv], None]:
+    """Return the function that reads window, rate, timer and variables after a call.
+
+    A compiled hook must not refer to absent functions, so each of them is replaced by an empty one here.
+    """
     window, rate, timer, read = c.window, c.pacing_rate, c.timer, c.read
 
-    def nothing(flow: Any, env: FlowEnv) -> None:
+    def skip(flow: Any, env: FlowEnv) -> None:
         pass
 
-    def ask_rate(flow: Any, env: FlowEnv) -> None:
+    def adopt_rate(flow: Any, env: FlowEnv) -> None:
         env.rate = rate(flow.memory, flow.parameters, flow.event)
 
-    def ask_timer(flow: Any, env: FlowEnv) -> None:
+    def adopt_timer(flow: Any, env: FlowEnv) -> None:
         env.timer = timer(flow.memory, flow.parameters, flow.event)
 
-    def ask_variables(flow: Any, env: FlowEnv) -> None:
+    def read_variables(flow: Any, env: FlowEnv) -> None:
         read(flow.memory, flow.variables)
 
-    pace = ask_rate if rate else nothing
-    wait = ask_timer if timer else nothing
-    show = ask_variables if read else nothing
+    pace = adopt_rate if rate else skip
+    wait = adopt_timer if timer else skip
+    show = read_variables if read else skip
 
-    def ask(flow: Any, env: FlowEnv) -> None:
+    def adopt(flow: Any, env: FlowEnv) -> None:
         env.window = window(flow.memory, flow.parameters, flow.event)
         pace(flow, env)
         wait(flow, env)
         show(flow, env)
         check_guards(flow)
 
-    return ask
+    return adopt
 
 
 # ---- shared objects --------------------------------------------------------------------------------------------------
@@ -260,19 +263,20 @@ def load(library: str | Path) -> type[Controller]:
     Parameters
     ----------
     library : str or Path
-        File with the functions that `ecc_controller.h` declares; it is loaded, and so can do whatever this process can.
+        File with the functions that `ecc_controller.h` declares, for example "build/mine.so". Its code runs with all
+        rights of this process.
 
     Returns
     -------
     controller : type
-        Class derived from `Controller`, named by the file, with a parameter for each that the controller names: the
-        same class for the same file as long as its content is the same.
+        Class derived from `Controller` and named after the file, with a parameter for each that the controller names.
+        Repeated calls return the same class as long as the content of the file is the same.
 
     Raises
     ------
     ValueError
-        The file is not there, is no shared object, lacks a function, was compiled for another version, names a
-        parameter that no class can have, or one or a variable twice.
+        The file does not exist, is not a shared object, lacks a function, was compiled for another version, names a
+        parameter that no class can have, or names a parameter or variable twice.
 
     Examples
     --------
@@ -287,7 +291,7 @@ def load(library: str | Path) -> type[Controller]:
 
 
 def _again(library: str, code: str, values: dict[str, Any], derived: type[Controller] | None = None) -> Controller:
-    """What a worker process makes of an instance; `derived`: of a class of the user's, which its own module loads."""
+    """Return an unpickled instance in a worker process; `derived` is the user's own subclass, if there is one."""
     kind = load(library) if derived is None else derived
     if kind.code != code:
         raise ValueError(f"library {library!r} has changed since its controller was made")
@@ -298,26 +302,26 @@ def _again(library: str, code: str, values: dict[str, Any], derived: type[Contro
 def _load(library: str, code: str) -> type[Controller]:
     dll = _opened(library, code)
 
-    def found(name: str) -> Any:
+    def function(name: str) -> Any:
         return getattr(dll, f"ecc_controller_{name}", None)
 
-    missing = [name for name in ("version", "size", "init", "on_ack", "on_loss", "window") if found(name) is None]
+    missing = [name for name in ("version", "size", "init", "on_ack", "on_loss", "window") if function(name) is None]
     if missing:
         raise ValueError(f"library {library!r} must have the function ecc_controller_{missing[0]}")
-    version, size = found("version"), found("size")
+    version, size = function("version"), function("size")
     version.restype, size.restype = ctypes.c_uint, ctypes.c_size_t
     if version() != VERSION:
         raise ValueError(f"library {library!r} must be of version {VERSION} of ecc_controller.h, got {version()}")
-    if size() > LARGEST:
-        raise ValueError(f"library {library!r} must have a state of <= {LARGEST} bytes, got {size()} bytes")
+    if size() > MAX_STATE_SIZE:
+        raise ValueError(f"library {library!r} must have a state of <= {MAX_STATE_SIZE} bytes, got {size()} bytes")
     pairs = {"timer": "on_timer", "on_timer": "timer", "read": "variables", "variables": "read"}
     for name, other in pairs.items():
-        if found(name) is not None and found(other) is None:
+        if function(name) is not None and function(other) is None:
             raise ValueError(f"library {library!r} has ecc_controller_{name}, and must have ecc_controller_{other} too")
-    given, variables = list(_parameters(found("parameters"))), tuple(_variables(found("variables")))
-    _check_names(library, [name for name, _ in given], variables)
-    parameters = dict(given)
-    functions = Functions(*(_function(code, name, found(name)) for name in Functions._fields))
+    defaults, variables = list(_parameters(function("parameters"))), tuple(_variables(function("variables")))
+    _check_names(library, [name for name, _ in defaults], variables)
+    parameters = dict(defaults)
+    functions = Functions(*(_function(code, name, function(name)) for name in Functions._fields))
     return make_dataclass(
         Path(library).stem,
         [(name, float, field(default=value)) for name, value in parameters.items()],
@@ -345,7 +349,7 @@ def _check_parameters(self: Controller) -> None:
 
 
 def _opened(library: str, code: str) -> ctypes.CDLL:
-    """The shared object, from a copy: a file that is loaded must not be written to, and is loaded once for all."""
+    """Return the shared object, loaded from a copy: so the file can be rebuilt, and the new content loaded again."""
     folder = Path(tempfile.mkdtemp(prefix="ecc-controller-"))
     try:
         copy = folder / f"{code}{Path(library).suffix}"
@@ -380,17 +384,17 @@ def _variables(function: Any) -> Iterator[str]:
 
 
 def _check_names(library: str, parameters: Sequence[str], variables: Sequence[str]) -> None:
-    for what, names in (("parameter", parameters), ("variable", variables)):
+    for kind, names in (("parameter", parameters), ("variable", variables)):
         for name in names:
-            if names.count(name) > 1:  # what the controller reads by its index would be that of another
+            if names.count(name) > 1:  # the controller reads it by index: one of the two values would be wrong
                 times = f"{names.count(name)} times"
-                raise ValueError(f"library {library!r} must name a {what} once, got {shown(name)} {times}")
+                raise ValueError(f"library {library!r} must name a {kind} once, got {shown(name)} {times}")
     taken = (set(dir(Controller)) | {f.name for f in fields(Controller)}) - FREE
     for name in parameters:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(f"library {library!r} must name parameters as Python does, got {shown(name)}")
         if name in taken:
             raise ValueError(
-                f"library {library!r} must name no parameter {name!r}, which its class has from the host: "
+                f"library {library!r} must not name a parameter {name!r}, which the host already defines: "
                 f"use another name, such as {name}_value"
             )

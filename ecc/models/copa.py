@@ -83,7 +83,7 @@ class Copa(windows.WindowProtocol):
     min_rtt_window : float, s, > 0
         For how long a least RTT counts.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`.
+        See `WindowProtocol`.
 
     Raises
     ------
@@ -165,7 +165,7 @@ class Copa(windows.WindowProtocol):
         Parameters
         ----------
         network : Network
-            Network of one link, whose flows have one RTT.
+            Network of one link; its flows have equal RTTs.
         """
         loop, queue = windows.relay_with_own(self.equilibrium(network), network, 1.0 / self.delta)
         return lambda s: loop(s) / self.delta, queue

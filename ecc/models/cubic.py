@@ -145,7 +145,7 @@ class CUBIC(hystart.SlowStartProtocol):
     fast_convergence : bool
         Whether a flow that lost below its last maximum leaves room for others.
     slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        As of every `SlowStartProtocol`. Linux, Windows and QUIC stacks recover losses by RACK-TLP (QUIC: RFC 9002) with
+        See `SlowStartProtocol`. Linux, Windows and QUIC stacks recover losses by RACK-TLP (QUIC: RFC 9002) with
         proportional rate reduction, the default here.
 
     Raises
@@ -182,7 +182,7 @@ class CUBIC(hystart.SlowStartProtocol):
         Parameters
         ----------
         **parameters : object
-            Parameters with other values than in Linux.
+            Parameters that differ from Linux's values.
 
         Examples
         --------

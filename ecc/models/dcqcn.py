@@ -57,7 +57,7 @@ from ecc.laws.elementary import exp, log
 from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, OperatingRange, Params, Protocol, State, check_number
 from ecc.models.shared.clock import has_come
 from ecc.models.shared.equilibria import full_links
-from ecc.models.shared.rate_feedback import least_rate
+from ecc.models.shared.rate_feedback import minimum_rate
 from ecc.network.network import Network
 
 LEAST_RATE = 1.0  # bit/s: laws divide by rates
@@ -167,7 +167,7 @@ class DCQCN(Protocol):
     p_max : float, in (0, 1]
         Share marked at `max_threshold`.
     floor : float, > 0
-        Least sending rate, in packets an RTT.
+        Minimum sending rate, in packets per RTT.
 
     Raises
     ------
@@ -406,7 +406,7 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 def flow_on_control(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """A CNP: cut the rate; timers and counter begin anew."""
     flow.target = flow.x
-    least = least_rate(p, env) if env.rtt > 0.0 else 0.0  # a CNP may come before the first ACK
+    least = minimum_rate(p, env) if env.rtt > 0.0 else 0.0  # a CNP may come before the first ACK
     flow.x = max(cut(flow.x, flow.alpha), least)
     flow.alpha = raised_alpha(flow.alpha, p)
     flow.timer_increases = 0.0

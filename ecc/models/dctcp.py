@@ -1,14 +1,14 @@
-"""DCTCP (Alizadeh et al. 2010; RFC 8257): a window is cut by as much as packets were marked.
+"""DCTCP (Alizadeh et al. 2010; RFC 8257): the window reduction is proportional to the share of marked packets.
 
-    alpha <- (1 - g) alpha + g m      once a window of data, of whose bytes the share m was marked    RFC 8257 sec. 3.3
+    alpha <- (1 - g) alpha + g m      once a window of data; m is the share of its bytes marked       RFC 8257 sec. 3.3
     W     <- (1 - alpha/2) W          a mark, once a window of data                                   RFC 8257 sec. 3.3
     W     <- W + s a/W                an ACK of a that reports no mark; W + a in slow start           RFC 5681
     W     <- F/2                      a loss, once a window                                           RFC 5681 (4)
 
-    W  window [bytes]   s  packet   F  data in flight when the loss is seen   g  1/16
+    W  window [bytes]   s  packet   F  data in flight at the loss   g  1/16
 
-Links mark beyond a threshold (`ecc.queues.StepMarking`); receivers report each marked byte, and at once where marks
-begin or end among packets whose ACKs are delayed (RFC 8257 sec. 3.2). Where links only drop, DCTCP is NewReno.
+Links mark above a threshold (`ecc.queues.StepMarking`). Receivers report each marked byte; if ACKs are delayed, they
+send one at once when marks begin or end (RFC 8257 sec. 3.2). On links that only drop, DCTCP is NewReno.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ecc.models.shared import windows
 
 
 def averaged(alpha: float, marked: float, p: Params) -> float:
-    """RFC 8257 sec. 3.3: the share of marks, a window of data later."""
+    """RFC 8257 sec. 3.3: the averaged share of marks after a window of data."""
     return (1.0 - p.g) * alpha + p.g * marked
 
 
@@ -34,7 +34,7 @@ def reduced(w: float, alpha: float) -> float:
 
 
 def window_after_mark(w: float, alpha: float, s: float) -> float:
-    """RFC 8257 sec. 3.3; two packets at least."""
+    """RFC 8257 sec. 3.3: the window after a mark, two packets or more."""
     return max(reduced(w, alpha), 2.0 * s)
 
 
@@ -42,11 +42,11 @@ def window_after_mark(w: float, alpha: float, s: float) -> float:
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
 
-    alpha: float = 1.0  # averaged share of marks
-    acked: float = 0.0  # in this window of data [bytes]
-    marked: float = 0.0  # of these
-    window_end: float = 0.0  # once more is delivered, the window of data is over [bytes]
-    reduced_until: float = 0.0  # ... and once more than this, the next mark is answered [bytes]
+    alpha: float = 1.0  # averaged share of marks; 1 at first, so that early marks halve the window
+    acked: float = 0.0  # acknowledged in this window of data [bytes]
+    marked: float = 0.0  # marked part of these [bytes]
+    window_end: float = 0.0  # the window of data ends when more than this is delivered [bytes]
+    reduced_until: float = 0.0  # the next mark counts when more than this is delivered [bytes]
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class DCTCP(windows.WindowProtocol):
     Parameters
     ----------
     g : float, in (0, 1]
-        Weight of a window of data in the averaged share of marks.
+        Weight of a window of data in the averaged share of marks (RFC 8257: 1/16).
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`. Linux and Windows recover losses by RACK-TLP with
-        proportional rate reduction, the default here.
+        See `WindowProtocol`. The default is recovery by RACK-TLP with proportional rate reduction, as in Linux and
+        Windows.
 
     Raises
     ------
@@ -103,7 +103,7 @@ class DCTCP(windows.WindowProtocol):
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Count marks, answer the first of a window of data, and open the window at ACKs without."""
+    """Count marks, reduce the window at the first mark of a window of data, and open it at ACKs without marks."""
     flow.acked += env.acked
     flow.marked += env.marked
     if env.delivered > flow.window_end:

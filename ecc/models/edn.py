@@ -1,35 +1,37 @@
 """EDN, Explicit Delay Notification (Kumar, Kaur, *Towards a queue sensitive transport protocol*, sec. 5; EDN).
 
-Each packet collects the delay of the queues on its path in D_f; the receiver returns it with the ACK in D_r, which
-collects that of its own path. A host compares the sum with two limits at every ACK of something new:
+Each packet sums the queueing delays of its path in D_f. The receiver returns the sum with the ACK in D_r, and the ACK
+sums those of its own path. A host compares the total with two limits at every ACK of new data:
 
     D_f <- D_f + q/C                                  at each router, from the queue before the packet      EDN sec. 5
-    R = D_f + D_r                                     of an ACK, there and back
+    R = D_f + D_r                                     in an ACK, both directions
     W <= ssthresh:  slow start, left at R > B
-    else:           n <- n + 1 where R < A, else n - 1
+    else:           n <- n + 1 if R < A, else n - 1
                     W <- W + s, n <- 0 at n >= W/s;   W <- W - s, n <- 0 at n <= -W/s
 
     q  queue [bit]   C  capacity [bit/s]   A, B  2 ms, 3 ms   W  window   s  packet   n  Cwin_count of the paper
 
-W/s ACKs an RTT move n: the law is a relay, averaged over an RTT, before an integrator:
+W/s ACKs per RTT change n: averaged over an RTT, the law is a relay followed by an integrator:
 
     W' = s sign(A - R)/D                D  RTT, with queues [s]
-    R* = A                              the windows' sum, q* + C D_0, is determined; who has which part of it is not
+    R* = A                              determines the sum of windows, q* + C D_0, but not its division among flows
 
-The relay turns one RTT after R has passed A. One link, N flows of RTT D: the queue swings about A C by N s with
-period 4 D, a triangle; the describing function 4/(pi a) of a relay, which has the fundamental only, gives 8/pi^2 N s
-(`ecc.stability.relay_cycle`). The queue is near A C only while N s < A C; beyond, it empties, and peaks at N s + A C.
-The average leaves out that n has to be unwound where R passes A, on the average by a whole W/s: windows stay constant
-for an RTT at each turn, and the cycle of packets has period 6 D (half of it is h = D + (h - D)/2 + D) and that swing.
+The relay switches one RTT after R has passed A. On one link with N flows of RTT D, the queue oscillates about A C as a
+triangle of amplitude N s and period 4 D. The describing function 4/(pi a) of a relay, which considers the fundamental
+only, gives 8/pi^2 N s (`ecc.stability.relay_cycle`). The queue stays near A C only if N s < A C; beyond that it
+empties, and peaks at N s + A C. The averaged law omits that n must be unwound after R passes A, on average by a whole
+W/s. So windows stay constant for an RTT at each turn, and the cycle of packet runs has the same amplitude but period 6
+D (its half is h = D + (h - D)/2 + D).
 
 The prototype has 7 bits for each of D_f, D_r: `quantized`, whole multiples of `unit` that every router rounds down, up
-to 127. The paper states no unit; 1 ms holds A, B and the 104 ms of its buffer. Rounding down leaves R < A as it is, on
-one link, but R > 3 ms becomes R >= 4 ms. (The 14 bits are not those of the fragment offset, which has 13.)
+to 127. The paper states no unit; with 1 ms the field can hold A, B and the 104 ms of its buffer. Rounding down does not
+change R < A on one link, but R > 3 ms becomes R >= 4 ms. (The 14 bits are not those of the fragment offset, which has
+13.)
 
-What the paper leaves open: the threshold becomes W where slow start is left, and decreases with W, as a window that
-falls below it would go back to slow start and stay at B; W = ssthresh is beyond it. The least window is a packet; n is
-0 after a loss, which acts as in NewReno; ACKs in a recovery do not count. A delayed ACK moves n by as many packets as
-it acknowledges (by 1 where L = 0).
+The paper leaves some choices open. When slow start ends, the threshold becomes W, and it decreases with W; otherwise a
+window that falls below it would return to slow start and stay at B. W = ssthresh is congestion avoidance. The minimum
+window is one packet. n is 0 after a loss, which acts as in NewReno; ACKs in a recovery do not count. A delayed ACK
+changes n by the number of packets that it acknowledges (by 1 if L = 0).
 """
 
 from __future__ import annotations
@@ -49,22 +51,22 @@ from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 from ecc.network.network import Network
 
-LEVELS = 127.0  # the most that 7 bits hold
+LEVELS = 127.0  # maximum of 7 bits
 
 
 @dataclass
 class Header:
-    """What travels with a packet and returns with its ACK."""
+    """Header fields that travel with a packet and return with its ACK."""
 
-    forward: float = 0.0  # D_f, of the links passed so far [units]
-    reverse: float = 0.0  # D_r, what the other side last had as D_f [units]
+    forward: float = 0.0  # D_f, sum over the links passed so far [units]
+    reverse: float = 0.0  # D_r, the last D_f that the other side received [units]
 
 
 @dataclass
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
 
-    count: float = 0.0  # of packets acknowledged with little delay, less those with much
+    count: float = 0.0  # n: packets acknowledged with a delay below A, minus the others
     received: float = 0.0  # D_f of the last ACK, to be returned [units]
 
 
@@ -79,11 +81,11 @@ class EDN(windows.WindowProtocol):
     B : float, s, >= A
         Delay above which slow start ends (sec. 5: 3 ms).
     quantized : bool
-        Delays in 7 bits each, as in the prototype, or exact.
+        Whether delays have 7 bits each, as in the prototype, or are exact.
     unit : float, s, > 0
-        Of quantized delays.
+        Unit of quantized delays, for example 0.001.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`.
+        See `WindowProtocol`.
 
     Raises
     ------
@@ -108,22 +110,22 @@ class EDN(windows.WindowProtocol):
 
     @staticmethod
     def router_law(q: float, C: float, p: Params) -> float:
-        """Sec. 5: the delay that a packet meets."""
+        """Sec. 5: the queueing delay of a packet."""
         return counted(q / C / p.unit, p)
 
     @staticmethod
     def slow_start_law(w: float, R: float, s: float, a: float, p: Params) -> float:
-        """Sec. 5: up to a delay of B."""
+        """Sec. 5: slow start up to a delay of B."""
         return w if R > p.B else windows.doubled(w, s, a, p)
 
     @staticmethod
     def source_law(w: float, R: float, s: float, p: Params) -> float:
-        """Sec. 5: the window one RTT later."""
+        """Sec. 5: the window after an RTT."""
         return max(w + s * direction(R, p), s)
 
     def params(self) -> dict[str, float]:
         unit = self.unit if self.quantized else 1.0
-        return {"unit": unit, **told_apart(self, unit), **super().params()}
+        return {"unit": unit, **shared_params(self, unit), **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -143,7 +145,7 @@ class EDN(windows.WindowProtocol):
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """The point of equal windows, of all those at which the queue of one link delays by A: rates as 1/D."""
+        """Return the point with equal windows among those at which the queue of one link delays by A: rates as 1/D."""
         if network.n_links != 1:
             raise LinearizationError(f"EDN's equilibrium is known for one link, got {network.n_links}")
         inverse = 1.0 / (network.rtts + self.A)
@@ -156,7 +158,7 @@ class EDN(windows.WindowProtocol):
         return windows.relay_refusal("EDN")
 
     def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:
-        """Return the loop from the relays to the delay that they receive, and how much queue [bit] a second of it is.
+        """Return the loop gain from relay to reported delay, and the queue [bit] per second of delay.
 
         Parameters
         ----------
@@ -175,14 +177,14 @@ class EDN(windows.WindowProtocol):
 
 
 def check_limits(protocol: Any, unit: str) -> None:
-    """Check what EDN and PEDN share."""
+    """Check the parameters that EDN and PEDN share."""
     if protocol.B < protocol.A:
         raise ValueError(f"B must be >= A ({protocol.A:g}{unit}), got {protocol.B:g}{unit}")
     check_choice(protocol, "quantized", (True, False))
 
 
-def told_apart(protocol: Any, unit: float) -> dict[str, float]:
-    """The parameters that EDN and PEDN share, limits in units."""
+def shared_params(protocol: Any, unit: float) -> dict[str, float]:
+    """Return the parameters that EDN and PEDN share, with limits in units."""
     return {
         "A": protocol.A / unit,
         "B": protocol.B / unit,
@@ -191,30 +193,30 @@ def told_apart(protocol: Any, unit: float) -> dict[str, float]:
 
 
 def direction(R: float, p: Params) -> float:
-    """The relay."""
+    """The relay: 1 below A, else -1."""
     return 1.0 if R < p.A else -1.0
 
 
-def counted(here: float, p: Params) -> float:
-    """What a router adds: whole units, or exactly."""
-    return here // 1.0 if p.levels > 0.0 else here
+def counted(delay: float, p: Params) -> float:
+    """Return the delay that a router adds: in whole units, or exactly."""
+    return delay // 1.0 if p.levels > 0.0 else delay
 
 
-def collected(before: float, here: float, p: Params) -> float:
-    """The value of a field downstream of a link: in 7 bits, or exactly."""
-    return min(before + here, p.levels) if p.levels > 0.0 else before + here
+def collected(before: float, delay: float, p: Params) -> float:
+    """Return the value of a field downstream of a link: limited to 7 bits, or exact."""
+    return min(before + delay, p.levels) if p.levels > 0.0 else before + delay
 
 
 router_law, slow_start_law, source_law = EDN.router_law, EDN.slow_start_law, EDN.source_law
 
 
 def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Add the delay that the packet is going to meet."""
+    """Add the queueing delay that the packet is about to experience."""
     header.forward = collected(header.forward, router_law(8.0 * env.queue, env.capacity, p), p)
 
 
 def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Return the delay of the reverse path, for the other side's own data."""
+    """Return the delay of the reverse path in the flow's own data, for the other side."""
     header.reverse = flow.received
 
 
@@ -225,7 +227,7 @@ def on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Slow start up to B, then count; a window's worth of counts is a packet."""
+    """Open with slow start up to B, then count; a window's worth of counts changes the window by a packet."""
     s = 1.0 * env.packet_size
     flow.received = header.forward
     R = header.forward + header.reverse
@@ -245,7 +247,7 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """As NewReno."""
+    """Respond as NewReno, and restart the count."""
     flow.count = 0.0
     flow_on_loss(flow, header, p, env)
 
@@ -265,10 +267,10 @@ FLOW_HOOKS: dict[str, Hook] = {
 @check_arguments
 @dataclass(frozen=True)
 class EDNField(CongestionHeader):
-    """EDN's and PEDN's, the two bytes of flags and fragment offset in the IP header.
+    """Header field of EDN and PEDN: the two bytes of flags and fragment offset in the IP header.
 
-    `reverse`: D_r; `forward`: D_f, of units or packets. EDN sec. 5 has 14 bits for the two, D_f in the lower 7; but the
-    offset has 13: the highest bit of D_r is the flag for more fragments. Packets must not be fragmented.
+    `reverse`: D_r; `forward`: D_f, in units or packets. EDN sec. 5 has 14 bits for the two, D_f in the lower 7, but the
+    offset has 13 bits: the highest bit of D_r is the flag for more fragments. Packets must not be fragmented.
     """
 
     title = "an EDN field"

@@ -1,15 +1,15 @@
 """EMKC, Exponential Max-min Kelly Control (Zhang, Kang, Loguinov, INFOCOM 2006; JETMAX sec. 2, THESIS II.E.3).
 
-MKC whose price is the share of arrivals beyond capacity, negative below it:
+MKC with the share of arrivals beyond capacity as its price, negative below capacity:
 
     x_i(n) = x_i(n - D_i) + alpha - beta p_i(n) x_i(n - D_i)                JETMAX (3), THESIS (2.13)
     p_l(n) = (y_l(n) - C_l) / y_l(n), p_i the largest on the path           JETMAX (4), THESIS (2.15)
 
     x  sending rate [bit/s]    p  packet loss                alpha  rate added each RTT [bit/s]
     y  arrival rate [bit/s]    C  capacity [bit/s]           beta   gain
-    D_i  RTT [control intervals]; y_l sums rates one forward delay ago, p_i is of links one backward delay ago
+    D_i  RTT [control intervals]; y_l sums rates one forward delay ago, p_i is the links' price one backward delay ago
 
-Its equilibrium is at y = C + N alpha/beta, so it loses packets for good.
+Its equilibrium is y = C + N alpha/beta: it loses packets permanently.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class EMKC(Protocol):
     Parameters
     ----------
     alpha : float, bit/s, > 0
-        Added to the rate each RTT (JETMAX sec. 3.3: 0.2 Mb/s).
+        Increase of the rate per RTT (JETMAX sec. 3.3: 0.2 Mb/s).
     beta : float, > 0
         Gain on the loss (JETMAX sec. 3.3: 0.5).
     interval : float, s, > 0
         Control interval Delta (JETMAX sec. 3.3: 100 ms).
     floor : float, >= 0
-        Least sending rate, in packets an RTT.
+        Minimum sending rate, in packets per RTT.
 
     Raises
     ------
@@ -104,7 +104,7 @@ class EMKC(Protocol):
         return -inf, 1.0
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """JETMAX sec. 3.8: y = C + N alpha/beta on one link; x_i = alpha/(beta p_l) at the link of largest loss."""
+        """JETMAX sec. 3.8: y = C + N alpha/beta on one link, x_i = alpha/(beta p_l) at the link of largest loss."""
         added = self.alpha / self.beta
 
         def share(link: int, count: int, others: float) -> float:
@@ -117,9 +117,9 @@ class EMKC(Protocol):
         return Equilibrium(point.rates, prices(point, added), point.bottleneck)
 
     def published_bounds(self, network: Network) -> list[Bound]:
-        """JETMAX sec. 2, THESIS II.E.3: beta < 2, for networks by JETMAX Theorem 1.
+        """JETMAX sec. 2, THESIS II.E.3: beta < 2; for networks JETMAX Theorem 1.
 
-        Sharp for equal RTTs; some RTT distributions stay stable a little beyond.
+        The bound is sharp for equal RTTs; with some RTT distributions slightly larger gains are stable.
         """
         hypotheses = "all constant delays at once, an assignment that does not change"
         kind = "necessary and sufficient" if np.ptp(network.rtts) == 0.0 else "sufficient"

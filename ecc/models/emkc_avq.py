@@ -1,19 +1,19 @@
-"""EMKC-AVQ: EMKC against a virtual capacity that adapts until links carry gamma C (JETMAX sec. 3.3).
+"""EMKC-AVQ: EMKC with a virtual capacity that adapts until the load of links is gamma C (JETMAX sec. 3.3).
 
     x_i(n) = x_i(n - D_i) + alpha - beta p_i(n) x_i(n - D_i)                JETMAX (3)
-    V_l(n) = V_l(n - Delta) + tau Delta (gamma C_l - y_l(n)) / D_max        JETMAX (5), at most gamma C_l
+    V_l(n) = V_l(n - Delta) + tau Delta (gamma C_l - y_l(n)) / D_max        JETMAX (5), limited to gamma C_l
     p_l(n) = (y_l(n) - V_l(n)) / y_l(n), p_i the largest on the path        JETMAX (4) with V for C
 
     V  virtual capacity [bit/s]    alpha  rate added each RTT [bit/s]       gamma  target utilization
     y  arrival rate [bit/s]        beta   gain of the source                tau    gain of the router
     C  capacity [bit/s]            Delta  control interval [s]              D_max  largest RTT of the link's flows [s]
 
-Its equilibrium is at y = gamma C, V = gamma C - N alpha/beta, which may be negative. There beta p = alpha/x:
-differences between equal flows go as (1 - alpha/x)^n and decay only where the fair share is above alpha/2. With the
-parameters of JETMAX that is the share of its T2, 0.1 Mb/s: a link with more flows oscillates for good.
+Its equilibrium is y = gamma C with V = gamma C - N alpha/beta, which may be negative. There beta p = alpha/x:
+differences between equal flows change as (1 - alpha/x)^n and decay only if the fair share is above alpha/2. With the
+parameters of JETMAX that limit is the share in its T2, 0.1 Mb/s: a link with more flows oscillates permanently.
 
 D_max is the moving average, with the weight of JETMAX's footnote 4, of the largest smoothed RTT that packets carried in
-an interval; V waits at gamma C until there is one.
+an interval; V stays at gamma C until the first one.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class LinkState(price_feedback.LinkState):
     """A router's state at one link."""
 
     V: float = inf  # virtual capacity [bit/s]
-    max_rtt: float = 0.0  # moving average [s]; 0 before any sample
-    rtt_peak: float = 0.0  # largest since the last tick [s]
+    max_rtt: float = 0.0  # moving average of the largest RTTs [s]; 0 before the first sample
+    rtt_peak: float = 0.0  # largest RTT since the last tick [s]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class EMKCAVQ(Protocol):
     Parameters
     ----------
     alpha : float, bit/s, > 0
-        Added to the rate each RTT (JETMAX sec. 3.3: 0.2 Mb/s).
+        Increase of the rate per RTT (JETMAX sec. 3.3: 0.2 Mb/s).
     beta : float, > 0
         Gain on the loss (JETMAX sec. 3.3: 0.5).
     tau : float, > 0
@@ -61,7 +61,7 @@ class EMKCAVQ(Protocol):
     rtt_gain : float, > 0
         Weight of each interval in a router's moving average of RTTs (JETMAX footnote 4: 0.4).
     floor : float, >= 0
-        Least sending rate, in packets an RTT.
+        Minimum sending rate, in packets per RTT.
 
     Raises
     ------
@@ -84,7 +84,7 @@ class EMKCAVQ(Protocol):
     times = ("discrete",)
     main_parameter = "beta"
 
-    property_exceptions = {"agreement": "its equilibrium fills links exactly, and a queue of any length stays there"}
+    property_exceptions = {"agreement": "its equilibrium fills links exactly, so a queue of any length persists"}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))
@@ -94,12 +94,12 @@ class EMKCAVQ(Protocol):
 
     @staticmethod
     def router_law(R: float, y: float, C: float, d: float, T: float, p: Params) -> float:
-        """The next virtual capacity, JETMAX (5)."""
+        """JETMAX (5): the next virtual capacity."""
         return min(R + p.tau * T * (p.gamma * C - y) / d, p.gamma * C)
 
     @staticmethod
     def announce_law(R: float, y: float) -> float:
-        """JETMAX (4), the virtual capacity in place of C."""
+        """JETMAX (4), with the virtual capacity instead of C."""
         return (y - R) / y
 
     source_law = staticmethod(MKC.source_law)
@@ -149,7 +149,7 @@ class EMKCAVQ(Protocol):
         return -inf, self.gamma * capacity
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Max-min fair over capacities gamma C; `fair_rate` is V = gamma C (1 - p), p = alpha/(beta x)."""
+        """Return max-min fair rates for capacities gamma C; `fair_rate` is V = gamma C (1 - p), p = alpha/(beta x)."""
         target = self.gamma * network.capacities
         point = shared_fair_rate(network, target, assignment)
         virtual = np.where(bottleneck_links(point), target * (1.0 - self.alpha / self.beta / point.fair_rate), inf)
@@ -161,20 +161,20 @@ announce_law = EMKCAVQ.announce_law
 
 
 def on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Begin with all that the virtual capacity may be."""
+    """Start with the maximum virtual capacity, gamma C."""
     link.V = min(link.V, p.gamma * env.capacity)
     price_feedback.link_on_start(link, header, p, env)
 
 
 def on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Note the largest RTT beside the state that all share."""
+    """Record the largest RTT, then count and mark the packet."""
     if env.kind == 0:
         link.rtt_peak = max(link.rtt_peak, header.rtt)
     price_feedback.link_on_arrival(link, header, p, env)
 
 
 def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Close an interval, move the virtual capacity and announce the price against it."""
+    """Close an interval, update the virtual capacity and announce the resulting price."""
     T = env.now - link.opened
     if link.rtt_peak > 0.0:
         weight = p.rtt_gain if link.max_rtt > 0.0 else 1.0

@@ -1,15 +1,15 @@
-"""FAST TCP: each flow keeps alpha packets in queues and steps towards that in proportion (Wei, Jin, Low, Hegde 2006).
+"""FAST TCP: each flow steps towards alpha packets in queues, in proportion to its distance (Wei, Jin, Low, Hegde 2006).
 
     W <- min(2 W, (1 - gamma) W + gamma (B/D W + alpha s))     once an RTT                    sec. III-B
     W' = gamma (alpha s - W R/D)/D                             as fluid, a flow sending W/D   (4)-(5)
 
     W  window [bytes in hooks, bit in laws]   D  RTT, with queues [s]    alpha  packets of the flow in queues
-    s  packet                                 B  least RTT seen [s]      gamma  step
-    R  sum of the waits in queues, q/C, on the path [s]: D - B
+    s  packet                                 B  minimum RTT [s]         gamma  step
+    R  sum of the queueing delays q/C on the path [s]: D - B
 
-At equilibrium W R/D = alpha s, so x = alpha s/R: rates are proportionally fair, weighted by alpha, and a link with N
-flows of its own has N alpha packets queued (Theorem 1). An ACK moves the estimate of D by min(3 s/W, 1/4) of what it is
-off (sec. III-A). A loss halves the window. There is no slow start: what a step adds is gamma alpha packets.
+At equilibrium W R/D = alpha s, so x = alpha s/R: rates are proportionally fair, weighted by alpha. A bottleneck of N
+flows has N alpha packets queued (Theorem 1). An ACK moves the estimate of D by min(3 s/W, 1/4) of its error (sec.
+III-A). A loss halves the window. There is no slow start: from an empty queue, a step adds gamma alpha packets.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from ecc.network.network import Network
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
 
-    rtt: float = 0.0  # moving average [s]; 0 before any
-    acked: float = 0.0  # so far [bytes]
-    mark: float = 0.0  # once so much is ACKed, an RTT is over [bytes]
-    target: float = 0.0  # window at the end of this RTT [bytes]; 0: as it is
+    rtt: float = 0.0  # moving average of RTTs [s]; 0 before the first sample
+    acked: float = 0.0  # volume acknowledged so far [bytes]
+    mark: float = 0.0  # the RTT of a step ends when this volume is acknowledged [bytes]
+    target: float = 0.0  # window at the end of this RTT [bytes]; 0 before the first step
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class FAST(windows.EndToEndProtocol):
     Parameters
     ----------
     alpha : float, > 0
-        Packets that a flow keeps in queues.
+        Packets that a flow keeps in queues, for example 200.
     gamma : float, in (0, 1]
-        Step.
+        Share of the distance to the target that a step covers.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        As of every `EndToEndProtocol`.
+        See `EndToEndProtocol`.
 
     Raises
     ------
@@ -63,7 +63,7 @@ class FAST(windows.EndToEndProtocol):
     main_parameter = "gamma"
     slow_start_law = None
 
-    operating_range = OperatingRange(capacity=(100e6, 300e6))  # more than the packets that all flows queue
+    operating_range = OperatingRange(capacity=(100e6, 300e6))  # a pipe larger than the packets that all flows queue
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, gamma=None)
@@ -75,12 +75,12 @@ class FAST(windows.EndToEndProtocol):
 
     @staticmethod
     def router_law(q: float, C: float) -> float:
-        """The wait in the queue; those of a path add up."""
+        """The queueing delay; the delays of a path's links add up."""
         return q / C
 
     @staticmethod
     def source_law(w: float, R: float, D: float, s: float, p: Params) -> float:
-        """Sec. III-B, with the RTT of empty queues known."""
+        """Sec. III-B, with a known RTT without queues."""
         return stepped(w, D - R, D, p.alpha * s, p.gamma)
 
     def params(self) -> dict[str, float]:
@@ -94,7 +94,7 @@ class FAST(windows.EndToEndProtocol):
         return {**windows.STARTS, "on_restart": flow_on_restart, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
     def flow_at(self, x: float, R: float, link: int, window: float = 0.0, rtt: float = 0.0, **values: float) -> Any:
-        """Return the state of a flow whose RTTs have long been `rtt`."""
+        """Return the state of a flow after many RTTs of length `rtt`."""
         flow = super().flow_at(x, R, link, window)
         flow.rtt = rtt
         return flow
@@ -102,19 +102,19 @@ class FAST(windows.EndToEndProtocol):
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Proportional fairness; where there is a queue, `fair_rate` is the wait in it [s] (Theorem 1)."""
+        """Return the proportionally fair point; at links with a queue `fair_rate` is the delay [s] (Theorem 1)."""
         if assignment is not None:
             raise ValueError("assignment must be None: flows of FAST receive the feedback of all links of their route")
         return windows.equilibrium_with_own(network, self.alpha)
 
 
-def stepped(window: float, base: float, rtt: float, kept: float, gamma: float) -> float:
-    """The window after an RTT; kept: alpha s."""
-    return min(2.0 * window, (1.0 - gamma) * window + gamma * (base / rtt * window + kept))
+def stepped(window: float, base: float, rtt: float, queued: float, gamma: float) -> float:
+    """Return the window after an RTT; `queued` is the target alpha s, and a step at most doubles the window."""
+    return min(2.0 * window, (1.0 - gamma) * window + gamma * (base / rtt * window + queued))
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Average RTTs; the step of an RTT is taken in equal parts as its ACKs come."""
+    """Average RTTs, and take the step of an RTT in equal parts at its ACKs: one large step would cause a burst."""
     s = 1.0 * env.packet_size
     if flow.rtt == 0.0:
         flow.rtt = env.rtt
@@ -124,18 +124,18 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         if flow.acked >= flow.mark:
             flow.target = stepped(env.window, env.min_rtt, flow.rtt, p.alpha * s, p.gamma)
             flow.mark = flow.acked + env.in_flight
-        left = flow.mark - flow.acked + env.acked  # of this RTT, with this ACK
-        env.window += (flow.target - env.window) * min(env.acked / left, 1.0)
+        remaining = flow.mark - flow.acked + env.acked  # volume of this RTT still to be acknowledged, with this ACK
+        env.window += (flow.target - env.window) * min(env.acked / remaining, 1.0)
 
 
 def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Go on with the restart window, and a new RTT."""
+    """Resume with the restart window and begin a new RTT: the old target is outdated."""
     windows.flow_on_restart(flow, header, p, env)
     flow.mark = 0.0
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Half the window, and a new RTT; one packet after a timeout."""
+    """Halve the window and begin a new RTT: the old target is outdated; after a timeout, send one packet."""
     flow.mark = 0.0
     window = windows.after_a_loss(windows.on_the_way(env), 1.0 * env.packet_size)
     if env.kind == 0:

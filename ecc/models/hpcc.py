@@ -161,7 +161,7 @@ class HPCC(telemetry.TelemetryProtocol):
 
     @property
     def states(self) -> Mapping[str, State]:
-        return {"U": State(average_law, "continuous", 1.0, lowest=telemetry.LEAST_AVERAGE)}
+        return {"U": State(average_law, "continuous", 1.0, lowest=telemetry.MIN_AVERAGE)}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 

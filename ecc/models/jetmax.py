@@ -1,7 +1,7 @@
 """JetMax (Zhang, Leonard, Loguinov, Computer Networks 52, 2008; JETMAX sec. 5-6).
 
-A link divides what unresponsive flows leave of its target among the flows bottlenecked there; a flow approaches that
-share by an average over RTTs, after the links of its path have approved what it proposes to send:
+A link divides the part of its target that unresponsive flows leave among the flows bottlenecked there. A flow
+approaches that share by an average over RTTs, once the links of its path have approved the rate that it proposes:
 
     g_l(n) = (gamma C_l - u_l(n)) / N_l                                     JETMAX (8), (25)
     p_l(n) = 1 - gamma C_l / y_l(n), clipped at 0                           JETMAX (10), (25)
@@ -13,30 +13,31 @@ share by an average over RTTs, after the links of its path have approved what it
     x  sending rate [bit/s]    N  flows bottlenecked there      s  packet size          Delta  control interval
     D_r  RTT, D_r^<- router back to source [control intervals]
 
-A flow is bottlenecked at the link with the largest p; among links without loss at that with the smallest g (11), for
-which it leaves its own only once it is near the fair rate of that. (18) should read x_r(n) = (1 - tau) x_r(n - D_r) +
-tau x_r^*.
+A flow is bottlenecked at the link with the largest p, or, if no link has a loss, at the one with the smallest g (11).
+In the second case it switches only once it is near the fair rate of its current bottleneck. (18) should read x_r(n) =
+(1 - tau) x_r(n - D_r) + tau x_r^*.
 
-Header (JETMAX sec. 6): R_T counts the hops to the router of the flow's bottleneck, R_C to the one that looks at the
-packet, R_S to the one that suggests itself; a packet is responsive where R_C = R_T. Its virtual size (24) proposes a
-rate. An ACK counts if its packet was sent after the last change of router or rate; of those the first that brings new
-feedback of the router is ignored, since the change came in the middle of that interval (6.3, 6.5): a step takes RTT +
-(1 + k) Delta, 0 <= k < 1.
+Header (JETMAX sec. 6): R_T counts the hops to the router of the flow's bottleneck, R_C those to the current router, R_S
+those to the router that suggests itself; a packet is responsive if R_C = R_T. Its virtual size (24) proposes a rate. An
+ACK counts if its packet was sent after the last change of router or rate. Of these ACKs, the first one with new
+feedback of the router is ignored, since the change happened in the middle of that interval (6.3, 6.5): a step takes RTT
++ (1 + k) Delta, 0 <= k < 1.
 
-What the paper leaves open, and what it decides here:
-- Its header has no number of the interval, by which duplicates could be recognized; here R_T's router stamps one.
-- `tolerance` is its epsilon: virtual loss up to it is none, since an interval counts whole packets, and a flow is near
-  its fair rate within it. It decides how soon a proposal that just fits is approved, and how far it may overshoot.
-- A refused proposal is made again from the rate that the flow has, also after a switch of router.
-- Before its first approval, and at least, a flow sends `floor` packets an interval, or N could not be counted. That is
-  what newcomers add to a full link, where there is no room for a packet: no loss, but over a second 0.7 to 1.8 % too
-  much in T1 to T5, `tolerance` included, and nothing with gamma = 0.97. With fewer packets N is coarser.
-- A link that is no flow's bottleneck announces gamma C, or 0 when overloaded. ACKs on reverse links are unresponsive.
-- A packet that is lost does not slow its flow.
-- A flow that another link would limit, but that is not near its fair rate yet, steps towards that of the other link.
-By virtual loss bottlenecks change smoothly, but it counts proposals: flows that a neighbor's refused proposal drives
-from the link that limits them may take turns for good, and one that they crowd out may be left with its least rate. By
-fair rate (THESIS ch. VII) flows make detours, and converge.
+The paper leaves some choices open. Its header has no interval number to recognize duplicates by; here R_T's router
+stamps one. `tolerance` is its epsilon: virtual loss up to it counts as zero, since an interval counts whole packets,
+and a flow within it of its fair rate is near. It determines how soon a proposal that just fits is approved, and how far
+it may overshoot. A refused proposal is repeated from the current rate, also after a switch of router. Before its first
+approval, and as its minimum rate, a flow sends `floor` packets per interval; with fewer, N is coarser. Newcomers add
+these packets to a link that may already be full. Losses do not follow, but over a second the load of T1 to T5 exceeds
+the capacity by 0.7 to 1.8 %, `tolerance` included, and by nothing with gamma = 0.97. A link that is not the bottleneck
+of any flow announces gamma C, or 0 if overloaded. ACKs on reverse links are unresponsive. A lost packet does not slow
+its flow. A flow that another link would limit, but that is not near its fair rate yet, steps towards that of the other
+link.
+
+With the choice by virtual loss, bottlenecks change smoothly, but proposals count: a neighbor's refused proposal can
+drive flows away from the link that limits them. Such flows may switch back and forth permanently, and a flow that they
+crowd out may stay at its minimum rate. With the choice by fair rate (THESIS ch. VII) flows switch more often, and
+converge.
 """
 
 from __future__ import annotations
@@ -80,25 +81,25 @@ from ecc.network.network import Network
 
 NO_ROUTER = 0  # hops are counted from 1
 NO_LINK = -1
-ANY_RATE = 1e300  # bit/s
+ANY_RATE = 1e300  # bit/s, above any fair rate
 
 
 @dataclass
 class Header:
-    """What travels with a packet and returns with its ACK (JETMAX sec. 6.6)."""
+    """Header fields that travel with a packet and return with its ACK (JETMAX sec. 6.6)."""
 
     R_T: int = NO_ROUTER  # hops to the router of the flow's bottleneck
     R_C: int = 0  # hops so far
     R_S: int = NO_ROUTER  # hops to the router that suggests itself
-    sequence: int = 0  # of the sender's changes of router or rate
+    sequence: int = 0  # number of the sender's last change of router or rate
     stamp: int = 0  # interval of the router at R_T
-    link: int = NO_LINK  # of the router at R_S
-    assigned: int = NO_LINK  # the only link that may answer; NO_LINK: any
+    link: int = NO_LINK  # link of the router at R_S
+    assigned: int = NO_LINK  # the only link that may write feedback; NO_LINK: any
     loss: float = 0.0  # largest virtual loss of the path
     rate: float = 0.0  # fair rate of the router at R_S [bit/s]
     size: float = 0.0  # virtual size, which proposes a rate [bytes]
-    gap: float = 0.0  # to the flow's next packet [s]
-    desired: float = 0.0  # more than this the flow cannot use [bit/s]
+    gap: float = 0.0  # time to the flow's next packet [s]
+    desired: float = 0.0  # maximum rate that the flow can use [bit/s]
 
 
 @dataclass
@@ -107,11 +108,11 @@ class LinkState:
 
     g: float = 0.0  # announced fair rate [bit/s]
     loss: float = 0.0  # announced virtual loss
-    N: float = 0.0  # flows bottlenecked here, in the last interval
-    responsive: float = 0.0  # proposed by flows bottlenecked here since the last tick [bytes]
-    unresponsive: float = 0.0  # ... and by others
-    gaps: float = 0.0  # of their packets since the last tick [s]
-    opened: float = 0.0  # when the running interval began [s]
+    N: float = 0.0  # number of flows bottlenecked here, in the last interval
+    responsive: float = 0.0  # volume proposed by flows bottlenecked here since the last tick [bytes]
+    unresponsive: float = 0.0  # volume proposed by other flows since the last tick [bytes]
+    gaps: float = 0.0  # sum of the gaps of responsive packets since the last tick [s]
+    opened: float = 0.0  # start of the current interval [s]
     ticks: int = 0  # intervals closed; 0 until the first tick begins to count
 
 
@@ -121,12 +122,12 @@ class FlowState:
 
     x: float = 0.0  # sending rate [bit/s]
     proposed: float = 0.0  # rate proposed to the routers [bit/s]
-    g: float = 0.0  # fair rate stepped towards last [bit/s]
+    g: float = 0.0  # fair rate of the last step [bit/s]
     R_T: int = NO_ROUTER
     bottleneck: int = NO_LINK  # link of the router at R_T
-    sequence: int = 0  # changes of router or rate so far
-    first: int = -1  # interval in which the first packet since the last change met the router; -1: none received yet
-    wait: int = 0  # intervals of which no feedback is used
+    sequence: int = 0  # number of changes of router or rate so far
+    first: int = -1  # interval in which the first packet since the last change met the router; -1: not known yet
+    wait: int = 0  # number of intervals with ignored feedback
     assigned: int = NO_LINK  # the only link to take feedback from; NO_LINK: any
 
 
@@ -147,21 +148,22 @@ class JetMax(Protocol):
     proposed_rate : bool
         Whether higher rates wait for approval (JETMAX sec. 6.4).
     bottleneck : str
-        The bottleneck of a flow: "loss", the link of the largest virtual loss (JETMAX sec. 5.1), or "rate", that of the
-        smallest fair rate (THESIS ch. VII).
+        Choice of a flow's bottleneck: "loss", the link with the largest virtual loss (JETMAX sec. 5.1), or "rate", the
+        link with the smallest fair rate (THESIS ch. VII).
     tolerance : float, >= 0
-        Virtual loss that counts as none, and distance from the fair rate as near.
+        Virtual loss that counts as zero, and relative distance from the fair rate that counts as near.
     floor : float, > 0
-        Least sending rate, in packets an interval.
+        Minimum sending rate, in packets per interval.
     mice : str
-        How short flows are treated (THESIS VI.B). "responsive": as all others. "unresponsive": they send at basic_rate
-        until mouse_size has been delivered. "desired_rate": flows of finite size ask for no more than sends them in one
-        RTT, and are unresponsive where that is less than the fair rate.
+        Treatment of short flows (THESIS VI.B). "responsive": like all others. "unresponsive": they send at `basic_rate`
+        until `mouse_size` is delivered. "desired_rate": flows of finite size request only the rate that delivers them
+        in one RTT, and are unresponsive if it is below the fair rate.
     mouse_size : int, bytes, > 0
+        Volume delivered at the basic rate, for example 1 MB.
     basic_rate : float, bit/s, > 0
-        Of mice="unresponsive".
+        Rate of short flows with mice="unresponsive", for example 10 Mb/s.
     transport : str or None
-        "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+        "newreno", "sack" or None: recovery of lost data; None: no retransmission, but its bytes are owed.
 
     Raises
     ------
@@ -208,7 +210,7 @@ class JetMax(Protocol):
 
     @staticmethod
     def virtual_loss(y: float, C: float, p: Params) -> float:
-        """The virtual loss, JETMAX (10), (25); none up to the tolerance."""
+        """JETMAX (10), (25): the virtual loss; 0 up to the tolerance."""
         loss = 1.0 - p.gamma * C / max(y, p.gamma * C)
         return loss if loss > p.tolerance else 0.0
 
@@ -274,11 +276,11 @@ class JetMax(Protocol):
         return WireFields(JetMaxHeader, of)
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        """The state of a router in the middle of a steady run."""
+        """Return the state of a router in steady state."""
         return LinkState(g=R)
 
     def flow_at(self, x: float, R: float, link: int) -> Any:
-        """The state of a host in the middle of a steady run; its first ACK has the hops to its router."""
+        """Return the state of a host in steady state; the hops to its router are learned from the first ACK."""
         return FlowState(x=x, proposed=x, g=R, bottleneck=link)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
@@ -287,7 +289,7 @@ class JetMax(Protocol):
         return 0.0, self.gamma * capacity
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """JETMAX Lemma 3, Theorem 3: (gamma C - u)/N, max-min fair over capacities gamma C."""
+        """JETMAX Lemma 3, Theorem 3: g = (gamma C - u)/N, max-min fair rates for capacities gamma C."""
         point = shared_fair_rate(network, self.gamma * network.capacities, assignment)
         counts_refused = self.bottleneck == "loss" and self.proposed_rate
         return replace(point, notes=(REFUSED,) if counts_refused and crosses_several(network, point) else ())
@@ -302,22 +304,22 @@ class JetMax(Protocol):
 
 
 REFUSED = (
-    "flows choose the largest virtual loss, which counts refused proposals: a run need not come to this assignment, "
-    "and may leave a flow at its least rate for good (bottleneck='rate' does not count them)"
+    "flows choose the largest virtual loss, which counts refused proposals: a run may not reach this assignment, "
+    "and may leave a flow at its minimum rate permanently (bottleneck='rate' does not count them)"
 )
 
 router_law, virtual_loss, source_law = JetMax.router_law, JetMax.virtual_loss, JetMax.source_law
 
 
 def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Announce all of the target until the first full interval has been counted."""
+    """Announce the whole target until the first full interval has been counted."""
     if link.g == 0.0:
         link.g = router_law(0.0, 1.0, env.capacity, p)
     env.next_interval = p.interval
 
 
 def count(link: Any, header: Any, env: LinkEnv) -> None:
-    """Add what a packet proposes to the counters of flows bottlenecked here, or of others (sec. 6.1, 6.2, 6.4)."""
+    """Add a packet's proposal to the counter of flows bottlenecked here, or to that of others (sec. 6.1, 6.2, 6.4)."""
     if env.kind != 0 or header.size == 0.0:  # an ACK, or a packet of another protocol
         link.unresponsive += env.packet_size
         return
@@ -332,19 +334,19 @@ def count(link: Any, header: Any, env: LinkEnv) -> None:
 
 
 def answers(header: Any, env: LinkEnv) -> bool:
-    """Return whether this router may give feedback: to data of JetMax, unless only another router may."""
+    """Return whether this router may give feedback: to data of JetMax, unless it is reserved for another router."""
     return bool(env.kind == 0 and header.size > 0.0 and (header.assigned == NO_LINK or header.assigned == env.link))
 
 
 def suggest(link: Any, header: Any, env: LinkEnv) -> None:
-    """Suggest this router and its fair rate."""
+    """Suggest this router and its fair rate as the flow's bottleneck."""
     header.rate = min(link.g, header.desired)
     header.R_S = header.R_C
     header.link = env.link
 
 
 def on_arrival_loss(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Count a packet, and suggest this router where its virtual loss is the largest so far (sec. 6.2)."""
+    """Count a packet, and suggest this router if its virtual loss is the largest so far (sec. 6.2)."""
     count(link, header, env)
     if answers(header, env):
         if link.loss > header.loss or (link.loss == 0.0 and header.loss == 0.0 and link.g < header.rate):
@@ -353,7 +355,7 @@ def on_arrival_loss(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def on_arrival_rate(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Count a packet, and suggest this router where its fair rate is the smallest so far (THESIS ch. VII)."""
+    """Count a packet, and suggest this router if its fair rate is the smallest so far (THESIS ch. VII)."""
     count(link, header, env)
     if answers(header, env):
         if link.g < header.rate:
@@ -362,7 +364,7 @@ def on_arrival_rate(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Announce the fair rate and the virtual loss of the interval; the first tick only opens the rate_feedback."""
+    """Announce fair rate and virtual loss of the interval; the first tick only starts the measurement."""
     if link.ticks > 0:
         duration = env.now - link.opened
         u = 8.0 * link.unresponsive / duration
@@ -379,16 +381,16 @@ def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     link.ticks += 1
 
 
-def least_rate(p: Params, env: FlowEnv) -> float:
-    """So many packets an interval that a router can count the flow."""
-    least: float = p.floor * 8.0 * env.packet_size / p.interval
-    return least
+def minimum_rate(p: Params, env: FlowEnv) -> float:
+    """Return `floor` packets per interval: with fewer, routers could not count the flow."""
+    minimum: float = p.floor * 8.0 * env.packet_size / p.interval
+    return minimum
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Send the least; a flow placed at an equilibrium starts at its rate."""
+    """Start at the minimum rate, or the basic rate of mice; a flow started at an equilibrium sends at its rate."""
     if flow.x == 0.0:
-        flow.x = max(p.basic_rate, least_rate(p, env))
+        flow.x = max(p.basic_rate, minimum_rate(p, env))
         flow.proposed = flow.x
     env.rate = flow.x
 
@@ -409,29 +411,29 @@ def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def change(flow: Any, wait: float) -> None:
-    """Begin anew to wait for feedback that knows of a change."""
+    """Discard feedback from before a change of router or rate."""
     flow.sequence += 1
     flow.first = -1
     flow.wait = int(wait)
 
 
 def switch_router(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Switch to the router that suggests itself; one chosen for its fair rate is approached at once if that is less."""
+    """Switch to the suggested router; with the choice by fair rate, step towards a lower one at once."""
     flow.R_T = header.R_S
     flow.bottleneck = header.link
     flow.g = header.rate
     if p.by_rate != 0.0 and flow.g < flow.x:
-        flow.x = max(source_law(flow.x, flow.g, p), least_rate(p, env))
+        flow.x = max(source_law(flow.x, flow.g, p), minimum_rate(p, env))
     flow.proposed = flow.x
     change(flow, p.wait_router)
     env.rate = flow.x
 
 
 def step(flow: Any, approved: bool, p: Params, env: FlowEnv) -> None:
-    """Take what was approved, and propose the next rate; a lower one needs no approval (sec. 6.4)."""
+    """Adopt an approved rate, and propose the next one; a lower rate needs no approval (sec. 6.4)."""
     if approved:
         flow.x = flow.proposed
-    flow.proposed = max(source_law(flow.x, flow.g, p), least_rate(p, env))
+    flow.proposed = max(source_law(flow.x, flow.g, p), minimum_rate(p, env))
     if p.proposes == 0.0 or flow.proposed < flow.x:
         flow.x = flow.proposed
     change(flow, p.wait_rate)
@@ -439,7 +441,7 @@ def step(flow: Any, approved: bool, p: Params, env: FlowEnv) -> None:
 
 
 def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Follow the most congested router, and step once for each change that it has seen for a full interval."""
+    """Follow the most congested router, and step once per change that it has measured for a full interval."""
     if header.sequence != flow.sequence or header.R_S == NO_ROUTER or env.delivered < p.mouse_size:
         return
     if flow.R_T == NO_ROUTER:
@@ -463,11 +465,11 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 @check_arguments
 @dataclass(frozen=True)
 class JetMaxHeader(CongestionHeader):
-    """JetMax's, 32 bytes; 20 without reverse data.
+    """JetMax header, 32 bytes; 20 without reverse data.
 
     `protocol`, `version`: as in XCPHeader; `bottleneck` (R_T), `hop` (R_C), `suggested` (R_S), `reverse_suggested`
-    (RS_F): router IDs, counted in hops; `loss`: virtual, largest so far; `rate`: fair [bit/s]; `proposed_size` [bytes];
-    `spacing`: time between packets [s]; `reverse_loss`, `reverse_rate`: what an ACK brings back.
+    (RS_F): router IDs, counted in hops; `loss`: largest virtual loss so far; `rate`: fair rate [bit/s];
+    `proposed_size` [bytes]; `spacing`: time between packets [s]; `reverse_loss`, `reverse_rate`: returned by an ACK.
     """
 
     title = "a JetMax header"
@@ -490,7 +492,7 @@ class JetMaxHeader(CongestionHeader):
 @check_arguments
 @dataclass(frozen=True)
 class JetMaxTransportHeader(CongestionHeader):
-    """JetMax's own transport of JETMAX sec. 6.6, 28 bytes.
+    """Header of JetMax's own transport, JETMAX sec. 6.6, 28 bytes.
 
     `source_port`, `destination_port`, `flags`, `sequence`: of the transport; `bottleneck`, `hop`, `suggested`, `loss`,
     `rate`, `proposed_size`, `spacing`: as in JetMaxHeader.

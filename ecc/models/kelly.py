@@ -1,20 +1,19 @@
-"""Kelly's primal control with the prices of a path added up (Kelly, Maulloo, Tan 1998; THESIS (2.7)).
+"""Kelly's primal control with the sum of the prices of a path (Kelly, Maulloo, Tan 1998; THESIS (2.7)).
 
     x_i(t) = x_i(t - 1) + kappa (omega - x_i(t - D_i) sum over l in i of p_l(t - D_il^<-))     THESIS (2.7), (2.6)
 
-    x  sending rate [bit/s]    p  price of a link      omega  what a flow is willing to pay [bit/s]
+    x  sending rate [bit/s]    p  price of a link      omega  willingness to pay [bit/s]
     y  arrival rate [bit/s]    C  capacity [bit/s]     kappa  gain
     D_i  RTT, D_il^<- router back to source [steps of `interval`]
 
 A flow receives the feedback of all links of its route. The papers leave the price open; here p(y) = (y/C)^steepness,
-for which y p'(y) = steepness p(y). Its equilibrium is at the maximum of sum omega log x_i - sum y_l p_l(y_l)/(1 +
-steepness), weighted proportional fairness with soft capacities, which grow hard with the steepness.
+with y p'(y) = steepness p(y). The equilibrium maximizes sum omega log x_i - sum y_l p_l(y_l)/(1 + steepness): weighted
+proportional fairness with soft capacities, which become hard as the steepness grows.
 
-In packets every router adds its price to arriving data, and a host steps on its own clock from the first price on, with
-the last price received and the rate at which that packet was sent; it starts at what the law makes of rate 0, kappa
-omega.
+In packet runs every router adds its price to arriving data. A host starts at kappa omega, the law's step from rate 0.
+From the first price on it steps on its own clock, with the last price received and the sending rate of that packet.
 
-Johari and Tan (2001) count delays from the rate before: their D is D_i - 1 here, where x(t) comes from x(t - 1).
+Johari and Tan (2001) count delays from the previous rate: their D is D_i - 1 here, since x(t) depends on x(t - 1).
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from ecc.network.network import Network
 
 @dataclass
 class Header:
-    """What travels with a packet and returns with its ACK."""
+    """Header fields that travel with a packet and return with its ACK."""
 
-    price: float = 0.0  # of all links of the path so far
-    x: float = 0.0  # the rate at which the packet was sent [bit/s]
-    ticks: int = 0  # of their clocks, together; 0: no price yet
+    price: float = 0.0  # sum over the links of the path so far
+    x: float = 0.0  # sending rate when the packet was sent [bit/s]
+    ticks: int = 0  # sum of the routers' ticks; 0: no price yet
 
 
 @dataclass
@@ -55,8 +54,8 @@ class FlowState:
     """A host's state for one flow."""
 
     x: float = 0.0  # sending rate [bit/s]; 0 before the start
-    x_rtt: float = 0.0  # rate of the packet whose ACK came last [bit/s]
-    price: float = 0.0  # that it brought
+    x_rtt: float = 0.0  # sending rate of the packet acknowledged last [bit/s]
+    price: float = 0.0  # price in its ACK
     ticks: int = 0
 
 
@@ -67,7 +66,7 @@ class Kelly(Protocol):
     Parameters
     ----------
     kappa : float, > 0
-        Gain of a step.
+        Gain of a step, for example 0.01.
     omega : float, bit/s, > 0
         Willingness to pay: rate times price at equilibrium.
     interval : float, s, > 0
@@ -75,7 +74,7 @@ class Kelly(Protocol):
     steepness : float, > 0
         Exponent of the price.
     floor : float, >= 0
-        Least sending rate, in packets an RTT.
+        Minimum sending rate, in packets per RTT.
 
     Raises
     ------
@@ -106,7 +105,7 @@ class Kelly(Protocol):
 
     @staticmethod
     def router_law(y: float, C: float, p: Params) -> float:
-        """The price."""
+        """THESIS (2.6): the price (y/C)^steepness."""
         return power_price(y, C, p.steepness)
 
     @staticmethod
@@ -154,7 +153,7 @@ class Kelly(Protocol):
         return 0.0, inf
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """x_i times the prices of its path is omega; Newton on the concave objective in log x."""
+        """Return the point at which x_i times its path's price is omega, by Newton on the objective in log x."""
         if assignment is not None:
             raise ValueError("assignment must be None: flows of Kelly receive the feedback of all links of their route")
         crosses = network.incidence.astype(float)
@@ -176,14 +175,14 @@ class Kelly(Protocol):
     def published_bounds(self, network: Network) -> list[Bound]:
         """Johari and Tan: kappa sum_l (p_l + y_l p_l') < 2 sin(pi/(2 (2 D_i - 1))) for every flow i.
 
-        They prove it for equal RTTs and conjecture it for any; the proof for any is in Tian and Yang (2004).
+        Johari and Tan prove it for equal RTTs and conjecture it for any; Tian and Yang (2004) prove the latter.
         """
         rtts, price = network.rtts, self.equilibrium(network).fair_rate
         steps = np.maximum(1.0, np.ceil(rtts / self.interval - 1e-9))
         felt = (1.0 + self.steepness) * np.where(network.incidence, price, 0.0).sum(axis=1)
         value = float(np.min(2.0 * np.sin(pi / (2.0 * (2.0 * steps - 1.0))) / felt))
-        one = network.n_links == 1 and bool(np.all(steps == steps[0]))
-        kind, hypotheses = ("necessary and sufficient", "equal RTTs") if one else ("sufficient", "any RTTs")
+        is_exact = network.n_links == 1 and bool(np.all(steps == steps[0]))
+        kind, hypotheses = ("necessary and sufficient", "equal RTTs") if is_exact else ("sufficient", "any RTTs")
         return [Bound("Johari and Tan 2001 (THESIS II.D.2)", "kappa", value, kind, "discrete", hypotheses)]
 
 
@@ -191,7 +190,7 @@ source_law = Kelly.source_law
 
 
 def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Count a packet, and add the price of the link."""
+    """Count a packet, and add the link's price to it."""
     link.arrived += env.packet_size
     if env.kind == 0:
         header.price += link.price
@@ -199,19 +198,19 @@ def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Send at what the law makes of rate 0; a flow placed at an equilibrium starts at its rate."""
+    """Start at the law's step from rate 0; a flow started at an equilibrium sends at its rate."""
     if flow.x == 0.0:
         flow.x = source_law(0.0, 0.0, 0.0, p)
     env.rate = flow.x
 
 
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Tell the rate."""
+    """Write the rate into the packet."""
     header.x = flow.x
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Note the price and the rate that it speaks of; the first price starts the clock."""
+    """Record the price and the rate that it refers to; the first price starts the clock."""
     if flow.ticks == 0 and header.ticks > 0:
         env.timer = p.interval
     flow.ticks = header.ticks
@@ -220,7 +219,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_timer(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """One step."""
-    flow.x = max(source_law(flow.x, flow.x_rtt, flow.price, p), rate_feedback.least_rate(p, env))
+    """Take one step of the source law."""
+    flow.x = max(source_law(flow.x, flow.x_rtt, flow.price, p), rate_feedback.minimum_rate(p, env))
     env.rate = flow.x
     env.timer = p.interval

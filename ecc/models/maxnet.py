@@ -1,43 +1,42 @@
 """MaxNet (Wydrowski and Zukerman 2002; as TCP MaxNet of Suchara, Witt, Wydrowski, ICON 2005: MAXNET; THESIS II.E.2).
 
-A router integrates what arrives beyond mu C into a price in seconds, the queue that a link of mu C would have. A source
-sends by the largest price on its path only:
+A router integrates arrivals above mu C into a price in seconds: the queue that a link of capacity mu C would have. A
+source sets its rate by the largest price on its path only:
 
-    P(t + T) = P(t) + (T/C) (y(t) - mu C), at least 0                       MAXNET (1), (2)
-    P(t + T) = P(t) + (y(t) - mu C)/(mu C), at least 0, in intervals        THESIS (2.10): form="thesis"
+    P(t + T) = P(t) + (T/C) (y(t) - mu C), >= 0                             MAXNET (1), (2)
+    P(t + T) = P(t) + (y(t) - mu C)/(mu C), >= 0, in intervals              THESIS (2.10): form="thesis"
     eta <- eta + (p1/W - p2 P/D) T, on every ACK                            MAXNET fig. 2, THESIS (2.11)
-    W <- p3 exp(eta - p4 P/D), by at most +maxIncrement or -maxDecrement    MAXNET fig. 2, THESIS (2.12)
+    W <- p3 exp(eta - p4 P/D), limited to +maxIncrement and -maxDecrement   MAXNET fig. 2, THESIS (2.12)
 
     P  price                  y  arrival rate [bit/s]   p1, p2  gains of the integral (THESIS: beta K, beta)
     W  window [packets]       C  capacity [bit/s]       p3  window at equilibrium without price (W_m)
     D  base RTT [s]           mu  target utilization    p4  gain of the proportional part (alpha/M)
     eta  the integral         T  control interval [s]
 
-Its equilibrium is where all flows of a bottleneck have the rate W/D = p1/(p2 P): the demand function, the same for any
-RTT, so MaxNet is max-min fair at loads mu C. Eliminating eta, a source is a rate law of PI kind,
+At equilibrium all flows of a bottleneck have the rate W/D = p1/(p2 P). This demand function is the same for any RTT, so
+MaxNet is max-min fair at loads mu C. Without eta, a source is a rate law of PI type,
 
-    x <- x exp((p1/W - p2 P/D) T n - p4 (P - P_prev)/D), W = x D, n = W T/D ACKs an interval
+    x <- x exp((p1/W - p2 P/D) T n - p4 (P - P_prev)/D), W = x D, n = W T/D ACKs per interval
 
-which linear models take; p3 sets only where a flow begins.
+which linear models use; p3 only sets the start of a flow.
 
-What MAXNET leaves open:
-- `interval` of fig. 2, "integration period": the router's control interval, added on every ACK, as in THESIS (2.11).
-  The bracket that fig. 2 lost is that of THESIS (2.11).
-- The units of price and base RTT, scaled integers in its kernel. With both in seconds the printed p4 = 15 is beyond all
-  bounds (a link carries 11 to 32 % of its capacity), so a source multiplies prices by `price_scale`. The default, 0.05,
-  was chosen with the paper's figures in view: on its setups the sampled model is stable below 0.129, packets to 0.06
-  (RTTs of 57 and 29 ms oscillate at 0.07), and at 0.03 the first price comes too late for the 30 KB buffer.
-- Its RTTs of 29 and 57 ms belong to links of 14 and 28 ms in each direction: they hold a transmission of 1.2 ms, as
-base RTTs do.
-  Against those its flows queue for less than 2 ms on the mean of a minute from the start.
-- Windows count `segment` bytes, and ACKs the segments that they acknowledge; windows stay above 1. A timeout sets the
-  window to 1 ("standard TCP"); a gap in the ACKs changes nothing. Prices are at least 0, as a field without sign has
-  to be.
-- The router's clock ticks by itself, where MAXNET's looks at the time as it sends a packet; its first tick opens the
-  rate_feedback.
+MAXNET leaves some choices open. The `interval` of fig. 2, "integration period", is the router's control interval, added
+on every ACK as in THESIS (2.11); the bracket that fig. 2 lost is that of THESIS (2.11).
 
-Nothing paces what a window lets go. At an RTT of two intervals bursts may lock to the ticks: rates are then 2 to 4 %
-off those at equilibrium, and queues four times as long.
+The units of price and base RTT are scaled integers in MAXNET's kernel. With both in seconds the printed p4 = 15 exceeds
+all bounds (a link carries 11 to 32 % of its capacity), so a source multiplies prices by `price_scale`. The default,
+0.05, was chosen to reproduce the paper's figures. On its setups the sampled model is stable below 0.129, packet runs up
+to 0.06 (RTTs of 57 and 29 ms oscillate at 0.07); at 0.03 the first price arrives too late for the 30 KB buffer. Its
+RTTs of 29 and 57 ms belong to links of 14 and 28 ms in each direction: like base RTTs they include a transmission of
+1.2 ms. Compared with those, its flows queue for less than 2 ms on average over a minute from the start.
+
+Windows count `segment` bytes, and ACKs the segments that they acknowledge; windows stay above 1. A timeout sets the
+window to 1 ("standard TCP"); a gap in the ACKs changes nothing. Prices are nonnegative, as their field has no sign. The
+router's clock ticks by itself, while MAXNET's reads the time when it sends a packet; its first tick only starts the
+measurement.
+
+Windows are not paced. At an RTT of two intervals bursts may lock to the ticks: rates are then 2 to 4 % off those at
+equilibrium, and queues four times as long.
 """
 
 from __future__ import annotations
@@ -72,26 +71,26 @@ from ecc.network.network import Network
 
 
 def integral_law(eta: float, W: float, P: float, D: float, T: float, p: Params) -> float:
-    """The next integral, MAXNET fig. 2 and THESIS (2.11)."""
+    """MAXNET fig. 2 and THESIS (2.11): the next integral."""
     return eta + (p.p1 / W - p.p2 * p.scale * P / D) * T
 
 
 def window_law(eta: float, P: float, D: float, p: Params) -> float:
-    """The window aimed at [packets], MAXNET fig. 2 and THESIS (2.12)."""
+    """MAXNET fig. 2 and THESIS (2.12): the target window [packets]."""
     return p.p3 * exp(eta - p.p4 * p.scale * P / D)
 
 
 def integral_of(W: float, P: float, D: float, p: Params) -> float:
-    """The integral with which the window aimed at is W: the inverse of `window_law`."""
+    """Return the integral for which the target window is W: the inverse of `window_law`."""
     return log(W / p.p3) + p.p4 * p.scale * P / D
 
 
 @dataclass
 class Header:
-    """What travels with a packet and returns with its ACK."""
+    """Header fields that travel with a packet and return with its ACK."""
 
-    price: float = 0.0  # largest on the path so far
-    link: int = rate_feedback.NO_LINK  # whose it is
+    price: float = 0.0  # largest price on the path so far
+    link: int = rate_feedback.NO_LINK  # link that announced it
 
 
 @dataclass
@@ -99,8 +98,8 @@ class LinkState:
     """A router's state at one link."""
 
     price: float = 0.0
-    arrived: float = 0.0  # since the last tick [bytes]
-    opened: float = 0.0  # when the running interval began [s]
+    arrived: float = 0.0  # bytes since the last tick
+    opened: float = 0.0  # start of the current interval [s]
     ticks: int = 0  # intervals closed; 0 until the first tick begins to count
 
 
@@ -108,10 +107,10 @@ class LinkState:
 class FlowState:
     """A host's state for one flow."""
 
-    x: float = 0.0  # rate until the first ACK of a flow placed at an equilibrium [bit/s]; 0 for others
+    x: float = 0.0  # rate until the first ACK of a flow started at an equilibrium [bit/s]; 0 for others
     W: float = 0.0  # window [packets]; 0 before the start
     eta: float = 0.0
-    bottleneck: int = rate_feedback.NO_LINK  # link whose price came last
+    bottleneck: int = rate_feedback.NO_LINK  # link of the last price
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ class MaxNet(Protocol):
     p2 : float, 1/s, > 0
         Gain of the integral on the price (MAXNET sec. IV: 1).
     p3 : float, > 0, packets
-        First window (MAXNET sec. IV: 2).
+        Initial window (MAXNET sec. IV: 2).
     p4 : float, > 0
         Gain of the proportional part (MAXNET sec. IV: 15).
     mu : float, > 0
@@ -133,18 +132,17 @@ class MaxNet(Protocol):
     interval : float, s, > 0
         Control interval of routers, and period of integration at an ACK (MAXNET sec. IV: 10,000 in microseconds).
     max_increment, max_decrement : float, packets, > 0
-        Largest steps of the window (MAXNET sec. IV: 2 and 20).
+        Maximum steps of the window per ACK (MAXNET sec. IV: 2 and 20).
     form : str
         "maxnet" (prices in seconds) or "thesis" (in intervals, normalized by mu C).
     price_scale : float, > 0, or None
-        What sources multiply prices by. None: 0.05, and 0.05 mu interval for form="thesis", which makes the same loop
-        of it.
+        Factor of sources on prices. None: 0.05, or 0.05 mu interval for form="thesis", which gives the same loop.
     segment : int, bytes, > 0
-        What windows count.
+        Unit of windows, for example 1500.
     transport : str or None
-        "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+        "newreno", "sack" or None: recovery of lost data; None: no retransmission, but its bytes are owed.
     min_rto : float, s, > 0
-        Of a transport: its least retransmission timeout.
+        Minimum retransmission timeout of a transport.
 
     Raises
     ------
@@ -190,12 +188,12 @@ class MaxNet(Protocol):
 
     @staticmethod
     def router_law(R: float, y: float, C: float, T: float, p: Params) -> float:
-        """The next price: MAXNET (1) and (2), or THESIS (2.10)."""
+        """MAXNET (1) and (2), or THESIS (2.10): the next price."""
         return max(R + (p.per_second * T + p.per_tick) * (y - p.mu * C) / C, 0.0)
 
     @staticmethod
     def source_law(x: float, R: float, R_prev: float, D: float, T: float, p: Params) -> float:
-        """The ACKs of an interval at once, as a rate."""
+        """The ACKs of an interval taken together, as a rate law."""
         W = x * D / p.segment_bits
         eta = integral_law(integral_of(W, R_prev, D, p), W, R, D, T * W * T / D, p)
         return window_law(eta, R, D, p) * p.segment_bits / D
@@ -259,14 +257,14 @@ class MaxNet(Protocol):
         return 0.0, inf
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """y = mu C at every bottleneck: max-min fair; the price is that at which p1/(p2 P) is the share."""
+        """Return y = mu C at every bottleneck: max-min fair rates; the price P makes p1/(p2 P) the share."""
         p = self.namespace()
         point = shared_fair_rate(network, self.mu * network.capacities, assignment)
         price = np.where(bottleneck_links(point), p.p1 * p.segment_bits / (p.p2 * p.scale * point.fair_rate), inf)
         return Equilibrium(point.rates, price, point.bottleneck)
 
     def published_bounds(self, network: Network) -> list[Bound]:
-        """Paganini, Wang, Doyle, Low 2005, from whom MAXNET has its source: a gain alpha < pi/2."""
+        """Paganini, Wang, Doyle, Low 2005, the origin of MAXNET's source law: a gain alpha < pi/2."""
         p = self.namespace()
         gain = p.scale * p.mu * (p.per_second + p.per_tick / p.interval)
         hypotheses = "no integral (p1 and p2 near 0), intervals far below the RTT"
@@ -277,7 +275,7 @@ router_law = MaxNet.router_law
 
 
 def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Set the clock."""
+    """Start the clock."""
     env.next_interval = p.interval
 
 
@@ -294,7 +292,7 @@ def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Integrate over the time that has passed."""
+    """Integrate the excess load over the time since the last tick."""
     if link.ticks > 0:
         T = env.now - link.opened
         link.price = router_law(link.price, 8.0 * link.arrived / T, env.capacity, T, p)
@@ -304,13 +302,13 @@ def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def set_window(flow: Any, W: float, p: Params, env: FlowEnv) -> None:
-    """Keep a window of at least one segment, and of one packet, or nothing would be sent."""
+    """Set a window of one segment or more, and of one packet or more, or nothing would be sent."""
     flow.W = max(W, 1.0)
     env.window = max(flow.W * p.segment_bits / 8.0, env.packet_size)
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open with the window at no price; a flow placed at an equilibrium sends at its rate for an RTT."""
+    """Start with the window without price; a flow started at an equilibrium sends at its rate for an RTT."""
     if flow.x > 0.0:
         env.rate = flow.x
     else:
@@ -318,31 +316,31 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open the header: no price yet."""
+    """Initialize the header: no price yet."""
     header.link = rate_feedback.NO_LINK
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Move the window towards the one aimed at, by the price of this ACK."""
+    """Move the window towards the target window for the price in this ACK."""
     D = env.min_rtt
     flow.bottleneck = header.link
     if flow.W == 0.0:
         env.rate = 0.0
         flow.W = flow.x * D / p.segment_bits
         flow.eta = integral_of(flow.W, header.price, D, p)
-    T = p.interval * 8.0 * env.acked / p.segment_bits  # an ACK of MAXNET is of a segment
+    T = p.interval * 8.0 * env.acked / p.segment_bits  # MAXNET integrates once per segment acknowledged
     flow.eta = min(integral_law(flow.eta, flow.W, header.price, D, T, p), LARGEST)
     aim = window_law(flow.eta, header.price, D, p)
     set_window(flow, max(min(aim, flow.W + p.max_increment), flow.W - p.max_decrement), p, env)
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Begin again with one packet after a timeout."""
+    """Restart with one packet after a timeout; other losses change nothing."""
     if env.kind == 1:
         set_window(flow, 1.0, p, env)
 
 
-LARGEST = 500.0  # of the integral: its exponential is still a number
+LARGEST = 500.0  # limit of the integral, below the overflow of its exponential
 
 
 # ---- on the wire -----------------------------------------------------------------------------------------------------
@@ -351,9 +349,9 @@ LARGEST = 500.0  # of the integral: its exponential is still a number
 @check_arguments
 @dataclass(frozen=True)
 class MaxNetOption(CongestionHeader):
-    """MaxNet's TCP option, 8 bytes: option 42, then the length of the rest; in packets that of all, as TCP counts.
+    """MaxNet's TCP option, 8 bytes: option 42, then the length of the rest; in packets the total length, as in TCP.
 
-    `echo`: the price that an ACK brings back [s]; `price`: largest on the path so far [s].
+    `echo`: the price that an ACK returns [s]; `price`: largest on the path so far [s].
     """
 
     title = "a MaxNet option"

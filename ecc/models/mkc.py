@@ -1,6 +1,6 @@
 """MKC, Max-min Kelly Control (Zhang, Kang, Loguinov, INFOCOM 2006; JETMAX sec. 4.2, THESIS II.E.3).
 
-Kelly's control (THESIS (2.7)) with the price of the most congested link in place of the sum, stepping from the rate one
+Kelly's control (THESIS (2.7)) with the price of the most congested link instead of the sum. It steps from the rate one
 RTT ago:
 
     x_i(n) = x_i(n - D_i) + alpha - beta eta_i(n) x_i(n - D_i)              THESIS (2.13), JETMAX (6)
@@ -10,8 +10,8 @@ RTT ago:
     y  arrival rate [bit/s]    eta  price received           beta   gain
     C  capacity [bit/s]        D_i  RTT, D_il^<- router back to source [control intervals]
 
-The papers leave p(y) open. Here p(y) = (y/C)^steepness, the family that Kelly, Maulloo and Tan (1998) and Johari and
-Tan (2001) take for examples, for which y p'(y) = steepness p(y). EMKC and EMKC-AVQ are MKC with other prices.
+The papers leave p(y) open. Here p(y) = (y/C)^steepness, the example of Kelly, Maulloo and Tan (1998) and of Johari and
+Tan (2001), with y p'(y) = steepness p(y). EMKC and EMKC-AVQ are MKC with other prices.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class MKC(Protocol):
     Parameters
     ----------
     alpha : float, bit/s, > 0
-        Added to the rate each RTT (JETMAX sec. 3.3, for EMKC: 0.2 Mb/s).
+        Increase of the rate per RTT (JETMAX sec. 3.3, for EMKC: 0.2 Mb/s).
     beta : float, > 0
         Gain on the price (JETMAX sec. 3.3, for EMKC: 0.5).
     interval : float, s, > 0
@@ -46,7 +46,7 @@ class MKC(Protocol):
     steepness : float, > 0
         Exponent of the price.
     floor : float, >= 0
-        Least sending rate, in packets an RTT.
+        Minimum sending rate, in packets per RTT.
 
     Raises
     ------
@@ -77,7 +77,7 @@ class MKC(Protocol):
 
     @staticmethod
     def router_law(y: float, C: float, p: Params) -> float:
-        """The price, JETMAX (7)."""
+        """JETMAX (7): the price."""
         return power_price(y, C, p.steepness)
 
     @staticmethod
@@ -118,13 +118,13 @@ class MKC(Protocol):
         return 0.0, inf
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """x_i = alpha/(beta p_l) at the link with the largest price."""
-        from scipy.optimize import brentq  # takes as long to import as all protocols do
+        """Return the point with x_i = alpha/(beta p_l) at the link with the largest price."""
+        from scipy.optimize import brentq  # imported here: as slow to import as all protocols together
 
         added, steepness = self.alpha / self.beta, self.steepness
 
         def share(link: int, count: int, others: float) -> float:
-            # y - others = count * added * (C/y)^steepness; with no others at y = alone
+            # y - others = count * added * (C/y)^steepness; without other flows the root is y = alone
             C = float(network.capacities[link])
             alone = C * (count * added / C) ** (1.0 / (1.0 + steepness))
             y = alone
@@ -139,7 +139,7 @@ class MKC(Protocol):
         return Equilibrium(point.rates, prices(point, added), point.bottleneck)
 
     def published_bounds(self, network: Network) -> list[Bound]:
-        """One link: beta (p + y p') < 2 without delays, and with any that are constant (JETMAX Theorem 1)."""
+        """One link: beta (p + y p') < 2, without delays and with any constant delays (JETMAX Theorem 1)."""
         if network.n_links != 1:
             return []
         C = float(network.capacities[0])
@@ -163,7 +163,7 @@ def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Send at what the law makes of rate 0; a flow placed at an equilibrium starts at its rate."""
+    """Start at alpha, the law's step from rate 0; a flow started at an equilibrium sends at its rate."""
     if flow.x == 0.0:
         flow.x = source_law(0.0, 0.0, p)
     env.rate = flow.x
@@ -172,20 +172,20 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Step from the rate one RTT ago, once for each new price."""
     if price_feedback.receive(flow, header):
-        flow.x = max(source_law(flow.x_rtt, header.price, p), rate_feedback.least_rate(p, env))
+        flow.x = max(source_law(flow.x_rtt, header.price, p), rate_feedback.minimum_rate(p, env))
         env.rate = flow.x
 
 
 def flow_hooks() -> dict[str, Hook]:
-    """The host of MKC and of all its kin."""
+    """Return the hooks of a host of MKC, EMKC and EMKC-AVQ."""
     return {"on_start": flow_on_start, "on_send": price_feedback.flow_on_send, "on_ack": flow_on_ack}
 
 
 def power_price(y: float, C: float, steepness: float) -> float:
-    """(y/C)^steepness, as a law may write it."""
+    """(y/C)^steepness, with functions that laws may call."""
     return exp(steepness * log(y / C))
 
 
 def prices(point: Equilibrium, added: float) -> NDArray[np.float64]:
-    """What links announce at a point whose `fair_rate` is the rate of their flows: p = alpha/(beta x)."""
+    """Return the links' prices at a point with `fair_rate` the rate of their flows: p = alpha/(beta x)."""
     return np.where(bottleneck_links(point), added / point.fair_rate, inf)

@@ -1,25 +1,25 @@
-"""NewReno, the additive increase and multiplicative decrease of TCP (RFC 5681) with the recovery of RFC 6582 or 6675.
+"""NewReno: additive increase and multiplicative decrease (RFC 5681) with the recovery of RFC 6582 or RFC 6675.
 
     W <- W + min(a, L s)       an ACK of a, while W < ssthresh (slow start)                   RFC 5681 (2)
     W <- W + s a/W             an ACK of a, else (congestion avoidance)                       RFC 5681 (3)
     W <- ssthresh = F/2        a loss, once a window                                          RFC 5681 (4)
     W <- s, ssthresh = F/2     a timeout                                                      RFC 5681 sec. 3.1
-    W <- F + min(a, IW), ssthresh <- what F was   where the loss was none (`transport` "rack")    RFC 4015
+    W <- F' + min(a, IW), ssthresh <- max(F, ssthresh)   a spurious loss (`transport` "rack")     RFC 4015
 
-    W  window [bytes in hooks, bit in laws]   s  packet   F  data in flight, when the loss is seen
-    a  what an ACK acknowledges (RFC 3465, appropriate byte counting)   L  2; 1 after a timeout   p  loss on path
+    W  window [bytes in hooks, bit in laws]   s  packet   F  data in flight at the loss, F' now
+    a  data that an ACK acknowledges (RFC 3465, appropriate byte counting)   L  2; 1 after a timeout   p  loss on path
 
-With delayed ACKs, one for b packets, a = b s: in an RTT windows grow by s for any b, and double in slow start while b
-<= L. With L = 0 ACKs count, not bytes: one adds s in slow start, and then s s/W, which is s/b in an RTT.
+With delayed ACKs, one for b packets, a = b s: per RTT windows grow by s for any b, and double in slow start if b <= L.
+With L = 0 ACKs count, not bytes: an ACK adds s in slow start, and s s/W later, which is s/b per RTT.
 
-As fluid W' = s/D (s/(b D) if L = 0), D the RTT with queues, and a loss is the same jump (`ecc.fluid.network`), as in
-Misra, Gong, Towsley 2000, eq. (2), without the mean over losses that they take: W' = [s - p W W/(2 s)]/D, at
-equilibrium where W = s sqrt(2/p), is 8 % above the mean that jumps at random leave, and leaves W exp(-1/2), not W/2,
-where a queue overflows.
+As fluid W' = s/D (s/(b D) if L = 0), with D the RTT including queues. A loss is the same jump (`ecc.fluid.network`), as
+in Misra, Gong, Towsley 2000, eq. (2), but without their mean over losses. That mean, W' = [s - p W W/(2 s)]/D, has its
+equilibrium at W = s sqrt(2/p), 8 % above the mean of windows that jump at random. After an overflow it reduces the
+window to W exp(-1/2), not W/2.
 
-Windows grow until a queue overflows or a packet is lost: there is no equilibrium to linearize at. Packets that are lost
-evenly, one in 1/p, leave windows that swing between W/2 and W with mean s sqrt(3/(2 p)), or s sqrt(3/(2 b p)) if L = 0
-(Mathis et al. 1997, eq. (3)); timeouts take more where p is large (Padhye et al. 1998, eq. (30)).
+Windows grow until a queue overflows or a packet is lost: there is no equilibrium to linearize at. With evenly spaced
+losses, one packet in 1/p, windows oscillate between W/2 and W with mean s sqrt(3/(2 p)), or s sqrt(3/(2 b p)) if L = 0
+(Mathis et al. 1997, eq. (3)); timeouts lower the mean if p is large (Padhye et al. 1998, eq. (30)).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from ecc.models.shared import hystart, windows
 
 @dataclass(frozen=True)
 class NewReno(hystart.SlowStartProtocol):
-    """NewReno, or, with selective ACKs, Sack.
+    """NewReno; with `transport="sack"` also known as SACK TCP.
 
     Parameters
     ----------
     slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        As of every `SlowStartProtocol`.
+        See `SlowStartProtocol`.
 
     Raises
     ------
@@ -56,12 +56,12 @@ class NewReno(hystart.SlowStartProtocol):
         """Return the configuration of Reno in Linux 6.
 
         Loss recovery by RACK-TLP with proportional rate reduction, an initial window of 10 packets, retransmission
-        timeouts from 0.2 s on, and Linux's restart after idle periods.
+        timeouts of 0.2 s or more, and Linux's restart after idle periods.
 
         Parameters
         ----------
         **parameters : object
-            Parameters with other values than in Linux.
+            Parameters that differ from Linux's values, for example `L=0`.
 
         Examples
         --------
@@ -74,7 +74,7 @@ class NewReno(hystart.SlowStartProtocol):
 
     @staticmethod
     def router_law(loss: float) -> float:
-        """What a link loses; hosts know of it only by the gaps."""
+        """The loss rate of a link; hosts learn of a loss only from the gap in the ACKs."""
         return loss
 
     @staticmethod
@@ -106,11 +106,12 @@ class NewReno(hystart.SlowStartProtocol):
         loss : float, in (0, 1)
             Share of packets lost.
         rtt : float, s, > 0
+            Round-trip time, for example "100 ms".
         packet_size : int, bytes, optional
         timeout : float, s, >= 0, optional
             First retransmission timeout.
         b : int, packets, >= 1, optional
-            What an ACK acknowledges. It matters only where ACKs count, L = 0.
+            Packets that an ACK acknowledges. It matters only if ACKs count, L = 0.
 
         Returns
         -------
@@ -123,8 +124,8 @@ class NewReno(hystart.SlowStartProtocol):
 
         Notes
         -----
-        Padhye et al. take the rest of a window after a loss for lost too; where each packet is lost by itself, rates
-        are between the two.
+        Padhye et al. assume that a loss takes the rest of its window with it. If packets are lost independently, the
+        rate lies between the two formulas.
 
         Examples
         --------
@@ -142,7 +143,7 @@ class NewReno(hystart.SlowStartProtocol):
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open the window; leave recovery without a burst (RFC 6582 sec. 3.2, step 3, option 1)."""
+    """Open the window; end a recovery without a burst (RFC 6582 sec. 3.2, step 3, option 1)."""
     s = 1.0 * env.packet_size
     if env.undone > 0:
         windows.undo(flow, env)
@@ -156,7 +157,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """RFC 5681 (4)."""
+    """RFC 5681 (4): halve the window, or restart from one packet after a timeout."""
     windows.remember(flow, env)
     window = windows.after_a_loss(windows.on_the_way(env), 1.0 * env.packet_size)
     if env.kind == 0:

@@ -1,22 +1,22 @@
-"""PEDN, per-flow EDN (Kumar, Kaur; EDN sec. 5.2): the feedback is a flow's own packets in queues, not the whole queue.
+"""PEDN, per-flow EDN (Kumar, Kaur; EDN sec. 5.2): the feedback is the flow's share of the queue, not the whole queue.
 
     D_f <- D_f + k                                    k  packets of the flow in the queue, before this one
     A, B = 2, 3 packets                               all else as in EDN (ecc/models/edn.py)
 
-At equilibrium a flow has A packets in the queues of its path. In a queue that serves its packets in order, a flow's
-share is that of its rate: on one link q* = N A s, and N flows have equal rates for any RTTs; in networks rates are
-proportionally fair, as with Vegas, whose estimate k is counted here.
+At equilibrium a flow has A packets in the queues of its path. In a FIFO queue a flow's share is that of its rate. So on
+one link q* = N A s, and N flows have equal rates for any RTTs; in networks rates are proportionally fair, as with
+Vegas, which estimates the k that is counted here.
 
-A router counts in a table of `slots`: the flow and the direction of its packets choose a slot, by multiplication. Flows
-that fall into one slot receive their packets' sum, and slow down together; nothing is chained and nothing is
-refused, so the table never overflows. The paper sizes it by the queue: its buffer holds 867 packets of 1500 bytes, and
-the default is the next power of 2. A packet that is dropped is not counted.
+A router counts in a table of `slots`. The flow and the direction of its packets select a slot by multiplicative
+hashing. Flows in the same slot receive the sum of their packets, and slow down together. The table has no chains and
+refuses no flow, so it never overflows. The paper sizes it by the queue: its buffer holds 867 packets of 1500 bytes, and
+the default is the next power of 2. A dropped packet is not counted.
 
-The fields have 7 bits, as EDN's, of packets: 127 and more are sent as 127. The relay acts on each flow's own k: on one
-link with N flows of RTT D, k swings by 1 about A with period 4 D, or by 8/pi^2 as its describing function has it. Of
-packets this holds less than of fluid: ACKs keep a window together in trains, in which packets find more of their own
-than the flow's share. 10 flows of 100 ms at 100 Mb/s have 4.6 kB queued on the average, not 10 A s = 30 kB, and unequal
-rates (`benchmarks/edn_cycles.py`).
+The fields have 7 bits, as EDN's, in packets: 127 and more are sent as 127. The relay acts on each flow's own k: on one
+link with N flows of RTT D, k oscillates about A with amplitude 1 and period 4 D, or 8/pi^2 by its describing function.
+Packet runs agree less well with this than the fluid: ACKs keep a window together in trains, whose packets find more of
+their own flow than its share of the queue. 10 flows of 100 ms at 100 Mb/s have 4.6 kB queued on average, not
+10 A s = 30 kB, and unequal rates (`benchmarks/edn_cycles.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ecc.models.shared import windows
 from ecc.network.network import Network
 
 MULTIPLIER = 2654435761  # 2^32 over the golden ratio (Knuth, vol. 3, sec. 6.4)
-WORD = 4294967296
+WORD = 4294967296  # 2^32
 
 
 @dataclass
@@ -54,13 +54,13 @@ class PEDN(windows.WindowProtocol):
     A : float, > 0
         Packets in queues below which the window grows (sec. 5.2: 2).
     B : float, >= A
-        ... above which slow start ends (sec. 5.2: 3).
+        Packets in queues above which slow start ends (sec. 5.2: 3).
     quantized : bool
-        Counts in 7 bits each, as in the prototype, or exact.
+        Whether counts have 7 bits each, as in the prototype, or are exact.
     slots : int, in [1, 2^20]
-        Of the table at each router.
+        Size of the table at each router, for example 1024.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`.
+        See `WindowProtocol`.
 
     Raises
     ------
@@ -85,14 +85,14 @@ class PEDN(windows.WindowProtocol):
 
     @staticmethod
     def router_law(q_flow: float, s: float, p: Params) -> float:
-        """Sec. 5.2: what the flow has in the queue, in packets."""
+        """Sec. 5.2: the flow's packets in the queue."""
         return edn.counted(q_flow / s, p)
 
     slow_start_law = staticmethod(edn.EDN.slow_start_law)
     source_law = staticmethod(edn.EDN.source_law)
 
     def params(self) -> dict[str, float]:
-        return {"slots": float(self.slots), **edn.told_apart(self, 1.0), **super().params()}
+        return {"slots": float(self.slots), **edn.shared_params(self, 1.0), **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class PEDN(windows.WindowProtocol):
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """A packets of each flow in queues: rates x at the maximum of sum log x, and A s = x sum q/C of a path."""
+        """Return A packets of each flow in queues: rates x maximize sum log x, and A s = x sum q/C of a path."""
         point = windows.equilibrium_with_own(network, self.A)
         announced = np.where(point.fair_rate > 1e-9 * point.fair_rate.max(), self.A, inf)
         return replace(point, fair_rate=announced)
@@ -124,28 +124,28 @@ class PEDN(windows.WindowProtocol):
         return windows.relay_refusal("PEDN")
 
     def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:
-        """Return the loop from the relays to the packets reported to them, and how much queue [bit] one of these is.
+        """Return the loop gain from relay to reported packets, and the queue [bit] per reported packet.
 
         Parameters
         ----------
         network : Network
-            Network of one link, whose flows have one RTT.
+            Network of one link; its flows have equal RTTs.
         """
         return windows.relay_with_own(self.equilibrium(network), network, self.A)
 
 
 def slot(p: Params, env: LinkEnv) -> int:
-    """Where the packets of a flow in this direction are counted."""
+    """Return the slot that counts the packets of a flow in this direction."""
     return int((2 * env.flow + env.kind) * MULTIPLIER % WORD * int(p.slots) // WORD)
 
 
 def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Tell how many of its flow a packet finds, and count it."""
+    """Report to a packet the number of its flow's packets before it, and count it."""
     k = slot(p, env)
     header.forward = edn.collected(header.forward, 1.0 * link.counts[k], p)
     link.counts[k] += 1
 
 
 def leave(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """A packet less: sent, or dropped after all."""
+    """Uncount a packet that was sent or dropped."""
     link.counts[slot(p, env)] -= 1

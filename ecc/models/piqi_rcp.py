@@ -1,7 +1,7 @@
 """PIQI-RCP, the proportional-integral queue-independent RCP of THESIS sec. IV.D.
 
-The router adds the error of the previous interval, which makes it a PI controller; the source approaches the fair
-rate it receives by an exponentially weighted average with a term in its last change:
+The router adds the error of the previous interval, which makes it a PI controller. The source approaches the received
+fair rate by an exponentially weighted average plus a term in its last change:
 
     R(t) = R(t - T) [1 + alpha1 T (gamma C - y(t)) / (gamma C d) + alpha2 T (gamma C - y(t - T)) / (gamma C d)]   (4.14)
     x_i(n) = x_i(n - 1) - tau1 (x_i(n - 1) - R(n - D_i^<-)) + tau2 (R(n - D_i^<-) - R(n - 1 - D_i^<-))            (4.19)
@@ -12,7 +12,7 @@ rate it receives by an exponentially weighted average with a term in its last ch
 
 Theorems 9, 10, 12 and 13 drop the terms in omega T of (4.19), which requires omega T << tau1 and not just T << D.
 
-`capped=True` also keeps x_i from exceeding R(n - D_i^<-): no equation of THESIS has it, but its ns-2 runs behave so.
+`capped=True` also keeps x_i from exceeding R(n - D_i^<-). THESIS has no such equation, but its ns-2 runs behave so.
 """
 
 from __future__ import annotations
@@ -67,29 +67,29 @@ class PIQIRCP(Protocol):
     tau2 : float, >= 0
         Weight of the last change of the feedback (THESIS IV.E: 0.1).
     interval : float, s, > 0
-        Control interval T.
+        Control interval T, for example 0.01.
     gamma : float, > 0
         Target utilization (THESIS IV.E: 0.95).
     update : str
         "interval" (once for each new feedback), "ack" (every ACK: PIQI-RCP-ACK) or "rtt" (once an RTT).
-    alpha1, alpha2 : float, > 0
-        Or None for `alpha`. Gains on this error and on the one before.
+    alpha1, alpha2 : float, > 0, or None
+        Gains on the current error and on the previous one; None: `alpha`.
     initial : float, > 0
         Share of capacity announced before the first measurement.
     floor : float, >= 0
-        Least fair rate and least sending rate, in packets an RTT.
+        Minimum fair rate and minimum sending rate, in packets per RTT.
     rtt_gain : float, > 0
         Weight of each packet in a router's moving average of RTTs.
     rtt_average : str
-        "packet" (that average) or "interval": the means of intervals, averaged over about an RTT.
+        "packet": that moving average. "interval": the means of intervals, averaged over about an RTT.
     capped : bool
-        Whether a host never sends more than the fair rate it received last.
+        Whether a host never exceeds the last fair rate that it received.
     loss : str
-        "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
+        "keep" or "halve": a host's response to a loss, in addition to the retransmission.
     stamping : str
-        "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
+        "departure" or "arrival": a packet gets the fair rate after the queue or before it.
     transport : str or None
-        "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+        "newreno", "sack" or None: recovery of lost data; None: no retransmission, but its bytes are owed.
 
     Raises
     ------
@@ -143,7 +143,7 @@ class PIQIRCP(Protocol):
 
     @staticmethod
     def source_law(x: float, R: float, R_prev: float, p: Params) -> float:
-        """THESIS (4.19); with `capped` at most R."""
+        """THESIS (4.19); with `capped` limited to R."""
         moved = x - p.tau1 * (x - R) + p.tau2 * (R - R_prev)
         return min(moved, R) if p.capped > 0.0 else moved
 
@@ -198,7 +198,7 @@ class PIQIRCP(Protocol):
         return 0.0, capacity
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """y = gamma C at every bottleneck: max-min fair over capacities gamma C (THESIS (4.77))."""
+        """Return y = gamma C at every bottleneck: max-min fair rates for capacities gamma C (THESIS (4.77))."""
         return shared_fair_rate(network, self.gamma * network.capacities, assignment)
 
     def published_bounds(self, network: Network) -> list[Bound]:
@@ -225,35 +225,35 @@ def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def on_interval_mean(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """The same, of RTTs averaged by interval."""
+    """Close an interval and announce the next fair rate, with RTTs averaged by interval."""
     rate_feedback.average_interval(link, env)
     on_interval(link, header, p, env)
 
 
 def approach(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Move towards the fair rate in the header by one step of the source law; begin at one packet an RTT."""
-    least = rate_feedback.least_rate(p, env)
+    """Take one step of the source law towards the fair rate in the header; start at one packet per RTT."""
+    minimum = rate_feedback.minimum_rate(p, env)
     heard_before = flow.R if flow.x > 0.0 else header.rate
-    x = flow.x if flow.x > 0.0 else least
-    flow.x = max(source_law(x, header.rate, heard_before, p), least)
+    x = flow.x if flow.x > 0.0 else minimum
+    flow.x = max(source_law(x, header.rate, heard_before, p), minimum)
     rate_feedback.receive(flow, header, env)
     env.rate = flow.x
 
 
 def on_ack_interval(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Once for each new feedback: another interval, or another bottleneck."""
+    """Step once for each new feedback: another interval, or another bottleneck."""
     if header.link != rate_feedback.NO_LINK and (header.stamp != flow.stamp or header.link != flow.bottleneck):
         approach(flow, header, p, env)
 
 
 def on_ack_every(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """On every ACK (PIQI-RCP-ACK)."""
+    """Step on every ACK (PIQI-RCP-ACK)."""
     if header.link != rate_feedback.NO_LINK:
         approach(flow, header, p, env)
 
 
 def on_ack_rtt(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Once an RTT."""
+    """Step once an RTT."""
     if header.link != rate_feedback.NO_LINK and (flow.x == 0.0 or env.now - flow.updated >= env.srtt):
         approach(flow, header, p, env)
 
@@ -264,10 +264,10 @@ def on_ack_rtt(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 @check_arguments
 @dataclass(frozen=True)
 class PIQIRCPHeader(CongestionHeader):
-    """PIQI-RCP's, 24 bytes; 13 without reverse data.
+    """PIQI-RCP header, 24 bytes; 13 without reverse data.
 
     `protocol`, `version`, `rate`, `rtt`, `reverse`: as in RCPHeader; `router`: ID of the bottleneck; `interval_number`:
-    the control interval in which it announced the rate; `reverse_interval_number`: the one that an ACK brings back.
+    the control interval in which it announced the rate; `reverse_interval_number`: the one that an ACK returns.
     """
 
     title = "a PIQI-RCP header"

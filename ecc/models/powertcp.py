@@ -223,7 +223,7 @@ class PowerTCP(telemetry.TelemetryProtocol):
 
     @property
     def states(self) -> Mapping[str, State]:
-        states = {"power": State(averaged, "continuous", 1.0, lowest=telemetry.LEAST_AVERAGE)}
+        states = {"power": State(averaged, "continuous", 1.0, lowest=telemetry.MIN_AVERAGE)}
         if self._remembers:
             states["remembered"] = State(remembered_law, "rtt", first_window, unit="bit", lowest=0.0)
         return states
@@ -288,7 +288,7 @@ class ThetaPowerTCP(PowerTCP):
 
     @staticmethod
     def router_law(q: float, C: float) -> float:  # type: ignore[override]
-        """The wait in the queue; those of a path add up."""
+        """The queueing delay; the delays of a path's links add up."""
         return q / C
 
     _remembers = False  # its window of an RTT ago is its window
@@ -303,7 +303,7 @@ class ThetaPowerTCP(PowerTCP):
     @property
     def states(self) -> Mapping[str, State]:
         return {
-            "power": State(theta_averaged, "continuous", 1.0, lowest=telemetry.LEAST_AVERAGE),
+            "power": State(theta_averaged, "continuous", 1.0, lowest=telemetry.MIN_AVERAGE),
             "rtt": State(rtt_law, "continuous", float(self.base_rtt), unit="s"),
         }
 
@@ -320,7 +320,7 @@ class ThetaPowerTCP(PowerTCP):
     def flow_at(
         self, x: float, R: float, link: int, window: float = 0.0, rtt: float = 0.0, **values: float
     ) -> Any:  # fmt: skip
-        """Return the state of a flow whose RTTs have long been `rtt`."""
+        """Return the state of a flow after many RTTs of length `rtt`."""
         flow = super().flow_at(x, R, link, window, **values)
         flow.reference, flow.rtt = window, rtt
         return flow

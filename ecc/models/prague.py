@@ -109,7 +109,7 @@ class Prague(windows.WindowProtocol):
     min_rate : float, bit/s, > 0
         Least rate.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`. Linux recovers losses by RACK-TLP, the default here;
+        See `WindowProtocol`. Linux recovers losses by RACK-TLP, the default here;
         its tcp_prague sets the window in recoveries itself, without `prr`.
 
     Raises

@@ -1,4 +1,4 @@
-"""Several protocols in one network: which flow runs what, and whose routers are deployed at a link."""
+"""Several protocols in one network: the protocol of each flow, and the routers deployed at each link."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ __all__ = [
 
 OTHERS = "default"
 EVERY_LINK = ("delay", "loss")
-"""The signals that every link gives."""
+"""Signals that every link gives."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """Which protocol runs where, worked out for one network (`Scenario.deployment`).
+    """Protocols of all flows and links of one network (`Scenario.deployment`).
 
     Attributes
     ----------
     flows : tuple of Protocol
-        Of each flow of the network.
+        Protocol of each flow of the network.
     templates : tuple of Protocol
-        Of each template of the workload's transfers.
+        Protocol of each template of the workload's transfers.
     links : tuple of tuple of Protocol
-        Those whose routers are deployed at each link.
+        Protocols with routers at each link.
     """
 
     flows: tuple[Protocol, ...]
@@ -47,23 +47,25 @@ class Deployment:
 
     @cached_property
     def protocols(self) -> tuple[Protocol, ...]:
-        """All protocols that run, each once, those of flows first."""
-        return tuple(_each_once([*self.flows, *self.templates, *(one for some in self.links for one in some)]))
+        """All protocols in use, without duplicates, those of flows first."""
+        return tuple(
+            _distinct([*self.flows, *self.templates, *(protocol for routers in self.links for protocol in routers)])
+        )
 
     def without_routers(self, network: Network) -> dict[Protocol, list[int]]:
-        """Return protocols whose routers are at no link of flows that run them, with those flows.
+        """Return the flows that meet no router of their protocol, by protocol.
 
         Parameters
         ----------
         network : Network
         """
-        given = [frozenset().union(*(router.gives for router in some)) for some in self.links]
-        found: dict[Protocol, list[int]] = {}
+        signals = [frozenset().union(*(router.gives for router in routers)) for routers in self.links]
+        flows_without: dict[Protocol, list[int]] = {}
         for index, (flow, protocol) in enumerate(zip(network.flows, self.flows, strict=True)):
             links = {link for route in flow.routes for link in route}
-            if protocol.gives and not any(protocol.gives & given[link] for link in links):
-                found.setdefault(protocol, []).append(index)
-        return found
+            if protocol.gives and not any(protocol.gives & signals[link] for link in links):
+                flows_without.setdefault(protocol, []).append(index)
+        return flows_without
 
     def __str__(self) -> str:
         return _hosts_over_links([*self.flows, *self.templates], self.protocols)
@@ -71,25 +73,25 @@ class Deployment:
 
 @dataclass(frozen=True)
 class ProtocolAssignment:
-    """Protocols by flow and by link; `Scenario(protocol={"flows": ..., "links": ...})` makes one of a mapping.
+    """Protocols by flow and by link; `Scenario(protocol={"flows": ..., "links": ...})` creates one from a mapping.
 
     Parameters
     ----------
     flows : mapping or Protocol
-        Which flows -> Protocol; one for all.
+        Flows -> Protocol; a single Protocol is for all flows.
     links : mapping, Protocol, or list of Protocol
-        Which links -> Protocol, or sequence of Protocols whose routers are all deployed there; one or several for all.
+        Links -> Protocol, or a sequence of Protocols with routers at the same link; without a mapping, for all links.
         A link that is not named runs the routers of the protocols of all flows that cross it.
 
     Raises
     ------
     TypeError, ValueError
-        What is no Protocol, or no flow or link; one named twice.
+        A value that is not a Protocol; a key that is not a flow or link; a flow or link named twice.
 
     Notes
     -----
-    Which flows or links: an index, a `range`, a tuple of indices, "2-5" (both ends count), or "default": all that are
-    not named otherwise, the transfers of a workload among them.
+    A key for flows or links is an index, a `range`, a tuple of indices, "2-5" (both ends included), or "default": all
+    that are not named otherwise, including the transfers of a workload.
 
     Examples
     --------
@@ -106,13 +108,13 @@ class ProtocolAssignment:
 
     @property
     def times(self) -> tuple[str, ...]:
-        """The kinds of linear models: hybrid ones where queue disciplines step at ticks of their own."""
-        disciplines = (one for half, one in self.halves if half == "links" and not one.has_hosts())
-        ticking = any(state.clock == "interval" for one in disciplines for state in one.states.values())
+        """The kinds of linear models: hybrid ones only if a queue discipline updates at the ticks of a clock."""
+        disciplines = (protocol for half, protocol in self.halves if half == "links" and not protocol.has_hosts())
+        ticking = any(state.clock == "interval" for queue in disciplines for state in queue.states.values())
         return ("continuous", "hybrid") if ticking else ("continuous",)
 
     def published_bounds(self, network: Network) -> list[Bound]:
-        """Return the stability bounds that papers prove; none of hosts over queue disciplines.
+        """Return published stability bounds: an empty list, as no paper proves one for hosts over queue disciplines.
 
         Parameters
         ----------
@@ -122,14 +124,14 @@ class ProtocolAssignment:
 
     def __post_init__(self) -> None:
         for name in ("flows", "links"):
-            given = getattr(self, name)
-            several = name == "links" and isinstance(given, list | tuple)
-            if isinstance(given, Protocol) or several:
-                given = {OTHERS: given}
-            if not isinstance(given, Mapping):
-                raise TypeError(f"protocol {name} must be a mapping of {name} to protocols, got {shown(given)}")
-            table: dict[str, Any] = {}
-            for key, value in given.items():
+            table = getattr(self, name)
+            several = name == "links" and isinstance(table, list | tuple)
+            if isinstance(table, Protocol) or several:
+                table = {OTHERS: table}
+            if not isinstance(table, Mapping):
+                raise TypeError(f"protocol {name} must be a mapping of {name} to protocols, got {shown(table)}")
+            by_part: dict[str, Any] = {}
+            for key, value in table.items():
                 several = name == "links" and not isinstance(value, Protocol) and isinstance(value, Iterable)
                 single = tuple(value) if several else (value,)
                 for protocol in single:
@@ -139,45 +141,45 @@ class ProtocolAssignment:
                         kind = type(protocol).__name__
                         raise ValueError(f"protocol of flows {key!r} must have hosts, got {kind}, which is for links")
                 for part in _parts(key, name):
-                    if part in table:
+                    if part in by_part:
                         raise ValueError(f"protocol {name} must name each once, got {shown(part)} twice")
-                    table[part] = value if name == "flows" else single
-            object.__setattr__(self, name, table)
+                    by_part[part] = value if name == "flows" else single
+            object.__setattr__(self, name, by_part)
         if not self.flows:
             raise ValueError("protocol flows must name at least one protocol, got none")
 
     @classmethod
     def of(cls, protocol: Protocol | ProtocolAssignment) -> ProtocolAssignment:
-        """Return an assignment as it is, and one protocol as the assignment in which all flows and links run it."""
+        """Return an assignment unchanged, and a protocol as the assignment in which all flows and links run it."""
         return protocol if isinstance(protocol, ProtocolAssignment) else cls({OTHERS: protocol}, {OTHERS: protocol})
 
     def with_flow(self, index: int, protocol: Protocol, n_flows: int) -> ProtocolAssignment:
-        """Return the assignment in which one flow runs another protocol, and all else is as it was.
+        """Return the assignment in which one flow runs another protocol and everything else is unchanged.
 
         Parameters
         ----------
         index : int
         protocol : Protocol
         n_flows : int
-            Of the network.
+            Number of flows of the network.
         """
-        others = {k: one for k, one in enumerate(_spread(self.flows, n_flows, "flow")) if one is not None}
+        by_flow = {k: runs for k, runs in enumerate(_spread(self.flows, n_flows, "flow")) if runs is not None}
         rest = {OTHERS: self.flows[OTHERS]} if OTHERS in self.flows else {}
-        return ProtocolAssignment({**others, index: protocol, **rest}, self.links)
+        return ProtocolAssignment({**by_flow, index: protocol, **rest}, self.links)
 
     def with_link(self, index: int, routers: Sequence[Protocol], n_links: int) -> ProtocolAssignment:
-        """Return the assignment in which one link has other routers, and all else is as it was.
+        """Return the assignment in which one link has other routers and everything else is unchanged.
 
         Parameters
         ----------
         index : int
         routers : sequence of Protocol
         n_links : int
-            Of the network.
+            Number of links of the network.
         """
-        others = {k: some for k, some in enumerate(_spread(self.links, n_links, "link")) if some is not None}
+        by_link = {k: runs for k, runs in enumerate(_spread(self.links, n_links, "link")) if runs is not None}
         rest = {OTHERS: self.links[OTHERS]} if OTHERS in self.links else {}
-        return ProtocolAssignment(self.flows, {**others, index: tuple(routers), **rest})
+        return ProtocolAssignment(self.flows, {**by_link, index: tuple(routers), **rest})
 
     def relabeled(self, flows: Sequence[int], links: Sequence[int], network: Network) -> ProtocolAssignment:
         """Return the assignment for a network with relabeled flows and links.
@@ -185,9 +187,9 @@ class ProtocolAssignment:
         Parameters
         ----------
         flows : sequence of int
-            For each flow of the new network, the flow of the old one of which it is a copy.
+            For each flow of the new network, its index in the old one.
         links : sequence of int
-            The same for links.
+            For each link of the new network, its index in the old one.
         network : Network
             The old network.
         """
@@ -200,36 +202,36 @@ class ProtocolAssignment:
         of_flows = moved(self.flows, flows, network.n_flows, "flow")
         of_links = moved(self.links, links, network.n_links, "link")
         return ProtocolAssignment(
-            {key: one.relabeled(flows) for key, one in of_flows.items()},
-            {key: tuple(one.relabeled(flows) for one in some) for key, some in of_links.items()},
+            {key: protocol.relabeled(flows) for key, protocol in of_flows.items()},
+            {key: tuple(protocol.relabeled(flows) for protocol in routers) for key, routers in of_links.items()},
         )
 
     @property
     def protocols(self) -> list[Protocol]:
-        """All protocols, each once, those of flows first."""
-        return _each_once([*self.flows.values(), *(one for some in self.links.values() for one in some)])
+        """All protocols, without duplicates, those of flows first."""
+        return _distinct([*self.flows.values(), *(protocol for routers in self.links.values() for protocol in routers)])
 
     @property
     def halves(self) -> list[tuple[str, Protocol]]:
         """The protocols of flows, then those of links, each with the name of its half."""
-        hosts = [("flows", one) for one in self.flows.values()]
-        return hosts + [("links", one) for some in self.links.values() for one in some]
+        hosts = [("flows", protocol) for protocol in self.flows.values()]
+        return hosts + [("links", protocol) for routers in self.links.values() for protocol in routers]
 
     def deploy(self, network: Network, templates: Sequence[Flow] = ()) -> Deployment:
-        """Return which protocol each flow, each template of transfers and each link of a network runs.
+        """Return the protocol of each flow, of each template of transfers and of each link of a network.
 
         Parameters
         ----------
         network : Network
         templates : sequence of Flow, optional
-            Those of the transfers of a workload.
+            Templates of the transfers of a workload.
 
         Raises
         ------
         ValueError
-            A flow or link that does not exist; a flow without a protocol; a link whose flows run a protocol with
-            different parameters, which must be resolved by name; hosts that answer no signal of the links that they
-            cross.
+            A flow or link that does not exist; a flow without a protocol; a link crossed by flows with different
+            parameters of the same protocol, to be resolved by name; hosts that respond to no signal of the links that
+            they cross.
         """
         n = network.n_flows
         runs = _spread(self.flows, n, "flow") + [self.flows.get(OTHERS)] * len(templates)
@@ -248,47 +250,47 @@ class ProtocolAssignment:
         return Deployment(tuple(runs[:n]), tuple(runs[n:]), tuple(map(tuple, links)))
 
     def _of_links(self, network: Network, flows: Iterable[tuple[Flow, Protocol]]) -> list[list[Protocol]]:
-        """The protocols whose routers are deployed at each link, given all that crosses the network."""
+        """Return the protocols with routers at each link, for all flows that cross the network."""
         named = _spread(self.links, network.n_links, "link")
         crossing: list[list[Protocol]] = [[] for _ in range(network.n_links)]
         for protocol, routes in _routes_by_protocol(flows).items():
             for link in routes:
                 crossing[link].append(protocol)
-        found = []
-        for link, (given, through) in enumerate(zip(named, crossing, strict=True)):
-            protocols = through if given is None else list(given)
-            kinds = [type(one) for one in protocols if not one.has_packet_hooks() or one.link_hooks()]
+        deployed = []
+        for link, (routers, through) in enumerate(zip(named, crossing, strict=True)):
+            protocols = through if routers is None else list(routers)
+            kinds = [type(router) for router in protocols if not router.has_packet_hooks() or router.link_hooks()]
             if len(set(kinds)) < len(kinds):
                 twice = next(kind for kind in kinds if kinds.count(kind) > 1).__name__
                 raise ValueError(
                     f"protocol links must name one router of each protocol for link {link}, got "
                     f"{', '.join(map(repr, protocols))}: {{'links': {{{link}: {twice}(...)}}}} selects one"
                 )
-            found.append(protocols)
-        return found
+            deployed.append(protocols)
+        return deployed
 
     def __str__(self) -> str:
         return _hosts_over_links(self.flows.values(), self.protocols)
 
 
 def _hosts_over_links(hosts: Iterable[Protocol], protocols: Iterable[Protocol]) -> str:
-    """Names of protocols of hosts, "over" those that links alone have."""
-    ours = dict.fromkeys(type(one).__name__ for one in hosts)
-    theirs = dict.fromkeys(name for one in protocols if (name := type(one).__name__) not in ours)
-    return f"{', '.join(ours)} over {', '.join(theirs)}" if theirs else ", ".join(ours)
+    """Return the names of the hosts' protocols, followed by "over" and the names of those that only links run."""
+    of_hosts = dict.fromkeys(type(protocol).__name__ for protocol in hosts)
+    of_links = dict.fromkeys(name for protocol in protocols if (name := type(protocol).__name__) not in of_hosts)
+    return f"{', '.join(of_hosts)} over {', '.join(of_links)}" if of_links else ", ".join(of_hosts)
 
 
 def read_protocol(given: Any) -> Protocol | ProtocolAssignment:
-    """Return a Protocol or an assignment as it is, and a mapping of flows and links as the assignment it stands for.
+    """Return a Protocol or an assignment unchanged, and a mapping of flows and links as an assignment.
 
     Parameters
     ----------
     given : object
-
+        Protocol, assignment, or mapping such as {"flows": CUBIC(), "links": RED()}.
     Raises
     ------
     TypeError, ValueError
-        It is none of these.
+        A value of another kind.
     """
     if isinstance(given, Mapping):
         if not {"flows"} <= set(given) <= {"flows", "links"}:
@@ -300,7 +302,7 @@ def read_protocol(given: Any) -> Protocol | ProtocolAssignment:
 
 
 def parameter_names(protocol: Protocol | ProtocolAssignment) -> list[str]:
-    """Return the names of numeric parameters: of one protocol "alpha", of halves "flows.beta", "links.alpha".
+    """Return the names of numeric parameters: "alpha" for a protocol, "flows.beta" or "links.alpha" for an assignment.
 
     Parameters
     ----------
@@ -308,99 +310,101 @@ def parameter_names(protocol: Protocol | ProtocolAssignment) -> list[str]:
     """
     if isinstance(protocol, Protocol):
         return [f.name for f in fields(protocol) if "float" in str(f.type) or "Quantity" in str(f.type)]
-    found = [f"{half}.{name}" for half, one in protocol.halves for name in parameter_names(one)]
-    return list(dict.fromkeys(found))
+    names = [f"{half}.{name}" for half, part in protocol.halves for name in parameter_names(part)]
+    return list(dict.fromkeys(names))
 
 
 def parameter_value(protocol: Protocol | ProtocolAssignment, name: str) -> Any:
-    """Return the value of a parameter; of halves that of the first protocol which has it.
+    """Return the value of a parameter; for an assignment, that of the first protocol which has it.
 
     Parameters
     ----------
     protocol : Protocol or ProtocolAssignment
     name : str
-        One of `parameter_names`.
+        Name from `parameter_names`.
     """
     if isinstance(protocol, Protocol):
         return getattr(protocol, name)
-    half, _, own = name.partition(".")
-    return next(getattr(one, own) for part, one in protocol.halves if part == half and hasattr(one, own))
+    half, _, field_name = name.partition(".")
+    return next(getattr(run, field_name) for part, run in protocol.halves if part == half and hasattr(run, field_name))
 
 
 def with_parameter(protocol: Any, name: str, value: Any) -> Any:
-    """Return a protocol, or halves, with another value of a parameter, in all protocols of the half that have it.
+    """Return a protocol with another value of a parameter; for an assignment, in all protocols of the half with it.
 
     Parameters
     ----------
     protocol : Protocol or ProtocolAssignment
     name : str
-        One of `parameter_names`.
+        Name from `parameter_names`.
     value : object
     """
     return with_parameters(protocol, {name: value})
 
 
 def with_parameters(protocol: Any, values: Mapping[str, Any]) -> Any:
-    """Return a protocol, or halves, with other values of parameters, all at once.
+    """Return a protocol or an assignment with other values of several parameters, set together.
 
     Parameters
     ----------
     protocol : Protocol or ProtocolAssignment
     values : mapping
-        Names of `parameter_names` -> values.
+        Names from `parameter_names` -> values.
     """
     if isinstance(protocol, Protocol):
         return replace(protocol, **values)
 
-    def moved(one: Protocol, half: str) -> Protocol:
-        names = parameter_names(one)
-        own = {name.removeprefix(half): value for name, value in values.items() if name.startswith(half)}
-        return replace(one, **{name: value for name, value in own.items() if name in names})
+    def moved(part: Protocol, half: str) -> Protocol:
+        names = parameter_names(part)
+        of_half = {name.removeprefix(half): value for name, value in values.items() if name.startswith(half)}
+        return replace(part, **{name: value for name, value in of_half.items() if name in names})
 
     return ProtocolAssignment(
-        {key: moved(one, "flows.") for key, one in protocol.flows.items()},
-        {key: tuple(moved(one, "links.") for one in some) for key, some in protocol.links.items()},
+        {key: moved(part, "flows.") for key, part in protocol.flows.items()},
+        {key: tuple(moved(part, "links.") for part in routers) for key, routers in protocol.links.items()},
     )
 
 
 def _check_signals(which: str, flow: Flow, protocol: Protocol, links: Sequence[Sequence[Protocol]]) -> None:
-    """Refuse hosts that answer no signal of their links; those that answer none at all need none.
+    """Refuse hosts that respond to no signal of their links; hosts that respond to no signal at all are accepted.
 
-    Links may be without the routers of a protocol, as they may be in the world, but for a discipline in their place.
+    Links may lack the routers of a protocol, as in real networks, unless a queue discipline takes their place.
     """
     answers = protocol.answers
-    if not isinstance(answers, Set) or not all(isinstance(one, str) for one in answers):
+    if not isinstance(answers, Set) or not all(isinstance(signal, str) for signal in answers):
         kind = type(protocol).__name__
         raise TypeError(f"answers of {kind} must be a set of signals, such as {{'loss', 'ecn'}}, got {shown(answers)}")
     routers = [router for route in flow.routes for link in route for router in links[link]]
-    given = frozenset(EVERY_LINK).union(*(router.gives for router in routers))
+    signals = frozenset(EVERY_LINK).union(*(router.gives for router in routers))
     has_discipline = not all(router.has_hosts() for router in routers)
-    if answers and not answers & given and (has_discipline or answers != protocol.gives):
-        own = "".join(f"; its own routers give {one!r}: add that to answers" for one in sorted(protocol.gives & given))
+    if answers and not answers & signals and (has_discipline or answers != protocol.gives):
+        hint = "".join(
+            f"; its own routers give {signal!r}: add that to answers" for signal in sorted(protocol.gives & signals)
+        )
         raise ValueError(
-            f"protocol of {which} must answer a signal of its links ({', '.join(sorted(given))}), got "
-            f"{type(protocol).__name__}, which answers {' and '.join(sorted(answers))}{own}"
+            f"protocol of {which} must answer a signal of its links ({', '.join(sorted(signals))}), got "
+            f"{type(protocol).__name__}, which answers {' and '.join(sorted(answers))}{hint}"
         )
 
 
-def _each_once(protocols: Iterable[Protocol]) -> list[Protocol]:
-    found: list[Protocol] = []
+def _distinct(protocols: Iterable[Protocol]) -> list[Protocol]:
+    distinct: list[Protocol] = []
     for protocol in protocols:
-        if protocol not in found:
-            found.append(protocol)
-    return found
+        if protocol not in distinct:
+            distinct.append(protocol)
+    return distinct
 
 
 def _routes_by_protocol(flows: Iterable[tuple[Flow, Protocol]]) -> dict[Protocol, set[int]]:
-    """The links that flows of a protocol cross."""
-    found: dict[Protocol, set[int]] = {}
+    """Return the links that the flows of each protocol cross."""
+    crossed: dict[Protocol, set[int]] = {}
     for flow, protocol in flows:
-        found.setdefault(protocol, set()).update(*flow.routes, flow.reverse or ())
-    return found
+        crossed.setdefault(protocol, set()).update(*flow.routes, flow.reverse or ())
+    return crossed
 
 
 def _parts(key: Any, name: str) -> list[str]:
-    """A key as it is written in TOML: "default", "3" or "2-5"; several where it is a tuple or a range with gaps."""
+    """Return a key as written in TOML, "default", "3" or "2-5"; several for a tuple or a range with gaps."""
     if isinstance(key, range) and key.step == 1 and len(key) > 1:
         return [f"{key.start}-{key.stop - 1}"]
     if isinstance(key, range | tuple):
@@ -413,8 +417,8 @@ def _parts(key: Any, name: str) -> list[str]:
 
 
 def _spread(table: Mapping[str, Any], count: int, kind: str) -> list[Any]:
-    """What a table holds for each of `count` flows or links; None where it names nothing."""
-    found: list[Any] = [table.get(OTHERS)] * count
+    """Return the entry of a table for each of `count` flows or links; None for those that it does not name."""
+    entries: list[Any] = [table.get(OTHERS)] * count
     named: set[int] = set()
     for key, value in table.items():
         if key != OTHERS:
@@ -425,5 +429,5 @@ def _spread(table: Mapping[str, Any], count: int, kind: str) -> list[Any]:
                 if index in named:
                     raise ValueError(f"protocol {kind}s must name each once, got {kind} {index} twice")
                 named.add(index)
-                found[index] = value
-    return found
+                entries[index] = value
+    return entries

@@ -1,6 +1,6 @@
 """QI-RCP, the queue-independent RCP of THESIS sec. IV.C.
 
-Each link announces one fair rate R, controlled on its arrival rate only; a flow sends at the smallest on its path:
+Each link announces one fair rate R, controlled by its arrival rate only; a flow sends at the smallest on its path:
 
     R(t) = R(t - T) [1 + alpha T (gamma C - y(t)) / (gamma C d)]            THESIS (4.4)
     x_i(t) = R(t - D_i^<-)                                                  THESIS (4.2)
@@ -9,7 +9,7 @@ Each link announces one fair rate R, controlled on its arrival rate only; a flow
     C  capacity [bit/s]       gamma  target utilization     d  mean RTT of the link's traffic [s]
     T  control interval [s]   x  sending rate [bit/s]       D_i^<-  delay from router back to source [s]
 
-The queue drains because gamma < 1. THESIS takes pi as 22/7 in places: "alpha < 1.6523" for D = 10 is
+The queue drains because gamma < 1. THESIS uses 22/7 for pi in places: its "alpha < 1.6523" for D = 10 is
 20 sin(pi/38) = 1.65159.
 """
 
@@ -37,21 +37,21 @@ class QIRCP(Protocol):
     Parameters
     ----------
     alpha : float, > 0
-        Gain (THESIS IV.E: 0.5).
+        Gain of the integral controller (THESIS IV.E: 0.5).
     interval : float, s, > 0
-        Control interval T.
+        Control interval T, for example 0.01.
     gamma : float, > 0
         Target utilization (THESIS IV.E: 0.95).
     initial : float, > 0
         Share of capacity announced before the first measurement.
     floor : float, >= 0
-        Least fair rate and least sending rate, in packets an RTT.
+        Minimum fair rate and minimum sending rate, in packets per RTT.
     rtt_gain : float, > 0
         Weight of each packet in a router's moving average of RTTs.
     loss : str
-        "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
+        "keep" or "halve": a host's response to a loss, in addition to the retransmission.
     stamping : str
-        "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
+        "departure" or "arrival": a packet gets the fair rate after the queue or before it.
 
     Raises
     ------
@@ -103,7 +103,7 @@ class QIRCP(Protocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     opening_size = rate_feedback.PROBE_SIZE
-    header_bytes = (16, 16)  # that of RCP
+    header_bytes = (16, 16)  # the header of RCP
     Header = rate_feedback.Header
     LinkState = rate_feedback.LinkState
     FlowState = rate_feedback.FlowState
@@ -124,7 +124,7 @@ class QIRCP(Protocol):
         return 0.0, capacity
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """y = gamma C at every bottleneck: max-min fair over capacities gamma C (THESIS (4.37))."""
+        """Return y = gamma C at every bottleneck: max-min fair rates for capacities gamma C (THESIS (4.37))."""
         return shared_fair_rate(network, self.gamma * network.capacities, assignment)
 
     def published_bounds(self, network: Network) -> list[Bound]:
@@ -137,17 +137,18 @@ def integral_bounds(
 ) -> list[Bound]:
     """Return the bounds of THESIS for an integral loop of `integral_gain` times alpha over one link.
 
-    Theorems 3, 4, 7, 8 have gain 1; 9, 10, 12, 13 are the same four with gain 2 (PIQI-RCP at T/D -> 0).
+    Theorems 3, 4, 7, 8 have gain 1. Theorems 9, 10, 12, 13 are their counterparts with gain 2 (PIQI-RCP at T/D -> 0).
 
     Parameters
     ----------
     network : Network
         Network of one link.
     interval : float, s
+        Control interval.
     integral_gain : float
         1 or 2.
     theorems : tuple of four str
-        Their numbers.
+        Numbers of the theorems in THESIS.
     """
     if network.n_links != 1:
         return []

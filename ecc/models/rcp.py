@@ -1,6 +1,6 @@
 """RCP, the Rate Control Protocol (Dukkipati et al., IWQoS 2005), as analyzed by THESIS ch. III and JETMAX sec. 2.
 
-Each link announces one fair rate R to all flows; a flow sends at the smallest on its path:
+Each link announces one fair rate R to all flows; a flow sends at the smallest rate on its path:
 
     R(t) = R(t - T) [1 + T (alpha (C - y(t)) - beta q(t)/d) / (d C)]        THESIS (2.16), (3.1)
     x_i(t) = R(t - D_i^<-)                                                  THESIS (3.4)
@@ -9,8 +9,8 @@ Each link announces one fair rate R to all flows; a flow sends at the smallest o
     C  capacity [bit/s]       q  queue [bit]                d  mean RTT of the link's traffic [s]
     T  control interval [s]   x  sending rate [bit/s]       D_i^<-  delay from router back to source [s]
 
-JETMAX (1) and EVAL (5) print the queue term with the wrong sign, THESIS (3.3) lost a bracket. Variants:
-`queue_term=False` is RCP-1 (3.2), `rtt="max"` is RCP-2 (3.3), which has the largest RTT in place of the mean.
+JETMAX (1) and EVAL (5) print the queue term with the wrong sign, and THESIS (3.3) lost a bracket. Variants:
+`queue_term=False` is RCP-1 (3.2); `rtt="max"` is RCP-2 (3.3), with the largest RTT instead of the mean.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ class RCP(Protocol):
     alpha : float, > 0
         Gain on spare capacity (JETMAX sec. 3.3: 0.4; THESIS IV.E 0.5, VI 0.1).
     beta : float, >= 0
-        Gain on the queue (1.0 in all of them).
+        Gain on the queue (1.0 in all these sources).
     interval : float, s, > 0
-        Control interval T; a router whose RTT d is shorter takes d (JETMAX sec. 3.8).
+        Control interval T, for example 0.01; a router with a shorter mean RTT d uses d instead (JETMAX sec. 3.8).
     queue_term : bool
-        False drops the queue (RCP-1).
+        False omits the queue (RCP-1).
     rtt : str
-        "mean" or "max" (RCP-2): the RTT d.
+        RTT used as d: "mean", or "max" (RCP-2).
     initial : float, > 0
         Share of capacity announced before the first measurement.
     floor : float, >= 0
-        Least fair rate and least sending rate, in packets an RTT.
+        Minimum fair rate and minimum sending rate, in packets per RTT.
     rtt_gain : float, > 0
         Weight of each packet in a router's moving average of RTTs.
     loss : str
-        "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
+        "keep" or "halve": a host's response to a loss, in addition to the retransmission.
     stamping : str
-        "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
+        "departure" or "arrival": a packet gets the fair rate after the queue or before it.
     transport : str or None
-        "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+        "newreno", "sack" or None: recovery of lost data; None: no retransmission, but its bytes are owed.
 
     Raises
     ------
@@ -153,7 +153,7 @@ class RCP(Protocol):
         return 0.0, capacity
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """y = C at every bottleneck, q = 0 (with the queue term): max-min fair."""
+        """Return y = C and q = 0 (with the queue term) at every bottleneck: max-min fair rates."""
         return shared_fair_rate(network, network.capacities, assignment)
 
 
@@ -176,10 +176,10 @@ def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 @check_arguments
 @dataclass(frozen=True)
 class RCPHeader(CongestionHeader):
-    """RCP's, 16 bytes; 8 without reverse data.
+    """RCP header, 16 bytes; 8 without reverse data.
 
-    `protocol`, `version`: as in XCPHeader; `rate`: of the routers [bit/s]; `rtt`: the host's estimate [s]; `reverse`:
-    the `rate` that an ACK brings back.
+    `protocol`, `version`: as in XCPHeader; `rate`: the routers' [bit/s]; `rtt`: the host's estimate [s]; `reverse`: the
+    `rate` that an ACK returns.
     """
 
     title = "an RCP header"

@@ -1,4 +1,4 @@
-"""The records that hooks work on: NumPy arrays of what a protocol declares."""
+"""Records that hooks work on: NumPy arrays with the fields that a protocol declares."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = [
 def per_hop() -> Any:
     """Return a field of a header or of a flow's state that is an array with an entry for each link of a path.
 
-    Declared as `queue: tuple[float, ...] = per_hop()`. It is zero at first, and has as many entries as the longest
-    route of the run has links: a hook of a link that counts links in the header always finds its own.
+    Declared as, for example, `queue: tuple[float, ...] = per_hop()`. It is zero at first and has as many entries as the
+    longest route of the run has links: the hook of a link that counts links in the header always finds an entry.
     """
     return field(default=(), metadata={"per_hop": True})
 
 
 def check_records(protocol: Any) -> None:
-    """Refuse records of a protocol's hooks that are no dataclasses.
+    """Refuse records of a protocol's hooks that are not dataclasses.
 
     Parameters
     ----------
@@ -43,6 +43,7 @@ def check_records(protocol: Any) -> None:
     Raises
     ------
     TypeError
+        A header or state that is not a dataclass.
     """
     for name in ("Header", "LinkState", "FlowState"):
         if not is_dataclass(kind := getattr(protocol, name)):
@@ -78,10 +79,10 @@ def record_dtype(record: Any, hops: int = 0) -> np.dtype[np.void]:
     Parameters
     ----------
     record : object
-        Dataclass, or one of its instances, with fields that are float, int, or tuples of either: arrays, as long as the
-        record's own.
+        Dataclass, or an instance of one. Its fields are float, int, or tuples of either, which become arrays of the
+        tuple's length.
     hops : int, optional
-        Length of those that are `per_hop`.
+        Length of the fields declared with `per_hop`, for example 5.
 
     Raises
     ------
@@ -102,15 +103,15 @@ def record_dtype(record: Any, hops: int = 0) -> np.dtype[np.void]:
 
 
 def records(first: Any, count: int, hops: int = 0) -> NDArray[np.void]:
-    """Return `count` records like the first.
+    """Return an array of `count` records, each a copy of `first`.
 
     Parameters
     ----------
     first : object
-        Instance of a dataclass, as of `record_dtype`.
+        Instance of a dataclass, see `record_dtype`.
     count : int
     hops : int, optional
-        As of `record_dtype`.
+        Length of the fields declared with `per_hop`.
     """
     out = np.zeros(count, record_dtype(first, hops))
     for f in fields(first):
@@ -120,23 +121,23 @@ def records(first: Any, count: int, hops: int = 0) -> NDArray[np.void]:
 
 
 def named_variables(protocol: Any) -> dict[str, str]:
-    """Return the variables of a protocol's flows by name, with the field of the state that has each.
+    """Return the variables of a protocol's flows: their names, and the field of the state for each.
 
     Parameters
     ----------
     protocol : Protocol
-        Scalar fields of its `FlowState` have their own names, or those of its `conformance_names`, which also names
+        Scalar fields of its `FlowState` have their own names or those in `conformance_names`, which may also name
         elements of arrays ("field[0]").
     """
     names = {field: name for name, field in getattr(protocol, "conformance_names", {}).items()}
     kind = getattr(protocol, "FlowState", None)
-    scalars = [one.name for one in fields(kind) if one.type in ("int", "float", int, float)] if kind else []
+    scalars = [entry.name for entry in fields(kind) if entry.type in ("int", "float", int, float)] if kind else []
     elements = {name: field for field, name in names.items() if field.endswith("]")}
     return {names.get(field, field): field for field in scalars} | elements
 
 
 def variable_value(state: Any, field: str) -> Any:
-    """Return what a state has in a field, or in an element of one, "field[0]".
+    """Return the value of a field of a state, or of an element of an array field, "field[0]".
 
     Parameters
     ----------
@@ -156,12 +157,16 @@ def state_units(names: Iterable[str], protocols: Sequence[Any]) -> Mapping[str, 
     names : iterable of str
         Series, such as "flow.alpha" or "link.p".
     protocols : sequence of Protocol
-        Protocols of a run. If several declare a state of one name, it has a unit only if they agree.
+        Protocols of a run. If several declare a state of the same name, it has a unit only if they agree.
     """
-    found = {}
+    units_by_name = {}
     for name in names:
         side, _, state = name.partition(".")
-        units = {one.states[state].unit for one in protocols if side in ("flow", "link") and state in one.states}
+        units = {
+            protocol.states[state].unit
+            for protocol in protocols
+            if side in ("flow", "link") and state in protocol.states
+        }
         if len(units) == 1:
-            found[name] = units.pop()
-    return found
+            units_by_name[name] = units.pop()
+    return units_by_name

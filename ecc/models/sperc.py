@@ -166,7 +166,7 @@ class SPERC(Protocol):
     min_rto : float, s, > 0
         Least time without an ACK after which all that is in flight counts as lost.
     transport : str or None
-        "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+        "newreno", "sack" or None: recovery of lost data; None: no retransmission, but its bytes are owed.
 
     Raises
     ------

@@ -45,7 +45,7 @@ RESET_TIMEOUTS = 5  # without an ACK in between
 
 @dataclass
 class Header:
-    """What travels with a packet and returns with its ACK."""
+    """Header fields that travel with a packet and return with its ACK."""
 
     links: int = 0  # of the path so far
 

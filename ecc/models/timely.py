@@ -38,7 +38,7 @@ from ecc._support.quantity import RATE, TIME, QuantityField, as_delay, as_rate, 
 from ecc.errors import LinearizationError
 from ecc.models.base import Equilibrium, FlowEnv, Hook, OperatingRange, Params, Protocol, State, check_number
 from ecc.models.shared.equilibria import full_links
-from ecc.models.shared.rate_feedback import least_rate
+from ecc.models.shared.rate_feedback import minimum_rate
 from ecc.network.network import Network
 
 HYPER = 5.0  # updates in a row that increase, and what the increase is multiplied by from then on
@@ -72,7 +72,7 @@ class TIMELY(Protocol):
     interval : float, s, > 0
         D_min, the least RTT: unit of the gradient, and least time between updates.
     floor : float, > 0
-        Least sending rate, in packets an RTT.
+        Minimum sending rate, in packets per RTT.
 
     Raises
     ------
@@ -113,7 +113,7 @@ class TIMELY(Protocol):
 
     @staticmethod
     def router_law(q: float, C: float) -> float:
-        """The wait in the queue; those of a path add up."""
+        """The queueing delay; the delays of a path's links add up."""
         return q / C
 
     @staticmethod
@@ -153,7 +153,7 @@ class TIMELY(Protocol):
         return hooks(type(self).source_law)
 
     def flow_at(self, x: float, R: float, link: int, rtt: float = 0.0) -> Any:
-        """Return the state of a flow whose RTTs have long been `rtt`."""
+        """Return the state of a flow after many RTTs of length `rtt`."""
         return FlowState(x=x, rtt=rtt)
 
 
@@ -246,7 +246,7 @@ def hooks(law: Callable[..., float]) -> dict[str, Hook]:
         elif env.now - flow.updated >= p.interval:
             flow.gradient = averaged(flow.gradient, env.rtt, flow.rtt, p.interval, p)
             flow.increases = counted(flow.increases, flow.gradient, env.rtt, p)
-            flow.x = max(law(flow.x, env.rtt, flow.gradient, flow.increases, p), least_rate(p, env))
+            flow.x = max(law(flow.x, env.rtt, flow.gradient, flow.increases, p), minimum_rate(p, env))
             flow.rtt = env.rtt
             flow.updated = env.now
             env.rate = flow.x

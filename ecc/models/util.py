@@ -1,16 +1,16 @@
 """UTIL: the feedback of VCP with the window law of Vegas (Kumar, Kaur; EDN sec. 4.2).
 
-Routers signal the region of their load factor in two bits, as VCP's do (ecc/models/vcp.py). A host opens with slow
-start and continues by a packet an RTT:
+Routers signal the region of their load factor in two bits, like VCP's (ecc/models/vcp.py). A host opens with slow start
+and then changes its window by a packet per RTT:
 
     rho > 0.8                 leave slow start                            EDN sec. 4.2
     rho < 0.8                 W <- W + s          once an RTT
     rho >= 1                  W <- W - s          once an RTT             W  window    s  packet
 
-Any windows rest that load the worst link of their paths with 0.8 to 1 of gamma C: shares are those with which flows got
-there. A loss halves the window, as in NewReno. A window that shrinks takes the threshold of slow start along, or it
-would go back there. Once an RTT (EDN footnote 4) the last feedback decides; the least window is a packet. What two bits
-cannot decide is where rho is just 0.8: that counts as more.
+Any windows that load the worst link of their paths with 0.8 to 1 of gamma C stay constant, so shares depend on the
+start. A loss halves the window, as in NewReno. A shrinking window lowers the slow-start threshold with it; otherwise it
+would return to slow start. Once an RTT (EDN footnote 4) the last feedback decides. The minimum window is one packet.
+rho = 0.8 counts as high.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ecc.models.shared import windows
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
 
-    acked: float = 0.0  # so far [bytes]
-    mark: float = 0.0  # once so much is ACKed, an RTT is over [bytes]
+    acked: float = 0.0  # volume acknowledged so far [bytes]
+    mark: float = 0.0  # the RTT ends when this volume is acknowledged [bytes]
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class UTIL(windows.WindowProtocol):
     gamma : float, > 0
         Target utilization of the load factor (VCP: 0.98).
     kappa_q : float, >= 0
-        Weight of the steady queue (VCP: 0.5).
+        Weight of the persistent queue (VCP: 0.5).
     interval : float, s, > 0
-        Over which routers measure (VCP: 200 ms).
+        Measurement interval of routers (VCP: 200 ms).
     sampling : float, s, > 0
-        Between samples of the queue (VCP: 10 ms).
+        Time between samples of the queue (VCP: 10 ms).
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`.
+        See `WindowProtocol`.
 
     Raises
     ------
@@ -63,7 +63,7 @@ class UTIL(windows.WindowProtocol):
 
     dimensions = {"interval": TIME, "sampling": TIME}
     combine = "max"
-    no_equilibrium = "any load of 0.8 to 1 of the target stays"
+    no_equilibrium = "any load between 0.8 and 1 of the target persists"
 
     def __post_init__(self) -> None:
         check_number(self, gamma=None, kappa_q=0.0, interval=as_delay, sampling=as_delay)
@@ -77,7 +77,7 @@ class UTIL(windows.WindowProtocol):
 
     @staticmethod
     def slow_start_law(w: float, R: float, s: float, a: float, p: Params) -> float:
-        """EDN sec. 4.2: up to a high load."""
+        """EDN sec. 4.2: slow start until the load is high."""
         return windows.doubled(w, s, a, p) if R < vcp.HIGH else w
 
     @staticmethod
@@ -115,7 +115,7 @@ slow_start_law, source_law = UTIL.slow_start_law, UTIL.source_law
 
 
 def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Slow start up to a high load, then one step an RTT."""
+    """Open with slow start until the load is high, then take one step per RTT."""
     s = 1.0 * env.packet_size
     flow.acked += env.acked
     if windows.moves(flow, env):

@@ -1,28 +1,28 @@
 """VCP, the Variable-structure congestion Control Protocol (Xia, Subramanian, Stoica, Kalyanaraman, SIGCOMM 2005).
 
-Every t_rho a router works out the load factor of its link and signals in two ECN bits in which of three regions it is;
-a flow increases its window multiplicatively (MI), additively (AI) or decreases it (MD), by the worst region on its
-path:
+Every t_rho a router computes the load factor of its link and signals one of three regions in two ECN bits. A flow
+increases its window multiplicatively (MI), additively (AI) or decreases it (MD), by the worst region on its path:
 
     rho = (y t_rho + kappa_q q) / (gamma C t_rho)
-    code = low where rho < 0.8, high where rho < 1, else overload
+    code = low if rho < 0.8, high if rho < 1, else overload
     MI, code low         W(t + D) = W(t) (1 + xi)^(D/t_rho)
     AI, code high        W(t + D) = W(t) + alpha (D/t_rho)^2 s
-    MD, code overload    W <- beta W, then nothing for t_rho, then AI for an RTT
+    MD, code overload    W <- beta W, then no change for t_rho, then AI for an RTT
 
-    y  arrival rate [bit/s]   q  steady queue [bit]   t_rho    `interval`           kappa_q  weight of the queue
+    y  arrival rate [bit/s]   q  persistent queue [bit]  t_rho   `interval`         kappa_q  weight of the queue
     C  capacity [bit/s]       D  RTT [s]              W, s     window, packet       gamma    target utilization
 
-MI and MD are the same for all and AI is in proportion to D^2 in windows, to D in rates: where MD meets all flows
-equally, rates become equal for any RTTs. The window swings between AI and MD: there is no equilibrium, and loads swing
-from about beta to 1 of gamma C. There is no slow start; MI begins with the first ACK. (EDN sec. 2 has a slow start that
-VCP leaves at a load of 80 %: `opening="slow_start"` doubles windows until a higher region is reported.)
+MI and MD have the same factors for all flows. AI adds per RTT in proportion to D^2 to windows, and to D to rates: if MD
+affects all flows equally, rates become equal for any RTTs. The window oscillates between AI and MD: there is no
+equilibrium, and loads vary from about beta to 1 of gamma C. There is no slow start; MI begins with the first ACK. (EDN
+sec. 2 describes a slow start that VCP leaves at a load of 80 %: `opening="slow_start"` doubles windows until a higher
+region is reported.)
 
-What the paper leaves open is as in its authors' ns-2 code: ACKs move windows, MI by (1 + xi)^(D/t_rho) - 1 packets and
-AI by alpha (D/t_rho)^2 s/W for each packet that they acknowledge (for each ACK, as there, where L = 0); the response
-after an overload is skipped where another region is reported; q is a moving average, a quarter of it the mean of the
-last t_rho, of the queue sampled each `sampling`; D is the smoothed RTT. A loss halves the window, and a timeout leaves
-one packet of it, as in NewReno.
+Choices that the paper leaves open follow its authors' ns-2 code. ACKs change windows, MI by (1 + xi)^(D/t_rho) - 1
+packets and AI by alpha (D/t_rho)^2 s/W for each packet that they acknowledge (for each ACK, as in that code, if L = 0).
+The response after an overload is skipped if another region is reported. q is a moving average of the queue sampled each
+`sampling`, with weight 1/4 for the mean of the last t_rho. D is the smoothed RTT. A loss halves the window, and a
+timeout reduces it to one packet, as in NewReno.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 
 LOW, HIGH, OVERLOAD = 1, 2, 3  # the two bits; 0 is a packet of another protocol
-BEGINS_HIGH, BEGINS_OVERLOAD = 0.8, 1.0
-FORGETS = 0.25  # weight of the last interval in the steady queue
+BEGINS_HIGH, BEGINS_OVERLOAD = 0.8, 1.0  # load factors at which the regions begin
+FORGETS = 0.25  # weight of the last interval in the persistent queue
 
 
 @dataclass
 class Header:
-    """What travels with a packet and returns with its ACK."""
+    """Header fields that travel with a packet and return with its ACK."""
 
     load: int = 0  # worst region on the path so far
 
@@ -55,18 +55,18 @@ class LinkState:
     """A router's state at one link."""
 
     code: int = LOW  # announced region
-    arrived: float = 0.0  # since the interval began [bytes]
-    queues: float = 0.0  # sum of the samples of the queue since then [bytes]
-    samples: int = 0  # their number
-    q: float = 0.0  # steady queue [bit]
-    opened: float = 0.0  # when the interval began [s]
+    arrived: float = 0.0  # bytes since the interval began
+    queues: float = 0.0  # sum of the queue samples since then [bytes]
+    samples: int = 0  # number of these samples
+    q: float = 0.0  # persistent queue [bit]
+    opened: float = 0.0  # start of the interval [s]
 
 
 @dataclass
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
 
-    decreased: float = -windows.NEVER_LEFT  # when the last MD was [s]
+    decreased: float = -windows.NEVER_LEFT  # time of the last MD [s]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class VCP(windows.WindowProtocol):
     Parameters
     ----------
     xi : float, > 0
-        Factor of MI over one interval, less 1 (the paper's 0.0625, as are all of these).
+        Factor of MI over one interval, minus 1 (0.0625 in the paper, as all values in brackets here).
     alpha : float, > 0
         Packets that AI adds over one interval (1).
     beta : float, in (0, 1)
@@ -84,15 +84,15 @@ class VCP(windows.WindowProtocol):
     gamma : float, > 0
         Target utilization (0.98).
     kappa_q : float, >= 0
-        Weight of the steady queue (0.5).
+        Weight of the persistent queue (0.5).
     interval : float, s, > 0
-        t_rho, over which routers measure (200 ms).
+        t_rho, the measurement interval of routers (200 ms).
     sampling : float, s, > 0
-        Between samples of the queue (10 ms).
+        Time between samples of the queue (10 ms).
     opening : str
-        "mi" or "slow_start" (EDN sec. 2): what a flow does until more than a low load is first reported to it.
+        "mi" or "slow_start" (EDN sec. 2): growth of a flow until the first report of more than a low load.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`.
+        See `WindowProtocol`.
 
     Raises
     ------
@@ -111,7 +111,7 @@ class VCP(windows.WindowProtocol):
 
     dimensions = {"interval": TIME, "sampling": TIME}
     combine = "max"
-    no_equilibrium = "its windows swing between AI and MD"
+    no_equilibrium = "its windows oscillate between AI and MD"
 
     def __post_init__(self) -> None:
         check_number(
@@ -126,27 +126,27 @@ class VCP(windows.WindowProtocol):
 
     @staticmethod
     def router_law(R: float, q_mean: float) -> float:
-        """The steady queue."""
+        """The persistent queue: a moving average of the mean queue of an interval."""
         return R + FORGETS * (q_mean - R)
 
     @staticmethod
     def announce_law(R: float, y: float, C: float, T: float, p: Params) -> float:
-        """The load factor, and the region in which it is."""
+        """The region of the load factor."""
         return region((y * T + p.kappa_q * R) / (p.gamma * C * T))
 
     @staticmethod
     def slow_start_law(w: float, R: float, s: float, a: float, p: Params) -> float:
-        """EDN sec. 2, up to a high load, if it is to be; else nothing."""
+        """EDN sec. 2: slow start until the load is high, if selected; otherwise no change."""
         return windows.doubled(w, s, a, p) if p.doubles > 0.0 and R < HIGH else w
 
     @staticmethod
     def decrease_law(w: float, R: float, D: float, T: float, since: float, s: float, p: Params) -> float:
-        """MD: once in t_rho and an RTT."""
+        """MD, no more than once in t_rho plus an RTT: earlier reports may predate the last decrease."""
         return max(p.beta * w, s) if R >= OVERLOAD and since >= T + D else w
 
     @staticmethod
     def source_law(w: float, R: float, D: float, T: float, since: float, s: float, p: Params) -> float:
-        """The window one RTT later, of MI and AI."""
+        """The window after an RTT of MI or AI."""
         if R < HIGH:
             return w * (1.0 + multiplied(D / T, p))
         return w + added(D / T, p) * s if R < OVERLOAD or since >= T else w
@@ -182,19 +182,19 @@ class VCP(windows.WindowProtocol):
 
 
 def region(rho: float) -> float:
-    """The code of a load factor."""
+    """Return the code of a load factor."""
     if rho < BEGINS_HIGH:
         return LOW
     return HIGH if rho < BEGINS_OVERLOAD else OVERLOAD
 
 
 def multiplied(intervals: float, p: Params) -> float:
-    """What MI adds in an RTT of so many intervals, as a share of the window."""
+    """Return the growth by MI in an RTT of `intervals`, as a share of the window."""
     return exp(intervals * log(1.0 + p.xi)) - 1.0
 
 
 def added(intervals: float, p: Params) -> float:
-    """What AI adds in such an RTT, in packets."""
+    """Return the growth by AI in an RTT of `intervals`, in packets."""
     return p.alpha * intervals * intervals
 
 
@@ -204,22 +204,22 @@ def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Count what arrives."""
+    """Count arriving bytes."""
     link.arrived += env.packet_size
 
 
 def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Tell the region, where it is worse than those before, to packets of the protocol."""
+    """Mark packets of the protocol with the region if it is worse than those of the links before."""
     if env.kind == 0 and 0 < header.load < link.code:
         header.load = link.code
 
 
 def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Sample the queue; once in t_rho, work out the load factor."""
+    """Sample the queue; once in t_rho, compute the load factor."""
     link.queues += env.queue
     link.samples += 1
     duration = env.now - link.opened
-    if link.opened == 0.0 or duration > p.interval - 0.5 * p.sampling:  # the first tick has the phase of the router
+    if link.opened == 0.0 or duration > p.interval - 0.5 * p.sampling:  # the first tick closes a short first interval
         link.q = router_law(link.q, 8.0 * link.queues / link.samples)
         link.code = announce_law(link.q, 8.0 * link.arrived / duration, env.capacity, duration, p)
         link.arrived = link.queues = 0.0
@@ -240,12 +240,12 @@ LINK_HOOKS: dict[str, Hook] = {
 
 
 def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """The least load, for routers to raise."""
+    """Initialize the header with a low load, which routers may raise."""
     header.load = LOW
 
 
 def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """One ACK's part of MI or AI, or MD."""
+    """Apply one ACK's share of MI or AI, or MD."""
     s = 1.0 * env.packet_size
     if windows.moves(flow, env):
         is_limited = windows.is_window_limited(flow, env)
@@ -269,10 +269,10 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 @check_arguments
 @dataclass(frozen=True)
 class VCPField(CongestionHeader):
-    """VCP's and UTIL's, the byte of the IP header that ends in the two ECN bits.
+    """Header field of VCP and UTIL: the byte of the IP header that ends with the two ECN bits.
 
-    `service`: the six bits before these, of others; `load`: region of the load factor (1 low, 2 high, 3 overload; 0: a
-    packet of another protocol).
+    `service`: the six bits before these, used by others; `load`: region of the load factor (1 low, 2 high, 3 overload;
+    0: a packet of another protocol).
     """
 
     title = "a VCP field"

@@ -1,23 +1,24 @@
-"""TCP Vegas: each flow keeps a few packets of its own in the queues (Brakmo, Peterson 1995).
+"""TCP Vegas: each flow keeps a few of its packets in the queues (Brakmo, Peterson 1995).
 
-Once an RTT, from what is sent and what would be with empty queues:
+Once an RTT a flow compares its sending rate with the rate that it would have with empty queues:
 
     Diff = W/B - W/D                     Expected - Actual                                    sec. 3.2
     W <- W + s        if B Diff < alpha s
     W <- W - s        if B Diff > beta s                   B Diff = W (D - B)/D: the flow's data in queues
 
-    W  window [bytes]   B  least RTT seen [s]   alpha, beta, gamma  packets of the flow in queues
+    W  window [bytes]   B  minimum RTT [s]      alpha, beta, gamma  packets of the flow in queues
     s  packet           D  RTT, mean of the last window [s]
 
-Slow start doubles the window every other RTT: Diff compares equal windows. It ends at B Diff > gamma s, an
-eighth of the window being given back (sec. 3.3). A loss takes a quarter of the window (sec. 3.1).
+Slow start doubles the window only every other RTT, so that Diff compares equal windows. It ends at B Diff > gamma s and
+gives back an eighth of the window (sec. 3.3). A loss takes a quarter of the window (sec. 3.1).
 
-At equilibrium a flow has between alpha and beta packets queued, for any RTT: on one link the queue is alpha to beta
-packets a flow, and with alpha = beta rates are proportionally fair (Low, Peterson, Wang 2002, Theorem 1). Which of
-these points it is depends on how it got there, and a flow that joins a queue takes it for propagation delay. With
-alpha = beta the law is a relay, W' = s sign(alpha s - W (D - B)/D)/D as fluid, and N flows swing as PEDN's do. Of
-packets, which decide once an RTT by the mean of the last one, this holds half: 4 flows of 100 ms at 100 Mb/s with
-alpha = beta = 3 have 20.6 kB queued on the average and up to 12 kB more or less, where the fluid has 18 and 6.
+At equilibrium a flow has between alpha and beta packets queued, for any RTT. The queue of one link is alpha to beta
+packets per flow; with alpha = beta rates are proportionally fair (Low, Peterson, Wang 2002, Theorem 1). Which of these
+points is reached depends on the start, and a flow that joins a queue mistakes it for propagation delay. With
+alpha = beta the law is a relay, W' = s sign(alpha s - W (D - B)/D)/D as fluid, and N flows oscillate like PEDN's. In
+packet runs, which decide once an RTT by the mean of the last one, the amplitude is about twice as large. For example, 4
+flows of 100 ms at 100 Mb/s with alpha = beta = 3 have 20.6 kB queued on average with an amplitude of 12 kB; the fluid
+has 18 kB and 6 kB.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, RelayLoop, check
 from ecc.models.shared import windows
 from ecc.network.network import Network
 
-KEPT = 0.75  # share of the window, at a loss
-OPENED = 0.875  # ... at the end of slow start
+LOSS_FACTOR = 0.75  # share of the window that remains after a loss (sec. 3.1)
+EXIT_FACTOR = 0.875  # share of the window that remains at the end of slow start (sec. 3.3)
 
 
 def window_after_loss(w: float, s: float) -> float:
-    """Sec. 3.1; two packets at least."""
-    return max(KEPT * w, 2.0 * s)
+    """Sec. 3.1: three quarters of the window, two packets or more."""
+    return max(LOSS_FACTOR * w, 2.0 * s)
 
 
 @dataclass
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
 
-    acked: float = 0.0  # so far [bytes]
-    mark: float = 0.0  # once so much is ACKed, an RTT is over [bytes]
-    rtts: float = 0.0  # sum over the ACKs of this RTT [s]
-    acks: int = 0  # their number
-    adds: float = 0.0  # to the window in this RTT [bytes]
-    holds: int = 0  # whether slow start keeps the window in this RTT
+    acked: float = 0.0  # volume acknowledged so far [bytes]
+    mark: float = 0.0  # the RTT ends when this volume is acknowledged [bytes]
+    rtts: float = 0.0  # sum of the RTT samples of this RTT [s]
+    acks: int = 0  # number of these samples
+    adds: float = 0.0  # growth of the window in this RTT [bytes]
+    holds: int = 0  # 1 if slow start keeps the window constant in this RTT
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,11 @@ class Vegas(windows.EndToEndProtocol):
     alpha : float, >= 0
         Packets in queues below which the window grows (Brakmo and Peterson: 1 or 2).
     beta : float, >= alpha
-        ... above which it shrinks (3 or 4).
+        Packets in queues above which the window shrinks (3 or 4).
     gamma : float, >= 0
-        ... above which slow start ends (1).
+        Packets in queues above which slow start ends (1).
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        As of every `EndToEndProtocol`.
+        See `EndToEndProtocol`.
 
     Raises
     ------
@@ -78,7 +79,7 @@ class Vegas(windows.EndToEndProtocol):
     alpha: float = 1.0
     beta: float = 3.0
     gamma: float = 1.0
-    no_equilibrium = "any window with alpha to beta packets queued stays, unless alpha = beta"
+    no_equilibrium = "with alpha < beta any window with alpha to beta packets queued persists"
 
     def __post_init__(self) -> None:
         check_number(self, alpha=0.0, beta=0.0, gamma=0.0)
@@ -90,25 +91,25 @@ class Vegas(windows.EndToEndProtocol):
 
     @staticmethod
     def router_law(q: float, C: float) -> float:
-        """The wait in the queue; those of a path add up."""
+        """The queueing delay; the delays of a path's links add up."""
         return q / C
 
     @staticmethod
     def slow_start_law(w: float, R: float, D: float, s: float, a: float, p: Params) -> float:
-        """Sec. 3.3, on the average of an RTT that doubles the window and one that does not."""
+        """Sec. 3.3, averaged over an RTT that doubles the window and one that does not."""
         return opened(w, queued(w, D - R, D), sqrt(windows.doubled(w, s, a, p) / w) * w, s, p)
 
     @staticmethod
     def source_law(w: float, R: float, D: float, s: float, p: Params) -> float:
-        """Brakmo and Peterson sec. 3.2, with the RTT of empty queues known."""
+        """Brakmo and Peterson sec. 3.2, with a known RTT without queues."""
         return moved(w, queued(w, D - R, D), s, p)
 
     loss_response_law = staticmethod(window_after_loss)
 
-    # ---- equilibrium, where it is one --------------------------------------------------------------------
+    # ---- equilibrium, for alpha = beta -------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """With alpha = beta, so many packets of each flow in queues; else there is no single one."""
+        """Return the point with alpha packets of each flow in queues; for alpha < beta it is not unique."""
         if self.alpha < self.beta:
             return super().equilibrium(network, assignment)
         return windows.equilibrium_with_own(network, self.alpha)
@@ -118,12 +119,12 @@ class Vegas(windows.EndToEndProtocol):
         return super().linear_refusal if self.alpha < self.beta else windows.relay_refusal("Vegas")
 
     def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:
-        """Return the loop from the relays to the packets reported to them, and how much queue [bit] one of these is.
+        """Return the loop gain from relay to reported packets, and the queue [bit] per reported packet.
 
         Parameters
         ----------
         network : Network
-            Network of one link, whose flows have one RTT.
+            Network of one link; its flows have equal RTTs.
         """
         return windows.relay_with_own(self.equilibrium(network), network, self.alpha)
 
@@ -139,24 +140,24 @@ class Vegas(windows.EndToEndProtocol):
 
 
 def queued(window: float, base: float, rtt: float) -> float:
-    """B Diff: what a flow has in queues."""
+    """B Diff: the data of a flow in queues."""
     return window * (rtt - base) / rtt
 
 
 def opened(window: float, excess: float, grown: float, s: float, p: Params) -> float:
-    """The window after an RTT of slow start, with so much queued."""
-    return OPENED * window if excess > p.gamma * s else grown
+    """Return the window after an RTT of slow start with `excess` queued."""
+    return EXIT_FACTOR * window if excess > p.gamma * s else grown
 
 
 def moved(window: float, excess: float, s: float, p: Params) -> float:
-    """The window after an RTT, with so much queued."""
+    """Return the window after an RTT with `excess` queued."""
     if excess > p.beta * s:
         return window - s
     return window + s if excess < p.alpha * s else window
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Average RTTs, and decide once an RTT; what the window gains is added as the ACKs of the next one come."""
+    """Average RTTs and decide once an RTT; spread the growth over the ACKs of the next one, to avoid a burst."""
     flow.acked += env.acked
     flow.rtts += env.rtt
     flow.acks += 1
@@ -171,7 +172,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Go on with the restart window, and begin to average RTTs (Linux: vegas_init at CA_EVENT_TX_START)."""
+    """Resume with the restart window and begin to average RTTs (Linux: vegas_init at CA_EVENT_TX_START)."""
     windows.flow_on_restart(flow, header, p, env)
     flow.adds = flow.rtts = 0.0
     flow.acks = 0
@@ -179,7 +180,7 @@ def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def decide(flow: Any, p: Params, env: FlowEnv) -> None:
-    """Compare Expected with Actual."""
+    """Compare Expected with Actual, and set the change of the window for the next RTT."""
     s = 1.0 * env.packet_size
     excess = queued(env.window, env.min_rtt, flow.rtts / flow.acks)
     flow.adds = 0.0
@@ -199,7 +200,7 @@ def decide(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """A quarter less at a loss; slow start to half the window after a timeout."""
+    """Remove a quarter of the window at a loss; after a timeout, slow start to half the window."""
     flow.adds = 0.0
     if env.kind == 0:
         windows.cut(flow, window_after_loss(windows.on_the_way(env), 1.0 * env.packet_size), env)

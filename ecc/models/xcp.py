@@ -95,7 +95,7 @@ USED = 2.0  # a window that does not limit its flow grows up to this factor of t
 
 @dataclass
 class Header:
-    """What travels with a packet and returns with its ACK."""
+    """Header fields that travel with a packet and return with its ACK."""
 
     rtt: float = 0.0  # the sender's smoothed RTT [s]; 0 before the first sample: routers give it nothing
     spacing: float = 0.0  # time between the flow's packets [s]
@@ -159,7 +159,7 @@ class XCP(Protocol):
     paced : bool
         Packets evenly spread over an RTT, instead of the bursts of a window.
     transport : str or None
-        "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+        "newreno", "sack" or None: recovery of lost data; None: no retransmission, but its bytes are owed.
 
     Raises
     ------

@@ -316,7 +316,7 @@ def test_scenario_files_name_the_shared_object(aimd: str) -> None:
         ),
         (
             SMALLEST + naming("transport"),
-            "must name no parameter 'transport', which its class has from the host: use another name, such as",
+            "must not name a parameter 'transport', which the host already defines: use another name, such as",
         ),
         (
             SMALLEST.replace("{ return 0; }", "{ return (size_t)1 << 60; }"),

@@ -1,4 +1,4 @@
-"""Comparisons of times in hooks, which do not depend on the instant at which a run begins.
+"""Comparisons of times in hooks that do not depend on the start time of a run.
 
 The engine's clock counts whole picoseconds, and hooks see it in seconds. Two times that are equal on the clock may
 differ in the last bit once a duration is added to one of them, and the difference depends on the time since the start
@@ -11,10 +11,10 @@ HALF_PICOSECOND = 0.5e-12  # s
 
 
 def has_come(now: float, due: float) -> bool:
-    """Whether a time is reached or over."""
+    """Return whether a time is reached or over."""
     return now >= due - HALF_PICOSECOND
 
 
 def is_over(now: float, due: float) -> bool:
-    """Whether a time is over, by a picosecond or more."""
+    """Return whether a time has been over for a picosecond or more."""
     return now > due + HALF_PICOSECOND

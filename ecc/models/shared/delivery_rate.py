@@ -1,16 +1,16 @@
-"""Delivery-rate samples, one an ACK, and packet-timed rounds (draft-ietf-ccwg-bbr, Delivery Rate Samples).
+"""Delivery-rate samples, one per ACK, and packet-timed rounds (draft-ietf-ccwg-bbr, Delivery Rate Samples).
 
     interval = max(P.send_time - P.first_send_time, now - P.delivered_time)     the longer of sending and ACKs
     rate     = 8 (delivered - P.delivered)/interval                             [bit/s]
-    lost     = sent + revived - delivered - in_flight                           a packet is one of the three
-    a round begins once P.delivered >= next_round_delivered, which is `delivered` then
+    lost     = sent + revived - delivered - in_flight                           every packet is in one of the three
+    a round begins when P.delivered >= next_round_delivered, which is then set to `delivered`
 
-P is the packet whose arrival an ACK reports: what the sender knew when it sent P travels in P's header, which the ACK
-brings back. So nothing is kept for packets in flight; a copy has a header of its own, no sample is ambiguous, and none
-has an interval below the RTT of P, which the draft discards. `delivered` is what the receiver has counted, copies too,
-and each ACK carries that: it is right where ACKs are lost or stand for several packets. `in_flight` is the engine's
-pipe, therefore `lost` is what the transport considers lost, so far. Of that, `revived` is what it no longer does
-(`env.undone`): `lost` only grows.
+P is the packet acknowledged by an ACK. The sender's counters at its transmission travel in P's header, which the ACK
+returns. So no state is kept for packets in flight. A retransmission has its own header, so no sample is ambiguous and
+no interval is shorter than the RTT of P (the draft discards those). `delivered` is the receiver's count, copies
+included, and each ACK carries it: it is correct if ACKs are lost or stand for several packets. `in_flight` is the
+engine's pipe, so `lost` is the volume that the transport has considered lost so far. `revived` is the part of it that
+proved to be spurious (`env.undone`): `lost` only grows.
 
 A protocol's `Header` and `FlowState` derive from those here, and its hooks call `on_send`, `on_receive` and `on_ack`.
 """
@@ -27,49 +27,49 @@ __all__ = ["FlowState", "Header", "mark_app_limited", "on_ack", "on_receive", "o
 
 @dataclass
 class Header:
-    """What the sender knew when it sent the packet; and what the receiver has counted, with it."""
+    """The sender's counters when it sent the packet, and the receiver's count on its arrival."""
 
     delivered: int = 0  # bytes
     delivered_time: float = 0.0  # s
     first_send_time: float = 0.0  # s
     send_time: float = 0.0  # s
     lost: int = 0  # bytes
-    tx_in_flight: int = 0  # with this packet [bytes]
-    app_limited: int = 0  # whether the application limited what was sent
-    received: int = 0  # by the receiver [bytes]
+    tx_in_flight: int = 0  # bytes in flight, including this packet
+    app_limited: int = 0  # 1 if the application limited the sending rate
+    received: int = 0  # bytes that the receiver has counted
 
 
 @dataclass
 class FlowState:
-    """Of a connection, of the sample of the last ACK, and of rounds. Volumes are in bytes."""
+    """State of a connection, of the last ACK's sample, and of rounds. Volumes are in bytes."""
 
-    sent: int = 0  # copies too
+    sent: int = 0  # volume sent, copies included
     snd_nxt: int = 0  # sequence number of the next new packet
-    received: int = 0  # the receiver's
+    received: int = 0  # the receiver's count
     delivered: int = 0
     lost: int = 0
     revived: int = 0
-    delivered_time: float = 0.0  # when `delivered` grew last [s]
-    first_send_time: float = 0.0  # of the packet that was delivered last [s]
-    app_limited: int = 0  # until so much is delivered, samples are the application's; 0: they are not
+    delivered_time: float = 0.0  # time of the last increase of `delivered` [s]
+    first_send_time: float = 0.0  # transmission time of the packet delivered last [s]
+    app_limited: int = 0  # samples are application-limited until this volume is delivered; 0: they are not
     newly_acked: int = 0  # by this ACK
     newly_lost: int = 0
     rate: float = 0.0  # sample [bit/s]
-    interval: float = 0.0  # of it [s]
-    sample_delivered: int = 0  # in it
+    interval: float = 0.0  # length of the sample [s]
+    sample_delivered: int = 0  # delivered in the sample's interval
     prior_delivered: int = 0  # P.delivered
-    sample_lost: int = 0  # since P was sent
-    tx_in_flight: int = 0  # when P was sent, with it
+    sample_lost: int = 0  # lost since P was sent
+    tx_in_flight: int = 0  # in flight when P was sent, including P
     sample_app_limited: int = 0
     round_count: int = 0
-    round_start: int = 0  # whether this ACK begins a round
+    round_start: int = 0  # 1 if this ACK begins a round
     next_round_delivered: int = 0
-    window_filled: int = 0  # in this round no packet more would have fitted into the window, at some point
-    window_filled_before: int = 0  # in the round before
+    window_filled: int = 0  # 1 if the window had no room for a further packet at some point of this round
+    window_filled_before: int = 0  # the same for the round before
 
 
 def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Write into a packet what the sender knows."""
+    """Write the sender's counters into a packet."""
     if env.in_flight == 0:
         flow.first_send_time = env.now
         flow.delivered_time = env.now
@@ -88,13 +88,13 @@ def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Count what comes."""
+    """Count arriving data, copies included."""
     flow.received += env.packet_size
     header.received = flow.received
 
 
 def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Take the sample of an ACK; `newly_acked` is 0 if it reports nothing new, and then there is none."""
+    """Take the sample of an ACK; an ACK that reports nothing new gives none and sets `newly_acked` to 0."""
     flow.newly_acked = max(header.received - flow.delivered, 0)
     if flow.newly_acked > 0:
         flow.delivered = header.received
@@ -125,22 +125,22 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def count_losses(flow: Any, in_flight: int) -> None:
-    """What was sent and is neither delivered nor in flight."""
+    """Count as lost all sent data that is neither delivered nor in flight."""
     flow.newly_lost = max(flow.sent + flow.revived - flow.delivered - in_flight - flow.lost, 0)
     flow.lost += flow.newly_lost
 
 
 def start_round(flow: Any) -> None:
-    """Let the round end with a packet that is sent from now on."""
+    """Let the current round end with the first packet sent from now on."""
     flow.next_round_delivered = flow.delivered
 
 
 def is_window_limited(flow: Any) -> bool:
-    """Whether the window was full at some point of the last round."""
+    """Return whether the window was full at some point of the last round."""
     full: bool = flow.window_filled + flow.window_filled_before > 0
     return full
 
 
 def mark_app_limited(flow: Any, env: FlowEnv) -> None:
-    """Let all that is sent until what is in flight now is delivered count as limited by the application."""
+    """Mark samples as application-limited until the data in flight now is delivered."""
     flow.app_limited = max(flow.delivered + env.in_flight, 1)

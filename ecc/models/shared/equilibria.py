@@ -1,4 +1,4 @@
-"""Stationary points that protocols share."""
+"""Stationary points of several protocols."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ecc.network.network import Network
 
 __all__ = ["check_assignment", "crosses_several", "bottleneck_links", "full_links", "shared_fair_rate", "shared_rate"]
 
-LONGEST_WAIT = 1e6  # s, in a queue
+LONGEST_WAIT = 1e6  # s, a queueing delay beyond any equilibrium; the search stops there
 
 Demand = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Share = Callable[[int, int, float], float]
@@ -33,7 +33,7 @@ def shared_fair_rate(
     network : Network
     target : ndarray, shape (n_links,), bit/s
     assignment : ndarray of int, shape (n_flows,), optional
-        Link at which each flow is bottlenecked, or None for that of max-min fairness.
+        Link at which each flow is bottlenecked; None: the assignment of max-min fairness.
 
     Returns
     -------
@@ -68,31 +68,31 @@ def shared_fair_rate(
 
 
 def shared_rate(network: Network, share: Share, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-    """Return the point at which the flows of every bottleneck share the rate that the link's own law leaves them.
+    """Return the point at which the flows of every bottleneck share the rate given by the link's own law.
 
-    Water-filling with any law: the link with the least share holds its flows first, and they load the others. It is
-    right where shares never fall as flows are bottlenecked elsewhere.
+    Water-filling with any law: the link with the smallest share fixes its flows first, and they load the other links.
+    The result is correct if a share never falls when flows are bottlenecked elsewhere.
 
     Parameters
     ----------
     network : Network
     share : Share
-        (link, flows bottlenecked there > 0, rate [bit/s] of the others that cross it) -> rate [bit/s] of each of
-        the former.
+        (link, flows bottlenecked there > 0, rate [bit/s] of the other flows that cross it) -> rate [bit/s] of each
+        bottlenecked flow.
     assignment : ndarray of int, shape (n_flows,), optional
-        Link at which each flow is bottlenecked, or None for the link of least share.
+        Link at which each flow is bottlenecked, or None for the link with the smallest share.
 
     Returns
     -------
     Equilibrium
-        Whose `fair_rate` is the rate of the flows bottlenecked there.
+        `fair_rate` is the rate of the flows bottlenecked at the link.
 
     Raises
     ------
     ValueError
         A flow assigned to a link it does not cross.
     ConvergenceError
-        The links of an inconsistent assignment keep moving each other.
+        An inconsistent assignment: the rates at its links keep changing each other.
     """
     crosses = network.incidence
     rates = np.zeros(network.n_flows)
@@ -123,7 +123,7 @@ def shared_rate(network: Network, share: Share, assignment: NDArray[np.int64] | 
 
 
 def bottleneck_links(point: Equilibrium) -> NDArray[np.bool_]:
-    """Return at which links some flow is bottlenecked.
+    """Return the links at which at least one flow is bottlenecked, as a mask of shape (n_links,).
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def bottleneck_links(point: Equilibrium) -> NDArray[np.bool_]:
 
 
 def check_assignment(network: Network, assignment: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a bottleneck assignment as an integer array, or refuse it in one line.
+    """Return a bottleneck assignment as an integer array; refuse invalid ones.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def check_assignment(network: Network, assignment: NDArray[np.int64]) -> NDArray
 
 
 def crosses_several(network: Network, point: Equilibrium) -> bool:
-    """Return whether some flow crosses more than one of the links that are bottlenecks of flows.
+    """Return whether a flow crosses several links at which flows are bottlenecked.
 
     Parameters
     ----------
@@ -166,27 +166,27 @@ def crosses_several(network: Network, point: Equilibrium) -> bool:
 def full_links(
     network: Network, demand: Demand, name: str, why: str, without: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """Return the waits in queues [s], shape (n_links,), at which links are full that would have too much without.
+    """Return the queueing delays [s], shape (n_links,), at which no link is overloaded.
 
-    Each link in turn gets the wait at which it is just full, until none moves. Any other price that adds up along paths
-    is found in the same way.
+    Links with a delay > 0 are exactly full. Each link in turn gets the delay at which it is just full, until all delays
+    stay the same. Other prices that add up along paths are found in the same way.
 
     Parameters
     ----------
     network : Network
     demand : callable
-        RTTs with queues [s], shape (n_flows,) -> what flows send [bit/s], less for longer ones; may be infinite.
+        RTTs with queues [s], shape (n_flows,) -> sending rates [bit/s], decreasing with the RTT; may be infinite.
     name : str
-        Of the protocol, for messages.
+        Name of the protocol, for messages.
     why : str
-        Why demands jump, if they do, as a clause.
+        Reason for a jump of the demand, as a clause for the message.
     without : ndarray, shape (n_flows,), optional
-        What paths have without queues; None: their RTTs.
+        RTTs, or other sums of prices, of the paths without queues; None: their RTTs.
 
     Raises
     ------
     LinearizationError
-        Demands that no wait brings down to the capacity, or that jump across it.
+        The demand exceeds the capacity for any delay, or jumps across it.
     """
     crosses, capacities = network.incidence, network.capacities
     rtts = network.rtts if without is None else without
@@ -205,7 +205,7 @@ def full_links(
             while excess(high) > 0.0:
                 low, high = high, max(2.0 * high, shortest)
                 if high > LONGEST_WAIT:
-                    raise LinearizationError(f"{name} has no equilibrium here: the least that it sends is too much")
+                    raise LinearizationError(f"{name} has no equilibrium here: the minimum rates exceed the capacity")
             for _ in range(200):
                 middle = 0.5 * (low + high)
                 if not low < middle < high:

@@ -2,28 +2,28 @@
 
 HyStart++ (RFC 9406):
 
-A round lasts until what was sent by its beginning is acknowledged; once it has eight samples of the RTT (sec. 4.2):
+A round lasts until the data sent before its beginning is acknowledged. After eight samples of the RTT (sec. 4.2):
 
     d >= d_last + min(max(d_last/8, 4 ms), 16 ms)   slow start becomes conservative: a quarter of its growth
-    d <  d_css                                      ... and is resumed, as the RTT grew by chance
-    5 rounds later                                  it ends: ssthresh = W
+    d <  d_css                                      slow start resumes, as the RTT grew by chance
+    5 conservative rounds                           slow start ends: ssthresh = W
 
-    d  least RTT of this round   d_last  of the round before   d_css  of that in which it became conservative
+    d  minimum RTT of this round   d_last  that of the previous round   d_css  that of the first conservative round
 
-It is of the first slow start; after a loss slow start is that of RFC 5681.
+It applies to the first slow start only; after a loss slow start is that of RFC 5681.
 
-HyStart as in Linux (net/ipv4/tcp_cubic.c; Ha and Rhee 2011): from a window of 16 packets on, slow start ends, with
-ssthresh = W, at the first ACK for which either condition holds. A timeout starts it again.
+HyStart as in Linux (net/ipv4/tcp_cubic.c; Ha and Rhee 2011): once the window has 16 packets, slow start ends, with
+ssthresh = W, at the first ACK that meets either condition. A timeout starts it again.
 
     t - t_0 > (m + a)/2                     and each ACK of the round arrived at most 2 ms after its predecessor
     d > m + min(max(m/8, 4 ms), 16 ms)      with more than eight samples of the RTT in the round
 
     t_0  first ACK of the round   m  minimum RTT of the flow   d  minimum RTT of the round
-    a    min(1 ms, 4 * 65536 bytes/(2 W/srtt)), for segments that are sent together
+    a    min(1 ms, 4 * 65536 bytes/(2 W/srtt)), an allowance for segments that are sent together
 
-Hosts that derive from `SlowStartProtocol`, and whose `FlowState` is derived from the one here, have the parameter.
-Around their own hook for ACKs, which lets the window grow below the threshold (`windows.slow_start`), is one that ends
-slow start or, for HyStart++, takes back three quarters of the growth.
+Protocols derived from `SlowStartProtocol`, with a `FlowState` derived from the one here, have the parameter. Their hook
+for ACKs grows the window below the threshold (`windows.slow_start`). A hook around it ends slow start or, for
+HyStart++, takes back three quarters of the growth.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ __all__ = [
     "rise",
 ]
 
-N_RTT, LEAST_RISE, MOST_RISE, RISE = 8, 0.004, 0.016, 0.125  # samples, s, s, share of the RTT
+N_RTT, MIN_RISE, MAX_RISE, RISE = 8, 0.004, 0.016, 0.125  # samples, s, s, share of the RTT (RFC 9406 sec. 4.3)
 CSS_GROWTH, CSS_ROUNDS = 0.25, 5
-UNKNOWN = 1e300  # s, an RTT before any sample
+UNKNOWN = 1e300  # s, an RTT before the first sample
 LOW_WINDOW, ACK_GAP = 16.0, 0.002  # packets, s: hystart_low_window and hystart_ack_delta_us of Linux
 MAX_ACK_DELAY, BURST = 0.001, 262144.0  # s, bytes: hystart_ack_delay of Linux
 STANDARD, HYSTART, HYSTART_PLUS_PLUS = "standard", "hystart", "hystart++"
@@ -59,27 +59,27 @@ STANDARD, HYSTART, HYSTART_PLUS_PLUS = "standard", "hystart", "hystart++"
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
 
-    round_end: float = -1.0  # once so much is delivered, the round is over [bytes]; < 0: before the first
-    d: float = UNKNOWN  # [s]
-    d_last: float = UNKNOWN
-    d_css: float = UNKNOWN
-    samples: int = 0  # of the RTT in this round
-    css_rounds: int = -1  # rounds of conservative slow start that have begun; -1: it is not conservative
+    round_end: float = -1.0  # the round ends when this volume is delivered [bytes]; < 0: before the first round
+    d: float = UNKNOWN  # minimum RTT of this round [s]
+    d_last: float = UNKNOWN  # minimum RTT of the previous round [s]
+    d_css: float = UNKNOWN  # minimum RTT of the round in which slow start became conservative [s]
+    samples: int = 0  # RTT samples in this round
+    css_rounds: int = -1  # rounds of conservative slow start that have begun; -1: not conservative
     round_began: float = 0.0  # time of the first ACK of this round [s]
-    train_end: float = 0.0  # time of the last ACK of this round that followed another within 2 ms [s]
-    found: int = 0  # whether Linux's HyStart has ended slow start
+    train_end: float = 0.0  # time of the last ACK of this round within 2 ms after its predecessor [s]
+    found: int = 0  # 1 if Linux's HyStart has ended slow start
 
 
 @dataclass(frozen=True, kw_only=True)
 class SlowStartProtocol(windows.EndToEndProtocol):
-    """Base of the protocols whose slow start is a parameter.
+    """Base class of the protocols with a choice of slow starts.
 
     Parameters
     ----------
     slow_start : str
-        "standard" (RFC 5681), "hystart++" (RFC 9406), or "hystart" (that of Linux's CUBIC); the last two in packets.
+        "standard" (RFC 5681), "hystart++" (RFC 9406), or "hystart" (Linux's CUBIC); the last two in packet runs only.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        As of every `EndToEndProtocol`.
+        See `EndToEndProtocol`.
 
     Raises
     ------
@@ -113,8 +113,8 @@ class SlowStartProtocol(windows.EndToEndProtocol):
 
 
 def rise(d_last: float) -> float:
-    """RFC 9406 sec. 4.2: by how much the RTT has to grow [s]."""
-    return min(max(RISE * d_last, LEAST_RISE), MOST_RISE)
+    """RFC 9406 sec. 4.2: the increase of the RTT [s] that signals a growing queue."""
+    return min(max(RISE * d_last, MIN_RISE), MAX_RISE)
 
 
 def by_rtts(on_ack: Hook) -> Hook:
@@ -123,7 +123,7 @@ def by_rtts(on_ack: Hook) -> Hook:
     Parameters
     ----------
     on_ack : callable
-        Whose slow start is that of RFC 5681.
+        Hook with the slow start of RFC 5681.
     """
 
     def on_ack_by_rtts(flow: Any, header: Any, p: Any, env: Any) -> None:
@@ -137,7 +137,7 @@ def by_rtts(on_ack: Hook) -> Hook:
 
 
 def by_delay_or_train(on_ack: Hook) -> Hook:
-    """Return a hook for ACKs whose slow start ends by Linux's HyStart.
+    """Return a hook for ACKs with Linux's HyStart.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def by_delay_or_train(on_ack: Hook) -> Hook:
 
 
 def after_timeout(on_loss: Hook) -> Hook:
-    """Return a hook for losses after which Linux's HyStart begins again if the loss was a timeout.
+    """Return a hook for losses that lets Linux's HyStart begin again after a timeout.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def after_timeout(on_loss: Hook) -> Hook:
 
 
 def linux_hystart(flow: Any, env: FlowEnv) -> None:
-    """Linux's hystart_update, at an ACK in slow start and before its growth."""
+    """Linux's hystart_update, at an ACK in slow start, before the window grows."""
     if env.delivered > flow.round_end:
         flow.round_end = 1.0 * (env.delivered + env.in_flight)
         flow.round_began = flow.train_end = env.now
@@ -195,7 +195,7 @@ def linux_hystart(flow: Any, env: FlowEnv) -> None:
 
 
 def hystart(flow: Any, before: float, env: FlowEnv) -> None:
-    """RFC 9406 sec. 4.2, where slow start has opened the window from what it was before."""
+    """RFC 9406 sec. 4.2, after slow start has opened the window from `before`."""
     if flow.css_rounds >= 0:
         env.window = before + CSS_GROWTH * (env.window - before)
     if env.delivered >= flow.round_end:
@@ -213,7 +213,7 @@ def hystart(flow: Any, before: float, env: FlowEnv) -> None:
 
 
 def begin_round(flow: Any, env: FlowEnv) -> None:
-    """What is in flight now is this round's; after five conservative ones slow start ends."""
+    """Begin a round with the data in flight now; after five conservative rounds slow start ends."""
     flow.round_end = 1.0 * (env.delivered + env.in_flight)
     flow.d_last = flow.d
     flow.d = UNKNOWN

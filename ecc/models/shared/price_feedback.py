@@ -1,20 +1,20 @@
 """Routers that announce a price, and hosts that step from their rate one RTT ago: MKC, EMKC, EMKC-AVQ.
 
-A router turns the bytes that arrived in an interval into an arrival rate and a price at every tick of its clock, and
-marks arriving data with its price where that is the largest so far. A host writes its rate into every packet, so an ACK
-brings back a price together with the rate that it answers; from link and number of the interval the host knows whether
-it has answered that price already (JETMAX sec. 6.2, as in the MKC of Zhang, Kang, Loguinov).
+At every tick of its clock a router turns the bytes that arrived in an interval into an arrival rate and a price. It
+marks arriving data with its price if that is the largest so far. A host writes its rate into every packet, so an ACK
+returns a price together with the rate that it is a response to. From link and interval number the host knows whether it
+has used that price already (JETMAX sec. 6.2, as in the MKC of Zhang, Kang, Loguinov).
 
-The rate one RTT ago, from which a flow steps, is the mean over the packets that came back since the price before: those
-that arrived while the router measured. The rate of a single packet, the last that was measured or the first that was
-marked, does not do: price and rate then speak of different packets, and with them goes the stability under any delay
-(EMKC-AVQ with the parameters of JETMAX and RTTs of 0.67 and 2.47 s oscillates, a fifth up and down).
+A flow steps from its rate one RTT ago: the mean over the packets that returned since the previous price, which arrived
+while the router measured. The rate of a single packet, the last measured or the first marked, is not enough: price and
+rate then belong to different packets, and the stability under any delay is lost. For example, EMKC-AVQ with the
+parameters of JETMAX and RTTs of 0.67 and 2.47 s oscillates by +-20 %.
 
-What the papers leave open: a price is stamped on arrival, the moment that it is of: the time in the queue
-is part of its return delay; a link is silent until it has measured a whole interval, and keeps its price through an
-interval without arrivals; a flow starts at what its law makes of rate 0, alpha, and never sends less than `floor`
-packets an RTT; it leaves the first two prices unanswered, of intervals that it joined midway at best (on an idle link
-the price of a single packet, for instance -100, would send it far beyond the capacity); losses of its packets change no
+The papers leave some choices open. A price is stamped on arrival, the moment it is measured: the queueing delay is part
+of its return delay. A link announces nothing until it has measured a whole interval, and keeps its price through an
+interval without arrivals. A flow starts at the rate alpha, its law's step from 0, and never sends less than `floor`
+packets per RTT. It ignores the first two prices: their intervals began before the flow did. (On an idle link the price
+of a single packet, for example -100, would raise its rate far beyond the capacity.) Losses of its packets change no
 rate.
 """
 
@@ -28,20 +28,20 @@ from ecc.models.shared import rate_feedback
 
 __all__ = ["FlowState", "Header", "LinkState"]
 
-SILENT = -1e300  # the price of a link that has measured nothing
-UNANSWERED = 2  # prices at the start of a flow
+SILENT = -1e300  # price of a link before its first measurement
+UNANSWERED = 2  # prices that a flow ignores at its start
 
 
 @dataclass
 class Header:
-    """What travels with a packet and returns with its ACK."""
+    """Header fields that travel with a packet and return with its ACK."""
 
-    price: float = SILENT  # largest on the path so far
-    x: float = 0.0  # the rate at which the packet was sent [bit/s]
+    price: float = SILENT  # largest price on the path so far
+    x: float = 0.0  # sending rate when the packet was sent [bit/s]
     rtt: float = 0.0  # the sender's smoothed RTT [s]; 0 before the first
-    link: int = rate_feedback.NO_LINK  # whose price it is
+    link: int = rate_feedback.NO_LINK  # link that announced the price
     stamp: int = 0  # number of the control interval in which that link announced it
-    assigned: int = rate_feedback.NO_LINK  # the only link that may answer; NO_LINK: any
+    assigned: int = rate_feedback.NO_LINK  # the only link that may write feedback; NO_LINK: any
 
 
 @dataclass
@@ -50,8 +50,8 @@ class LinkState:
 
     price: float = SILENT
     y: float = 0.0  # arrival rate over the last interval [bit/s]
-    arrived: float = 0.0  # since the last tick [bytes]
-    opened: float = 0.0  # when the running interval began [s]
+    arrived: float = 0.0  # bytes since the last tick
+    opened: float = 0.0  # start of the current interval [s]
     ticks: int = 0  # intervals closed; 0 until the first tick begins to count
 
 
@@ -60,32 +60,32 @@ class FlowState:
     """A host's state for one flow."""
 
     x: float = 0.0  # sending rate [bit/s]; 0 before the start
-    x_rtt: float = 0.0  # that one RTT ago, to which the price received last speaks [bit/s]
-    rates: float = 0.0  # of the ACKs since then, added up [bit/s]
-    acks: int = 0  # how many they were
-    prices: int = 0  # received
-    bottleneck: int = rate_feedback.NO_LINK  # link that spoke last
-    stamp: int = rate_feedback.NO_LINK  # its interval
+    x_rtt: float = 0.0  # sending rate one RTT ago, which the last price refers to [bit/s]
+    rates: float = 0.0  # sum of the rates in the ACKs since the last price [bit/s]
+    acks: int = 0  # number of these ACKs
+    prices: int = 0  # prices received
+    bottleneck: int = rate_feedback.NO_LINK  # link of the last price
+    stamp: int = rate_feedback.NO_LINK  # number of the interval in which it was announced
     assigned: int = rate_feedback.NO_LINK  # the only link to take feedback from; NO_LINK: any
 
 
 def link_at(R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
-    """The state of a router without memory, whose R is its price, in the middle of a steady run."""
+    """Return the state of a router without memory in steady state; R is its price."""
     return LinkState(price=R, y=y)
 
 
 def flow_at(x: float, R: float, link: int) -> FlowState:
-    """The state of a host in the middle of a steady run."""
+    """Return the state of a host in steady state."""
     return FlowState(x=x, prices=UNANSWERED, bottleneck=link, stamp=0)
 
 
 def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Set the clock."""
+    """Start the clock."""
     env.next_interval = p.interval
 
 
 def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Count a packet, and mark it with the price if that is the largest so far and the link may answer."""
+    """Count a packet, and mark it with the price if that is the largest so far and this link may write feedback."""
     link.arrived += env.packet_size
     may_answer = header.assigned == rate_feedback.NO_LINK or header.assigned == env.link
     if env.kind == 0 and link.price > header.price and may_answer:
@@ -95,7 +95,7 @@ def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def close_interval(link: Any, env: LinkEnv) -> bool:
-    """Turn the count of the interval into y; False when there is nothing to price: no arrivals, or the first tick."""
+    """Turn the count of the interval into y; return False at the first tick and after an interval without arrivals."""
     measured: bool = link.ticks > 0 and link.arrived > 0.0
     if measured:
         link.y = 8.0 * link.arrived / (env.now - link.opened)
@@ -106,7 +106,7 @@ def close_interval(link: Any, env: LinkEnv) -> bool:
 
 
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open the header: no price yet, the rate and the RTT."""
+    """Initialize the header: no price yet, the rate and the RTT."""
     header.price = SILENT
     header.x = flow.x
     header.rtt = env.srtt
@@ -116,7 +116,7 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def receive(flow: Any, header: Any) -> bool:
-    """Gather the rates that ACKs bring back; True for a price to answer, `x_rtt` being the rate it speaks of."""
+    """Average the rates that ACKs return; True at a new price, for which `x_rtt` is the rate to step from."""
     is_new: bool = header.link != rate_feedback.NO_LINK and (
         header.link != flow.bottleneck or header.stamp > flow.stamp
     )
@@ -133,5 +133,5 @@ def receive(flow: Any, header: Any) -> bool:
 
 
 def link_hooks(on_interval: Hook) -> dict[str, Hook]:
-    """This state at a link, and what a protocol does with them at the end of an interval."""
+    """Return the hooks of a router that keeps this state, with a protocol's hook for the end of an interval."""
     return {"on_start": link_on_start, "on_arrival": link_on_arrival, "on_interval": on_interval}

@@ -1,10 +1,10 @@
-"""State and hooks of routers and hosts with rate feedback: what RCP, QI-RCP and PIQI-RCP share outside their laws.
+"""State and hooks of routers and hosts with rate feedback, shared by RCP, QI-RCP and PIQI-RCP; laws are separate.
 
-A router counts the bytes that arrive, averages the RTTs that their headers carry, turns the count into an arrival rate
-at every tick of its clock, and stamps the smallest fair rate of the path into data. The moving average of
-RTTs by packet, the least fair rate and the probe that opens a flow are those of RCP's own router and host (Dukkipati
-et al., IWQoS 2005, and the ns-2 code of its authors, which THESIS and JETMAX used). A later version of that
-code averages the RTTs of an interval first (`average_interval`).
+A router counts arriving bytes and averages the RTTs in their headers. At every tick of its clock it turns the count
+into an arrival rate, and it stamps the smallest fair rate of the path into data. The moving average of RTTs by packet,
+the minimum fair rate and the probe that opens a flow are those of RCP's own router and host (Dukkipati et al., IWQoS
+2005, and the ns-2 code of its authors, which THESIS and JETMAX used). A later version of that code averages the RTTs of
+an interval first (`average_interval`).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ __all__ = ["FlowState", "Header", "LinkState"]
 
 NO_LINK = -1
 PROBE_INTERVAL = 1.0  # s between the probes that a host sends until the first feedback
-PROBE_SIZE = 40  # bytes, of a probe
-AVERAGES = ("packet", "interval")  # how a router averages RTTs
+PROBE_SIZE = 40  # bytes of a probe: TCP and IP headers without data
+AVERAGES = ("packet", "interval")  # the averages of RTTs that a router may use
 
 
 @dataclass
 class Header:
-    """What travels with a packet and returns with its ACK."""
+    """Header fields that travel with a packet and return with its ACK."""
 
     rate: float = 0.0  # smallest fair rate on the path so far [bit/s]
     rtt: float = 0.0  # the sender's last RTT sample [s]; 0 before the first
-    link: int = NO_LINK  # whose rate it is
+    link: int = NO_LINK  # link that announced the rate
     stamp: int = 0  # number of the control interval in which that link announced it
-    assigned: int = NO_LINK  # the only link that may answer; NO_LINK: any
+    assigned: int = NO_LINK  # the only link that may write feedback; NO_LINK: any
 
 
 @dataclass
@@ -39,15 +39,15 @@ class LinkState:
 
     R: float = 0.0  # announced fair rate [bit/s]
     y: float = 0.0  # arrival rate over the last interval [bit/s]
-    y_prev: float = 0.0  # ... and over the one before
-    mean_rtt: float = 0.0  # moving average [s]; 0 before any sample
+    y_prev: float = 0.0  # arrival rate over the interval before [bit/s]
+    mean_rtt: float = 0.0  # moving average of RTTs [s]; 0 before the first sample
     max_rtt: float = 0.0  # largest RTT of the last interval that had samples [s]
-    arrived: float = 0.0  # since the last tick [bytes]
+    arrived: float = 0.0  # bytes since the last tick
     rtt_peak: float = 0.0  # largest RTT since the last tick [s]
     rtt_bytes: float = 0.0  # sum of RTT times size since the last tick [s bytes]; averages by interval only
     with_rtt: float = 0.0  # size of the packets in that sum [bytes]
-    packet_size: float = 0.0  # of the last packet [bytes]
-    opened: float = 0.0  # when the running interval began [s]
+    packet_size: float = 0.0  # size of the last packet [bytes]
+    opened: float = 0.0  # start of the current interval [s]
     ticks: int = 0  # intervals closed; 0 until the first tick begins to count
 
 
@@ -56,21 +56,21 @@ class FlowState:
     """A host's state for one flow."""
 
     x: float = 0.0  # sending rate [bit/s]; 0 before the first feedback
-    R: float = 0.0  # fair rate received last [bit/s]
-    bottleneck: int = NO_LINK  # link that sent it
-    stamp: int = NO_LINK  # its interval
-    updated: float = 0.0  # when x last moved [s]
+    R: float = 0.0  # last fair rate received [bit/s]
+    bottleneck: int = NO_LINK  # link that announced it
+    stamp: int = NO_LINK  # number of the interval in which it was announced
+    updated: float = 0.0  # time of the last change of x [s]
     assigned: int = NO_LINK  # the only link to take feedback from; NO_LINK: any
-    halved: float = 0.0  # when a loss halved x last, plus an RTT [s]
+    halved: float = 0.0  # time of the last halving of x after a loss, plus an RTT [s]
 
 
 def link_at(R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
-    """The state of a router in the middle of a steady run."""
+    """Return the state of a router in steady state."""
     return LinkState(R=R, y=y, y_prev=y, mean_rtt=mean_rtt, max_rtt=max_rtt)
 
 
 def flow_at(x: float, R: float, link: int) -> FlowState:
-    """The state of a host in the middle of a steady run."""
+    """Return the state of a host in steady state."""
     return FlowState(x=x, R=R, bottleneck=link, stamp=0)
 
 
@@ -82,7 +82,7 @@ def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Count a packet, and average the RTT it carries."""
+    """Count a packet and update the moving average of RTTs."""
     link.arrived += env.packet_size
     link.packet_size = env.packet_size
     if env.kind == 0 and header.rtt > 0.0:
@@ -93,7 +93,7 @@ def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def link_on_arrival_sum(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Count a packet, and add up the RTT it carries."""
+    """Count a packet and add its RTT to the sum of the interval."""
     link.arrived += env.packet_size
     link.packet_size = env.packet_size
     if env.kind == 0 and header.rtt > 0.0:
@@ -103,7 +103,7 @@ def link_on_arrival_sum(link: Any, header: Any, p: Params, env: LinkEnv) -> None
 
 
 def average_interval(link: Any, env: LinkEnv) -> None:
-    """Move the mean RTT d to that of the interval: by T/d of the difference if up, slower if down."""
+    """Move the mean RTT d towards that of the interval: by T/d of the difference upwards, more slowly downwards."""
     if link.with_rtt > 0.0:
         seen = link.rtt_bytes / link.with_rtt
         d = link.mean_rtt if link.mean_rtt > 0.0 else seen
@@ -116,7 +116,7 @@ def average_interval(link: Any, env: LinkEnv) -> None:
 
 
 def stamp(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Stamp the fair rate where it is the smallest so far; only the assigned link may answer, if there is one."""
+    """Stamp the fair rate if it is the smallest so far and this link may write feedback for the flow."""
     if env.kind == 0 and link.R < header.rate and (header.assigned == NO_LINK or header.assigned == env.link):
         header.rate = link.R
         header.link = env.link
@@ -124,9 +124,9 @@ def stamp(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def close_interval(link: Any, env: LinkEnv) -> bool:
-    """Turn the counts of the interval into y and the maximum RTT; False when there is nothing to control on yet.
+    """Turn the counts of the interval into y and the maximum RTT; return whether there is anything to control.
 
-    The first tick only opens the rate_feedback.
+    The first tick only starts the measurement: the time before it is not a whole interval.
     """
     first = link.ticks == 0
     if link.rtt_peak > 0.0:
@@ -144,12 +144,12 @@ def close_interval(link: Any, env: LinkEnv) -> bool:
 
 
 def announce(link: Any, R: float, d: float, p: Params, env: LinkEnv) -> None:
-    """Announce R, kept between one packet an RTT and the capacity."""
+    """Announce R, limited to between `floor` packets per RTT and the capacity."""
     link.R = min(max(R, p.floor * 8.0 * link.packet_size / d), env.capacity)
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Probe with small packets until the first feedback; a flow placed at an equilibrium starts at its rate."""
+    """Probe with small packets until the first feedback; a flow started at an equilibrium sends at its rate."""
     if flow.x > 0.0:
         env.rate = flow.x
     else:
@@ -157,7 +157,7 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open the header: any rate, no link, the last RTT sample."""
+    """Initialize the header: a rate above any other, no link, the last RTT sample."""
     header.rate = 1e300
     header.rtt = env.rtt
     header.link = NO_LINK
@@ -166,32 +166,32 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def receive(flow: Any, header: Any, env: FlowEnv) -> None:
-    """Note the feedback of an ACK and whose it is."""
+    """Record the feedback of an ACK and the link and interval of its origin."""
     flow.R = header.rate
     flow.bottleneck = header.link
     flow.stamp = header.stamp
     flow.updated = env.now
 
 
-def least_rate(p: Params, env: FlowEnv) -> float:
-    """A host sends a packet an RTT for any feedback, or it would receive none of better times."""
-    least: float = p.floor * 8.0 * env.packet_size / env.rtt
-    return least
+def minimum_rate(p: Params, env: FlowEnv) -> float:
+    """Return the minimum rate, `floor` packets per RTT: a silent host would receive no feedback of a higher rate."""
+    minimum: float = p.floor * 8.0 * env.packet_size / env.rtt
+    return minimum
 
 
 def adopt_rate(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Send at the fair rate received, as RCP and QI-RCP do (THESIS (4.2))."""
     if header.link != NO_LINK:
         receive(flow, header, env)
-        flow.x = max(header.rate, least_rate(p, env))
+        flow.x = max(header.rate, minimum_rate(p, env))
         env.rate = flow.x
 
 
 def link_hooks(on_interval: Hook, stamping: str, average: str = "packet") -> dict[str, Hook]:
-    """This state at a link, and what a protocol does with them at the end of an interval.
+    """Return the hooks of a router that keeps this state, with a protocol's hook for the end of an interval.
 
-    stamping "departure": as the authors' ns-2 code does. "arrival": before the queue, as in Linux, where netfilter has
-    the packet before the queue of the device (EVAL sec. 3.5): its value is older by the wait.
+    stamping "departure": as in the authors' ns-2 code. "arrival": before the queue, as in Linux, whose netfilter sees
+    the packet before the device's queue (EVAL sec. 3.5): the feedback is older by the queueing delay.
     """
     count = link_on_arrival if average == "packet" else link_on_arrival_sum
 
@@ -208,16 +208,16 @@ def link_hooks(on_interval: Hook, stamping: str, average: str = "packet") -> dic
 def halve(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Halve the rate at a loss, at most once an RTT."""
     if flow.x > 0.0 and env.now >= flow.halved:
-        flow.x = max(0.5 * flow.x, least_rate(p, env))
+        flow.x = max(0.5 * flow.x, minimum_rate(p, env))
         flow.halved = env.now + env.srtt
         env.rate = flow.x
 
 
 def flow_hooks(on_ack: Hook, loss: str) -> dict[str, Hook]:
-    """This state at a host, and what a protocol does with the feedback of an ACK.
+    """Return the hooks of a host that keeps this state, with a protocol's hook for the feedback of an ACK.
 
-    loss "keep": a loss changes nothing, its bytes are sent again. "halve": it halves the rate for an RTT, in which
-    routers are not listened to: what they announced knew nothing of it.
+    loss "keep": a loss changes no rate, its bytes are sent again. "halve": it halves the rate for an RTT. During that
+    RTT feedback is ignored: routers announced it before the loss.
     """
 
     def on_ack_unless_halved(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:

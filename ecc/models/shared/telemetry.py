@@ -1,7 +1,7 @@
-"""Telemetry of links: what each of a path adds to a packet, and where hosts rest that answer the largest report.
+"""Telemetry of links: the records that a path adds to packets, and equilibria of hosts that use the largest report.
 
-As a packet leaves it, a link writes its capacity, the queue behind the packet, what it has sent so far with this
-packet, and the time. Two packets' reports of a link give what it sent, and what came to it, in between.
+As a packet leaves it, a link writes its capacity, the queue behind the packet, the volume sent so far including this
+packet, and the time. Two packets' reports of a link give its departures and arrivals in between.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ecc.models.records import per_hop
 from ecc.models.shared import windows
 from ecc.network.network import Network
 
-REPORTS = 16.0  # that a flow gets in T, as fluid
-LEAST_AVERAGE = 1e-6  # of what is reported, as fluid: laws divide by it
+REPORTS = 16.0  # reports that a flow receives in T, as fluid
+MIN_AVERAGE = 1e-6  # minimum reported value, as fluid: laws divide by it
 
 
 @dataclass
 class Header:
-    """What each link of the path adds to a packet, which returns with its ACK."""
+    """Records that each link of the path adds to a packet, which return with its ACK."""
 
-    hops: int = 0  # links that have
+    hops: int = 0  # links that have written a record
     capacity: tuple[float, ...] = per_hop()  # bit/s
     queue: tuple[float, ...] = per_hop()  # behind the packet [bytes]
-    sent: tuple[float, ...] = per_hop()  # so far, with this packet [bytes]
+    sent: tuple[float, ...] = per_hop()  # departures so far, including this packet [bytes]
     time: tuple[float, ...] = per_hop()  # s
 
 
@@ -40,17 +40,17 @@ class Header:
 class LinkState:
     """A router's state."""
 
-    sent: float = 0.0  # so far [bytes]
+    sent: float = 0.0  # departures so far [bytes]
 
 
 class TelemetryProtocol(windows.WindowProtocol):
-    """Base of the protocols whose hosts answer the largest report of a path with windows that are paced over T."""
+    """Base class of the protocols that respond to the largest report of a path with windows paced over T."""
 
     base_rtt: QuantityField  # T [s]
-    line_rate: QuantityField  # of hosts, whose first window is its product with T [bit/s]
+    line_rate: QuantityField  # rate of the hosts' interfaces [bit/s]; the initial window is its product with T
 
     combine = "max"
-    header_bytes = (42, 42)  # of five links, HPCC sec. 4.1
+    header_bytes = (42, 42)  # records of five links, HPCC sec. 4.1
     may_use_prr: ClassVar[bool] = False
     restarts = ("none",)
     phase_jitter = "line rate"
@@ -64,12 +64,12 @@ class TelemetryProtocol(windows.WindowProtocol):
 
     @property
     def paced_over(self) -> float:
-        """T."""
+        """The time T over which windows are paced [s]."""
         return self.base_rtt
 
     @property
     def opening_window(self) -> float | None:
-        """What the host sends in T."""
+        """The volume that a host sends in T at line rate, unless `initial` is set."""
         return None if self.initial is not None else self.line_rate * self.base_rtt / 8.0
 
     def link_hooks(self) -> dict[str, Hook]:
@@ -77,18 +77,18 @@ class TelemetryProtocol(windows.WindowProtocol):
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """What was sent since the last update may never be acknowledged in order: the next ACK updates again."""
+    """Update at the next ACK: the data sent since the last update may never be acknowledged in order."""
     flow.update_end = -1.0
 
 
 def send_with(window: float, p: Params, env: FlowEnv) -> None:
-    """Go on with a window, paced over T."""
+    """Continue with a window, paced over T."""
     env.window = window
     env.rate = 8.0 * window / p.base_rtt
 
 
 def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Add what the link knows to a packet of data."""
+    """Add the link's record to a packet of data."""
     link.sent += env.packet_size
     if env.kind == 0:
         k = header.hops
@@ -100,7 +100,7 @@ def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def keep(flow: Any, header: Any) -> None:
-    """Keep what an ACK reports, for the next one."""
+    """Store the report of an ACK, for the comparison with the next one."""
     flow.hops = header.hops
     for k in range(header.hops):
         flow.queue[k] = header.queue[k]
@@ -109,23 +109,23 @@ def keep(flow: Any, header: Any) -> None:
 
 
 def reports_of(T: float) -> float:
-    """Return the time over which a report averages in fluid [s]; in packets it is that between two packets of a flow.
+    """Return the averaging time of a report in fluid [s]; in packets it is the time between two packets of a flow.
 
     Parameters
     ----------
     T : float, s
-        Over which hosts average reports.
+        Time over which hosts average reports.
     """
     return T / REPORTS
 
 
 def renewed(w: float, D: float, T: float, factor: float, added: float, factor_change: float) -> float:
-    """Return what w = W_c `factor` + `added` [bit] is once a window is acknowledged; W_c <- w once an RTT D.
+    """Return the window [bit] after a window is acknowledged, for w = W_c `factor` + `added` and W_c <- w once an RTT.
 
-    As fluid W_c' = (w - W_c)/D, and `factor_change` is the derivative of the factor [1/s].
+    As fluid W_c' = (w - W_c)/D; `factor_change` is the derivative of the factor [1/s].
     """
-    kept = (w - added) / factor
-    return w + max(D, T) * ((w - kept) * factor / D + kept * factor_change)
+    reference = (w - added) / factor  # W_c
+    return w + max(D, T) * ((w - reference) * factor / D + reference * factor_change)
 
 
 def equilibrium_of_windows(
@@ -139,31 +139,33 @@ def equilibrium_of_windows(
     report: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.asarray,
     paced_over: float | None = None,
 ) -> Equilibrium:
-    """Return where windows W = `added`/(1 - `target`/U) fill links, U the largest report of a path, q = (u - 1) C T.
+    """Return the equilibrium of windows W = `added`/(1 - `target`/U), with U the largest report of a path.
 
-    Windows that W <- W target/U + added keeps; a flow sends min(W, most)/max(T, RTT). Without queue u is the load.
+    It is the fixed point of W <- W target/U + added. A flow sends min(W, most)/max(T, RTT). The queue of a link is
+    q = (u - 1) C T; without queue u is the load.
 
     Parameters
     ----------
     network : Network
     T : float, s
-        For which windows are paced.
+        Time over which windows are paced.
     target : float
+        Target value of the reports, for example 0.95.
     added, most : float, bit
-        Added to a window (or shape (n_flows,)), and the largest one.
+        Increase of a window per RTT (or shape (n_flows,)), and the maximum window.
     name : str
-        Of the protocol, for messages.
+        Name of the protocol, for messages.
     state : str
-        What hosts call the largest report.
+        Name of the hosts' state that holds the largest report.
     report : callable, optional
-        u of the links -> what they report, not less for a larger one; default: u itself.
+        u of the links -> their reports, nondecreasing in u; default: u itself.
     paced_over : float, s, optional
-        For which windows are paced, if not T.
+        Time over which windows are paced, if not T.
 
     Returns
     -------
     Equilibrium
-        `fair_rate` is what links report that are the largest of some flow.
+        `fair_rate` is the report of the links that are the largest of some flow's path.
     """
     crosses, C, over = network.incidence, network.capacities, T if paced_over is None else paced_over
 
@@ -186,8 +188,8 @@ def equilibrium_of_windows(
             break
     else:
         raise ConvergenceError(f"no equilibrium of {name} found", u, float(np.abs(u - before).max()))
-    told = report(u)
-    bottleneck = np.where(crosses, told, -1.0).argmax(axis=1)
+    reports = report(u)
+    bottleneck = np.where(crosses, reports, -1.0).argmax(axis=1)
     used = np.isin(np.arange(network.n_links), bottleneck)
     queue = C * T * np.maximum(u - 1.0, 0.0)
-    return Equilibrium(rates(u), np.where(used, told, inf), bottleneck, queue, states={state: told[bottleneck]})
+    return Equilibrium(rates(u), np.where(used, reports, inf), bottleneck, queue, states={state: reports[bottleneck]})

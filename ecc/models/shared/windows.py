@@ -1,11 +1,11 @@
-"""What the hosts of all window protocols share: RFC 5681's opening, slow start, answer to losses, restart after idle.
+"""Parts shared by all window protocols: initial window, slow start, loss response and restart of RFC 5681.
 
-Windows and thresholds are in bytes; s is a packet, SMSS in the RFC. Routers do nothing but queue and drop. The engine
-recovers the losses (RFC 6582 or RFC 6675) and lets a window's worth of packets be in flight meanwhile; the hooks set
-the window at the start of a recovery and at its end.
+Windows and thresholds are in bytes; s is a packet, SMSS in the RFC. Routers only queue and drop. The engine recovers
+the losses (RFC 6582 or RFC 6675) and lets a window's worth of packets be in flight meanwhile; the hooks set the window
+at the start of a recovery and at its end.
 
-A window grows only while it limits its flow (`is_window_limited`), and not while the application has too little to
-send, the receiver's window is smaller, or the pacer is slower. After an idle period it restarts (`restart_window`).
+A window grows only while it limits its flow (`is_window_limited`). It does not grow if the application has too little
+to send, the receiver's window is smaller, or the pacer is slower. After an idle period it restarts (`restart_window`).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from ecc.models.base import (
 from ecc.network.allocation import proportional
 from ecc.network.network import Network
 
-GROW_UNTIL_LOST = "its windows grow until a queue overflows or a packet is lost, and jump there"
-"""Why hosts that answer losses have no equilibrium (`no_equilibrium`)."""
-GROW_UNTIL_MARKED = "its windows grow until packets are marked or lost, and jump there"
-"""The same of those that are made for marks."""
+GROW_UNTIL_LOST = "its windows grow until a queue overflows or a packet is lost, and are then reduced"
+"""Why protocols that respond to losses have no equilibrium (`no_equilibrium`)."""
+GROW_UNTIL_MARKED = "its windows grow until packets are marked or lost, and are then reduced"
+"""Why protocols that respond to marks have no equilibrium (`no_equilibrium`)."""
 LINUX: dict[str, Any] = {
     "transport": "rack", "lost_retransmission": "linux", "initial": 10.0, "min_rto": 0.2, "restart": "linux",
     "prr": True,
 }  # fmt: skip
-"""Parameters of all window protocols as Linux 6 has them by default."""
+"""Linux 6's defaults for the parameters that all window protocols have."""
 NEVER_LEFT = 1e300  # bytes, a slow-start threshold "arbitrarily high" (RFC 5681 sec. 3.1)
 BY_DATA, BY_WINDOW, BY_PACER = range(3)
 """Values of `env.limited_by`: nothing to send (or to receive), a full window, the pacer."""
@@ -57,45 +57,45 @@ class FlowState:
     """A host's state for one flow."""
 
     ssthresh: float = NEVER_LEFT  # slow-start threshold [bytes]
-    answered: float = 0.0  # until when losses are of the window that a mark has cut [s]
-    backed_off: int = 0  # whether its timer has expired since the last ACK of something new
-    pipe_prev: float = 0.0  # what was in flight at the last loss, or the threshold [bytes]; 0: it cannot be undone
+    answered: float = 0.0  # losses before this time belong to the window that a mark has already reduced [s]
+    backed_off: int = 0  # 1 if the timer has expired since the last ACK of new data
+    pipe_prev: float = 0.0  # max(FlightSize, ssthresh) before the last loss [bytes]; 0: nothing to undo
 
 
 @dataclass
 class Restorable:
-    """A further state of hosts that `restore` after a loss that was none: what they had before it."""
+    """Further state of hosts that `restore` after a spurious loss: window and threshold before the loss."""
 
-    by_timer: int = 0  # whether the last loss was a timeout
-    undo_W: float = 0.0  # [bytes]
-    undo_ssthresh: float = 0.0  # [bytes]
+    by_timer: int = 0  # 1 if the last loss was a timeout
+    undo_W: float = 0.0  # window before the loss [bytes]
+    undo_ssthresh: float = 0.0  # slow-start threshold before the loss [bytes]
 
 
 def doubled(w: float, s: float, a: float, p: Params) -> float:
-    """RFC 5681 (2), as fluid: what is acknowledged in an RTT is a window, in ACKs of a each."""
+    """RFC 5681 (2), as fluid: the window after an RTT, in which a window is acknowledged in ACKs of a bits each."""
     return w + w * (counted_in_slow_start(a, s, p.L) / a)
 
 
 def after_a_loss(w: float, s: float) -> float:
-    """RFC 5681 (4), as fluid."""
+    """RFC 5681 (4), as fluid: half the window, or two packets if that is more."""
     return max(halved(w), 2.0 * s)
 
 
 def equilibrium_with_own(network: Network, packets: float) -> Equilibrium:
-    """Return where each flow has so many packets in queues: proportional fairness, `fair_rate` the waits [s].
+    """Return the equilibrium at which each flow has `packets` packets in queues; `fair_rate` is the delays [s].
 
-    Low, Peterson, Wang 2002, Theorem 1.
+    Rates are proportionally fair (Low, Peterson, Wang 2002, Theorem 1).
 
     Parameters
     ----------
     network : Network
     packets : float
-        Of a flow, in all queues of its path.
+        Packets that a flow keeps in all queues of its path together, for example 2.
 
     Raises
     ------
     LinearizationError
-        Packets of several sizes, for which rates are not known.
+        Flows with packets of different sizes: their equilibrium is not known.
     """
     sizes = {float(flow.mean_packet) for flow in network.flows}
     if len(sizes) > 1:
@@ -107,16 +107,18 @@ def equilibrium_with_own(network: Network, packets: float) -> Equilibrium:
 
 
 def relay_with_own(point: Equilibrium, network: Network, packets: float) -> tuple[RelayLoop, float]:
-    """Return the loop from relays, of a packet an RTT, to own packets reported to them; and the queue [bit] for one.
+    """Return the loop gain from relay to reported queue, and the queue [bit] per reported packet.
+
+    The relay adds one packet per RTT; the loop reports how many packets the flow itself has in the queue.
 
     Parameters
     ----------
     point : Equilibrium
-        Of `equilibrium_with_own`.
+        Equilibrium from `equilibrium_with_own`.
     network : Network
-        Network of one link, whose flows have one RTT.
+        Network of one link; its flows have equal RTTs.
     packets : float
-        At rest.
+        Packets that a flow keeps in queues at equilibrium.
     """
     if network.n_links != 1 or np.ptp(network.rtts) > 0.0:
         raise LinearizationError("relays act as one on one link with equal RTTs, got another network")
@@ -126,43 +128,44 @@ def relay_with_own(point: Equilibrium, network: Network, packets: float) -> tupl
 
 
 def relay_refusal(name: str) -> str:
-    """Why there is no linear model of a relay."""
+    """Return the message that refuses a linear model of a relay."""
     return f"{name}'s source law is a relay, which has no slope to linearize"
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowProtocol(Protocol):
-    """Base of the protocols whose hosts set windows: their parameters, and what most of them leave as it is.
+    """Base class of the window protocols: their common parameters, and defaults that a protocol may override.
 
     Parameters
     ----------
     transport : str
         "newreno" (RFC 6582), "sack" (RFC 6675) or "rack" (RFC 8985): how losses are recovered.
     lost_retransmission : str
-        With "rack", what the loss of a packet that was sent in the recovery leads to: "reduce", a further reduction of
-        the window, at most once an RTT (RFC 5681 sec. 4.3, RFC 8985 sec. 3.4), or "linux", none before the recovery
+        With "rack", the response to the loss of a packet that was sent in the recovery. "reduce": a further reduction
+        of the window, once an RTT (RFC 5681 sec. 4.3, RFC 8985 sec. 3.4). "linux": none until the recovery
         ends.
     prr : bool, "marks" or None
-        Proportional rate reduction in recoveries (RFC 9937), with "sack" or "rack"; None: with "rack", of hosts that
-        reduce their windows at losses. "sack" alone is RFC 6675. "marks": after marks as well, as Linux has it; without
-        it a host that answers a mark stops until enough packets are acknowledged.
+        Proportional rate reduction in recoveries (RFC 9937), with "sack" or "rack". None: used with "rack" if the host
+        reduces its window at losses. "sack" without it is RFC 6675. "marks": after marks as well, as in Linux; without
+        it a host that responds to a mark sends nothing until enough packets are acknowledged.
     initial : float, > 0, or None
-        First window, in packets; None: RFC 5681 (1), 2 to 4 (ns-2: 2, Linux: 10).
+        Initial window, in packets; None: RFC 5681 (1), 2 to 4 (ns-2: 2, Linux: 10).
     receiver_window : int, bytes, >= 0
-        How far data may be ahead of what is acknowledged; 0: no limit.
+        Maximum of data sent but not yet acknowledged; 0: no limit.
     min_rto : float, s, > 0
-        Least retransmission timeout (RFC 6298: 1 s; Linux and ns-2: 0.2 s; in data centers some ms).
+        Minimum retransmission timeout (RFC 6298: 1 s; Linux and ns-2: 0.2 s; in data centers some ms).
     initial_rto : float, s, > 0
-        ... before the first ACK (RFC 6298, Linux: 1 s).
+        Retransmission timeout before the first ACK (RFC 6298, Linux: 1 s).
     L : float, packets, >= 1, or 0
-        For how many packets an ACK counts at most in slow start (RFC 3465 sec. 2.2; 1 after a timeout, sec. 2.3). 0:
-        without RFC 3465, ACKs count and not bytes, as in ns-2; also in the congestion avoidance of NewReno, DCTCP, VCP,
-        EDN and PEDN. The other window laws divide what they gain in an RTT among its bytes for any L.
+        Maximum number of packets that an ACK counts for in slow start (RFC 3465 sec. 2.2; 1 after a timeout, sec. 2.3).
+        0: without RFC 3465, the window grows per ACK and not per byte, as in ns-2; this also holds in the congestion
+        avoidance of NewReno, DCTCP, VCP, EDN and PEDN. The other window laws divide their growth per RTT among its
+        bytes for any L.
     restart : str
-        What becomes of the window when data is sent after an idle period, with nothing in flight and nothing sent for
-        longer than the retransmission timeout. "rfc5681" (sec. 4.1): at most the first window, for example 3 packets of
-        1500 bytes. "linux": halved for each further timeout that has passed, down to the first window (`initial`, or
-        Linux's 10 packets), while the slow-start threshold becomes at least 3/4 of the window before. "none": it stays.
+        Window after an idle period, with nothing in flight and nothing sent for longer than the retransmission timeout.
+        "rfc5681" (sec. 4.1): limited to the initial window, for example 3 packets of 1500 bytes. "linux": halved for
+        each further timeout that has passed, down to the initial window (`initial`, or Linux's 10 packets), while the
+        slow-start threshold is raised to 3/4 of the previous window. "none": unchanged.
 
     Raises
     ------
@@ -185,14 +188,14 @@ class WindowProtocol(Protocol):
     combine = "sum"
     times: ClassVar[tuple[str, ...]] = ()
     equilibrium_is_static = False
-    header_bytes = (0, 0)  # what some report is in the IP header
+    header_bytes = (0, 0)  # feedback fits into the IP and TCP headers
     FlowState: ClassVar[type] = FlowState
     may_use_prr: ClassVar[bool] = True
-    """Whether its window after a loss is a reduced one, which a recovery is to reach; False: that of a model."""
+    """True if losses reduce the window, so that a recovery can approach the reduced one; False if a model sets it."""
     slow_start_law: ClassVar[Callable[..., float] | None] = staticmethod(doubled)
     loss_response_law: ClassVar[Callable[..., float] | None] = staticmethod(after_a_loss)
     restarts: ClassVar[tuple[str, ...]] = RESTARTS
-    """The values of `restart` that a class takes."""
+    """Values of `restart` that a class accepts."""
 
     def __post_init__(self) -> None:
         check_choice(self, "transport", ("newreno", "sack", "rack"))
@@ -227,7 +230,7 @@ class WindowProtocol(Protocol):
         return {}
 
     def flow_at(self, x: float, R: float, link: int, window: float = 0.0, **values: float) -> Any:
-        """Return the state of a flow in congestion avoidance, with its `states` in the fields of their names."""
+        """Return the state of a flow in congestion avoidance; `values` set the fields named in `states`."""
         return record_at(self.FlowState(), {**values, "ssthresh": window})
 
     def rate_range(self, capacity: float) -> tuple[float, float]:
@@ -244,15 +247,15 @@ class WindowProtocol(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EndToEndProtocol(WindowProtocol):
-    """Base of those among them that need nothing of links but losses, or marks.
+    """Base class of the window protocols that need no feedback from links but losses or marks.
 
     Parameters
     ----------
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`.
+        See `WindowProtocol`.
     ecn : bool
-        Whether packets can be marked (RFC 3168). A mark is answered as a loss is, once a window (sec. 6.1.2); nothing
-        is sent again.
+        Whether packets can be marked (RFC 3168). The response to a mark is the response to a loss, once a
+        window (sec. 6.1.2), without a retransmission.
 
     Raises
     ------
@@ -277,12 +280,12 @@ class EndToEndProtocol(WindowProtocol):
     def _completed_flow_hooks(self, hooks: Mapping[str, Hook]) -> dict[str, Hook]:
         """Return the hooks with a response to marks if `ecn` is set and `on_ack` does not read `env.marked` itself.
 
-        A mark calls `on_loss`, at most once a window, and a loss in the RTT after it calls nothing.
+        A mark calls `on_loss`, once a window. A loss in the RTT after it does not: the window is already reduced.
 
         Parameters
         ----------
         hooks : mapping
-            Those of `flow_hooks`.
+            Hooks returned by `flow_hooks`.
         """
         on_ack, on_loss = hooks.get("on_ack"), hooks.get("on_loss")
         if not self.ecn or self.mark_response_law is not None or on_ack is None or on_loss is None:
@@ -295,39 +298,39 @@ class EndToEndProtocol(WindowProtocol):
             if env.marked > 0 and env.recovering == 0 and env.recovered == 0:
                 on_loss(flow, header, p, env)
                 flow.answered = env.now + env.srtt
-                flow.pipe_prev = 0.0  # a mark is no error
+                flow.pipe_prev = 0.0  # a mark is never spurious: nothing to undo
 
         def on_loss_unless_marked(flow: Any, header: Any, p: Any, env: Any) -> None:
             if env.kind > 0 or env.now >= flow.answered:
                 on_loss(flow, header, p, env)
             else:
-                flow.pipe_prev = 0.0  # nothing was done
+                flow.pipe_prev = 0.0  # the loss changed nothing: nothing to undo
 
         return {**hooks, "on_ack": on_ack_and_mark, "on_loss": on_loss_unless_marked}
 
 
 def grown(window: float, s: float, counts: float) -> float:
-    """RFC 5681 (3), in congestion avoidance: about a packet an RTT."""
+    """RFC 5681 (3), in congestion avoidance: about a packet per RTT."""
     return window + s * counts / window
 
 
 def counted(acked: float, s: float, p: Params) -> float:
-    """What an ACK counts for in congestion avoidance: its bytes (RFC 3465 sec. 2.1), or a packet (RFC 5681 (3))."""
+    """Return the bytes that an ACK counts for in congestion avoidance: all (RFC 3465 sec. 2.1), or a packet."""
     return acked if p.L > 0.0 else s
 
 
 def counted_in_slow_start(acked: float, s: float, L: float) -> float:
-    """... in slow start: L packets at most (RFC 3465 sec. 2.2), or one (RFC 5681 (2))."""
+    """Return the bytes that an ACK counts for in slow start: up to L packets (RFC 3465 sec. 2.2), or one for L = 0."""
     return min(acked, max(L, 1.0) * s)
 
 
 def halved(window: float) -> float:
-    """RFC 5681 (4), of the data in flight."""
+    """RFC 5681 (4): half the data in flight."""
     return 0.5 * window
 
 
 def initial_window(s: float) -> float:
-    """RFC 5681 (1)."""
+    """RFC 5681 (1): the default initial window of a flow with packets of s bytes."""
     if s > 2190.0:
         return 2.0 * s
     if s > 1095.0:
@@ -336,31 +339,31 @@ def initial_window(s: float) -> float:
 
 
 def first_window(s: float, p: Params) -> float:
-    """What a flow opens with: its parameter, or RFC 5681 (1)."""
+    """Return the initial window: the parameter `initial`, or RFC 5681 (1)."""
     return p.initial * s if p.initial > 0.0 else initial_window(s)
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open with the initial window."""
+    """Start with the initial window."""
     env.window = first_window(1.0 * env.packet_size, p)
 
 
 def in_slow_start(flow: Any, env: FlowEnv) -> bool:
-    """Whether an ACK of something new finds the window below the threshold."""
+    """Return whether the window is below the slow-start threshold."""
     below: bool = env.window < flow.ssthresh
     return below
 
 
 def slow_start(flow: Any, p: Params, env: FlowEnv) -> None:
-    """RFC 5681 (2), with L packets an ACK at most, and one after a timeout (RFC 3465 sec. 2.3)."""
-    L = p.L if flow.ssthresh >= NEVER_LEFT else 1.0  # what comes back to slow start has met losses
+    """RFC 5681 (2), with up to L packets per ACK, or one after a timeout (RFC 3465 sec. 2.3)."""
+    L = p.L if flow.ssthresh >= NEVER_LEFT else 1.0  # a finite threshold: the flow has had losses
     env.window += counted_in_slow_start(env.acked, env.packet_size, L)
 
 
 def moves(flow: Any, env: FlowEnv) -> bool:
-    """Whether an ACK acknowledges new data, no loss is being recovered, and no mark is being answered.
+    """Return whether an ACK acknowledges new data outside of recovery and of the response to a mark.
 
-    Windows grow at ACKs without ECE (RFC 3168 sec. 6.1.2). New data resets the backoff of the timer.
+    Windows grow only at ACKs without ECE (RFC 3168 sec. 6.1.2). New data also resets the backoff of the timer.
     """
     if env.acked > 0:
         flow.backed_off = 0
@@ -369,35 +372,36 @@ def moves(flow: Any, env: FlowEnv) -> bool:
 
 
 def opens(flow: Any, env: FlowEnv) -> bool:
-    """Whether an ACK may open the window: it `moves`, and it limits the flow (RFC 7661, RFC 9438 sec. 5.8)."""
+    """Return whether an ACK may open the window: it `moves`, and the window limits the flow (RFC 9438 sec. 5.8)."""
     return moves(flow, env) and is_window_limited(flow, env)
 
 
 def is_window_limited(flow: Any, env: FlowEnv) -> bool:
-    """Whether the window limits a flow, and not its application, the receiver's window or the pacer.
+    """Return whether the window limits a flow, and not its application, the receiver's window or the pacer.
 
-    The engine reports what kept the sender from sending more before this ACK (`env.limited_by`). In slow start, which
-    doubles the window, it is enough if half of it was in flight: the window then reaches twice the bytes that the flow
-    uses, as in Linux (tcp_is_cwnd_limited) and in draft-ietf-ccwg-ratelimited-increase.
+    The engine reports the limit that kept the sender from sending more before this ACK (`env.limited_by`). In slow
+    start, which doubles the window, half a window in flight is enough: the window then reaches twice the bytes that the
+    flow uses, as in Linux (tcp_is_cwnd_limited) and in draft-ietf-ccwg-ratelimited-increase. RFC 7661 gives reasons.
     """
     return env.limited_by == BY_WINDOW or is_filled(env.window, env.window < flow.ssthresh, env)
 
 
 def is_paced_window_limited(window: float, in_slow_start: bool, env: FlowEnv) -> bool:
-    """As `is_window_limited`, of a host that paces a window over an RTT: its pacer is then its window."""
+    """Return `is_window_limited` of a host that paces a window over an RTT: its pacer enforces its window."""
     return env.limited_by != BY_DATA or is_filled(window, in_slow_start, env)
 
 
 def is_filled(window: float, in_slow_start: bool, env: FlowEnv) -> bool:
-    """Whether the bytes in flight before this ACK, or twice as much in slow start, fill a window up to a packet."""
+    """Return whether the bytes in flight before this ACK (twice as many in slow start) fill a window up to a packet."""
     flight = (2.0 if in_slow_start else 1.0) * (env.in_flight + env.acked)
     return flight + env.packet_size > window
 
 
 def restart_window(window: float, flow: Any, p: Params, env: FlowEnv) -> float:
-    """The window with which a flow goes on after an idle period, in `on_restart`: the parameter `restart`.
+    """Return the window after an idle period, as the parameter `restart` selects it; for `on_restart`.
 
-    Without an idle period longer than the retransmission timeout it stays. RFC 5681 sec. 4.1; Linux: tcp_cwnd_restart.
+    An idle period no longer than the retransmission timeout leaves the window unchanged. RFC 5681 sec. 4.1; Linux:
+    tcp_cwnd_restart.
     """
     if p.restart == 0.0 or env.idle <= env.rto:
         return window
@@ -414,38 +418,38 @@ def restart_window(window: float, flow: Any, p: Params, env: FlowEnv) -> float:
 
 
 def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Go on with the restart window."""
+    """Resume with the restart window."""
     env.window = restart_window(env.window, flow, p, env)
 
 
 STARTS: dict[str, Hook] = {"on_start": flow_on_start, "on_restart": flow_on_restart}
-"""The hooks of a flow that sends, at first or again, with nothing in flight."""
+"""Hooks of a flow that starts, or starts again after an idle period, with nothing in flight."""
 
 
 def on_the_way(env: FlowEnv) -> float:
-    """FlightSize, with what the ACK that reports a mark acknowledges (0 in `on_loss`), but no more than a window.
+    """Return FlightSize plus the data that this ACK acknowledges (0 in `on_loss`), limited to the window.
 
-    Behind a gap that stays open long, SACK lets more be outstanding.
+    The limit matters during a long recovery: SACK then allows more outstanding data than a window.
     """
     return min(env.window, 1.0 * (env.in_flight + env.acked))
 
 
 def cut(flow: Any, window: float, env: FlowEnv) -> None:
-    """Go on from a window, of two packets at least, without slow start."""
+    """Continue in congestion avoidance with a window of two packets or more."""
     flow.ssthresh = max(window, 2.0 * env.packet_size)
     env.window = flow.ssthresh
 
 
 def remember(flow: Any, env: FlowEnv) -> None:
-    """RFC 4015, in `on_loss`: what `undo` would restore, if the loss turns out to be none."""
-    if env.kind == 0 or flow.backed_off == 0:
+    """RFC 4015, in `on_loss`: remember the flight size that `undo` restores if the loss proves to be spurious."""
+    if env.kind == 0 or flow.backed_off == 0:  # later expirations of the timer find an already reduced flight
         flow.pipe_prev = max(on_the_way(env), flow.ssthresh)
 
 
 def undo(flow: Any, env: FlowEnv) -> None:
-    """RFC 4015, at an ACK with `env.undone`: no burst, and slow start up to what was in flight before.
+    """RFC 4015, at an ACK with `env.undone`: slow start up to the flight size before the loss, without a burst.
 
-    Nothing is restored where the ACK reports congestion, or a mark has cut the window since.
+    Nothing is restored if the ACK reports congestion, or if a mark has reduced the window since.
     """
     if flow.pipe_prev > 0.0 and env.ece == 0:
         opened = env.in_flight + min(1.0 * env.acked, initial_window(1.0 * env.packet_size))
@@ -455,7 +459,7 @@ def undo(flow: Any, env: FlowEnv) -> None:
 
 
 def remember_window(flow: Any, env: FlowEnv) -> bool:
-    """Remember for `restore`; whether what else the loss is about to change is to be remembered, too."""
+    """Remember the window for `restore`; return whether the caller has to remember its further state too."""
     is_first: bool = env.kind == 0 or flow.backed_off == 0
     if is_first:
         flow.undo_W, flow.undo_ssthresh = env.window, flow.ssthresh
@@ -465,10 +469,10 @@ def remember_window(flow: Any, env: FlowEnv) -> bool:
 
 
 def restore(flow: Any, env: FlowEnv) -> bool:
-    """RFC 9438 sec. 4.9, at an ACK with `env.undone`: the window, and whether all else is to be what it was.
+    """RFC 9438 sec. 4.9, at an ACK with `env.undone`: restore the window; return whether to restore further state.
 
-    Not where the window is larger again, a mark has cut it since, or the ACK reports congestion. After a timeout the
-    window is that of `undo`.
+    Nothing is restored if the window has grown back already, a mark has reduced it since, or the ACK reports
+    congestion. After a timeout the window is that of `undo`, which avoids a burst.
     """
     is_undone: bool = flow.pipe_prev > 0.0 and env.ece == 0 and env.window < flow.undo_W
     if is_undone and flow.by_timer == 0:
@@ -480,7 +484,7 @@ def restore(flow: Any, env: FlowEnv) -> bool:
 
 
 def time_out(flow: Any, window: float, env: FlowEnv) -> None:
-    """One packet, and slow start up to a window; the threshold stays if the timer expires again (RFC 5681 sec. 3.1)."""
+    """Restart from one packet in slow start; repeated timeouts keep the threshold (RFC 5681 sec. 3.1)."""
     if flow.backed_off == 0:
         flow.ssthresh = max(window, 2.0 * env.packet_size)
     flow.backed_off = 1
