@@ -1,19 +1,19 @@
-"""Claims on runs, as data: what to run, what to compute of it, and what the paper says of that.
+"""Claims on runs as data: the runs, the metrics computed from them, and the values that the paper reports.
 
 An entry of the ledger names a `setup` (a function of `ecc.claims.setups`) and its `options`, the `runs` (a label ->
-protocol and parameters), and a list of `expect`: a metric (a function of `ecc.metrics`) and what it should be.
-An entry that names another one as what it `repeats` makes its runs on real frames too (`ecc.live`).
+protocol and parameters), and a list of `expect`: a metric (a function of `ecc.metrics`) and its expected value.
+An entry that `repeats` another entry makes the runs of that entry on real frames too (`ecc.live`).
 
     [ev-f4]
     setup = "three_joins"
     options = { capacity = "970 Mb/s", rtt = 0.05 }
-    sample = 0.1                        # of the runs, s
+    sample = 0.1                        # sampling interval of the runs, s
     runs.RCP = { protocol = "RCP", alpha = 0.1 }
     runs.XCP = { protocol = "XCP" }
-    quick = { duration = 40.0 }         # options of a quick run, beside the others
-    assumptions = ["..."]               # what the paper leaves open
+    quick = { duration = 40.0 }         # options replaced in quick runs
+    assumptions = ["..."]               # choices that the paper leaves open
     [[ev-f4.expect]]
-    run = "RCP"                         # or runs = [...]; every run if neither is there
+    run = "RCP"                         # or runs = [...]; every run if both are missing
     metric = "peak_queue"
     unit = "packets"
     reported = 9415                     # met within `band` (0.1, relative) or `within` (absolute)
@@ -23,20 +23,20 @@ An entry that names another one as what it `repeats` makes its runs on real fram
     [[ev-f4.expect]]
     run = "XCP"
     metric = "peak_queue"
-    below = "RCP"                       # or above: another run, in the same seeds, beyond chance
+    below = "RCP"                       # or above: significantly, compared with another run with the same seeds
     [[ev-f4.vary]]                      # sensitivity to an assumption: the same expectations, other choices
     name = "RCP at alpha = 0.4"
     runs.RCP = { alpha = 0.4 }          # or options = {...}, or sample = ...
-    figures = true                      # drawn too
+    figures = true                      # draw these runs too
 
 Further keys of `expect` are arguments of its metric (`flow`, `link`, `between`, ...). Every run is made with several
-seeds (`seeds`, 10 if not said): they draw arrivals, starts and the phases of routers. With `sweep = { option = [...] }`
-all of it is done for each value of an option (of several options one after the other: all values must differ). An
-expectation then says `at` which value or values it holds, if not at all of them, and a `[[ev-f4.curve]]` draws a
-metric over the first option, or the one it names as `over_option`. With `against`, another value of the sweep, what is
-judged is the ratio of the metric to what it is there. A curve with `argument`, `values` and `x` draws it over
-the values of an argument of its own, at x. `missing` names a fact without which a miss proves nothing ("not
-comparable"), `cause` says why a refuted claim cannot come out. A variation makes only those runs again that it changes.
+seeds (`seeds`, 10 by default), which draw arrivals, start times and the phases of routers. If there is a `sweep =
+{ option = [...] }`, everything is done for each value of the option. If several options are swept, they are swept one
+after the other, and all values must differ. An expectation then names the values it holds `at` (all by default), and a
+`[[ev-f4.curve]]` draws a metric over the first option, or over the one named by `over_option`. If `against` names
+another value of the sweep, the ratio of the metric to its value there is judged. A curve with `argument`, `values` and
+`x` draws the metric over the values of an argument of the metric, at x. `missing` names a fact without which a miss
+proves nothing ("not comparable"); `cause` explains a refuted claim. A variation repeats only the runs that it changes.
 """
 
 from __future__ import annotations
@@ -68,22 +68,22 @@ __all__ = ["Job", "judge", "of_machine", "perform", "plan", "protocol_of"]
 _ENGINES = {"packet": packet, "fluid": fluid, "live": live}
 
 FEW_SEEDS, QUICK_SEEDS = 3, 2
-"""Seeds of the runs that vary an assumption, and of quick runs."""
+"""Numbers of seeds for runs that vary an assumption, and for quick runs."""
 SERIES_SHOWN = 12
-"""Rates of at most so many flows are drawn."""
+"""Maximum number of flows in a figure of rates."""
 SLOW, ATTEMPTS = (1.0, 4.0), 2
-"""Seconds of real time for one of a live run, the next one tried where runs are void; attempts at each."""
+"""Slowdown factors of live runs, tried in this order if runs are void; number of attempts with each."""
 LIVE_COST = 300.0
-"""s. About, of a live run."""
+"""Approximate duration of a live run, s."""
 CLOSE = 0.1
-"""Relative distance from packets within which a live run is as they are, whatever limit is between the two."""
+"""Relative difference up to which a live value agrees with the packet value, even if a limit lies between the two."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One piece of work for a claim: `work(*arguments)` in some process gives plain data, which `key` stands for.
+    """One unit of work for a claim: `work(*arguments)` returns plain data, stored under `key`.
 
-    Jobs of a `group` share what they compute, if they are done in one process.
+    If jobs of a `group` run in the same process, they share intermediate results.
     """
 
     key: str
@@ -94,7 +94,7 @@ class Job:
     group: str = ""
 
 
-# ---- what is to be done ----------------------------------------------------------------------------------
+# ---- plan of the runs ------------------------------------------------------------------------------------
 
 
 def plan(claim: Claim, quick: bool = False) -> list[Job]:
@@ -103,14 +103,14 @@ def plan(claim: Claim, quick: bool = False) -> list[Job]:
     Parameters
     ----------
     claim : Claim
-        With an experiment.
+        Claim with an experiment.
     quick : bool, optional
-        Fewer seeds, and the options that the entry has for it.
+        Use fewer seeds and the entry's options for quick runs.
 
     Raises
     ------
     ValueError
-        A setup, metric, protocol or run that there is not.
+        A setup, metric, protocol or run does not exist.
     """
     experiment = _of(claim)
     base = {**experiment.options, **(experiment.quick if quick else {})}
@@ -154,17 +154,17 @@ def _of(claim: Claim) -> Experiment:
 
 
 def _variations(experiment: Experiment, quick: bool) -> list[Variation]:
-    """Those that are made: a quick run leaves out longer ones."""
+    """Return the variations to run; a quick run omits those that set a duration."""
     return [version for version in experiment.vary if not (quick and "duration" in version.options)]
 
 
 def _shows(version: Variation | None) -> bool:
-    """Whether the runs of a version are drawn."""
+    """Return whether the runs of a version are drawn."""
     return version is None or version.figures
 
 
 def _option(experiment: Experiment, value: Any) -> str:
-    """Which option is swept through a value."""
+    """Return the swept option that takes a value."""
     return next(name for name, values in experiment.sweep.items() if value in values)
 
 
@@ -173,7 +173,7 @@ def _value_of(point: Mapping[str, Any]) -> Any:
 
 
 def _draws(experiment: Experiment, point: Mapping[str, Any]) -> bool:
-    """Whether rates and queues of this point are drawn: of a sweep only where `figures` says so."""
+    """Return whether rates and queues of this point are drawn; `figures` selects points of a sweep."""
     figures = experiment.figures
     if isinstance(figures, bool) or figures is None:
         return not point if figures is None else figures
@@ -188,37 +188,37 @@ def _engines(experiment: Experiment, label: str, version: Variation | None) -> l
 
 
 def _expectations(experiment: Experiment) -> list[Expectation]:
-    """One expectation for each run and value of the sweep that it is about."""
-    found = []
+    """Return each expectation once for every run and value of the sweep to which it applies."""
+    expectations = []
     for item in experiment.expect:
         at = (item.at if isinstance(item.at, tuple) else (item.at,)) if item.at is not None else ()
         for label in item.runs or ((item.run,) if item.run else tuple(experiment.runs)):
             for value in at or [_value_of(point) for point in experiment.points]:
-                found.append(replace(item, run=label, runs=(), at=value))
-    return found
+                expectations.append(replace(item, run=label, runs=(), at=value))
+    return expectations
 
 
 def _drawn(experiment: Experiment) -> list[Reading]:
-    """The metrics that the curves of an experiment need of each run."""
+    """Return the metrics that the curves of an experiment need from each run."""
     return [item for curve in experiment.curve for item in _points_of(curve)]
 
 
 def _points_of(curve: Curve) -> list[Reading]:
-    """A curve as it is computed from a run: once, or for each value of its argument."""
+    """Return the readings of a curve for one run: a single reading, or one for each value of its argument."""
     if not curve.argument:
         return [curve]
     return [replace(curve, arguments={**curve.arguments, curve.argument: value}) for value in curve.values]
 
 
 def _applies(expectation: Expectation, label: str, point: Mapping[str, Any]) -> bool:
-    """Whether a run serves an expectation: its own run, or the one it is compared with."""
+    """Return whether an expectation needs a run, either as its subject or for comparison."""
     if expectation.at is not None and _value_of(point) not in (expectation.at, expectation.against):
         return False
     return label in (expectation.run, expectation.below, expectation.above)
 
 
 def _spec_of(item: Reading) -> dict[str, Any]:
-    """What a job must know of an expectation or curve."""
+    """Return the data of an expectation or curve that a job needs."""
     return {"metric": item.metric, "unit": item.unit, "arguments": dict(item.arguments)}
 
 
@@ -230,7 +230,7 @@ def _job(cost: float, role: tuple[Any, ...], spec: dict[str, Any]) -> Job:
         function_digest(setups.get(spec["setup"])),
         *(function_digest(metrics.get(item["metric"]).function) for item in spec["metrics"]),
     )
-    group = "live" if engine == "live" else ""  # one after the other: they need processors to themselves
+    group = "live" if engine == "live" else ""  # live runs need the processors for themselves, one after the other
     return Job(digest(code, json.dumps(spec, sort_keys=True)), perform, (spec,), cost, role, group)
 
 
@@ -238,19 +238,19 @@ def _job(cost: float, role: tuple[Any, ...], spec: dict[str, Any]) -> Job:
 
 
 def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what one run measures: `values` in the units asked for, `series` for the figure, `machine` of a live run.
+    """Return the results of one run: `values` in the requested units, `series` of the figure, `machine` of a live run.
 
-    Or why it measures nothing: `refused` by the fluid, or `void`, a live run that cannot be made here.
+    If there are no values, the reason is under `refused` (no fluid run) or `void` (no valid live run is possible here).
 
     Parameters
     ----------
     spec : mapping
-        Plain data, as `plan` writes it.
+        Specification of the run, as written by `plan`.
 
     Raises
     ------
     EccError
-        The run did not reach its end.
+        The run ended early.
     """
     begin = perf_counter()
     parts = setups.build(spec["setup"], spec["options"], spec["seed"])
@@ -285,15 +285,15 @@ MACHINE = (
     "slow", "attempts", "elapsed", "frozen", "load", "lateness_p50", "lateness_p99", "lateness_p999", "frames_sent",
     "frames_lost", "frames_refused",
 )  # fmt: skip
-"""What a reader must know of a live run, of its `stats`."""
+"""Keys of a live run's `stats` that the report shows."""
 
 
 class _Void(Exception):
-    """No live run can be made here, and why."""
+    """No valid live run is possible here; the message has the reason."""
 
 
 def _live(scenario: Scenario, sample: float) -> Trajectory:
-    """A live run, as slow as it must be not to be void; transfers of a workload are drawn before it begins."""
+    """Make a live run, slowed down if it is void at full speed; transfers of a workload are drawn before it begins."""
     flows, tried = scenario.network.flows, 0
     if scenario.workload is not None:
         drawn = scenario.workload.draw(scenario.seed, scenario.duration)
@@ -307,25 +307,25 @@ def _live(scenario: Scenario, sample: float) -> Trajectory:
             raise _Void(str(error)) from None
         tried += run.stats["attempts"]
         if not run.stats["void"]:
-            data = run.data.isel(flow=slice(len(flows)))  # as of packets, transfers have no columns
+            data = run.data.isel(flow=slice(len(flows)))  # transfers have no columns, as in packet runs
             return replace(run, data=data, stats={**run.stats, "attempts": tried})
     raise _Void(f"{run.stats['void']}, in the last of {tried} runs")
 
 
 def protocol_of(table: Mapping[str, Any]) -> Any:
-    """Return a protocol from its table, or the mapping of flows and links to protocols that a scenario takes.
+    """Return a protocol from its table, or a scenario's mapping of flows and links to protocols.
 
     Parameters
     ----------
     table : mapping
-        Of a run, as the ledger has it.
+        Table of a run in the ledger, for example {"protocol": "RCP", "alpha": 0.4}.
     """
     if "protocol" in table:
         return all_protocols()[table["protocol"]](**{k: v for k, v in table.items() if k != "protocol"})
-    whole: dict[str, Any] = {}
+    sides: dict[str, Any] = {}
     for side, choices in table.items():
-        whole[side] = {int(key) if key.isdecimal() else key: protocol_of(choice) for key, choice in choices.items()}
-    return whole
+        sides[side] = {int(key) if key.isdecimal() else key: protocol_of(choice) for key, choice in choices.items()}
+    return sides
 
 
 def _measured(item: Mapping[str, Any], run: Any, scenario: Scenario) -> float:
@@ -362,11 +362,11 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
     Parameters
     ----------
     claim : Claim
-        With an experiment.
+        Claim with an experiment.
     jobs, results : sequence of Job, sequence of mapping
-        Of `plan`, in its order.
+        Jobs of `plan` in its order, and their results.
     quick : bool, optional
-        As in `plan`; the finding says so.
+        True if the jobs were planned as quick; the finding says so.
     """
     experiment = _of(claim)
     by_role = dict(zip((job.role for job in jobs), results, strict=True))
@@ -374,7 +374,7 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
     if experiment.live:
         return _judge_live(claim, by_role)
     met, rows, seeds = [], [], 0
-    in_a_seed = False  # whether something that is missed on average is met in one seed alone
+    in_a_seed = False  # an expectation that the mean misses is met by a single seed
     for expectation in expectations:
         estimate = _estimate(claim, by_role, expectation, "")
         other = _other(claim, by_role, expectation, "")
@@ -398,8 +398,8 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
     if quick:
         reason += f" Quick: {count(seeds, 'seed')}{', 1 for variations' if versions else ''}."
         assumptions.append(
-            f"Quick run: {QUICK_SEEDS} seeds at most, and shorter where the claim has a short form. So few say little "
-            "of chance: which of two runs is above the other may change with more."
+            f"Quick run: at most {QUICK_SEEDS} seeds, and shorter runs if the claim has a short form. With more seeds, "
+            "the order of two runs may change."
         )
     seconds = sum(float(result["seconds"]) for result in results)
     missed: dict[tuple[str, Any], list[Measurement]] = {}
@@ -419,9 +419,9 @@ def _find(
     at: Any = None,
     against: Any = None,
 ) -> Estimate | None:
-    """The values of a metric over the seeds of a run; None where the engine did not run it."""
+    """Return the values of a metric over the seeds of a run; None if the engine did not run it."""
     experiment = _of(claim)
-    change = next((one for one in experiment.vary if one.name == version), None)
+    change = next((variation for variation in experiment.vary if variation.name == version), None)
     if change is not None and not change.changes(label):
         version, change = "", None
     values = []
@@ -448,10 +448,10 @@ def _expected(
 
 
 def _estimate(claim: Claim, by_role: Mapping[Any, Any], expectation: Expectation, version: str) -> Estimate:
-    found = _expected(claim, by_role, expectation, version, expectation.run)
-    if found is None:
+    estimate = _expected(claim, by_role, expectation, version, expectation.run)
+    if estimate is None:
         raise EccError(f"no run of {expectation.run} for claim {claim.id}")
-    return found
+    return estimate
 
 
 def _other(
@@ -474,19 +474,19 @@ def _is_met(expectation: Expectation, estimate: Estimate, other: Estimate | None
     if expectation.at_least is not None or expectation.at_most is not None:
         low = -np.inf if expectation.at_least is None else expectation.at_least
         return low <= mean <= (np.inf if expectation.at_most is None else expectation.at_most)
-    assert expectation.reported is not None  # the schema asks for one of them
-    return abs(mean - expectation.reported) <= _room(expectation)
+    assert expectation.reported is not None  # the schema requires one of them
+    return abs(mean - expectation.reported) <= _tolerance(expectation)
 
 
-def _room(expectation: Expectation) -> float:
-    """How far a value may be from what is reported."""
+def _tolerance(expectation: Expectation) -> float:
+    """Return the allowed difference from the reported value."""
     if expectation.within is not None:
         return expectation.within
     return expectation.band * abs(expectation.reported or 0.0)
 
 
 def _seed_by_seed(estimate: Estimate, other: Estimate | None) -> Iterator[tuple[Estimate, Estimate | None]]:
-    """The values of each seed alone."""
+    """Yield the values of each seed separately."""
     for k, value in enumerate(estimate.values):
         if other is None:
             yield Estimate((value,)), None
@@ -506,13 +506,13 @@ def _row(
     notes = [f"{seeds} seeds"] if seeds > 1 else []
     if other is not None:
         word = "below" if expectation.below else "above"
-        factor = f"{expectation.times:g} times as much, " if expectation.times != 1.0 else ""
+        factor = f"{expectation.times:g} times the value " if expectation.times != 1.0 else ""
         notes.append(f"{factor}{word} {expectation.below or expectation.above}: {_short(other.mean)}")
     limits = ((">=", expectation.at_least), ("<=", expectation.at_most))
     bounds = [f"{sign} {limit:g}" for sign, limit in limits if limit is not None]
     notes += ["expected " + " and ".join(bounds)] if bounds else []
-    if met and other is None and expectation.reported is not None and estimate.half > _room(expectation):
-        notes.append("met on average only: the 95 % interval is wider than what is allowed")
+    if met and other is None and expectation.reported is not None and estimate.half > _tolerance(expectation):
+        notes.append("met on average only: the 95 % interval is wider than the allowed difference")
     fluid_run = _expected(claim, by_role, expectation, "", expectation.run, "fluid")
     refused = next((r["refused"] for (v, n, _, e, _), r in by_role.items()
                     if (v, n, e) == ("", expectation.run, "fluid") and "refused" in r), None)  # fmt: skip
@@ -539,35 +539,40 @@ def _verdict(
     rows: Sequence[Measurement],
     few: int,
 ) -> tuple[Verdict, str]:
-    """The verdict and its reason; `few` seeds are behind variations, 0 if as many as behind the rest."""
+    """Return the verdict and its reason; `few` is the number of seeds of variations, 0 if they have all seeds."""
     missed = [row for row, ok in zip(rows, met, strict=False) if not ok]
-    whole = [name for name, now in versions.items() if all(now)]
+    fulfilled = [name for name, now in versions.items() if all(now)]
     broken = [name for name, now in versions.items() if not all(now)]
-    said = f"{len(met) - len(missed)} of {len(met)} expectations are met"
-    behind = f" ({count(few, 'seed')})" if few else ""
+    summary = f"{len(met) - len(missed)} of {len(met)} expectations are met"
+    note = f" ({count(few, 'seed')})" if few else ""
     if not missed:
         if broken:
-            return Verdict.CONDITIONAL, f"{said}, but not with {', nor with '.join(broken)}{behind}."
-        return Verdict.CONFIRMED, f"{said}{', under every assumption tried' if versions else ''}."
+            return Verdict.CONDITIONAL, f"{summary}, but not with {', nor with '.join(broken)}{note}."
+        return Verdict.CONFIRMED, f"{summary}{', under every assumption tried' if versions else ''}."
     words = "; ".join(_miss(row) for row in missed[:4]) + (f"; and {len(missed) - 4} more" if len(missed) > 4 else "")
-    if whole:
-        return Verdict.CONDITIONAL, f"All expectations are met with {', or with '.join(whole)}{behind}; else {words}."
+    if fulfilled:
+        return (
+            Verdict.CONDITIONAL,
+            f"All expectations are met with {', or with '.join(fulfilled)}{note}; otherwise {words}.",
+        )
     if experiment.missing:
-        return Verdict.NOT_COMPARABLE, f"{said} ({words}), and the paper leaves open {experiment.missing}."
+        return Verdict.NOT_COMPARABLE, f"{summary} ({words}), and the paper leaves open {experiment.missing}."
     cause = f"{experiment.cause} " if experiment.cause else ""
-    return Verdict.REFUTED, f"{cause}{said}; {words}."
+    return Verdict.REFUTED, f"{cause}{summary}; {words}."
 
 
 def _survival(met: Sequence[bool], versions: Mapping[str, Sequence[bool]], seeds: int, in_a_seed: bool) -> str:
-    """Whether what refutes a claim stands in every seed and with every variation."""
-    mends = [name for name, now in versions.items() if any(new and not old for new, old in zip(now, met, strict=True))]
+    """Return sentences on whether every seed and every variation refutes the claim."""
+    helpful = [
+        name for name, now in versions.items() if any(new and not old for new, old in zip(now, met, strict=True))
+    ]
     always = [f"each of {seeds} seeds"] if seeds > 1 and not in_a_seed else []
-    always += [f"each of {count(len(versions), 'variation')}"] if versions and not mends else []
-    parts = [f"So it is with {' and '.join(always)}."] if always else []
+    always += [f"each of {count(len(versions), 'variation')}"] if versions and not helpful else []
+    parts = [f"The same holds for {' and '.join(always)}."] if always else []
     if seeds > 1 and in_a_seed:
-        parts.append("Single seeds meet what their mean does not.")
-    if mends:
-        parts.append(f"Some expectations are met with {', or with '.join(mends)}.")
+        parts.append("Single seeds meet expectations that their mean misses.")
+    if helpful:
+        parts.append(f"Some expectations are met with {', or with '.join(helpful)}.")
     return "".join(f" {part}" for part in parts)
 
 
@@ -577,7 +582,7 @@ def _miss(row: Measurement) -> str:
         return f"{row.name} is {_short(row.live)}{unit} live and {_short(row.value)}{unit} in packets"
     if row.reported is None:
         return f"{row.name} is {_short(row.value)}{unit} ({row.note})"
-    return f"{row.name} is {_short(row.value)}{unit} where {_short(row.reported)} is reported"
+    return f"{row.name} is {_short(row.value)}{unit} instead of the reported {_short(row.reported)}"
 
 
 def _short(value: float | str) -> str:
@@ -588,80 +593,83 @@ def _rounded(value: float) -> float:
     return float(f"{value:.5g}") if np.isfinite(value) else value
 
 
-def _said(experiment: Experiment, value: Any) -> str:
-    """A value of the sweep with its option: `capacity 16 Mb/s`."""
-    said = _short(value) if isinstance(value, float) else str(value)
-    return f"{_option(experiment, value).replace('_', ' ')} {said}"
+def _point_text(experiment: Experiment, value: Any) -> str:
+    """Return a value of the sweep with its option, for example "capacity 16 Mb/s"."""
+    text = _short(value) if isinstance(value, float) else str(value)
+    return f"{_option(experiment, value).replace('_', ' ')} {text}"
 
 
 def _name(claim: Claim, expectation: Expectation) -> str:
-    experiment, given = _of(claim), expectation.arguments
-    said = expectation.name
-    if not said:
-        said = metrics.get(expectation.metric).title
-        if "flow" in given:
-            said += f" of flow {given['flow']}"
-        if "link" in given:
-            said += f" at link {given['link']}"
-        if "between" in given:
-            said += f", {given['between'][0]:g} to {given['between'][1]:g} s"
-        if "after" in given:
-            said += f" after {given['after']:g} s"
+    experiment, arguments = _of(claim), expectation.arguments
+    text = expectation.name
+    if not text:
+        text = metrics.get(expectation.metric).title
+        if "flow" in arguments:
+            text += f" of flow {arguments['flow']}"
+        if "link" in arguments:
+            text += f" at link {arguments['link']}"
+        if "between" in arguments:
+            text += f", {arguments['between'][0]:g} to {arguments['between'][1]:g} s"
+        if "after" in arguments:
+            text += f" after {arguments['after']:g} s"
     if expectation.at is not None:
-        said += f", {_said(experiment, expectation.at)}"
+        text += f", {_point_text(experiment, expectation.at)}"
     if expectation.against is not None:
-        said += f" over that at {expectation.against}"
+        text += f" relative to the value at {expectation.against}"
     for word, other in (("below", expectation.below), ("above", expectation.above)):
         if other:
-            times = f"{expectation.times:g} times that " if expectation.times != 1.0 else ""
-            said += f", {times}{word} {other}'s"
-    return f"{expectation.run}: {said}" if len(experiment.runs) > 1 else said
+            times = f"{expectation.times:g} times the value " if expectation.times != 1.0 else ""
+            text += f", {times}{word} {other}'s"
+    return f"{expectation.run}: {text}" if len(experiment.runs) > 1 else text
 
 
-# ---- live runs beside packets ----------------------------------------------------------------------------
+# ---- live runs compared with packets ---------------------------------------------------------------------
 
 
 def _judge_live(claim: Claim, by_role: Mapping[Any, Any]) -> Finding:
-    """Whether live runs come out as packets do, whatever the paper says of both."""
+    """Judge whether live runs agree with packet runs, independently of the values that the paper reports."""
     experiment = _of(claim)
     rows: list[Measurement] = []
     missed: dict[tuple[str, Any], list[Measurement]] = {}
     reported = Counter[str]()
     for e in _expectations(experiment):
         packets, other = _estimate(claim, by_role, e, ""), _other(claim, by_role, e, "")
-        found, beside = _expected(claim, by_role, e, "", e.run, "live"), _other(claim, by_role, e, "", "live")
+        live_estimate, live_other = (
+            _expected(claim, by_role, e, "", e.run, "live"),
+            _other(claim, by_role, e, "", "live"),
+        )
         as_packets = _is_met(e, packets, other)
         row = replace(_row(claim, by_role, e, packets, other, as_packets), met=None)
-        if found is not None and (beside is not None or other is None):
-            as_live = _is_met(e, found, beside)
+        if live_estimate is not None and (live_other is not None or other is None):
+            as_live = _is_met(e, live_estimate, live_other)
             reported.update(packets=as_packets, live=as_live)
             where = {(True, True): "both", (False, False): "neither", (True, False): "packets", (False, True): "live"}
-            is_close = abs(found.mean - packets.mean) <= CLOSE * abs(packets.mean)
-            said = f"as reported: {where[as_packets, as_live]}"
+            is_close = abs(live_estimate.mean - packets.mean) <= CLOSE * abs(packets.mean)
+            text = f"as reported: {where[as_packets, as_live]}"
             row = replace(
-                row, live=_rounded(found.mean), met=as_live == as_packets or is_close,
-                note=f"{row.note}; {said}" if row.note else said,
+                row, live=_rounded(live_estimate.mean), met=as_live == as_packets or is_close,
+                note=f"{row.note}; {text}" if row.note else text,
             )  # fmt: skip
             if not row.met:
                 missed.setdefault((e.run, e.at), []).append(row)
         rows.append(row)
     void: dict[str, list[str]] = {}
     for (_, label, value, engine, _), result in by_role.items():
-        name = label if value is None else f"{label}, {_said(experiment, value)}"
+        name = label if value is None else f"{label}, {_point_text(experiment, value)}"
         if engine == "live" and "void" in result:
             void.setdefault(result["void"], []).append(name)
             rows.append(Measurement(f"{name}: live run", "", live="void", note=result["void"]))
         elif engine == "live":
             rows.append(_driven(name, result["machine"]))
-    whole, off = [row for row in rows if row.met is not None], [row for of_run in missed.values() for row in of_run]
-    reason = f"{len(whole) - len(off)} of {len(whole)} figures are live as they are in packets"
-    reason += f"; {'; '.join(map(_miss, off))}." if off else "."
-    reason += f" {reported['live']} are as reported live, {reported['packets']} in packets."
-    said = "; ".join(f"{', '.join(names)}: {why}" for why, names in void.items())
-    verdict = Verdict.REFUTED if off else Verdict.CONDITIONAL if void else Verdict.CONFIRMED
-    if not whole:
+    judged, misses = [row for row in rows if row.met is not None], [row for of_run in missed.values() for row in of_run]
+    reason = f"{len(judged) - len(misses)} of {len(judged)} live values agree with packet runs"
+    reason += f"; {'; '.join(map(_miss, misses))}." if misses else "."
+    reason += f" As reported: {count(reported['live'], 'live value')}, {count(reported['packets'], 'packet value')}."
+    text = "; ".join(f"{', '.join(names)}: {why}" for why, names in void.items())
+    verdict = Verdict.REFUTED if misses else Verdict.CONDITIONAL if void else Verdict.CONFIRMED
+    if not judged:
         verdict, reason = Verdict.NOT_COMPARABLE, ""
-    reason = f"{reason}{f' Void: {said}.' if void else ''}".strip()
+    reason = f"{reason}{f' Void: {text}.' if void else ''}".strip()
     seconds = sum(float(result["seconds"]) for result in by_role.values())
     return Finding(
         claim, verdict, reason, rows, _pictures(claim, by_role, missed), [*experiment.assumptions, *_OF_LIVE], seconds
@@ -669,16 +677,15 @@ def _judge_live(claim: Claim, by_role: Mapping[Any, Any]) -> Finding:
 
 
 _OF_LIVE = (
-    "Live runs are between network namespaces of one machine, on a clock that stands while the process is stalled. One "
-    "with late or lost frames is void and made again, then at a lower rate. Flows that come and go are drawn before it "
-    "begins.",
-    "One seed, without variations. A live figure is as in packets if it is within a tenth of theirs, or if both are as "
-    "reported, or neither.",
+    "Live runs use network namespaces of one machine and a clock that stops while the process is stalled. A run with "
+    "late or lost frames is void; it is repeated, then slowed down. Flows of a workload are drawn before the run.",
+    "One seed, without variations. A live value agrees with packet runs if it is within a tenth of their value, or if "
+    "both or neither of the two are as reported.",
 )
 
 
 def _driven(name: str, machine: Mapping[str, float]) -> Measurement:
-    """At which rate a live run was driven, and what became of its frames."""
+    """Return the rate at which a live run was driven, with a note on its frames."""
     rate = _rounded(machine["fastest"] / machine["slow"] / 1e6)
     return Measurement(
         f"{name}: rate at which the fastest link was driven", "", "Mb/s", live=rate, note=of_machine([machine])
@@ -686,26 +693,26 @@ def _driven(name: str, machine: Mapping[str, float]) -> Measurement:
 
 
 def of_machine(runs: Sequence[Mapping[str, float]]) -> str:
-    """Return what a reader must know of live runs, the worst of all, times and frames together.
+    """Return a summary of live runs in one line: the worst lateness and load, and sums of times and frames.
 
     Parameters
     ----------
     runs : sequence of mapping
-        With `MACHINE` of their `stats`.
+        The entries `MACHINE` of the `stats` of each run.
     """
     worst = {name: max(run[name] for run in runs) for name in MACHINE}
-    whole = {name: sum(run[name] for run in runs) for name in MACHINE}
+    total = {name: sum(run[name] for run in runs) for name in MACHINE}
     late = "/".join(f"{1e6 * worst[f'lateness_{share}']:.0f}" for share in ("p50", "p99", "p999"))
     return (
-        f"{_speed(worst['slow'])}: {whole['elapsed']:.0f} s, in {whole['frozen']:.0f} s of which time stood; "
-        f"{whole['frames_sent'] / 1e6:.2f} million frames, {whole['frames_lost']:.0f} lost, "
-        f"{whole['frames_refused']:.0f} refused; 50/99/99.9 % of the packets less than {late} us late; "
-        f"{count(int(whole['attempts']) - len(runs), 'void run')} before; load {worst['load']:.1f}"
+        f"{_speed(worst['slow'])}: {total['elapsed']:.0f} s, with the clock stopped for {total['frozen']:.0f} s; "
+        f"{total['frames_sent'] / 1e6:.2f} million frames, {total['frames_lost']:.0f} lost, "
+        f"{total['frames_refused']:.0f} refused; 50/99/99.9 % of the packets were less than {late} us late; "
+        f"{count(int(total['attempts']) - len(runs), 'earlier void run')}; load {worst['load']:.1f}"
     )
 
 
 def _speed(slow: float) -> str:
-    return "at full speed" if slow == 1.0 else f"{slow:g} times slow"
+    return "at full speed" if slow == 1.0 else f"slowed down {slow:g} times"
 
 
 # ---- figures ---------------------------------------------------------------------------------------------
@@ -714,18 +721,21 @@ def _speed(slow: float) -> str:
 def _pictures(
     claim: Claim, by_role: Mapping[Any, Any], missed: Mapping[tuple[str, Any], Sequence[Measurement]]
 ) -> list[Picture]:
-    """Runs, live ones first, of each kind those first that miss what is expected (run, value -> rows), then curves."""
+    """Return pictures of the live runs, the packet runs and the curves; runs that miss an expectation come first.
+
+    `missed` maps (run, value of the sweep) to the measurements that are not as expected.
+    """
     experiment = _of(claim)
     kinds = {"packet": ("Packet runs", "as expected")}
     if experiment.live:
         kinds = {"live": ("Live runs", "as in packets")} | kinds
     judged = next(iter(kinds))
-    found: dict[tuple[str, bool], list[Picture]] = {(engine, off): [] for engine in kinds for off in (True, False)}
+    by_kind: dict[tuple[str, bool], list[Picture]] = {(engine, off): [] for engine in kinds for off in (True, False)}
     for (version, label, value, engine, _), result in by_role.items():
         series = result.get("series")
         if not series:
             continue
-        where = "" if value is None else f", {_said(_of(claim), value)}"
+        where = "" if value is None else f", {_point_text(_of(claim), value)}"
         kind = f"Live run {_speed(result['machine']['slow'])}" if engine == "live" else "Packet run"
         run = f"{kind} with {version}, seed 1." if version else f"{kind}, seed 1."
         rates, queues = _reported(claim, label, value, series)
@@ -738,21 +748,21 @@ def _pictures(
         more = f"; and {len(wrong) - 2} more" if len(wrong) > 2 else ""
         mark = f"Not {kinds[engine][1]}: {'; '.join(map(_miss, wrong[:2]))}{more}. " if wrong else ""
         title = f"{label}{where}{', varied' if version else ''}{', live' if engine == 'live' else ''}"
-        found[engine, bool(wrong)].append(Picture.of(figure, title, f"{mark}{run} {series['said']}"))
+        by_kind[engine, bool(wrong)].append(Picture.of(figure, title, f"{mark}{run} {series['said']}"))
     curves = [_curve(claim, by_role, curve) for curve in experiment.curve]
     drawn = [
         side_by_side(pictures, f"{kinds[engine][0]} that are not {kinds[engine][1]}" if off else kinds[engine][0])
-        for (engine, off), pictures in found.items()
+        for (engine, off), pictures in by_kind.items()
     ]
     return [*(picture for of_kind in drawn for picture in of_kind), *curves]
 
 
 def _reported(claim: Claim, label: str, value: Any, series: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-    """What the paper reports of the rates and peak queues that a figure of a run shows, when and in its units."""
-    found: dict[str, list[Any]] = {"rate": [], "peak_queue": []}
+    """Return the reported rates and peak queues for the figure of a run, as (label, level, time span)."""
+    levels: dict[str, list[Any]] = {"rate": [], "peak_queue": []}
     shown = {"rate": ("flow", "x", series["flows"]), "peak_queue": ("link", "l", series["links"])}
     for item in _expectations(_of(claim)):
-        if item.metric not in found or item.reported is None or (item.run, item.at) != (label, value):
+        if item.metric not in levels or item.reported is None or (item.run, item.at) != (label, value):
             continue
         argument, letter, names = shown[item.metric]
         name = f"{letter}{item.arguments.get(argument, 0) + 1}"
@@ -760,12 +770,12 @@ def _reported(claim: Claim, label: str, value: Any, series: Mapping[str, Any]) -
             kind = metrics.get(item.metric).kind
             unit = (metrics.UNITS[kind] | {"packets": series["packet_size"], "": 1.0})[item.unit]
             span = tuple(item.arguments.get("between", (series["time"][0], series["time"][-1])))
-            found[item.metric].append((f"{name}, reported", item.reported * unit, span))
-    return found["rate"], found["peak_queue"]
+            levels[item.metric].append((f"{name}, reported", item.reported * unit, span))
+    return levels["rate"], levels["peak_queue"]
 
 
 def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Curve) -> Picture:
-    """A metric over the values of the sweep or of an argument, a line for each run, beside what the paper shows."""
+    """Return the picture of a metric over the sweep or an argument: one line per run, and the reported values."""
     experiment = _of(claim)
     points: list[tuple[Reading, Any]]
     if curve.argument:
@@ -773,7 +783,7 @@ def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Curve) -> Picture:
     else:
         name = curve.over_option or next(iter(experiment.sweep))
         values, points = experiment.sweep[name], [(curve, value) for value in experiment.sweep[name]]
-    lines: dict[bool, dict[str, list[float]]] = {False: {}, True: {}}  # as they are, and varied
+    lines: dict[bool, dict[str, list[float]]] = {False: {}, True: {}}  # False: the runs of the entry; True: varied runs
     halves: dict[str, list[float]] = {}
     made = {version for version, *_ in by_role}
     drawn = [version for version in experiment.vary if version.figures and version.name in made]
@@ -782,18 +792,18 @@ def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Curve) -> Picture:
             if change and not change.changes(label):
                 continue
             version = change.name if change else ""
-            found = [_find(claim, by_role, point, version, label, "packet", at) for point, at in points]
-            of_run = [f.mean if f else float("nan") for f in found]
+            estimates = [_find(claim, by_role, point, version, label, "packet", at) for point, at in points]
+            of_run = [f.mean if f else float("nan") for f in estimates]
             line = f"{label}, varied" if change else label
             lines[change is not None][line] = of_run
-            if any(f and f.half and len(f.values) > 2 for f in found):  # two seeds bound a mean by many times itself
-                halves[line] = [f.half if f else float("nan") for f in found]
-    shown = {f"{label}, reported": (*np.array(given, float).T, None) for label, given in curve.reported.items()}
+            if any(f and f.half and len(f.values) > 2 for f in estimates):  # two seeds: far too wide
+                halves[line] = [f.half if f else float("nan") for f in estimates]
+    shown = {f"{label}, reported": (*np.array(reported, float).T, None) for label, reported in curve.reported.items()}
     title, unit = curve.name or metrics.get(curve.metric).title, curve.unit
     figure = plot.boundary_figure(
         values, lines[False], lines[True], shown, x_title=curve.x_title or name.replace("_", " "),
         y_title=f"{title} [{unit}]" if unit else title, log_x=curve.log_x, log_y=curve.log_y, errors=halves,
     )  # fmt: skip
-    said = f"Packet runs, mean over seeds{'; bars are its 95 % intervals' if halves else ''}."
-    said += "".join(f" Varied: {change.name}." for change in drawn)
-    return Picture.of(figure, title[:1].upper() + title[1:], said)
+    caption = f"Packet runs, mean over seeds{'; bars are its 95 % intervals' if halves else ''}."
+    caption += "".join(f" Varied: {change.name}." for change in drawn)
+    return Picture.of(figure, title[:1].upper() + title[1:], caption)

@@ -89,7 +89,7 @@ def test_refuted_says_whether_seeds_and_variations_change_it():
 
     found = judged(misses, vary=[shorter], cause="It cannot be.")
     assert found.reason.startswith("It cannot be. 0 of 2 expectations are met; QI-RCP: sending rate")
-    assert found.reason.endswith(" So it is with each of 2 seeds and each of 1 variation.")
+    assert found.reason.endswith(" The same holds for each of 2 seeds and each of 1 variation.")
 
     def partly(version, label, seed, metric):
         if metric == "rate":
@@ -98,7 +98,7 @@ def test_refuted_says_whether_seeds_and_variations_change_it():
 
     found = judged(partly, vary=[shorter])
     assert found.verdict is Verdict.REFUTED
-    assert found.reason.endswith(" what their mean does not. Some expectations are met with shorter RTTs.")
+    assert found.reason.endswith(" that their mean misses. Some expectations are met with shorter RTTs.")
 
 
 def test_a_variation_makes_only_the_runs_again_that_it_changes():
@@ -114,7 +114,7 @@ def test_a_variation_makes_only_the_runs_again_that_it_changes():
     found = judged(values, vary=[faster], seeds=10)
     assert found.verdict is Verdict.CONDITIONAL  # the queue of QI-RCP is compared with that of RCP as it is
     assert found.reason.startswith(
-        "All expectations are met with QI-RCP at alpha = 1 (3 seeds); else QI-RCP: peak queue"
+        "All expectations are met with QI-RCP at alpha = 1 (3 seeds); otherwise QI-RCP: peak queue"
     )
 
 
@@ -123,7 +123,7 @@ def test_a_quick_finding_says_how_few_seeds_are_behind_it():
     assert judged(holds, quick=True, vary=[shorter], seeds=10).reason.endswith(" Quick: 2 seeds, 1 for variations.")
     found = judged(holds, quick=True, seeds=10)
     assert found.reason == "2 of 2 expectations are met. Quick: 2 seeds."
-    assert "which of two runs is above the other may change" in found.assumptions[-1]
+    assert "the order of two runs may change" in found.assumptions[-1]
 
 
 def test_an_ordering_must_be_beyond_chance():
@@ -222,7 +222,7 @@ def test_a_ratio_to_another_value_of_the_sweep():
     rows = [{"values": [0.9 if job.role[2] == 6.0 else 0.6], "series": None, "seconds": 0.1} for job in jobs]
     found = experiments.judge(about, jobs, rows)
     assert found.verdict is Verdict.CONFIRMED
-    assert found.measurements[0].value == 1.5 and found.measurements[0].name.endswith("over that at 5.0")
+    assert found.measurements[0].value == 1.5 and found.measurements[0].name.endswith("relative to the value at 5.0")
 
 
 @pytest.mark.slow

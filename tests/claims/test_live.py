@@ -78,7 +78,7 @@ def test_claims_of_live_runs_are_checked_on_request_only():
 def test_live_figures_are_held_against_packets_not_against_the_paper():
     found = judged({"RCP": 100.0, "XCP": 300.0}, {"RCP": 95.0, "XCP": 600.0})
     assert found.verdict is Verdict.CONFIRMED
-    assert found.reason == ("2 of 2 figures are live as they are in packets. 1 are as reported live, 1 in packets.")
+    assert found.reason == ("2 of 2 live values agree with packet runs. As reported: 1 live value, 1 packet value.")
     assert [(row.value, row.live, row.met) for row in found.measurements[:2]] == [(100, 95, True), (300, 600, True)]
     assert "as reported: neither" in found.measurements[1].note
 
@@ -94,8 +94,8 @@ def test_the_report_says_at_which_rate_runs_were_driven():
     row = found.measurements[2]
     assert (row.name, row.live, row.unit) == ("RCP: rate at which the fastest link was driven", 250.0, "Mb/s")
     assert row.note == (
-        "4 times slow: 360 s, in 12 s of which time stood; 1.25 million frames, 0 lost, 0 refused; 50/99/99.9 % of the "
-        "packets less than 2/5/7 us late; 2 void runs before; load 1.5"
+        "slowed down 4 times: 360 s, with the clock stopped for 12 s; 1.25 million frames, 0 lost, 0 refused; "
+        "50/99/99.9 % of the packets were less than 2/5/7 us late; 2 earlier void runs; load 1.5"
     )
     assert "| live |" in as_markdown(Report([found]))
 
