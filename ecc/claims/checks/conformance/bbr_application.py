@@ -1,4 +1,4 @@
-"""Cases of BBR whose application limits what is sent (draft-ietf-ccwg-bbr, BBR Example Test Cases)."""
+"""Cases of application-limited BBR (draft-ietf-ccwg-bbr, BBR Example Test Cases)."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from ecc.claims.checks.conformance.paths import CAPACITY, RTT, LossesBetween, bd
 from ecc.network.network import Network
 
 WRITTEN = 8e6
-"""What an application that limits its flow writes [bit/s]."""
+"""Write rate of an application that limits its flow [bit/s]."""
 EVERY = 4.0
-"""One packet in so many is lost where a case asks for losses: more than 2 %, and six in a round."""
+"""Ratio of packets to losses in cases with losses: more than 2 % and six losses per round."""
 
 
 def written(writes: Any) -> Network:
-    """Return the path of most cases, with an application that writes in time.
+    """Return the usual path with an application that writes at given times or a given rate.
 
     Parameters
     ----------
     writes : object
-        Of the flow.
+        Writes of the flow, for example 8e6 for a rate in bit/s, or (bytes, period).
     """
     network = path(buffer=DEEP)
     return network.with_flows([replace(network.flows[0], writes=writes)])
 
 
 def _limited(room: Laboratory, trace: Trace) -> None:
-    """Take note that the samples are the application's."""
+    """Record the share of samples that are application-limited."""
     if room.has("sample_app_limited"):
         share = float(trace["sample_app_limited"][trace.time > 4.0 * RTT].mean())
-        room.expect("share of samples that the application limits", share, at_least=0.5)
+        room.expect("share of application-limited samples", share, at_least=0.5)
 
 
 @case("bbr-startup-loss", "state", "max_bw", "full_bw_reached", "inflight_longterm", cost=2)
@@ -51,10 +51,10 @@ def startup_loss(room: Laboratory) -> str:
     room.expect_that("full_bw_reached then", bool(trace["full_bw_reached"][b] > 0))
     room.expect_that("inflight_longterm then has a bound", bool(trace["inflight_longterm"][b] < 1e290))
     room.expect_that("state that follows", following in ("Drain", "ProbeBW_DOWN", "ProbeBW_CRUISE"),
-                     note=f"{following}: nothing is to be drained where the application limits")  # fmt: skip
+                     note=f"{following}: an application-limited flow has no queue to drain")  # fmt: skip
     room.draw(trace, "Losses in Startup", "The application writes 8 Mb/s; one packet in 4 is lost for three RTTs.",
               marks=[begin, float(trace.time[b])], span=(0.0, 2.0))  # fmt: skip
-    return f"Startup ends {1e3 * (trace.time[b] - begin):.0f} ms after the first loss, though the application limits it"
+    return f"Startup ends {1e3 * (trace.time[b] - begin):.0f} ms after the first loss, although application-limited"
 
 
 @case("bbr-up-loss", "state", "max_bw", "full_bw_reached", "inflight_longterm", cost=2)
@@ -63,7 +63,7 @@ def up_loss(room: Laboratory) -> str:
     plain = room.run(written(WRITTEN), 8.0, *MODEL, *BOUNDS, links={0: first})
     ups = [float(plain.time[a]) for name, a, _ in plain.spans if name == "ProbeBW_UP"]
     if not ups:
-        raise NotReached("it is not in UP within 8 s")
+        raise NotReached("no ProbeBW_UP begins within 8 s")
     up = ups[0]
     begin = up + 2.0 * RTT
     lossy = replace(first, again=begin, until=begin + 2.0 * RTT)
@@ -77,12 +77,12 @@ def up_loss(room: Laboratory) -> str:
     room.expect("inflight_longterm after over before", after / before, at_most=1.02)
     if after / before > 0.98:
         room.conditions.append(
-            "inflight_longterm stays: the case expects an update whatever the application does, the draft's "
-            "HandleInflightTooHigh makes none where the application limits the sample."
+            "inflight_longterm does not change: the case expects an update for any application, but the draft's "
+            "HandleInflightTooHigh makes none if the sample is application-limited."
         )
-    room.draw(trace, "Losses in UP", "The application writes 8 Mb/s; one packet in 4 is lost from the first line on.",
+    room.draw(trace, "Losses in UP", "The application writes 8 Mb/s; one packet in 4 is lost after the first line.",
               marks=[begin, float(trace.time[b])], span=(up - 0.3, begin + 0.6))  # fmt: skip
-    return f"UP ends {1e3 * (trace.time[b] - begin):.0f} ms after the first loss, though the application limits it."
+    return f"UP ends {1e3 * (trace.time[b] - begin):.0f} ms after the first loss, although application-limited."
 
 
 @case("bbr-application-limited", "state", "max_bw", "full_bw_reached", cost=2)
@@ -91,11 +91,11 @@ def application_limited(room: Laboratory) -> str:
     _limited(room, trace)
     room.expect_that("full_bw_reached within 20 s", bool(trace["full_bw_reached"].max() > 0), False)
     room.expect_that("states", ", ".join(sorted({str(name) for name in trace.states} - {"ProbeRTT"})), "Startup",
-                     note="beside ProbeRTT")  # fmt: skip
+                     note="apart from ProbeRTT")  # fmt: skip
     used = trace.mean(trace.goodput, 5.0) / WRITTEN
-    room.expect("goodput over what the application writes", used, at_least=0.9)
+    room.expect("goodput over the write rate of the application", used, at_least=0.9)
     room.draw(trace, "An application that limits its flow", "It writes 8 Mb/s; the path has 20.")
-    return "With the application at 8 of 20 Mb/s it stays in Startup for 20 s"
+    return "The flow stays in Startup for 20 s if the application writes 8 of 20 Mb/s"
 
 
 @case("bbr-probe-rtt-idle", "state", "max_bw", "idle_restart", cost=2)
@@ -105,14 +105,14 @@ def probe_rtt_idle(room: Laboratory) -> str:
     busy = np.flatnonzero((trace["in_flight"] > 0) & (trace.time > period - 1.0))
     again = float(trace.time[busy[0]]) if len(busy) else period
     idle = again - float(trace.time[np.flatnonzero((trace["in_flight"] > 0) & (trace.time < again - 0.1))[-1]])
-    room.expect("time without anything in flight", idle, at_least=5.0 if is_version_3(room) else 10.0, unit="s")
+    room.expect("time with nothing in flight", idle, at_least=5.0 if is_version_3(room) else 10.0, unit="s")
     after = [str(name) for name in trace.states[trace.at(again) : trace.at(again + 1.0)]]
     room.expect_that("ProbeRTT in the second after the restart", "ProbeRTT" in after, False)
     room.expect("goodput then over the capacity", trace.mean(trace.goodput, again + 2.0 * RTT, again + 1.0) / CAPACITY,
                 at_least=0.9)  # fmt: skip
     room.draw(trace, "A restart after silence", f"4 MB at once, and again after {period:g} s.",
               marks=[again])  # fmt: skip
-    return f"After {idle:.1f} s of silence it goes on without ProbeRTT"
+    return f"After {idle:.1f} s of silence it continues without ProbeRTT"
 
 
 @case("bbr-refill-application", "state", "max_bw", "inflight_longterm", cost=3)
@@ -126,14 +126,15 @@ def refill_application(room: Laboratory) -> str:
     trace = room.run(written((chunk, begin + silence)), begin + 4.0, *MODEL, *BOUNDS, "sample_app_limited")
     a, b, following = trace.span("ProbeBW_REFILL", after=begin - 0.05)
     low = float(trace["in_flight"][trace.at(begin) : trace.at(begin + 2.0 * RTT)].min())
-    room.expect("least in flight, over the bandwidth-delay product", low / bdp(), at_most=0.9,
+    room.expect("minimum in flight over the bandwidth-delay product", low / bdp(), at_most=0.9,
                 note="the application pauses")  # fmt: skip
     until = trace.at(begin + 6.0 * RTT)
-    room.expect("least max_bw since, over that before", float(trace["max_bw"][a:until].min() / trace["max_bw"][a - 1]),
+    lower = float(trace["max_bw"][a:until].min() / trace["max_bw"][a - 1])
+    room.expect("minimum max_bw since then over the value before", lower,
                 at_least=0.999)  # fmt: skip
     room.expect_that("state that follows", following, "ProbeBW_UP")
     used = trace.mean(trace.goodput, begin + 0.5, begin + 2.0) / CAPACITY
     room.expect("goodput later over the capacity", used, at_least=0.85)
-    room.draw(trace, "A pause in REFILL", f"No data for {1e3 * silence:.0f} ms from the line on.",
+    room.draw(trace, "A pause in REFILL", f"No data for {1e3 * silence:.0f} ms after the line.",
               marks=[begin], span=(begin - 0.3, begin + 1.0))  # fmt: skip
     return "The samples of the pause do not lower max_bw, and UP follows"

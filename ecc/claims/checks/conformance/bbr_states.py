@@ -1,6 +1,6 @@
-"""Cases of BBR on its states: when each begins and ends (draft-ietf-ccwg-bbr, BBR Example Test Cases).
+"""Cases on the begin and end of BBR's states (draft-ietf-ccwg-bbr, BBR Example Test Cases).
 
-Numbers of version 1, where a case applies to it, are those of Linux (`ecc.models.bbr1`).
+If a case applies to version 1, its numbers for version 1 are those of Linux (`ecc.models.bbr1`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from ecc.claims.checks.conformance.paths import CAPACITY, RTT, LossesBetween, bd
 from ecc.network.impairments import CapacitySchedule
 
 MARGIN = 0.99
-"""Share of the bandwidth that pacing leaves to use: 1 % is the pacing margin."""
+"""Share of the bandwidth used by pacing; the pacing margin is 1 %."""
 MODEL = ("state", "max_bw", "min_rtt", "round_count", "cycle_index")
 FULL = ("full_bw", "full_bw_count", "full_bw_now", "full_bw_reached")
 BOUNDS = ("inflight_longterm", "inflight_shortterm", "bw_shortterm")
 DEEP = 4.0
-"""Buffer in bandwidth-delay products in which a single BBR loses nothing."""
+"""Buffer, in bandwidth-delay products, in which a single BBR flow has no losses."""
 
 
 def is_version_3(room: Laboratory) -> bool:
-    """Return whether the protocol has the bounds that version 1 lacks.
+    """Return whether the protocol has the bounds of version 3, which version 1 lacks.
 
     Parameters
     ----------
@@ -31,26 +31,26 @@ def is_version_3(room: Laboratory) -> bool:
 
 
 def gain(trace: Trace, a: int, b: int) -> float:
-    """Return the pacing gain of a stay: the median of its pacing rate over what the model has, without the margin.
+    """Return the pacing gain of a stay: the median pacing rate over the modeled bandwidth, corrected for the margin.
 
     Parameters
     ----------
     trace : Trace
     a, b : int
-        First sample of the stay, and the first after it.
+        First sample of the stay, and first sample after it.
     """
     bw = np.minimum(trace["max_bw"], trace["bw_shortterm"]) if "bw_shortterm" in trace else trace["max_bw"]
     return float(np.median(trace["rate"][a:b] / np.maximum(bw[a:b], 1.0))) / MARGIN
 
 
 def packets_above(trace: Trace, k: int, headroom: float = 0.0) -> float:
-    """Return by how many packets what is in flight exceeds the model's bandwidth-delay product, or a lower bound.
+    """Return the packets in flight above the model's bandwidth-delay product, or above a lower bound.
 
     Parameters
     ----------
     trace : Trace
     k : int
-        Sample.
+        Index of the sample.
     headroom : float, optional
         Share of `inflight_longterm` that is left free.
     """
@@ -68,15 +68,15 @@ def startup_plateau(room: Laboratory) -> str:
     changes = np.flatnonzero(np.diff(trace["full_bw"][a:b])) + a + 1
     grown = int(trace["round_count"][changes[-1]]) if len(changes) else 0
     room.expect("pacing gain of Startup", gain(trace, trace.at(3 * RTT), b), near=2.77 if is_version_3(room) else 2.89)
-    room.expect("max_bw where Startup ends, over the capacity", bw / CAPACITY, near=1.0)
+    room.expect("max_bw at the end of Startup over the capacity", bw / CAPACITY, near=1.0)
     room.expect("rounds since the rate last grew by a quarter", trace["round_count"][b] - grown, near=3, within=0)
     room.expect_that("full_bw_reached before", bool(trace["full_bw_reached"][b - 1] > 0), False)
     room.expect_that("full_bw_reached then", bool(trace["full_bw_reached"][b] > 0))
     if room.has("full_bw_now"):
         room.expect_that("full_bw_now then", bool(trace["full_bw_now"][b] > 0))
-    room.expect("packets dropped", trace.drops[:b].sum(), at_most=0, note="the plateau ends Startup, and not a loss")
+    room.expect("packets dropped", trace.drops[:b].sum(), at_most=0, note="the plateau ends Startup, not a loss")
     room.expect_that("state that follows", following, "Drain")
-    room.draw(trace, "Startup", "Pacing rate, bandwidth estimate and what is in flight; Startup ends at the line.",
+    room.draw(trace, "Startup", "Pacing rate, bandwidth estimate and bytes in flight; Startup ends at the line.",
               marks=[trace.time[b]], span=(0.0, trace.time[b] + 0.4))  # fmt: skip
     return f"Startup ends after {trace.time[b]:.2f} s, three rounds without growth, with max_bw = {bw / 1e6:.2f} Mb/s"
 
@@ -92,41 +92,41 @@ def drain_inflight(room: Laboratory) -> str:
         unit="packets",
     )  # fmt: skip
     room.expect(
-        "... at the end", packets_above(trace, b), at_least=-4.0, at_most=3.0 if version_3 else 10.0, unit="packets",
-        note="" if version_3 else "version 1 adds room for offload",
+        "in flight above the bandwidth-delay product at the end", packets_above(trace, b), at_least=-4.0,
+        at_most=3.0 if version_3 else 10.0, unit="packets", note="" if version_3 else "version 1 adds room for offload",
     )  # fmt: skip
     room.expect("rounds in Drain", trace["round_count"][b] - trace["round_count"][a], at_most=3)
     room.expect_that("state that follows", following[:7], "ProbeBW")
-    room.draw(trace, "Drain", "It ends where what is in flight is down to the bandwidth-delay product, 125 kB.",
+    room.draw(trace, "Drain", "It ends when the bytes in flight are down to the bandwidth-delay product, 125 kB.",
               marks=[trace.time[a], trace.time[b]],
               span=(trace.time[a] - 0.2, trace.time[b] + 0.3))  # fmt: skip
-    return f"Drain ends {1e3 * (trace.time[b] - trace.time[a]):.0f} ms after it began, once the queue is empty"
+    return f"Drain ends after {1e3 * (trace.time[b] - trace.time[a]):.0f} ms, when the queue is empty"
 
 
 @case("bbr-drain-time", "state", "max_bw", "min_rtt", "round_count", "drain_start_round", cost=2)
 def drain_time(room: Laboratory) -> str:
     plain = room.run(path(buffer=DEEP), 3.0, *MODEL)
     begin = float(plain.time[plain.span("Drain")[0]])
-    found = {}
+    results = {}
     for share in (0.9, 0.4):
         less = [CapacitySchedule(0, [begin], [share * CAPACITY])]
         trace = room.run(path(buffer=DEEP), 5.0, *MODEL, "drain_start_round", impairments=less)
         a, b, following = trace.span("Drain")
         rounds = float(trace["round_count"][b] - trace["drain_start_round"][b])
-        found[share] = rounds, packets_above(trace, b), float(trace.time[b] - trace.time[a])
-    room.expect("rounds in Drain, 60 % less bandwidth", found[0.4][0], at_least=3, at_most=4)
-    room.expect("in flight then, above the bandwidth-delay product", found[0.4][1], at_least=1.0, unit="packets")
+        results[share] = rounds, packets_above(trace, b), float(trace.time[b] - trace.time[a])
+    room.expect("rounds in Drain, 60 % less bandwidth", results[0.4][0], at_least=3, at_most=4)
+    room.expect("in flight then above the bandwidth-delay product", results[0.4][1], at_least=1.0, unit="packets")
     room.expect_that("state that follows", following[:7], "ProbeBW")
-    rounds, above, took = found[0.9]
+    rounds, above, took = results[0.9]
     room.expect("rounds in Drain, 10 % less bandwidth", rounds, at_most=4, note=f"{above:.1f} packets above")
-    room.draw(trace, "Drain that cannot drain", "The capacity falls to 40 % where Drain begins.",
+    room.draw(trace, "Drain that cannot drain", "The capacity falls to 40 % when Drain begins.",
               marks=[begin, trace.time[b]], span=(begin - 0.3, trace.time[b] + 0.3))  # fmt: skip
     if rounds < 3:
         room.conditions.append(
-            f"The decrease by 10 % that the case asks for does not do what it expects: at half the bandwidth Drain "
-            f"empties the queue within {rounds:.0f} rounds, {1e3 * took:.0f} ms; a decrease below half of it is needed."
+            f"With the case's decrease by 10 %, Drain ends earlier than expected: pacing at half the bandwidth empties "
+            f"the queue within {rounds:.0f} rounds, {1e3 * took:.0f} ms. The bandwidth must fall to less than half."
         )
-    return f"With 60 % less bandwidth Drain ends after {found[0.4][0]:.0f} rounds, with the queue still there."
+    return f"With 60 % less bandwidth Drain ends after {results[0.4][0]:.0f} rounds, with a remaining queue."
 
 
 @case("bbr-up-plateau", "state", "max_bw", "full_bw", "full_bw_now", "round_count", "inflight_longterm", cost=2)
@@ -134,7 +134,7 @@ def up_plateau(room: Laboratory) -> str:
     trace = room.run(path(buffer=DEEP), 6.0, *MODEL, *FULL, *BOUNDS)
     a, b, following = trace.span("ProbeBW_UP")
     room.expect("pacing gain of UP", gain(trace, a + 1, b), near=1.25)
-    room.expect("largest in flight, over the bandwidth-delay product", trace["in_flight"][a:b].max() / bdp(),
+    room.expect("maximum in flight over the bandwidth-delay product", trace["in_flight"][a:b].max() / bdp(),
                 at_least=1.5, note="the window is used")  # fmt: skip
     changes = np.flatnonzero(np.diff(trace["full_bw"][a - 1 : b])) + a
     since = int(changes[-1]) if len(changes) else a
@@ -143,7 +143,7 @@ def up_plateau(room: Laboratory) -> str:
     room.expect_that("full_bw_now", bool(trace["full_bw_now"][b] > 0))
     room.expect("packets dropped", trace.drops[:b].sum(), at_most=0)
     room.expect_that("state that follows", following, "ProbeBW_DOWN")
-    room.draw(trace, "ProbeBW_UP", "UP and what follows, on a path with room for four bandwidth-delay products.",
+    room.draw(trace, "ProbeBW_UP", "UP and the next state, with a buffer of four bandwidth-delay products.",
               marks=[trace.time[a], trace.time[b]],
               span=(trace.time[a] - 0.2, trace.time[b] + 0.5))  # fmt: skip
     return f"UP ends after {1e3 * (trace.time[b] - trace.time[a]):.0f} ms, three rounds without growth"
@@ -157,21 +157,22 @@ def down_inflight(room: Laboratory) -> str:
     room.expect("pacing gain of DOWN", gain(trace, a + 1, b), near=0.9)
     room.expect("in flight above its bounds before the end", packets_above(trace, b - 1, 0.15), at_least=0.0,
                 unit="packets")  # fmt: skip
-    room.expect("... at the end", packets_above(trace, b, 0.15), at_least=-4.0, at_most=2.0, unit="packets")
+    room.expect("in flight above its bounds at the end", packets_above(trace, b, 0.15), at_least=-4.0, at_most=2.0,
+                unit="packets")  # fmt: skip
     room.expect_that("state that follows", following, "ProbeBW_CRUISE")
-    room.draw(trace, "ProbeBW_DOWN", "DOWN ends where what is in flight is down to the bandwidth-delay product.",
+    room.draw(trace, "ProbeBW_DOWN", "DOWN ends when the bytes in flight are down to the bandwidth-delay product.",
               marks=[trace.time[a], trace.time[b]],
               span=(trace.time[a] - 0.3, trace.time[b] + 0.3))  # fmt: skip
     shallow = room.run(path(buffer=0.5), 12.0, *MODEL, *BOUNDS)
     bound = shallow["inflight_longterm"]
-    calm = (shallow.states == "ProbeBW_CRUISE") & (bound < 1e290)
-    if calm.any():
-        share = float((shallow["window"][calm] / np.maximum(bound[calm], 4.0 * PACKET / 0.85)).max())
-        room.expect("largest window in CRUISE, over inflight_longterm", share, at_most=0.86,
+    bounded = (shallow.states == "ProbeBW_CRUISE") & (bound < 1e290)
+    if bounded.any():
+        share = float((shallow["window"][bounded] / np.maximum(bound[bounded], 4.0 * PACKET / 0.85)).max())
+        room.expect("maximum window in CRUISE over inflight_longterm", share, at_most=0.86,
                     note="a buffer of half a bandwidth-delay product; headroom 15 %")  # fmt: skip
     else:
         room.expect_that("losses set inflight_longterm", False)
-    return f"DOWN ends after {1e3 * (trace.time[b] - trace.time[a]):.0f} ms, once the queue is empty"
+    return f"DOWN ends after {1e3 * (trace.time[b] - trace.time[a]):.0f} ms, when the queue is empty"
 
 
 @case("bbr-down-time", "state", "max_bw", "min_rtt", "cycle_stamp", "bw_probe_wait", "rounds_since_probe_up", cost=2)
@@ -184,20 +185,20 @@ def down_time(room: Laboratory) -> str:
     wait = ("cycle_stamp", "bw_probe_wait", "rounds_since_probe_up")
     trace = room.run(path(rtt=rtt, buffer=DEEP), 7.0, *MODEL, *wait, impairments=less)
     a, b, following = trace.span("ProbeBW_DOWN", after=begin - 0.002)
-    room.expect("least in flight in DOWN, above the bandwidth-delay product",
+    room.expect("minimum in flight in DOWN above the bandwidth-delay product",
                 min(packets_above(trace, k) for k in range(a, b)), at_least=0.0, unit="packets")  # fmt: skip
     rounds = min(bdp(CAPACITY, rtt) / PACKET, 63.0)
     waited = float(trace.time[b] - trace["cycle_stamp"][b - 1])
     by_time = waited >= trace["bw_probe_wait"][b - 1] - 0.002
     by_rounds = trace["rounds_since_probe_up"][b] >= np.floor(rounds)
-    room.expect_that("the time to wait, or the rounds that Reno would need, have passed", bool(by_time or by_rounds))
+    room.expect_that("the waiting time or Reno's number of rounds has passed", bool(by_time or by_rounds))
     room.expect("bw_probe_wait", trace["bw_probe_wait"][b - 1], at_least=2.0, at_most=3.0, unit="s")
     room.expect("time in DOWN", waited, at_most=3.0 + 2.0 * rtt, unit="s")
     room.expect_that("state that follows", following, "ProbeBW_REFILL")
-    room.draw(trace, "DOWN that cannot drain", "The capacity falls by 10 % where DOWN begins.",
+    room.draw(trace, "DOWN that cannot drain", "The capacity falls by 10 % when DOWN begins.",
               marks=[begin, trace.time[b]], span=(begin - 0.3, trace.time[b] + 0.3))  # fmt: skip
-    what = f"{trace['rounds_since_probe_up'][b]:.0f} rounds" if by_rounds else f"{waited:.2f} s"
-    return f"With the queue still there, DOWN ends in REFILL after {what}"
+    duration = f"{trace['rounds_since_probe_up'][b]:.0f} rounds" if by_rounds else f"{waited:.2f} s"
+    return f"DOWN ends in REFILL after {duration}, with a remaining queue"
 
 
 @case("bbr-probe-rtt", "state", "max_bw", "min_rtt", "round_count", cost=2)
@@ -215,20 +216,20 @@ def probe_rtt(room: Laboratory) -> str:
     small = np.flatnonzero(trace["in_flight"][a:b] <= low + 1.0)
     reached = a + int(small[0]) if len(small) else a
     held = float(trace.time[b] - trace.time[reached])
-    room.expect("time with so little in flight", held, at_least=0.2 - 0.002, at_most=0.2 + 2.5 * RTT, unit="s")
-    room.expect("rounds in it", trace["round_count"][b] - trace["round_count"][reached], at_least=1)
+    room.expect("time with this little in flight", held, at_least=0.2 - 0.002, at_most=0.2 + 2.5 * RTT, unit="s")
+    room.expect("rounds in this time", trace["round_count"][b] - trace["round_count"][reached], at_least=1)
     room.expect_that("state that follows", following[:7], "ProbeBW")
-    room.expect("window at once, over that before", trace["window"][b + 1] / trace["window"][a - 1], at_least=0.9,
+    room.expect("window just after over window before", trace["window"][b + 1] / trace["window"][a - 1], at_least=0.9,
                 note="it is restored")  # fmt: skip
     after = trace.at(float(trace.time[b]) + 3.0 * RTT)
-    room.expect("window three RTTs later, over that before", trace["window"][after] / trace["window"][a - 1],
+    room.expect("window three RTTs later over window before", trace["window"][after] / trace["window"][a - 1],
                 at_least=0.9)  # fmt: skip
     room.expect("min_rtt then", 1e3 * trace["min_rtt"][b], near=1e3 * (RTT + 8.0 * PACKET / CAPACITY), band=0.01,
                 unit="ms")  # fmt: skip
     again = trace.time[trace.span("ProbeRTT", after=float(trace.time[b]))[0]] if version_3 else None
     if again is not None:
-        room.expect("... and until the next", float(again - trace.time[b]), near=interval, within=0.15, unit="s")
-    room.draw(trace, "ProbeRTT", "ProbeRTT, and the window that it leaves behind.",
+        room.expect("time until the next ProbeRTT", float(again - trace.time[b]), near=interval, within=0.15, unit="s")
+    room.draw(trace, "ProbeRTT", "ProbeRTT, and the window after it.",
               marks=[trace.time[a], trace.time[b]], span=(trace.time[a] - 0.3, trace.time[b] + 0.4))  # fmt: skip
     return (
         f"ProbeRTT begins {since:.2f} s after the last lower RTT and holds {low / PACKET:.0f} packets for {held:.2f} s"
@@ -238,14 +239,14 @@ def probe_rtt(room: Laboratory) -> str:
 @case("bbr-probe-rtt-startup", "state", "max_bw", "full_bw_reached", cost=2)
 def probe_rtt_startup(room: Laboratory) -> str:
     rtt = 1.0 if is_version_3(room) else 2.0
-    slower = [CapacitySchedule(0, [0.5 * rtt], [0.5 * CAPACITY])]  # no later packet is as fast as the first
+    slower = [CapacitySchedule(0, [0.5 * rtt], [0.5 * CAPACITY])]  # every later packet is slower than the first
     trace = room.run(path(rtt=rtt, buffer=2.0), 16.0 * rtt, *MODEL, *FULL, impairments=slower, sample=0.005)
     a, b, following = trace.span("ProbeRTT")
-    room.expect_that("full_bw_reached where ProbeRTT begins", bool(trace["full_bw_reached"][a] > 0), False)
+    room.expect_that("full_bw_reached at the begin of ProbeRTT", bool(trace["full_bw_reached"][a] > 0), False)
     room.expect_that("state before", str(trace.states[a - 1]), "Startup")
     room.expect_that("state that follows", following, "Startup")
     best = float(trace["max_bw"][b:].max() / trace["max_bw"][b])
-    room.expect("largest max_bw later, over that of then", best, at_least=2.0, note="it goes on to look for bandwidth")
+    room.expect("maximum max_bw later over max_bw then", best, at_least=2.0, note="the search for bandwidth continues")
     room.draw(trace, "ProbeRTT in Startup", f"RTT {rtt:g} s: Startup lasts longer than the interval of ProbeRTT.",
               marks=[trace.time[a], trace.time[b]])  # fmt: skip
     return f"At an RTT of {rtt:g} s ProbeRTT begins in Startup, at {trace.time[a]:.1f} s, and ends in Startup"
@@ -267,15 +268,16 @@ def up_loss_longterm(room: Laboratory) -> str:
     room.expect("time from the first loss to the end of UP", float(trace.time[b]) - second, at_most=1.6 * RTT,
                 unit="s")  # fmt: skip
     floor = 0.7 * min(trace["max_bw"][b] * trace["min_rtt"][b] / 8.0, trace["window"][b - 1])
-    room.expect("inflight_longterm then, over what it may be at least", after / floor, at_least=0.98,
-                note="0.7 of the lesser of bandwidth-delay product and window")  # fmt: skip
+    room.expect("inflight_longterm then over its lower limit", after / floor, at_least=0.98,
+                note="0.7 of the minimum of bandwidth-delay product and window")  # fmt: skip
     peak = float(trace["in_flight"][a:b].max())
-    room.expect("... over the most that was in flight", after / peak, at_most=1.02, note="less than where losses came")
+    room.expect("inflight_longterm then over the maximum in flight", after / peak, at_most=1.02,
+                note="below the level at which losses began")  # fmt: skip
     room.expect_that("state that follows", following, "ProbeBW_DOWN")
-    room.draw(trace, "Losses in UP", f"One packet in {every:g} is lost for an RTT from the first line on.",
+    room.draw(trace, "Losses in UP", f"One packet in {every:g} is lost for an RTT after the first line.",
               volumes=("in_flight", "window", "inflight_longterm"), marks=[second, trace.time[b]],
               span=(trace.time[a] - 0.2, trace.time[b] + 0.5))  # fmt: skip
     return (
-        f"UP ends {1e3 * (trace.time[b] - second):.0f} ms after the first loss; inflight_longterm goes from "
+        f"UP ends {1e3 * (trace.time[b] - second):.0f} ms after the first loss; inflight_longterm changes from "
         f"{before / 1e3:.0f} to {after / 1e3:.0f} kB"
     )

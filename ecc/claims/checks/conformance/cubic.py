@@ -1,6 +1,6 @@
-"""Cases of CUBIC: its window over time, its answer to losses, and how it bounds its growth (RFC 9438).
+"""Cases of CUBIC: its window over time, its response to losses, and the bound on its growth (RFC 9438).
 
-They look at the window alone, so any class can be examined that has the two constants as parameters `C` and `beta`.
+The cases use only the window, so they apply to any class with the two constants as parameters `C` and `beta`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ecc.network.impairments import CapacitySchedule, Jitter
 from ecc.network.network import Network
 
 C, BETA = 0.4, 0.7
-"""RFC 9438 secs. 4.2 and 4.6: packets/s^3, share of the window."""
+"""Constants of RFC 9438 secs. 4.2 and 4.6: packets/s^3, and share of the window."""
 RENO = 3.0 * (1.0 - BETA) / (1.0 + BETA)
-"""Sec. 4.3: packets an RTT."""
+"""Growth of sec. 4.3, packets per RTT."""
 BAND = 0.03
 NEEDS = ("windows", "losses", "parameter C", "parameter beta")
 
@@ -30,7 +30,7 @@ def cubic(t: NDArray[np.float64], K: float, M: float) -> NDArray[np.float64]:
     Parameters
     ----------
     t : ndarray, s
-        Since congestion avoidance began.
+        Time since congestion avoidance began.
     K : float, s
     M : float, packets
         Window at the last loss.
@@ -40,7 +40,7 @@ def cubic(t: NDArray[np.float64], K: float, M: float) -> NDArray[np.float64]:
 
 
 def K_of(M: float, W: float) -> float:
-    """Return when a cubic that begins at W is at M [s].
+    """Return the time at which a cubic that begins at W reaches M [s].
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def K_of(M: float, W: float) -> float:
 
 
 def path(capacity: float, rtt: float) -> Network:
-    """Return one link with a buffer that does not end.
+    """Return a network of one link with an unlimited buffer.
 
     Parameters
     ----------
@@ -61,13 +61,13 @@ def path(capacity: float, rtt: float) -> Network:
 
 
 class Epoch:
-    """From a loss to the next: the window before it, and the window over the time since its recovery ended.
+    """Epoch between two losses: the window before the first, and the window over the time since its recovery ended.
 
     Parameters
     ----------
     trace : Trace
     after : float, s
-        The loss is seen no sooner.
+        Earliest time of the loss.
     """
 
     def __init__(self, trace: Trace, after: float) -> None:
@@ -87,7 +87,7 @@ class Epoch:
         self.at = float(time[self.begin])
 
     def crosses(self, level: float) -> float:
-        """Return when the window is first above a level [s since the recovery]; inf: never.
+        """Return the time at which the window first reaches a level [s since the recovery]; inf if it never does.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Epoch:
         return float(self.t[above[0]]) if len(above) else inf
 
     def deviation(self, M: float, until: float) -> float:
-        """Return the largest deviation from the cubic that is flat at M, over M.
+        """Return the maximum deviation from the cubic with its plateau at M, relative to M.
 
         Parameters
         ----------
@@ -116,38 +116,40 @@ def _draw(room: Laboratory, trace: Trace, title: str, caption: str, marks: list[
 @case("cubic-window", *NEEDS, cost=3)
 def window(room: Laboratory) -> str:
     loss, length = 0.55, 0.1
-    trace = room.run(path(200e6, 0.1), 20.0, links={0: LossesBetween(begin=loss, end=loss + length, every=1, most=1)},
+    trace = room.run(path(200e6, 0.1), 20.0, links={0: LossesBetween(begin=loss, end=loss + length, every=1, max_losses=1)},
                      sample=0.005)  # fmt: skip
     epoch = Epoch(trace, loss)
     K = K_of(epoch.before, BETA * epoch.before)
-    room.expect("window after the loss over that before", epoch.first / epoch.before, near=BETA, band=BAND,
+    room.expect("window after the loss over window before", epoch.first / epoch.before, near=BETA, band=BAND,
                 note="sec. 4.6")  # fmt: skip
     room.expect("time until the window exceeds W_max by an eighth of the cut",
                 epoch.crosses(epoch.before + (epoch.before - epoch.first) / 8.0), near=1.5 * K, band=0.04, unit="s",
-                note="1.5 K of sec. 4.2, where the curve is steep again")  # fmt: skip
+                note="1.5 K of sec. 4.2; the curve is steep again")  # fmt: skip
     until = min(1.8 * K, float(epoch.t[-1]))
-    room.expect("largest deviation from W_cubic(t), over W_max", epoch.deviation(epoch.before, until), at_most=BAND,
+    room.expect("maximum deviation from W_cubic(t) over W_max", epoch.deviation(epoch.before, until), at_most=BAND,
                 note=f"from 0 to {until:.1f} s")  # fmt: skip
     _draw(room, trace, "Window after one loss", f"W_max = {epoch.before:.0f} packets; the second line is at K.",
           [epoch.at, epoch.at + K])  # fmt: skip
-    return f"After a loss at {epoch.before:.0f} packets the window is the cubic of K = {K:.1f} s"
+    return f"After a loss at {epoch.before:.0f} packets the window follows the cubic with K = {K:.1f} s"
 
 
 @case("cubic-fast-convergence", *NEEDS, cost=3)
 def fast_convergence(room: Laboratory) -> str:
     loss, again, length = 0.55, 4.0, 0.1
-    links = {0: LossesBetween(begin=loss, end=loss + length, again=again, until=again + length, every=1, most=1)}
+    links = {0: LossesBetween(begin=loss, end=loss + length, again=again, until=again + length, every=1, max_losses=1)}
     trace = room.run(path(200e6, 0.1), 20.0, links=links, sample=0.005)
     first, second = Epoch(trace, loss), Epoch(trace, again)
     reduced = 0.5 * (1.0 + BETA) * second.before
     room.expect("window at the second loss over that at the first", second.before / first.before, at_most=0.99,
-                note="it is below the last maximum")  # fmt: skip
+                note="below the last maximum")  # fmt: skip
     until = min(1.6 * K_of(reduced, BETA * second.before), float(second.t[-1]))
-    room.expect("largest deviation from the cubic with W_max = W (1 + beta)/2, over W_max",
+    room.expect("maximum deviation from the cubic with W_max = W (1 + beta)/2 over W_max",
                 second.deviation(reduced, until), at_most=BAND, note="sec. 4.7")  # fmt: skip
-    room.expect("... from that with W_max = W", second.deviation(second.before, until), at_least=2.0 * BAND)
+    room.expect(
+        "maximum deviation from the cubic with W_max = W", second.deviation(second.before, until), at_least=2.0 * BAND
+    )
     _draw(room, trace, "A loss below the last maximum",
-          f"The second cubic is flat at {reduced:.0f} packets, not at {second.before:.0f}.",
+          f"The plateau of the second cubic is at {reduced:.0f} packets, not at {second.before:.0f}.",
           [first.at, second.at])  # fmt: skip
     return f"After a loss at {second.before:.0f} packets, below {first.before:.0f}, the next maximum is {reduced:.0f}"
 
@@ -155,7 +157,9 @@ def fast_convergence(room: Laboratory) -> str:
 @case("cubic-reno", *NEEDS, cost=2)
 def friendly(room: Laboratory) -> str:
     loss, length = 0.06, 0.01
-    trace = room.run(path(400e6, 0.01), 3.0, links={0: LossesBetween(begin=loss, end=loss + length, every=1, most=1)})
+    trace = room.run(
+        path(400e6, 0.01), 3.0, links={0: LossesBetween(begin=loss, end=loss + length, every=1, max_losses=1)}
+    )
     epoch = Epoch(trace, loss)
     rtts = np.where(trace["srtt"] > 0.0, trace["srtt"], np.inf)
     rounds = np.cumsum(np.gradient(trace.time) / rtts)[epoch.begin : epoch.end]
@@ -163,24 +167,26 @@ def friendly(room: Laboratory) -> str:
     if back >= len(epoch.window) - 10:
         raise NotReached(f"the window is not back at {epoch.before:.0f} packets within {epoch.t[-1]:.1f} s")
     slow = (epoch.window[back] - epoch.first) / (rounds[back] - rounds[0])
-    room.expect("packets an RTT up to the window of the loss", float(slow), near=RENO, band=0.06, note="sec. 4.3")
+    room.expect("packets per RTT up to the window of the loss", float(slow), near=RENO, band=0.06, note="sec. 4.3")
     law = cubic(epoch.t, K_of(epoch.before, epoch.first), epoch.before)
     free = np.flatnonzero(law > epoch.window)
     stop = int(free[free > back][0]) if (free > back).any() else len(law) - 1
     half = (back + stop) // 2
     fast = (epoch.window[stop] - epoch.window[half]) / (rounds[stop] - rounds[half])
-    room.expect("... and beyond it", float(fast), near=1.0, band=0.06)
-    room.expect("least window over that of the cubic there", float((epoch.window[: back + 1] / law[: back + 1]).min()),
+    room.expect("packets per RTT beyond the window of the loss", float(fast), near=1.0, band=0.06)
+    room.expect("minimum window over the cubic up to the window of the loss", float((epoch.window[: back + 1] / law[: back + 1]).min()),
                 at_least=0.98)  # fmt: skip
     _draw(room, trace, "Reno-friendly region", "400 Mb/s, RTT 10 ms: the cubic would be slower than Reno.",
           [epoch.at, epoch.at + float(epoch.t[back])])  # fmt: skip
-    return f"Over a short path the window grows by {slow:.2f} packets an RTT, by {fast:.2f} beyond its last maximum"
+    return (
+        f"Over a short path the window grows by {slow:.2f} packets per RTT, and by {fast:.2f} beyond its last maximum"
+    )
 
 
 @case("cubic-growth", *NEEDS, cost=2)
 def growth(room: Laboratory) -> str:
     loss, rtt = 0.5, 1.0
-    trace = room.run(path(200e6, rtt), 16.0, links={0: LossesBetween(begin=loss, end=loss + 1.0, every=5, most=1)},
+    trace = room.run(path(200e6, rtt), 16.0, links={0: LossesBetween(begin=loss, end=loss + 1.0, every=5, max_losses=1)},
                      sample=0.005)  # fmt: skip
     epoch = Epoch(trace, loss)
     lag = int(np.searchsorted(epoch.t, rtt))
@@ -188,12 +194,12 @@ def growth(room: Laboratory) -> str:
     K = K_of(epoch.before, epoch.first)
     law = cubic(epoch.t, K, epoch.before)
     unbounded = float((law[lag:] / np.maximum(law[:-lag], 1.0)).max())
-    room.expect("growth of the cubic in an RTT, at most", unbounded, at_least=1.6, note="so the bound matters")
-    room.expect("growth of the window in an RTT, at most", float(ratio.max()), at_least=1.4, at_most=1.56,
+    room.expect("maximum growth of the cubic per RTT", unbounded, at_least=1.6, note="so the bound matters")
+    room.expect("maximum growth of the window per RTT", float(ratio.max()), at_least=1.4, at_most=1.56,
                 note="sec. 4.2: the target is at most 1.5 cwnd")  # fmt: skip
     _draw(room, trace, "Growth over a long path", "RTT 1 s: the cubic alone would more than double the window.",
           [epoch.at])  # fmt: skip
-    return f"In an RTT the window grows {ratio.max():.2f}-fold at most, where the cubic would grow {unbounded:.2f}-fold"
+    return f"The window grows up to {ratio.max():.2f}-fold per RTT; the cubic alone would grow {unbounded:.2f}-fold"
 
 
 @case("cubic-mean", *NEEDS, cost=5)
@@ -209,11 +215,9 @@ def mean(room: Laboratory) -> str:
         reno_law = float(np.sqrt(1.5 / p))
         laws.append(max(float(cubic_law), reno_law))
         room.expect(f"mean window at a loss of {p:g}", values[-1], near=laws[-1], band=0.2, unit="packets",
-                    note="sec. 5.1, or Reno's law where it is larger; fast convergence lowers it")  # fmt: skip
+                    note="sec. 5.1, or Reno's law if it is larger; fast convergence lowers it")  # fmt: skip
     _draw(room, trace, "Windows under periodic losses", f"One packet in {1.0 / ps[-1]:.0f} is lost.", [])
-    return (
-        f"Mean windows of {values[0]:.0f} and {values[1]:.0f} packets, {laws[0]:.0f} and {laws[1]:.0f} by the formula"
-    )
+    return f"Mean windows of {values[0]:.0f} and {values[1]:.0f} packets; the formula gives {laws[0]:.0f} and {laws[1]:.0f}"
 
 
 @case("cubic-timeout", *NEEDS, cost=2)
@@ -227,17 +231,17 @@ def timeout(room: Laboratory) -> str:
     if not len(low):
         raise NotReached("no timeout after an outage of 1 s")
     before = float(window[trace.at(loss)])
-    room.expect("least window", float(window[low].min()), near=1.0, within=0.01, unit="packets", note="sec. 4.8")
+    room.expect("minimum window", float(window[low].min()), near=1.0, within=0.01, unit="packets", note="sec. 4.8")
     after = int(low[-1])
     slow = window[after:]
     knee = np.flatnonzero((slow[20:] - slow[:-20] < 0.2 * slow[:-20]) & (slow[:-20] > 0.3 * before))
     if not len(knee):
         raise NotReached("slow start does not end after the timeout")
-    threshold = float(slow[knee[0] + 20])  # an RTT later
-    room.expect("window where slow start ends, over that before the outage", threshold / before, near=BETA, band=0.05,
-                note="ssthresh is beta times what was in flight, sec. 4.8")  # fmt: skip
+    threshold = float(slow[knee[0] + 20])  # one RTT later
+    room.expect("window at the end of slow start over window before the outage", threshold / before, near=BETA, band=0.05,
+                note="ssthresh is beta times the flight size, sec. 4.8")  # fmt: skip
     _draw(room, trace, "After an outage of 1 s", "All packets from 2 to 3 s are lost.", [loss, loss + outage])
-    return f"After a timeout the window goes from one packet to {threshold:.0f}, of {before:.0f} before, in slow start"
+    return f"After a timeout slow start grows the window from one packet to {threshold:.0f}; it was {before:.0f} before"
 
 
 @case("cubic-spurious-loss", *NEEDS, "transport rack", cost=3)
@@ -247,40 +251,42 @@ def spurious_loss(room: Laboratory) -> str:
                      transport="rack")  # fmt: skip
     window, time = trace["window"] / PACKET, trace.time
     cuts = np.flatnonzero((window[1:] < 0.95 * window[:-1]) & (time[1:] > rtt)) + 1
-    room.expect("packets dropped", float(trace.drops.sum()), at_most=0, note="so each loss that is seen is none")
-    room.expect("windows that were reduced", len(cuts), at_least=1)
+    room.expect("packets dropped", float(trace.drops.sum()), at_most=0, note="so all detected losses are spurious")
+    room.expect("window reductions", len(cuts), at_least=1)
     back = [float(window[trace.at(float(time[k]) + 2.0 * rtt)] / window[k - 1]) for k in cuts if time[k] < 5.0]
     if back:
-        room.expect("window two RTTs after a reduction, over that before, least", min(back), at_least=1.0,
+        room.expect("minimum window two RTTs after a reduction over window before", min(back), at_least=1.0,
                     note="sec. 4.9.2")  # fmt: skip
     _draw(room, trace, "Packets overtake each other", "Each takes up to 0.4 RTTs longer; none is lost.", [])
-    return f"{len(cuts)} reductions for losses that were none are undone within two RTTs"
+    return f"{len(cuts)} reductions for spurious losses are undone within two RTTs"
 
 
 @case("cubic-spurious-timeout", *NEEDS, "transport rack", cost=2)
 def spurious_timeout(room: Laboratory) -> str:
     begin, outage, capacity, rtt = 4.0, 2.5, 50e6, 0.1
-    links = {0: LossesBetween(begin=0.35, end=0.45, every=1, most=1)}
+    links = {0: LossesBetween(begin=0.35, end=0.45, every=1, max_losses=1)}
     gap = [CapacitySchedule(0, [begin, begin + outage], [0.0, capacity])]
     trace = room.run(path(capacity, rtt), 10.0, links=links, impairments=gap, transport="rack", sample=0.005)
     window, time = trace["window"] / PACKET, trace.time
     inside = (time > begin) & (time < begin + outage)
-    room.expect("least window in the outage", float(window[inside].min()), near=1.0, within=0.01, unit="packets",
+    room.expect("minimum window in the outage", float(window[inside].min()), near=1.0, within=0.01, unit="packets",
                 note="the timer has expired, and nothing was lost")  # fmt: skip
     before, after = window[trace.at(begin - 0.01)], window[trace.at(begin + outage + 3.0 * rtt)]
-    room.expect("window three RTTs after the outage, over that before", float(after / before), at_least=0.95,
+    room.expect("window three RTTs after the outage over window before", float(after / before), at_least=0.95,
                 note="sec. 4.9.1, RFC 4015")  # fmt: skip
-    _draw(room, trace, "A timeout for nothing", f"The link sends nothing for {outage:g} s, between the lines.",
+    _draw(room, trace, "A spurious timeout", f"The link stops for {outage:g} s, between the lines.",
           [begin, begin + outage])  # fmt: skip
-    return f"After an outage of {outage:g} s, and a timeout, the window is {after:.0f} packets, {before:.0f} before"
+    return (
+        f"After an outage of {outage:g} s and a timeout the window is {after:.0f} packets; it was {before:.0f} before"
+    )
 
 
 @case("cubic-application", *NEEDS, cost=3)
 def application(room: Laboratory) -> str:
     # The pause is below the minimum RTO of 1 s (RFC 6298), as a longer idle period restarts the window (RFC 5681 sec.
-    # 4.1). It begins 5 s behind the last maximum, where a clock that runs on is 10 % ahead after such a pause.
+    # 4.1). It begins 5 s after the last maximum; a clock that kept running would be 10 % ahead after such a pause.
     loss, length, capacity, rtt, pause, ends = 0.55, 0.1, 200e6, 0.1, 0.8, 11.0
-    links = {0: LossesBetween(begin=loss, end=loss + length, every=1, most=1)}
+    links = {0: LossesBetween(begin=loss, end=loss + length, every=1, max_losses=1)}
     plain = room.run(path(capacity, rtt), ends + 1.0, links=links, sample=0.005)
     epoch = Epoch(plain, loss)
     written = round(plain.mean(plain.goodput, 0.0, ends) * ends / 8.0)
@@ -290,13 +296,13 @@ def application(room: Laboratory) -> str:
     again = trace.at(ends + pause + 1.5 * rtt)
     window, K = trace["window"] / PACKET, K_of(epoch.before, epoch.first)
     held = float(window[again - 1] / window[trace.at(ends + 2.0 * rtt)])
-    room.expect("window when it is used again, over that when the application paused", held, near=1.0, band=0.1)
+    room.expect("window at the restart over window at the pause", held, near=1.0, band=0.1)
     reached = K + float(np.cbrt((window[again] - epoch.before) / C))
     for seconds in (0.5, 2.0):
         law = float(cubic(np.array([reached + seconds]), K, epoch.before)[0])
-        found = float(window[trace.at(float(trace.time[again]) + seconds)])
-        room.expect(f"window {seconds:g} s later, over that of the cubic which stood still", found / law, near=1.0,
+        later_window = float(window[trace.at(float(trace.time[again]) + seconds)])
+        room.expect(f"window {seconds:g} s later, over that of the paused cubic", later_window / law, near=1.0,
                     band=0.05, note="sec. 5.8")  # fmt: skip
-    _draw(room, trace, "An application that pauses", f"It has nothing to send for some {pause:g} s.",
+    _draw(room, trace, "An application that pauses", f"It has no data for about {pause:g} s.",
           [ends, ends + pause])  # fmt: skip
-    return f"After a pause of {pause:g} s the window continues on the cubic where it was"
+    return f"After a pause of {pause:g} s the window continues on its cubic"

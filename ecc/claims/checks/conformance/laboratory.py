@@ -1,14 +1,13 @@
-"""What a case of conformance is, and what it works with.
+"""Conformance cases, and the laboratory that runs them.
 
-A case is a function of a `Laboratory`, registered under the id of a claim of the ledger, which has what the
-specification says. It runs a scenario with the protocol that is examined, says what it measures and in which band that
-must be, draws a figure, and returns one sentence on what it found. From this the verdict is computed: confirmed if all
-is in its band, conditional if that needs a condition, refuted if not; "not comparable" if the protocol lacks what the
-case needs.
+A case is a function of a `Laboratory`, registered under the id of a claim of the ledger that states the specification.
+It runs a scenario with the examined protocol, records measurements with their required bands, draws a figure, and
+returns its result in one sentence. The verdict follows: confirmed if all measurements are in their bands, conditional
+if that needs a condition, otherwise refuted; "not comparable" if the protocol lacks something that the case needs.
 
-A case reads variables by the names that specifications use. They are fields of the protocol's `FlowState`, or, where a
-class has `conformance_names = {"max_bw": "bw"}`, those that it names ("bw[0]": of an array). "state" is a number whose
-name is in the list `STATES` of the module of that class (`ecc.models.bbr`).
+A case reads variables by their names in the specification. They are fields of the protocol's `FlowState`. If the fields
+have other names, the class maps them: `conformance_names = {"max_bw": "bw"}`, or "bw[0]" for an element of an array.
+"state" is a number; its name is in the list `STATES` of the module of that class (for example `ecc.models.bbr`).
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ __all__ = [
 ]  # fmt: skip
 
 ENV = ("rate", "window", "in_flight", "rtt", "srtt", "min_rtt", "delivered", "lost", "recovering")
-"""What the engine knows of a flow and every trace has."""
+"""Variables of a flow that the engine records in every trace."""
 PACKET = 1500
-"""Bytes of the packets of cases."""
+"""Packet size of the cases, bytes."""
 
 
 class NotReached(Exception):
-    """The protocol did not do what a case waits for; the message says what."""
+    """The protocol did not reach a state or event that a case needs; the message names it."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A case: the claim that it examines, what it needs of a protocol, and the function that does."""
+    """A case: the id of its claim, the needs that a protocol must meet, and the function that examines the protocol."""
 
     id: str
     needs: tuple[str, ...]
@@ -65,21 +64,22 @@ CASES: dict[str, Case] = {}
 def case(
     claim_id: str, *needs: str, cost: float = 1.0
 ) -> Callable[[Callable[[Laboratory], str]], Callable[[Laboratory], str]]:
-    """Register a function as the case of a claim, and as the ledger's check of it for the protocols that it names.
+    """Register a function as the case of a claim, and as the check of the claim for the protocols it names.
 
     Parameters
     ----------
     claim_id : str
     *needs : str
-        Variables, "parameter NAME", "losses" (it answers them), or "windows" (it has a transport).
+        Required variables, "parameter NAME", "losses" (the protocol responds to losses), or "windows" (it has a
+        transport).
     cost : float, optional
-        About how many seconds it takes for one protocol.
+        Approximate duration for one protocol, s.
     """
 
     def register(function: Callable[[Laboratory], str]) -> Callable[[Laboratory], str]:
         CASES[claim_id] = Case(claim_id, needs, function, cost)
         of_ledger = partial(_check, function)
-        of_ledger.__module__ = function.__module__  # whose code a stored result is of, and that of its protocols
+        of_ledger.__module__ = function.__module__  # stored results depend on the code of this module
         of_ledger.identity = _identity  # type: ignore[attr-defined]
         check(claim_id, cost=2.0 * cost, main=False)(of_ledger)
         return function
@@ -88,34 +88,34 @@ def case(
 
 
 def _check(function: Callable[[Laboratory], str], claim: Claim) -> Finding:
-    """The verdict on a claim: that of all protocols that it names together.
+    """Return the joint verdict on a claim for all protocols that it names.
 
-    `function`, that of the case, is what makes a worker process import the module that registers it.
+    The argument `function`, the function of the case, makes a worker process import the module that registers it.
     """
     kinds = all_protocols()
-    found = {name: examine(claim.id, claim, kinds[name]()) for name in claim.protocols}
-    verdicts = {one.verdict for one in found.values()} - {Verdict.NOT_COMPARABLE}
-    whole = next(iter(verdicts)) if len(verdicts) == 1 else Verdict.CONDITIONAL if verdicts else Verdict.NOT_COMPARABLE
+    findings = {name: examine(claim.id, claim, kinds[name]()) for name in claim.protocols}
+    verdicts = {finding.verdict for finding in findings.values()} - {Verdict.NOT_COMPARABLE}
+    joint = next(iter(verdicts)) if len(verdicts) == 1 else Verdict.CONDITIONAL if verdicts else Verdict.NOT_COMPARABLE
     return Finding(
         claim,
-        whole,
-        " ".join([_who_conforms(found), *(f"{name}: {one.reason}" for name, one in found.items())]).strip(),
-        [replace(m, name=f"{name}: {m.name}") for name, one in found.items() for m in one.measurements],
-        [replace(p, title=f"{name}: {p.title}") for name, one in found.items() for p in one.pictures],
-        list(dict.fromkeys(text for one in found.values() for text in one.assumptions)),
+        joint,
+        " ".join([_who_conforms(findings), *(f"{name}: {f.reason}" for name, f in findings.items())]).strip(),
+        [replace(m, name=f"{name}: {m.name}") for name, finding in findings.items() for m in finding.measurements],
+        [replace(p, title=f"{name}: {p.title}") for name, finding in findings.items() for p in finding.pictures],
+        list(dict.fromkeys(text for finding in findings.values() for text in finding.assumptions)),
     )
 
 
-def _who_conforms(found: Mapping[str, Finding]) -> str:
-    """The sentence that a verdict on several protocols begins with, where not all of them have the same."""
-    said = {
+def _who_conforms(findings: Mapping[str, Finding]) -> str:
+    """Return the first sentence of a reason if the verdicts on its protocols differ."""
+    verbs = {
         Verdict.CONFIRMED: ("conforms", "conform"),
         Verdict.CONDITIONAL: ("conforms under a condition", "conform under conditions"),
         Verdict.REFUTED: ("does not", "do not"),
         Verdict.NOT_COMPARABLE: ("is not comparable", "are not comparable"),
     }
-    groups = {kind: [name for name, one in found.items() if one.verdict is kind] for kind in said}
-    parts = [f"{_listed(names)} {said[kind][len(names) > 1]}" for kind, names in groups.items() if names]
+    groups = {kind: [name for name, finding in findings.items() if finding.verdict is kind] for kind in verbs}
+    parts = [f"{_listed(names)} {verbs[kind][len(names) > 1]}" for kind, names in groups.items() if names]
     if len(parts) < 2:
         return ""
     return f"{', '.join(parts)}." if groups[Verdict.CONFIRMED] or groups[Verdict.CONDITIONAL] else ""
@@ -130,7 +130,7 @@ def _identity(claim: Claim) -> str:
 
 
 def identity(*protocols: Protocol) -> str:
-    """Return a digest of all of some protocols that a finding can depend on: code, parameters, names of states.
+    """Return a digest of everything in protocols that can change a finding: code, parameters, names of states.
 
     Parameters
     ----------
@@ -139,30 +139,30 @@ def identity(*protocols: Protocol) -> str:
     Raises
     ------
     TypeError
-        One of them reaches something that cannot be read, such as an open file.
+        A protocol refers to an object that cannot be digested, for example an open file.
     """
     return function_digest(*protocols, *map(state_names, protocols))
 
 
 def examine(case_id: str, claim: Claim, protocol: Protocol) -> Finding:
-    """Return what a case finds of a protocol.
+    """Return the finding of a case on a protocol.
 
     Parameters
     ----------
     case_id : str
-        Id of its claim.
+        Id of the case's claim, for example "bbr-probe-rtt".
     claim : Claim
     protocol : Protocol
     """
-    begin, one = perf_counter(), CASES[case_id]
+    begin, examination = perf_counter(), CASES[case_id]
     about = replace(claim, protocols=(type(protocol).__name__,))
-    lacking = missing(protocol, one.needs)
+    lacking = missing(protocol, examination.needs)
     if lacking:
         return Finding(about, Verdict.NOT_COMPARABLE, f"does not apply: it has {' and '.join(lacking)}")
     room = Laboratory(protocol)
     verdict, reason = Verdict.REFUTED, ""
     try:
-        said = one.function(room)
+        result = examination.function(room)
     except NotReached as trouble:
         reason = str(trouble)
     else:
@@ -171,8 +171,8 @@ def examine(case_id: str, claim: Claim, protocol: Protocol) -> Finding:
             reason = "; ".join(_missed(m) for m in missed)
         else:
             verdict = Verdict.CONDITIONAL if room.conditions else Verdict.CONFIRMED
-            reason = " ".join([said, *room.conditions])
-    if "_" not in reason.partition(" ")[0]:  # names of variables stay as they are
+            reason = " ".join([result, *room.conditions])
+    if "_" not in reason.partition(" ")[0]:  # names of variables keep their case
         reason = reason[:1].upper() + reason[1:]
     reason += "" if reason.endswith(".") else "."
     seconds = perf_counter() - begin
@@ -181,52 +181,52 @@ def examine(case_id: str, claim: Claim, protocol: Protocol) -> Finding:
 
 def _missed(measurement: Measurement) -> str:
     value = f"{number_text(measurement.value)} {measurement.unit}".strip()
-    return f"{measurement.name}: {value}, to be {measurement.reported}"
+    return f"{measurement.name}: {value}, required: {measurement.reported}"
 
 
 def missing(protocol: Protocol, needs: Sequence[str]) -> list[str]:
-    """Return what a protocol lacks of what a case needs, as "no ...".
+    """Return the needs of a case that a protocol does not meet, for example ["no parameter headroom"].
 
     Parameters
     ----------
     protocol : Protocol
     needs : sequence of str
-        See `case`.
+        Needs as in `case`.
     """
-    found, variables = [], []
+    lacking, variables = [], []
     for need in needs:
         kind, _, name = need.rpartition(" ")
         if need == "windows":
             lacks = protocol.transport is None
-            said = "no window: it has no transport that recovers losses"
+            text = "no window: it has no transport with loss recovery"
         elif need == "losses":
-            lacks, said = "loss" not in protocol.answers, "no answer to losses"
+            lacks, text = "loss" not in protocol.answers, "no response to losses"
         elif kind == "transport":
             lacks = protocol.transport != name and "transport" not in getattr(protocol, "__dataclass_fields__", {})
-            said = f"no parameter transport for {name!r}"
+            text = f"no parameter transport for {name!r}"
         elif kind == "parameter":
-            lacks, said = name not in {*protocol.params(), *protocol.__dataclass_fields__}, f"no parameter {name}"
+            lacks, text = name not in {*protocol.params(), *protocol.__dataclass_fields__}, f"no parameter {name}"
         elif need == "state":
-            lacks, said = not state_names(protocol), "no named states (a field `state` and a list `STATES`)"
+            lacks, text = not state_names(protocol), "no named states (a field `state` and a list `STATES`)"
         else:
-            lacks, said = False, ""
+            lacks, text = False, ""
             variables += [need] if _field(protocol, need) is None else []
         if lacks:
-            found.append(said)
+            lacking.append(text)
     if variables:
-        found.append(f"no variable{'s' if variables[1:] else ''} {', '.join(variables)}")
-    return found
+        lacking.append(f"no variable{'s' if variables[1:] else ''} {', '.join(variables)}")
+    return lacking
 
 
 def _field(protocol: Protocol, name: str) -> str | None:
-    """The field of the protocol's state, or the element of one, in which it has a variable."""
+    """Return the field of the protocol's state, or the array element, that holds a variable; None if it has none."""
     kind = getattr(protocol, "FlowState", None)
     field: str = getattr(protocol, "conformance_names", {}).get(name, name)
-    return field if kind is not None and field.partition("[")[0] in {one.name for one in fields(kind)} else None
+    return field if kind is not None and field.partition("[")[0] in {item.name for item in fields(kind)} else None
 
 
 def state_names(protocol: Protocol) -> tuple[str, ...]:
-    """Return the names of a protocol's states, from the module of its class; none if it has no variable "state".
+    """Return the names of a protocol's states from the module of its class; () if it has no variable "state".
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def state_names(protocol: Protocol) -> tuple[str, ...]:
 
 
 class Laboratory:
-    """Runs a protocol in scenarios of a case, and keeps what the case measures of it.
+    """Runs a protocol in the scenarios of a case and collects measurements, pictures and conditions.
 
     Parameters
     ----------
@@ -277,29 +277,29 @@ class Laboratory:
         sample: float = 0.001,
         seed: int = 1,
     ) -> Trace:
-        """Return a run of the protocol, with the variables that it has of those given.
+        """Return a run of the protocol that records those of the given variables that the protocol has.
 
         Parameters
         ----------
         network : Network
-            Its flow 0 is looked at.
+            Network; the trace is of flow 0.
         duration : float, s
         *variables : str
-            "state" and what else is to be recorded.
+            Variables to record, for example "state" or "max_bw".
         impairments : sequence of Impairment, optional
         links : mapping, optional
-            Index -> queue discipline.
+            Index of a link -> queue discipline.
         others : mapping, optional
-            Flow -> protocol of flows that are not those of the protocol.
+            Index of a flow -> other protocol for this flow.
         transport : str, optional
-            How its losses are recovered; None: as the protocol says.
+            Loss recovery, for example "rack"; None for the protocol's default.
         sample : float, s, optional
         seed : int, optional
 
         Raises
         ------
         NotReached
-            The run has ended early, by an error of a hook.
+            The run ended early, because a hook raised an error.
         """
         names = {name: field for name in variables if (field := _field(self.protocol, name)) is not None}
         protocol: Any = self.protocol
@@ -328,16 +328,17 @@ class Laboratory:
         unit: str = "",
         note: str = "",
     ) -> bool:
-        """Take note of a number and of the band in which it is to be, and return whether it is.
+        """Record a number with its required band, and return whether the number is in the band.
 
         Parameters
         ----------
         name : str
         value : float
         near : float, optional
-            ... `band`, relative, or `within`, absolute, of this.
+            Required value, with the relative tolerance `band` or the absolute tolerance `within`.
         band, within : float, optional
         at_least, at_most : float, optional
+            Required minimum and maximum, if `near` is None.
         unit, note : str, optional
         """
         if near is not None:
@@ -346,12 +347,12 @@ class Laboratory:
         low, high = at_least is not None, at_most is not None
         met = bool((not low or value >= at_least) and (not high or value <= at_most))  # type: ignore[operator]
         ends = [number_text(end) for end in (at_least, at_most) if end is not None]
-        said = " to ".join(ends) if low and high else f"{'at least' if low else 'at most'} {ends[0]}"
-        self.measurements.append(Measurement(name, float(value), unit, said, note, met=met))
+        required = " to ".join(ends) if low and high else f"{'at least' if low else 'at most'} {ends[0]}"
+        self.measurements.append(Measurement(name, float(value), unit, required, note, met=met))
         return met
 
     def expect_that(self, name: str, value: bool | str, wanted: bool | str = True, note: str = "") -> bool:
-        """Take note of something that is to be so.
+        """Record a value that must equal another one, for example a condition that must be true.
 
         Parameters
         ----------
@@ -360,7 +361,7 @@ class Laboratory:
         wanted : bool or str, optional
         note : str, optional
         """
-        shown = [("yes" if one else "no") if isinstance(one, bool | np.bool_) else str(one) for one in (value, wanted)]
+        shown = [("yes" if x else "no") if isinstance(x, bool | np.bool_) else str(x) for x in (value, wanted)]
         self.measurements.append(Measurement(name, shown[0], "", shown[1], note, met=shown[0] == shown[1]))
         return shown[0] == shown[1]
 
@@ -374,17 +375,18 @@ class Laboratory:
         marks: Sequence[float] = (),
         span: tuple[float, float] | None = None,
     ) -> None:
-        """Keep a figure of a trace.
+        """Add a figure of a trace.
 
         Parameters
         ----------
         trace : Trace
         title, caption : str
         volumes, rates : sequence of str, optional
-            Variables that are drawn in kB, and in Mb/s, of those that the trace has.
+            Variables to draw in kB and in Mb/s; variables that the trace lacks are omitted.
         marks : sequence of float, s, optional
+            Times of vertical lines.
         span : tuple of two float, s, optional
-            Part that is drawn.
+            Part of the trace to draw.
         """
         begin, end = span or (0.0, np.inf)
         where = (trace.time >= begin) & (trace.time <= end)
@@ -401,12 +403,12 @@ class Laboratory:
 
 
 _NEVER = 1e290
-"""Bounds from here on are none."""
+"""Values from here on mean that there is no bound."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One flow of a run: its variables over time, and the states that it was in.
+    """One flow of a run: its variables over time, and its sequence of states.
 
     `run` is the trajectory; `names`: variable -> field of the state; `state_names`: names of the values of "state".
     """
@@ -418,7 +420,7 @@ class Trace:
 
     @cached_property
     def time(self) -> NDArray[np.float64]:
-        """When samples end [s], shape (n_times,)."""
+        """End times of samples [s], shape (n_times,)."""
         return np.asarray(self.run.data["time"].to_numpy(), dtype=float)
 
     def __contains__(self, name: str) -> bool:
@@ -430,7 +432,7 @@ class Trace:
 
     @cached_property
     def goodput(self) -> NDArray[np.float64]:
-        """Bit/s, shape (n_times,)."""
+        """Goodput [bit/s], shape (n_times,)."""
         return np.asarray(self.run.data["goodput"].to_numpy()[:, self.flow], dtype=float)
 
     @cached_property
@@ -440,40 +442,40 @@ class Trace:
 
     @cached_property
     def states(self) -> NDArray[np.str_]:
-        """Name of the state at each time; phases of version 1's ProbeBW by the names that version 3 has for them."""
-        found = np.array(self.state_names)[self["state"].astype(int)].astype("<U16")
+        """Name of the state at each time; ProbeBW phases of BBR version 1 have the names of version 3."""
+        names = np.array(self.state_names)[self["state"].astype(int)].astype("<U16")
         if "cycle_index" in self.names:
             phase = self["cycle_index"]
             for name, chosen in (("UP", phase == 0), ("DOWN", phase == 1), ("CRUISE", phase > 1)):
-                found[(found == "ProbeBW") & chosen] = f"ProbeBW_{name}"
-        return np.asarray(found)
+                names[(names == "ProbeBW") & chosen] = f"ProbeBW_{name}"
+        return np.asarray(names)
 
     @cached_property
     def spans(self) -> list[tuple[str, int, int]]:
-        """States in their order: name, index of the first sample in it, and of the first after it."""
+        """Stays in states in order: name, index of the first sample, and index of the first sample after the stay."""
         names = self.states
         edges = [0, *(np.flatnonzero(names[1:] != names[:-1]) + 1).tolist(), len(names)]
         return [(str(names[a]), a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
 
     def span(self, state: str, after: float = 0.0) -> tuple[int, int, str]:
-        """Return the first stay in a state: its first sample, the first after it, and the state that follows.
+        """Return the first stay in a state: its first sample, the first sample after it, and the next state.
 
         Parameters
         ----------
         state : str
         after : float, s, optional
-            It begins no sooner.
+            Earliest begin of the stay.
 
         Raises
         ------
         NotReached
-            There is none that ends.
+            No such stay ends within the run.
         """
         for k, (name, a, b) in enumerate(self.spans[:-1]):
             if name == state and self.time[a] >= after:
                 return a, b, self.spans[k + 1][0]
         where = f"after {after:g} s " if after else ""
-        raise NotReached(f"no stay in {state} {where}that ends within {self.time[-1]:g} s")
+        raise NotReached(f"no stay in {state} {where}ends within {self.time[-1]:g} s")
 
     def mean(self, values: NDArray[np.float64], begin: float, end: float = np.inf) -> float:
         """Return the mean of samples between two times.
@@ -486,7 +488,7 @@ class Trace:
         return float(values[(self.time > begin) & (self.time <= end)].mean())
 
     def at(self, time: float) -> int:
-        """Return the index of the first sample that ends no sooner than a time, at most the last.
+        """Return the index of the first sample that ends at or after a time; the last sample if none does.
 
         Parameters
         ----------

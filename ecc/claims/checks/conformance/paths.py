@@ -1,4 +1,4 @@
-"""Paths of the cases: one link, and losses that come when a case wants them."""
+"""Paths of the cases: a single link, and losses at chosen times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ecc.queues.discipline import QueueDiscipline
 __all__ = ["CAPACITY", "RTT", "LossesBetween", "bdp", "path"]
 
 CAPACITY, RTT = 20e6, 0.05
-"""Of the path of most cases [bit/s], [s]."""
+"""Capacity [bit/s] and RTT [s] of the usual path of the cases."""
 
 
 def bdp(capacity: float = CAPACITY, rtt: float = RTT) -> float:
@@ -29,14 +29,14 @@ def bdp(capacity: float = CAPACITY, rtt: float = RTT) -> float:
 
 
 def path(capacity: float = CAPACITY, rtt: float = RTT, buffer: float = 4.0, flows: int = 1) -> Network:
-    """Return one link that flows of packets of `PACKET` bytes cross.
+    """Return a network of one link; packets have `PACKET` bytes.
 
     Parameters
     ----------
     capacity : float, bit/s, optional
     rtt : float, s, optional
     buffer : float, optional
-        In bandwidth-delay products.
+        Buffer in bandwidth-delay products.
     flows : int, optional
     """
     size = max(int(buffer * bdp(capacity, rtt)), 2 * PACKET)
@@ -45,26 +45,26 @@ def path(capacity: float = CAPACITY, rtt: float = RTT, buffer: float = 4.0, flow
 
 @dataclass
 class LinkState:
-    """Of the link."""
+    """State of the link."""
 
-    seen: int = 0  # packets of data between the times
+    seen: int = 0  # data packets in the loss periods
     lost: int = 0
 
 
 @dataclass(frozen=True)
 class LossesBetween(QueueDiscipline):
-    """Of the packets of data that come between two times, one in so many is lost, and again between two later times.
+    """Drops one in `every` data packets during one period, and again during a second period.
 
     Parameters
     ----------
     mark, packet_size
-        As of every `QueueDiscipline`; it never marks.
+        Parameters of `QueueDiscipline`; this discipline never marks.
     begin, end, again, until : float, s, >= 0
-        It loses from `begin` to `end`, and from `again` to `until`.
+        Packets are lost from `begin` to `end` and from `again` to `until`.
     every : float, >= 1
-        One in so many.
-    most : float, >= 1
-        So many at most from `begin` to `end`, and as many again until `until`.
+        Ratio of packets to losses, for example 10 for every tenth packet.
+    max_losses : float, >= 1
+        Maximum number of losses from `begin` to `end`, and again from `again` to `until`.
 
     Raises
     ------
@@ -77,7 +77,7 @@ class LossesBetween(QueueDiscipline):
     again: QuantityField = default(0.0)
     until: QuantityField = default(0.0)
     every: float = 10.0
-    most: float = 1e9
+    max_losses: float = 1e9
 
     LinkState = LinkState
 
@@ -85,17 +85,17 @@ class LossesBetween(QueueDiscipline):
         super().__post_init__()
         for name in ("begin", "end", "again", "until"):
             object.__setattr__(self, name, as_time(getattr(self, name), name))
-        check_number(self, every=1.0, most=1.0)
+        check_number(self, every=1.0, max_losses=1.0)
 
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_arrival": on_arrival}
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Lose every so-many-th packet."""
+    """Drop one in `every` data packets during the two periods."""
     is_first = p.begin <= env.now < p.end
     if env.kind == 0 and (is_first or p.again <= env.now < p.until):
         link.seen += 1
-        if link.seen % p.every == 0.0 and link.lost < (p.most if is_first else 2.0 * p.most):
+        if link.seen % p.every == 0.0 and link.lost < (p.max_losses if is_first else 2.0 * p.max_losses):
             link.lost += 1
             env.drop = 1

@@ -1,6 +1,6 @@
-"""Cases on the criteria by which the IETF looks at a new congestion controller (RFC 9743), for any with windows.
+"""Cases on the IETF's criteria for new congestion controllers (RFC 9743), for any window-based protocol.
 
-RFC 9743 has no numbers. Those here are ours; each measurement says what it is compared with.
+RFC 9743 has no numbers; the limits in this module are ours, and each measurement states its limit.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ecc.models import CUBIC
 from ecc.network.impairments import CapacitySchedule
 
 SHARES = (1.0, 4.0)
-"""Buffers in which a flow meets CUBIC, in bandwidth-delay products."""
+"""Buffers of the competition with CUBIC, in bandwidth-delay products."""
 
 
 def goodputs(trace: Trace, begin: float) -> NDArray[np.float64]:
-    """Return the mean goodput of each flow from a time on [bit/s].
+    """Return the mean goodput of each flow after a time [bit/s].
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def goodputs(trace: Trace, begin: float) -> NDArray[np.float64]:
 
 
 def lost_share(trace: Trace, begin: float) -> float:
-    """Return the share of packets that the first link drops from a time on.
+    """Return the share of packets that the first link drops after a time.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ def collapse(room: Laboratory) -> str:
     late = dead.time > begin + 1.0
     packets = float(dead.run.data["arrival"].to_numpy()[late, 0].mean() * (outage - 1.0) / 8.0 / PACKET)
     room.expect("packets sent into a dead path, second 1 to 6", packets, at_most=8.0,
-                note="the timer doubles (RFC 6298), from 0.2 to 1 s on")  # fmt: skip
+                note="the timer doubles (RFC 6298), starting at 0.2 to 1 s")  # fmt: skip
     room.draw(trace, "Many flows over a slow link", "The first of 20 flows over 5 Mb/s.", volumes=("window",), rates=())
-    return f"20 flows use {used:.0%} of 5 Mb/s and lose {lost:.1%}; into a dead path go {packets:.0f} packets in 5 s"
+    return f"20 flows use {used:.0%} of 5 Mb/s and lose {lost:.1%}; {packets:.0f} packets enter a dead path in 5 s"
 
 
 @case("rfc9743-bufferbloat", "windows", cost=2)
@@ -67,41 +67,39 @@ def bufferbloat(room: Laboratory) -> str:
     queue = trace.run.data["queue"].to_numpy()[trace.time > 10.0, 0]
     standing = float(np.median(queue)) / bdp()
     room.expect("median queue over the bandwidth-delay product", standing, at_most=1.0,
-                note="a buffer of 10: standing delay at most that of the path")  # fmt: skip
+                note="buffer of 10; the standing delay must not exceed the path's")  # fmt: skip
     room.expect("goodput over the capacity", float(goodputs(trace, 10.0)[0]) / CAPACITY, at_least=0.9)
-    room.draw(
-        trace, "A deep buffer", "Window and what is in flight; ten bandwidth-delay products are 1.25 MB.", rates=()
-    )
-    return f"In a buffer of ten bandwidth-delay products {standing:.2f} of one stand"
+    room.draw(trace, "A deep buffer", "Window and bytes in flight; ten bandwidth-delay products are 1.25 MB.", rates=())
+    return f"The standing queue is {standing:.2f} bandwidth-delay products in a buffer of ten"
 
 
 @case("rfc9743-fairness", "windows", cost=4)
 def fairness(room: Laboratory) -> str:
     trace = room.run(path(buffer=1.0, flows=4), 60.0, sample=0.02)
-    found = goodputs(trace, 20.0)
-    jain = float(found.sum() ** 2 / (len(found) * (found**2).sum()))
+    rates = goodputs(trace, 20.0)
+    jain = float(rates.sum() ** 2 / (len(rates) * (rates**2).sum()))
     room.expect("Jain's index of four flows, 20 to 60 s", jain, at_least=0.9)
-    room.expect("their goodput over the capacity", float(found.sum()) / CAPACITY, at_least=0.9)
-    room.draw(trace, "Four flows", "The first of them.", volumes=("window",), rates=())
+    room.expect("goodput of the four flows over the capacity", float(rates.sum()) / CAPACITY, at_least=0.9)
+    room.draw(trace, "Four flows", "The first of the four flows.", volumes=("window",), rates=())
     return f"Jain's index of four flows with one RTT is {jain:.3f}"
 
 
 @case("rfc9743-cubic", "windows", cost=6)
 def beside_cubic(room: Laboratory) -> str:
-    said = []
+    results = []
     trace = None
     for buffer in SHARES:
         both = path(buffer=buffer, flows=2)
         trace = room.run(both, 60.0, others={1: CUBIC(transport="sack")}, sample=0.02)
         alike = Laboratory(CUBIC(transport="sack")).run(both, 60.0, sample=0.02)
-        left, usual = float(goodputs(trace, 20.0)[1]), float(goodputs(alike, 20.0).mean())
-        room.expect(f"goodput of CUBIC beside it over that beside CUBIC, buffer of {buffer:g} BDP", left / usual,
-                    at_least=0.5, note="no more harm than half")  # fmt: skip
-        said.append(f"{left / usual:.2f} in a buffer of {buffer:g} BDP")
+        goodput, usual = float(goodputs(trace, 20.0)[1]), float(goodputs(alike, 20.0).mean())
+        room.expect(f"CUBIC's goodput against it over that against CUBIC, buffer of {buffer:g} BDP", goodput / usual,
+                    at_least=0.5, note="at most half is lost")  # fmt: skip
+        results.append(f"{goodput / usual:.2f} in a buffer of {buffer:g} BDP")
     assert trace is not None
-    room.draw(trace, "Beside CUBIC", f"The flow that is examined, in a buffer of {SHARES[-1]:g} bandwidth-delay "
-              "products.", volumes=("window",), rates=())  # fmt: skip
-    return f"CUBIC has {' and '.join(said)} of what it has beside itself"
+    room.draw(trace, "Competition with CUBIC", f"The examined flow, in a buffer of {SHARES[-1]:g} bandwidth-delay "
+                  "products.", volumes=("window",), rates=())  # fmt: skip
+    return f"CUBIC's goodput relative to competition with itself is {' and '.join(results)}"
 
 
 @case("rfc9743-change", "windows", cost=2)
@@ -110,7 +108,7 @@ def change(room: Laboratory) -> str:
     trace = room.run(path(buffer=1.0), 45.0, impairments=steps, sample=0.01)
     low = trace.mean(trace.goodput, 15.0, 25.0) / (0.25 * CAPACITY)
     high = trace.mean(trace.goodput, 35.0) / CAPACITY
-    room.expect("goodput 5 to 15 s after a fall to a quarter, over the capacity", low, at_least=0.85)
-    room.expect("goodput 10 to 20 s after it is as before, over the capacity", high, at_least=0.85)
+    room.expect("goodput 5 to 15 s after a decrease to a quarter, over the capacity", low, at_least=0.85)
+    room.expect("goodput 10 to 20 s after the return, over the capacity", high, at_least=0.85)
     room.draw(trace, "A capacity that changes", "From 20 to 5 Mb/s and back, at the lines.", marks=[10.0, 25.0])
-    return f"It uses {low:.0%} of a quarter of the capacity, and {high:.0%} of the whole once that is back"
+    return f"It uses {low:.0%} of the capacity at a quarter of it, and {high:.0%} after the return to full capacity"
