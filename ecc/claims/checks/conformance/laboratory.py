@@ -159,24 +159,24 @@ def examine(case_id: str, claim: Claim, protocol: Protocol) -> Finding:
     lacking = missing(protocol, examination.needs)
     if lacking:
         return Finding(about, Verdict.NOT_COMPARABLE, f"does not apply: it has {' and '.join(lacking)}")
-    room = Laboratory(protocol)
+    lab = Laboratory(protocol)
     verdict, reason = Verdict.REFUTED, ""
     try:
-        result = examination.function(room)
+        result = examination.function(lab)
     except NotReached as trouble:
         reason = str(trouble)
     else:
-        missed = [m for m in room.measurements if m.met is False]
+        missed = [m for m in lab.measurements if m.met is False]
         if missed:
             reason = "; ".join(_missed(m) for m in missed)
         else:
-            verdict = Verdict.CONDITIONAL if room.conditions else Verdict.CONFIRMED
-            reason = " ".join([result, *room.conditions])
+            verdict = Verdict.CONDITIONAL if lab.conditions else Verdict.CONFIRMED
+            reason = " ".join([result, *lab.conditions])
     if "_" not in reason.partition(" ")[0]:  # names of variables keep their case
         reason = reason[:1].upper() + reason[1:]
     reason += "" if reason.endswith(".") else "."
     seconds = perf_counter() - begin
-    return Finding(about, verdict, reason, room.measurements, room.pictures, room.assumptions, seconds)
+    return Finding(about, verdict, reason, lab.measurements, lab.pictures, lab.assumptions, seconds)
 
 
 def _missed(measurement: Measurement) -> str:
