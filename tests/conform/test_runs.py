@@ -56,7 +56,7 @@ def test_a_wrong_gain_is_found_and_named():
     assert not found.conforms
     assert str(found["bbr-startup-plateau"].verdict) == "confirmed"
     assert str(found["bbr-drain-inflight"].verdict) == "refuted"
-    assert "Pacing gain of Drain: 0.9, to be 0.49 to 0.51" in found["bbr-drain-inflight"].reason
+    assert "Pacing gain of Drain: 0.9, required: 0.49 to 0.51" in found["bbr-drain-inflight"].reason
 
 
 def test_what_a_protocol_lacks_is_the_reason_why_a_case_does_not_apply():
@@ -69,7 +69,7 @@ def test_what_a_protocol_lacks_is_the_reason_why_a_case_does_not_apply():
 
 def test_a_controller_that_never_gets_there_is_refuted():
     found = conform.run(BBR(probe_rtt_interval=1000.0), ["bbr-probe-rtt"])
-    assert found.findings[0].reason == "No stay in ProbeRTT that ends within 13 s."
+    assert found.findings[0].reason == "No stay in ProbeRTT ends within 13 s."
     assert not found.conforms
 
 
@@ -200,7 +200,7 @@ def test_what_does_not_apply_is_a_line_for_each_group():
 
 def test_another_beta_is_found():
     found = conform.run(BBR(beta=0.5), ["bbr-cruise-losses"])
-    assert "least bw_shortterm over the first" in found.findings[0].reason.lower()
+    assert "minimum bw_shortterm over its first value" in found.findings[0].reason.lower()
 
 
 # ---- what is kept ----------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def aggregation_cruise(lab: Laboratory) -> str:
     lab.expect("goodput over the capacity", used, at_least=0.95)
     lab.draw(trace, "CRUISE under ACK aggregation", CAPTION, volumes=("in_flight", "window", "extra_acked"),
               span=(trace.time[a] - 0.1, min(trace.time[a] + 1.5, trace.time[b])))  # fmt: skip
-    return f"CRUISE uses {used:.1%} of the capacity with a window that has lab for bursts of {COLLECTED / 1e3:.0f} kB"
+    return f"CRUISE uses {used:.1%} of the capacity with a window that has room for bursts of {COLLECTED / 1e3:.0f} kB"
 
 
 @case("bbr-small-bdp", "state", "max_bw", cost=1)

@@ -93,7 +93,7 @@ def drain_inflight(lab: Laboratory) -> str:
     )  # fmt: skip
     lab.expect(
         "in flight above the bandwidth-delay product at the end", packets_above(trace, b), at_least=-4.0,
-        at_most=3.0 if version_3 else 10.0, unit="packets", note="" if version_3 else "version 1 adds lab for offload",
+        at_most=3.0 if version_3 else 10.0, unit="packets", note="" if version_3 else "version 1 adds room for offload",
     )  # fmt: skip
     lab.expect("rounds in Drain", trace["round_count"][b] - trace["round_count"][a], at_most=3)
     lab.expect_that("state that follows", following[:7], "ProbeBW")
