@@ -84,7 +84,7 @@ def test_help_does_not_wait_for_heavy_imports():
         (["simulate", "{scenario}", "--engine", "fluid", "--threads", "2"], "threads needs --engine packet, got fluid"),
         (["simulate", "{scenario}", "--slow", "2"], "slow and capture need --engine live, got packet"),
         (["simulate", "{scenario}", "--engine", "live", "--threads", "2"], "threads needs --engine packet, got live"),
-        (["simulate", "{scenario}", "--threads", "2"], "threads must be 1 where no delay of a link or access line"),
+        (["simulate", "{scenario}", "--threads", "2"], "threads must be 1 if no delay of a link or access line"),
         (["crosscheck", "TCP"], "got 'TCP'"),
         (["crosscheck", "--jobs", "-1"], "Invalid value for '--jobs': "),
         (["stability", "RPC", "--rtt", "0.1"], "got 'RPC'"),
@@ -456,7 +456,7 @@ def test_a_resumed_run_has_the_options_that_it_began_with_or_is_refused(scenario
         (["--sample", "0.1"], "sample must be 0.05, as in the checkpoint, or left out, got 0.1"),
         (["--record", "link.R"], r"record must be ['flow.x'], as in the checkpoint, or left out, got ['link.R']"),
         (["--threads", "2"], "threads must be 1, as in the checkpoint, or left out, got 2"),
-        (["--flows-to", str(rows)], "flows_to must not be given: the run was begun without it"),
+        (["--flows-to", str(rows)], "flows_to must not be given: the run was started without it"),
     ):
         assert main([*command, *options]) == 2
         output = capsys.readouterr().err

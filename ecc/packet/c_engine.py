@@ -1,4 +1,4 @@
-"""The C engine of a prepared run: hooks compiled, the addresses of hooks and records in its tables."""
+"""Construction of the C engine of a prepared run, with compiled hooks."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ _OF_PACKETS: dict[str, tuple[str, ...]] = {
 
 _HAVE_SOJOURN = ("on_dequeue", "on_drop", "on_interval")
 _WANTED = {"links": ("random", "flow_queue"), "flows": ("random",)}
-"""Fields of env that the engine keeps where `required_env` names them."""
+"""Fields of env that the engine fills only if `required_env` names them."""
 _SIDES: dict[str, tuple[tuple[str, ...], np.dtype[np.void]]] = {
     "links": (LINK_HOOKS, LINK_ENV),
     "flows": (FLOW_HOOKS, FLOW_ENV),
 }
-"""Hooks of links and of flows, and what they see."""
+"""Hooks of links and of flows, and the dtype of their env."""
 
 
 def build_engine(setup: Setup, scenario: Scenario, words: Sequence[Word] = (), **options: Any) -> Engine:
-    """Return the C engine of a prepared run, hooks compiled.
+    """Return the C engine of a prepared run, with compiled hooks.
 
     Parameters
     ----------
     setup : Setup
-        Its records are those that the engine works on; its tables are left as they are.
+        The engine writes to its records and leaves its tables unchanged.
     scenario : Scenario
     words : sequence of Word, optional
-        What samples record.
+        Fields that samples record.
     **options : object
-        Of ecc.native.Engine (sample, n_samples, trace).
+        Further arguments of ecc.native.Engine: sample, n_samples, trace and so on.
     """
     return _engine(setup, scenario, _compiled_tables(setup), words, **options)
 
@@ -58,40 +58,40 @@ def build_engine(setup: Setup, scenario: Scenario, words: Sequence[Word] = (), *
 def build_team(
     setup: Setup, scenario: Scenario, threads: int, words: Sequence[Word] = (), **options: Any
 ) -> Team | Engine:
-    """Return the engines of the parts of a prepared run, as one; one engine where parts would be slower.
+    """Return a team of engines, one for each part of a prepared run, or one engine if parts would be slower.
 
     Parameters
     ----------
     setup, scenario, words, options
         As for `build_engine`.
     threads : int, >= 2
-        So many parts at most.
+        Maximum number of parts.
 
     Raises
     ------
     ValueError
-        No delay separates any parts, links can be paused, or packets are in the network at time 0.
+        If no delay separates parts, links can be paused, or packets are in the network at time 0.
     """
     if (paused := np.flatnonzero(setup.links["xoff"])).size:
-        raise ValueError(f"threads must be 1 where links have pause, got {threads} (link {paused[0]})")
+        raise ValueError(f"threads must be 1 if links have pause, got {threads} (link {paused[0]})")
     if len(setup.under_way):
         raise ValueError(f"threads must be 1 for a run that begins with queues at an equilibrium, got {threads}")
-    of = joints_of(setup, scenario.workload.chains if scenario.workload else ())
-    parts, _ = partition(of, threads, setup.links[: setup.n_links], setup.flows)
+    graph = joints_of(setup, scenario.workload.chains if scenario.workload else ())
+    parts, _ = partition(graph, threads, setup.links[: setup.n_links], setup.flows)
     n_parts = int(parts.max(initial=0)) + 1
-    if of.groups(1).max(initial=0) == 0:
+    if graph.groups(1).max(initial=0) == 0:
         raise ValueError(
-            f"threads must be 1 where no delay of a link or access line separates parts of the network, got {threads}"
+            f"threads must be 1 if no delay of a link or access line separates parts of the network, got {threads}"
         )
     if n_parts == 1:
         return build_engine(setup, scenario, words, **options)
-    setups = [replace(setup, parts=[_apart(part) for part in setup.parts]) for _ in range(n_parts)]
-    engines, found, owners = build_parts(setups, scenario, of, parts, words, **options)
-    return Team(engines, found, owners, _records(setup, setups, found))
+    setups = [replace(setup, parts=[_with_separate_records(part) for part in setup.parts]) for _ in range(n_parts)]
+    engines, division, owners = build_parts(setups, scenario, graph, parts, words, **options)
+    return Team(engines, division, owners, _records(setup, setups, division))
 
 
-def _apart(part: Part) -> Part:
-    """A protocol with records and parameters of its own, in cache lines that nothing else is in."""
+def _with_separate_records(part: Part) -> Part:
+    """Return a copy of a part with separate records and parameters, in cache lines that no other data shares."""
 
     def copy(records: NDArray[np.void]) -> NDArray[np.void]:
         room = np.zeros(records.nbytes + 2 * _CACHE_LINE, np.uint8)
@@ -107,15 +107,15 @@ def _apart(part: Part) -> Part:
 
 
 def _records(
-    setup: Setup, setups: Sequence[Setup], of: Partition
+    setup: Setup, setups: Sequence[Setup], division: Partition
 ) -> list[tuple[NDArray[np.void], NDArray[np.void], NDArray[np.int64]]]:
-    """Records of a run, those that the engine of each part works on instead, and which of these it has."""
+    """Return the records of a run, the copies that the engine of each part uses, and the rows that it updates."""
     at, out = setup.links["at"], []
-    for k, own in enumerate(setups):
-        for mine, whole in zip(own.parts, setup.parts, strict=True):
-            flows = np.flatnonzero(whole.flows < setup.n_flows)  # transfers have their records elsewhere
-            out.append((whole.link_states, mine.link_states, np.flatnonzero(of.links[at[whole.routers]] == k)))
-            out.append((whole.flow_states, mine.flow_states, flows[of.senders[whole.flows[flows]] == k]))
+    for k, copies in enumerate(setups):
+        for copy, part in zip(copies.parts, setup.parts, strict=True):
+            flows = np.flatnonzero(part.flows < setup.n_flows)  # the engine holds the records of transfers
+            out.append((part.link_states, copy.link_states, np.flatnonzero(division.links[at[part.routers]] == k)))
+            out.append((part.flow_states, copy.flow_states, flows[division.senders[part.flows[flows]] == k]))
     return out
 
 
@@ -126,7 +126,7 @@ def joints_of(setup: Setup, chains: Sequence[tuple[int, int]] = ()) -> Joints:
     ----------
     setup : Setup
     chains : sequence of (int, int), optional
-        Of its workload.
+        Chains of its workload: pairs of templates.
     """
     receives = np.zeros(len(setup.flows), np.bool_)
     for part in setup.parts:
@@ -138,39 +138,39 @@ def joints_of(setup: Setup, chains: Sequence[tuple[int, int]] = ()) -> Joints:
 
 
 def build_parts(
-    setups: Sequence[Setup], scenario: Scenario, of: Joints, parts: NDArray[np.int64], words: Sequence[Word] = (),
+    setups: Sequence[Setup], scenario: Scenario, graph: Joints, parts: NDArray[np.int64], words: Sequence[Word] = (),
     **options: Any,
 ) -> tuple[list[Engine], Partition, list[NDArray[np.int64]]]:  # fmt: skip
-    """Return the engines of the parts of a network, which share their samples, and what `Team` needs besides.
+    """Return the engines of the parts of a network, which share their samples, and further arguments of `Team`.
 
     Parameters
     ----------
     setups : sequence of Setup
-        What each part starts from; parts may have one in common, or records of their own.
+        Setup of each part; parts may share a setup or have separate records.
     scenario, words, options
         As for `build_engine`.
-    of : Joints
+    graph : Joints
     parts : ndarray of int, shape (n_nodes,)
-        Of all nodes.
+        Part of each node.
     """
-    owners = _owners(setups[0], words, of.of_parts(0, parts))
+    owners = _owners(setups[0], words, graph.of_parts(0, parts))
     compiled: dict[int, _Tables] = {}
     engines: list[Engine] = []
     for part, setup in enumerate(setups):
-        its = [word for word, owner in zip(words, owners, strict=True) if owner == part]
+        part_words = [word for word, owner in zip(words, owners, strict=True) if owner == part]
         if id(setup) not in compiled:
             compiled[id(setup)] = _compiled_tables(setup)
         engines.append(
             _engine(
-                setup, scenario, compiled[id(setup)], its, partition=of.of_parts(part, parts),
+                setup, scenario, compiled[id(setup)], part_words, partition=graph.of_parts(part, parts),
                 beside=engines[0] if engines else None, **options,
             )
         )  # fmt: skip
-    return engines, of.of_parts(0, parts), [np.flatnonzero(owners == part) for part in range(len(setups))]
+    return engines, graph.of_parts(0, parts), [np.flatnonzero(owners == part) for part in range(len(setups))]
 
 
 def _owners(setup: Setup, words: Sequence[Word], parts: Partition) -> NDArray[np.int64]:
-    """The part that has the record of each word."""
+    """Return the part that holds the record of each word."""
     at = setup.links["at"]
     return np.array(
         [parts.links[at[word.number]] if word.side == "links" else parts.senders[word.number] for word in words],
@@ -194,7 +194,7 @@ def _engine(setup: Setup, scenario: Scenario, compiled: _Tables, words: Sequence
 
 
 def _begun(setup: Setup) -> NDArray[np.void]:
-    """What flows have at time 0, with the addresses of records for `on_start`."""
+    """Return the state of flows that begin before time 0, with the addresses of records for `on_start`."""
     begun = setup.begun.copy()
     for part in setup.parts:
         if part.begun_flows is not None:
@@ -204,7 +204,7 @@ def _begun(setup: Setup) -> NDArray[np.void]:
 
 
 def _compiled_tables(setup: Setup) -> _Tables:
-    """The tables of routers and flows with the addresses of hooks and records, what these need, and codes of errors."""
+    """Return the tables of links and flows with addresses, the objects to keep alive, and the codes of errors."""
     keep: list[object] = [setup]
     reasons: dict[int, str] = {}
     tables = {"links": setup.links.copy(), "flows": setup.flows.copy()}
@@ -230,7 +230,7 @@ def _compiled_tables(setup: Setup) -> _Tables:
 
 
 def hook_digests(setup: Setup) -> list[str]:
-    """Return a digest of the hooks of each protocol's links and flows, and of all that they reach.
+    """Return a digest of the hooks of each protocol's links and flows, including all functions that they use.
 
     Parameters
     ----------
@@ -261,18 +261,18 @@ def _compiled(
 
 
 def _hint(protocol: Protocol, refusal: str) -> str:
-    """What may be wrong in the class where a hook uses a parameter that there is not, but the class has that name."""
-    found = re.search(r"no such field (?:p|params)\.(\w+) ", refusal)
-    if found is None or not hasattr(protocol, name := found[1]):
+    """Return a hint if a hook uses a name that is an attribute of the class but not a parameter."""
+    field = re.search(r"no such field (?:p|params)\.(\w+) ", refusal)
+    if field is None or not hasattr(protocol, name := field[1]):
         return ""
     kind = type(protocol).__name__
     if name in getattr(protocol, "__dataclass_fields__", {}):
         return f"{name} of {kind} is a parameter: it must be a number that params() returns"
-    return f"{name} of {kind} is no parameter: annotate it, and decorate the class with @dataclass(frozen=True)"
+    return f"{name} of {kind} is not a parameter: annotate it, and decorate the class with @dataclass(frozen=True)"
 
 
 def _writable(side: str, name: str, protocol: Protocol) -> tuple[str, ...]:
-    """The fields of env that the engine reads back from a hook."""
+    """Return the fields of env that the engine reads after a hook."""
     if side == "links":
         return (*_OF_PACKETS.get(name, ()), "next_interval")
     if name in ("on_receive", "on_stop"):
@@ -281,7 +281,7 @@ def _writable(side: str, name: str, protocol: Protocol) -> tuple[str, ...]:
 
 
 def _unreadable(side: str, name: str, protocol: Protocol) -> dict[str, str]:
-    """The fields of env that would be 0 at each call of a hook, and why; counts of what happens are 0 at times only."""
+    """Return the fields of env that would be 0 in every call of a hook, with the reasons."""
     refused = {
         field: "which is 0 unless required_env names it"
         for field in _WANTED[side]

@@ -1,15 +1,16 @@
-"""What a link sends, packet by packet: pcapng files with the congestion headers as bytes, and tables in Parquet.
+"""Captures of the packets that a link sends: pcapng files with congestion headers as bytes, or Parquet tables.
 
-An additional router at the link, after all others, records each packet whose last bit leaves the queue (what is lost
-on the wire later is there; what was dropped before the queue is not). It keeps the header as it is then.
+An additional router at the link, after all others, records each packet when its last bit leaves the queue, with its
+header at that time. Packets lost later on the wire are included; packets dropped before the queue are not.
 
-Frames are raw IPv4 without data: flow f sends from 10.0.0.0 + f to 10.128.0.0 + f, ACKs go in the opposite direction; a
-transfer counts on after the flows. Above IPv4 there is what the protocol's `wire_header` returns: as IP protocol 253
-(for experiments, RFC 3692); for protocols with a `transport`, and for headers that are an option of it, TCP; or fields
-of the IP header itself, where the codepoint of ECN is. A header that the papers do not lay out is the fields of its
-record, 8 bytes each. Sequence numbers count what the link has sent of a flow. The original length is that of the packet
-on this link, or the headers', if these need more. What does not fit into a field is the nearest value that does.
-A file has an interface for each protocol, whose description names it and, for `ecc.packet.dissector`, its header.
+Frames are raw IPv4 without data. Flow f sends from 10.0.0.0 + f to 10.128.0.0 + f, and ACKs in the opposite direction;
+numbers of transfers follow those of the flows. The result of the protocol's `wire_header` is above IPv4, as IP protocol
+253 (for experiments, RFC 3692), or as TCP for protocols with a `transport` and for headers in a TCP option; or it is in
+fields of the IP header itself, which also has the ECN codepoint. If the papers do not specify the layout of a header,
+it has the fields of its record, 8 bytes each. Sequence numbers count the bytes of a flow that the link has sent. The
+original length is the size of the packet on this link, or that of the headers if they are longer. A value that does not
+fit into its field is replaced by the nearest value that does. A file has an interface for each protocol; its
+description has the name of the protocol and, if `ecc.packet.dissector` knows the header, that of the header.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from ecc.packet.setup import Part, Setup
 __all__ = ["ROOM", "Capture", "attach", "description"]
 
 ROOM = 8192
-"""Packets that are recorded before they are written: the run pauses at least once in as many events."""
+"""Capacity of the record of packets; the run pauses at least once in this number of events to write them."""
 SUFFIXES = (".pcapng", ".parquet")
 ACK = 1
 EXPERIMENT, TCP = 253, 6
@@ -64,7 +65,7 @@ def note_without_header(link: Any, header: Any, p: Any, env: Any) -> None:
 
 @dataclass(frozen=True)
 class _Recorder:
-    """Stands where a protocol does, for routers that note packets."""
+    """Placeholder of a protocol for the routers that record packets."""
 
     required_env: ClassVar[frozenset[str]] = frozenset()
 
@@ -73,58 +74,58 @@ class _Recorder:
         return False
 
 
-def attach(setup: Setup, given: Mapping[int, str | Path]) -> tuple[Setup, list[Capture]]:
-    """Return a prepared run with routers that record what links send, and the files of it, which are not opened yet.
+def attach(setup: Setup, paths: Mapping[int, str | Path]) -> tuple[Setup, list[Capture]]:
+    """Return a prepared run with routers that record packets, and its capture files, which are not opened yet.
 
     Parameters
     ----------
     setup : Setup
-    given : mapping
-        Index of a link -> path of a file, .pcapng or .parquet.
+    paths : mapping
+        Index of a link -> path of a .pcapng or .parquet file, for example {0: "link.pcapng"}.
 
     Raises
     ------
     ValueError
-        No such link, another suffix, or one file for two links.
+        If a link does not exist, a suffix is different, or two links share a file.
     TypeError
-        Not a path.
+        If a value is not a path.
     EccError
-        Pyarrow is missing.
+        If pyarrow is missing.
     """
-    paths: dict[int, Path] = {}
-    for link, path in given.items():
+    files: dict[int, Path] = {}
+    for link, path in paths.items():
         if isinstance(link, bool) or not isinstance(link, int) or not 0 <= link < setup.n_links:
             raise ValueError(f"capture must name links from 0 to {setup.n_links - 1}, got {shown(link)}")
         if not isinstance(path, str | Path):
             raise TypeError(f"capture must be paths, got {shown(path)} (link {link})")
-        paths[link] = Path(path)
-        if paths[link].suffix not in SUFFIXES:
+        files[link] = Path(path)
+        if files[link].suffix not in SUFFIXES:
             raise ValueError(f"capture must be files {' or '.join(SUFFIXES)}, got {shown(str(path))} (link {link})")
-        for other in paths:
-            if other != link and paths[other].resolve() == paths[link].resolve():
+        for other in files:
+            if other != link and files[other].resolve() == files[link].resolve():
                 text = f"got {shown(str(path))} (links {other} and {link})"
-                raise ValueError(f"capture must have a file of its own for each link, {text}")
+                raise ValueError(f"capture must have a separate file for each link, {text}")
     n_words = setup.header_size // 8
     recorded: list[tuple[Any, ...]] = [("count", "i8"), ("time", "f8", (ROOM,))]
     recorded += [(name, "i8", (ROOM,)) for name in ("size", "kind", "flow", "ecn")]
     recorded += [("words", "i8", (ROOM * n_words,))] if n_words else []
-    states = np.zeros(len(paths), recorded)
-    routers = new_links(len(paths))
-    routers["at"] = list(paths)
-    nothing = np.zeros(0, np.int64)
-    plain = np.zeros(len(paths), [("unused", "f8")])
+    states = np.zeros(len(files), recorded)
+    routers = new_links(len(files))
+    routers["at"] = list(files)
+    no_flows = np.zeros(0, np.int64)
+    plain = np.zeros(len(files), [("unused", "f8")])
     recorder: Any = _Recorder()
     part = Part(
         recorder, np.dtype([("words", "i8", (n_words,))] if n_words else []), 0,
-        np.arange(len(setup.links), len(setup.links) + len(paths)), nothing, states, np.zeros(0, np.dtype([])), plain,
+        np.arange(len(setup.links), len(setup.links) + len(files)), no_flows, states, np.zeros(0, np.dtype([])), plain,
         plain[:1], {"on_departure": note if n_words else note_without_header}, {},
     )  # fmt: skip
-    captures = [Capture(setup, link, path, states[k : k + 1]) for k, (link, path) in enumerate(paths.items())]
+    captures = [Capture(setup, link, path, states[k : k + 1]) for k, (link, path) in enumerate(files.items())]
     return replace(setup, links=np.concatenate([setup.links, routers]), parts=[*setup.parts, part]), captures
 
 
 class Capture:
-    """A file of what one link has sent.
+    """A file with the packets that one link has sent.
 
     Parameters
     ----------
@@ -132,35 +133,37 @@ class Capture:
     link : int
         Index.
     path : Path
-        File to write, from `open` on.
+        File to write; `open` creates it.
     state : NDArray[void], shape (1,)
-        What the router at the link records.
+        Record of the router at the link.
     """
 
     def __init__(self, setup: Setup, link: int, path: Path, state: NDArray[np.void]) -> None:
         self.path, self._state, self._n_flows = path, state, setup.n_flows
         self._is_open = False
         self._regions = {k: _Region(part) for k, part in enumerate(setup.parts)}
-        self._part_of = np.zeros(setup.n_flows + 1, np.int64)  # of each flow; the last: of all transfers
+        self._part_of = np.zeros(
+            setup.n_flows + 1, np.int64
+        )  # part of each flow; the last entry: part of all transfers
         for k, part in enumerate(setup.parts):
             self._part_of[np.minimum(part.flows, setup.n_flows)] = k
         file = _Pcapng if path.suffix == ".pcapng" else _Table
         self._file = file(path, link, float(setup.links["capacity"][link]), list(self._regions.values()))
 
     def open(self) -> None:
-        """Make the file, unless that is done.
+        """Create the file if it is not open.
 
         Raises
         ------
         OSError
-            It cannot be written.
+            If the file cannot be written.
         """
         if not self._is_open:
             self._file.open()
             self._is_open = True
 
     def drain(self) -> None:
-        """Write what has been recorded since the last time."""
+        """Write the packets recorded since the last call."""
         state = self._state[0]
         n = int(state["count"])
         if n == 0:
@@ -178,14 +181,14 @@ class Capture:
         state["count"] = 0
 
     def close(self) -> None:
-        """Write what waits, and the end of the file."""
+        """Write the remaining packets and finish the file."""
         self.open()
         self.drain()
         self._file.close()
 
 
 def description(part: Part) -> str:
-    """Return what the interface of a protocol's packets says: its name and that of its header.
+    """Return the description of a protocol's interface: its name and that of its header.
 
     Parameters
     ----------
@@ -197,7 +200,7 @@ def description(part: Part) -> str:
 
 
 class _Region:
-    """A protocol's part of all headers."""
+    """Region of a protocol in the headers."""
 
     def __init__(self, part: Part) -> None:
         self.name, self.protocol = type(part.protocol).__name__, part.protocol
@@ -210,8 +213,8 @@ class _Region:
         if not names:
             return [{} for _ in words]
         raw = np.ascontiguousarray(words).view(np.uint8)[:, self.offset : self.offset + self.dtype.itemsize]
-        found = np.ascontiguousarray(raw).view(self.dtype)[:, 0]
-        return [dict(zip(names, row, strict=True)) for row in found.tolist()]
+        table = np.ascontiguousarray(raw).view(self.dtype)[:, 0]
+        return [dict(zip(names, row, strict=True)) for row in table.tolist()]
 
 
 # ---- headers as bytes ------------------------------------------------------------------------------------------------
@@ -226,7 +229,7 @@ def _checksum(data: bytes) -> int:
 def _frame(
     region: _Region, wire: WireHeader, flow: int, kind: int, size: int, ecn: int, sequence: int
 ) -> tuple[bytes, int]:
-    """The headers of a packet, and its length."""
+    """Return the headers of a packet, and its original length."""
     above, protocol = wire.above, EXPERIMENT
     ends = [0x0A000000 + flow % 2**23, 0x0A800000 + flow % 2**23]
     ports = list(pcapng.PORTS)
@@ -278,14 +281,16 @@ class _Pcapng:
 
 
 class _Table:
-    """A table with a row a packet: time [s], flow, ack, size [bytes], ecn (codepoint), protocol, and its header."""
+    """A table with one row per packet: time [s], flow, ack, size [bytes], ecn (codepoint), protocol, header fields."""
 
     def __init__(self, path: Path, link: int, capacity: float, regions: Sequence[_Region]) -> None:
         try:
             import pyarrow
             import pyarrow.parquet
         except ImportError:
-            raise EccError(f"capture to .parquet needs pyarrow, not installed: {install_command('parquet')}") from None
+            raise EccError(
+                f"capture to .parquet needs pyarrow, which is not installed: {install_command('parquet')}"
+            ) from None
         kinds = {"time": pyarrow.float64(), "flow": pyarrow.int64(), "ack": pyarrow.bool_(), "size": pyarrow.int64()}
         kinds |= {"ecn": pyarrow.int64(), "protocol": pyarrow.string()}
         for region in regions:

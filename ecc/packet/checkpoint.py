@@ -1,4 +1,4 @@
-"""Files of checkpoints: an archive of arrays (.npz), then a checksum of all of it."""
+"""Files of checkpoints: an archive of arrays (.npz) followed by its checksum."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ OPTIONS = {"sample", "start", "perturbation", "trace", "histogram_from", "memory
 
 
 def write_checkpoint(path: str | Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a checkpoint; it is whole or not there.
+    """Write a checkpoint; the file is never left incomplete.
 
     Parameters
     ----------
     path : str or Path
         File to write.
     about : mapping
-        What `Checkpoint` has beside arrays.
+        Fields of `Checkpoint` other than arrays.
     arrays : mapping
         Name -> array.
 
     Raises
     ------
     OSError
-        It cannot be written.
+        If the file cannot be written.
     """
     text = json.dumps({"format": FORMAT, "version": __version__, **about})
     with replacing(path) as part, part.open("w+b") as file:
@@ -52,10 +52,11 @@ def write_checkpoint(path: str | Path, about: Mapping[str, Any], arrays: Mapping
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The contents of a checkpoint, of the types and within the bounds that they must have.
+    """The contents of a checkpoint, with checked types and bounds.
 
-    `scenario`: its tables (`Scenario.to_dict`) as JSON, which is read twenty times as fast as TOML; `file`: where the
-    next rows of transfers go, in the folder of the checkpoint, or None; `has_file`: whether rows go to files.
+    `scenario` holds its tables (`Scenario.to_dict`) as JSON, which is read twenty times faster than TOML. `file` is the
+    file for further rows of transfers, in the folder of the checkpoint, or None. `has_file` is true if rows are
+    written to files. `handed` is the number of transfers given to the engine.
     """
 
     scenario: str
@@ -79,21 +80,21 @@ class Checkpoint:
         Raises
         ------
         ValueError
-            It is not a checkpoint, is damaged, or is of another version.
+            If the file is not a checkpoint, is damaged, or has a different version.
         OSError
-            It cannot be read.
+            If the file cannot be read.
         """
-        none = f"{str(path)!r} is no checkpoint, or not a whole one"
+        refusal = f"{str(path)!r} is not a checkpoint, or is incomplete"
         check_regular(path, "checkpoint")
         data = Path(path).read_bytes()
         if hashlib.sha256(data[:-DIGEST]).digest() != data[-DIGEST:]:
-            raise ValueError(none)
+            raise ValueError(refusal)
         try:
             arrays = _arrays(data[:-DIGEST])
             about = json.loads(str(arrays.pop("about")))
             written = (about["format"], about["version"])
-        except Exception:  # the checksum is right, and yet: somebody has made it up
-            raise ValueError(none) from None
+        except Exception:  # a forged file: its checksum is right
+            raise ValueError(refusal) from None
         if written != (FORMAT, __version__):
             raise ValueError(
                 f"checkpoint must be of version {__version__}, got {about['version']!s:.20} ({str(path)!r})"
@@ -101,7 +102,7 @@ class Checkpoint:
         try:
             return cls(**_checked(about, Path(path)), arrays=arrays)
         except (KeyError, TypeError):
-            raise ValueError(none) from None
+            raise ValueError(refusal) from None
 
     def array(self, name: str, dtype: np.dtype[Any], length: int | None = None) -> NDArray[Any]:
         """Return an array of one dimension.
@@ -109,38 +110,38 @@ class Checkpoint:
         Parameters
         ----------
         name : str
-            Its name.
+            Name of the array.
         dtype : dtype[object]
-            That it must have.
+            Required dtype.
         length : int, optional
-            That it must have, or None: any.
+            Required length; None: any.
 
         Raises
         ------
         ValueError
-            It is not there, or another one.
+            If the array is missing or has a different dtype, length or dimension.
         """
-        found = self.arrays.get(name)
-        if found is None or found.dtype != dtype or found.ndim != 1 or length not in (None, len(found)):
-            raise ValueError(f"{name} of a checkpoint must be as its scenario specifies")
-        return found
+        array = self.arrays.get(name)
+        if array is None or array.dtype != dtype or array.ndim != 1 or length not in (None, len(array)):
+            raise ValueError(f"{name} of a checkpoint must match its scenario")
+        return array
 
     @property
     def engine(self) -> dict[str, NDArray[Any]]:
-        """What the engine has saved."""
+        """Arrays saved by the engine."""
         return {name[7:]: array for name, array in self.arrays.items() if name.startswith("engine_")}
 
 
 def _arrays(data: bytes) -> dict[str, NDArray[Any]]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-            raise ValueError("what is compressed could be of any size")
+            raise ValueError("compressed arrays are refused: they could have any size")
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         return dict(file)
 
 
 def _is_plain(name: str) -> bool:
-    """Whether this is a file of its folder, and of no other."""
+    """Return whether a name is a plain file name, without a folder."""
     return Path(name).name == name and name not in ("", "..") and name.isprintable()
 
 

@@ -1,4 +1,4 @@
-"""Congestion headers on real frames: the tables of ecc.native, made from the layouts that captures show."""
+"""Congestion headers on real frames: tables for ecc.native, from the layouts that captures use too."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _PLACES = {
 
 
 def formats(setup: Setup) -> Formats:
-    """Return what the frames of a prepared run look like, protocol by protocol.
+    """Return the formats of the frames of a prepared run, one for each protocol.
 
-    A protocol that writes its `wire_header` by hand has the fields of its header record, 8 bytes each.
+    If a protocol overrides `wire_header`, its frames have the fields of its header record, 8 bytes each.
 
     Parameters
     ----------
     setup : Setup
     """
     rows: list[dict[str, Any]] = []
-    found = np.zeros(len(setup.parts), FRAME_FORMAT)
+    frame_formats = np.zeros(len(setup.parts), FRAME_FORMAT)
     format_of = np.zeros(setup.n_flows, np.int64)
     for k, part in enumerate(setup.parts):
         is_tcp = getattr(part.protocol, "transport", None) is not None
         for name, is_ack in (("n_data", False), ("n_ack", True)):
             wire = _wire_fields(part, is_ack)
             fields = _words(part) if wire is None else _fields(part, wire)
-            found[name][k] = len(fields)
+            frame_formats[name][k] = len(fields)
             rows += fields
         place = "above" if wire is None else wire.layout.place
-        found["place"][k], found["is_tcp"][k] = _PLACES[place], is_tcp or place == "option"
+        frame_formats["place"][k], frame_formats["is_tcp"][k] = _PLACES[place], is_tcp or place == "option"
         format_of[part.flows[part.flows < setup.n_flows]] = k
     table = np.zeros(len(rows), FRAME_FIELD)
     for row, values in enumerate(rows):
         for name, value in values.items():
             table[name][row] = value
-    return Formats(found, table, format_of)
+    return Formats(frame_formats, table, format_of)
 
 
 def _wire_fields(part: Part, is_ack: bool) -> WireFields | None:
@@ -61,24 +61,24 @@ def _words(part: Part) -> list[dict[str, Any]]:
 def _fields(part: Part, wire: WireFields) -> list[dict[str, Any]]:
     places: Any = part.header.fields or {}
     usual = int.from_bytes(wire.layout().placed(), "big")
-    left = 8 * wire.layout.size()
+    remaining = 8 * wire.layout.size()
     rows = []
     for name, field in wire.layout.layout().items():
-        left -= field.width
+        remaining -= field.width
         kind = lib.ECC_FRAME_SINGLE if field.single else lib.ECC_FRAME_INTEGER
         row: dict[str, Any] = {"kind": kind, "width": field.width, "word": -1}
         if name in wire.of:
-            its = wire.of[name]
-            kind_of_word, offset, *_ = places[its]
+            source = wire.of[name]
+            kind_of_word, offset, *_ = places[source]
             if kind_of_word.shape:
                 raise TypeError(
-                    f"wire_fields of {type(part.protocol).__name__} must name numbers, got the array {its}: without "
+                    f"wire_fields of {type(part.protocol).__name__} must name numbers, got the array {source}: without "
                     "wire_fields, frames have all words of the record"
                 )
             low, high = field.span
             row |= {"word": offset // 8, "is_real": kind_of_word.kind == "f", "factor": field.factor}
             row |= {"low": low, "high": high, "shift": wire.shift.get(name, 0)}
         else:
-            row["bits"] = usual >> left & (1 << field.width) - 1
+            row["bits"] = usual >> remaining & (1 << field.width) - 1
         rows.append(row)
     return rows

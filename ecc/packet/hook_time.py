@@ -1,4 +1,4 @@
-"""The time that a call of a compiled hook takes: what a packet costs a router."""
+"""Measurement of the time that a call of a compiled hook takes: the cost of a packet at a router."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOOKS = ("on_arrival", "on_departure", "on_interval")
 
 
 def _loop(call: Any, called: bool, n: int, now: Any, before: Any, pointers: Any) -> int:
-    """Restore the records, and call."""
+    """Restore the records and call the hook, n times."""
     failed = 0
     for _ in range(n):
         now[:] = before
@@ -37,7 +37,7 @@ def _loop(call: Any, called: bool, n: int, now: Any, before: Any, pointers: Any)
 
 
 def _seen(protocol: Protocol) -> dict[str, list[NDArray[np.void]]]:
-    """The records (state, header, params, env) that each hook of a link saw last in a run."""
+    """Return the records (state, header, params, env) of the last call of each hook of a link in a run."""
     scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05, 0.08], packet_size=1500), protocol, 4.0)
     setup = prepare(scenario)
     (part,) = setup.parts
@@ -57,19 +57,19 @@ def _seen(protocol: Protocol) -> dict[str, list[NDArray[np.void]]]:
 
 
 def nanoseconds(protocol: Protocol, repeat: int = 5, calls: int = CALLS) -> dict[str, float]:
-    """Return what a call of each hook of a link takes [ns]; 0 for those that a protocol has not.
+    """Return the duration of a call of each hook of a link [ns]; 0 if the protocol does not have the hook.
 
     Compiled hooks are called in a loop, on the records of a packet and a router taken from a run of the twin
     (two flows on 10 Mb/s), which are restored before every call; the same loop without calls is subtracted. On a busy
-    machine a short hook may therefore come out below 0.
+    machine the result for a short hook can therefore be below 0.
 
     Parameters
     ----------
     protocol : Protocol
     repeat : int, optional
-        Loops of which the best counts.
+        Number of loops; the fastest one counts.
     calls : int, optional
-        Of a loop.
+        Calls per loop, for example 100_000.
     """
     import numba
 
@@ -77,7 +77,7 @@ def nanoseconds(protocol: Protocol, repeat: int = 5, calls: int = CALLS) -> dict
     records = _seen(protocol)
     state, header, params, env = (array.dtype for array in next(iter(records.values())))
     compiled = compile_hooks(link_hooks_of(protocol), state, header, params, env)
-    taken = dict.fromkeys(HOOKS, 0.0)
+    durations = dict.fromkeys(HOOKS, 0.0)
     for name in set(HOOKS) & set(compiled):
         before = np.concatenate([array.view(np.int64) for array in records[name]])
         now = before.copy()
@@ -85,10 +85,10 @@ def nanoseconds(protocol: Protocol, repeat: int = 5, calls: int = CALLS) -> dict
         pointers = now.ctypes.data + np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
         call = HOOK(compiled[name])
         spans: dict[bool, list[int]] = {True: [], False: []}
-        for count in (1, *[calls] * repeat):  # the first compiles; with and without by turns, for noise to meet both
+        for count in (1, *[calls] * repeat):  # the first compiles; alternate, so that noise affects both
             for called, times in spans.items():
                 start = time.process_time_ns()
                 assert loop(call, called, count, now, before, pointers) == 0
                 times.append(time.process_time_ns() - start)
-        taken[name] = (min(spans[True][1:]) - min(spans[False][1:])) / calls
-    return taken
+        durations[name] = (min(spans[True][1:]) - min(spans[False][1:])) / calls
+    return durations

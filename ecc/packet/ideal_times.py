@@ -1,17 +1,18 @@
-"""How long flows would take alone: what slowdowns are relative to.
+"""Ideal completion times of flows, the reference of slowdowns.
 
 The ideal completion time of a flow is the time from its start to its last ACK if all its packets leave its host at the
-start, back to back, and no other flow is in the network: propagation to the receiver and back, and the transmission of
-all packets on one link after the other, stored and forwarded, and of their ACKs on reverse links, with the headers that
-the run counts. Of n packets, all of full size but the last one, let S_i be the transmission of a full one, or of its
-ACK, on the i-th link of the whole path, and R_i that of the last one. As departures from a series of first-in,
-first-out queues,
+start, back to back, and no other flow is in the network. It consists of propagation to the receiver and back, and of
+the transmission of all packets, store and forward, and of their ACKs on reverse links, with the headers that the run
+counts. Of n packets, all but the last have full size. Let S_i be the transmission time of a full packet, or of its ACK,
+on the i-th link of the path there and back, and R_i that of the last packet. From the departures of a series of
+first-in, first-out queues,
 
     ideal = idle RTT + R_1 + R_2 + ...                                                                       n = 1
     ideal = idle RTT + max over j of [sum_{i<=j} S_i + (n - 2) max_{i<=j} S_i + sum_{i>=j} R_i]              n > 1
 
-No rate, window or handshake of a protocol, and no wait of delayed ACKs, is part of it; where sizes of packets are
-random, all have the mean one; a flow with several routes has the first. Times are whole picoseconds, as in the engine.
+The rate, window and handshake of the protocol and the wait of delayed ACKs are not included. If packet sizes are
+random, all packets have the mean size; a flow with several routes uses the first. Times are integer picoseconds, as in
+the engine.
 """
 
 from __future__ import annotations
@@ -27,23 +28,26 @@ __all__ = ["IdealTimes"]
 
 
 class IdealTimes:
-    """The ideal completion times of flows of a network and of transfers by their templates.
+    """Ideal completion times of the flows of a network and of transfers, by template.
 
     Parameters
     ----------
     network : Network
-        Capacities are those at the beginning.
+        Network with the initial capacities.
     flows : sequence of Flow
-        Those of the network, then templates.
+        Flows of the network, then templates of transfers.
     table : ndarray of record, shape (n,)
-        The same flows, dtype FLOW: sizes of headers and ACKs.
+        The same flows, dtype FLOW, for the sizes of headers and ACKs.
     """
 
     def __init__(self, network: Network, flows: Sequence[Flow], table: NDArray[np.void]) -> None:
         paths: dict[tuple[Sequence[int], Sequence[int]], int] = {}
         self._path = np.array([paths.setdefault((flow.route, flow.reverse or ()), len(paths)) for flow in flows])
         shape = len(paths), max(len(route) + len(back) for route, back in paths)
-        self._data, self._acks = np.full(shape, np.inf), np.full(shape, np.inf)  # capacities of the stages of each
+        self._data, self._acks = (
+            np.full(shape, np.inf),
+            np.full(shape, np.inf),
+        )  # capacities of the stages of each path, bit/s
         for row, (route, back) in enumerate(paths):
             self._data[row, : len(route)] = network.capacities[[*route]]
             self._acks[row, len(route) : len(route) + len(back)] = network.capacities[[*back]]
@@ -58,10 +62,11 @@ class IdealTimes:
         Parameters
         ----------
         index : ndarray of int, shape (n,)
-            In `flows`.
+            Index in `flows` of each flow or transfer.
         size : ndarray, shape (n,), bytes
-            NaN: endless.
+            Size of each; NaN: without end.
         idle_rtt : ndarray, shape (n,), s
+            Round-trip propagation delay of each.
         """
         packet, header, path = self._packet[index], self._header[index], self._path[index]
         count = np.ceil(size / packet)
@@ -76,7 +81,9 @@ class IdealTimes:
 
 
 def _transmission(size: NDArray[np.float64], capacity: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Times [ps] of packets of these sizes by stage, in whole numbers as the engine has them (S-5): what is faster by a
-    part of a picosecond is not faster than a flow alone."""
-    whole = np.floor(size[:, None] * 8.0 / capacity * 1e12 + 0.5)
-    return np.where(np.isfinite(capacity), np.maximum(whole, 1.0), 0.0)
+    """Return transmission times [ps] by stage, rounded like those of the engine (S-5).
+
+    Otherwise a flow that is faster by a fraction of a picosecond would appear faster than a flow alone.
+    """
+    rounded = np.floor(size[:, None] * 8.0 / capacity * 1e12 + 0.5)
+    return np.where(np.isfinite(capacity), np.maximum(rounded, 1.0), 0.0)

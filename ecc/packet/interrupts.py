@@ -1,4 +1,4 @@
-"""Ctrl-C while a run is advanced, noted and acted on between the slices of the engine; slices that take too long."""
+"""Ctrl-C during a run, handled between the slices of the engine, and a limit on the duration of slices."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Any, ClassVar
 __all__ = ["Interrupts", "SliceLimit"]
 
 LOOK_PERIOD, IDLE_TIME = 0.02, 1.0
-"""Time between two looks at the current slices, and time without slices after which the thread ends [s]."""
+"""Time between two checks of the current slices, and time without slices after which the thread ends [s]."""
 
 
 class Interrupts:
-    """Notes Ctrl-C instead of raising it: it must not fall between a step of the engine and the counters of the run.
+    """Records Ctrl-C instead of raising it, because it must not separate a step of the engine from the run's counters.
 
-    A second one is raised within `callback`, in code that is not ours. In other threads, and where somebody else
-    handles it, nothing changes.
+    A second Ctrl-C is raised within `callback`, in code of the user. In other threads, and if the signal has another
+    handler, nothing changes.
     """
 
     def __init__(self) -> None:
         self.noted = self._may_raise = False
         in_main = threading.current_thread() is threading.main_thread()
-        self._mine = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self._handles = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
     def __enter__(self) -> Interrupts:
-        if self._mine:
+        if self._handles:
             signal.signal(signal.SIGINT, self._note)
         return self
 
     def __exit__(self, *raised: object) -> None:
-        if self._mine:
+        if self._handles:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _note(self, number: int, frame: object) -> None:
@@ -41,7 +41,7 @@ class Interrupts:
         self.noted = True
 
     def callback(self, function: Callable[..., Any], *arguments: float) -> Any:
-        """Call a function of the caller's.
+        """Call a function of the user, in which a second Ctrl-C is raised.
 
         Parameters
         ----------
@@ -60,7 +60,7 @@ class SliceLimit:
 
     The number of events in a slice follows from the time that earlier events took. A limit is needed as well, because
     later events may take a thousand times as long, for example if a hook begins to search for something. One thread
-    serves all runs of the process, so that short slices do not pay for a thread of their own.
+    serves all runs of the process, so that a short slice does not have to start one.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class SliceLimit:
     """
 
     _lock = threading.Lock()
-    _ends: ClassVar[dict[SliceLimit, float]] = {}  # of the current slices, `time.monotonic()`
+    _ends: ClassVar[dict[SliceLimit, float]] = {}  # limits of the current slices, `time.monotonic()`
     _thread: ClassVar[threading.Thread | None] = None
 
     def __init__(self, stop: Callable[[], None], seconds: float) -> None:
@@ -80,7 +80,7 @@ class SliceLimit:
     def __enter__(self) -> None:
         with self._lock:
             self._ends[self] = time.monotonic() + self._seconds
-            if SliceLimit._thread is None or not SliceLimit._thread.is_alive():  # a forked process has no such thread
+            if SliceLimit._thread is None or not SliceLimit._thread.is_alive():  # the thread does not survive a fork
                 SliceLimit._thread = threading.Thread(target=self._watch, name="ecc slices", daemon=True)
                 SliceLimit._thread.start()
 

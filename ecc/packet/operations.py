@@ -1,4 +1,4 @@
-"""What a router computes for a packet, counted while its hooks run on numbers that count."""
+"""Arithmetic operations of a router per packet, counted by running its hooks on numbers that count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Operations", "count_operations"]
 
 @dataclass(frozen=True)
 class Operations:
-    """Additions (and subtractions), multiplications and divisions."""
+    """Numbers of additions (including subtractions), multiplications and divisions."""
 
     additions: int = 0
     multiplications: int = 0
@@ -27,23 +27,23 @@ class Operations:
 
 
 def count_operations(scenario: Scenario, link: int = 0, since: float = 0.0) -> Counter[Operations]:
-    """Return how many data packets cost the router of a link how much, from its arrival hook and its departure hook.
+    """Return the operations of a link's router per data packet, in its arrival hook and departure hook.
 
-    Comparisons, assignments and what happens once an interval are not counted.
+    Comparisons, assignments and the work once per interval are not counted.
 
     Parameters
     ----------
     scenario : Scenario
-        Scenario; its twin runs, in plain Python, so a few seconds of a slow link are enough.
+        Scenario to run with the engine in plain Python; a few seconds of a slow link are enough.
     link : int, optional
-        Index.
+        Index of the link.
     since : float, s, optional
-        Packets that arrive before are left out.
+        Packets that arrive earlier are not counted, for example 3.0.
 
     Returns
     -------
     packets : Counter
-        Operations -> packets that cost them.
+        Operations -> number of packets with these operations.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def count_operations(scenario: Scenario, link: int = 0, since: float = 0.0) -> C
     Operations(additions=3, multiplications=0, divisions=0)
     """
     setup = prepare(scenario)
-    packets: dict[int, Counter[str]] = {}  # between the two hooks
+    packets: dict[int, Counter[str]] = {}  # packets between the two hooks
     done: Counter[Operations] = Counter()
 
     def counting(hooks: Mapping[str, Hook]) -> dict[str, Hook]:
@@ -76,7 +76,7 @@ def count_operations(scenario: Scenario, link: int = 0, since: float = 0.0) -> C
 
 
 class _Record:
-    """A record whose numbers count."""
+    """A record with numbers that count operations."""
 
     def __init__(self, record: Any, spent: Counter[str]) -> None:
         self.__dict__.update(_record=record, _spent=spent)
@@ -89,7 +89,7 @@ class _Record:
 
 
 class _Number:
-    """A number, or an array of them, that notes what is done with it."""
+    """A number, or an array of numbers, that counts the operations on it."""
 
     def __init__(self, value: Any, spent: Counter[str]) -> None:
         self.value, self.spent = value, spent

@@ -9,16 +9,16 @@ __all__ = ["ETHERNET", "PORTS", "RAW_IP", "interface", "packet", "section"]
 ETHERNET, RAW_IP = 1, 101
 """Types of links."""
 PORTS = (50000, 50001)
-"""TCP ports of senders and receivers: no dissector of Wireshark claims them. ecc/native/wire/frame.c has the same."""
+"""TCP ports of senders and receivers, not used by any dissector of Wireshark; same as in ecc/native/wire/frame.c."""
 
 
 def section() -> bytes:
-    """Return the block that a file begins with."""
+    """Return the first block of a file."""
     return _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
 
 
 def interface(link_type: int, name: str, description: str, speed: float) -> bytes:
-    """Return the block of an interface; they are numbered from 0 as they come.
+    """Return the block of an interface; interfaces are numbered from 0 in the order of their blocks.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ def packet(interface: int, time: int, frame: bytes, length: int) -> bytes:
     Parameters
     ----------
     interface : int
-        Its number.
+        Number of the interface.
     time : int, ns
     frame : bytes
-        As much of it as is captured.
+        Captured bytes of the packet.
     length : int, bytes
-        Of all of it.
+        Length of the whole packet.
     """
     high, low = divmod(time, 2**32)
     return _block(6, struct.pack("<IIIII", interface, high, low, len(frame), length) + frame)

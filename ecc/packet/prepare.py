@@ -1,4 +1,4 @@
-"""From a scenario to the setup that the packet engines start from."""
+"""Conversion of a scenario to the setup of a packet engine."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from ecc.scenario import Scenario
 
 __all__ = ["prepare", "sample_width"]
 
-_MOST_PERTURBED = 1e6
+_MAX_PERTURBATION = 1e6
 STARTS = ("empty", "equilibrium")
 
 
@@ -57,9 +57,10 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     ----------
     scenario : Scenario
     start : str, optional
-        "empty": nothing has been sent. "equilibrium": flows and routers are at the equilibrium. If it has queues, so
-        are the packets in the network. Otherwise control begins once the path is full.
+        "empty": nothing has been sent. "equilibrium": flows and routers begin at the equilibrium. If it has queues,
+        the packets of the equilibrium are in the network. Otherwise control begins when the path is full.
     perturbation : float, > -1, optional
+        Relative change of the rates or windows at the equilibrium, for example 0.1; 0 with start="empty".
 
     Returns
     -------
@@ -68,9 +69,9 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     Raises
     ------
     ValueError
-        An unknown start, an equilibrium that packets cannot begin at (of several protocols without queue disciplines,
-        of links without their routers, or with queues and flows or links that S-207 excludes), or a fixed assignment
-        for a protocol whose flows cannot hold one.
+        If the start is unknown, if packets cannot begin at the equilibrium (several protocols without queue
+        disciplines, links without routers of the protocol, or queues with flows or links that S-207 excludes), or if
+        the protocol's flows cannot hold a fixed assignment.
     """
     network, deployment = scenario.network, scenario.deployment
     _check_start(start, perturbation, scenario)
@@ -80,21 +81,21 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     hops = max((len(route) for flow in flows for route in flow.routes), default=0)
     parts, header_size = _parts(scenario, at, routers, [*deployment.flows, *deployment.templates], hops)
     templates = flows[network.n_flows :]
-    of_templates = network.with_flows(templates).ack_delays if templates else np.zeros(0)
-    ack_delays = np.concatenate([network.ack_delays, of_templates])
-    of_links, of_flows, impairments = _impairments(scenario, len(at), len(flows))
+    template_ack_delays = network.with_flows(templates).ack_delays if templates else np.zeros(0)
+    ack_delays = np.concatenate([network.ack_delays, template_ack_delays])
+    link_impairments, flow_impairments, impairments = _impairments(scenario, len(at), len(flows))
     n_changes, changes = _changes(scenario, len(at))
     link_servers, servers, opportunities = _servers(scenario, len(at))
     quanta = _queues(scenario.deployment.links, link_table := _link_table(scenario, at, parts))
 
-    link_table["n_changes"], link_table["impairment"], link_table["server"] = n_changes, of_links, link_servers
+    link_table["n_changes"], link_table["impairment"], link_table["server"] = n_changes, link_impairments, link_servers
     flow_table = _flow_table(scenario, flows, ack_delays, parts)
     _check_transmission_times(flows, link_table, flow_table, changes)
     link_table["phase_jitter"][_links_with_phases(flows, flow_table)] = True
     _check_spraying(flows, parts)
     _check_trimming(flows, parts)
     _pause_links(scenario, flows, link_table, flow_table, changes)
-    flow_table["impairment"] = of_flows
+    flow_table["impairment"] = flow_impairments
     warmup_end, counted = 0.0, {}
     begun, packets = np.zeros(0, BEGUN), np.zeros(0, UNDER_WAY)
     point = _equilibrium(scenario) if start == "equilibrium" else None
@@ -110,7 +111,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     record_size = next((part.flow_states.itemsize for part in parts if (part.flows >= network.n_flows).any()), 0)
     return Setup(
         link_table, flow_table, routes, parts, network.n_links, network.n_flows, header_size, record_size, warmup_end,
-        of_templates, changes, impairments, servers, opportunities,
+        template_ack_delays, changes, impairments, servers, opportunities,
         quanta, IdealTimes(network, flows, flow_table), begun, packets, counted,
     )  # fmt: skip
 
@@ -120,14 +121,14 @@ def _check_start(start: str, perturbation: float, scenario: Scenario) -> None:
         raise ValueError(f"start must be one of {', '.join(map(repr, STARTS))}, got {shown(start)}")
     if not np.isfinite(perturbation) or perturbation <= -1.0 or (perturbation != 0.0 and start != "equilibrium"):
         raise ValueError(f"perturbation must be > -1, and 0 unless start='equilibrium', got {shown(perturbation)}")
-    if perturbation > _MOST_PERTURBED:
-        raise ValueError(f"perturbation must be <= {_MOST_PERTURBED:g}, got {shown(perturbation)}")
+    if perturbation > _MAX_PERTURBATION:
+        raise ValueError(f"perturbation must be <= {_MAX_PERTURBATION:g}, got {shown(perturbation)}")
 
 
 def _check_transmission_times(
     flows: Sequence[Flow], links: NDArray[np.void], table: NDArray[np.void], changes: NDArray[np.void]
 ) -> None:
-    """Refuse capacities at which a packet takes less than the picosecond of the engine's clock: it would take one."""
+    """Refuse capacities at which a packet takes less than 1 ps: the engine would round this up to 1 ps."""
     fastest = max(float(links["capacity"].max(initial=0.0)), float(changes["capacity"].max(initial=0.0)))
     data, acks = table["packet_size"] + table["header_bytes"], table["ack_size"]
     if not len(table) or 8e12 * min(data.min(), acks.min()) >= fastest:
@@ -146,16 +147,16 @@ def _check_transmission_times(
 
 
 def _check_spraying(flows: Sequence[Flow], parts: Sequence[Part]) -> None:
-    """Refuse flows with several routes where a router counts what each flow has in its queue."""
+    """Refuse flows with several routes if a router counts the bytes of each flow in its queue."""
     counting = [part for part in parts if "flow_queue" in part.protocol.required_env and len(part.routers)]
     sprayed = next((index for index, flow in enumerate(flows) if flow.alternatives), None)
     if counting and sprayed is not None:
         name = type(counting[0].protocol).__name__
-        raise ValueError(f"alternatives must be empty where routers of {name} count queues by flow (flow {sprayed})")
+        raise ValueError(f"alternatives must be empty if routers of {name} count queues by flow (flow {sprayed})")
 
 
 def _check_trimming(flows: Sequence[Flow], parts: Sequence[Part]) -> None:
-    """Refuse transports that would have to know of trimmed packets."""
+    """Refuse trimmed packets for protocols with a transport, which cannot process them."""
     for part in parts:
         for index in part.flows.tolist() if part.protocol.transport is not None else ():
             if (size := flows[index].trimmed_size) is not None:
@@ -169,7 +170,7 @@ def _pause_links(
     scenario: Scenario, flows: Sequence[Flow], links: NDArray[np.void], table: NDArray[np.void],
     changes: NDArray[np.void],
 ) -> None:  # fmt: skip
-    """Write what PFC does at links, and refuse buffers that are too small for it."""
+    """Write the PFC thresholds of links, and refuse buffers that are too small for them."""
     network, at = scenario.network, 0
     if all(link.pause is None for link in network.links):
         return
@@ -196,9 +197,9 @@ def _pause_links(
 
 
 def _routers(protocols: Sequence[Sequence[Protocol]]) -> tuple[NDArray[np.int64], list[Protocol | None]]:
-    """The link and the protocol of every router: the first of each link, then additional ones; None: no protocol."""
-    routers = [(link, next(iter(here), None)) for link, here in enumerate(protocols)]
-    routers += [(link, protocol) for link, here in enumerate(protocols) for protocol in here[1:]]
+    """Return the link and protocol of every router, additional routers of a link last; None: no protocol."""
+    routers = [(link, next(iter(stack), None)) for link, stack in enumerate(protocols)]
+    routers += [(link, protocol) for link, stack in enumerate(protocols) for protocol in stack[1:]]
     return np.array([link for link, _ in routers], np.int64), [protocol for _, protocol in routers]
 
 
@@ -212,9 +213,9 @@ def _parts(
     flows: Sequence[Protocol],
     hops: int,
 ) -> tuple[list[Part], int]:
-    """The parts of a run, and the size of its header; protocols of one class share a region of it.
+    """Return the parts of a run, and the size of its header; protocols of one class share a region of the header.
 
-    `hops`: links of the longest route.
+    `hops` is the number of links of the longest route.
     """
     members: dict[Protocol, tuple[list[int], list[int]]] = {}
     for side, protocols in enumerate((routers, flows)):
@@ -250,12 +251,12 @@ def _parts(
 
 
 def _ticks(part: Part) -> bool:
-    """Whether its routers have clocks."""
+    """Return whether the routers of a part have clocks."""
     return "interval" in (part.link_params.dtype.names or ()) and "on_interval" in part.link_hooks
 
 
 def _flow_states(scenario: Scenario, protocol: Protocol, flows: Sequence[int], hops: int) -> NDArray[np.void]:
-    """The states of flows as they begin, with the links that they are assigned to."""
+    """Return the initial states of flows, with the links to which they are assigned."""
     states = records(protocol.FlowState(), len(flows), hops)
     if scenario.assignment is not None:
         if "assigned" not in (states.dtype.names or ()):
@@ -269,7 +270,7 @@ def _flow_states(scenario: Scenario, protocol: Protocol, flows: Sequence[int], h
 def _link_params(
     scenario: Scenario, protocol: Protocol, params: NDArray[np.void], at: NDArray[np.int64]
 ) -> NDArray[np.void]:
-    """The parameters of the routers at links, each with its interval."""
+    """Return the parameters of the routers at links, with their intervals."""
     out = np.repeat(params, len(at))
     if scenario.intervals is not None and "interval" in (out.dtype.names or ()):
         out["interval"] = np.array(scenario.intervals)[at]
@@ -280,15 +281,15 @@ def _link_params(
 
 
 def _link_table(scenario: Scenario, at: NDArray[np.int64], parts: Sequence[Part]) -> NDArray[np.void]:
-    """The links, then the additional routers, dtype LINK."""
+    """Return the table of the links, followed by the additional routers, dtype LINK."""
     network = scenario.network
     links = new_links(len(at))
     links["at"] = at
-    of_links = links[: network.n_links]
-    of_links["capacity"] = network.capacities
-    of_links["delay"] = picoseconds([link.delay for link in network.links])
-    of_links["buffer"] = [-1 if link.buffer is None else link.buffer for link in network.links]
-    of_links["buffer_packets"] = [link.buffer_packets or 0 for link in network.links]
+    first = links[: network.n_links]
+    first["capacity"] = network.capacities
+    first["delay"] = picoseconds([link.delay for link in network.links])
+    first["buffer"] = [-1 if link.buffer is None else link.buffer for link in network.links]
+    first["buffer_packets"] = [link.buffer_packets or 0 for link in network.links]
     for part in parts:
         links["header_offset"][part.routers] = part.header_offset
         links["wants_random"][part.routers] = "random" in part.protocol.required_env
@@ -297,14 +298,14 @@ def _link_table(scenario: Scenario, at: NDArray[np.int64], parts: Sequence[Part]
 
 
 def _queues(protocols: Sequence[Sequence[Protocol]], links: NDArray[np.void]) -> NDArray[np.int64]:
-    """The quanta of the queues of all links that have several, whose numbers and schedulers are written to `links`."""
+    """Return the quanta of all links with several queues; write their numbers and schedulers to `links`."""
     quanta: list[int] = []
-    for link, here in enumerate(protocols):
-        given = [(protocol, queues) for protocol in here if (queues := protocol.queues) is not None]
-        if len(given) > 1:
-            names = " and ".join(type(protocol).__name__ for protocol, _ in given)
+    for link, stack in enumerate(protocols):
+        disciplines = [(protocol, queues) for protocol in stack if (queues := protocol.queues) is not None]
+        if len(disciplines) > 1:
+            names = " and ".join(type(protocol).__name__ for protocol, _ in disciplines)
             raise ValueError(f"link {link} must have one discipline with queues, got {names}")
-        for protocol, queues in given:
+        for protocol, queues in disciplines:
             if queues.scheduler not in SCHEDULERS:
                 allowed = ", ".join(map(repr, SCHEDULERS))
                 raise ValueError(
@@ -315,7 +316,7 @@ def _queues(protocols: Sequence[Sequence[Protocol]], links: NDArray[np.void]) ->
                     f"quanta of {type(protocol).__name__} must be whole numbers > 0 bytes, got {shown(queues.quanta)}"
                 )
             if not queues.quanta:
-                raise ValueError(f"quanta of {type(protocol).__name__} must have one entry a queue, got none")
+                raise ValueError(f"quanta of {type(protocol).__name__} must have one entry per queue, got none")
             quanta += queues.quanta
             row = links[link]
             row["n_queues"], row["scheduler"] = len(queues.quanta), SCHEDULERS.index(queues.scheduler)
@@ -324,9 +325,12 @@ def _queues(protocols: Sequence[Sequence[Protocol]], links: NDArray[np.void]) ->
 
 
 def _links_with_phases(flows: Sequence[Flow], table: NDArray[np.void]) -> list[int]:
-    """The links with a random phase (S-189): those that packets of flows which always have one cross before their last
-    link; of flows that have one at line rate, the first link if it is not the last."""
-    n_links = (0, 1, None)  # by the index in PHASE_JITTERS
+    """Return the links with a random phase (S-189).
+
+    For flows that always have a phase, these are all links of their routes except the last; for flows that have one at
+    line rate, the first link if it is not the last.
+    """
+    n_links = (0, 1, None)  # number of such links, by index in PHASE_JITTERS
     return sorted({
         link for flow, when in zip(flows, table["phase_jitter"].tolist(), strict=True)
         for route in flow.routes for link in route[:-1][: n_links[when]]
@@ -334,7 +338,7 @@ def _links_with_phases(flows: Sequence[Flow], table: NDArray[np.void]) -> list[i
 
 
 def _route_entries(flow: Flow) -> tuple[int, ...]:
-    """The routes of a flow as the engines read them."""
+    """Return the routes of a flow in the format of the engines."""
     lengths = tuple(len(route) for route in flow.alternatives)
     return (*flow.route, *(flow.reverse or ()), *lengths, *(link for route in flow.alternatives for link in route))
 
@@ -342,7 +346,7 @@ def _route_entries(flow: Flow) -> tuple[int, ...]:
 def _flow_table(
     scenario: Scenario, flows: Sequence[Flow], ack_delays: NDArray[np.float64], parts: Sequence[Part]
 ) -> NDArray[np.void]:
-    """The flows of the network, then the templates of transfers, dtype FLOW."""
+    """Return the table of the network's flows, followed by the templates of transfers, dtype FLOW."""
     network = scenario.network
     out = new_flows(len(flows))
     out["start"] = picoseconds([flow.start for flow in flows])
@@ -363,7 +367,7 @@ def _flow_table(
     out["trimmed_size"] = [flow.trimmed_size or 0 for flow in flows]
     out["priority"] = [flow.priority for flow in flows]
     out["reordering_threshold"] = [flow.reordering_threshold or 0 for flow in flows]
-    delayed = [flow.delayed_acks or (0, 0.0) for flow in flows]  # for how many packets an ACK is sent; its wait
+    delayed = [flow.delayed_acks or (0, 0.0) for flow in flows]  # packets per ACK; maximum wait [s]
     out["ack_every"] = [packets for packets, _ in delayed]
     out["ack_wait"] = picoseconds([wait for _, wait in delayed])
     writes = [flow.writes_in_bytes for flow in flows]
@@ -411,7 +415,7 @@ def _first_intervals(
     warmup_end: float,
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """First ticks [ps] of the routers that have an interval; -1: it begins as its on_start sets it."""
+    """Return the first ticks [ps] of the routers that have an interval; -1: on_start sets it."""
     phases = scenario.first_ticks(at, rng)
     out = np.full(len(at), -1)
     for part in parts:
@@ -427,42 +431,42 @@ def _first_intervals(
 
 
 def _changes(scenario: Scenario, n_links: int) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-    """How often the capacity of each link changes, and the changes, link by link, dtype CHANGE."""
-    schedules = {one.link: one for one in scenario.impairments if isinstance(one, CapacitySchedule)}
+    """Return the number of capacity changes of each link, and the changes in order of the links, dtype CHANGE."""
+    schedules = {item.link: item for item in scenario.impairments if isinstance(item, CapacitySchedule)}
     counts = np.zeros(n_links, np.int64)
     changes: list[tuple[int, float]] = []
-    for link, one in sorted(schedules.items()):
-        counts[link] = len(one.times)
-        changes += zip(picoseconds(one.times).tolist(), one.capacities, strict=True)
+    for link, schedule in sorted(schedules.items()):
+        counts[link] = len(schedule.times)
+        changes += zip(picoseconds(schedule.times).tolist(), schedule.capacities, strict=True)
     return counts, np.array(changes, CHANGE)
 
 
 def _impairments(
     scenario: Scenario, n_links: int, n_flows: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.void]]:
-    """Which impairment each link and each flow has, from 1 on, 0: none; and the impairments, dtype IMPAIRMENT."""
+    """Return the impairment of each link and flow, counted from 1 (0: none), and the impairments, dtype IMPAIRMENT."""
     channels: dict[tuple[str, int], NDArray[np.void]] = {}
-    for one in scenario.impairments:
-        if isinstance(one, CapacitySchedule | Shaper | DeliveryTrace):
+    for item in scenario.impairments:
+        if isinstance(item, CapacitySchedule | Shaper | DeliveryTrace):
             continue
-        if isinstance(one, Aggregation) and one.link is not None:
+        if isinstance(item, Aggregation) and item.link is not None:
             continue
-        numbers = range(n_flows) if one.acks_of == "all" else one.acks_of or ()
-        for owner in [("link", one.link)] if one.link is not None else [("flow", k) for k in numbers]:
+        numbers = range(n_flows) if item.acks_of == "all" else item.acks_of or ()
+        for owner in [("link", item.link)] if item.link is not None else [("flow", k) for k in numbers]:
             channel = channels.setdefault(owner, np.zeros(1, IMPAIRMENT))[0]
-            if isinstance(one, RandomLoss):
+            if isinstance(item, RandomLoss):
                 for kind in ("data", "ack"):
-                    if one.kind in (kind, "all") or one.link is None:
-                        channel[f"{kind}_loss"] = one.probability
-            elif isinstance(one, DelaySpikes):
-                channel["spike_every_lo"], channel["spike_every_hi"] = one.every
-                channel["spike_lo"], channel["spike_hi"] = picoseconds(one.delay)
-                channel["spike_between"] = picoseconds(one.between)
-            elif isinstance(one, Aggregation):
-                _write_slots(channel, one)
-            elif isinstance(one, Jitter):
-                channel["jitter_lo"], channel["jitter_hi"] = picoseconds(one.delay)
-                channel["reorders"] = not one.in_order
+                    if item.kind in (kind, "all") or item.link is None:
+                        channel[f"{kind}_loss"] = item.probability
+            elif isinstance(item, DelaySpikes):
+                channel["spike_every_lo"], channel["spike_every_hi"] = item.every
+                channel["spike_lo"], channel["spike_hi"] = picoseconds(item.delay)
+                channel["spike_between"] = picoseconds(item.between)
+            elif isinstance(item, Aggregation):
+                _write_slots(channel, item)
+            elif isinstance(item, Jitter):
+                channel["jitter_lo"], channel["jitter_hi"] = picoseconds(item.delay)
+                channel["reorders"] = not item.in_order
     of_links, of_flows = np.zeros(n_links, np.int64), np.zeros(n_flows, np.int64)
     for number, (side, index) in enumerate(channels, 1):
         (of_links if side == "link" else of_flows)[index] = number
@@ -470,20 +474,20 @@ def _impairments(
 
 
 def _servers(scenario: Scenario, n_links: int) -> tuple[NDArray[np.int64], NDArray[np.void], NDArray[np.int64]]:
-    """Which server each link has, from 1 on, 0: none; the servers, dtype SERVER; and their opportunities [ps]."""
+    """Return the server of each link, counted from 1 (0: none), the servers, dtype SERVER, and opportunities [ps]."""
     servers: dict[int, NDArray[np.void]] = {}
     times: dict[int, tuple[float, ...]] = {}
-    for one in scenario.impairments:
-        if not isinstance(one, Shaper | DeliveryTrace | Aggregation) or one.link is None:
+    for item in scenario.impairments:
+        if not isinstance(item, Shaper | DeliveryTrace | Aggregation) or item.link is None:
             continue
-        server = servers.setdefault(one.link, np.zeros(1, SERVER))[0]
-        if isinstance(one, Shaper):
-            server["rate"], server["burst"] = one.rate, one.burst
-        elif isinstance(one, DeliveryTrace):
-            server["n_opportunities"], server["opportunity"] = len(one.times), one.opportunity
-            times[one.link] = one.times
+        server = servers.setdefault(item.link, np.zeros(1, SERVER))[0]
+        if isinstance(item, Shaper):
+            server["rate"], server["burst"] = item.rate, item.burst
+        elif isinstance(item, DeliveryTrace):
+            server["n_opportunities"], server["opportunity"] = len(item.times), item.opportunity
+            times[item.link] = item.times
         else:
-            _write_slots(server, one)
+            _write_slots(server, item)
     numbers = np.zeros(n_links, np.int64)
     numbers[list(servers)] = np.arange(1, len(servers) + 1)
     opportunities = np.array([time for link in servers for time in times.get(link, ())])
@@ -491,7 +495,7 @@ def _servers(scenario: Scenario, n_links: int) -> tuple[NDArray[np.int64], NDArr
 
 
 def _write_slots(row: np.void, aggregation: Aggregation) -> None:
-    """The slots of a server or of an impairment."""
+    """Write the slots of a server or an impairment."""
     row["slot_lo"], row["slot_hi"] = picoseconds(aggregation.wait)
     row["slot_packets"], row["slot_bytes"] = aggregation.max_packets or 0, aggregation.max_size or 0
 
@@ -500,14 +504,14 @@ def _write_slots(row: np.void, aggregation: Aggregation) -> None:
 
 
 def _equilibrium(scenario: Scenario) -> Equilibrium | Stationary:
-    """The equilibrium of one protocol, as `Stationary` if links have queues, or that of hosts over disciplines."""
+    """Return the equilibrium of one protocol, as `Stationary` if it has queues, or of hosts over queue disciplines."""
     deployment, network = scenario.deployment, scenario.network
     if len(deployment.protocols) == 1:
         point = equilibrium_of(deployment.protocols[0], network, scenario.assigned)
         has_queues = point.queue is not None and bool((point.queue > 0.0).any())
         has_empty_start = type(deployment.protocols[0]).link_at is not Protocol.link_at
         return point if has_empty_start and not has_queues else _with_queues(network, point)
-    routers = [protocol for here in deployment.links for protocol in here]
+    routers = [protocol for stack in deployment.links for protocol in stack]
     if not routers or any(type(protocol).has_hosts() for protocol in routers):
         raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {deployment}")
     from ecc.loops.marked_hosts import equilibrium_of_marks
@@ -521,7 +525,7 @@ def _equilibrium(scenario: Scenario) -> Equilibrium | Stationary:
 
 
 def _with_queues(network: Network, point: Equilibrium) -> Stationary:
-    """An equilibrium with queues; links that are no bottleneck announce nothing."""
+    """Return an equilibrium with queues; links that are not a bottleneck announce 0."""
     feedback = np.where(np.isfinite(point.fair_rate), point.fair_rate, 0.0)
     received = _received(network, point)
     states = [{name: float(values[flow]) for name, values in point.states.items()} for flow in range(network.n_flows)]
@@ -532,7 +536,7 @@ def _with_queues(network: Network, point: Equilibrium) -> Stationary:
 
 
 def _received(network: Network, point: Equilibrium) -> NDArray[np.float64]:
-    """The feedback that each flow receives: that of its bottleneck, or the sum of the path."""
+    """Return the feedback that each flow receives: that of its bottleneck, or the sum along its path."""
     summed = network.incidence @ np.where(np.isfinite(point.fair_rate), point.fair_rate, 0.0)
     return np.where(point.bottleneck < 0, summed, point.fair_rate[np.maximum(point.bottleneck, 0)])
 
@@ -541,10 +545,9 @@ def _begun(
     scenario: Scenario, at: NDArray[np.int64], parts: Sequence[Part], steady: Stationary,
     factor: float, link_table: NDArray[np.void], flow_table: NDArray[np.void], rng: np.random.Generator,
 ) -> tuple[list[Part], NDArray[np.void], NDArray[np.void]]:  # fmt: skip
-    """The parts with their links and flows at an equilibrium with queues, the round-trip times of the network's flows,
-    and the packets in the network at time 0.
+    """Return the parts at an equilibrium with queues, RTTs of the flows, and packets in the network at time 0.
 
-    Only what flows send from time 0 on is perturbed: `factor` times their rates and windows.
+    Only the traffic from time 0 on is perturbed: `factor` multiplies the rates and windows of the flows.
     """
     network, n = scenario.network, scenario.network.n_flows
     _check_begun(scenario, parts)
@@ -553,7 +556,7 @@ def _begun(
     phases = 1.0 - (np.arange(n) / max(n, 1) + rng.random()) % 1.0
     packets, rtts = under_way(steady.rates, network.flows, flows, table, phases)
     _check_room(network, packets, flows)
-    n_packets = np.bincount(packets["flow"], minlength=n)  # a window that a packet fills lets it be sent
+    n_packets = np.bincount(packets["flow"], minlength=n)  # a packet that fills the window exactly may be sent
     windows = factor * (np.maximum(n_packets, 1) + 0.5) * flows["packet_size"]
     flows["start"] = flows["opening_size"] = 0
     flows["rate"], flows["window"] = factor * steady.rates, windows
@@ -574,7 +577,7 @@ def _begun(
                     "queue": float(steady.queues[link]) / 8.0, "capacity": float(network.capacities[link]),
                     "packet_size": float(np.mean([flow.mean_packet for flow in network.flows])),
                 }  # fmt: skip
-                state = _called(part.protocol.link_at, values)
+                state = _call_with(part.protocol.link_at, values)
                 link_states[row] = _tuple(state)
         for row, flow in enumerate(part.flows):
             if flow < n:
@@ -584,7 +587,7 @@ def _begun(
                     "link": int(steady.bottleneck[flow]), "rtt": rtt, "min_rtt": rtt - float(waits[flow]),
                     "window": float(windows[flow]), "packet_size": float(network.flows[flow].mean_packet),
                 }  # fmt: skip
-                state = _called(part.protocol.flow_at, values)
+                state = _call_with(part.protocol.flow_at, values)
                 flow_states[row] = _tuple(state)
         out.append(
             replace(
@@ -599,15 +602,15 @@ def _begun(
 
 
 def _check_begun(scenario: Scenario, parts: Sequence[Part]) -> None:
-    """Refuse what cannot begin with packets in the network, in one line each."""
+    """Refuse flows, links and impairments with which a run cannot begin with packets in the network."""
     network, refused = scenario.network, "start must be 'empty' at an equilibrium with queues"
     for index, flow in enumerate(network.flows):
-        for name, given in (
+        for name, value in (
             ("reverse links", flow.reverse), ("several routes", flow.alternatives),
-            ("delayed ACKs", flow.delayed_acks), ("an application that writes in time", flow.writes),
+            ("delayed ACKs", flow.delayed_acks), ("an application that writes periodically", flow.writes),
             ("a finite size", flow.size), ("packets of several sizes", isinstance(flow.packet_size, tuple)),
         ):  # fmt: skip
-            if given:
+            if value:
                 raise ValueError(f"{refused} for a flow with {name}, got 'equilibrium' (flow {index})")
     if any(link.pause is not None for link in network.links):
         raise ValueError(f"{refused} for links with pause, got 'equilibrium'")
@@ -627,21 +630,21 @@ def _check_room(network: Network, packets: NDArray[np.void], flow_table: NDArray
         if (link.buffer is not None and queued[index] > link.buffer) or 0 < (link.buffer_packets or 0) < count[index]:
             room = f"{link.buffer_packets} packets" if link.buffer is None else f"{link.buffer} bytes"
             raise ValueError(
-                f"start must be 'empty' where a queue of the equilibrium does not fit the buffer ({room}), got "
+                f"start must be 'empty' if a queue of the equilibrium exceeds the buffer ({room}), got "
                 f"{queued[index]} bytes in {count[index]} packets (link {index})"
             )
 
 
-def _called(method: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """What a method returns, called with those of the values that it has arguments for."""
+def _call_with(method: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Call a method with those of the values for which it has parameters, and return its result."""
     parameters = signature(method).parameters.values()
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return method(**values)
-    return method(**{one.name: values[one.name] for one in parameters if one.name in values})
+    return method(**{parameter.name: values[parameter.name] for parameter in parameters if parameter.name in values})
 
 
 def _in_bytes(protocol: Protocol, states: Mapping[str, float]) -> dict[str, float]:
-    """The values of states as hooks have them: sizes in bytes."""
+    """Return the values of states in the units of hooks: sizes in bytes."""
     units = {name: state.unit for name, state in protocol.states.items()}
     return {name: value / 8.0 if units.get(name) == "bit" else value for name, value in states.items()}
 
@@ -654,16 +657,18 @@ def _at_equilibrium(
     perturbation: float,
     rng: np.random.Generator,
 ) -> tuple[Part, NDArray[np.int64], float]:
-    """The part with its links and flows at the perturbed equilibrium, the starts of the network's flows [ps], and the
-    time [s] until which the routers' clocks wait; all links are empty."""
+    """Return the part at the perturbed equilibrium, the flows' start times [ps], and the end of the warmup [s].
+
+    All links are empty, and the routers' clocks wait for the end of the warmup.
+    """
     network, protocol = scenario.network, part.protocol
     factor = 1.0 + perturbation
     crosses = network.incidence
-    lacking = set(np.flatnonzero(crosses.any(axis=0)).tolist()) - set(at[part.routers].tolist())
-    if lacking:
+    missing = set(np.flatnonzero(crosses.any(axis=0)).tolist()) - set(at[part.routers].tolist())
+    if missing:
         name = type(protocol).__name__
         raise ValueError(
-            f"start must be 'empty' where a link has no router of {name}, got 'equilibrium' (link {min(lacking)})"
+            f"start must be 'empty' if a link has no router of {name}, got 'equilibrium' (link {min(missing)})"
         )
     link_states, flow_states = part.link_states.copy(), part.flow_states.copy()
     for router, link in enumerate(at[part.routers]):
@@ -687,12 +692,12 @@ def _at_equilibrium(
 
 
 def _announced(protocol: Protocol, R: float, capacity: float) -> float:
-    """What a router announces at equilibrium: R, or at a link that is no bottleneck (infinite) what binds no flow: the
-    largest rate, or the least price."""
+    """Return the signal of a router at equilibrium: R, or if the link is not a bottleneck (R infinite), a value that
+    limits no flow: the maximum rate or the minimum price."""
     if math.isfinite(R):
         return R
-    least, most = protocol.rate_range(capacity)
-    return min(most, capacity) if protocol.combine == "min" else max(least, 0.0)
+    lowest, highest = protocol.rate_range(capacity)
+    return min(highest, capacity) if protocol.combine == "min" else max(lowest, 0.0)
 
 
 def _tuple(state: Any) -> tuple[Any, ...]:
@@ -700,12 +705,18 @@ def _tuple(state: Any) -> tuple[Any, ...]:
 
 
 def sample_width(scenario: Scenario, period: float) -> float:
-    """Return a period of samples for the clock: the last one must not be rounded to after the end of the run.
+    """Return the sampling period, reduced if rounding to ps would put the last sample after the end of the run.
 
     Parameters
     ----------
     scenario : Scenario
     period : float, s
+        Period before rounding, for example 0.1.
+
+    Returns
+    -------
+    float
+        Period for the engine [s].
     """
     count, end = scenario.n_samples(period), picoseconds(scenario.duration)
     while count * picoseconds(period) > end:

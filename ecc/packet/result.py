@@ -1,4 +1,4 @@
-"""What a packet run has come to so far, as a trajectory."""
+"""Conversion of the results of a packet run to a trajectory."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ def trajectory_of(
     has_histogram: bool,
     threads: int = 1,
 ) -> Trajectory:
-    """Return all that happened so far.
+    """Return the trajectory of a packet run so far.
 
     Parameters
     ----------
     scenario : Scenario
     scenario_text : str
-        The same, as it is kept with the result.
+        The scenario as text, which is kept with the result.
     setup : Setup
     engine : Engine, Team or PythonEngine
     transfers : Transfers
     recording : sequence of Series
-        What samples record beside the series of every run.
+        Series recorded in addition to the standard ones.
     period : float, s
-        Of the samples.
+        Period of the samples, for example 0.1.
     stopped : str
-        Why the run does not continue.
+        Reason for which the run does not continue.
     has_histogram : bool
-        Whether queues have been counted.
+        Whether queue lengths have been counted.
     threads : int, optional
-        That were allowed.
+        Maximum number of threads that was requested.
     """
     seen, stats = dict(engine.samples), engine.stats
     for name, counted in setup.counted.items():
@@ -87,7 +87,7 @@ def trajectory_of(
             "drops": seen["dropped"],
             "dropped_bytes": seen["dropped_bytes"],
             "marks": seen["marked"],
-            **{name: seen[given] for name, given in _BY_CLASS.items() if given in seen},
+            **{name: seen[sampled] for name, sampled in _BY_CLASS.items() if sampled in seen},
             **(_pauses(setup, seen) if "paused" in seen else {}),
             **recorded(recording, words),
         },
@@ -118,25 +118,25 @@ def trajectory_of(
             "version": __version__,
         },
         classes=_classes(setup) if "queues" in seen else None,
-        units=state_units([one.name for one in recording], scenario.deployment.protocols),
+        units=state_units([item.name for item in recording], scenario.deployment.protocols),
         histogram=(bin_edges(), engine.histogram * [[[1e-12], [1.0]]]) if has_histogram else None,
         trace=engine.trace if len(engine.trace) else None,
     )
 
 
 def _measured(rtt: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Round-trip times, which the engine reports as 0 before the first measurement, with NaN for these."""
+    """Return round-trip times with NaN instead of 0 before the first measurement."""
     return np.where(rtt > 0.0, rtt, np.nan)
 
 
 def _classes(setup: Setup) -> NDArray[np.int64]:
-    """The link of each queue that samples show, and its number there."""
+    """Return the link of each sampled queue, and its number at this link."""
     counts = sampled_queues(setup.links[: setup.n_links]).tolist()
     return np.array([(link, index) for link, n in enumerate(counts) for index in range(n)], dtype=np.int64).T
 
 
 def _pauses(setup: Setup, seen: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The share of the time that links were paused, and frames, by link and priority."""
+    """Return the share of time for which links were paused, and the number of frames, by link and priority."""
     period = 1e12 * (seen["time"][0] if len(seen["time"]) else 1.0)
     shape = (len(seen["time"]), setup.n_links, -1)
     if not len(seen["time"]):
@@ -145,24 +145,24 @@ def _pauses(setup: Setup, seen: Mapping[str, NDArray[Any]]) -> dict[str, NDArray
 
 
 def _notes_on_threads(engine: Engine | Team | PythonEngine, threads: int) -> tuple[str, ...]:
-    """A note where fewer threads were used than allowed."""
+    """Return a note if the run used fewer threads than requested."""
     used = engine.n_parts if isinstance(engine, Team) else 1
-    return (f"threads: {used} of {threads}, as more would be slower",) if used < threads else ()
+    return (f"threads: {used} of {threads}, because more would be slower",) if used < threads else ()
 
 
 def _notes_on_headers(scenario: Scenario) -> Iterator[str]:
-    """Of flows whose protocol has routers, which stand at no link of theirs."""
+    """Yield a note for each protocol with routers if none of the links of its flows has one."""
     for protocol, flows in scenario.deployment.without_routers(scenario.network).items():
-        others = f" and {len(flows) - 1} others" if flows[1:] else ""
+        more = f" and {len(flows) - 1} others" if flows[1:] else ""
         name = type(protocol).__name__
         yield (
-            f"no router writes into the headers of flow {flows[0]}{others}: no link of theirs runs {name}, which "
-            f"{{'links': [{name}(), ...]}} names beside others"
+            f"no router writes into the headers of flow {flows[0]}{more}: no link on these routes runs {name}; "
+            f"{{'links': [{name}(), ...]}} adds such routers"
         )
 
 
 def _notes_on_silence(setup: Setup, rows: NDArray[np.void], now: float) -> tuple[str, ...]:
-    """A note where flows have not sent a byte since they started."""
+    """Return a note if flows have not sent a byte since they started."""
     results = rows["flow"]
     silent = rows[(results["sent"] == 0) & (results["finish"] < 0) & (rows["start"] < 1e12 * now) & (rows["size"] != 0)]
     if not len(silent):
@@ -170,35 +170,37 @@ def _notes_on_silence(setup: Setup, rows: NDArray[np.void], now: float) -> tuple
     row, window = silent[0], float(silent["flow"]["window"][0])
     number = int(row["number"])
     size = int(setup.flows["packet_size"][number if number < setup.n_flows else setup.n_flows + row["template_index"]])
-    others = f"; nor did {len(silent) - 1} others" if len(silent) > 1 else ""
-    why = f"its window of {window:g} bytes has no room for a packet of {size} (env.window is in bytes)"
-    return (f"flow {number} has not sent a byte: {why if window > 0.0 else 'it has no rate and no window'}{others}",)
+    more = f"; nor have {len(silent) - 1} others" if len(silent) > 1 else ""
+    reason = f"its window of {window:g} bytes has no room for a packet of {size} bytes (env.window is in bytes)"
+    return (f"flow {number} has not sent a byte: {reason if window > 0.0 else 'it has no rate and no window'}{more}",)
 
 
 def _notes_on_policers(scenario: Scenario) -> tuple[str, ...]:
-    """A note for each link whose policer has a burst that no packet of some flow fits in."""
+    """Return a note for each link with a policer that has a burst smaller than a packet of some flow."""
     notes = []
     for link, routers in enumerate(scenario.deployment.links):
-        for one in routers:
-            if not isinstance(one, Policer):
+        for router in routers:
+            if not isinstance(router, Policer):
                 continue
             sizes = [int(np.min(flow.packet_size)) for flow in scenario.network.flows]
             crossing = [any(link in route for route in flow.routes) for flow in scenario.network.flows]
-            flows = [k for k, size in enumerate(sizes) if crossing[k] and size > one.burst]
+            flows = [k for k, size in enumerate(sizes) if crossing[k] and size > router.burst]
             if flows:
-                others = f" and {len(flows) - 1} others" if flows[1:] else ""
+                more = f" and {len(flows) - 1} others" if flows[1:] else ""
                 notes.append(
-                    f"the Policer of link {link} never has the tokens for a packet of flow {flows[0]}{others}: burst "
-                    f"must be >= a packet ({sizes[flows[0]]} bytes), got {one.burst} bytes"
+                    f"the Policer of link {link} never has the tokens for a packet of flow {flows[0]}{more}: burst "
+                    f"must be >= a packet ({sizes[flows[0]]} bytes), got {router.burst} bytes"
                 )
     return tuple(notes)
 
 
 def _protocols(setup: Setup, rows: NDArray[np.void]) -> NDArray[np.object_]:
-    """The name of the protocol of each transfer."""
+    """Return the name of the protocol of each transfer."""
     names = np.empty(len(setup.flows), dtype=object)
     for part in setup.parts:
         names[part.flows] = type(part.protocol).__name__
     number = rows["number"]
-    found: NDArray[np.object_] = names[np.where(number < setup.n_flows, number, setup.n_flows + rows["template_index"])]
-    return found
+    chosen: NDArray[np.object_] = names[
+        np.where(number < setup.n_flows, number, setup.n_flows + rows["template_index"])
+    ]
+    return chosen

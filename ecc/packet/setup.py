@@ -1,4 +1,4 @@
-"""What both packet engines start from: tables of links and flows, routes, records, parameters."""
+"""Input of both packet engines: tables of links and flows, routes, records, parameters."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["Part", "Setup"]
 
 @dataclass(frozen=True)
 class Part:
-    """What runs one protocol: routers and flows by number, their records and hooks, and their region of the header.
+    """Part of a run with one protocol: its routers and flows by number, their records, hooks and header region.
 
-    `link_states`, `link_params`: shape (len(routers),); `flow_states`: shape (len(flows),); `flow_params`: shape (1,).
+    The shape of `link_states` and `link_params` is (len(routers),), that of `flow_states` (len(flows),), and that of
+    `flow_params` (1,).
     """
 
     protocol: Protocol
@@ -36,15 +37,15 @@ class Part:
     begun_links: NDArray[np.void] | None = None
     """Records for hooks of links before time 0, shape (len(routers),); None: the run begins with an empty network."""
     begun_flows: NDArray[np.void] | None = None
-    """Records for `on_start` of flows that have begun before time 0, shape (len(flows),); None likewise."""
+    """Records for `on_start` of flows that have begun before time 0, shape (len(flows),), or None."""
 
     def sides(self) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.void], NDArray[np.void], Mapping[str, Hook]]]:
-        """Yield "links" and "flows" with the numbers, the states, the parameters and the hooks of either."""
+        """Yield "links" and "flows", each with numbers, states, parameters and hooks."""
         yield "links", self.routers, self.link_states, self.link_params, self.link_hooks
         yield "flows", self.flows, self.flow_states, self.flow_params, self.flow_hooks
 
     def begun_sides(self) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.void]]]:
-        """Yield "links" and "flows" with the numbers and the records for hooks before time 0, if there are any."""
+        """Yield "links" and "flows", each with numbers and records for hooks before time 0, if the part has these."""
         if self.begun_links is not None and self.begun_flows is not None:
             yield "links", self.routers, self.begun_links
             yield "flows", self.flows, self.begun_flows
@@ -52,17 +53,18 @@ class Part:
 
 @dataclass(frozen=True)
 class Setup:
-    """What both packet engines start from; hooks and addresses are not in it yet.
+    """Input of both packet engines, without addresses of hooks and records.
 
-    `links` (additional routers after `n_links` links), `flows` (templates of transfers after `n_flows` flows):
-    dtypes LINK and FLOW of ecc.native; `routes`: as the engine reads them; `parts`: the protocols; `header_size`
-    [bytes] of all of them together; `record_size` [bytes] of a transfer; `warmup_end` [s]: when the routers' clocks
-    begin; `ack_delays` [s]: of each template, beside the access delay of a transfer; `changes`, `impairments`: dtypes
-    CHANGE and IMPAIRMENT, what links and flows refer to; `servers`: dtype SERVER, what links refer to, with
-    `opportunities` [ps]; `quanta` [bytes]: of each queue of links that have several;
-    `ideal_times`: of `flows`; `begun`: round-trip times of flows that have begun before time 0, dtype BEGUN;
-    `under_way`: packets in the network at time 0, dtype UNDER_WAY; `counted`: bytes that
-    counters of samples have counted before time 0, name -> shape (n_flows,) or (n_links,).
+    `links` has the `n_links` links followed by additional routers, and `flows` the `n_flows` flows followed by
+    templates of transfers, with the dtypes LINK and FLOW of ecc.native. `routes` is in the format of the engine.
+    `parts` are the protocols; `header_size` [bytes] is the total size of their headers, and `record_size` [bytes] that
+    of the record of a transfer. The routers' clocks begin at `warmup_end` [s]. `ack_delays` [s] is the ACK delay of
+    each template, to which the access delay of a transfer is added. Links and flows refer to `changes` and
+    `impairments` (dtypes CHANGE and IMPAIRMENT), and links to `servers` (dtype SERVER) with `opportunities` [ps].
+    `quanta` [bytes] has a value for each queue of links with several. `ideal_times` are for `flows`. `begun` has the
+    round-trip times of flows that have begun before time 0 (dtype BEGUN), `under_way` the packets in the network at
+    time 0 (dtype UNDER_WAY), and `counted` the bytes that counters of samples have counted before time 0: name -> shape
+    (n_flows,) or (n_links,).
     """
 
     links: NDArray[np.void]
@@ -91,7 +93,7 @@ class Setup:
         return len(self.links) - self.n_links
 
     def transfers(self, drawn: NDArray[np.void]) -> NDArray[np.void]:
-        """Return drawn transfers as the engines read them.
+        """Return drawn transfers in the format of the engines.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Packet runs: a scenario in, a trajectory out, at once or step by step."""
+"""Packet runs: from a scenario to its trajectory, at once or step by step."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from ecc.scenario import Scenario
 __all__ = ["Run", "resume", "simulate"]
 
 SLICE, TURN, LONGEST_TURN = 100_000, 0.02, 0.05
-"""Maximum number of events and packets sent between two looks at `cancel` and Ctrl-C, the time that such a slice should
-take, and its limit [s]. Slices never change the result."""
+"""Maximum number of events and packets sent between two checks of `cancel` and Ctrl-C, intended duration of such a
+slice, and its limit [s]. Slices never change the result."""
 _ENGINES = ("c", "python")
 _PYTHON_VALUES = 4
-"""Memory of a number in the samples of the engine in Python, relative to one of the C engine."""
+"""Memory of a number in the samples of the Python engine, relative to the C engine."""
 
 Progress = Callable[[float], None]
 Cancel = Callable[[], bool]
@@ -68,34 +68,34 @@ def simulate(
     ----------
     scenario : Scenario
     sample : float, s, optional
-        > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
+        > 0 and <= duration. Period of the samples, for example "10 ms"; None: 0.1 s, or a tenth of shorter durations.
     start : str, optional
         "empty", or "equilibrium" to begin at the equilibrium of the protocol, or of hosts over queue disciplines. If it
-        has queues, they exist at time 0, with the packets that flows then have in the network. Otherwise flows begin to
-        send, and control begins at `stats["warmup_end"]` [s], when the path is full.
+        has queues, they exist at time 0, and so do the packets that the flows have in the network. Otherwise flows
+        begin to send at time 0, and control begins at `stats["warmup_end"]` [s], when the path is full.
     perturbation : float, > -1, optional
-        With start="equilibrium": flows begin with their rates or windows times 1 + perturbation.
+        Only with start="equilibrium": the rates or windows of all flows begin multiplied by 1 + perturbation.
     record : sequence of str, optional
-        Names of fields to record, "link.FIELD", "flow.FIELD" and "env.FIELD": see `Run`.
+        Names of fields to record: "link.FIELD", "flow.FIELD" and "env.FIELD", for example "env.srtt". See `Run`.
     progress : Progress, optional
-        Called with the share of the horizon that is done, now and then.
+        Called regularly with the completed share of the duration.
     cancel : Cancel, optional
-        Called now and then; the run ends when it returns True (`threading.Event().is_set`).
+        Called regularly; the run ends when it returns True. For example `threading.Event().is_set`.
     engine, flows_to, capture, qlog, trace, histogram_from, memory_limit, threads
         See `Run`.
 
     Returns
     -------
     Trajectory
-        A run that was canceled, interrupted (Ctrl-C), or ended by a failing hook or for lack of memory holds what it
-        had; `stats["stopped"]` says why.
+        Results of the run. If it was canceled, interrupted (Ctrl-C), or ended by a failing hook or lack of memory, they
+        are the results until then, and `stats["stopped"]` gives the reason.
 
     Raises
     ------
     ValueError
-        A bad sample or start.
+        If `sample` or `start` is not admissible.
     NativeError
-        The engine refuses the network.
+        If the engine refuses the network.
 
     Examples
     --------
@@ -115,11 +115,11 @@ def simulate(
 
 @check_arguments
 class Run:
-    """A packet-level run that advances when asked, and can be inspected between steps.
+    """A packet-level run that advances step by step, and can be inspected between steps.
 
-    Threads: while one advances a run, the others can read `now` and `stopped`; all else raises an EccError. Any number
-    may inspect a run that pauses. `progress` and `cancel` are called by the thread that advances it, which may look at
-    it there.
+    Threads: while one thread advances a run, others can read `now` and `stopped`; everything else raises an EccError.
+    Any number of threads may inspect a paused run. The thread that advances the run calls `progress` and `cancel`, and
+    may inspect the run in them.
 
     Parameters
     ----------
@@ -127,46 +127,47 @@ class Run:
         See `simulate`.
     record : sequence of str, optional
         Names of fields to record, as series of the trajectory (`run["flow.x"]`): "link.FIELD" and "flow.FIELD" of the
-        protocol's `LinkState` and `FlowState` (or what its `conformance_names` call one), "env.FIELD" of the `env` of
-        flows (window, srtt, ...), as they are at the end of each sample; of the flows of the network, and a link's
-        first router that has it.
+        protocol's `LinkState` and `FlowState` (or a name from its `conformance_names`), and "env.FIELD" of the `env` of
+        flows, for example "env.window". Values are those at the end of each sample, for the flows of the network and
+        for the first router of each link that has the field.
     engine : str, optional
-        "c", or "python": the same engine in plain Python, some hundred times slower, in which hooks run uncompiled, so
-        that `print` and a debugger work in them. Without capture, histogram_from, memory_limit and checkpoints.
+        "c", or "python": the same engine in plain Python, about a hundred times slower. Its hooks run uncompiled, so
+        that `print` and a debugger work in them. It has no capture, histogram_from, memory_limit and checkpoints.
     flows_to : str or Path, optional
-        Path of a Parquet file that gets the rows of transfers as they end, from the first `advance` on, or None:
-        `Trajectory.flows` has them all. Needs pyarrow.
+        Path of a Parquet file to which the rows of transfers are written as they end, from the first `advance` on;
+        needs pyarrow. None: all rows are in `Trajectory.flows`.
     capture : mapping, optional
-        Index of a link -> path of a file that gets what the link sends, with its headers, from the first `advance` on:
-        .pcapng, for tshark, or .parquet, which needs pyarrow. See `ecc.packet.capture`. It adds events, and changes no
-        result.
+        Index of a link -> path of a file to which the packets sent by the link are written with their headers, from the
+        first `advance` on: .pcapng, for tshark, or .parquet, which needs pyarrow. For example {0: "link.pcapng"}. See
+        `ecc.packet.capture`. A capture adds events and changes no result.
     qlog : mapping, optional
-        Index of a flow -> path of a file .sqlog that gets what it sends, receives and loses, and its controller's
-        metrics, when the run ends: qlog in JSON Text Sequences (docs/qlog.md). With engine="python", of flows whose
-        losses a transport recovers.
+        Index of a flow -> path of a .sqlog file for the packets that it sends, receives and loses, and the metrics of
+        its controller: qlog in JSON Text Sequences (docs/qlog.md), written when the run ends. Only with
+        engine="python", and for flows with a transport that recovers losses.
     trace : int, >= 0, optional
-        How many events to keep, from the first on: `Trajectory.trace`.
+        Number of events to keep in `Trajectory.trace`, starting with the first.
     histogram_from : float, s, optional
-        Below the duration, or None. From when on the queues are counted by length, for `Trajectory.queue_quantiles`;
-        None: never.
+        Time below the duration from which on queue lengths are counted, for `Trajectory.queue_quantiles`; None: they
+        are not counted.
     memory_limit : int, bytes, or None
-        Maximum memory of the run: of the engine, of series, records, histograms and trace, and of the result that is
-        made from these. None: nine tenths of the free memory of the machine when the run is made. A run whose series
-        alone take more is refused. Rows of ended transfers are not counted; `flows_to` keeps them out of memory.
+        Maximum memory of the run, for example "2 GB": of the engine, of series, records, histograms and trace, and of
+        the result made from these. None: nine tenths of the memory that is free when the run is created. A run is
+        refused if its series alone exceed the limit. Rows of ended transfers are not counted; `flows_to` keeps them out
+        of memory.
     threads : int, >= 1
-        How many parts, at most, the network is cut into where links and access lines have a delay; each runs in a
-        thread. There are fewer where more would be slower, which a note says. No result changes. Without memory_limit
-        and engine="python"; after a failing hook, parts without failure may be ahead by less than the
-        delay between them.
+        Maximum number of parts into which the network is divided, at links and access lines with a delay; each part
+        runs in a thread. If more parts would be slower, fewer are used, and a note reports it. No result changes.
+        Cannot be combined with memory_limit or engine="python". After a failing hook, other parts may be ahead by less
+        than the delay between the parts.
 
     Raises
     ------
     ValueError, TypeError
-        A value out of range, not a path, or series that take more than memory_limit.
+        If a value is out of range or not a path, or if series exceed memory_limit.
     NativeError
-        The engine refuses the network.
+        If the engine refuses the network.
     EccError
-        Pyarrow is missing.
+        If pyarrow is needed and missing.
 
     Examples
     --------
@@ -197,7 +198,7 @@ class Run:
     ) -> None:
         period = scenario.sample_period(sample)
         self._scenario, self._period = scenario, period
-        scenario.check_writable()  # what cannot be kept with the result is refused before the work
+        scenario.check_writable()  # refuse a scenario that cannot be saved with the result before the work
         self._stopped = "paused"
         self._setup = prepare(scenario, start, perturbation)
         self._captures: list[Capture] = []
@@ -212,12 +213,12 @@ class Run:
             "record": list(record), "threads": as_count(threads, "threads", minimum=1),
         }  # fmt: skip
         self._recording = series(self._setup, record)
-        words = [word for one in self._recording for word in one.words]
+        words = [word for item in self._recording for word in item.words]
         if capture:
             self._setup, self._captures = attach(self._setup, capture)
         rows = None if flows_to is None else _path(flows_to, "flows_to")
-        if rows is not None and rows.resolve() in [one.path.resolve() for one in self._captures]:
-            raise ValueError(f"flows_to must be another file than those of capture, got {shown(str(rows))}")
+        if rows is not None and rows.resolve() in [item.path.resolve() for item in self._captures]:
+            raise ValueError(f"flows_to must differ from the files of capture, got {shown(str(rows))}")
         if engine not in _ENGINES:
             raise ValueError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, got {engine!r}")
         if qlog and engine != "python":
@@ -230,24 +231,24 @@ class Run:
         samples: dict[str, Any] = {"sample": sample_width(scenario, period), "n_samples": scenario.n_samples(period)}
         if picoseconds(samples["sample"]) < 1:
             raise ValueError(
-                f"duration must be >= 1e-11 s, as samples are apart by 1 ps at least, got {scenario.duration:g} s"
+                f"duration must be >= 1e-11 s, as samples are at least 1 ps apart, got {scenario.duration:g} s"
                 if sample is None
                 else f"sample must be >= 1e-12 s, got {period:g} s"
             )
         if engine == "python":
-            for name, given in (
+            for name, value in (
                 ("capture", capture),
                 ("histogram_from", histogram_from),
                 ("memory_limit", memory_limit),
             ):
-                if given:
+                if value:
                     raise ValueError(f"{name} needs engine='c', got engine='python'")
             columns = sample_columns(
                 self._setup.links[: scenario.network.n_links], self._setup.flows, self._setup.flows[:0],
                 scenario.network.n_flows, len(words),
             )  # fmt: skip
-            values = samples["n_samples"] * sum(columns.values())
-            reserved_bytes(free_memory(), series=_PYTHON_VALUES * values, trace=4 * self._options["trace"])
+            n_values = samples["n_samples"] * sum(columns.values())
+            reserved_bytes(free_memory(), series=_PYTHON_VALUES * n_values, trace=4 * self._options["trace"])
             self._engine: Engine | Team | PythonEngine = PythonEngine(
                 self._setup, trace=self._options["trace"], seed=scenario.seed, recorded=words,
                 qlog=qlog, **samples,
@@ -271,17 +272,17 @@ class Run:
 
     @cached_property
     def _scenario_text(self) -> str:
-        """The scenario as TOML, which the result keeps."""
+        """The scenario as TOML, for the result."""
         return self.scenario.to_toml()
 
     @cached_property
     def _tables_text(self) -> str:
-        """The scenario as a checkpoint has it; checkpoints may be many."""
+        """The scenario in the format of checkpoints, cached because a run may write many."""
         return _tables_text(self.scenario)
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_"):
-            raise AttributeError(f"{name} of a Run cannot be set: change the scenario, and make another Run")
+            raise AttributeError(f"{name} of a Run cannot be set: change the scenario and create another Run")
         super().__setattr__(name, value)
 
     @property
@@ -291,26 +292,26 @@ class Run:
 
     @property
     def stopped(self) -> str:
-        """Why the run does not advance: "paused", "completed", "canceled", "interrupted", or an error."""
+        """State of the run: "paused", "completed", "canceled", "interrupted", or the message of an error."""
         return self._stopped
 
     # ---- advancing --------------------------------------------------------------------------------------
 
     @property
     def now(self) -> float:
-        """How far the run has come [s]; while another thread advances it, how far it was a moment ago."""
+        """Time reached by the run [s]; slightly out of date while another thread advances it."""
         return self._engine.now
 
     @advancing
     def advance(
         self, until: Quantity | None = None, progress: Progress | None = None, cancel: Cancel | None = None
     ) -> Run:
-        """Advance to a time; in how many steps never changes the result.
+        """Advance to a time; the number of steps never changes the result.
 
         Parameters
         ----------
         until : float, s, or None
-            To the end. Nothing happens if it is past, or the run is over.
+            Time to reach, for example 2.0; None: the end. If it has passed or the run is over, nothing happens.
         progress, cancel
             See `simulate`.
 
@@ -322,7 +323,7 @@ class Run:
         Raises
         ------
         OSError
-            A file of `flows_to` or `capture` cannot be written.
+            If a file of `flows_to` or `capture` cannot be written.
         """
         duration = self.scenario.duration
         end = duration if until is None else min(as_time(until, "until"), duration)
@@ -350,7 +351,7 @@ class Run:
 
     @property
     def _has_histogram(self) -> bool:
-        """Whether queues have been counted for a while."""
+        """True if queue lengths have been counted for some time."""
         return self._histogram_from is not None and self.now > self._histogram_from
 
     @property
@@ -358,19 +359,19 @@ class Run:
         return self._closed or self.stopped not in ("paused", "canceled", "interrupted")
 
     def _run_to(self, until: float, progress: Progress | None, cancel: Cancel | None, interrupts: Interrupts) -> bool:
-        """Run up to a time; False: canceled or interrupted on the way."""
+        """Run up to a time; return False if the run was canceled or interrupted before."""
         if self.stopped != "paused":
             return False
-        most = min(SLICE, ROOM) if self._captures else SLICE
+        max_events = min(SLICE, ROOM) if self._captures else SLICE
         limit = SliceLimit(self._engine.stop, LONGEST_TURN)
         while True:
             begin = time.perf_counter()
             with limit:
-                reason = self._engine.advance(until, min(self._events, most))
-            taken = time.perf_counter() - begin
+                reason = self._engine.advance(until, min(self._events, max_events))
+            elapsed = time.perf_counter() - begin
             self._take_all()
-            if reason == "max_events":  # hooks may take their time
-                self._events = max(1, round(min(self._events, most) * min(10.0, TURN / taken)))
+            if reason == "max_events":  # adapt the slice: hooks can be slow
+                self._events = max(1, round(min(self._events, max_events) * min(10.0, TURN / elapsed)))
             if reason == "transfers":
                 drawn = self._transfers.draw()
                 self._engine.add(drawn, more=len(drawn) > 0)
@@ -395,7 +396,7 @@ class Run:
 
     @guarded
     def close(self) -> None:
-        """End the files of `flows_to`, `capture` and `qlog`, and with them the run; transfers alive get their rows."""
+        """Finish the files of `flows_to`, `capture` and `qlog`, and end the run; transfers under way get rows too."""
         if self._has_logs and isinstance(self._engine, PythonEngine):
             self._engine.write_logs()
             self._has_logs, self._closed = False, True
@@ -407,61 +408,61 @@ class Run:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options that the run was made with: sample [s], start, perturbation, record, trace and so on."""
+        """Options with which the run was created: sample [s], start, perturbation, record, trace and so on."""
         return dict(self._options)
 
     @property
     def flows_to(self) -> Path | None:
-        """The file that rows of transfers go to from here on, or None."""
+        """The file to which further rows of transfers are written, or None."""
         return self._transfers.path
 
     # ---- checkpoints -----------------------------------------------------------------------------------------
 
     @guarded
     def save(self, path: str | Path) -> None:
-        """Write all of the run to a file, from which `resume` continues to the identical end.
+        """Write the state of the run to a file, from which `resume` continues to the identical end.
 
-        A file of `flows_to` is closed with the rows until now, and later ones go to the next file "...-1", "...-2" that
-        is not there.
+        A file of `flows_to` is closed with the rows so far; later rows are written to the first of the files "...-1",
+        "...-2" and so on that does not exist.
 
         Parameters
         ----------
         path : str or Path
-            File to write; it is complete or not there.
+            File to write, for example "run.ecc"; it is never left incomplete.
 
         Raises
         ------
         ValueError
-            The run has failed, was closed, or has captures; the path is that of `flows_to`.
+            If the run has failed, was closed, or has captures, or if the path is that of `flows_to`.
         OSError
-            The file cannot be written.
+            If the file cannot be written.
         """
         if self._is_over and self.stopped != "completed":
-            raise ValueError(f"save needs a run that can be resumed, got one that ended: {self.stopped}")
+            raise ValueError(f"save needs a run that can be resumed, got a run that ended: {self.stopped}")
         if self._captures or isinstance(self._engine, PythonEngine):
             raise ValueError("save needs a run of engine='c', without capture")
         if self.flows_to is not None and self.flows_to.resolve() == Path(path).resolve():
-            raise ValueError(f"path must be another file than that of flows_to, got {shown(str(path))}")
+            raise ValueError(f"path must differ from the file of flows_to, got {shown(str(path))}")
         arrays: dict[str, Any] = {f"engine_{name}": array for name, array in self._engine.save().items()}
         for k, part in enumerate(self._setup.parts):
             arrays |= {f"links_{k}": part.link_states, f"flows_{k}": part.flow_states}
-        about, kept = self._transfers.save()
+        about, rows = self._transfers.save()
         about |= {
             "scenario": self._tables_text, "options": self._options, "stopped": self.stopped,
             "hooks": hook_digests(self._setup),
         }  # fmt: skip
-        write_checkpoint(path, about, arrays | kept)
+        write_checkpoint(path, about, arrays | rows)
 
     @classmethod
     def _restored(cls, saved: Checkpoint, scenario: Scenario | None, rows: Path | None) -> Run:
         run = cls(scenario or Scenario.from_dict(json.loads(saved.scenario)), **saved.options)
         setup, engine = run._setup, run._engine
         if hook_digests(setup) != saved.hooks:
-            raise ValueError("protocol must have the hooks of the checkpoint, got others")
+            raise ValueError("protocol must have the hooks of the checkpoint, got different ones")
         for k, part in enumerate(setup.parts):
             part.link_states[:] = saved.array(f"links_{k}", part.link_states.dtype, len(part.link_states))
             part.flow_states[:] = saved.array(f"flows_{k}", part.flow_states.dtype, len(part.flow_states))
-        assert not isinstance(engine, PythonEngine)  # none is saved
+        assert not isinstance(engine, PythonEngine)  # save refuses it
         engine.load(saved.engine)
         if not np.isin(engine.trace["kind"], np.arange(len(EVENTS))).all():
             raise ValueError(f"kinds of events must be from 0 to {len(EVENTS) - 1}")
@@ -473,7 +474,7 @@ class Run:
 
     @guarded
     def trajectory(self) -> Trajectory:
-        """Return all that happened so far."""
+        """Return the results of the run so far."""
         return trajectory_of(
             self.scenario, self._scenario_text, self._setup, self._engine, self._transfers, self._recording,
             period=self._period, stopped=self.stopped, has_histogram=self._has_histogram,
@@ -483,35 +484,36 @@ class Run:
 
 @check_arguments
 def resume(path: str | Path, scenario: Scenario | None = None, *, flows_to: str | Path | None = None) -> Run:
-    """Return the run of a checkpoint, which continues (`advance`) as it would have: the digest is the same.
+    """Return the run of a checkpoint; when advanced, it continues as if it had not been saved, with the same digest.
 
     This reads the checkpoint and writes nothing. If the run writes its rows to a file, later rows go to another file,
-    which is made when the run is advanced: in the folder of the checkpoint, under the next name "...-1", "...-2" that
-    is free (`run.flows_to`).
+    which is created when the run advances: in the folder of the checkpoint, with the first free name of the form
+    "...-1", "...-2" (`run.flows_to`).
 
     Parameters
     ----------
     path : str or Path
         File that `Run.save` wrote.
     scenario : Scenario, or None
-        The one in the file. Given, it must be the same; a protocol that cannot be imported by name needs it.
+        Scenario of the run, needed if the protocol cannot be imported by name; it must equal the one in the file. None:
+        the scenario in the file.
     flows_to : str or Path, optional
-        Path of the file for later rows, or, if there is a file, the next name that is free. None: as above.
+        Path of the file for later rows; if it exists, the next free name is used. None: as above.
 
     Raises
     ------
     ValueError
-        Not a checkpoint, a damaged one (it has a checksum), or one of another version, of another scenario, or of a
-        protocol whose hooks have changed; or flows_to for a run that keeps its rows in memory.
+        If the file is not a checkpoint or is damaged (it has a checksum), if its version, its scenario or the hooks of
+        its protocol differ, or if flows_to is given for a run that keeps its rows in memory.
     OSError
-        The file cannot be read.
+        If the file cannot be read.
 
     Notes
     -----
-    A checksum is no signature. A file that somebody has made up is checked as a whole before anything is done with it,
-    so that it cannot crash the process or reach other files; but what it reports need not have happened, the run may
-    take any time and memory, and a protocol "module:Class" in its scenario is imported. From somebody whom you do not
-    trust, give the scenario too, which must then be the same, and limit time and memory from outside.
+    A checksum is not a signature. A forged file is checked completely before it is used, so that it cannot crash the
+    process or access other files. However, its results can be false, the run can take any time and memory, and a
+    protocol "module:Class" in its scenario is imported. If you do not trust the source of a file, pass the scenario
+    too, which must then equal the one in the file, and limit time and memory from outside.
     """
     saved = Checkpoint.read(path)
     if scenario is not None and _tables_text(scenario) != saved.scenario:
@@ -523,20 +525,20 @@ def resume(path: str | Path, scenario: Scenario | None = None, *, flows_to: str 
 
 
 def _tables_text(scenario: Scenario) -> str:
-    """The tables of a scenario as a checkpoint has them."""
+    """Return a scenario as JSON, in the format of checkpoints."""
     return json.dumps(scenario.to_dict(), separators=(",", ":"))
 
 
-def _check_threads(threads: int, **given: object) -> None:
-    """Refuse what runs in one thread only."""
-    name = next((name for name, value in given.items() if value), None)
+def _check_threads(threads: int, **options: object) -> None:
+    """Refuse options that cannot be combined with several threads."""
+    name = next((name for name, value in options.items() if value), None)
     if name == "engine":
         raise ValueError(f"threads needs engine='c', got threads={threads} and engine='python'")
     if name is not None:
         raise ValueError(f"{name} needs threads=1, got threads={threads}")
 
 
-def _path(given: object, name: str) -> Path:
-    if not isinstance(given, str | Path):
-        raise TypeError(f"{name} must be a path, got {shown(given)}")
-    return Path(given)
+def _path(value: object, name: str) -> Path:
+    if not isinstance(value, str | Path):
+        raise TypeError(f"{name} must be a path, got {shown(value)}")
+    return Path(value)

@@ -1,4 +1,4 @@
-"""Rows of transfers: columns from what the engine hands out, and the Parquet file that they stream to."""
+"""Rows of transfers: columns of the engine's results, and the Parquet file to which they are written."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ecc.traffic.workload import LABELS
 __all__ = ["FlowsFile", "columns", "flow_rows", "label_columns", "next_name"]
 
 ROWS = 65_536
-"""Rows that are written at a time: a row group of the file."""
+"""Number of rows written at once, as a row group of the file."""
 
 
 def flow_rows(flows: NDArray[np.void], results: NDArray[np.void]) -> NDArray[np.void]:
-    """Return the results of a network's flows like those of transfers.
+    """Return the results of a network's flows in the form of results of transfers.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def flow_rows(flows: NDArray[np.void], results: NDArray[np.void]) -> NDArray[np.
 
 
 def columns(rows: NDArray[np.void]) -> dict[str, NDArray[Any]]:
-    """Return the columns of `Trajectory.flows`: times in s, nan where there is none; sizes in bytes.
+    """Return the columns of `Trajectory.flows`: times in s, NaN if undefined; sizes in bytes.
 
     Parameters
     ----------
@@ -69,21 +69,23 @@ def columns(rows: NDArray[np.void]) -> dict[str, NDArray[Any]]:
 
 
 def label_columns(rows: NDArray[np.void], n_flows: int, labels: NDArray[np.void]) -> dict[str, NDArray[Any]]:
-    """Return the columns on the connections of transfers: connection and unit, -1: none; wait [s], -1: it is not
-    subsequent to another; last: of a chain of subsequent ones.
+    """Return the columns on the connections of transfers.
+
+    They are connection and unit (-1: none), wait [s] (-1: the transfer does not follow another one), and last, which is
+    1 for the last transfer of a chain.
 
     Parameters
     ----------
     rows : NDArray[void], shape (n,)
         Dtype TRANSFER_RESULT.
     n_flows : int
-        Of the network.
+        Number of flows of the network.
     labels : NDArray[void]
         Dtype LABELS, by transfer.
     """
-    none = np.array([(-1, -1, -1, -1.0, -1)], LABELS)
-    found = np.concatenate([labels, none])[np.maximum(rows["number"] - n_flows, -1)]
-    return {name: found[name].copy() for name in LABELS.names or ()}
+    unlabeled = np.array([(-1, -1, -1, -1.0, -1)], LABELS)
+    selected = np.concatenate([labels, unlabeled])[np.maximum(rows["number"] - n_flows, -1)]
+    return {name: selected[name].copy() for name in LABELS.names or ()}
 
 
 class FlowsFile:
@@ -92,16 +94,16 @@ class FlowsFile:
     Parameters
     ----------
     path : Path
-        File to write. It is there, with its rows, only once it is closed; until then they are in a hidden file.
+        File to write, for example "flows.parquet". Until it is closed, its rows are in a hidden file.
     columns : callable
-        What makes rows columns, by name.
+        Function that converts rows to columns by name.
     is_new : bool, optional
-        Whether no file may be replaced: if there is one, the rows go to the next name "...-1", "...-2" that is free.
+        Whether to keep an existing file and write to the first free name of the form "...-1", "...-2" instead.
 
     Raises
     ------
     EccError
-        Pyarrow is not installed.
+        If pyarrow is not installed.
     """
 
     def __init__(
@@ -121,22 +123,22 @@ class FlowsFile:
 
     @property
     def is_open(self) -> bool:
-        """Whether the file has been made."""
+        """True if the file has been created."""
         return self._writer is not None
 
     def open(self) -> None:
-        """Make the file, unless that is done.
+        """Create the file if it is not open.
 
         Raises
         ------
         OSError
-            It cannot be written.
+            If the file cannot be written.
         """
         from ecc.native import TRANSFER_RESULT
 
         if not self.is_open:
             self._choose_name()
-            is_special = self.path.exists() and not self.path.is_file()  # a device or pipe is written itself
+            is_special = self.path.exists() and not self.path.is_file()  # a device or pipe is written directly
             self._part = self.path if is_special else unfinished(self.path)
             self._file = self._part.open("wb")
             schema = self._table(np.zeros(0, TRANSFER_RESULT)).schema
@@ -147,7 +149,7 @@ class FlowsFile:
             self.path = next_name(self.path)
 
     def write(self, rows: NDArray[np.void]) -> None:
-        """Take rows; they are written when there are many.
+        """Add rows, which are written in groups.
 
         Parameters
         ----------
@@ -166,7 +168,7 @@ class FlowsFile:
         self._waiting = []
 
     def close(self) -> None:
-        """Write what waits, and the end of the file."""
+        """Write the remaining rows and finish the file."""
         self.open()
         if self._waiting:
             self._flush()
@@ -181,7 +183,7 @@ class FlowsFile:
 
 
 def next_name(path: Path) -> Path:
-    """Return flows-1.parquet for flows.parquet, and flows-2.parquet for that.
+    """Return the next name of a file: flows-1.parquet after flows.parquet, then flows-2.parquet.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The transfers of a run: drawn ahead of their starts, and kept, or written to a file, as they end."""
+"""Transfers of a run: drawn before their starts, and kept in memory or written to a file when they end."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from ecc.traffic.workload import DRAWN, LABELS
 __all__ = ["Transfers"]
 
 CHUNK = 1_000
-"""Transfers that are drawn ahead of their starts, at least; how many never changes the result."""
+"""Minimum number of transfers drawn at a time; it never changes the result."""
 
 
 class Transfers:
-    """What transfers of a run are to come, and what became of those that ended.
+    """Transfers of a run: those to come, and the results of those that ended.
 
     Parameters
     ----------
     scenario : Scenario
     setup : Setup
     path : Path or None
-        Parquet file that gets the rows of those that end, from `open_file` on.
+        Parquet file for the rows of ended transfers, created by `open_file`; None: rows stay in memory.
 
     Raises
     ------
     EccError
-        There is a path, and Pyarrow is missing.
+        If a path is given and pyarrow is missing.
     """
 
     def __init__(self, scenario: Scenario, setup: Setup, path: Path | None) -> None:
@@ -48,10 +48,10 @@ class Transfers:
         self._rows = [np.zeros(0, TRANSFER_RESULT)]
         self._file = None if path is None else FlowsFile(path, self.columns)
         self.has_file = path is not None
-        """Whether rows go, or went, to a file."""
+        """True if rows are or were written to a file."""
 
     def _chunks(self, skipped: int = 0) -> Iterator[NDArray[np.void]]:
-        """Drawn transfers but for the first, CHUNK or more at a time."""
+        """Yield drawn transfers, CHUNK or more at a time, without the first `skipped`."""
         waiting: list[NDArray[np.void]] = []
         workload = self._scenario.workload
         for block in workload.blocks(self._scenario.seed, self._scenario.duration) if workload else ():
@@ -64,27 +64,27 @@ class Transfers:
             yield np.concatenate(waiting)
 
     def draw(self) -> NDArray[np.void]:
-        """Return the next transfers as the engines read them, dtype TRANSFER; none: there are no more."""
+        """Return the next transfers in the format of the engines, dtype TRANSFER; empty after the last one."""
         drawn = next(self._arriving, np.zeros(0, DRAWN))
         self._n_drawn += len(drawn)
         if self._has_labels:
             self._labels.append(drawn["label"].copy())
         return self._setup.transfers(drawn)
 
-    # ---- those that ended ------------------------------------------------------------------------------------
+    # ---- ended transfers -------------------------------------------------------------------------------------
 
     @property
     def path(self) -> Path | None:
-        """The file that rows go to from here on, or None."""
+        """The file to which further rows are written, or None."""
         return None if self._file is None else self._file.path
 
     def open_file(self) -> None:
-        """Make the file, if there is one and it is not made."""
+        """Create the file, if rows are written to one and it is not open."""
         if self._file is not None:
             self._file.open()
 
     def keep(self, rows: NDArray[np.void]) -> None:
-        """Keep the results of transfers that ended, or write them to the file.
+        """Store the results of ended transfers, or write them to the file.
 
         Parameters
         ----------
@@ -97,12 +97,12 @@ class Transfers:
             self._rows.append(rows)
 
     def close_file(self, alive: NDArray[np.void]) -> bool:
-        """End the file, if there is one; returns whether.
+        """Finish the file, if there is one; return whether there was.
 
         Parameters
         ----------
         alive : NDArray[void], shape (n,)
-            Results so far of those that have not ended, which get their rows too.
+            Results so far of the transfers that have not ended, which are written too.
         """
         if self._file is None:
             return False
@@ -113,13 +113,13 @@ class Transfers:
 
     @property
     def rows(self) -> NDArray[np.void]:
-        """The results that were kept, dtype TRANSFER_RESULT."""
+        """Results of ended transfers in memory, dtype TRANSFER_RESULT."""
         self._rows = [np.concatenate(self._rows)]
         return self._rows[0]
 
     @property
     def labels(self) -> NDArray[np.void]:
-        """Which connections the drawn transfers are of, dtype LABELS; empty without connections."""
+        """Connections of the drawn transfers, dtype LABELS; empty if the workload has no connections."""
         self._labels = [np.concatenate(self._labels)]
         return self._labels[0]
 
@@ -131,16 +131,16 @@ class Transfers:
         rows : NDArray[void], shape (n,)
             Dtype TRANSFER_RESULT.
         """
-        found = columns(rows)
+        table = columns(rows)
         number, n_flows = rows["number"], self._setup.n_flows
         index = np.where(number < n_flows, number, n_flows + rows["template_index"])
-        found["ideal_time"] = self._setup.ideal_times(index, found["size"], found["idle_rtt"])
-        return found | (label_columns(rows, self._setup.n_flows, self.labels) if self._has_labels else {})
+        table["ideal_time"] = self._setup.ideal_times(index, table["size"], table["idle_rtt"])
+        return table | (label_columns(rows, self._setup.n_flows, self.labels) if self._has_labels else {})
 
     # ---- checkpoints -------------------------------------------------------------------------------------------
 
     def save(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what a checkpoint holds of the transfers, and its arrays; later rows go to another file."""
+        """Return the fields and arrays of a checkpoint; later rows go to another file."""
         if self._file is not None and self._file.is_open:
             self._file.close()
             self._file = FlowsFile(next_name(self._file.path), self.columns, is_new=True)
@@ -157,20 +157,20 @@ class Transfers:
         ----------
         saved : Checkpoint
         path : Path, optional
-            File for the rows to come, or None: the one that the checkpoint names.
+            File for further rows; None: the file named in the checkpoint.
 
         Raises
         ------
         ValueError
-            The checkpoint is of transfers that cannot be, or there is a path and the run keeps its rows.
+            If the transfers of the checkpoint are inconsistent, or if a path is given and rows stay in memory.
         """
         if path is not None and not saved.has_file:
-            raise ValueError(f"flows_to must not be given: the run was begun without it, got {shown(str(path))}")
+            raise ValueError(f"flows_to must not be given: the run was started without it, got {shown(str(path))}")
         n_flows, n_templates = self._setup.n_flows, len(self._setup.flows) - self._setup.n_flows
         rows, labels = saved.array("rows", TRANSFER_RESULT), saved.array("labels", LABELS)
         number, template = rows["number"] - n_flows, rows["template_index"]
         if not ((number >= 0) & (number < saved.handed) & (template >= 0) & (template < n_templates)).all():
-            raise ValueError("rows must be of transfers that there are")
+            raise ValueError("rows must be of existing transfers")
         if self._has_labels and len(labels) != saved.handed:
             raise ValueError(f"labels must be of {saved.handed} transfers, got {len(labels)}")
         self._rows, self._labels, self._n_drawn = [rows], [labels], saved.handed

@@ -1,4 +1,4 @@
-"""Where the packets of flows are in a network that has been at its equilibrium for a long time."""
+"""Positions of packets in a network that has been at its equilibrium for a long time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Stationary", "counted_before", "queued_at_links", "routes_of", "unde
 
 @dataclass(frozen=True)
 class Stationary:
-    """What links and flows do at an equilibrium.
+    """Rates, queues and states of links and flows at an equilibrium.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Stationary:
     received : ndarray, shape (n_flows,)
         Feedback that each flow receives.
     bottleneck : ndarray of int, shape (n_flows,)
-        Link that each flow receives it from, -1: the whole path.
+        Link from which each flow receives its feedback, -1: the whole path.
     link_states, flow_states : sequence of mapping
         Name of a state -> value, of each link and each flow.
     """
@@ -62,8 +62,8 @@ def under_way(
 ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     """Return the packets that are in the network at time 0 (S-207), and the round-trip time of each flow.
 
-    Each flow has sent packets at even distances. A packet waits in each link for the time that the queue takes, and is
-    on wires between; so each queue holds packets of all flows that pass it, in proportion to their rates.
+    Each flow has sent packets at equal intervals. A packet waits at each link for the duration of the queue, and then
+    crosses the wire. Each queue therefore holds packets of all flows of the link, in proportion to their rates.
 
     Parameters
     ----------
@@ -73,14 +73,14 @@ def under_way(
     flow_table, link_table : NDArray[void]
         Dtypes FLOW, of these flows, and LINK, of all links.
     phases : ndarray, shape (n_flows,)
-        Time from the last packet of each flow to time 0, as a share of the distance of its packets, > 0 and <= 1.
+        Time from the last packet of each flow to time 0, as a share of the interval between packets, > 0 and <= 1.
 
     Returns
     -------
     packets : NDArray[void]
         Dtype UNDER_WAY.
     rtts : NDArray[int64], shape (n_flows,)
-        Queues included [ps].
+        Round-trip times, including queues [ps].
     """
     capacity, delay = link_table["capacity"], link_table["delay"]
     waits = np.floor(8.0 * link_table["begun_queue"] / capacity * 1e12 + 0.5)
@@ -90,16 +90,18 @@ def under_way(
         route, size = list(flow.route), flow.mean_packet
         sending = np.floor(8e12 * (size + row["header_bytes"]) / capacity[route] + 0.5)
         stays = np.stack([waits[route] + sending, delay[route]], axis=1).ravel()
-        places = np.cumsum([row["access_delay"], *stays, row["ack_delay"]])  # ages at which a packet moves on
+        places = np.cumsum(
+            [row["access_delay"], *stays, row["ack_delay"]]
+        )  # ages at which a packet moves to the next place
         rtts[index] = int(places[-1])
         distance = 8e12 * size / rates[index]
         ages = np.floor((phases[index] + np.arange(int(places[-1] / distance) + 1)) * distance)
         ages = ages[ages < places[-1]]
         passed = np.searchsorted(places, ages, side="right")
-        its = np.zeros(len(ages), UNDER_WAY)
-        its["flow"], its["sent"], its["hop"] = index, -ages.astype(np.int64), passed // 2
-        its["at"] = (places[2 * its["hop"]] - ages).astype(np.int64)
-        entries.append(its)
+        rows = np.zeros(len(ages), UNDER_WAY)
+        rows["flow"], rows["sent"], rows["hop"] = index, -ages.astype(np.int64), passed // 2
+        rows["at"] = (places[2 * rows["hop"]] - ages).astype(np.int64)
+        entries.append(rows)
     packets = np.concatenate([np.zeros(0, UNDER_WAY), *entries])
     packets = packets[np.argsort(packets["sent"], kind="stable")]
     packets["placed"] = np.lexsort((packets["sent"], packets["at"], _is_queued(packets, flow_table)))
@@ -109,7 +111,7 @@ def under_way(
 def queued_at_links(
     packets: NDArray[np.void], flow_table: NDArray[np.void], routes: Sequence[tuple[int, ...]], n_links: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return how many bytes, at most, and how many packets are in the queue of each link.
+    """Return the maximum number of bytes, and the number of packets, in the queue of each link.
 
     Parameters
     ----------
@@ -128,7 +130,7 @@ def queued_at_links(
 def counted_before(
     packets: NDArray[np.void], flow_table: NDArray[np.void], routes: Sequence[tuple[int, ...]], n_links: int
 ) -> dict[str, NDArray[np.int64]]:
-    """Return how many bytes the counters of samples have counted at time 0, by name.
+    """Return the bytes that the counters of samples have counted at time 0, by name.
 
     Parameters
     ----------
@@ -147,6 +149,6 @@ def counted_before(
 
 
 def _is_queued(packets: NDArray[np.void], flow_table: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Whether each packet is in the queue of a link."""
+    """Return whether each packet is in the queue of a link."""
     queued: NDArray[np.bool_] = (packets["at"] <= 0) & (packets["hop"] < flow_table["n_forward"][packets["flow"]])
     return queued

@@ -225,13 +225,13 @@ def test_which_logs_are_written(tmp_path):
     for given, error, message in (
         ({2: path}, ValueError, "^qlog must name flows from 0 to 1, got 2$"),
         ({0: tmp_path / "a.log"}, ValueError, r"^qlog must be files .sqlog, got '.*a.log' \(flow 0\)$"),
-        ({0: path, 1: path}, ValueError, r"^qlog must have a file of its own for each flow, got .* \(flows 0 and 1\)$"),
+        ({0: path, 1: path}, ValueError, r"^qlog must have a separate file for each flow, got .* \(flows 0 and 1\)$"),
     ):
         with pytest.raises(error, match=message):
             simulate(given)
     with pytest.raises(ValueError, match="^qlog needs engine='python', got engine='c'$"):
         simulate({0: path}, engine="c")
-    with pytest.raises(ValueError, match="^qlog needs a protocol with a transport, which flow 1 has not$"):
+    with pytest.raises(ValueError, match="^qlog needs a protocol with a transport; flow 1 has none$"):
         simulate({1: path}, scenario.with_(protocol=ecc.models.QIRCP()))
     simulate({1: path, 0: tmp_path / "b.sqlog"})
     assert not list(tmp_path.glob(".*")) and len(list(tmp_path.glob("*.sqlog"))) == 2

@@ -175,7 +175,7 @@ def test_a_queue_that_does_not_exist_stops_the_run(engine, index):
     [
         ({"scheduler": "wfq"}, "scheduler of Own must be one of 'priority', 'drr', 'fq', got 'wfq'"),
         ({"quanta": (1000, 0)}, r"quanta of Own must be whole numbers > 0 bytes, got \(1000, 0\)"),
-        ({"quanta": ()}, "quanta of Own must have one entry a queue, got none"),
+        ({"quanta": ()}, "quanta of Own must have one entry per queue, got none"),
     ],
 )
 def test_queues_that_cannot_be_are_refused(given, message):

@@ -132,13 +132,13 @@ def test_no_file_is_touched_before_the_run_advances(tmp_path, suffix):
 
 def test_every_output_has_a_file_of_its_own(tmp_path):
     path, scenario = tmp_path / "x.parquet", Scenario(NETWORK, XCP(), 0.2)
-    text = r"capture must have a file of its own for each link, got '.*x.parquet' \(links 0 and 1\)"
+    text = r"capture must have a separate file for each link, got '.*x.parquet' \(links 0 and 1\)"
     with pytest.raises(ValueError, match=text):
         Run(scenario, capture={0: path, 1: tmp_path / "." / "x.parquet"})
-    with pytest.raises(ValueError, match="flows_to must be another file than those of capture, got '.*x.parquet'"):
+    with pytest.raises(ValueError, match="flows_to must differ from the files of capture, got '.*x.parquet'"):
         Run(scenario, capture={0: path}, flows_to=path)
     run = Run(scenario, flows_to=path).advance(0.1)
-    with pytest.raises(ValueError, match="path must be another file than that of flows_to, got '.*x.parquet'"):
+    with pytest.raises(ValueError, match="path must differ from the file of flows_to, got '.*x.parquet'"):
         run.save(path)
     run.close()
 
@@ -151,7 +151,8 @@ def test_captures_end_with_the_run(tmp_path, monkeypatch):
     assert len(pd.read_parquet(tmp_path / "x.parquet")) > 30 and run.advance().now == pytest.approx(0.2)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(
-        EccError, match=r"capture to .parquet needs pyarrow, not installed: pip install 'congestion-control\[parquet\]'"
+        EccError,
+        match=r"capture to .parquet needs pyarrow, which is not installed: pip install 'congestion-control\[parquet\]'",
     ):
         Run(Scenario(NETWORK, XCP(), 1.0), capture={0: tmp_path / "y.parquet"})
 

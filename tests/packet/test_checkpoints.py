@@ -45,7 +45,7 @@ def test_rows_after_a_checkpoint_stay_beside_it(tmp_path):
     run.close()
     for name in (str(elsewhere / "flows.parquet"), "../up.parquet", "..", "", 3):
         forge(path, lambda about, _, name=name: about.update(file=name))
-        with pytest.raises(ValueError, match=r"^'.*\.ckpt' is no checkpoint, or not a whole one$"):
+        with pytest.raises(ValueError, match=r"^'.*\.ckpt' is not a checkpoint, or is incomplete$"):
             resume(path)
 
 
@@ -135,14 +135,14 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, name, count):
         data = bytearray(whole)
         data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
         path.write_bytes(data)
-        assert ended(path) == f"{str(path)!r} is no checkpoint, or not a whole one"
+        assert ended(path) == f"{str(path)!r} is not a checkpoint, or is incomplete"
     for length in (0, 10, 32, 5000, len(whole) - 1):
         path.write_bytes(whole[:length])
-        assert ended(path) == f"{str(path)!r} is no checkpoint, or not a whole one"
+        assert ended(path) == f"{str(path)!r} is not a checkpoint, or is incomplete"
     path.write_bytes(whole)
     with np.load(path) as file:
         arrays = dict(file)
     arrays["rows"] = arrays["rows"][:-1]
     np.savez(path.with_suffix(".npz"), **arrays)  # a whole archive, without the checksum
     path.with_suffix(".npz").replace(path)
-    assert ended(path) == f"{str(path)!r} is no checkpoint, or not a whole one"
+    assert ended(path) == f"{str(path)!r} is not a checkpoint, or is incomplete"

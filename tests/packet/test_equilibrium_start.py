@@ -290,7 +290,7 @@ def one_flow(**options: Any) -> Network:
         (one_flow(writes="1 Mb/s"), FAST(), "^writes must be None except in packet runs"),
         (
             Network.dumbbell("20 Mb/s", rtts=["50 ms"], buffer="100 kB"), FAST(),
-            r"^start must be 'empty' where a queue of the equilibrium does not fit the buffer \(100000 bytes\), got "
+            r"^start must be 'empty' if a queue of the equilibrium exceeds the buffer \(100000 bytes\), got "
             r"201000 bytes in 201 packets \(link 0\)$",
         ),
         (CROSSED, PEDN(), "^PEDN has no packet runs from the equilibrium: it does not define link_at$"),

@@ -423,7 +423,7 @@ def test_threads_are_counted_from_one() -> None:
 
 
 def test_a_network_without_delay_between_parts_is_not_cut() -> None:
-    with pytest.raises(ValueError, match=r"^threads must be 1 where no delay .* separates parts .*, got 2$"):
+    with pytest.raises(ValueError, match=r"^threads must be 1 if no delay .* separates parts .*, got 2$"):
         simulate(Scenario(ecc.Network.dumbbell("10 Mb/s", rtts=[0.05]), ecc.models.RCP(), 1.0), threads=2)
 
 
@@ -499,10 +499,10 @@ def test_a_crossing_that_is_wrong_is_refused_and_changes_nothing(field: str, val
 def test_parts_that_would_wait_for_each_other_are_not_made() -> None:
     network = ecc.Network.parking_lot(["10 Mb/s"] * 4, "10 us")
     runs = [simulate(Scenario(network, ecc.models.RCP(), 0.2), threads=threads) for threads in (1, 4)]
-    assert runs[1].stats["notes"] == ("threads: 1 of 4, as more would be slower", *runs[0].stats["notes"])
+    assert runs[1].stats["notes"] == ("threads: 1 of 4, because more would be slower", *runs[0].stats["notes"])
     assert runs[0].stats["digest"] == runs[1].stats["digest"]
     few = simulate(Scenario(LOT, ecc.models.RCP(), 0.2), threads=50)
-    assert few.stats["notes"][0].endswith(" of 50, as more would be slower")
+    assert few.stats["notes"][0].endswith(" of 50, because more would be slower")
 
 
 def test_a_chain_is_cut_into_pieces_with_as_much_to_do() -> None:

@@ -171,7 +171,7 @@ def test_engines_and_checkpoints_agree(scenario, tmp_path):
 
 def test_what_knows_no_pauses_refuses_them():
     scenario = two_links(Pause(5000))
-    with pytest.raises(ValueError, match=r"threads must be 1 where links have pause, got 2 \(link 0\)"):
+    with pytest.raises(ValueError, match=r"threads must be 1 if links have pause, got 2 \(link 0\)"):
         simulate(scenario, threads=2)
     with pytest.raises(ValueError, match=r"pause must be None in live runs \(link 0\)"):
         prepared_for_links(prepare(scenario))

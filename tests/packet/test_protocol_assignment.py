@@ -94,8 +94,8 @@ def test_that_headers_stay_empty_is_noted():
     marking = StepMarking(20.0, mark=True)
     alone = simulate(Scenario(TWO, {"flows": Either(), "links": marking}, 0.5))
     assert [one for one in alone.notes if "headers" in one] == [
-        "no router writes into the headers of flow 0 and 1 others: no link of theirs runs Either, which "
-        "{'links': [Either(), ...]} names beside others"
+        "no router writes into the headers of flow 0 and 1 others: no link on these routes runs Either; "
+        "{'links': [Either(), ...]} adds such routers"
     ]
     both = simulate(Scenario(TWO, {"flows": Either(), "links": [Either(), marking]}, 0.5))
     assert not [one for one in both.notes if "headers" in one]
@@ -272,7 +272,7 @@ def test_an_equilibrium_wants_routers_wherever_flows_are():
     aside = Network([Link("10 Mb/s", 0.01), *LOT.links], [Flow([1, 2])])
     run = simulate(Scenario(aside, {"flows": {0: QIRCP()}}, 3.0), start="equilibrium", sample=0.5)
     assert run.rate[:, 0].to_numpy() == pytest.approx(9.5e6, rel=0.01)
-    with pytest.raises(ValueError, match=r"start must be 'empty' where a link has no router of RCP, .* \(link 0\)"):
+    with pytest.raises(ValueError, match=r"start must be 'empty' if a link has no router of RCP, .* \(link 0\)"):
         prepare(Scenario(LOT, {"flows": {"default": RCP()}, "links": {0: []}}, 3.0), "equilibrium")
 
 

@@ -12,7 +12,7 @@ from ecc.cli import main
 from ecc.models import RCP, ConstantRate, JetMax, NewReno
 from ecc.packet import Run, resume, simulate
 from ecc.packet.prepare import prepare
-from ecc.packet.recorded_fields import LASTING
+from ecc.packet.recorded_fields import ENV_FIELDS
 
 NETWORK = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05, 0.1], starts=[0.0, 1.0])
 
@@ -20,7 +20,7 @@ NETWORK = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05, 0.1], starts=[0.0, 1.0])
 def fields(scenario):
     """All that can be recorded."""
     part = prepare(scenario).parts[0]
-    names = [f"env.{name}" for name in LASTING]
+    names = [f"env.{name}" for name in ENV_FIELDS]
     for side, states in (("flow", part.flow_states), ("link", part.link_states)):
         names += [f"{side}.{name}" for name in states.dtype.names or ()]
     return names

@@ -437,11 +437,11 @@ def test_checkpoints_that_do_not_fit_are_refused_in_one_line(tmp_path, monkeypat
     bent = tmp_path / "bent.ckpt"
     bent.write_bytes(path.read_bytes()[:5000] + b"?" + path.read_bytes()[5001:])
     for broken in (half, bent):
-        with pytest.raises(ValueError, match=r"^'.*\.ckpt' is no checkpoint, or not a whole one$"):
+        with pytest.raises(ValueError, match=r"^'.*\.ckpt' is not a checkpoint, or is incomplete$"):
             resume(broken)
     with monkeypatch.context() as patch:
         patch.setattr(simulation, "hook_digests", lambda setup: ["other"])
-        with pytest.raises(ValueError, match="protocol must have the hooks of the checkpoint, got others"):
+        with pytest.raises(ValueError, match="protocol must have the hooks of the checkpoint, got different ones"):
             resume(path)
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "__version__", "9.9")
@@ -449,7 +449,7 @@ def test_checkpoints_that_do_not_fit_are_refused_in_one_line(tmp_path, monkeypat
             resume(path)
     with pytest.warns(RuntimeWarning, match="out of memory"):
         failed = Run(SCENARIO, memory_limit="100 kB").advance()
-    with pytest.raises(ValueError, match="save needs a run that can be resumed, got one that ended: out of memory"):
+    with pytest.raises(ValueError, match="save needs a run that can be resumed, got a run that ended: out of memory"):
         failed.save(path)
 
 

@@ -33,15 +33,15 @@ def test_a_window_in_packets_is_no_silent_success(engine):
     run = ecc.packet.simulate(ecc.Scenario(NETWORK, Window(), 1.0), engine=engine)
     assert not run.rate.to_numpy().any()
     note = (
-        "flow 0 has not sent a byte: its window of 10 bytes has no room for a packet of 1000 (env.window is in bytes); "
-        "nor did 1 others"
+        "flow 0 has not sent a byte: its window of 10 bytes has no room for a packet of 1000 bytes "
+        "(env.window is in bytes); nor have 1 others"
     )
     assert run.notes == (note,) and f"note: {note}" in repr(run)
 
 
 def test_a_flow_without_rate_and_window_is_named_and_one_that_sends_is_not():
     run = ecc.packet.simulate(ecc.Scenario(NETWORK, Window(window=0.0), 1.0))
-    assert run.notes == ("flow 0 has not sent a byte: it has no rate and no window; nor did 1 others",)
+    assert run.notes == ("flow 0 has not sent a byte: it has no rate and no window; nor have 1 others",)
     assert ecc.packet.simulate(ecc.Scenario(NETWORK, Window(window=10_000.0), 1.0)).notes == ()
     late = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05], starts=[5.0])
     assert ecc.packet.simulate(ecc.Scenario(late, Window(), 1.0)).notes == ()

@@ -331,7 +331,7 @@ def reads_target(flow, header, p, env):
         (WithPlain(), "^FlowState of WithPlain must be a dataclass, decorated with @dataclass, got Plain$"),
         (
             NotDecorated(),
-            r"no such field p.target .*; target of NotDecorated is no parameter: annotate it, and decorate",
+            r"no such field p.target .*; target of NotDecorated is not a parameter: annotate it, and decorate",
         ),
         (NotReturned(), r"no such field p.target .*; target of NotReturned is a parameter: it must be a number that"),
     ],
@@ -345,7 +345,9 @@ def test_declarations_that_lack_a_decorator_are_refused_with_what_to_do(protocol
 
 def test_samples_are_apart_by_a_picosecond():
     scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), QIRCP(), 1e-12)
-    with pytest.raises(ValueError, match="^duration must be >= 1e-11 s, as samples are apart by 1 ps .*, got 1e-12 s$"):
+    with pytest.raises(
+        ValueError, match="^duration must be >= 1e-11 s, as samples are at least 1 ps apart, got 1e-12 s$"
+    ):
         simulate(scenario)
     with pytest.raises(ValueError, match="^sample must be >= 1e-12 s, got 1e-13 s$"):
         simulate(scenario, sample=1e-13)

@@ -153,6 +153,6 @@ def test_models_of_one_route_refuse_several(monkeypatch):
         Workload(transfers=network.flows)
     monkeypatch.setattr(RCP, "required_env", frozenset({"flow_queue"}))
     with pytest.raises(
-        ValueError, match=r"alternatives must be empty where routers of RCP count queues by flow \(flow 0\)"
+        ValueError, match=r"alternatives must be empty if routers of RCP count queues by flow \(flow 0\)"
     ):
         simulate(scenario)

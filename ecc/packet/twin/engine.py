@@ -1,4 +1,4 @@
-"""The twin with the interface of `ecc.native.Engine`: a run of the packet engine in which hooks are plain Python."""
+"""The twin behind the interface of `ecc.native.Engine`: packet runs in which hooks are plain Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["PythonEngine"]
 
 
 class PythonEngine:
-    """One run, some 100,000 events a second.
+    """One run of the packet engine in plain Python, about 100,000 events per second.
 
     Parameters
     ----------
@@ -30,11 +30,11 @@ class PythonEngine:
     sample : float
         Period of the samples, s.
     trace : int
-        Events to keep.
+        Number of events to keep, for example 1000; 0: none.
     qlog : mapping, or None
-        Index of a flow -> path of its log, which `write_logs` writes.
+        Index of a flow -> path of its log, for example {0: "run.sqlog"}; `write_logs` writes it.
     **options : object
-        Of `Twin`.
+        Further arguments of `Twin`.
     """
 
     def __init__(
@@ -43,27 +43,28 @@ class PythonEngine:
         self._guard = Guard()
         kind: type[Twin] = LoggedTwin if qlog else Twin
         if qlog:
-            named = {number: part.protocol for part in setup.parts for number in part.flows.tolist()}
-            options |= {"qlog": qlog, "variables": {one: named_variables(named[one]) for one in qlog if one in named}}
+            protocols = {number: part.protocol for part in setup.parts for number in part.flows.tolist()}
+            variables = {number: named_variables(protocols[number]) for number in qlog if number in protocols}
+            options |= {"qlog": qlog, "variables": variables}
         self._twin = build_twin(setup, kind, sample=sample, n_sampled=setup.n_flows, trace=trace, **options)
         self._period = sample
         self._reason, self._cpu_seconds = "not yet", 0.0
-        self._taken = 0  # of the transfers that are over
+        self._taken = 0  # number of finished transfers that were returned
 
     @property
     def now(self) -> float:
-        """Time up to which it was advanced [s]."""
+        """Time up to which the run has been advanced [s]."""
         return to_seconds(self._twin.now)
 
     @advancing
     def advance(self, until: float, max_events: int | None = None) -> str:
-        """Run all events up to and at a time, as `Engine.advance` does.
+        """Run all events up to and including a time, like `Engine.advance`.
 
         Parameters
         ----------
         until : float, s
         max_events : int or None
-            Events to run at most.
+            Maximum number of events to run.
         """
         began = time.thread_time()
         try:
@@ -76,16 +77,16 @@ class PythonEngine:
         return self._reason
 
     def stop(self) -> None:
-        """Let a call of `advance` in another thread end after the current event, as `Engine.stop` does."""
+        """Make a call of `advance` in another thread return after the current event, like `Engine.stop`."""
         self._twin.must_stop = True
 
     def write_logs(self) -> None:
-        """Write the logs, if there are any.
+        """Write the logs, if the run has any.
 
         Raises
         ------
         OSError
-            One cannot be written.
+            If a file cannot be written.
         """
         if isinstance(self._twin, LoggedTwin):
             self._twin.write_logs()
@@ -98,7 +99,7 @@ class PythonEngine:
         transfers : NDArray[void], shape (n,)
             Dtype TRANSFER.
         more : bool
-            Whether others will come.
+            Whether further transfers will be added later.
         """
         self._twin.add(transfers, more)
 
@@ -110,12 +111,12 @@ class PythonEngine:
 
     @property
     def alive(self) -> NDArray[np.void]:
-        """The results so far of the transfers that are alive, dtype TRANSFER_RESULT."""
+        """Results so far of the transfers under way, dtype TRANSFER_RESULT."""
         return self._twin.transfers_alive
 
     @property
     def stats(self) -> Stats:
-        """Counts and costs of the run so far; memory is not measured."""
+        """Counts and costs of the run so far; memory is not measured and reported as 0."""
         twin = self._twin
         return Stats(
             now=self.now, events=twin.events, data_packets=twin.data_packets, in_flight=twin.in_flight,
@@ -126,7 +127,7 @@ class PythonEngine:
 
     @property
     def samples(self) -> dict[str, NDArray[Any]]:
-        """The samples taken so far, as `Engine.samples`."""
+        """The samples taken so far, in the form of `Engine.samples`."""
         rows = len(self._twin.rows)
         out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, rows + 1)}
         for name, array in self._twin.samples.items():
@@ -140,10 +141,10 @@ class PythonEngine:
 
     @property
     def histogram(self) -> NDArray[np.int64]:
-        """Shape (n_links, 2, n_bins), as `Engine.histogram`."""
+        """Histograms of the queues, shape (n_links, 2, n_bins), as for `Engine.histogram`."""
         return self._twin.histogram
 
     @property
     def flow_results(self) -> NDArray[np.void]:
-        """Shape (n_flows,), dtype FLOW_RESULT."""
+        """Results of the flows, shape (n_flows,), dtype FLOW_RESULT."""
         return self._twin.flow_results

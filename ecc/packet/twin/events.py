@@ -1,17 +1,17 @@
 """The packet engine in plain Python: the same events, numbers and order as the C engine, written to be read.
 
 Read `Twin.advance` first, then the methods in the order of a packet's path: `try_send`, `emit`, `arrive`, `leave`,
-`hop`, `receive`, `ack`. What it holds is in `ecc.packet.twin.state`.
+`hop`, `receive`, `ack`. The state of a run is defined in `ecc.packet.twin.state`.
 docs/engine_specification.md specifies it in numbered clauses (S-1, ...).
 
 - Time is integer picoseconds, sizes are integer bytes, rates are bit/s.
-- What happens is ordered by (time, kind, entity): at equal times the smaller `Kind` comes first, then the smaller index
-  of the link or flow. LEAVE and RECEIVE are no events to the outside, and neither counted nor traced: what no hook
-  observes happens before all else of its instant.
-- A packet has one entry in the heap, for where it is. A timer of a link or flow is due at the time in
+- Events are ordered by (time, kind, entity): at equal times the smaller `Kind` is processed first, then the smaller
+  index of the link or flow. LEAVE and RECEIVE are internal, neither counted nor traced: steps that no hook observes
+  are processed before all other events of their instant.
+- A packet has one entry in the heap, for its next event. A timer of a link or flow is due at the time in
   `timers`; setting it again or cancelling it leaves an old entry in the heap, which is ignored.
-- Hooks act on plain objects with the fields of their records. A field holds what a compiled hook would find in it; to
-  write a field that does not exist, or a float to an integer field, is an error.
+- Hooks act on plain objects with the fields of their records. A field holds the value that a compiled hook would read;
+  writing a field that does not exist, or a float to an integer field, is an error.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ NOTHING_WRITTEN: Any = Record(LINK_ENV)
 
 
 class Kind(IntEnum):
-    """What can happen, in the order in which it happens at one instant."""
+    """Kinds of events, in the order in which they are processed at one instant."""
 
-    LEAVE = -2  # the last bit of a packet leaves a queue, without on_departure
-    RECEIVE = -1  # a packet reaches its receiver, without on_receive and reverse links
+    LEAVE = -2  # the last bit of a packet leaves a queue, and the link has no on_departure
+    RECEIVE = -1  # a packet reaches its receiver, and nothing observes it (S-32)
     DEPARTURE = 0  # the last bit of a packet leaves a queue
     HOP = 1  # a packet reaches the end of a link's wire
     ACCESS = 2  # a packet reaches its first link
@@ -92,14 +92,14 @@ class Kind(IntEnum):
     STOP = 7
     TIMER = 8
     TIMEOUT = 9  # the retransmission timer is examined
-    FLUSH = 10  # a receiver sends the ACK that it has delayed
-    DROP = 11  # at a link; in traces only, as all below
+    FLUSH = 10  # a receiver sends its delayed ACK
+    DROP = 11  # at a link; in traces only, like all kinds below
     LOSS = 12  # on the wire of a link
     ACK_LOSS = 13  # on the pure delay of a flow's ACKs
     MARK = 14  # at a link
     TRIM = 15  # at a link
     PAUSE = 16  # a frame is sent to a link
-    RESUME = 17  # likewise
+    RESUME = 17  # a frame is sent to a link
 
 
 class Twin:
@@ -109,26 +109,26 @@ class Twin:
     ----------
     links, flows, routes, seed, sample, n_samples, n_sampled, n_additional, templates, changes, impairments,
     servers, opportunities, quanta, begun, under_way
-        As ecc.native.Engine; addresses in them are ignored.
+        As for ecc.native.Engine; addresses in these tables are ignored.
     routers, ends : sequence of Agent
         One `Agent` for each router and each flow.
     headers : mapping
-        Offset of a region of the header -> dtype of what is there.
+        Offset of a region of the header -> dtype of this region.
     trace : int, optional
-        Events to keep, from the first on; None: all.
+        Number of events to keep, starting with the first, for example 1000; None: all events.
     template_ends : sequence of Agent, optional
         One `Agent` for each template.
     recorded : sequence of Word, optional
-        What samples show too, as `words`.
+        Fields of state or `env` to add to each sample, as `words`.
 
     Raises
     ------
     NativeError
-        From `advance`, where a hook fails or leaves a bad value, as the C engine does.
+        From `advance`, if a hook fails or leaves a bad value, as in the C engine.
 
     Notes
     -----
-    Some 100,000 events a second.
+    About 100,000 events per second.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Twin:
         self.heap: list[tuple[int, Kind, int, int, Packet | None]] = []
         self.timers: dict[tuple[Kind, int], int] = {}
         self.traced: list[tuple[int, int, int, int]] = []
-        self.n_traced, self.most_traced = 0, trace
+        self.n_traced, self.max_traced = 0, trace
         self.period, self.n_samples = to_ps(sample), n_samples
         self.rows: list[dict[str, Any]] = []
         self.recorded = recorded
@@ -174,53 +174,53 @@ class Twin:
         change = iter([] if changes is None else changes.tolist())
         times = iter([] if opportunities is None else opportunities.tolist())
         served = [] if servers is None else [Record.of(row) for row in servers]
-        traces = [[next(times) for _ in range(one.n_opportunities)] for one in served]
+        traces = [[next(times) for _ in range(row.n_opportunities)] for row in served]
         quantum = iter([] if quanta is None else quanta.tolist())
         self.links: list[TwinLink] = []
         for k, row in enumerate(links[: len(links) - n_additional]):
-            given = Record.of(row)
-            changing = [next(change) for _ in range(given.n_changes)]
-            queues = [TwinQueue(next(quantum)) for _ in range(given.n_queues)]
-            channel = self.new_channel(given.impairment, 2**34 + k)
+            config = Record.of(row)
+            changing = [next(change) for _ in range(config.n_changes)]
+            queues = [TwinQueue(next(quantum)) for _ in range(config.n_queues)]
+            channel = self.new_channel(config.impairment, 2**34 + k)
             server = None
-            if given.server > 0:
-                server = Server(served[given.server - 1], traces[given.server - 1], Random(seed, 2**37 + k))
-            phase = Phase(Random(seed, 2**39 + k)) if given.phase_jitter else None
+            if config.server > 0:
+                server = Server(served[config.server - 1], traces[config.server - 1], Random(seed, 2**37 + k))
+            phase = Phase(Random(seed, 2**39 + k)) if config.phase_jitter else None
             self.links.append(
-                TwinLink(k, given, changing, channel, server, queues=queues or [TwinQueue()], phase=phase)
+                TwinLink(k, config, changing, channel, server, queues=queues or [TwinQueue()], phase=phase)
             )
-        self.is_lossless = any(link.given.xoff > 0 for link in self.links)
+        self.is_lossless = any(link.config.xoff > 0 for link in self.links)
         for link in self.links:
             link.in_lossless = self.is_lossless
         self.n_priorities = 1 + max((int(table["priority"].max(initial=0)) for table in (flows, templates)
                                      if table is not None), default=0)  # fmt: skip
         self.routers: list[TwinRouter] = []
         for k, (row, agent) in enumerate(zip(links, routers, strict=True)):
-            given = Record.of(row)
-            link = self.links[k if k < len(self.links) else given.at]
-            link.routers.append(TwinRouter(k, link, given, *agent.records, agent.hooks, Random(seed, k)))
+            config = Record.of(row)
+            link = self.links[k if k < len(self.links) else config.at]
+            link.routers.append(TwinRouter(k, link, config, *agent.records, agent.hooks, Random(seed, k)))
             link.routers[-1].begun_state = None if agent.begun_state is None else Record.of(agent.begun_state)
             self.routers.append(link.routers[-1])
-        self.flows: dict[int, TwinFlow] = {}  # by number; of transfers those that are alive
+        self.flows: dict[int, TwinFlow] = {}  # by number; transfers are removed when they finish
         route = iter(np.asarray(routes).tolist())
         for k, (row, agent) in enumerate(zip(flows, ends, strict=True)):
-            given = Record.of(row)
-            forward = [self.links[next(route)] for _ in range(given.n_forward)]
-            reverse = [self.links[next(route)] for _ in range(given.n_reverse)]
-            lengths = [next(route) for _ in range(given.n_alternatives)]
-            others = [[self.links[next(route)] for _ in range(length)] for length in lengths]
-            flow = self.flows[k] = self.new_flow(k, given, agent, [forward, *others], reverse)
+            config = Record.of(row)
+            forward = [self.links[next(route)] for _ in range(config.n_forward)]
+            reverse = [self.links[next(route)] for _ in range(config.n_reverse)]
+            lengths = [next(route) for _ in range(config.n_alternatives)]
+            alternatives = [[self.links[next(route)] for _ in range(length)] for length in lengths]
+            flow = self.flows[k] = self.new_flow(k, config, agent, [forward, *alternatives], reverse)
             flow.begun_state = None if agent.begun_state is None else Record.of(agent.begun_state)
-            self.set_timer(Kind.START, k, given.start)
-        self.n_flows = len(flows)  # later ones are transfers
+            self.set_timer(Kind.START, k, config.start)
+        self.n_flows = len(flows)  # larger numbers are transfers
         self.templates: list[Template] = []
         for row, agent in zip(new_flows(0) if templates is None else templates, template_ends, strict=True):
             fields = {name: row[name].item() for name in row.dtype.names or ()}
             directions = [[self.links[next(route)] for _ in range(fields[n])] for n in ("n_forward", "n_reverse")]
             self.templates.append(Template(fields, agent, directions[0], directions[1]))
-        self.pending: list[list[dict[str, int]]] = []  # each with its subsequent ones
+        self.pending: list[list[dict[str, int]]] = []  # each transfer with its subsequent transfers
         self.more = bool(self.templates)
-        self.added = self.started = 0  # transfers
+        self.added = self.started = 0  # numbers of transfers
         self.finished: list[TwinFlow] = []
         self.bottlenecks = [agent.field_at(row["bottleneck"]) for row, agent in zip(flows, ends, strict=True)][
             :n_sampled
@@ -230,39 +230,39 @@ class Twin:
         return Channel(self.impairments[number - 1], Random(self.seed, stream)) if number > 0 else None
 
     def new_flow(
-        self, number: int, given: Any, agent: Agent, routes: Sequence[Sequence[TwinLink]],
+        self, number: int, config: Any, agent: Agent, routes: Sequence[Sequence[TwinLink]],
         reverse: Sequence[TwinLink],
     ) -> TwinFlow:  # fmt: skip
         random, sizes = Random(self.seed, 2**32 + number), Random(self.seed, 2**33 + number)
-        channel = self.new_channel(given.impairment, 2**35 + number)
-        receiver = Receiver(given.reordering_threshold or (3 if is_reordered(routes) else 1))
-        outgoing = (Rack if given.transport == RACK else Outgoing)(given) if given.transport else None
+        channel = self.new_channel(config.impairment, 2**35 + number)
+        receiver = Receiver(config.reordering_threshold or (3 if is_reordered(routes) else 1))
+        outgoing = (Rack if config.transport == RACK else Outgoing)(config) if config.transport else None
         flow = TwinFlow(
-            number, given, *agent.records, agent.hooks, random, routes, reverse, given.rate, given.window,
+            number, config, *agent.records, agent.hooks, random, routes, reverse, config.rate, config.window,
             sizes, channel, Random(self.seed, 2**36 + number), receiver,
-            outgoing, Incoming(reports_duplicates=given.transport == RACK),
+            outgoing, Incoming(reports_duplicates=config.transport == RACK),
         )  # fmt: skip
         flow.draw_size()
-        if given.phase_jitter:
+        if config.phase_jitter:
             flow.phase = Phase(Random(self.seed, 2**38 + number))
             flow.phase.begin()
-        if given.stop >= 0:
-            self.set_timer(Kind.STOP, number, given.stop)
+        if config.stop >= 0:
+            self.set_timer(Kind.STOP, number, config.stop)
         return flow
 
     def advance(self, until: float, max_events: int | None = None) -> str:
-        """Run all events up to and at a time; slices never change the result.
+        """Run all events up to and including a time; splitting a run into calls never changes the result.
 
         Parameters
         ----------
         until : float, s
         max_events : int or None
-            Events to run at most.
+            Maximum number of events to run.
 
         Returns
         -------
         str
-            "until", "max_events", "idle" or "transfers", as ecc.native.Engine.
+            "until", "max_events", "idle" or "transfers", as for ecc.native.Engine.
 
         Raises
         ------
@@ -306,34 +306,35 @@ class Twin:
         transfers : NDArray[void], shape (n,)
             Dtype TRANSFER.
         more : bool
-            Whether others will come.
+            Whether further transfers will be added later.
         """
         for row in transfers:
-            given = {name: row[name].item() for name in row.dtype.names or ()} | {"number": self.n_flows + self.added}
+            fields = {name: row[name].item() for name in row.dtype.names or ()}
+            fields |= {"number": self.n_flows + self.added}
             self.added += 1
-            if given.pop("is_subsequent"):
-                self.pending[-1].append(given)
+            if fields.pop("is_subsequent"):
+                self.pending[-1].append(fields)
             else:
-                self.pending.append([given])
+                self.pending.append([fields])
         self.more = more
         self.schedule_next_transfer()
 
     @property
     def needs_input(self) -> bool:
-        """Whether the next transfers must be added before time advances."""
+        """True if the next transfers must be added before time advances."""
         return self.more and not self.pending
 
     def schedule_next_transfer(self) -> None:
         self.set_timer(Kind.START, self.n_flows, self.pending[0][0]["start"] if self.pending else None)
 
     def start_next(self) -> int:
-        """The next transfer becomes a flow, of this number."""
+        """Turn the next transfer into a flow and return its number."""
         number = self.activate(self.pending.pop(0))
         self.schedule_next_transfer()
         return number
 
     def start_subsequent(self, other: TwinFlow) -> int:
-        """The one subsequent to another becomes a flow, of this number."""
+        """Turn the transfer that follows another one into a flow and return its number."""
         first, *rest = other.subsequent
         other.subsequent = ()
         return self.activate([{**first, "start": self.now}, *rest])
@@ -344,18 +345,18 @@ class Twin:
         if transfer["receiver_window"] == 0:
             del transfer["receiver_window"]
         template = self.templates[template_index]
-        given: Any = Record(FLOW, {**template.given, **transfer})
-        flow = self.flows[number] = self.new_flow(number, given, template.agent, [template.forward], template.reverse)
+        config: Any = Record(FLOW, {**template.config, **transfer})
+        flow = self.flows[number] = self.new_flow(number, config, template.agent, [template.forward], template.reverse)
         flow.template_index, flow.subsequent = template_index, chain[1:]
         self.started += 1
         return number
 
     def subsequent_is_due(self, flow: TwinFlow) -> bool:
-        """Whether the delay of the one subsequent to a transfer has begun."""
+        """Return whether the delay before the transfer that follows this one has begun."""
         return flow.number >= self.n_flows and (Kind.START, flow.number + 1) in self.timers
 
     def finish_if_done(self, flow: TwinFlow) -> None:
-        """A transfer finishes that does not send, has nothing in the network and awaits no subsequent one (S-59)."""
+        """Finish a transfer if it has stopped, has no packets in the network and starts no other one soon (S-59)."""
         if flow.number >= self.n_flows and not flow.active and flow.packets == 0 and not self.subsequent_is_due(flow):
             flow.lost += flow.in_flight
             flow.expected = flow.sent
@@ -364,14 +365,14 @@ class Twin:
             del self.flows[flow.number]
 
     def happen(self, kind: Kind, entity: int, packet: Packet | None) -> None:
-        """Count, hash and trace an event, and call what it does to its packet, link or flow."""
+        """Count, hash and trace an event, and apply it to its packet, link or flow."""
         before = self.flows[entity - 1] if kind == Kind.START and entity > self.n_flows else None
         if before:
             entity = self.start_subsequent(before)
         elif kind == Kind.START and entity == self.n_flows:
             entity = self.start_next()
-        of: Any = {Kind.INTERVAL: self.routers, Kind.DEPARTURE: self.links}.get(kind, self.flows)
-        subject: Any = packet or of[entity]
+        entities: Any = {Kind.INTERVAL: self.routers, Kind.DEPARTURE: self.links}.get(kind, self.flows)
+        subject: Any = packet or entities[entity]
         if kind >= 0:
             self.events += 1
             word = self.now * 16 + kind + entity * 0xD1B54A32D192ED03
@@ -380,7 +381,7 @@ class Twin:
             value = {Kind.INTERVAL: "queue", Kind.SEND: "sent"}.get(
                 kind, "offset" if packet or kind == Kind.FLUSH else "in_flight"
             )
-            if kind == Kind.DEPARTURE and packet is None:  # a frame has come
+            if kind == Kind.DEPARTURE and packet is None:  # a frame has arrived
                 self.trace(kind, entity, -1)
                 self.serve(subject)
                 return
@@ -397,17 +398,17 @@ class Twin:
 
     def trace(self, kind: Kind, entity: int, value: int) -> None:
         self.n_traced += 1
-        if self.most_traced is None or self.n_traced <= self.most_traced:
+        if self.max_traced is None or self.n_traced <= self.max_traced:
             self.traced.append((self.now, kind, entity, value))
 
     def put(self, wait: int, kind: Kind, entity: int, packet: Packet) -> None:
-        """An event of a packet is due `wait` ps from now."""
+        """Schedule an event of a packet `wait` ps from now."""
         if self.now + wait < NEVER:
             self.serial += 1
             heapq.heappush(self.heap, (self.now + wait, kind, entity, self.serial, packet))
 
     def set_timer(self, kind: Kind, entity: int, time: int | None) -> None:
-        """Set a timer to a time instead of the one it had; None or NEVER: cancel it."""
+        """Set a timer to a new time; None or NEVER cancels it."""
         self.timers.pop((kind, entity), None)
         if time is not None and time < NEVER:
             self.timers[kind, entity] = time
@@ -418,8 +419,8 @@ class Twin:
 
     def start_router(self, router: TwinRouter) -> None:
         self.call_router(router, "on_start")
-        if router.given.first_interval >= 0:
-            self.set_timer(Kind.INTERVAL, router.index, router.given.first_interval)
+        if router.config.first_interval >= 0:
+            self.set_timer(Kind.INTERVAL, router.index, router.config.first_interval)
         else:
             self.set_clock(router)
 
@@ -439,18 +440,18 @@ class Twin:
         self.set_clock(router)
 
     def arrive(self, packet: Packet) -> None:
-        """A packet arrives at its link: it is dropped, or its last bit leaves once all before it has been sent."""
+        """A packet arrives at its link: it is dropped, or joins the queue."""
         link, size = packet.link, packet.wire_size
         packet.queue_index = 0
         link.arrived += size
         link.measure(self.now)
-        link.found[link.bin] += 1
+        link.arrivals_in_bin[link.bin] += 1
         if link.schedules:
             self.classify(link, packet)
         dropped, marked, trim = self.call_arrival(link, packet)
         if trim and not dropped:
-            cut = size - packet.flow.given.trimmed_size
-            if packet.is_ack or packet.is_trimmed or packet.flow.given.trimmed_size == 0:
+            cut = size - packet.flow.config.trimmed_size
+            if packet.is_ack or packet.is_trimmed or packet.flow.config.trimmed_size == 0:
                 self.drop(link, packet)
                 return
             if marked:
@@ -464,8 +465,8 @@ class Twin:
             if link.schedules:
                 self.classify(link, packet)
             dropped, marked, _ = self.call_arrival(link, packet)
-        bytes_full = 0 <= link.given.buffer < link.queue + size
-        is_full = bytes_full or 0 < link.given.buffer_packets <= link.n_queued
+        bytes_full = 0 <= link.config.buffer < link.queue + size
+        is_full = bytes_full or 0 < link.config.buffer_packets <= link.n_queued
         if dropped or (is_full and not link.drops_longest) or not self.has_headroom(packet):
             self.drop(link, packet)
             return
@@ -483,7 +484,7 @@ class Twin:
             self.transmit(link, packet, self.now)
 
     def drop(self, link: TwinLink, packet: Packet, sojourn: int = 0) -> None:
-        """A packet that is not in the queue is dropped there."""
+        """Drop a packet that is not in the queue."""
         link.dropped += 1
         link.dropped_bytes += packet.wire_size
         link.queues[packet.queue_index].dropped += 1
@@ -492,30 +493,30 @@ class Twin:
         self.discard(packet)
 
     def drop_taken(self, link: TwinLink, arrived: int, packet: Packet) -> None:
-        """A packet is dropped that has waited."""
+        """Drop a packet that has waited in the queue since `arrived`."""
         link.shrink(packet, self.now)
         self.count_held(packet, -packet.wire_size)
         self.drop(link, packet, self.now - arrived)
 
     def classify(self, link: TwinLink, packet: Packet) -> None:
-        """Which queue of a link a packet belongs to."""
-        found = 0
+        """Choose the queue of a link that a packet joins."""
+        index = 0
         for router in link.routers:
             if "on_classify" in router.hooks:
-                found = self.call_router(router, "on_classify", packet).queue_index
-        if not 0 <= found < len(link.queues):
-            raise self.error(link.routers[0], "on_classify", "queue index must be that of a queue of the link", found)
-        packet.queue_index = found
+                index = self.call_router(router, "on_classify", packet).queue_index
+        if not 0 <= index < len(link.queues):
+            raise self.error(link.routers[0], "on_classify", "queue index must be that of a queue of the link", index)
+        packet.queue_index = index
 
     def transmit(self, link: TwinLink, packet: Packet, arrived: int) -> None:
-        """A packet that arrived at a time is served when the one before it has left."""
+        """Serve a packet that arrived at time `arrived`, after the packet before it has left."""
         link.free_at = link.serve(max(self.now, link.free_at), arrived, packet.wire_size)
-        watched = link.schedules or any("on_departure" in router.hooks for router in link.routers)
-        kind = Kind.DEPARTURE if watched or link.channel else Kind.LEAVE
+        is_observed = link.schedules or any("on_departure" in router.hooks for router in link.routers)
+        kind = Kind.DEPARTURE if is_observed or link.channel else Kind.LEAVE
         self.put(link.free_at - self.now, kind, link.index, packet)
 
     def serve(self, link: TwinLink) -> None:
-        """Where a link schedules and its server is free: serve the first packet that on_dequeue does not drop."""
+        """If the server of a link that schedules is free, serve the next packet that on_dequeue does not drop."""
         link.read_frames(self.now)
         while link.in_service is None and any(queue.waiting for queue in link.queues):
             queue = link.next_queue()
@@ -537,30 +538,30 @@ class Twin:
                 link.rounds[OLD].remove(queue)
 
     def has_headroom(self, packet: Packet) -> bool:
-        """Whether the link that a packet came over has room for it at this one (S-139)."""
+        """Return whether the link over which a packet arrived has headroom for it at this link (S-139)."""
         link = packet.upstream
         if link is None:
             return True
-        held: int = link.classes[packet.flow.given.priority].held
-        return bool(held + packet.wire_size <= link.given.xoff + link.given.headroom)
+        held: int = link.classes[packet.flow.config.priority].held
+        return bool(held + packet.wire_size <= link.config.xoff + link.config.headroom)
 
     def count_held(self, packet: Packet, change: int) -> None:
-        """A packet joins or leaves a queue: the link that it came over may be paused, or resume (S-140)."""
-        link, priority = packet.upstream, packet.flow.given.priority
+        """A packet joins or leaves a queue: pause or resume the link over which it arrived, if needed (S-140)."""
+        link, priority = packet.upstream, packet.flow.config.priority
         if link is None:
             return
-        one = link.classes[priority]
-        one.held += change
+        state = link.classes[priority]
+        state.held += change
         pauses = change > 0
-        if pauses != one.asked and (one.held > link.given.xoff if pauses else one.held <= link.given.xon):
-            one.asked = pauses
-            one.count += pauses
+        if pauses != state.has_paused and (state.held > link.config.xoff if pauses else state.held <= link.config.xon):
+            state.has_paused = pauses
+            state.count += pauses
             self.trace(Kind.PAUSE if pauses else Kind.RESUME, link.index, priority)
-            link.frames.append((min(NEVER, self.now + link.given.delay), priority, pauses))
+            link.frames.append((min(NEVER, self.now + link.config.delay), priority, pauses))
             self.await_frame(link)
 
     def await_frame(self, link: TwinLink) -> None:
-        """Where packets wait and none is served, the link looks again when the next frame comes (S-142)."""
+        """If packets wait and the server is idle, try to serve again when the next frame arrives (S-142)."""
         waits = link.in_service is None and any(queue.waiting for queue in link.queues)
         if waits and link.frames and (Kind.DEPARTURE, link.index) not in self.timers:
             self.set_timer(Kind.DEPARTURE, link.index, max(self.now, link.frames[0][0]))
@@ -568,7 +569,7 @@ class Twin:
     def find_deadlock(self, time: int) -> None:
         """Fail if links wait for each other at a time (S-143)."""
         moving = [link for link in self.links if not link.is_blocked]
-        for link in moving:  # which grows
+        for link in moving:  # the list grows inside the loop
             for packet in link.packets:
                 if packet.upstream is not None and packet.upstream not in moving:
                     moving.append(packet.upstream)
@@ -581,7 +582,7 @@ class Twin:
             )
 
     def leave(self, packet: Packet) -> None:
-        """The last bit of a packet leaves the queue; where the link schedules, the next packet is served."""
+        """The last bit of a packet leaves the queue; a link that schedules serves the next packet."""
         link = packet.link
         self.depart(link, packet)
         if link.schedules:
@@ -597,7 +598,7 @@ class Twin:
         _, marked = self.call_link(link, "on_departure", packet)
         if marked:
             self.count_mark(link, packet)
-        wait = link.given.delay
+        wait = link.config.delay
         if link.channel:
             if link.channel.loses(packet.is_ack):
                 link.lost += 1
@@ -612,7 +613,7 @@ class Twin:
             if flow.channel or link.reorders:
                 self.put(wait, Kind.HOP, link.index, packet)
             else:
-                self.put(wait + flow.given.ack_delay, Kind.ACK, flow.number, packet)
+                self.put(wait + flow.config.ack_delay, Kind.ACK, flow.number, packet)
         elif flow.is_watched:
             self.put(wait, Kind.HOP, link.index, packet)
         else:
@@ -624,7 +625,7 @@ class Twin:
         self.trace(Kind.MARK, link.index, packet.offset)
 
     def hop(self, packet: Packet) -> None:
-        """A packet reaches the end of a wire: the next link, the receiver, or, as an ACK, its pure delay."""
+        """A packet reaches the end of a wire: its next link, its receiver, or, if it is an ACK, its pure delay."""
         if not packet.is_at_last_link:
             packet.hop += 1
             self.arrive(packet)
@@ -634,7 +635,7 @@ class Twin:
             self.receive(packet)
 
     def discard(self, packet: Packet) -> None:
-        """A packet is discarded."""
+        """Remove a packet from the network."""
         self.in_flight -= 1
         packet.flow.packets -= 1
         self.finish_if_done(packet.flow)
@@ -642,7 +643,7 @@ class Twin:
     # ---- flows -----------------------------------------------------------------------------------------------
 
     def start(self, flow: TwinFlow) -> None:
-        if not flow.active:  # since before time 0
+        if not flow.active:  # otherwise it began before time 0
             flow.started = flow.active = True
             if flow.phase:
                 flow.phase.packet_time = flow.slowest_transmission(self.now)
@@ -650,7 +651,7 @@ class Twin:
         self.try_send(flow)
 
     def place_all(self) -> None:
-        """A run begins in the middle of things: flows that have begun, and their packets in the network (S-206)."""
+        """Begin a run at an equilibrium: flows have begun, and their packets are in the network (S-206)."""
         for number, rtt in enumerate(self.begun_rtts):
             self.begin(self.flows[number], rtt)
         packets = []
@@ -659,10 +660,10 @@ class Twin:
             segment, written = flow.next(self.now)
             sends = segment.size > 0 and written == self.now
             packets.append((self.leave_sender(flow, segment) if sends else None, entry))
-        placed = [(packet, entry) for packet, entry in (packets[one.placed] for one in self.under_way) if packet]
+        placed = [(packet, entry) for packet, entry in (packets[row.placed] for row in self.under_way) if packet]
         for router in self.routers if placed else ():
             router.state, router.begun_state = router.begun_state, router.state
-            router.link.queue = router.link.given.begun_queue
+            router.link.queue = router.link.config.begun_queue
         for packet, entry in placed:
             self.show_to_links(packet, entry)
         for router in self.routers if placed else ():
@@ -678,7 +679,7 @@ class Twin:
             self.flows[number].timer_start = 0
 
     def begin(self, flow: TwinFlow, rtt: int) -> None:
-        """A flow has sent for a long time; its on_start sets timers only."""
+        """Begin a flow that has been sending for a long time; its on_start only sets timers."""
         flow.started = flow.active = True
         flow.min_rtt = to_seconds(flow.first_rtt(0))
         flow.rtt = flow.srtt = to_seconds(rtt)
@@ -691,28 +692,28 @@ class Twin:
         self.call_flow(flow, "on_start")
         flow.state = state
         if flow.window > 0.0:
-            flow.window = flow.given.window  # a rate beside it is a limit, or follows from the window at the next ACK
+            flow.window = flow.config.window  # a rate set too is a limit, or follows from the window at the next ACK
         elif flow.rate > 0.0:
-            flow.rate = flow.given.rate
+            flow.rate = flow.config.rate
 
     def show_to_links(self, packet: Packet, entry: Any) -> None:
-        """The links that a packet has come to before time 0 have seen it (S-208)."""
-        flow, time = packet.flow, entry.sent + packet.flow.given.access_delay
+        """Call the hooks of the links that a packet reached before time 0 (S-208)."""
+        flow, time = packet.flow, entry.sent + packet.flow.config.access_delay
         packet.route = flow.forward
         for packet.hop, link in enumerate(flow.forward):
             if time > 0:
                 return
             self.now = time
             self.call_link(link, "on_arrival", packet)
-            time += transmission(link.given.begun_queue, link.given.capacity)
-            time += transmission(packet.wire_size, link.given.capacity)
+            time += transmission(link.config.begun_queue, link.config.capacity)
+            time += transmission(packet.wire_size, link.config.capacity)
             if time <= 0:
                 self.now = time
                 self.call_link(link, "on_departure", packet)
-            time += link.given.delay
+            time += link.config.delay
 
     def place(self, packet: Packet, entry: Any) -> None:
-        """A packet that was sent before time 0 is where it is at time 0 (S-209)."""
+        """Place a packet that was sent before time 0 at its position at time 0 (S-209)."""
         flow, is_past, packet.hop = packet.flow, entry.at <= 0, 0
         if entry.hop == 0 and not is_past:
             self.put(entry.at, Kind.ACCESS, flow.number, packet)
@@ -735,32 +736,32 @@ class Twin:
 
     def send(self, flow: TwinFlow) -> None:
         segment, due = flow.next(self.now)
-        if flow.given.write_size == 0 or (due == self.now and flow.may_leave(segment)):  # else it has grown (S-162)
+        if flow.config.write_size == 0 or (due == self.now and flow.may_leave(segment)):  # else it has grown (S-162)
             self.emit(flow, segment)
         self.try_send(flow, released=True)
 
     def timer(self, flow: TwinFlow) -> None:
         number = min(k for k, time in flow.timers.items() if time == self.now)
         self.set_flow_timer(flow, number, NEVER)
-        wanted = self.call_flow(flow, "on_timer", kind=number)
-        flow.n_zero_waits = flow.n_zero_waits + 1 if wanted >= 0.0 and to_ps(wanted) < 1 else 0
+        wait = self.call_flow(flow, "on_timer", kind=number)
+        flow.n_zero_waits = flow.n_zero_waits + 1 if wait >= 0.0 and to_ps(wait) < 1 else 0
         if flow.n_zero_waits == MAX_ZERO_WAITS:
             text = "timer must be >= 5e-13 s, or negative for none, after 100 calls of on_timer that asked for less"
-            raise self.error(flow, "on_timer", text, wanted)
+            raise self.error(flow, "on_timer", text, wait)
         self.try_send(flow)
 
     def set_flow_timer(self, flow: TwinFlow, number: int, time: int) -> None:
-        """Set a timer of a flow, whose TIMER is that of its first one (S-49)."""
+        """Set a timer of a flow; its TIMER event is due at the earliest of them (S-49)."""
         flow.timers[number] = time
         self.set_timer(Kind.TIMER, flow.number, min(flow.timers.values()))
 
     def has_phase(self, flow: TwinFlow, phase: Phase, segment: Segment) -> bool:
-        """Whether the next segment leaves with the phase of the flow (S-187)."""
-        size = segment.size + flow.given.header_bytes
+        """Return whether the phase of the flow delays the next segment (S-187)."""
+        size = segment.size + flow.config.header_bytes
         return flow.waits_for_phase or (flow.rate > 0.0 and transmission(size, flow.rate) <= phase.packet_time)
 
     def due(self, flow: TwinFlow, phase: Phase, segment: Segment, ready: int) -> int:
-        """When the next segment of a flow with a phase may leave, which exists from `ready` on (S-187)."""
+        """Return the time at which a flow with a phase may send its next segment, available from `ready` on (S-187)."""
         spread = phase.packet_time
         if flow.rate > 0.0 and flow.last_size > 0:
             gap = transmission(flow.last_size, flow.rate)
@@ -768,15 +769,15 @@ class Twin:
             if due >= ready:
                 return due
         elif flow.rate > 0.0:
-            spread = max(spread, transmission(segment.size + flow.given.header_bytes, flow.rate))
+            spread = max(spread, transmission(segment.size + flow.config.header_bytes, flow.rate))
         due = min(NEVER, ready + scaled(spread, phase.offset)) if flow.waits_for_phase else ready
         pending = self.timers.get((Kind.SEND, flow.number), NEVER)
         return min(due, pending) if pending >= ready else due
 
     def try_send(self, flow: TwinFlow, released: bool = False) -> None:
-        """TRY-SEND (S-52): send what the window allows, or schedule the pacer, or wait for ACKs.
+        """TRY-SEND (S-52): send the packets that the window allows, or schedule the pacer, or wait for ACKs.
 
-        `released`: in a SEND (S-188).
+        `released` is true if a SEND event calls it (S-188).
         """
         n_sent = 0
         while flow.active:
@@ -806,19 +807,19 @@ class Twin:
     def emit(self, flow: TwinFlow, segment: Segment) -> None:
         """EMIT (S-54, S-79): one packet leaves the sender for its first link."""
         packet = self.leave_sender(flow, segment)
-        if flow.given.access_delay > 0:
-            self.put(flow.given.access_delay, Kind.ACCESS, flow.number, packet)
+        if flow.config.access_delay > 0:
+            self.put(flow.config.access_delay, Kind.ACCESS, flow.number, packet)
         else:
             self.enter(packet)
 
     def leave_sender(self, flow: TwinFlow, segment: Segment) -> Packet:
-        """EMIT up to where the packet goes."""
+        """The part of EMIT that precedes the path of the packet."""
         if not segment.is_retransmitted and flow.last_size > 0 and flow.n_timeouts == 0 and flow.in_flight == 0:
             self.call_flow(flow, "on_restart")
         packet = Packet(flow, segment.size, segment.begin, self.now, self.new_headers(), flow.forward, flow.sender_base)
-        if flow.given.ecn:
-            if flow.given.ecn != CLASSIC or not segment.is_retransmitted:
-                packet.codepoint = ECT_1 if flow.given.ecn == SCALABLE else ECT_0
+        if flow.config.ecn:
+            if flow.config.ecn != CLASSIC or not segment.is_retransmitted:
+                packet.codepoint = ECT_1 if flow.config.ecn == SCALABLE else ECT_0
             if flow.echo.owes_answer and not segment.is_retransmitted:
                 packet.ecn, flow.echo.owes_answer, flow.echo.answered = 1, False, packet.offset
         self.in_flight += 1
@@ -834,7 +835,7 @@ class Twin:
             flow.timer_start = self.now
         flow.sent += packet.size
         if stream:
-            self.tell(flow)
+            self.inform(flow)
             stream.count_prr(packet.size)
             stream.sent(segment)
         if segment.is_retransmitted:
@@ -851,18 +852,22 @@ class Twin:
         return packet
 
     def enter(self, packet: Packet) -> None:
-        """A packet is at the first link of the route that it takes."""
+        """A packet arrives at the first link of its route."""
         packet.route = packet.flow.next_route()
         self.arrive(packet)
 
     def receive(self, packet: Packet) -> None:
-        """The receiver turns a packet into its ACK."""
+        """A receiver turns a packet into its ACK."""
         flow = packet.flow
         if packet.is_trimmed:
             self.receive_trimmed(packet)
             return
-        if flow.given.ecn:
-            if flow.given.ecn != CLASSIC and flow.echo.was_marked != (packet.codepoint == CE) and flow.receiver.delayed:
+        if flow.config.ecn:
+            if (
+                flow.config.ecn != CLASSIC
+                and flow.echo.was_marked != (packet.codepoint == CE)
+                and flow.receiver.delayed
+            ):
                 self.set_timer(Kind.FLUSH, flow.number, None)
                 self.send_ack(flow)
             flow.echo.receive(packet)
@@ -871,30 +876,30 @@ class Twin:
             delivered, may_delay = flow.incoming.receive_data(packet.offset, packet.offset + packet.size)
         flow.received += delivered
         self.data_packets += 1
-        if flow.subsequent and flow.received >= flow.given.size and not self.subsequent_is_due(flow):
+        if flow.subsequent and flow.received >= flow.config.size and not self.subsequent_is_due(flow):
             self.set_timer(Kind.START, flow.number + 1, self.now + flow.subsequent[0]["start"])
-        wanted = self.call_receiver(flow, packet)
-        if wanted.control_size >= 1 and "on_control" in flow.hooks:
-            self.send_control(packet, wanted)
+        env = self.call_receiver(flow, packet)
+        if env.control_size >= 1 and "on_control" in flow.hooks:
+            self.send_control(packet, env)
         packet.is_ack, packet.route, packet.hop = True, flow.reverse, 0
         receiver = flow.receiver
         if not flow.outgoing:
             receiver.account(packet.offset, packet.size, packet.base)
         if receiver.delayed:
             self.discard(receiver.delayed)
-        elif flow.given.ack_every > 1:
-            self.set_timer(Kind.FLUSH, flow.number, self.now + flow.given.ack_wait)
+        elif flow.config.ack_every > 1:
+            self.set_timer(Kind.FLUSH, flow.number, self.now + flow.config.ack_wait)
         receiver.delayed = packet
         receiver.n_delayed += 1
-        if receiver.n_delayed >= flow.given.ack_every or not may_delay:
+        if receiver.n_delayed >= flow.config.ack_every or not may_delay:
             self.set_timer(Kind.FLUSH, flow.number, None)
             self.send_ack(flow)
 
-    def send_control(self, received: Packet, wanted: Any) -> None:
+    def send_control(self, received: Packet, env: Any) -> None:
         """The receiver of a packet sends a control packet (S-129)."""
-        flow, size, kind = received.flow, wanted.control_size, wanted.control_kind
-        for value, least, most in ((size, 1, 2**30), (kind, 0, 2**31 - 1)):
-            if not least <= value <= most:
+        flow, size, kind = received.flow, env.control_size, env.control_kind
+        for value, lo, hi in ((size, 1, 2**30), (kind, 0, 2**31 - 1)):
+            if not lo <= value <= hi:
                 text = "a control packet must be of at most 2^30 bytes and of a kind from 0 to 2^31 - 1"
                 raise self.error(flow, "on_receive", text, value)
         headers = {offset: copy.deepcopy(record) for offset, record in received.headers.items()}
@@ -907,7 +912,7 @@ class Twin:
             self.return_ack(packet)
 
     def receive_trimmed(self, packet: Packet) -> None:
-        """A packet comes without its data: its ACK says at once that these are missing (S-136)."""
+        """A packet arrives without its data: its ACK reports these as missing at once (S-136)."""
         flow, receiver = packet.flow, packet.flow.receiver
         if receiver.delayed:
             self.set_timer(Kind.FLUSH, flow.number, None)
@@ -918,18 +923,18 @@ class Twin:
         self.send_ack(flow)
 
     def send_ack(self, flow: TwinFlow) -> None:
-        """The packet that is kept becomes an ACK, which reports what is missing."""
+        """Turn the delayed packet into an ACK, which reports the missing data."""
         receiver = flow.receiver
         packet, receiver.delayed, receiver.n_delayed = receiver.delayed, None, 0
         assert packet is not None
         packet.front, packet.missing = receiver.front, receiver.missing
         if flow.outgoing:
             packet.front, packet.sacks = flow.incoming.rcv_nxt, flow.incoming.sacks
-        if flow.given.ecn:
-            if flow.given.ecn == CLASSIC:
+        if flow.config.ecn:
+            if flow.config.ecn == CLASSIC:
                 packet.codepoint, packet.ecn = NOT_ECT, int(flow.echo.has_marks)
             else:
-                packet.codepoint = ECT_1 if flow.given.ecn == SCALABLE else ECT_0
+                packet.codepoint = ECT_1 if flow.config.ecn == SCALABLE else ECT_0
                 packet.ecn = flow.echo.marked
         if flow.reverse:
             self.arrive(packet)
@@ -939,7 +944,7 @@ class Twin:
     def return_ack(self, packet: Packet) -> None:
         """An ACK enters its pure delay."""
         flow = packet.flow
-        wait = flow.given.ack_delay
+        wait = flow.config.ack_delay
         if flow.channel:
             if flow.channel.loses(is_ack=True):
                 flow.receiver.acks_lost += 1
@@ -950,7 +955,7 @@ class Twin:
         self.put(wait, Kind.ACK, flow.number, packet)
 
     def ack(self, packet: Packet) -> None:
-        """An ACK reaches the sender: it measures the RTT, finds gaps, and makes room."""
+        """An ACK reaches the sender, which measures the RTT, detects gaps and can send again."""
         flow = packet.flow
         self.in_flight -= 1
         flow.packets -= 1
@@ -964,16 +969,16 @@ class Twin:
             self.measure(flow, self.now - packet.sent)
         (self.acknowledge_reliable if flow.outgoing else self.acknowledge)(flow, packet)
         if flow.active:
-            if flow.given.ecn and not packet.is_trimmed:
+            if flow.config.ecn and not packet.is_trimmed:
                 front = flow.delivered if flow.outgoing else flow.expected
                 flow.newly_marked, flow.ece = flow.echo.read(packet, flow.acked, front)
             if not packet.is_trimmed:  # S-137
                 window, marked = flow.window, flow.newly_marked
                 self.call_flow(flow, "on_ack", packet)
                 stream = flow.outgoing
-                if stream and flow.given.uses_prr == 2 and marked > 0 and flow.window < window:
+                if stream and flow.config.uses_prr == 2 and marked > 0 and flow.window < window:
                     stream.reduce_for_marks(flow.window, flow.acked, stream.newly_delivered, stream.finds_loss)
-            if 0 <= flow.given.size <= flow.delivered:
+            if 0 <= flow.config.size <= flow.delivered:
                 flow.completed = True
                 self.stop(flow)
             self.try_send(flow)
@@ -981,7 +986,7 @@ class Twin:
             self.finish_if_done(flow)
 
     def measure(self, flow: TwinFlow, time: int) -> None:
-        """An RTT was measured (S-47, S-81)."""
+        """Update the estimates with a measured RTT (S-47, S-81)."""
         first = flow.srtt == 0.0
         flow.rtt = to_seconds(time)
         if flow.outgoing:
@@ -994,10 +999,10 @@ class Twin:
         flow.n_rtts += 1
 
     def acknowledge(self, flow: TwinFlow, packet: Packet) -> None:
-        """What an ACK acknowledges (S-48)."""
+        """Account for the data that an ACK acknowledges (S-48)."""
         flow.timer_start = self.now
         flow.n_timeouts = flow.acked = 0
-        if packet.front > flow.expected:  # else all it reports is known or was abandoned
+        if packet.front > flow.expected:  # otherwise everything it reports is known or was abandoned
             lost, flow.sender_missing = packet.missing - flow.sender_missing, packet.missing
             if lost > 0:
                 flow.lost += lost
@@ -1007,9 +1012,9 @@ class Twin:
             flow.acked, flow.expected = packet.front - flow.expected, packet.front
 
     def acknowledge_reliable(self, flow: TwinFlow, packet: Packet) -> None:
-        """What an ACK of a reliable flow acknowledges (S-82 to S-86)."""
+        """Account for the data that an ACK of a reliable flow acknowledges (S-82 to S-86)."""
         assert flow.outgoing is not None
-        self.tell(flow, packet.sent)
+        self.inform(flow, packet.sent)
         flow.acked, begins_recovery, starts = flow.outgoing.receive_ack(packet.front, packet.sacks, packet.size)
         flow.expected += flow.acked
         if flow.acked > 0:
@@ -1024,7 +1029,7 @@ class Twin:
     def respond(
         self, flow: TwinFlow, begins: bool, acked: int = 0, delivered: int = 0, finds_loss: bool = False
     ) -> None:
-        """What follows an ACK, or the end of a wait, that finds losses: the hook, and proportional rate reduction."""
+        """Respond to an ACK, or to the end of a wait, that detects losses: call the hook, update the rate reduction."""
         assert flow.outgoing is not None
         if begins and flow.outgoing.reduces_proportionally:
             flow.outgoing.begin_prr(delivered)
@@ -1033,15 +1038,15 @@ class Twin:
         if flow.outgoing.reduces_proportionally:
             flow.outgoing.update_prr(flow.window, acked, delivered, finds_loss)
 
-    def tell(self, flow: TwinFlow, sent: int = 0) -> None:
-        """What a sender of type 3 reads off the clock and its flow; when the packet of an ACK was sent."""
+    def inform(self, flow: TwinFlow, sent: int = 0) -> None:
+        """Pass the clock, RTTs and timeouts to a sender of type 3; `sent`: when the acknowledged packet was sent."""
         if isinstance(flow.outgoing, Rack):
             stream = flow.outgoing
             stream.now, stream.echo, stream.srtt, stream.min_rtt = self.now, sent, flow.srtt, flow.min_rtt
             stream.n_timeouts = flow.n_timeouts
 
     def await_probe(self, flow: TwinFlow) -> None:
-        """S-153, where nothing else is waited for; TIMEOUT is pending when the wait ends, or before that."""
+        """S-153, unless the sender waits for something else; TIMEOUT is pending at the end of the wait or earlier."""
         if isinstance(flow.outgoing, Rack):
             flow.outgoing.await_probe(min(NEVER, flow.timer_start + flow.timeout(self.now)))
             self.await_end(flow.outgoing, flow.number)
@@ -1051,8 +1056,8 @@ class Twin:
             self.set_timer(Kind.TIMEOUT, number, stream.wait_until)
 
     def end_wait(self, flow: TwinFlow, stream: Rack) -> None:
-        """S-154."""
-        self.tell(flow)
+        """S-154: the wait for reordered ACKs or for a probe ends."""
+        self.inform(flow)
         begins_recovery, starts = stream.end_wait()
         if starts:
             self.start_timer(flow)
@@ -1063,13 +1068,13 @@ class Twin:
         self.try_send(flow)
 
     def start_timer(self, flow: TwinFlow) -> None:
-        """The retransmission timer of a reliable flow starts (S-87)."""
+        """Start the retransmission timer of a reliable flow (S-87)."""
         flow.timer_start, deadline = self.now, self.now + flow.timeout(self.now)
         if self.timers.get((Kind.TIMEOUT, flow.number), NEVER) > deadline:
             self.set_timer(Kind.TIMEOUT, flow.number, deadline)
 
     def stop(self, flow: TwinFlow) -> None:
-        """A flow stops; ACKs, and timeouts unless it is a transfer, still count what is in flight (S-51)."""
+        """Stop a flow; ACKs, and timeouts unless it is a transfer, still account for data in flight (S-51)."""
         if flow.active:
             flow.active = False
             flow.finish = self.now
@@ -1093,7 +1098,7 @@ class Twin:
             return
         flow.n_timeouts += 1
         if flow.outgoing:
-            self.tell(flow)
+            self.inform(flow)
             flow.outgoing.time_out()
             self.start_timer(flow)
         else:
@@ -1115,31 +1120,31 @@ class Twin:
         return {offset: Record(layout) for offset, layout in self.layouts.items()}
 
     def call_link(self, link: TwinLink, name: str, packet: Packet, sojourn: int = 0) -> tuple[bool, bool]:
-        """Call a hook of all routers of a link: whether one of them drops the packet, and has marked it."""
-        found = [self.call_router(router, name, packet, sojourn) for router in link.routers]
-        return any(env.drop for env in found), any(env.mark for env in found)
+        """Call a hook of all routers of a link; return whether any drops the packet, and whether any marked it."""
+        envs = [self.call_router(router, name, packet, sojourn) for router in link.routers]
+        return any(env.drop for env in envs), any(env.mark for env in envs)
 
     def call_arrival(self, link: TwinLink, packet: Packet) -> tuple[bool, bool, bool]:
-        """Call on_arrival of all routers of a link: whether one drops the packet, has marked it, wants it trimmed."""
-        found = [self.call_router(router, "on_arrival", packet) for router in link.routers]
-        return any(env.drop for env in found), any(env.mark for env in found), any(env.trim for env in found)
+        """Call on_arrival of all routers of a link; return whether any drops, marked, and trims the packet."""
+        envs = [self.call_router(router, "on_arrival", packet) for router in link.routers]
+        return any(env.drop for env in envs), any(env.mark for env in envs), any(env.trim for env in envs)
 
     def call_router(self, router: TwinRouter, name: str, packet: Packet | None = None, sojourn: int = 0) -> Any:
-        """Call a hook of a router, if there is one, and adopt what it wrote (S-103, S-107); returns its `env`."""
-        link, given = router.link, router.given
+        """Call a hook of a router, if it has it, and apply the fields it wrote (S-103, S-107); return its `env`."""
+        link, config = router.link, router.config
         if name not in router.hooks:
             return NOTHING_WRITTEN
         queue = link.queues[packet.queue_index].bytes if packet and link.schedules else link.queue
         env: Any = Record(LINK_ENV, {
-            "now": to_seconds(self.now), "capacity": link.advertised_capacity(self.now), "buffer": link.given.buffer,
+            "now": to_seconds(self.now), "capacity": link.advertised_capacity(self.now), "buffer": link.config.buffer,
             "queue": queue, "backlog": link.queue, "queue_index": packet.queue_index if packet else 0,
             "queue_low": router.queue_low, "link": link.index,
             "packet_size": packet.wire_size if packet else 0,
             "kind": packet.kind if packet else 0,
             "flow": packet.flow.number if packet else -1,
-            "flow_queue": link.flow_queue_of(packet) if packet and given.wants_flow_queue else 0,
+            "flow_queue": link.flow_queue_of(packet) if packet and config.wants_flow_queue else 0,
             "sojourn": to_seconds(sojourn),
-            "random": router.random.next() if given.wants_random else 0.0,
+            "random": router.random.next() if config.wants_random else 0.0,
             "ecn": packet.codepoint if packet else NOT_ECT,
             "drop": 0, "mark": 0, "trim": 0, "next_interval": router.next_interval,
         })  # fmt: skip
@@ -1154,11 +1159,11 @@ class Twin:
         return env
 
     def call_flow(self, flow: TwinFlow, name: str, packet: Packet | None = None, kind: int = 0) -> float:
-        """Call a hook of a flow, if there is one, and adopt what it wrote (S-104); returns its timer [s]."""
+        """Call a hook of a flow, if it has it, and apply the fields it wrote (S-104); return its earliest timer [s]."""
         if name not in flow.hooks:
             return -1.0
         env = self.env_of(flow, name, packet, kind)
-        if flow.given.wants_random:
+        if flow.config.wants_random:
             env.random = flow.random.next()
         self.invoke(flow, name, packet, env)
         if name == "on_stop":
@@ -1170,7 +1175,7 @@ class Twin:
             setattr(flow, quantity, value)
         if flow.window == 0.0 and flow.limited_by == BY_WINDOW:
             flow.limited_by = BY_PACER
-        timers = [env.timer, env.timer_1, env.timer_2, env.timer_3][: max(1, flow.given.n_timers)]
+        timers = [env.timer, env.timer_1, env.timer_2, env.timer_3][: max(1, flow.config.n_timers)]
         for number, wait in enumerate(timers):
             if math.isnan(wait):
                 raise self.error(flow, name, "timer must not be NaN s", wait)
@@ -1181,17 +1186,17 @@ class Twin:
         return float(min((wait for wait in timers if wait >= 0.0), default=-1.0))
 
     def call_receiver(self, flow: TwinFlow, packet: Packet) -> Any:
-        """Call `on_receive`, if there is one; returns its `env`, of which the control packet alone counts (S-129)."""
+        """Call `on_receive`, if the flow has it; return its `env`, of which only the control packet is used (S-129)."""
         if "on_receive" not in flow.hooks:
             return Record(FLOW_ENV)
         env = self.env_of(flow, "on_receive", packet)
-        if flow.given.wants_random:
+        if flow.config.wants_random:
             env.random = flow.random.next()
         self.invoke(flow, "on_receive", packet, env)
         return env
 
     def env_of(self, flow: TwinFlow, name: str = "", packet: Packet | None = None, kind: int = 0) -> Any:
-        """What a hook of a flow sees, but for random numbers; no name: what one without a packet would."""
+        """Return the `env` of a hook of a flow, without random numbers; no name: that of a hook without a packet."""
         stream, in_flight = flow.outgoing, flow.outstanding
         size = (packet.control_size or packet.size) if packet else flow.largest_size
         marked = flow.newly_marked if name == "on_ack" else 0
@@ -1205,7 +1210,7 @@ class Twin:
             "in_flight": in_flight, "delivered": flow.delivered, "lost": flow.lost,
             "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.number,
             "random": 0.0,
-            "size": flow.given.size, "unsent": self.unsent(flow), "header_bytes": flow.given.header_bytes,
+            "size": flow.config.size, "unsent": self.unsent(flow), "header_bytes": flow.config.header_bytes,
             "acked": flow.acked if name == "on_ack" else 0, "recovering": int(stream is not None and stream.recovering),
             "recovered": int(stream is not None and name == "on_ack" and stream.recovered),
             "undone": int(stream is not None and name == "on_ack" and stream.undone),
@@ -1218,30 +1223,30 @@ class Twin:
         })  # fmt: skip
 
     def unsent(self, flow: TwinFlow) -> int:
-        has_end = flow.given.size >= 0 or flow.given.write_size > 0
+        has_end = flow.config.size >= 0 or flow.config.write_size > 0
         return flow.written(self.now) - flow.taken if has_end else NO_END
 
     def invoke(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
         headers = packet.headers if packet else self.blank_headers()
         try:
-            entity.hooks[name](entity.state, headers[entity.given.header_offset], entity.params, env)
+            entity.hooks[name](entity.state, headers[entity.config.header_offset], entity.params, env)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".removesuffix(": ")
             raise self.error(entity, name, f"a hook failed: {reason}") from error
 
     def error(self, entity: TwinRouter | TwinFlow, name: str, text: str, value: float | None = None) -> NativeError:
         if isinstance(entity, TwinFlow):
-            of = f"{'flow' if entity.number < self.n_flows else 'transfer'} {entity.number}"
+            place = f"{'flow' if entity.number < self.n_flows else 'transfer'} {entity.number}"
         else:
             link = f"link {entity.link.index}"
-            of = link if entity is entity.link.routers[0] else f"router {entity.index} at {link}"
+            place = link if entity is entity.link.routers[0] else f"router {entity.index} at {link}"
         got = "" if value is None else f", got {value:.12g}"
-        return NativeError(f"{text}{got} ({of}, {name}, t = {to_seconds(self.now):.12g} s)")
+        return NativeError(f"{text}{got} ({place}, {name}, t = {to_seconds(self.now):.12g} s)")
 
     # ---- results -----------------------------------------------------------------------------------------------
 
     def take_samples(self, until: int) -> None:
-        """Take the samples up to and at a time."""
+        """Take the samples that are due up to and including a time [ps]."""
         while len(self.rows) < self.n_samples and (len(self.rows) + 1) * self.period <= until:
             time = (len(self.rows) + 1) * self.period
             for link in self.links:
@@ -1258,7 +1263,7 @@ class Twin:
                 self.find_deadlock(time)
 
     def sample(self, time: int = 0) -> dict[str, Any]:
-        """What a sample shows, if it were taken at a time [ps] before the next event."""
+        """Return the values of a sample taken at a time [ps] before the next event."""
         flows = [self.flows[k] for k in range(len(self.bottlenecks))]
         names = [name if flow.started else None for name, flow in zip(self.bottlenecks, flows, strict=True)]
         return {
@@ -1276,35 +1281,35 @@ class Twin:
             "queue_mean": [float(link.area) / float(self.period) for link in self.links],
             **self.sampled_queues,
             **(self.sampled_pauses(time) if self.is_lossless else {}),
-            **({"words": [self.word(one) for one in self.recorded]} if self.recorded else {}),
+            **({"words": [self.word(recorded) for recorded in self.recorded]} if self.recorded else {}),
         }  # fmt: skip
 
     def sampled_pauses(self, time: int) -> dict[str, list[int]]:
-        """How long each link has been paused for each class [ps], and by how many frames."""
-        classes = [one for link in self.links for one in link.classes[: self.n_priorities]]
-        paused = [one.time + (time - one.since if one.is_paused else 0) for one in classes]
-        return {"paused": paused, "pauses": [one.count for one in classes]}
+        """Return the time for which each link has been paused for each class [ps], and the number of PAUSE frames."""
+        classes = [state for link in self.links for state in link.classes[: self.n_priorities]]
+        paused = [state.time + (time - state.since if state.is_paused else 0) for state in classes]
+        return {"paused": paused, "pauses": [state.count for state in classes]}
 
     @property
     def sampled_queues(self) -> dict[str, list[int]]:
-        """What is in each queue of links that have 2 to 64, and what it has dropped and marked; {} without such."""
+        """Return bytes, drops and marks of each queue of links that have 2 to 64 queues; {} if no link has."""
         queues = [queue for link in self.links if 1 < len(link.queues) <= 64 for queue in link.queues]
         fields = {"queues": "bytes", "queue_dropped": "dropped", "queue_marked": "marked"}
         return {name: [getattr(queue, field) for queue in queues] for name, field in fields.items()} if queues else {}
 
-    def word(self, one: Word) -> int:
-        """What a sample records: the bits of a field as a whole number."""
-        if one.side == "env":
-            record = self.env_of(self.flows[one.number])
+    def word(self, recorded: Word) -> int:
+        """Return the bits of a recorded field as an integer."""
+        if recorded.side == "env":
+            record = self.env_of(self.flows[recorded.number])
         else:
-            record = (self.routers if one.side == "links" else self.flows)[one.number].state
-        value = getattr(record, one.field)
-        value = value[one.element] if isinstance(value, list | np.ndarray) else value
-        return int(np.array(value, one.dtype).view(np.int64))
+            record = (self.routers if recorded.side == "links" else self.flows)[recorded.number].state
+        value = getattr(record, recorded.field)
+        value = value[recorded.element] if isinstance(value, list | np.ndarray) else value
+        return int(np.array(value, recorded.dtype).view(np.int64))
 
     @property
     def samples(self) -> dict[str, NDArray[Any]]:
-        """The samples, time first: totals since the start, but for the queues and `bottleneck`."""
+        """The samples, time first: totals since the start, except for the queues and `bottleneck`."""
         shown = {name: len(values) for name, values in self.sample().items()}
         return {
             name: np.array([row[name] for row in self.rows]).reshape(len(self.rows), n) for name, n in shown.items()
@@ -1312,11 +1317,11 @@ class Twin:
 
     @property
     def histogram(self) -> NDArray[np.int64]:
-        """Shape (n_links, 2, n_bins), as ecc.native.Engine."""
+        """Histograms of the queues, shape (n_links, 2, n_bins), as for ecc.native.Engine."""
         out = np.zeros((len(self.links), 2, len(bin_edges()) - 1), np.int64)
         for link in self.links:
             link.measure(self.now)
-            for row, counts in zip(out[link.index], (link.time_in_bin, link.found), strict=True):
+            for row, counts in zip(out[link.index], (link.time_in_bin, link.arrivals_in_bin), strict=True):
                 row[list(counts)] = list(counts.values())
         return out
 
@@ -1333,7 +1338,7 @@ class Twin:
 
     @property
     def link_results(self) -> NDArray[np.void]:
-        """Shape (n_links,), dtype LINK_RESULT."""
+        """Totals of the links, shape (n_links,), dtype LINK_RESULT."""
         rows = [
             (k.arrived, k.departed, k.dropped, k.dropped_bytes, k.marked, k.queue, k.lost, k.lost_bytes)
             for k in self.links
@@ -1342,29 +1347,29 @@ class Twin:
 
     @property
     def flow_results(self) -> NDArray[np.void]:
-        """Shape (n_flows,), dtype FLOW_RESULT."""
+        """Results of the flows, shape (n_flows,), dtype FLOW_RESULT."""
         return np.array([self.flow_result(self.flows[k]) for k in range(self.n_flows)], FLOW_RESULT)
 
     def flow_result(self, f: TwinFlow) -> tuple[float, ...]:
-        again = max(0, f.sent - f.given.size) if f.given.size >= 0 else 0
-        again = f.sent - f.outgoing.snd_nxt if f.outgoing else again
-        counts = (f.sent, f.received, f.delivered, f.lost, again, f.receiver.acks_lost, f.echo.marked)
-        idle = f.given.access_delay + f.given.ack_delay + sum(link.given.delay for link in [*f.forward, *f.reverse])
+        retransmitted = max(0, f.sent - f.config.size) if f.config.size >= 0 else 0
+        retransmitted = f.sent - f.outgoing.snd_nxt if f.outgoing else retransmitted
+        counts = (f.sent, f.received, f.delivered, f.lost, retransmitted, f.receiver.acks_lost, f.echo.marked)
+        idle = f.config.access_delay + f.config.ack_delay + sum(link.config.delay for link in [*f.forward, *f.reverse])
         return (f.finish, f.completed, *counts, f.rate, f.window, f.srtt, f.min_rtt, idle)
 
     @property
     def transfers_finished(self) -> NDArray[np.void]:
-        """Results of the finished transfers, by end and number, dtype TRANSFER_RESULT."""
+        """Results of the finished transfers, sorted by end and number, dtype TRANSFER_RESULT."""
         return self.transfer_results(self.finished)
 
     @property
     def transfers_alive(self) -> NDArray[np.void]:
-        """Results so far of the others that have started, by number, dtype TRANSFER_RESULT."""
+        """Results so far of the transfers under way, sorted by number, dtype TRANSFER_RESULT."""
         return self.transfer_results([flow for number, flow in self.flows.items() if number >= self.n_flows])
 
     def transfer_results(self, flows: list[TwinFlow]) -> NDArray[np.void]:
         rows = [
-            (f.number, f.template_index, f.given.start, f.given.size, f.end, self.flow_result(f))
+            (f.number, f.template_index, f.config.start, f.config.size, f.end, self.flow_result(f))
             for f in sorted(flows, key=lambda flow: (flow.end, flow.number))
         ]
         return np.array(rows, TRANSFER_RESULT)
@@ -1377,12 +1382,12 @@ def build_twin(setup: Setup, kind: type[Twin] = Twin, **options: Any) -> Twin:
     ----------
     setup : Setup
     kind : type, optional
-        Of the twin.
+        Class of the twin.
     **options : object
-        Of it (seed, sample, n_samples, n_sampled, recorded).
+        Further arguments of this class: seed, sample, n_samples, n_sampled, trace, recorded.
     """
-    none = Agent(np.zeros(1, np.dtype([]))[0], np.zeros(1, np.dtype([]))[0], {})
-    agents = {"links": [none] * len(setup.links), "flows": [none] * len(setup.flows)}
+    idle = Agent(np.zeros(1, np.dtype([]))[0], np.zeros(1, np.dtype([]))[0], {})
+    agents = {"links": [idle] * len(setup.links), "flows": [idle] * len(setup.flows)}
     for part in setup.parts:
         for side, numbers, states, params, hooks in part.sides():
             for number, state, values in zip(numbers, states, np.broadcast_to(params, len(numbers)), strict=True):

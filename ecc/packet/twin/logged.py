@@ -1,4 +1,4 @@
-"""The twin of the packet engine, writing down what flows of reliable transports do, as qlog has it."""
+"""The twin of the packet engine, with qlog files of flows that have a reliable transport."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ __all__ = ["LoggedTwin"]
 
 SUFFIX = ".sqlog"
 LARGE = 1e290
-"""Values beyond this stand for "not known" or "no bound", which a log leaves out."""
-PLENTY = 2**53
-"""Data without end: hooks ask only whether there is any. A double has this number, in any reader of JSON."""
+"""Larger values mean "not known" or "no bound"; a log omits them."""
+UNLIMITED = 2**53
+"""Unsent bytes of unlimited data: hooks test only whether it is positive. A double represents this number exactly."""
 STANDARD = ("min_rtt", "smoothed_rtt", "latest_rtt", "congestion_window", "bytes_in_flight", "pacing_rate")
-UNSEEN = ("rate", "window", "size", "flow", "header_bytes", "now")
-"""Fields of `env` that a replay has by itself."""
+OMITTED = ("rate", "window", "size", "flow", "header_bytes", "now")
+"""Fields of `env` that a replay computes itself."""
 
 
 @dataclass
 class _Log:
-    """Of a flow: records; what each hook saw, with the record that it belongs to; and packets."""
+    """Log of a flow: records, values that each hook saw with the record of their event, and packets."""
 
     path: Path
     title: str
-    variables: Mapping[str, str]  # name -> field of its state, or element of one
+    variables: Mapping[str, str]  # name -> field of its state, or element of a field
     hooks: frozenset[str]
     records: list[dict[str, Any]] = field(default_factory=list)
-    truths: list[tuple[str, int, dict[str, float]]] = field(default_factory=list)
-    sent: int = 0  # packets
-    flying: dict[int, tuple[int, int]] = field(default_factory=dict)  # number -> where its data begins and ends
+    observed: list[tuple[str, int, dict[str, float]]] = field(default_factory=list)
+    sent: int = 0  # number of packets
+    flying: dict[int, tuple[int, int]] = field(default_factory=dict)  # number -> begin and end of its data
     arrived: list[int] = field(default_factory=list)  # numbers, in order of arrival
-    reports: dict[int, int] = field(default_factory=dict)  # of a packet's ACK: how many had arrived
-    known: int = 0  # ... to the sender
-    metrics: dict[str, Any] = field(default_factory=dict)  # as they were written last
-    cause: int = -1  # the record of the ACK, or of the packet, that hooks are called for now
+    reports: dict[int, int] = field(default_factory=dict)  # number of a packet with an ACK -> arrivals before the ACK
+    known: int = 0  # arrivals known to the sender
+    metrics: dict[str, Any] = field(default_factory=dict)  # last values written
+    cause: int = -1  # record of the ACK or packet for which hooks are called now
     acks: int = 0
-    packet: int = -1  # that the last ACK was for
-    received: set[str] = field(default_factory=set)  # variables that the receiver keeps
+    packet: int = -1  # packet of the last ACK
+    received: set[str] = field(default_factory=set)  # variables that the receiver changes
 
     def add(self, time: int, name: str, data: Mapping[str, Any]) -> None:
         self.records.append(event(time, name, data))
 
 
 class _Headers(dict[int, Record]):
-    """Those of a packet, with its number."""
+    """Headers of a packet, with its number."""
 
     number = -1
 
@@ -67,18 +67,18 @@ class LoggedTwin(Twin):
     Parameters
     ----------
     *args, **options
-        Of `Twin`.
+        Arguments of `Twin`.
     qlog : mapping
-        Index of a flow -> path of a file .sqlog.
+        Index of a flow -> path of a .sqlog file, for example {0: "flow.sqlog"}.
     variables : mapping
-        Index of a flow -> what a log calls a variable of its controller -> field of its state, or element of one.
+        Index of a flow -> name of a variable in the log -> field of the flow's state, or element of a field.
 
     Raises
     ------
     ValueError
-        No such flow, another suffix, one file for two flows, or a flow without a transport.
+        If there is no such flow, a suffix differs, two flows share a file, or a flow has no transport.
     TypeError
-        No path.
+        If a value is not a path.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class LoggedTwin(Twin):
     ) -> None:
         super().__init__(*args, **options)
         self.logs: dict[int, _Log] = {}
-        self.next_number = -1  # of the packet that is being made
+        self.next_number = -1  # number of the packet under construction
         for number, path in qlog.items():
             if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < self.n_flows:
                 raise ValueError(f"qlog must name flows from 0 to {self.n_flows - 1}, got {shown(number)}")
@@ -95,19 +95,19 @@ class LoggedTwin(Twin):
             if Path(path).suffix != SUFFIX:
                 raise ValueError(f"qlog must be files {SUFFIX}, got {shown(str(path))} (flow {number})")
             if self.flows[number].outgoing is None:
-                raise ValueError(f"qlog needs a protocol with a transport, which flow {number} has not")
-            own = {name: field for name, field in variables[number].items() if name not in STANDARD}
+                raise ValueError(f"qlog needs a protocol with a transport; flow {number} has none")
+            logged = {name: field for name, field in variables[number].items() if name not in STANDARD}
             hooks = frozenset(self.flows[number].hooks)
-            self.logs[number] = _Log(Path(path), f"flow {number} of an ecc packet run", own, hooks)
+            self.logs[number] = _Log(Path(path), f"flow {number} of an ecc packet run", logged, hooks)
             for other, log in self.logs.items():
                 if other != number and log.path.resolve() == Path(path).resolve():
                     text = f"got {shown(str(path))} (flows {other} and {number})"
-                    raise ValueError(f"qlog must have a file of its own for each flow, {text}")
+                    raise ValueError(f"qlog must have a separate file for each flow, {text}")
 
     def log_of(self, flow: TwinFlow) -> _Log | None:
         return self.logs.get(flow.number)
 
-    # ---- what happens ------------------------------------------------------------------------------------------
+    # ---- events ------------------------------------------------------------------------------------------------
 
     def emit(self, flow: TwinFlow, segment: Segment) -> None:
         if log := self.log_of(flow):
@@ -117,8 +117,8 @@ class LoggedTwin(Twin):
             self.next_number = number = log.sent
             log.sent += 1
             before, log.cause = log.cause, len(log.records)
-            if number == 0:  # with which a log begins
-                log.truths = [(name, log.cause, seen) for name, _, seen in log.truths]
+            if number == 0:  # a log begins with this packet
+                log.observed = [(name, log.cause, seen) for name, _, seen in log.observed]
             frame = {"frame_type": "stream", "stream_id": 0, "offset": begin, "raw": {"length": segment.size}}
             log.add(self.now, "packet_sent", {
                 "header": {"packet_type": "1RTT", "packet_number": number}, "raw": {"length": segment.size},
@@ -131,9 +131,9 @@ class LoggedTwin(Twin):
             super().emit(flow, segment)
 
     def new_headers(self) -> dict[int, Record]:
-        made = _Headers(super().new_headers())
-        made.number, self.next_number = self.next_number, -1
-        return made
+        headers = _Headers(super().new_headers())
+        headers.number, self.next_number = self.next_number, -1
+        return headers
 
     def receive(self, packet: Packet) -> None:
         log = self.log_of(packet.flow)
@@ -178,7 +178,7 @@ class LoggedTwin(Twin):
             before = entity.state.values()
             super().invoke(entity, name, packet, env)
             after = zip(entity.state._kinds, before, entity.state.values(), strict=True)
-            changed = {one for one, old, new in after if old != new}
+            changed = {key for key, old, new in after if old != new}
             log.received |= {name for name, field in log.variables.items() if field in changed}
             return
         if log is None or name not in ("on_start", "on_restart", "on_send", "on_ack", "on_loss"):
@@ -190,21 +190,21 @@ class LoggedTwin(Twin):
             self.declare_losses(log, entity, seen)
         super().invoke(entity, name, packet, env)
         if name == "on_restart":
-            log.records[log.cause]["ecc"] = {name: {}}  # the call happened; `_add_what_was_seen` adds the values
+            log.records[log.cause]["ecc"] = {name: {}}  # the call happened; `_add_seen_values` adds the values
         elif name != "on_send":
             self.note(log, entity, env, seen, name)
-        values = {one: getattr(seen, one) for one in seen._kinds if one not in UNSEEN}
-        values["unsent"] = 0 if seen.unsent <= 0 else PLENTY
-        if not entity.given.wants_random or name in ("on_start", "on_restart", "on_send"):
+        values = {key: getattr(seen, key) for key in seen._kinds if key not in OMITTED}
+        values["unsent"] = 0 if seen.unsent <= 0 else UNLIMITED
+        if not entity.config.wants_random or name in ("on_start", "on_restart", "on_send"):
             del values["random"]
         if name == "on_ack":
             values["packet"] = log.packet
-        log.truths.append((name, log.cause, values))
+        log.observed.append((name, log.cause, values))
         if name == "on_loss" and log.records[log.cause]["name"] != "quic:packet_received":
             log.cause = -1
 
     def declare_losses(self, log: _Log, flow: TwinFlow, env: FlowEnv) -> None:
-        """What on_loss is called for."""
+        """Log the losses for which on_loss is called."""
         stream: Any = flow.outgoing
         if log.cause < 0:
             log.cause = len(log.records)
@@ -219,7 +219,7 @@ class LoggedTwin(Twin):
         log.add(self.now, "congestion_state_updated", state)
 
     def note(self, log: _Log, flow: TwinFlow, after: Any, seen: FlowEnv, name: str) -> None:
-        """Metrics that have changed, and variables of the controller."""
+        """Log the changed metrics and variables of the controller."""
         if name == "on_start":
             log.add(self.now, "recovery_parameters_set", {
                 "timer_granularity": 0, "max_datagram_size": seen.packet_size,
@@ -227,20 +227,20 @@ class LoggedTwin(Twin):
             })  # fmt: skip
         if name == "on_ack" and seen.recovered:
             log.add(self.now, "congestion_state_updated", {"old": "recovery", "new": "congestion_avoidance"})
-        found: dict[str, Any] = {}
+        metrics: dict[str, Any] = {}
         if name == "on_ack":
-            found = {"latest_rtt": seen.rtt * 1e3, "smoothed_rtt": seen.srtt * 1e3, "min_rtt": seen.min_rtt * 1e3}
-            found["bytes_in_flight"] = seen.in_flight
-            log.metrics.pop("bytes_in_flight", None)  # which packets have changed since
-        found["congestion_window"] = round(after.window)
+            metrics = {"latest_rtt": seen.rtt * 1e3, "smoothed_rtt": seen.srtt * 1e3, "min_rtt": seen.min_rtt * 1e3}
+            metrics["bytes_in_flight"] = seen.in_flight
+            log.metrics.pop("bytes_in_flight", None)  # packets have changed it since
+        metrics["congestion_window"] = round(after.window)
         if after.rate > 0.0:
-            found["pacing_rate"] = round(after.rate)
+            metrics["pacing_rate"] = round(after.rate)
         for variable, of_state in log.variables.items():
             value = variable_value(flow.state, of_state)
             if abs(value) < LARGE:
-                found[variable] = round(value) if variable == "ssthresh" else value
-        changed = {key: value for key, value in found.items() if log.metrics.get(key) != value}
-        log.metrics.update(found)
+                metrics[variable] = round(value) if variable == "ssthresh" else value
+        changed = {key: value for key, value in metrics.items() if log.metrics.get(key) != value}
+        log.metrics.update(metrics)
         if changed:
             log.add(self.now, "recovery_metrics_updated", changed)
 
@@ -252,15 +252,15 @@ class LoggedTwin(Twin):
         Raises
         ------
         OSError
-            One cannot be written.
+            If a file cannot be written.
         """
         for log in self.logs.values():
-            _add_what_was_seen(log)
-            for one in log.records:
-                one["data"] = {key: value for key, value in one["data"].items() if key not in log.received}
+            _add_seen_values(log)
+            for entry in log.records:
+                entry["data"] = {key: value for key, value in entry["data"].items() if key not in log.received}
             with replacing(log.path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
                 file.write(record(head(log.title)))
-                file.writelines(record(one) for one in log.records)
+                file.writelines(record(entry) for entry in log.records)
 
 
 def _number(packet: Packet) -> int:
@@ -269,24 +269,24 @@ def _number(packet: Packet) -> int:
 
 
 def _ranges(numbers: list[int]) -> list[list[int]]:
-    """Numbers as ranges, the highest first, as ACK frames have them."""
-    found: list[list[int]] = []
+    """Return numbers as ranges, the highest first, as in ACK frames."""
+    ranges: list[list[int]] = []
     for number in sorted(numbers):
-        if found and found[-1][-1] == number - 1:
-            found[-1] = [found[-1][0], number]
+        if ranges and ranges[-1][-1] == number - 1:
+            ranges[-1] = [ranges[-1][0], number]
         else:
-            found.append([number])
-    return found[::-1]
+            ranges.append([number])
+    return ranges[::-1]
 
 
-def _add_what_was_seen(log: _Log) -> None:
-    """Add to records what hooks saw and the log does not imply."""
-    truths = iter(log.truths)
+def _add_seen_values(log: _Log) -> None:
+    """Add to the records the values that hooks saw and that do not follow from the log."""
+    observed = iter(log.observed)
 
     def corrected(call: Call) -> dict[str, float]:
         if call.hook not in log.hooks:
             return {}
-        name, cause, values = next(truths)
+        name, cause, values = next(observed)
         assert name == call.hook, f"{call.hook} where {name} was called"
         implied = call.env | {"packet": call.packet[1] if call.packet else -1}
         seen = {key: value for key, value in values.items() if value != implied[key]}
@@ -294,6 +294,6 @@ def _add_what_was_seen(log: _Log) -> None:
             log.records[cause].setdefault("ecc", {})[name] = seen
         return seen
 
-    size = next((one["data"]["max_datagram_size"] for one in log.records if "max_datagram_size" in one["data"]), 0)
-    calls = sum(one.hook in log.hooks for one in hook_calls(events(log.records), size, corrected))
-    assert calls == len(log.truths)
+    size = next((row["data"]["max_datagram_size"] for row in log.records if "max_datagram_size" in row["data"]), 0)
+    calls = sum(call.hook in log.hooks for call in hook_calls(events(log.records), size, corrected))
+    assert calls == len(log.observed)

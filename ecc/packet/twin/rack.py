@@ -1,4 +1,4 @@
-"""RACK-TLP in the twin of the packet engine: S-144 to S-154 of docs/engine_specification.md, the names as there."""
+"""RACK-TLP in the twin of the packet engine: S-144 to S-154 of docs/engine_specification.md, with the same names."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["Awaits", "Rack"]
 
 FIRST_PROBE = 10**12  # ps, before any RTT is known
 PERSISTENCE = 16
-REDUCE, LINUX = range(2)  # what the loss of a retransmission leads to in a recovery (S-163)
+REDUCE, LINUX = range(2)  # response to a lost retransmission during a recovery (S-163)
 
 
 class Awaits(IntEnum):
-    """What the sender waits for, beside its timeout."""
+    """Events for which the sender waits in addition to its timeout."""
 
     NOTHING = 0
     REORDERING = 1
@@ -25,17 +25,17 @@ class Awaits(IntEnum):
 
 @dataclass
 class Sent:
-    """A segment that has been sent, and is not yet acknowledged."""
+    """A segment that was sent and is not yet acknowledged."""
 
     begin: int
     size: int
-    sent: int  # ps, last
-    order: int  # number of its last transmission among all of the flow
+    sent: int  # time of its last transmission, ps
+    order: int  # number of its last transmission among all transmissions of the flow
     is_lost: bool = False
     is_sacked: bool = False
     was_repeated: bool = False
     is_repair: bool = False  # sent again because it was lost
-    probes: int = 0  # copies in flight beside it
+    probes: int = 0  # additional copies in flight
 
     @property
     def end(self) -> int:
@@ -48,15 +48,15 @@ class Sent:
 
 @dataclass
 class Rack(Outgoing):
-    """What a sender of type 3 knows of its stream."""
+    """State of the stream of a sender of type 3."""
 
     segments: list[Sent] = field(default_factory=list)
     now: int = 0  # ps; these five are set before each call
-    n_timeouts: int = 0  # since the last ACK of something new
-    echo: int = 0  # when the packet of the ACK was sent
+    n_timeouts: int = 0  # since the last ACK of new data
+    echo: int = 0  # time at which the acknowledged packet was sent, ps
     srtt: float = 0.0
     min_rtt: float = 0.0
-    newest: int = -1  # order of the segment delivered that was sent last
+    newest: int = -1  # order of the delivered segment that was sent last
     n_transmissions: int = 0
     responded: int = 0  # transmissions before the last congestion response
     rtt: int = 0
@@ -94,13 +94,13 @@ class Rack(Outgoing):
     def is_repairing(self) -> bool:
         return self.recovering or self.timed_out
 
-    # ---- what is sent ----------------------------------------------------------------------------------------
+    # ---- sending ----------------------------------------------------------------------------------------
 
-    def next(self, most: int) -> Segment:
+    def next(self, max_size: int) -> Segment:
         if self.lost:
             rule = Rule.FIRST if self.retransmit_first else Rule.LOST
             return Segment(self.lost[0].begin, self.lost[0].size, rule)
-        new = self.new(most)
+        new = self.new(max_size)
         if self.wants_probe and new.size > 0:
             return new._replace(rule=Rule.NEW_PROBE)
         if self.wants_probe and self.segments:
@@ -119,54 +119,54 @@ class Rack(Outgoing):
             self.segments.append(Sent(segment.begin, segment.size, self.now, self.n_transmissions))
             self.n_transmissions += 1
             return
-        one = next(s for s in self.segments if s.begin == segment.begin)
-        one.sent, one.is_lost, one.was_repeated = self.now, False, True
-        one.order = self.n_transmissions
+        entry = next(s for s in self.segments if s.begin == segment.begin)
+        entry.sent, entry.is_lost, entry.was_repeated = self.now, False, True
+        entry.order = self.n_transmissions
         self.n_transmissions += 1
-        one.is_repair = segment.rule != Rule.PROBE
+        entry.is_repair = segment.rule != Rule.PROBE
         if segment.rule == Rule.PROBE:
-            one.probes = 1
+            entry.probes = 1
             return
         self.retransmit_first = False
         if self.may_undo:
             self.first_retransmission = min(self.first_retransmission, self.now)
             self.not_duplicated += segment.size
 
-    # ---- what is lost ----------------------------------------------------------------------------------------
+    # ---- losses ----------------------------------------------------------------------------------------
 
     @property
     def reordering_window(self) -> int:
-        """S-149."""
+        """S-149: time allowed for reordering, ps."""
         if not self.has_reordering and (self.is_repairing or self.n_sacked >= self.dup_thresh):
             return 0
         return to_ps(min(self.multiplier * self.min_rtt / 4.0, self.srtt))
 
     def find_losses(self) -> bool:
-        """S-150, S-163: which segments are lost by now; whether a recovery begins, or a further response in one."""
+        """S-150, S-163: declare segments lost; return whether a recovery, or a further response in one, begins."""
         self.window = self.reordering_window
         earlier = [s for s in self.segments if s.is_outstanding and self.newest > s.order]
-        left = [s.sent + self.rtt + self.window - self.now for s in earlier]
-        found = [segment for segment, time in zip(earlier, left, strict=True) if time <= 0]
-        for segment in found:
+        waits = [s.sent + self.rtt + self.window - self.now for s in earlier]
+        lost = [segment for segment, time in zip(earlier, waits, strict=True) if time <= 0]
+        for segment in lost:
             segment.is_lost, segment.probes, segment.is_repair = True, 0, False
-        wait = max([0, *left])
+        wait = max([0, *waits])
         self.awaits = Awaits.REORDERING if wait > 0 else Awaits.NOTHING
         self.wait_until = min(NEVER, self.now + wait)
-        if not self.begins_response(found):
+        if not self.begins_response(lost):
             return False
         self.begin_response()
         self.recovering = True
         return True
 
-    def begins_response(self, found: list[Sent]) -> bool:
-        """S-163."""
-        as_linux = self.given.lost_retransmission == LINUX
+    def begins_response(self, lost: list[Sent]) -> bool:
+        """S-163: return whether newly lost segments begin a congestion response."""
+        as_linux = self.config.lost_retransmission == LINUX
         if not self.recovering and self.snd_una >= self.recovery_point:
             unrepaired = as_linux and any(s.is_lost or (s.is_repair and s.is_outstanding) for s in self.segments)
-            if found or unrepaired:
+            if lost or unrepaired:
                 self.begin_episode(by_timeout=False)
-            return bool(found) or unrepaired
-        is_repeated = any(segment.order >= self.responded for segment in found)
+            return bool(lost) or unrepaired
+        is_repeated = any(segment.order >= self.responded for segment in lost)
         if is_repeated and not (as_linux and self.recovering):
             self.may_undo = False
             return True
@@ -178,7 +178,7 @@ class Rack(Outgoing):
         self.probe_end, self.wants_probe = None, False
 
     def begin_episode(self, by_timeout: bool) -> None:
-        """S-151: from here on it can turn out that what is done was for nothing."""
+        """S-151: from here on, later ACKs can show that the response was unnecessary."""
         self.may_undo, self.by_timeout, self.undo_from = True, by_timeout, self.snd_una
         self.first_retransmission, self.not_duplicated = NEVER, 0
 
@@ -198,7 +198,7 @@ class Rack(Outgoing):
     # ---- probes ----------------------------------------------------------------------------------------------
 
     def await_probe(self, latest: int) -> None:
-        """S-153: a probe is waited for, but no longer than for the timeout, unless something else is."""
+        """S-153: wait for a probe, but not longer than for the timeout, unless the sender waits for reordered ACKs."""
         if self.awaits == Awaits.REORDERING:
             return
         may = self.segments and self.probe_end is None and not self.is_repairing
@@ -206,19 +206,19 @@ class Rack(Outgoing):
         self.awaits = Awaits.PROBE if may else Awaits.NOTHING
         if may:
             wait = to_ps(2.0 * self.srtt) if self.srtt > 0.0 else FIRST_PROBE
-            if self.srtt > 0.0 and len(self.segments) == 1 and self.given.ack_every > 1:
-                wait += self.given.ack_wait
+            if self.srtt > 0.0 and len(self.segments) == 1 and self.config.ack_every > 1:
+                wait += self.config.ack_wait
             self.wait_until = max(self.now, min(self.now + wait, latest))
 
     def end_wait(self) -> tuple[bool, bool]:
-        """S-154: what was waited for; whether a recovery begins, and the timer starts."""
+        """S-154: end the wait; return whether a recovery begins, and whether the timer starts."""
         if self.awaits == Awaits.PROBE:
             self.awaits, self.wants_probe = Awaits.NOTHING, True
             return False, True
         begins = self.find_losses()
         return begins, begins
 
-    # ---- what an ACK tells -----------------------------------------------------------------------------------
+    # ---- ACKs -----------------------------------------------------------------------------------
 
     def receive_ack(self, ack: int, sacks: Ranges, size: int) -> tuple[int, bool, bool]:
         acked, before = max(0, ack - self.snd_una), self.is_repairing
@@ -263,12 +263,12 @@ class Rack(Outgoing):
         return acked, begins, acked > 0 or begins
 
     def reports(self, segment: Sent, ack: int, sacks: Ranges) -> bool:
-        """Whether an ACK says that a segment has been received."""
+        """Return whether an ACK reports a segment as received."""
         return segment.begin < ack or any(within([r], segment.begin, segment.end) > 0 for r in sacks)
 
     @staticmethod
     def duplicate_of(ack: int, sacks: Ranges) -> tuple[int, int]:
-        """The first range, if it reports a duplicate (RFC 2883)."""
+        """Return the first range if it reports a duplicate (RFC 2883), otherwise (0, 0)."""
         if not sacks:
             return 0, 0
         begin, end = sacks[0]
@@ -276,7 +276,7 @@ class Rack(Outgoing):
         return (begin, end) if end <= ack or is_held else (0, 0)
 
     def note_delivered(self, segments: list[Sent]) -> None:
-        """S-149: what the newest of these tells of the RTT, and their order of reordering."""
+        """S-149: update the RTT and the newest delivery, and detect reordering."""
         if any(not s.was_repeated and s.end < self.fack for s in segments):
             self.has_reordering = True
         self.fack = max([self.fack, *(s.end for s in segments)])
@@ -290,7 +290,7 @@ class Rack(Outgoing):
             self.newest = max(self.newest, last.order)
 
     def process_probe(self, ack: int, duplicate: tuple[int, int]) -> bool:
-        """S-152: whether a probe has repaired a loss."""
+        """S-152: end the episode of a probe if acknowledged; return whether the probe has repaired a loss."""
         is_known = not self.probe_is_copy or duplicate[1] == self.probe_end
         if self.probe_end is None or ack < self.probe_end or (ack == self.probe_end and not is_known):
             return False
@@ -298,7 +298,7 @@ class Rack(Outgoing):
         return not is_known
 
     def adapt_window(self, has_duplicate: bool, has_recovered: bool) -> None:
-        """S-149: the reordering window adapts to duplicates."""
+        """S-149: adapt the reordering window to duplicates."""
         if self.dsack_round is not None and self.snd_una >= self.dsack_round:
             self.dsack_round = None
         if self.dsack_round is None and has_duplicate:
@@ -309,7 +309,7 @@ class Rack(Outgoing):
             self.multiplier = self.multiplier if self.persists > 0 else 1
 
     def undo(self) -> None:
-        """S-151: what was held for lost was not."""
+        """S-151: undo a response to spurious losses."""
         self.has_reordering |= not self.by_timeout
         for segment in self.segments:
             segment.is_lost = segment.is_repair = False

@@ -1,4 +1,4 @@
-"""Loss recovery in the twin of the packet engine: S-73 to S-92 of docs/engine_specification.md, the names as there."""
+"""Loss recovery in the twin of the packet engine: S-73 to S-92 of docs/engine_specification.md, with the same names."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any, NamedTuple
 __all__ = ["NEWRENO", "RACK", "SACK", "Incoming", "Outgoing", "Rule", "Segment"]
 
 NEWRENO, SACK, RACK = 1, 2, 3
-DUP_THRESH = 3  # duplicate ACKs that prove a loss, unless the flow has another threshold
-MAX_SACK_BLOCKS = 3  # ranges that an ACK reports
+DUP_THRESH = 3  # duplicate ACKs after which data counts as lost, unless the flow sets its threshold
+MAX_SACK_BLOCKS = 3  # ranges in an ACK
 
-Ranges = list[tuple[int, int]]  # in order, none touches another
+Ranges = list[tuple[int, int]]  # sorted, and separated by gaps
 
 
 def added(ranges: Ranges, begin: int, end: int) -> Ranges:
-    """The ranges with one more, which may join others."""
+    """Return the ranges with one more added, joined with those that it touches."""
     joined = [(begin, end), *(r for r in ranges if r[0] <= end and begin <= r[1])]
-    others = [r for r in ranges if r not in joined]
-    return sorted([*others, (min(b for b, _ in joined), max(e for _, e in joined))])
+    separate = [r for r in ranges if r not in joined]
+    return sorted([*separate, (min(b for b, _ in joined), max(e for _, e in joined))])
 
 
 def within(ranges: Ranges, begin: int, end: int) -> int:
-    """How many bytes from begin to end are in the ranges."""
+    """Return the number of bytes from begin to end that are in the ranges."""
     return sum(max(0, min(e, end) - max(b, begin)) for b, e in ranges)
 
 
 class Rule(IntEnum):
-    """Why a segment is the next, in the order in which they are tried (S-77)."""
+    """Rules that choose the next segment, in the order in which they are tried (S-77)."""
 
-    NONE = 0  # of a flow that is not reliable
+    NONE = 0  # the flow is not reliable
     FIRST = 1
     LOST = 2
     NEW = 3
@@ -42,10 +42,10 @@ class Rule(IntEnum):
 
 
 class Segment(NamedTuple):
-    """What is sent next."""
+    """The data that is sent next."""
 
     begin: int
-    size: int  # 0: nothing
+    size: int  # 0: there is nothing to send
     rule: Rule
 
     @property
@@ -57,15 +57,15 @@ class Segment(NamedTuple):
         return self.rule in (Rule.NEW_PROBE, Rule.PROBE)
 
 
-NOTHING = Segment(0, 0, Rule.NONE)
+EMPTY = Segment(0, 0, Rule.NONE)
 
 
 @dataclass
 class Outgoing:
-    """What a sender knows of its stream."""
+    """State of a sender's stream."""
 
-    given: Any  # transport, receiver_window, ...: the fields of FLOW
-    written: int = 0  # by the application; set before each look at what is next
+    config: Any  # transport, receiver_window, ...: the fields of FLOW
+    written: int = 0  # bytes written by the application; set before each call of `next`
     snd_una: int = 0
     snd_nxt: int = 0
     lost_below: int = 0
@@ -78,7 +78,7 @@ class Outgoing:
     partial_acks: int = 0
     recovering: bool = False
     recovered: bool = False
-    undone: bool = False  # of type 3 (rack.py)
+    undone: bool = False  # used by type 3 (rack.py)
     retransmit_first: bool = False
     rttvar: float = 0.0
     prr_delivered: int = 0  # bytes, since the last congestion response (S-164)
@@ -86,17 +86,17 @@ class Outgoing:
     recover_fs: int = 0  # bytes neither acknowledged nor sacked before it
     prr_credit: int = 0  # bytes that may be sent before the next ACK
     prr_until: int = 0  # a reduction for marks lasts until all below is acknowledged (S-166)
-    newly_delivered: int = 0  # bytes that the last ACK acknowledged or sacked
-    finds_loss: bool = False  # whether it showed losses
+    newly_delivered: int = 0  # bytes acknowledged or sacked by the last ACK
+    finds_loss: bool = False  # the last ACK revealed losses
     sacked: Ranges = field(default_factory=list)
 
     @property
     def dup_thresh(self) -> int:
-        return int(self.given.reordering_threshold or DUP_THRESH)
+        return int(self.config.reordering_threshold or DUP_THRESH)
 
     @property
     def is_sack(self) -> bool:
-        return bool(self.given.transport >= SACK)
+        return bool(self.config.transport >= SACK)
 
     @property
     def in_flight(self) -> int:
@@ -104,47 +104,47 @@ class Outgoing:
         retransmitted = self.high_rxt - self.snd_una - within(self.sacked, self.snd_una, self.high_rxt)
         return max(0, self.snd_nxt - self.lost_below - out + retransmitted)
 
-    def hole(self, begin: int, end: int, most: int, rule: Rule) -> Segment:
-        """From the first byte at or after a sequence number that is not sacked."""
+    def hole(self, begin: int, end: int, max_size: int, rule: Rule) -> Segment:
+        """Return a segment that starts at the first byte from `begin` on that is not sacked."""
         begin = next((e for b, e in self.sacked if b <= begin < e), begin)
         end = min([end, *(b for b, _ in self.sacked if b > begin)])
-        return Segment(begin, min(most, end - begin), rule) if begin < end else NOTHING
+        return Segment(begin, min(max_size, end - begin), rule) if begin < end else EMPTY
 
-    def next(self, most: int) -> Segment:
-        """The next packet, at most so long."""
+    def next(self, max_size: int) -> Segment:
+        """Return the next segment, of up to `max_size` bytes."""
         if self.retransmit_first:
-            return self.hole(self.snd_una, self.snd_nxt, most, Rule.FIRST)
-        found = self.hole(self.high_rxt, self.lost_below, most, Rule.LOST)
-        if not found.size:
-            found = self.new(most)
-        if found.size or not (self.is_sack and self.recovering):
-            return found
+            return self.hole(self.snd_una, self.snd_nxt, max_size, Rule.FIRST)
+        segment = self.hole(self.high_rxt, self.lost_below, max_size, Rule.LOST)
+        if not segment.size:
+            segment = self.new(max_size)
+        if segment.size or not (self.is_sack and self.recovering):
+            return segment
         highest = self.sacked[-1][1] if self.sacked else self.snd_una
-        found = self.hole(self.high_rxt, highest, most, Rule.UNSACKED)
-        if not found.size and self.snd_una > self.rescue_rxt and highest < self.snd_nxt:
-            begin = max(highest, self.snd_nxt - most)
-            found = Segment(begin, self.snd_nxt - begin, Rule.RESCUE)
-        return found
+        segment = self.hole(self.high_rxt, highest, max_size, Rule.UNSACKED)
+        if not segment.size and self.snd_una > self.rescue_rxt and highest < self.snd_nxt:
+            begin = max(highest, self.snd_nxt - max_size)
+            segment = Segment(begin, self.snd_nxt - begin, Rule.RESCUE)
+        return segment
 
-    def new(self, most: int) -> Segment:
-        """What has not been sent."""
-        window = self.given.receiver_window
-        new = min(most, self.written - self.snd_nxt)
+    def new(self, max_size: int) -> Segment:
+        """Return a segment of new data."""
+        window = self.config.receiver_window
+        new = min(max_size, self.written - self.snd_nxt)
         fits = window == 0 or self.snd_nxt + new <= self.snd_una + window
-        return Segment(self.snd_nxt, new, Rule.NEW) if fits and new > 0 else NOTHING
+        return Segment(self.snd_nxt, new, Rule.NEW) if fits and new > 0 else EMPTY
 
     def restarts_with(self, segment: Segment) -> bool:
-        """Whether the timer starts anew with a segment (S-80)."""
+        """Return whether sending a segment restarts the timer (S-80)."""
         return self.is_sack and self.recovering and segment.is_retransmitted and segment.begin < self.recovery_point
 
     # ---- proportional rate reduction ------------------------------------------------------------------------
 
     @property
     def reduces_proportionally(self) -> bool:
-        return self.given.uses_prr > 0 and (self.recovering or self.snd_una < self.prr_until)
+        return self.config.uses_prr > 0 and (self.recovering or self.snd_una < self.prr_until)
 
     def begin_prr(self, delivered: int) -> None:
-        """S-164: a recovery, or a further response in one, begins with an ACK that delivers so many bytes."""
+        """S-164: a recovery, or a further response in one, begins with an ACK that delivers `delivered` bytes."""
         sacked = within(self.sacked, self.snd_una, self.snd_nxt)
         self.recover_fs = self.snd_nxt - self.snd_una - sacked + delivered
         self.prr_delivered = self.prr_out = self.prr_credit = self.prr_until = 0
@@ -157,15 +157,15 @@ class Outgoing:
             self.update_prr(window, acked, delivered, finds_loss)
 
     def update_prr(self, window: float, acked: int, delivered: int, finds_loss: bool) -> None:
-        """S-165: what may be sent until the next ACK."""
+        """S-165: compute the bytes that may be sent before the next ACK."""
         if delivered <= 0:
             return
-        largest = max(self.given.packet_size, self.given.packet_size_max)
+        largest = max(self.config.packet_size, self.config.packet_size_max)
         self.prr_delivered += delivered
         in_flight = float(self.in_flight)
         if in_flight > window:
-            most = self.prr_delivered * window / self.recover_fs
-            credit = (math.ceil(most) if most < 2.0**62 else 2**62) - self.prr_out
+            allowed = self.prr_delivered * window / self.recover_fs
+            credit = (math.ceil(allowed) if allowed < 2.0**62 else 2**62) - self.prr_out
         else:
             is_safe = acked > 0 and not finds_loss
             credit = max(self.prr_delivered - self.prr_out, delivered) + (largest if is_safe else 0)
@@ -173,7 +173,7 @@ class Outgoing:
         self.prr_credit = largest if self.prr_out == 0 and credit <= 0 else max(credit, 0)
 
     def count_prr(self, size: int) -> None:
-        """A packet is sent."""
+        """Count a packet that is sent."""
         if self.reduces_proportionally:
             self.prr_out += size
             self.prr_credit -= size
@@ -192,7 +192,7 @@ class Outgoing:
                 self.rescue_rxt = end
 
     def receive_ack(self, ack: int, sacks: Ranges, size: int) -> tuple[int, bool, bool]:
-        """An ACK for a packet of a size: bytes newly acknowledged, whether a recovery begins, and the timer starts."""
+        """Process an ACK; return the bytes newly acknowledged, whether recovery begins and whether the timer starts."""
         acked, is_same = max(0, ack - self.snd_una), ack == self.snd_una
         known = within(self.sacked, self.snd_una, ack)
         self.recovered = False
@@ -222,12 +222,12 @@ class Outgoing:
         return acked, begins_recovery, acked > 0 or begins_recovery
 
     def add_sack_blocks(self, sacks: Ranges) -> int:
-        """Note what the receiver holds; returns how many bytes were not known to be."""
+        """Record the data that the receiver holds; return the number of bytes reported for the first time."""
         known = within(self.sacked, 0, self.snd_nxt)
         for begin, end in sacks:
             if end > self.snd_una:
                 self.sacked = added(self.sacked, max(begin, self.snd_una), end)
-        largest = max(self.given.packet_size, self.given.packet_size_max)
+        largest = max(self.config.packet_size, self.config.packet_size_max)
         for k, (begin, _) in enumerate(reversed(self.sacked), 1):
             if k >= self.dup_thresh or within(self.sacked, begin, self.snd_nxt) > (self.dup_thresh - 1) * largest:
                 self.lost_below = max(self.lost_below, begin)
@@ -235,7 +235,7 @@ class Outgoing:
         return within(self.sacked, 0, self.snd_nxt) - known
 
     def count_duplicate(self, size: int) -> bool:
-        """A duplicate ACK (S-84); returns whether a recovery begins (S-85)."""
+        """Count a duplicate ACK (S-84); return whether a recovery begins (S-85)."""
         if self.dup_acks == 0:
             self.flight_end = self.snd_nxt
         self.dup_acks += 1
@@ -258,12 +258,12 @@ class Outgoing:
 
 @dataclass
 class Incoming:
-    """What a receiver holds of a stream."""
+    """State of a receiver's stream."""
 
     rcv_nxt: int = 0
     held: Ranges = field(default_factory=list)
-    recent: list[int] = field(default_factory=list)  # sequence numbers where it grew last
-    duplicate: Ranges = field(default_factory=list)  # what came last, if all of it was there
+    recent: list[int] = field(default_factory=list)  # sequence numbers of the latest additions, newest first
+    duplicate: Ranges = field(default_factory=list)  # the last data received, if all of it was a duplicate
     reports_duplicates: bool = False  # S-148
 
     @property
@@ -272,7 +272,7 @@ class Incoming:
         return [*self.duplicate, *blocks][:MAX_SACK_BLOCKS]
 
     def receive_data(self, begin: int, end: int) -> tuple[int, bool]:
-        """A packet has arrived: how many bytes it lets be delivered, and whether its ACK may be delayed."""
+        """Add a packet; return the bytes that it lets be delivered, and whether its ACK may be delayed."""
         before, may_delay = self.rcv_nxt, begin == self.rcv_nxt and not self.held
         is_known = end <= self.rcv_nxt or within(self.held, begin, end) == end - begin
         self.duplicate = [(begin, end)] if self.reports_duplicates and is_known else []
@@ -282,8 +282,8 @@ class Incoming:
         elif end > self.rcv_nxt:
             self.rcv_nxt = max([end, *(e for b, e in self.held if b <= end)])
             self.held = [r for r in self.held if r[0] > self.rcv_nxt]
-        last, self.recent = self.recent, []
-        for number in last:
+        previous, self.recent = self.recent, []
+        for number in previous:
             known = (r for r in self.held if any(r[0] <= n < r[1] for n in self.recent))
             if number >= self.rcv_nxt and not any(b <= number < e for b, e in known):
                 self.recent.append(number)
