@@ -183,6 +183,7 @@ def good() -> dict[str, Any]:
         "of_controller.gain": 1e-5, "zero": 0.5, "NetworkRange.flows": (10, 12), "at.capacity": 1e7, "at.flows": 2.0,
         "cover_range.networks": ecc.stability.NetworkRange("10 Mb/s", (10, 11), 0.1), "cover_range.protocol": pair,
         "marking_cycle.protocol": stepped, "marking_cycle.network": alike,
+        "title": "a title", "kind": "s",
         "leaves": 2, "spines": 2, "hosts_per_leaf": 2, "n_hosts": 4, "sources": [2, 3], "destination": 1,
         "Demand.source": 0, "paths.source": 0, "demands": [(0, 1)],
         "tables": {"a": {"size": x, "p50": x}}, "sizes": "hadoop", "shares": 0.5,

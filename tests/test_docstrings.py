@@ -10,7 +10,7 @@ import pytest
 
 MODULES = (
     "ecc", "ecc.models", "ecc.stability", "ecc.linear", "ecc.fluid", "ecc.packet", "ecc.transients", "ecc.allocation",
-    "ecc.conform", "ecc.qlog", "ecc.impairments", "ecc.demands", "ecc.tmix", "ecc.headers", "ecc.plot",
+    "ecc.conform", "ecc.qlog", "ecc.impairments", "ecc.demands", "ecc.tmix", "ecc.headers", "ecc.metrics", "ecc.plot",
 )  # fmt: skip
 ORDER = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Notes", "Examples")
 

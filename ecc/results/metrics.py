@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc._support.arguments import nearest, shown
+from ecc._support.arguments import check_arguments, nearest, shown
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 from ecc.traffic.tmix import response_times
@@ -27,7 +27,7 @@ from ecc.traffic.tmix import response_times
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["METRICS", "Metric", "get", "metric", "percentiles", "scale", "series", "taken"]
+__all__ = ["METRICS", "Metric", "percentiles"]
 
 Span = Sequence[float] | None
 FloatArray = NDArray[np.float64]
@@ -585,6 +585,7 @@ def _ended(rows: pd.DataFrame, sizes: Sequence[float] | None, between: Span) -> 
     return completed
 
 
+@check_arguments
 def percentiles(
     run: Trajectory, of: str = "completion_time", classes: str | Mapping[str, Sequence[int]] | None = None,
     quantiles: Sequence[float] = (0.5, 0.95, 0.99), between: Span = None,
