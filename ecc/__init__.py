@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from ecc import conform, fluid, linear, live, models, native, packet, plot, queues, stability, testing
     from ecc.batch.sweeps import sweep
     from ecc.comparison import Comparison, compare
+    from ecc.engines import simulate
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError, UndecidedError
     from ecc.formats import headers, qlog
     from ecc.linear import DelaySystem, SampledSystem
     from ecc.network import Flow, Link, Network, Pause, allocation, demands, impairments
     from ecc.network.demands import Demand
-    from ecc.results import transients
+    from ecc.results import metrics, transients
     from ecc.results.trajectory import Trajectory
     from ecc.scenario import Scenario
-    from ecc.stability.checked import linearize
+    from ecc.stability.checked import critical_gain, linearize
     from ecc.traffic import tmix
     from ecc.traffic.workload import Arrivals, OnOff, Tmix, Workload
 
@@ -49,20 +50,22 @@ _HOMES: dict[str, str | None] = {
     "UndecidedError": "errors",
     "Workload": "traffic.workload",
     "compare": "comparison",
+    "critical_gain": "stability.checked",
     "linearize": "stability.checked",
+    "simulate": "engines",
     "sweep": "batch.sweeps",
 }
 _PACKAGES = (
-    "allocation", "conform", "demands", "fluid", "headers", "impairments", "linear", "live", "models", "native",
-    "packet", "plot", "qlog", "queues", "stability", "testing", "tmix", "transients",
+    "allocation", "conform", "demands", "fluid", "headers", "impairments", "linear", "live", "metrics", "models",
+    "native", "packet", "plot", "qlog", "queues", "stability", "testing", "tmix", "transients",
 )  # fmt: skip
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearizationError",
     "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix", "Trajectory",
-    "UndecidedError", "Workload", "allocation", "compare", "conform", "demands", "fluid", "headers", "impairments",
-    "linear", "linearize", "live", "models", "native", "packet", "plot", "qlog", "queues", "stability", "sweep",
-    "testing", "tmix", "transients",
+    "UndecidedError", "Workload", "allocation", "compare", "conform", "critical_gain", "demands", "fluid", "headers",
+    "impairments", "linear", "linearize", "live", "metrics", "models", "native", "packet", "plot", "qlog", "queues",
+    "simulate", "stability", "sweep", "testing", "tmix", "transients",
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ __all__ = ["lazy"]
 
 
 def lazy(package: str, homes: Mapping[str, str | None]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package.
+    """Return `__getattr__` and `__dir__` of a package; `dir()` lists its public names only.
 
     Parameters
     ----------
@@ -32,6 +32,6 @@ def lazy(package: str, homes: Mapping[str, str | None]) -> tuple[Callable[[str],
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes})
+        return sorted({*homes, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
 
     return get, names
