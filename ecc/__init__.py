@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError, UndecidedError
     from ecc.formats import headers, qlog
     from ecc.linear import DelaySystem, SampledSystem
+    from ecc.loops.options import LinearOptions
     from ecc.network import Flow, Link, Network, Pause, allocation, demands, impairments
     from ecc.network.demands import Demand
     from ecc.results import metrics, transients
@@ -38,6 +39,7 @@ _HOMES: dict[str, str | None] = {
     "EccError": "errors",
     "Flow": "network",
     "LinearizationError": "errors",
+    "LinearOptions": "loops.options",
     "Link": "network",
     "NativeError": "errors",
     "Network": "network",
@@ -61,11 +63,11 @@ _PACKAGES = (
 )  # fmt: skip
 
 __all__ = [
-    "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearizationError",
-    "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix", "Trajectory",
-    "UndecidedError", "Workload", "allocation", "compare", "conform", "critical_gain", "demands", "fluid", "headers",
-    "impairments", "linear", "linearize", "live", "metrics", "models", "native", "packet", "plot", "qlog", "queues",
-    "simulate", "stability", "sweep", "testing", "tmix", "transients",
+    "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearOptions",
+    "LinearizationError", "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix",
+    "Trajectory", "UndecidedError", "Workload", "allocation", "compare", "conform", "critical_gain", "demands",
+    "fluid", "headers", "impairments", "linear", "linearize", "live", "metrics", "models", "native", "packet", "plot",
+    "qlog", "queues", "simulate", "stability", "sweep", "testing", "tmix", "transients",
 ]  # fmt: skip
 
 

@@ -73,14 +73,10 @@ def test_parameters_are_those_of_the_signature(module: str) -> None:
 
 
 def _passed_on() -> list[Any]:
-    from ecc import fluid, linearize, packet, stability
+    from ecc import fluid, packet
     from ecc.comparison import comparison
-    from ecc.loops import closed_loop
 
     return [
-        *((call, linearize, ()) for call in (stability.critical_gain, stability.analyze)),
-        *((call, closed_loop.linearize, ()) for call in (
-            stability.stability_map, stability.stable_interval, stability.rtt_margin)),
         (comparison.compare, fluid.simulate, ("progress",)), (comparison.compare, packet.simulate, ("progress",)),
         (fluid.ensemble, fluid.simulate, ("progress",)), (fluid.solve_ensemble, fluid.solve_dde, ("args", "t_eval")),
     ]  # fmt: skip

@@ -15,6 +15,7 @@ OutOfMemoryError.
     NDArray[...]            an array of numbers, as ArrayLike; of records, an array of records
     Sequence, Iterable, Mapping, tuple, list, Callable, and classes of ours or of others
     X | Y                   one of them
+    **Unpack[a TypedDict]   keywords, each by its own annotation
     Any, Quantity           not checked here
 """
 
@@ -26,12 +27,13 @@ import math
 import numbers
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cache, partial, wraps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, overload
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, Unpack, get_args, get_origin, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -240,7 +242,9 @@ def _kinds(
             except Exception:  # of a protocol that is not ours, for one: then it is not checked
                 annotation = one.empty
         kind = None if annotation is one.empty else _kind(annotation, gaps, one.default)
-        if one.kind is one.VAR_KEYWORD:
+        if one.kind is one.VAR_KEYWORD and get_origin(annotation) is Unpack:
+            kinds.update(_kinds_of_keywords(get_args(annotation)[0], gaps))
+        elif one.kind is one.VAR_KEYWORD:
             kinds[None] = None
         elif one.kind is one.VAR_POSITIONAL:
             positions += [(name, kind)] * 100
@@ -251,6 +255,13 @@ def _kinds(
                 positions.append((name, kind))
             kinds[name] = kind
     return positions, kinds, needed
+
+
+def _kinds_of_keywords(keywords: Any, gaps: bool) -> dict[str, Kind | None]:
+    """The kinds of the keywords that a TypedDict names, which stands behind `**` as `Unpack[...]`."""
+    names = _Names(vars(sys.modules[keywords.__module__]))
+    texts = {name: getattr(one, "__forward_arg__", one) for name, one in keywords.__annotations__.items()}
+    return {name: _kind(eval(one, {}, names) if isinstance(one, str) else one, gaps) for name, one in texts.items()}
 
 
 class _Unseen(type):

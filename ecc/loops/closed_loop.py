@@ -508,64 +508,23 @@ def linearize(
     intervals: ArrayLike | None = None,
     clocking: str | None = None,
 ) -> DelaySystem | SampledSystem:
-    """Return the exact linear model of a protocol around its equilibrium on a network.
-
-    Continuous QI-RCP is THESIS (4.20), continuous PIQI-RCP (4.60) with its router, discrete both (4.42) and (4.85)
-    unreduced. RCP with its queue term, and XCP, get the queue as a free integrator: a verdict on that model, not on the
-    protocol, whose queue cannot be negative. JetMax, EMKC and their kin are recurrences over RTTs: discrete only.
+    """Return the exact linear model of a protocol around its equilibrium, without the check of `ecc.linearize`.
 
     Parameters
     ----------
-    protocol : Protocol, ProtocolAssignment or mapping
-        One for all, or hosts and queue disciplines, {"flows": ..., "links": ...}, as in `Scenario`.
-    network : Network
-    time : str, optional
-        "continuous" (DelaySystem, s), "discrete" (SampledSystem; one step an interval, delays rounded up) or "hybrid"
-        (SampledSystem; sampled routers on the continuous path, as packets see them). Of hosts over queue disciplines:
-        "continuous", or "hybrid" where disciplines step at ticks (`ecc.linear.sample_and_hold`).
-    assignment : sequence of int or ndarray of int, shape (n_flows,), optional
-        The link at which each flow is bottlenecked; default: that of the equilibrium.
-    approximation : str, optional
-        Continuous only, one of the protocol's published reductions (PIQI-RCP: "4.64", "4.75").
-    mean_rtt : Vector, shape (n_links,), s, or str, optional
-        What routers take for the RTT d: numbers, or the mean over their "flows" (default), or over "packets", which is
-        what routers of most protocols measure. Where the protocol takes the maximum a word changes nothing.
-    phases : array_like, optional
-        Hybrid only, shape (n_links,), in [0, 1): where in its interval each router ticks; default all 0.
-    intervals : array_like, optional
-        Hybrid only, shape (n_links,), s, > 0: each router's own interval; default the protocol's. Their ratios must be
-        those of whole numbers; a step of the model is their least common multiple.
-    clocking : str, optional
-        Of windows: "ack" or "rate" (`ecc.fluid.simulate`, `ecc.loops.ack_clocked_windows`). If it is not given,
-        it is "ack", and `notes` report a paced model whose verdict differs, with the perturbations that die out in
-        fluid runs. This takes a second model, and seconds if the verdicts differ, when notes are first read or printed.
-        XCP, whose routers grant changes of windows, has the paced model only ("rate", also if not given); `notes` then
-        report which perturbations die out in the fluid that ACKs clock.
+    protocol, network, time
+        As in `ecc.linearize`.
+    assignment, approximation, mean_rtt, phases, intervals, clocking
+        As in `ecc.loops.options.LinearOptions`.
 
     Returns
     -------
     DelaySystem or SampledSystem
-        DelaySystem or SampledSystem; its state holds the followed links' fair rates (if their routers have memory),
-        then aggregates y, then queues; or what routers keep and announce, then the rates of heterogeneous flows, then
-        (in continuous time) queues and differences between like flows; or windows.
 
     Raises
     ------
-    ValueError
-        An unknown time or approximation, a model or variant that the protocol has not.
-    LinearizationError
-        No equilibrium (a rate cap, a link that is not saturated or overloaded), or a law that switches there.
-
-    Notes
-    -----
-    Differences between flows that decay are not in the model: roots, decays and counts right of another line are those
-    of the rest. Where a law reads a queue that is empty at the equilibrium, the model lets it be negative. The result
-    says so in its `notes`, and `switched` holds the loop that switches there.
-
-    Examples
-    --------
-    >>> linearize(QIRCP(alpha=1.5), Network.dumbbell("1 Gb/s", [0.1])).is_stable
-    True
+    ValueError, LinearizationError
+        As `ecc.linearize`.
     """
     if time not in _TIMES:
         raise ValueError(f"time must be one of {', '.join(map(repr, _TIMES))}, got {shown(time)}")

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf, nan
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from ecc._support.arguments import Vector, check_arguments, given
+from ecc._support.arguments import check_arguments
 from ecc._support.display import Displayed, Rows, frequency_text, grid_html, html_table, quantity_text
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
 from ecc.laws.arguments import law_arguments
 from ecc.linear import DelaySystem, Margins, SampledSystem, StabilityLimit, Switched, SwitchedLoop
 from ecc.loops.closed_loop import has_clockings, has_granted_windows, linearize
+from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.models.base import Bound, Protocol, label
 from ecc.models.protocol_assignment import (
     ProtocolAssignment,
-    parameter_names,
     parameter_value,
     read_protocol,
     with_parameter,
@@ -27,7 +26,7 @@ from ecc.models.protocol_assignment import (
 from ecc.network.network import Network
 from ecc.stability.bifurcations import Bifurcation, bifurcation_at
 from ecc.stability.checked import CLOCKED, OtherClocking, other_clocking
-from ecc.stability.gains import critical_gain
+from ecc.stability.gains import critical_gain, parameter_of
 from ecc.stability.relay_cycles import RelayCycle, relay_cycle
 from ecc.stability.safe_perturbations import SafePerturbation, safe_perturbation
 
@@ -145,17 +144,13 @@ class StableInterval(Displayed):
 def stable_interval(
     protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
-    parameter: str = "",
+    parameter: str | None = None,
     time: str = "continuous",
     certify: bool = True,
     *,
-    assignment: Sequence[int] | NDArray[np.int64] | None = None,
-    approximation: str | None = None,
-    mean_rtt: Vector | str | None = None,
-    phases: ArrayLike | None = None,
-    intervals: ArrayLike | None = None,
-    clocking: str | None = None,
+    options: LinearOptions | None = None,
     progress: Callable[[str], None] | None = None,
+    **keywords: Unpack[LinearKeywords],
 ) -> StableInterval:
     """Return the interval of stable values of a parameter around the one that the protocol has.
 
@@ -164,15 +159,17 @@ def stable_interval(
     protocol : Protocol
     network : Network
     parameter : str, optional
-        Name of a numeric parameter; "": the protocol's `main_parameter`.
+        Name of a numeric parameter. None: the protocol's `main_parameter`.
     time : str, optional
         "continuous", "discrete" or "hybrid", as in linearize.
     certify : bool, optional
         Prove both sides of its ends by ball arithmetic.
-    assignment, approximation, mean_rtt, phases, intervals, clocking
-        As in linearize.
+    options : LinearOptions, optional
+        Options of the linear models.
     progress : callable, optional
         Called with the value that is looked at, at most twice a second.
+    **keywords : optional
+        Fields of `LinearOptions`, in place of `options`.
 
     Returns
     -------
@@ -197,20 +194,13 @@ def stable_interval(
     (0.0, 1.570796, True)
     """
     protocol = read_protocol(protocol)
-    name = _named(protocol, parameter)
-    options = given(
-        assignment=assignment,
-        approximation=approximation,
-        mean_rtt=mean_rtt,
-        phases=phases,
-        intervals=intervals,
-        clocking=clocking,
-    )
-    found, present = _interval(protocol, network, name, time, certify, options, progress)
+    name = parameter_of(protocol, parameter)
+    chosen = read_options(options, keywords).given()
+    found, present = _interval(protocol, network, name, time, certify, chosen, progress)
     switched = present.switched
     if switched is None or switched.caveat:
         return found
-    scope = _switched_range(protocol, network, name, time, switched, options)
+    scope = _switched_range(protocol, network, name, time, switched, chosen)
     return replace(found, switched_stable=switched.is_stable, switched_range=scope)
 
 
@@ -259,16 +249,6 @@ def _takes_no_more(protocol: Protocol | ProtocolAssignment, name: str, value: fl
     except (ValueError, TypeError):
         return True
     return False
-
-
-def _named(protocol: Protocol | ProtocolAssignment, parameter: str) -> str:
-    names, name = parameter_names(protocol), parameter or protocol.main_parameter
-    if not name:
-        kind = type(protocol).__name__ if isinstance(protocol, Protocol) else str(protocol)
-        raise ValueError(f"parameter must be one of {', '.join(names)}: {kind} declares no main_parameter")
-    if name not in names:
-        raise ValueError(f"parameter must be one of {', '.join(names)}, got {name!r}")
-    return name
 
 
 def _nearest(ranges: Sequence[tuple[float, float]], value: float, stable: bool) -> tuple[float, float]:
@@ -555,14 +535,13 @@ class Analysis(Displayed):
 def analyze(
     protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
-    parameter: str = "",
+    parameter: str | None = None,
     times: Sequence[str] | None = None,
     certify: bool = True,
     progress: Callable[[str], None] | None = None,
     *,
-    assignment: Sequence[int] | NDArray[np.int64] | None = None,
-    mean_rtt: Vector | str | None = None,
-    clocking: str | None = None,
+    options: LinearOptions | None = None,
+    **keywords: Unpack[LinearKeywords],
 ) -> Analysis:
     """Return the results of the linear models of a protocol on a network: verdicts, stable intervals, margins.
 
@@ -571,17 +550,19 @@ def analyze(
     protocol : Protocol
     network : Network
     parameter : str, optional
-        Whose stable interval is sought; "": the protocol's `main_parameter`, no interval if it has none.
+        Name of the parameter whose stable interval is computed. None: the protocol's `main_parameter`, or no interval
+        if it declares none.
     times : sequence of str, optional
         Models to ask; None: all that the protocol has.
     certify : bool, optional
         Prove both sides of the ends of intervals by ball arithmetic.
     progress : callable, optional
         Called with what is done next.
-    assignment, mean_rtt
-        As in linearize.
-    clocking : str, optional
-        Of windows: "ack" or "rate"; None: "ack", with the verdict of the paced model.
+    options : LinearOptions, optional
+        Options of the linear models: `assignment`, `mean_rtt` and `clocking`. Without `clocking`, the results for
+        window protocols include the verdict of the paced model.
+    **keywords : optional
+        Fields of `LinearOptions`, in place of `options`.
 
     Returns
     -------
@@ -605,8 +586,8 @@ def analyze(
     True
     """
     protocol = read_protocol(protocol)
-    name = _named(protocol, parameter) if parameter or protocol.main_parameter else ""
-    options = given(assignment=assignment, mean_rtt=mean_rtt, clocking=clocking)
+    name = parameter_of(protocol, parameter) if parameter or protocol.main_parameter else ""
+    chosen = read_options(options, keywords, ("assignment", "mean_rtt", "clocking"), "analyze").given()
     report = progress or (lambda text: None)
     if isinstance(protocol, Protocol) and (protocol.linear_refusal is not None or not protocol.times):
         return _without_model(protocol, network)
@@ -614,13 +595,13 @@ def analyze(
     for time in protocol.times if times is None else times:
         report(f"{time} model")
         try:
-            system = linearize(protocol, network, time, **options)
+            system = linearize(protocol, network, time, **chosen)
         except (ValueError, LinearizationError) as error:
             refused[time] = str(error)
             continue
-        model = _of_model(protocol, network, name, time, system, certify, options, report)
+        model = _of_model(protocol, network, name, time, system, certify, chosen, report)
         report(f"{time} model, its bifurcation")
-        models.append(_checked(model, protocol, network, name, options))
+        models.append(_checked(model, protocol, network, name, chosen))
     if not models:
         reasons = "; ".join(dict.fromkeys(refused.values()))
         raise LinearizationError(f"{reasons}; {_RUN}")
@@ -628,12 +609,12 @@ def analyze(
     scope = None
     if switched is not None and name and not switched.caveat:
         report("the loop at the empty queue")
-        scope = _switched_range(protocol, network, name, models[0].time, switched, options)
+        scope = _switched_range(protocol, network, name, models[0].time, switched, chosen)
         models = [_with_switched(model, switched.is_stable, scope) for model in models]
     perturbation = None
     if _wants_runs(protocol, models):
         report("perturbed fluid runs")
-        perturbation = _perturbation(protocol, network, options)
+        perturbation = _perturbation(protocol, network, chosen)
     bounds = tuple(protocol.published_bounds(network))
     return Analysis(
         protocol,
@@ -645,7 +626,7 @@ def analyze(
         scope,
         bounds,
         None,
-        _scaling_rtt(protocol, network, mean_rtt),
+        _scaling_rtt(protocol, network, chosen.get("mean_rtt")),
         perturbation,
     )
 

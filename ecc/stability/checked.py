@@ -15,17 +15,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from math import inf, log
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ecc._support.arguments import Vector, given
+from ecc._support.arguments import check_arguments
 from ecc._support.display import frequency_text
 from ecc.errors import ConvergenceError, EccError
 from ecc.linear import DelaySystem, SampledSystem, StabilityLimit
 from ecc.loops import closed_loop
 from ecc.loops.closed_loop import has_clockings, has_granted_windows
+from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import ProtocolAssignment, parameter_value, read_protocol, with_parameter
 from ecc.network.network import Network
@@ -136,32 +137,71 @@ def _disagreement(
     return (f"{both}; in the {CLOCKED[stable]} fluid, {perturbation_text(protocol, network, stable, options)}",)
 
 
+@check_arguments
 def linearize(
     protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
     time: str = "continuous",
-    assignment: Sequence[int] | NDArray[np.int64] | None = None,
-    approximation: str | None = None,
-    mean_rtt: Vector | str | None = None,
-    phases: ArrayLike | None = None,
-    intervals: ArrayLike | None = None,
-    clocking: str | None = None,
+    options: LinearOptions | Sequence[int] | NDArray[np.int64] | None = None,
+    **keywords: Unpack[LinearKeywords],
 ) -> DelaySystem | SampledSystem:
-    options = given(
-        assignment=assignment, approximation=approximation, mean_rtt=mean_rtt, phases=phases, intervals=intervals
-    )
-    system = closed_loop.linearize(protocol, network, time, **options, clocking=clocking)
+    """Return the exact linear model of a protocol around its equilibrium on a network.
+
+    Continuous QI-RCP is THESIS (4.20), continuous PIQI-RCP (4.60) with its router, discrete both (4.42) and (4.85)
+    unreduced. RCP with its queue term, and XCP, get the queue as a free integrator: a verdict on that model, not on the
+    protocol, whose queue cannot be negative. JetMax, EMKC and their kin are recurrences over RTTs: discrete only.
+
+    Parameters
+    ----------
+    protocol : Protocol, ProtocolAssignment or mapping
+        One for all, or hosts and queue disciplines, {"flows": ..., "links": ...}, as in `Scenario`.
+    network : Network
+    time : str, optional
+        "continuous" (DelaySystem, s), "discrete" (SampledSystem; one step an interval, delays rounded up) or "hybrid"
+        (SampledSystem; sampled routers on the continuous path, as packets see them). Of hosts over queue disciplines:
+        "continuous", or "hybrid" where disciplines step at ticks (`ecc.linear.sample_and_hold`).
+    options : LinearOptions, sequence of int or ndarray of int, optional
+        Bottleneck assignment, approximation, mean RTT, phases, intervals and clocking of the model; or only the
+        assignment, the index of a link for each flow.
+    **keywords : optional
+        Fields of `LinearOptions`, in place of `options`.
+
+    Returns
+    -------
+    DelaySystem or SampledSystem
+        DelaySystem or SampledSystem; its state holds the followed links' fair rates (if their routers have memory),
+        then aggregates y, then queues; or what routers keep and announce, then the rates of heterogeneous flows, then
+        (in continuous time) queues and differences between like flows; or windows.
+
+    Raises
+    ------
+    ValueError
+        An unknown time or approximation, a model or variant that the protocol has not.
+    LinearizationError
+        No equilibrium (a rate cap, a link that is not saturated or overloaded), or a law that switches there.
+
+    Notes
+    -----
+    Differences between flows that decay are not in the model: roots, decays and counts right of another line are those
+    of the rest. Where a law reads a queue that is empty at the equilibrium, the model lets it be negative. The result
+    says so in its `notes`, and `switched` holds the loop that switches there.
+
+    Examples
+    --------
+    >>> linearize(QIRCP(alpha=1.5), Network.dumbbell("1 Gb/s", [0.1])).is_stable
+    True
+    """
+    given = read_options(options, keywords).given()
+    system = closed_loop.linearize(protocol, network, time, **given)
+    clocking = given.pop("clocking", None)
     halves = read_protocol(protocol)
     if clocking is None and has_granted_windows(halves) and np.ptp(network.rtts) > 0.0:
         return system.with_late_notes(
-            lambda: (f"in the ACK-clocked fluid, {perturbation_text(halves, network, 'ack', options)}",)
+            lambda: (f"in the ACK-clocked fluid, {perturbation_text(halves, network, 'ack', given)}",)
         )
     if clocking is not None or not has_clockings(halves):
         return system
-    return system.with_late_notes(partial(_disagreement, system, halves, network, time, options))
-
-
-linearize.__doc__ = closed_loop.linearize.__doc__
+    return system.with_late_notes(partial(_disagreement, system, halves, network, time, given))
 
 
 @dataclass(frozen=True)
@@ -260,28 +300,24 @@ def _capped(loss: StabilityLimit, asked: _Question) -> float:
     return min(loss.value, asked.maximum, 1e300)
 
 
+@check_arguments
 def critical_gain(
     protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
-    parameter: str,
+    parameter: str | None = None,
     time: str = "continuous",
     certify: bool = False,
     maximum: float = inf,
     *,
-    assignment: Sequence[int] | NDArray[np.int64] | None = None,
-    approximation: str | None = None,
-    mean_rtt: Vector | str | None = None,
-    phases: ArrayLike | None = None,
-    intervals: ArrayLike | None = None,
-    clocking: str | None = None,
+    options: LinearOptions | None = None,
     progress: Callable[[str], None] | None = None,
+    **keywords: Unpack[LinearKeywords],
 ) -> CriticalGain:
-    options = given(
-        assignment=assignment, approximation=approximation, mean_rtt=mean_rtt, phases=phases, intervals=intervals,
-        clocking=clocking,
-    )  # fmt: skip
-    loss = gains.critical_gain(protocol, network, parameter, time, certify, maximum, progress=progress, **options)
-    asked = _Question(read_protocol(protocol), network, parameter, time, maximum, options)
+    chosen = read_options(options, keywords)
+    loss = gains.critical_gain(protocol, network, parameter, time, certify, maximum, options=chosen, progress=progress)
+    halves = read_protocol(protocol)
+    name = gains.parameter_of(halves, parameter)
+    asked = _Question(halves, network, name, time, maximum, chosen.given())
     return CriticalGain(**{one.name: getattr(loss, one.name) for one in fields(StabilityLimit)}, question=asked)
 
 

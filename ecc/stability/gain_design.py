@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from math import exp, inf, log, nan, pi
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from ecc.linear.gain_intervals import REFUSED
 from ecc.linear.newton_iteration import newton
 from ecc.linear.rootfinding import starts
 from ecc.loops.closed_loop import law_arguments, linearize
+from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameters
 from ecc.network.network import Network
@@ -157,7 +158,8 @@ def design(
     delay_margin: float = 0.0,
     seed: Seed = 1,
     *,
-    clocking: str | None = None,
+    options: LinearOptions | None = None,
+    **keywords: Unpack[LinearKeywords],
 ) -> Design:
     """Return the gains of a protocol whose loop decays fastest with the margins requested, and a proof of the decay.
 
@@ -181,8 +183,10 @@ def design(
         Least ones, of every bottleneck of every network; 0 of a range, whose RTTs say which delays there may be.
     seed : int, optional
         Of the search.
-    clocking : str, optional
-        As in linearize.
+    options : LinearOptions, optional
+        Options of the linear models: `clocking`.
+    **keywords : optional
+        Fields of `LinearOptions`, in place of `options`.
 
     Returns
     -------
@@ -215,6 +219,7 @@ def design(
     >>> round(found.gains["alpha"], 4), round(found.decay * 0.1, 4)  # 1/e, 1 an RTT
     (0.3679, 1.0)
     """
+    chosen = read_options(options, keywords, ("clocking",), "design")
     wide = networks if isinstance(networks, NetworkRange) else None
     nets = [networks] if isinstance(networks, Network) else _extremes(wide) if wide else list(networks)  # type: ignore[arg-type]
     if not nets:
@@ -238,8 +243,8 @@ def design(
 
     def loops(one: Any, where: Sequence[Network]) -> list[DelaySystem | SampledSystem]:
         if wide:
-            return [linearize_on(one, network, clocking) for network in where]
-        return [linearize(one, network, time, clocking=clocking) for network in where]
+            return [linearize_on(one, network, chosen.clocking) for network in where]
+        return [linearize(one, network, time, clocking=chosen.clocking) for network in where]
 
     def missing(system: DelaySystem | SampledSystem) -> float:
         """By how much margins fall short."""
@@ -294,7 +299,7 @@ def design(
     covers: tuple[BoxCover, ...] = ()
     if wide:
         fastest = min(map(_estimate, loops(found, every)))
-        decay, covers = _covered(found, wide, fastest, gain_margin, phase_margin, clocking)
+        decay, covers = _covered(found, wide, fastest, gain_margin, phase_margin, chosen)
         nets = wide.corners()
         proofs = tuple(system.certify(-decay) for system in loops(found, nets))
     else:
@@ -358,14 +363,19 @@ def _seen_margins(system: DelaySystem | SampledSystem) -> tuple[float, float]:
 
 
 def _covered(
-    protocol: Any, networks: NetworkRange, fastest: float, gain_margin: float, phase_margin: float, clocking: str | None
+    protocol: Any,
+    networks: NetworkRange,
+    fastest: float,
+    gain_margin: float,
+    phase_margin: float,
+    options: LinearOptions,
 ) -> tuple[float, tuple[BoxCover, ...]]:
     """A decay on all networks of a range [1/s], and the covers that prove it and the margins."""
-    covers = [cover_range(protocol, networks, 0.0, gain_margin, phase_margin, clocking)]
+    covers = [cover_range(protocol, networks, 0.0, gain_margin, phase_margin, options=options)]
     decay = 0.0
     for slack in _SLACK_OF_RANGES:
         try:
-            cover = cover_range(protocol, networks, -fastest * (1.0 - slack), clocking=clocking)
+            cover = cover_range(protocol, networks, -fastest * (1.0 - slack), options=options)
         except ConvergenceError:
             if decay == 0.0:
                 raise

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from ecc._support.arguments import Vector, check_arguments, given, shown
+from ecc._support.arguments import check_arguments, shown
 from ecc.linear import DelaySystem, SampledSystem, StabilityLimit, stability_limit
 from ecc.loops.closed_loop import linearize
+from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import (
     ProtocolAssignment,
@@ -23,28 +23,47 @@ from ecc.models.protocol_assignment import (
 )
 from ecc.network.network import Network
 
-__all__ = ["critical_gain"]
+__all__ = ["critical_gain", "parameter_of"]
 
 _FAR = 1e3  # a value beyond it, or below its reciprocal, is the scale of the search: bit/s, bytes
 _RANGES = 100  # of an interval, between jumps of delays in steps, that are looked at one by one
+
+
+def parameter_of(protocol: Protocol | ProtocolAssignment, parameter: str | None) -> str:
+    """Return the parameter that is varied: the named one, or the main parameter that the protocol declares.
+
+    Parameters
+    ----------
+    protocol : Protocol or ProtocolAssignment
+    parameter : str or None
+        None or "": the protocol's `main_parameter`.
+
+    Raises
+    ------
+    ValueError
+        A parameter that the protocol has not, or none named and none declared.
+    """
+    names, name = parameter_names(protocol), parameter or protocol.main_parameter
+    if not name:
+        kind = type(protocol).__name__ if isinstance(protocol, Protocol) else str(protocol)
+        raise ValueError(f"parameter must be one of {', '.join(names)}: {kind} declares no main_parameter")
+    if name not in names:
+        raise ValueError(f"parameter must be one of {', '.join(names)}, got {shown(name)}")
+    return name
 
 
 @check_arguments
 def critical_gain(
     protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
-    parameter: str,
+    parameter: str | None = None,
     time: str = "continuous",
     certify: bool = False,
     maximum: float = inf,
     *,
-    assignment: Sequence[int] | NDArray[np.int64] | None = None,
-    approximation: str | None = None,
-    mean_rtt: Vector | str | None = None,
-    phases: ArrayLike | None = None,
-    intervals: ArrayLike | None = None,
-    clocking: str | None = None,
+    options: LinearOptions | None = None,
     progress: Callable[[str], None] | None = None,
+    **keywords: Unpack[LinearKeywords],
 ) -> StabilityLimit:
     """Return the stability limit as a parameter grows from 0, all others fixed.
 
@@ -52,9 +71,9 @@ def critical_gain(
     ----------
     protocol : Protocol, ProtocolAssignment or mapping
     network : Network
-    parameter : str
+    parameter : str, optional
         Name of a numeric parameter, of hosts and queue disciplines "flows.NAME" or "links.NAME"; "alpha" of
-        PIQI-RCP moves alpha1 and alpha2 where these are None.
+        PIQI-RCP moves alpha1 and alpha2 if these are None. None: the protocol's `main_parameter`.
     time : str, optional
         "continuous", "discrete" or "hybrid", as in linearize.
     certify : bool, optional
@@ -63,10 +82,12 @@ def critical_gain(
         parameter, else from the first value looked at, which a note names.
     maximum : float, optional
         No gain beyond this is looked at.
-    assignment, approximation, mean_rtt, phases, intervals, clocking
-        As in linearize.
+    options : LinearOptions, optional
+        Options of the linear models.
     progress : callable, optional
         Called with the value that is looked at, at most twice a second.
+    **keywords : optional
+        Fields of `LinearOptions`, in place of `options`.
 
     Returns
     -------
@@ -109,22 +130,12 @@ def critical_gain(
     1.651587
     """
     protocol = read_protocol(protocol)
-    names = parameter_names(protocol)
-    if parameter not in names:
-        raise ValueError(f"parameter must be one of {', '.join(names)}, got {shown(parameter)}")
-
-    options = given(
-        assignment=assignment,
-        approximation=approximation,
-        mean_rtt=mean_rtt,
-        phases=phases,
-        intervals=intervals,
-        clocking=clocking,
-    )
+    parameter = parameter_of(protocol, parameter)
+    chosen = read_options(options, keywords).given()
     notes: dict[float, tuple[str, ...]] = {}
 
     def family(gain: float) -> DelaySystem | SampledSystem:
-        system = linearize(with_parameter(protocol, parameter, gain), network, time, **options)
+        system = linearize(with_parameter(protocol, parameter, gain), network, time, **chosen)
         notes[gain] = system.notes
         return system
 

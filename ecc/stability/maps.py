@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
-from ecc._support.arguments import Vector, check_arguments, given, shown
+from ecc._support.arguments import check_arguments, shown
 from ecc._support.reports import Reporter
 from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.linear.root_grid import Expansion, Field, dominant, expand
 from ecc.loops.closed_loop import linearize
+from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.models.base import Protocol, settings
 from ecc.models.protocol_assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameter
 from ecc.network.network import Network
@@ -40,13 +41,9 @@ def stability_map(
     time: str = "continuous",
     workers: int | None = None,
     *,
-    assignment: Sequence[int] | NDArray[np.int64] | None = None,
-    approximation: str | None = None,
-    mean_rtt: Vector | str | None = None,
-    phases: ArrayLike | None = None,
-    intervals: ArrayLike | None = None,
-    clocking: str | None = None,
+    options: LinearOptions | None = None,
     progress: Callable[[str], None] | None = None,
+    **keywords: Unpack[LinearKeywords],
 ) -> xr.DataArray:
     """Return the spectral radius or abscissa of a protocol's linear model over one or two of its parameters.
 
@@ -61,10 +58,12 @@ def stability_map(
         "continuous" (abscissa), "discrete" or "hybrid" (radius), as in linearize.
     workers : int, optional
         Int >= 1, threads; default: as many as there are cores.
-    assignment, approximation, mean_rtt, phases, intervals, clocking
-        As in linearize.
+    options : LinearOptions, optional
+        Options of the linear models.
     progress : callable, optional
         Called with the parameters that are looked at, at most twice a second.
+    **keywords : optional
+        Fields of `LinearOptions`, in place of `options`.
 
     Returns
     -------
@@ -116,14 +115,7 @@ def stability_map(
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be >= 1, got {shown(workers)}")
     first, second = axes[0], axes[1] if len(axes) > 1 else np.zeros(1)
-    options = given(
-        assignment=assignment,
-        approximation=approximation,
-        mean_rtt=mean_rtt,
-        phases=phases,
-        intervals=intervals,
-        clocking=clocking,
-    )
+    chosen = read_options(options, keywords).given()
     made: dict[tuple[int, int], System] = {}
     report = Reporter(progress)
 
@@ -140,7 +132,7 @@ def stability_map(
         if (i, j) not in made:
             report(lambda: looked_at(i, j))
             at = {name: float(values[k]) for name, values, k in zip(names, axes, (i, j), strict=False)}
-            made[i, j] = linearize(at_values(at), network, time, **options)
+            made[i, j] = linearize(at_values(at), network, time, **chosen)
         return made[i, j]
 
     shape = len(first), len(second)
@@ -157,7 +149,7 @@ def stability_map(
             "parameters": {name: value for name, value in _settings(protocol).items() if name not in names},
             "time": time,
             "network": network.to_dict(),
-            "options": options,
+            "options": chosen,
             "notes": tuple(dict.fromkeys(note for one in made.values() for note in one.notes)),
             "units": "1" if sampled else "1/s",
         },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Unpack
 
 from ecc._support.arguments import Positive, check_arguments, shown
 from ecc._support.display import Displayed
@@ -14,6 +14,7 @@ from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem
 from ecc.linear.box_cover import Axis, BoxCover, cover_box
 from ecc.loops.closed_loop import linearize
+from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.models.base import Protocol
 from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.network.network import Network
@@ -147,7 +148,9 @@ def cover_range(
     line: float = 0.0,
     gain_margin: float = 1.0,
     phase_margin: float = 0.0,
-    clocking: str | None = None,
+    *,
+    options: LinearOptions | None = None,
+    **keywords: Unpack[LinearKeywords],
 ) -> BoxCover:
     """Return the proof that a linear model is stable on all networks of a range, or decays, or has margins.
 
@@ -159,8 +162,10 @@ def cover_range(
         No root lies right of it, or on it; a decay of at least -line.
     gain_margin, phase_margin : float, optional
         Factor >= 1; rad, >= 0, < pi. With a line other than 0, of the loop along that line.
-    clocking : str, optional
-        As in linearize.
+    options : LinearOptions, optional
+        Options of the linear models: `clocking`.
+    **keywords : optional
+        Fields of `LinearOptions`, in place of `options`.
 
     Returns
     -------
@@ -190,6 +195,7 @@ def cover_range(
     if not 0.0 <= phase_margin < 3.0:
         raise ValueError(f"phase_margin must be from 0 to 3 rad, got {shown(phase_margin)}")
     protocol = read_protocol(protocol)
+    clocking = read_options(options, keywords, ("clocking",), "cover_range").clocking
 
     def family(**point: float) -> DelaySystem:
         return linearize_on(protocol, networks.at(**point), clocking)

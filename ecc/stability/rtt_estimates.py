@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from ecc._support.arguments import check_arguments, given
+from ecc._support.arguments import check_arguments
 from ecc._support.display import Displayed
 from ecc.linear import DelaySystem, SampledSystem, stability_limit
 from ecc.loops.closed_loop import law_arguments, linearize
+from ecc.loops.options import NAMES, LinearKeywords, LinearOptions, read_options
 from ecc.models.base import Protocol
 from ecc.network.network import Network
 
 __all__ = ["RttMargin", "rtt_margin"]
+
+_OPTIONS = [name for name in NAMES if name != "mean_rtt"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,11 +49,8 @@ def rtt_margin(
     time: str = "continuous",
     certify: bool = False,
     *,
-    assignment: Sequence[int] | NDArray[np.int64] | None = None,
-    approximation: str | None = None,
-    phases: ArrayLike | None = None,
-    intervals: ArrayLike | None = None,
-    clocking: str | None = None,
+    options: LinearOptions | None = None,
+    **keywords: Unpack[LinearKeywords],
 ) -> RttMargin:
     """Return by which factor routers may underestimate RTTs: the critical ratio of their d to the true one.
 
@@ -67,8 +66,10 @@ def rtt_margin(
         As in linearize.
     certify : bool, optional
         Also prove both sides, by ball arithmetic.
-    assignment, approximation, phases, intervals, clocking
-        As in linearize.
+    options : LinearOptions, optional
+        Options of the linear models, without `mean_rtt`.
+    **keywords : optional
+        Fields of `LinearOptions`, in place of `options`.
 
     Returns
     -------
@@ -92,17 +93,10 @@ def rtt_margin(
     taken = np.max if protocol.scaling_rtt == "max" else np.mean
     counted = np.minimum(rtts, protocol.scaling_rtt_limit)
     own = np.array([taken(counted[through]) if through.any() else 1.0 for through in crosses.T])
-
-    options = given(
-        assignment=assignment,
-        approximation=approximation,
-        phases=phases,
-        intervals=intervals,
-        clocking=clocking,
-    )
+    chosen = read_options(options, keywords, _OPTIONS, "rtt_margin").given()
 
     def family(gain: float) -> DelaySystem | SampledSystem:
-        return linearize(protocol, network, time, mean_rtt=own / gain, **options)
+        return linearize(protocol, network, time, mean_rtt=own / gain, **chosen)
 
     lost = stability_limit(family, certify=certify)
     ratio = 1.0 / lost.value if lost.value > 0.0 else inf
