@@ -9,7 +9,7 @@ __all__ = ["ETHERNET", "PORTS", "RAW_IP", "interface", "packet", "section"]
 ETHERNET, RAW_IP = 1, 101
 """Types of links."""
 PORTS = (50000, 50001)
-"""TCP ports of senders and receivers, not used by any dissector of Wireshark; same as in ecc/native/wire/frame.c."""
+"""TCP ports of senders and receivers, not used by any dissector of Wireshark; same as in ecc/native/wire/frames.c."""
 
 
 def section() -> bytes:

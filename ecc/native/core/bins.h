@@ -8,7 +8,7 @@
  * two, ECC_N_BINS in all; larger ones fall into the last.
  */
 static inline uint32_t
-ecc_bin(int64_t value)
+ecc_bins_of(int64_t value)
 {
     uint32_t index = (uint32_t) value;
 

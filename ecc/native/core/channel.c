@@ -1,16 +1,16 @@
 /*
  * Impairments at work (S-93 to S-97, S-160): losses, slots, delay spikes, jitter, and packets that overtake each other.
  *
- * Not here: where a packet goes at the end of its channel (link.c, receiver.c).
+ * Not here: where a packet goes at the end of its channel (path.h, host.c).
  */
 
 #include "core/channel.h"
 
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/errors.h"
 #include "core/random.h"
-#include "core/state.h"
 
 #define FIRST_ROOM 16u
 #define MAX_ROOM (1u << 31)
@@ -70,11 +70,11 @@ ecc_channel_arrival(ecc_channel_t *self, ecc_ps_t now, ecc_ps_t delay, int64_t s
             service = ecc_random_between(&self->random, spec->spike_lo, spec->spike_hi);
             draw_until_spike(self);
         }
-        out = self->free_at = ecc_state_add(out > self->free_at ? out : self->free_at, service);
+        out = self->free_at = ecc_clock_add(out > self->free_at ? out : self->free_at, service);
     }
-    out = ecc_state_add(out, delay);
+    out = ecc_clock_add(out, delay);
     if (spec->jitter_hi > 0) {
-        out = ecc_state_add(out, ecc_random_between(&self->random, spec->jitter_lo, spec->jitter_hi));
+        out = ecc_clock_add(out, ecc_random_between(&self->random, spec->jitter_lo, spec->jitter_hi));
     }
     if (spec->reorders == 0 && out < self->last_out) {
         out = self->last_out;

@@ -8,9 +8,6 @@
 
 #include <math.h>
 
-#include "link/link.h"
-#include "host/receiver.h"
-
 #define MAX_HEADER 4096
 #define MAX_RECORD 4096
 #define MAX_QUEUES 65536
@@ -18,6 +15,24 @@
 #define MAX_QUANTUM (INT64_C(1) << 30)
 #define MAX_BYTES (INT64_C(1) << 50)
 #define MAX_PACKETS (INT64_C(1) << 53)
+
+bool
+ecc_config_is_reordered(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops)
+{
+    bool found = spec->n_alternatives > 0;
+
+    for (int64_t k = 0; k < spec->n_forward; k++) {
+        found = found || ecc_config_reorders(self, hops[k] >> ECC_HOP_LINK);
+    }
+    return found;
+}
+
+bool
+ecc_config_needs_receiver(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops)
+{
+    return spec->n_reverse > 0 || spec->impairment > 0 || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE
+        || spec->reordering_threshold > 1 || spec->trimmed_size > 0 || ecc_config_is_reordered(self, spec, hops);
+}
 
 static bool
 is_offset(int64_t offset, size_t header_size)
@@ -438,13 +453,13 @@ static void
 set_route_ends(ecc_engine_t *self, const ecc_flow_t *flow, uint32_t *hops)
 {
     uint32_t *last = &hops[flow->n_forward + flow->n_reverse - 1];
-    bool is_explicit = flow->impairment > 0 || ecc_link_reorders(self, *last >> ECC_HOP_LINK);
+    bool is_explicit = flow->impairment > 0 || ecc_config_reorders(self, *last >> ECC_HOP_LINK);
 
     if (flow->n_reverse > 0) {
         *last |= is_explicit ? ECC_END_HOST : ECC_END_SENDER;
     }
     is_explicit = flow->on_receive != NULL || flow->enables_subsequent != 0 || flow->transport != ECC_TRANSPORT_NONE
-        || ecc_receiver_is_needed(self, flow, hops);
+        || ecc_config_needs_receiver(self, flow, hops);
     hops[flow->n_forward - 1] |= is_explicit ? ECC_END_HOST : ECC_END_IMMEDIATE_ACK;
 }
 

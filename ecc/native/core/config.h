@@ -10,6 +10,29 @@
 #define ECC_MAX_HEADER_BYTES 65535
 #define ECC_MAX_CONTROL_KIND INT64_C(2147483647)
 
+#define ECC_DUP_THRESH 3u /* packets or duplicate ACKs that prove a loss on a path that reorders packets */
+#define ECC_MAX_REORDERING_THRESHOLD 255
+
+/* The reordering threshold of a flow, or `other` if the flow has none. */
+static inline uint32_t
+ecc_config_threshold(const ecc_flow_t *spec, uint32_t other)
+{
+    return spec->reordering_threshold > 0 ? (uint32_t) spec->reordering_threshold : other;
+}
+
+/* Whether packets may overtake each other on the wire of a link. */
+static inline bool
+ecc_config_reorders(const ecc_engine_t *self, uint32_t link)
+{
+    return self->links[link].channel != NULL && self->links[link].channel->spec->reorders != 0;
+}
+
+/* Whether packets of a flow, whose route is installed at `hops`, may overtake each other. */
+bool ecc_config_is_reordered(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops);
+
+/* S-71: whether a flow, whose route is installed at `hops`, needs a receiver that finds missing data. */
+bool ecc_config_needs_receiver(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops);
+
 /* 0, or the code of the first bad value, which the engine's report then names. */
 ECC_MUST_CHECK int ecc_config_check(ecc_engine_t *self, const ecc_config_t *config);
 

@@ -13,6 +13,7 @@
 
 #include "core/calendar.h"
 #include "core/channel.h"
+#include "core/clock.h"
 #include "core/engine.h"
 #include "core/errors.h"
 #include "core/exact.h"
@@ -602,43 +603,6 @@ struct ecc_engine {
 #define ECC_DEBUG(statement) statement
 #endif
 
-static inline double
-ecc_state_seconds(ecc_ps_t time)
-{
-    return (double) time * 1e-12;
-}
-
-/* Rounds picoseconds in floating point to the clock (S-4). */
-static inline ecc_ps_t
-ecc_state_round(double ps)
-{
-    ps += 0.5;
-    return ps < 4e18 ? (ecc_ps_t) ps : ECC_NEVER; /* truncation is floor: ps > 0 */
-}
-
-/* S-4: ps(s), for s >= 0. */
-static inline ecc_ps_t
-ecc_state_ps(double seconds)
-{
-    return ecc_state_round(seconds * 1e12);
-}
-
-/* S-5: tx(size, rate). */
-static inline ecc_ps_t
-ecc_state_tx(int64_t size, double rate)
-{
-    ecc_ps_t time = ecc_state_round((double) size * 8.0 / rate * 1e12);
-    return time < 1 ? 1 : time;
-}
-
-/* S-1: a sum of times, none above ECC_NEVER. */
-static inline ecc_ps_t
-ecc_state_add(ecc_ps_t a, ecc_ps_t b)
-{
-    ecc_ps_t sum = a + b;
-    return sum < ECC_NEVER ? sum : ECC_NEVER;
-}
-
 /* The number of a flow, which events and hooks know it by (S-10). */
 static inline int64_t
 ecc_state_number(const ecc_engine_t *self, uint32_t flow)
@@ -718,6 +682,26 @@ ecc_state_set_ecn(const ecc_engine_t *self, unsigned char *header, ecc_ecn_t ecn
     *(uint64_t *) (void *) (header + self->ecn_offset) = (uint64_t) ecn.word << 2 | (uint64_t) ecn.codepoint;
 }
 
+/* S-41: the full size of the next packet of a flow. */
+static inline int32_t
+ecc_state_full_size(ecc_flow_state_t *flow)
+{
+    const ecc_flow_t *spec = flow->spec;
+
+    return (int32_t) (flow->draws_sizes
+            ? ecc_random_between(&flow->random_sizes, spec->packet_size, spec->packet_size_max)
+            : spec->packet_size);
+}
+
+/* S-101: packet_size of hooks without a packet. */
+static inline int64_t
+ecc_state_largest_size(const ecc_flow_state_t *flow)
+{
+    bool opening = flow->srtt == 0.0 && flow->spec->opening_size > 0;
+
+    return flow->draws_sizes && !opening ? flow->spec->packet_size_max : flow->packet_size;
+}
+
 /* Notes what failed and returns the code. */
 static inline int
 ecc_state_fail(ecc_engine_t *self, int code, int64_t entity, int64_t index, int64_t hook, double value)
@@ -725,5 +709,11 @@ ecc_state_fail(ecc_engine_t *self, int code, int64_t entity, int64_t index, int6
     self->report = (ecc_report_t) { code, entity, index, hook, self->now, value, 0 };
     return code;
 }
+
+/* Notes what failed at a flow, or at the transfer in its slot, and returns the code. */
+int ecc_state_fail_flow(ecc_engine_t *self, int code, uint32_t flow, int hook, double value);
+
+/* Releases the memory of a packet and of the SACK blocks that it carries. */
+void ecc_state_release(ecc_engine_t *self, uint32_t packet);
 
 #endif

@@ -4,7 +4,7 @@
  * The calendar holds one TIMER a flow, that of the timer which expires first; of several at one instant each has an
  * event of its own, in the order of their numbers. Invariant (ecc_alarms_verify): TIMER is pending where a timer is set.
  *
- * Not here: what hooks ask for, and their calls (flow_hooks.c, flow.c, sender.c).
+ * Not here: what hooks ask for, and their calls (flow_hooks.c, host.c, sender.c).
  */
 
 #include "host/alarms.h"

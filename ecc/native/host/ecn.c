@@ -2,14 +2,13 @@
  * Explicit congestion notification (S-105 to S-111): which packets can be marked, what a receiver remembers of marks,
  * and what its ACKs report. What a sender does about them is a hook's.
  *
- * Not here: when a hook marks (router.c), and how marks are counted and traced (link.c).
+ * Not here: how a hook marks a packet (router.c), and how marks are counted and traced (link.c).
  */
 
 #include "host/ecn.h"
 
 #include "core/archive.h"
-#include "parts/cut.h"
-#include "host/receiver.h"
+#include "core/cut.h"
 
 static ecc_ecn_t
 ecn_of(const ecc_engine_t *self, const ecc_packet_t *packet)
@@ -30,19 +29,6 @@ ect_of(const ecc_engine_t *self, uint32_t index)
     return self->flows[index].spec->ecn == ECC_ECN_SCALABLE ? ECC_ECT_1 : ECC_ECT_0;
 }
 
-/* S-107. */
-bool
-ecc_ecn_mark(const ecc_engine_t *self, unsigned char *header)
-{
-    ecc_ecn_t ecn = ecc_state_ecn(self, header);
-    bool can_be = ecn.codepoint == ECC_ECT_0 || ecn.codepoint == ECC_ECT_1;
-
-    if (can_be) {
-        ecc_state_set_ecn(self, header, (ecc_ecn_t) { ECC_CE, ecn.word });
-    }
-    return can_be;
-}
-
 /* S-106, S-110. */
 void
 ecc_ecn_send(ecc_engine_t *self, const ecc_packet_t *packet, bool is_new)
@@ -61,22 +47,26 @@ ecc_ecn_send(ecc_engine_t *self, const ecc_packet_t *packet, bool is_new)
     ecc_state_set_ecn(self, ecc_packets_header(packet), ecn);
 }
 
+/* S-108: a scalable receiver sends the delayed ACK before the first packet with another mark. */
+bool
+ecc_ecn_ends_delay(const ecc_engine_t *self, const ecc_packet_t *packet)
+{
+    bool is_marked = ecn_of(self, packet).codepoint == ECC_CE;
+
+    return is_marked != self->receivers[packet->flow].was_marked && !is_classic(self, packet->flow);
+}
+
 /* S-108, S-109. */
-int
+void
 ecc_ecn_receive(ecc_engine_t *self, const ecc_packet_t *packet)
 {
     ecc_receiver_t *receiver = &self->receivers[packet->flow];
     const ecc_ecn_t ecn = ecn_of(self, packet);
     bool is_marked = ecn.codepoint == ECC_CE;
-    int ret = 0;
 
-    if (is_marked != receiver->was_marked && !is_classic(self, packet->flow)) {
-        ret = ecc_receiver_send_delayed(self, packet->flow);
-    }
     receiver->was_marked = is_marked;
     receiver->has_marks = is_marked || (receiver->has_marks && ecn.word == 0);
     receiver->marked += is_marked ? packet->size : 0;
-    return ret;
 }
 
 /* S-106, S-108, S-109. */

@@ -5,16 +5,16 @@
 
 #include "core/state.h"
 
-/* A hook of a link marks a packet, or it was marked before, or cannot be: whether it did. */
-bool ecc_ecn_mark(const ecc_engine_t *self, unsigned char *header);
-
 /* The following are of flows whose packets can be marked. */
 
 /* A packet leaves the sender. */
 void ecc_ecn_send(ecc_engine_t *self, const ecc_packet_t *packet, bool is_new);
 
-/* The receiver looks at a packet, before all else. */
-ECC_MUST_CHECK int ecc_ecn_receive(ecc_engine_t *self, const ecc_packet_t *packet);
+/* Whether a packet at its receiver ends the wait of a delayed ACK, which is then sent before the packet is received. */
+bool ecc_ecn_ends_delay(const ecc_engine_t *self, const ecc_packet_t *packet);
+
+/* The receiver notes the mark of a packet, before all else. */
+void ecc_ecn_receive(ecc_engine_t *self, const ecc_packet_t *packet);
 
 /* A packet becomes an ACK. */
 void ecc_ecn_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet);

@@ -1,7 +1,7 @@
 /*
  * Hooks of flows (S-98 to S-104): env is filled, the hook is called, and what it wrote is checked and adopted.
  *
- * Not here: when a hook is called (flow.c, sender.c); the hooks of routers (router.c).
+ * Not here: when a hook is called (host.c, sender.c); the hooks of routers (router.c).
  */
 
 #include "host/flow_hooks.h"
@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "host/alarms.h"
-#include "host/flow.h"
 #include "host/transport.h"
 
 /* S-76: what differs for a reliable flow. */
@@ -35,7 +34,7 @@ fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_siz
     const ecc_flow_state_t *restrict flow = &self->flows[index];
     ecc_flow_env_t *restrict env = &self->flow_env;
 
-    env->now = ecc_state_seconds(self->now);
+    env->now = ecc_clock_seconds(self->now);
     env->packet_size = packet_size;
     env->rtt = flow->rtt;
     env->srtt = flow->srtt;
@@ -77,7 +76,7 @@ fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_siz
 ECC_COLD static int
 fail_hook(ecc_engine_t *self, uint32_t index, int hook_number, int32_t returned)
 {
-    (void) ecc_flow_fail(self, ECC_ERR_HOOK_FAILED, index, hook_number, returned);
+    (void) ecc_state_fail_flow(self, ECC_ERR_HOOK_FAILED, index, hook_number, returned);
     self->report.failed = 1;
     return ECC_ERR_HOOK_FAILED;
 }
@@ -107,13 +106,13 @@ set_timer(ecc_engine_t *self, uint32_t index, int hook_number, int timer, double
     ecc_ps_t time;
 
     if (isnan(seconds)) {
-        return ecc_flow_fail(self, ECC_ERR_TIMER, index, hook_number, seconds);
+        return ecc_state_fail_flow(self, ECC_ERR_TIMER, index, hook_number, seconds);
     }
     if (spec->on_timer == NULL) {
         return 0;
     }
-    wait = ecc_state_ps(seconds);
-    time = ecc_state_add(self->now, wait < 1 ? 1 : wait);
+    wait = ecc_clock_ps(seconds);
+    time = ecc_clock_add(self->now, wait < 1 ? 1 : wait);
     if (ecc_alarms_has_timers(spec)) {
         ecc_alarms_set(self, index, timer, time);
     } else {
@@ -147,10 +146,10 @@ adopt_rate(ecc_engine_t *self, uint32_t index, int hook_number)
     double rate = self->flow_env.rate;
 
     if (!(rate >= 0.0 && isfinite(rate))) {
-        return ecc_flow_fail(self, ECC_ERR_RATE, index, hook_number, rate);
+        return ecc_state_fail_flow(self, ECC_ERR_RATE, index, hook_number, rate);
     }
     flow->rate = rate;
-    flow->pacing_gap = flow->last_size > 0 && rate > 0.0 ? ecc_state_tx(flow->last_size, rate) : 0;
+    flow->pacing_gap = flow->last_size > 0 && rate > 0.0 ? ecc_clock_tx(flow->last_size, rate) : 0;
     flow->changed = true;
     return 0;
 }
@@ -161,7 +160,7 @@ adopt_window(ecc_engine_t *self, uint32_t index, int hook_number)
     double window = self->flow_env.window;
 
     if (!(window >= 0.0 && isfinite(window))) {
-        return ecc_flow_fail(self, ECC_ERR_WINDOW, index, hook_number, window);
+        return ecc_state_fail_flow(self, ECC_ERR_WINDOW, index, hook_number, window);
     }
     self->flows[index].window = window;
     self->flows[index].changed = true;
@@ -217,7 +216,7 @@ ecc_flow_hooks_least_timer(const ecc_engine_t *self, uint32_t index)
 const ecc_flow_env_t *
 ecc_flow_hooks_env(ecc_engine_t *self, uint32_t index)
 {
-    fill_env(self, index, ECC_NO_HOOK, ecc_flow_largest_size(&self->flows[index]), 0, false);
+    fill_env(self, index, ECC_NO_HOOK, ecc_state_largest_size(&self->flows[index]), 0, false);
     return &self->flow_env;
 }
 
@@ -241,7 +240,7 @@ ecc_flow_hooks_without_packet(ecc_engine_t *self, uint32_t index, int hook_numbe
     }
     memset(self->scratch, 0, self->header_size);
     return call_and_adopt(
-        self, index, hook_number, hook, self->scratch, ecc_flow_largest_size(&self->flows[index]), kind, false);
+        self, index, hook_number, hook, self->scratch, ecc_state_largest_size(&self->flows[index]), kind, false);
 }
 
 int
@@ -282,5 +281,5 @@ ecc_flow_hooks_stop(ecc_engine_t *self, uint32_t index)
     }
     memset(self->scratch, 0, self->header_size);
     return call(
-        self, index, ECC_FLOW_ON_STOP, flow->spec->on_stop, self->scratch, ecc_flow_largest_size(flow), 0, false);
+        self, index, ECC_FLOW_ON_STOP, flow->spec->on_stop, self->scratch, ecc_state_largest_size(flow), 0, false);
 }

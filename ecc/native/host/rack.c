@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "core/errors.h"
-#include "host/receiver.h"
 
 #define FIRST_ROOM 16u
 #define MAX_ROOM (UINT32_C(1) << 30)
@@ -402,12 +401,12 @@ ecc_rack_note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     ecc_rack_t *rack = &self->racks[index];
     uint32_t number = number_at(rack, rack->count);
 
-    if (ecc_segment_is_probe(segment)) {
+    if (ecc_transport_is_probe(segment)) {
         rack->wants_probe = false;
         rack->probe_is_copy = segment.rule == ECC_RULE_PROBE;
         rack->probe_end = rack->probe_is_copy ? transport->snd_nxt : segment.begin + segment.size;
     }
-    if (ecc_segment_is_new(segment)) {
+    if (ecc_transport_is_new(segment)) {
         ecc_sent_t sent = { .begin = segment.begin, .size = segment.size };
         int ret = ecc_rack_append(rack, &self->memory, sent);
         transport->snd_nxt = segment.begin + segment.size;
@@ -450,14 +449,14 @@ reordering_window(const ecc_engine_t *self, uint32_t index)
     if (!rack->has_reordering && (is_repairing(rack, transport) || rack->n_sacked >= transport->dup_thresh)) {
         return 0;
     }
-    return ecc_state_ps(window < flow->srtt ? window : flow->srtt);
+    return ecc_clock_ps(window < flow->srtt ? window : flow->srtt);
 }
 
 /* S-150: from when on a segment is lost that was sent before one that has been delivered. */
 static ecc_ps_t
 overdue_at(const ecc_rack_t *self, const ecc_sent_t *segment)
 {
-    return ecc_state_add(ecc_state_add(segment->sent, self->rtt), self->window);
+    return ecc_clock_add(ecc_clock_add(segment->sent, self->rtt), self->window);
 }
 
 /* S-151: from here on it can turn out that what is done was for nothing. */
@@ -584,10 +583,10 @@ ecc_ps_t
 ecc_rack_probe_timeout(const ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
-    ecc_ps_t wait = flow->srtt > 0.0 ? ecc_state_ps(2.0 * flow->srtt) : FIRST_PROBE;
+    ecc_ps_t wait = flow->srtt > 0.0 ? ecc_clock_ps(2.0 * flow->srtt) : FIRST_PROBE;
 
     if (flow->srtt > 0.0 && self->racks[index].count == 1 && flow->spec->ack_every > 1) {
-        wait = ecc_state_add(wait, flow->spec->ack_wait);
+        wait = ecc_clock_add(wait, flow->spec->ack_wait);
     }
     return wait;
 }
@@ -621,7 +620,7 @@ deliver(ecc_engine_t *self, const ecc_packet_t *packet, uint32_t number, ecc_new
     rack->has_reordering = rack->has_reordering || (!segment->was_repeated && end < news->fack);
     rack->fack = end > rack->fack ? end : rack->fack;
     if (segment->was_repeated
-        && (packet->sent < segment->sent || ecc_state_seconds(self->now - segment->sent) < flow->min_rtt)) {
+        && (packet->sent < segment->sent || ecc_clock_seconds(self->now - segment->sent) < flow->min_rtt)) {
         return;
     }
     if (segment->order > news->order) {

@@ -9,29 +9,13 @@
 
 #include <string.h>
 
-#include "parts/cut.h"
-#include "host/ecn.h"
-#include "host/flow.h"
+#include "core/config.h"
+#include "core/crossing.h"
+#include "core/path.h"
 #include "link/link.h"
+#include "link/transit.h"
+#include "host/ecn.h"
 #include "host/transport.h"
-
-static bool
-is_reordered(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops)
-{
-    bool found = spec->n_alternatives > 0;
-
-    for (int64_t k = 0; k < spec->n_forward; k++) {
-        found = found || ecc_link_reorders(self, hops[k] >> ECC_HOP_LINK);
-    }
-    return found;
-}
-
-bool
-ecc_receiver_is_needed(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops)
-{
-    return spec->n_reverse > 0 || spec->impairment > 0 || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE
-        || spec->reordering_threshold > 1 || spec->trimmed_size > 0 || is_reordered(self, spec, hops);
-}
 
 void
 ecc_receiver_init(ecc_engine_t *self, uint32_t index)
@@ -41,8 +25,8 @@ ecc_receiver_init(ecc_engine_t *self, uint32_t index)
     ecc_channel_t channel = receiver->channel;
 
     *receiver = (ecc_receiver_t) { .delayed = ECC_NO_PACKET, .channel = channel };
-    receiver->reordering_threshold = ecc_receiver_threshold(
-        flow->spec, is_reordered(self, flow->spec, &self->hops[flow->position]) ? ECC_DUP_THRESH : 1);
+    receiver->reordering_threshold = ecc_config_threshold(
+        flow->spec, ecc_config_is_reordered(self, flow->spec, &self->hops[flow->position]) ? ECC_DUP_THRESH : 1);
     if (flow->spec->impairment > 0) {
         const ecc_impairment_t *spec = &self->impairments[flow->spec->impairment - 1];
         ecc_channel_init(&receiver->channel, spec, self->seed, ECC_RANDOM_OF_ACKS + (uint64_t) flow->number);
@@ -126,20 +110,20 @@ ecc_receiver_return(ecc_engine_t *self, uint32_t id)
     int ret = 0;
 
     if (flow->spec->impairment == 0) {
-        return ecc_flow_send_ack(self, id);
+        return ecc_path_return(self, id);
     }
     if (ecc_channel_loses(channel, 1)) {
         receiver->acks_lost++;
         ecc_state_trace_flow(self, ECC_EVENT_ACK_LOSS, packet->flow, packet->offset);
-        return ecc_flow_discard(self, id);
+        return ecc_path_discard(self, id);
     }
     time = ecc_channel_arrival(channel, self->now, flow->ack_delay, ecc_link_size(self, packet, ECC_HOP_IS_ACK));
-    if (self->cut != NULL && ecc_cut_leaves_as_ack(self, id, time, &ret)) {
+    if (self->cut != NULL && ecc_crossing_leaves_as_ack(self, id, time, &ret)) {
         return ret;
     }
     ret = ecc_channel_append(channel, &self->memory, &self->packets, &flow->acks, &self->fast,
         self->base[ECC_EVENT_ACK] + packet->flow, id, time);
-    return ret == 0 ? 0 : ecc_flow_fail(self, ret, packet->flow, ECC_NO_HOOK, channel->n_reordered);
+    return ret == 0 ? 0 : ecc_state_fail_flow(self, ret, packet->flow, ECC_NO_HOOK, channel->n_reordered);
 }
 
 static int
@@ -152,7 +136,7 @@ send_ack(ecc_engine_t *self, uint32_t id)
     if (flow->reliable) {
         int ret = ecc_transport_write_ack(self, packet);
         if (ret != 0) {
-            return ecc_flow_fail(self, ret, packet->flow, ECC_NO_HOOK, (double) packet->offset);
+            return ecc_state_fail_flow(self, ret, packet->flow, ECC_NO_HOOK, (double) packet->offset);
         }
     } else {
         *ecc_state_ack_info(self, packet) = (ecc_ack_info_t) { receiver->front, { receiver->missing } };
@@ -162,7 +146,7 @@ send_ack(ecc_engine_t *self, uint32_t id)
     }
     if (flow->spec->n_reverse > 0) {
         packet->position = flow->position + (uint32_t) flow->spec->n_forward;
-        return ecc_link_arrive(self, id);
+        return ecc_transit_arrive(self, id);
     }
     return ecc_receiver_return(self, id);
 }
@@ -217,12 +201,12 @@ ecc_receiver_receive(ecc_engine_t *self, uint32_t id, bool may_delay)
         return send_ack(self, id);
     }
     if (receiver->delayed != ECC_NO_PACKET) {
-        int ret = ecc_flow_discard(self, receiver->delayed);
+        int ret = ecc_path_discard(self, receiver->delayed);
         if (ret != 0) {
             return ret;
         }
     } else {
-        ecc_calendar_insert(&self->slow, node, ecc_state_add(self->now, flow->spec->ack_wait));
+        ecc_calendar_insert(&self->slow, node, ecc_clock_add(self->now, flow->spec->ack_wait));
     }
     receiver->delayed = id;
     if (++receiver->n_delayed < flow->spec->ack_every && may_delay) {

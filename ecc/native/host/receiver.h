@@ -8,19 +8,6 @@
 
 #include "core/state.h"
 
-#define ECC_DUP_THRESH 3u /* so many packets, or duplicate ACKs, prove a loss where packets may overtake each other */
-#define ECC_MAX_REORDERING_THRESHOLD 255
-
-/* The reordering threshold of a flow, or, if none was given, another one. */
-static inline uint32_t
-ecc_receiver_threshold(const ecc_flow_t *spec, uint32_t other)
-{
-    return spec->reordering_threshold > 0 ? (uint32_t) spec->reordering_threshold : other;
-}
-
-/* S-71: whether a flow needs one, where its route is installed at `hops`. */
-bool ecc_receiver_is_needed(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops);
-
 void ecc_receiver_init(ecc_engine_t *self, uint32_t flow);
 
 /* Accounts for a packet (S-66; not of a reliable flow), and sends its ACK or, if it may be delayed, keeps it (S-69). */

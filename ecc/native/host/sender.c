@@ -13,16 +13,16 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/path.h"
+#include "core/spray.h"
+#include "link/phase.h"
+#include "link/transit.h"
 #include "host/alarms.h"
-#include "parts/cut.h"
 #include "host/ecn.h"
-#include "host/flow_hooks.h"
 #include "host/flow.h"
-#include "link/link.h"
-#include "host/phase.h"
+#include "host/flow_hooks.h"
 #include "host/rack.h"
 #include "host/receiver.h"
-#include "host/spray.h"
 #include "host/transport.h"
 
 #define MAX_TIMEOUT (INT64_C(64000000000000)) /* by doubling */
@@ -61,7 +61,7 @@ timeout(ecc_engine_t *self, uint32_t index)
     if (flow->reliable && is_measured) {
         wait = ecc_transport_rto(&self->transports[index], flow);
     } else {
-        wait = ecc_state_ps(3.0 * (is_measured ? flow->srtt : ecc_state_seconds(ecc_flow_first_rtt(self, index))));
+        wait = ecc_clock_ps(3.0 * (is_measured ? flow->srtt : ecc_clock_seconds(ecc_flow_first_rtt(self, index))));
         if (flow->reliable && flow->spec->initial_rto > least) {
             least = flow->spec->initial_rto;
         }
@@ -104,7 +104,7 @@ next(const ecc_engine_t *self, uint32_t index, ecc_ps_t *due)
     *due = self->now;
     if (segment.size <= 0 && flow->has_writes) {
         ecc_ps_t period = flow->spec->write_period;
-        *due = ecc_state_add(flow->start, ((self->now - flow->start) / period + 1) * period);
+        *due = ecc_clock_add(flow->start, ((self->now - flow->start) / period + 1) * period);
         segment = next_of(self, index, ecc_state_written(flow, *due));
     }
     return segment;
@@ -115,7 +115,7 @@ static void
 start_timer(ecc_engine_t *self, uint32_t index)
 {
     uint32_t node = self->base[ECC_EVENT_TIMEOUT] + index;
-    ecc_ps_t deadline = ecc_state_add(self->now, timeout(self, index));
+    ecc_ps_t deadline = ecc_clock_add(self->now, timeout(self, index));
 
     self->flows[index].timer_start = self->now;
     self->flows[index].timeout_pending = true;
@@ -151,8 +151,8 @@ await_probe(ecc_engine_t *self, uint32_t index)
     }
     rack->awaits = ecc_rack_may_probe(self, index) ? ECC_AWAITS_PROBE : ECC_AWAITS_NOTHING;
     if (rack->awaits == ECC_AWAITS_PROBE) {
-        time = ecc_state_add(self->now, ecc_rack_probe_timeout(self, index));
-        latest = ecc_state_add(self->flows[index].timer_start, timeout(self, index));
+        time = ecc_clock_add(self->now, ecc_rack_probe_timeout(self, index));
+        latest = ecc_clock_add(self->flows[index].timer_start, timeout(self, index));
         time = time < latest ? time : latest;
         rack->wait_until = time > self->now ? time : self->now;
         await(self, index);
@@ -177,12 +177,12 @@ note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         self->prrs[index].out += segment.size;
         self->prrs[index].credit -= segment.size;
     }
-    if (!ecc_segment_is_new(segment)) {
+    if (!ecc_transport_is_new(segment)) {
         flow->lost += segment.size;
         flow->expected += segment.size;
     }
     if (flow->has_rack) {
-        if (was_idle || (!ecc_segment_is_new(segment) && segment.begin == transport->snd_una)) {
+        if (was_idle || (!ecc_transport_is_new(segment) && segment.begin == transport->snd_una)) {
             start_timer(self, index);
         }
         if (ret == 0 && segment.rule == ECC_RULE_NEW) {
@@ -207,7 +207,7 @@ new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *
     int ret = ecc_packets_allocate(&self->packets, &self->memory, id);
 
     if (ret != 0) {
-        return ecc_flow_fail(self, ret, index, ECC_NO_HOOK, self->packets.n_used);
+        return ecc_state_fail_flow(self, ret, index, ECC_NO_HOOK, self->packets.n_used);
     }
     packet = ecc_packets_at(&self->packets, *id);
     packet->sent = self->now;
@@ -226,7 +226,7 @@ new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *
         ecc_state_ack_info(self, packet)->sack = ECC_NO_SACK;
     }
     if (flow->can_be_marked) {
-        ecc_ecn_send(self, packet, ecc_segment_is_new(segment));
+        ecc_ecn_send(self, packet, ecc_transport_is_new(segment));
     }
     if (index >= self->n_flows) {
         flow->n_packets++;
@@ -243,7 +243,7 @@ note_pace(ecc_engine_t *self, ecc_flow_state_t *flow, int32_t size, bool plain)
     flow->last_sent_at = self->now;
     if (flow->last_size != paced_size) {
         flow->last_size = paced_size;
-        flow->pacing_gap = flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
+        flow->pacing_gap = flow->rate > 0.0 ? ecc_clock_tx(flow->last_size, flow->rate) : 0;
     }
 }
 
@@ -252,7 +252,7 @@ await_timeout(ecc_engine_t *self, uint32_t index)
 {
     self->flows[index].timeout_pending = true;
     ecc_calendar_insert(
-        &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, ecc_state_add(self->now, timeout(self, index)));
+        &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, ecc_clock_add(self->now, timeout(self, index)));
 }
 
 /* What the flow counts once a packet is sent: bytes, the size of the next packet, and the retransmission timer. */
@@ -271,13 +271,13 @@ account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
     }
     if (!plain && flow->draws_sizes) {
         bool opening = flow->srtt == 0.0 && flow->spec->opening_size > 0;
-        flow->full_size = ecc_flow_full_size(flow);
+        flow->full_size = ecc_state_full_size(flow);
         flow->packet_size = opening ? flow->packet_size : flow->full_size;
     }
     if (!flow->timeout_pending) {
         await_timeout(self, index);
     }
-    return ret == 0 ? 0 : ecc_flow_fail(self, ret, index, ECC_NO_HOOK, self->racks[index].count);
+    return ret == 0 ? 0 : ecc_state_fail_flow(self, ret, index, ECC_NO_HOOK, self->racks[index].count);
 }
 
 /* S-177: new data is sent with nothing in flight. */
@@ -290,8 +290,8 @@ restart(ecc_engine_t *self, uint32_t index)
     if (flow->last_size == 0 || flow->n_timeouts > 0) {
         return 0;
     }
-    self->idle = ecc_state_seconds(self->now - flow->last_sent_at);
-    self->rto = ecc_state_seconds(timeout(self, index));
+    self->idle = ecc_clock_seconds(self->now - flow->last_sent_at);
+    self->rto = ecc_clock_seconds(timeout(self, index));
     ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_RESTART, flow->spec->on_restart, 0);
     self->idle = 0.0;
     self->rto = 0.0;
@@ -303,7 +303,7 @@ static ECC_HOT int
 leave(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id, bool plain)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    bool is_new = plain || ecc_segment_is_new(segment);
+    bool is_new = plain || ecc_transport_is_new(segment);
     int ret = 0;
 
     if (!plain && ecc_state_in_flight(flow) == 0 && flow->has_restart && is_new) {
@@ -340,7 +340,6 @@ static ECC_HOT int
 emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    ecc_ps_t due;
     uint32_t id = ECC_NO_PACKET;
     int ret = leave(self, index, segment, &id, plain);
 
@@ -351,16 +350,9 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
         if (!plain && flow->sprays) {
             ecc_packets_at(&self->packets, id)->position = ecc_spray_next(self, index);
         }
-        return ecc_link_arrive(self, id);
+        return ecc_transit_arrive(self, id);
     }
-    due = ecc_state_add(self->now, flow->access_delay);
-    if (self->cut != NULL && ecc_cut_leaves_by_access(self, id, due, &ret)) {
-        return ret;
-    }
-    if (ecc_packets_append(&self->packets, &flow->access, id, due)) {
-        ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_ACCESS] + index, due);
-    }
-    return 0;
+    return ecc_path_access(self, index, id);
 }
 
 int
@@ -378,7 +370,7 @@ static inline bool
 may_leave(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
-    bool is_free = segment.rule == ECC_RULE_FIRST || ecc_segment_is_probe(segment);
+    bool is_free = segment.rule == ECC_RULE_FIRST || ecc_transport_is_probe(segment);
 
     return segment.size > 0 && !(flow->window > 0.0 && !is_free && is_full(self, index, segment.size))
         && (flow->window > 0.0 || flow->rate > 0.0);
@@ -422,7 +414,7 @@ try_send(ecc_engine_t *self, uint32_t index, bool released)
         }
         if (flow->rate > 0.0) {
             flow->limited_by = written > self->now ? ECC_LIMIT_DATA : ECC_LIMIT_PACER;
-            ecc_ps_t due = flow->last_size == 0 ? self->now : ecc_state_add(flow->last_sent_at, flow->pacing_gap);
+            ecc_ps_t due = flow->last_size == 0 ? self->now : ecc_clock_add(flow->last_sent_at, flow->pacing_gap);
             ecc_calendar_move(&self->fast, send_node, due > written ? due : written);
             return 0;
         }
@@ -472,7 +464,7 @@ send_plain(ecc_engine_t *self, uint32_t index)
     if (flow->window == 0.0 && flow->rate > 0.0 && !flow->jitters) {
         flow->changed = false;
         ecc_calendar_insert(
-            &self->fast, self->base[ECC_EVENT_SEND] + index, ecc_state_add(flow->last_sent_at, flow->pacing_gap));
+            &self->fast, self->base[ECC_EVENT_SEND] + index, ecc_clock_add(flow->last_sent_at, flow->pacing_gap));
         return 0;
     }
     return try_send(self, index, true);
@@ -519,7 +511,7 @@ acknowledge(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int6
     }
     if (lost > 0) {
         if (lost > front - flow->expected) { /* a contradiction: of a forged checkpoint */
-            return ecc_flow_fail(self, ECC_ERR_BROKEN, index, ECC_NO_HOOK, (double) lost);
+            return ecc_state_fail_flow(self, ECC_ERR_BROKEN, index, ECC_NO_HOOK, (double) lost);
         }
         flow->lost += lost;
         flow->expected += lost;
@@ -561,7 +553,7 @@ acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *pac
         = flow->has_rack ? ecc_rack_receive_ack(self, packet, effect) : ecc_transport_receive_ack(self, packet, effect);
 
     if (ret != 0) {
-        return ecc_flow_fail(self, ret, index, ECC_NO_HOOK, (double) packet->offset);
+        return ecc_state_fail_flow(self, ret, index, ECC_NO_HOOK, (double) packet->offset);
     }
     flow->expected += effect->acked;
     flow->n_timeouts = effect->acked > 0 ? 0 : flow->n_timeouts;
@@ -623,7 +615,7 @@ measure_rtt(ecc_engine_t *self, uint32_t index, ecc_ps_t sent, bool plain)
 {
     ecc_flow_state_t *flow = &self->flows[index];
 
-    flow->rtt = ecc_state_seconds(self->now - sent);
+    flow->rtt = ecc_clock_seconds(self->now - sent);
     if (!plain && flow->reliable) {
         ecc_transport_measure(&self->transports[index], flow);
     }
@@ -653,7 +645,7 @@ receive_control(ecc_engine_t *self, uint32_t index, uint32_t id)
     if (self->flows[index].active) {
         ret = ecc_flow_hooks_control(self, ecc_packets_at(&self->packets, id));
     }
-    if (ecc_flow_discard(self, id) != 0 || ret != 0) { /* at its sender it is discarded without fail */
+    if (ecc_path_discard(self, id) != 0 || ret != 0) { /* at its sender it is discarded without fail */
         return ret;
     }
     return ecc_sender_try_send(self, index);
@@ -670,7 +662,7 @@ try_send_plain(ecc_engine_t *self, uint32_t index)
         return 0;
     }
     if (flow->window == 0.0 && flow->rate > 0.0 && flow->last_size > 0 && !flow->jitters) {
-        ecc_ps_t due = ecc_state_add(flow->last_sent_at, flow->pacing_gap);
+        ecc_ps_t due = ecc_clock_add(flow->last_sent_at, flow->pacing_gap);
         flow->changed = false;
         ecc_calendar_move(&self->fast, node, due > self->now ? due : self->now);
         return 0;
@@ -739,7 +731,7 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
         self->marked = 0;
         self->ece = 0;
     }
-    if (ecc_flow_discard(self, id) != 0 || ret != 0) { /* an ACK at its sender is discarded without fail */
+    if (ecc_path_discard(self, id) != 0 || ret != 0) { /* an ACK at its sender is discarded without fail */
         return ret;
     }
     if (flow->active && flow->size >= 0 && flow->expected - flow->lost >= flow->size) {
@@ -782,7 +774,7 @@ end_wait(ecc_engine_t *self, uint32_t index)
     if (is_probe || effect.begins_recovery) {
         start_timer(self, index);
     } else {
-        ecc_ps_t deadline = ecc_state_add(self->flows[index].timer_start, timeout(self, index));
+        ecc_ps_t deadline = ecc_clock_add(self->flows[index].timer_start, timeout(self, index));
         self->flows[index].timeout_pending = true;
         ecc_calendar_move(
             &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, deadline > self->now ? deadline : self->now);
@@ -796,7 +788,7 @@ int
 ecc_sender_timeout(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    ecc_ps_t deadline = ecc_state_add(flow->timer_start, timeout(self, index));
+    ecc_ps_t deadline = ecc_clock_add(flow->timer_start, timeout(self, index));
     bool waits = flow->has_rack && self->racks[index].awaits != ECC_AWAITS_NOTHING;
     int ret = 0;
 

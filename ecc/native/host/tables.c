@@ -11,12 +11,11 @@
 #include <string.h>
 
 #include "core/ahead.h"
-#include "host/alarms.h"
 #include "core/channel.h"
-#include "parts/cut.h"
-#include "link/link.h"
+#include "core/config.h"
+#include "core/cut.h"
+#include "host/alarms.h"
 #include "host/rack.h"
-#include "host/receiver.h"
 #include "host/transport.h"
 
 #define INITIAL_SLOTS 16u
@@ -45,12 +44,12 @@ ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config)
         self->wants_receivers = self->wants_receivers || spec->n_reverse > 0 || spec->impairment > 0
             || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE || spec->n_alternatives > 0
             || spec->reordering_threshold > 1 || spec->trimmed_size > 0;
-        if (ecc_receiver_threshold(spec, ECC_DUP_THRESH) > self->max_holes) {
-            self->max_holes = ecc_receiver_threshold(spec, ECC_DUP_THRESH);
+        if (ecc_config_threshold(spec, ECC_DUP_THRESH) > self->max_holes) {
+            self->max_holes = ecc_config_threshold(spec, ECC_DUP_THRESH);
         }
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
-        self->wants_receivers = self->wants_receivers || ecc_link_reorders(self, i);
+        self->wants_receivers = self->wants_receivers || ecc_config_reorders(self, i);
     }
     self->wants_acks = self->wants_receivers || self->wants_transports;
     if (self->wants_acks) {

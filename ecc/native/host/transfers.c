@@ -2,7 +2,7 @@
  * Transfers (S-55 to S-61): a transfer is pending until its start, lives in a slot after the flows, and leaves a
  * result. Transfers that are subsequent to another are linked after it until they start.
  *
- * Not here: what a transfer does while it lives is that of a flow (flow.c); the arrays that slots are in (tables.c).
+ * Not here: what a transfer does while it lives is that of a flow (flow.c, host.c); the arrays that slots are in (tables.c).
  *
  * Invariants (ecc_transfers_verify): a slot is free or alive; every entry of `subsequent` is linked after exactly one
  * transfer or is unused; there is room for a result of each alive transfer, so that finishing cannot fail.
@@ -14,9 +14,10 @@
 #include <string.h>
 
 #include "core/config.h"
-#include "parts/cut.h"
-#include "host/flow.h"
+#include "core/cut.h"
+#include "core/finish.h"
 #include "link/link.h"
+#include "host/flow.h"
 #include "host/tables.h"
 
 #define INITIAL_ROOM 64u
@@ -117,7 +118,7 @@ ecc_transfers_verify(const ecc_engine_t *self)
                 || flow->started
                     == (flow->active || flow->n_packets > 0
                         || (flow->started
-                            && (ecc_cut_is_away(self, index) || ecc_transfers_subsequent_is_due(self, index)))));
+                            && (ecc_cut_is_away(self, index) || ecc_finish_subsequent_is_due(self, index)))));
         n_entries += flow->started ? chain_length(transfers, flow->subsequent) : 0;
     }
     for (size_t i = transfers->n_consumed; i < transfers->n_pending; i++) {
@@ -276,6 +277,38 @@ ecc_transfers_add(ecc_engine_t *self, const ecc_transfer_t *added, int64_t n, bo
     return 0;
 }
 
+/* Whether a transfer that passed left something behind: what departs silently is in a queue until then. */
+static bool
+is_queued(ecc_engine_t *self, const ecc_flow_state_t *flow)
+{
+    uint32_t n = self->transfers.templates[flow->template_index].length;
+    bool found = false;
+
+    for (uint32_t k = flow->position; k < flow->position + n && self->flow_queues != NULL; k++) {
+        ecc_link_catch_up(self, &self->links[self->hops[k] >> ECC_HOP_LINK]);
+        found = found || self->flow_queues[k] != 0;
+    }
+    return found;
+}
+
+/* Frees slots of transfers that have passed; returns whether these are many. */
+static bool
+free_slots(ecc_engine_t *self)
+{
+    uint32_t n_freed = 0;
+
+    for (uint32_t slot = 0; slot < self->transfers.n_slots; slot++) {
+        ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
+        if (flow->started && !ecc_cut_has_sender(self, self->n_flows + slot) && flow->n_packets == 0
+            && !is_queued(self, flow)) {
+            ecc_cut_leave(self, slot);
+            ecc_finish_free_slot(self, slot);
+            n_freed++;
+        }
+    }
+    return n_freed > self->transfers.n_slots / 4;
+}
+
 /* The slot freed last, if there is one. */
 static bool
 take_free_slot(ecc_engine_t *self, uint32_t *slot)
@@ -297,7 +330,7 @@ find_slot(ecc_engine_t *self, uint32_t *slot)
     if (take_free_slot(self, slot)) {
         return 0;
     }
-    if (self->n_flows + transfers->n_slots == self->room && (self->cut == NULL || !ecc_cut_free_slots(self))) {
+    if (self->n_flows + transfers->n_slots == self->room && (self->cut == NULL || !free_slots(self))) {
         int ret;
         if (transfers->n_slots > ECC_MAX_ENTITIES) {
             return fail(self, ECC_ERR_TOO_LARGE);
@@ -402,17 +435,6 @@ ecc_transfers_start_next(ecc_engine_t *self, uint32_t *index)
     return ret;
 }
 
-/* An entry becomes unused; returns the one linked after it. */
-static uint32_t
-free_entry(ecc_transfers_t *transfers, uint32_t entry)
-{
-    uint32_t next = transfers->linked[entry].subsequent;
-
-    transfers->linked[entry].subsequent = transfers->free_linked;
-    transfers->free_linked = entry;
-    return next;
-}
-
 int
 ecc_transfers_start_subsequent(ecc_engine_t *self, uint32_t other, uint32_t *index)
 {
@@ -422,62 +444,9 @@ ecc_transfers_start_subsequent(ecc_engine_t *self, uint32_t other, uint32_t *ind
 
     if (ret == 0) {
         self->flows[other].subsequent = ECC_NO_SUBSEQUENT;
-        (void) free_entry(transfers, entry);
+        (void) ecc_finish_free_entry(transfers, entry);
     }
     return ret;
-}
-
-void
-ecc_transfers_received(ecc_engine_t *self, uint32_t index)
-{
-    const ecc_flow_state_t *flow = &self->flows[index];
-    uint32_t node = self->base[ECC_EVENT_START] + index + 1;
-    ecc_ps_t time = ecc_state_add(self->now, self->transfers.linked[flow->subsequent].spec.start);
-
-    if (flow->received >= flow->size && time < ECC_NEVER && !ecc_calendar_pending(&self->slow, node)) {
-        ecc_calendar_insert(&self->slow, node, time);
-    }
-}
-
-static ecc_transfer_result_t
-result(const ecc_engine_t *self, uint32_t index)
-{
-    const ecc_flow_state_t *flow = &self->flows[index];
-
-    return (ecc_transfer_result_t) { .number = flow->number,
-        .template_index = flow->template_index,
-        .start = flow->start,
-        .size = flow->size,
-        .end = -1,
-        .flow = ecc_flow_result(self, index) };
-}
-
-void
-ecc_transfers_finish(ecc_engine_t *self, uint32_t index, ecc_ps_t end)
-{
-    ecc_transfers_t *transfers = &self->transfers;
-    ecc_flow_state_t *flow = &self->flows[index];
-
-    flow->lost += flow->sent - flow->expected;
-    flow->expected = flow->sent;
-    transfers->finished[transfers->n_finished] = result(self, index);
-    transfers->finished[transfers->n_finished++].end = end;
-    transfers->n_alive--;
-    for (uint32_t entry = flow->subsequent; entry != ECC_NO_SUBSEQUENT;) {
-        entry = free_entry(transfers, entry);
-    }
-    if (self->cut != NULL) {
-        ecc_cut_leave(self, index - self->n_flows);
-    }
-    ecc_transfers_free_slot(self, index - self->n_flows);
-}
-
-void
-ecc_transfers_free_slot(ecc_engine_t *self, uint32_t slot)
-{
-    self->flows[self->n_flows + slot].started = false;
-    self->flows[self->n_flows + slot].next_free = self->transfers.free_slot;
-    self->transfers.free_slot = slot;
 }
 
 int
@@ -542,7 +511,7 @@ ecc_transfers_alive(const ecc_engine_t *self, ecc_transfer_result_t *results)
     for (uint32_t slot = 0; slot < self->transfers.n_slots; slot++) {
         const ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
         if (flow->started && ecc_cut_has_sender(self, self->n_flows + slot)) {
-            *results++ = result(self, self->n_flows + slot);
+            *results++ = ecc_finish_transfer_result(self, self->n_flows + slot);
         }
     }
 }

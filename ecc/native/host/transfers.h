@@ -28,24 +28,9 @@ ECC_MUST_CHECK int ecc_transfers_start_next(ecc_engine_t *self, uint32_t *flow);
 /* As ecc_transfers_start_next, for the one that is subsequent to another, which then has none. */
 ECC_MUST_CHECK int ecc_transfers_start_subsequent(ecc_engine_t *self, uint32_t other, uint32_t *flow);
 
-/* Data of a transfer that has a subsequent one was received: if that is all, the delay of the latter begins (S-60). */
-void ecc_transfers_received(ecc_engine_t *self, uint32_t flow);
-
-/* Whether the delay of the one subsequent to a transfer has begun. */
-static inline bool
-ecc_transfers_subsequent_is_due(const ecc_engine_t *self, uint32_t flow)
-{
-    return self->flows[flow].subsequent != ECC_NO_SUBSEQUENT
-        && ecc_calendar_pending(&self->slow, self->base[ECC_EVENT_START] + flow + 1);
-}
-
-/* A transfer finishes (S-59), and has ended at a time: it leaves its result and its slot. */
-void ecc_transfers_finish(ecc_engine_t *self, uint32_t flow, ecc_ps_t end);
-
-/* A transfer whose sender is in another part takes a slot, and leaves it. */
+/* A transfer whose sender is in another part takes a slot. */
 ECC_MUST_CHECK int ecc_transfers_let_pass(
     ecc_engine_t *self, uint32_t template_index, int64_t number, ecc_ps_t ack_delay, uint32_t *slot);
-void ecc_transfers_free_slot(ecc_engine_t *self, uint32_t slot);
 
 /* Whether more transfers must be added before time advances. */
 static inline bool

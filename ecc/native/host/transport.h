@@ -28,13 +28,13 @@ typedef struct {
 } ecc_segment_t;
 
 static inline bool
-ecc_segment_is_new(ecc_segment_t self)
+ecc_transport_is_new(ecc_segment_t self)
 {
     return self.rule == ECC_RULE_NONE || self.rule == ECC_RULE_NEW || self.rule == ECC_RULE_NEW_PROBE;
 }
 
 static inline bool
-ecc_segment_is_probe(ecc_segment_t self)
+ecc_transport_is_probe(ecc_segment_t self)
 {
     return self.rule == ECC_RULE_NEW_PROBE || self.rule == ECC_RULE_PROBE;
 }

@@ -1,24 +1,11 @@
 #ifndef ECC_LINK_H
 #define ECC_LINK_H
 
-/* A link: a queue with one packet in service, and a wire (S-20, S-23 to S-34). Where it schedules, see scheduler.h. */
+/* The state of a link: its capacity, the size of a packet there, and what is counted of its queue. */
 
 #include "core/state.h"
 
 void ecc_link_init(ecc_engine_t *self, uint32_t link, const ecc_link_t *spec, uint64_t seed);
-
-/* A packet arrives at the link of its position (S-23). */
-ECC_MUST_CHECK int ecc_link_arrive(ecc_engine_t *self, uint32_t packet);
-
-/* A packet of data that has arrived before time 0 is in the queue of the link of its position (S-208). */
-ECC_MUST_CHECK int ecc_link_queue(ecc_engine_t *self, uint32_t packet);
-
-/* A packet is on the wire of the link of its position, and reaches its end at `time`. */
-ECC_MUST_CHECK int ecc_link_put_on_wire(ecc_engine_t *self, uint32_t packet, ecc_ps_t time);
-
-/* DEPARTURE and HOP (S-28, S-31, S-32, S-34). */
-ECC_MUST_CHECK int ecc_link_departure(ecc_engine_t *self, uint32_t link);
-ECC_MUST_CHECK int ecc_link_hop(ecc_engine_t *self, uint32_t link);
 
 /* Removes from the queue what has silently departed by now (S-29). */
 void ecc_link_catch_up(ecc_engine_t *self, ecc_link_state_t *link);
@@ -28,9 +15,6 @@ void ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time);
 
 /* S-27: the capacity advertised to routers now. */
 double ecc_link_capacity(const ecc_engine_t *self, ecc_link_state_t *link);
-
-/* S-135: a packet that a hook wants trimmed: its new size, or 0 if it cannot be; unless it shrinks it is as it was. */
-int64_t ecc_link_trim(ecc_engine_t *self, uint32_t link, uint32_t packet, int64_t size, enum ecc_packet_kind kind);
 
 /* The engine is built: links that need nothing else have code of their own, without what others ask for every packet. */
 void ecc_link_set_plain(ecc_engine_t *self);
@@ -47,10 +31,6 @@ ecc_link_kind(const ecc_packet_t *packet, uint32_t hop)
 /* S-24: the size of a packet at a position of the table of hops. */
 int64_t ecc_link_size(const ecc_engine_t *self, const ecc_packet_t *packet, uint32_t hop);
 
-/* A packet that is not in the queue is dropped there (S-23.3). */
-ECC_MUST_CHECK int ecc_link_drop(
-    ecc_engine_t *self, uint32_t link, uint32_t packet, int64_t size, enum ecc_packet_kind kind);
-
 /* A hook has marked a packet (S-107). */
 void ecc_link_count_mark(ecc_engine_t *self, uint32_t link, const ecc_packet_t *packet);
 
@@ -58,14 +38,61 @@ void ecc_link_count_mark(ecc_engine_t *self, uint32_t link, const ecc_packet_t *
 void ecc_link_grow(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32_t position);
 void ecc_link_shrink(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32_t position);
 
-/* The next packet is served when the last one has left (S-25, S-26). */
-ECC_MUST_CHECK int ecc_link_transmit(ecc_engine_t *self, uint32_t link, ecc_queued_t packet, enum ecc_packet_kind kind);
-
-/* Whether packets may overtake each other on its wire. */
-static inline bool
-ecc_link_reorders(const ecc_engine_t *self, uint32_t link)
+/* The same without the counts by flow and by additional router, which a plain link does not have. */
+static ECC_HOT void
+ecc_link_grow_plain(ecc_link_state_t *link, int64_t size)
 {
-    return self->links[link].channel != NULL && self->links[link].channel->spec->reorders != 0;
+    link->queue += size;
+    if (link->queue > link->queue_peak) {
+        link->queue_peak = link->queue;
+    }
+}
+
+static ECC_HOT void
+ecc_link_shrink_plain(ecc_link_state_t *link, int64_t size)
+{
+    link->queue -= size;
+    if (link->queue < link->queue_low) {
+        link->queue_low = link->queue;
+    }
+}
+
+/* The position in the table of hops of a packet in the queue. */
+static inline uint32_t
+ecc_link_position_of(const ecc_engine_t *self, const ecc_link_state_t *link, const ecc_queued_t *item)
+{
+    return link->has_departure_events ? ecc_packets_at(&self->packets, item->of)->position : item->of;
+}
+
+/* S-28: the first packet leaves the queue. */
+static ECC_HOT void
+ecc_link_leave(ecc_engine_t *self, ecc_link_state_t *link, bool plain)
+{
+    const ecc_queued_t *first = ecc_ring_at(&link->ring, 0);
+
+    if (link->measures_queue) {
+        ecc_link_measure(link, first->leaves);
+    }
+    ECC_DEBUG(link->count.departed++);
+    ECC_DEBUG(link->count.departed_bytes += first->size);
+    if (plain) {
+        ecc_link_shrink_plain(link, first->size);
+    } else {
+        ecc_link_shrink(
+            self, link, first->size, self->flow_queues == NULL ? 0 : ecc_link_position_of(self, link, first));
+    }
+    ecc_ring_drop_first(&link->ring);
+}
+
+/* ecc_link_catch_up of a link that is plain, or of any. */
+static ECC_HOT void
+ecc_link_catch_up_plain(ecc_engine_t *self, ecc_link_state_t *link, bool plain)
+{
+    if (!link->has_departure_events) {
+        while (link->ring.count > 0 && ecc_ring_at(&link->ring, 0)->leaves <= self->now) { /* S-29 */
+            ecc_link_leave(self, link, plain);
+        }
+    }
 }
 
 #endif

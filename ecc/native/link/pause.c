@@ -115,7 +115,7 @@ static int
 send(ecc_engine_t *self, uint32_t index, uint32_t priority, bool pauses)
 {
     ecc_pause_t *pause = &self->pauses[index];
-    ecc_ps_t time = ecc_state_add(self->now, self->links[index].delay);
+    ecc_ps_t time = ecc_clock_add(self->now, self->links[index].delay);
     int ret;
 
     pause->classes[priority].asked = pauses;

@@ -1,7 +1,7 @@
 /*
  * Routers (S-20 to S-22, S-35, S-36): they run at a link, and their hooks are called here, HOOKS of the specification.
  *
- * Not here: the queue and the wire of the link (link.c), the hooks of flows (flow_hooks.c).
+ * Not here: the way of a packet through the link (transit.c), the hooks of flows (flow_hooks.c).
  */
 
 #include "link/router.h"
@@ -9,9 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "host/ecn.h"
 #include "link/link.h"
-#include "link/scheduler.h"
 
 ECC_COLD static int
 fail(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, int32_t returned)
@@ -33,6 +31,19 @@ adopt_interval(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number)
     return 0;
 }
 
+/* S-107: marks a packet, unless it is marked or cannot be; returns whether it did. */
+static bool
+mark_packet(const ecc_engine_t *self, unsigned char *header)
+{
+    ecc_ecn_t ecn = ecc_state_ecn(self, header);
+    bool can_be = ecn.codepoint == ECC_ECT_0 || ecn.codepoint == ECC_ECT_1;
+
+    if (can_be) {
+        ecc_state_set_ecn(self, header, (ecc_ecn_t) { ECC_CE, ecn.word });
+    }
+    return can_be;
+}
+
 /* Calls a hook of a router: env is filled (S-102), and what the hook wrote is adopted (S-103). */
 static ECC_HOT int
 call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number, ecc_hook_t hook, unsigned char *header,
@@ -43,7 +54,7 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     ecc_link_env_t *restrict env = &self->link_env;
     int32_t ret;
 
-    env->now = ecc_state_seconds(self->now);
+    env->now = ecc_clock_seconds(self->now);
     env->capacity = plain || !link->has_changes ? link->capacity : ecc_link_capacity(self, link);
     env->buffer = link->buffer;
     env->queue = link->queue;
@@ -59,7 +70,7 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     env->flow = flow < (int64_t) self->n_flows ? flow : self->flows[flow].number;
     env->link = at;
     env->flow_queue = !plain && router->wants_flow_queue ? flow_queue : 0;
-    env->sojourn = plain ? 0.0 : ecc_state_seconds(link->sojourn);
+    env->sojourn = plain ? 0.0 : ecc_clock_seconds(link->sojourn);
     env->random = !plain && router->wants_random ? ecc_random_next(&router->random) : 0.0; /* S-8 */
     env->ecn = !plain && self->wants_ecn ? ecc_state_ecn(self, header).codepoint : ECC_NOT_ECT;
     env->drop = 0;
@@ -71,7 +82,7 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
         return fail(self, index, number, ret);
     }
     if (self->link_env.mark != 0) {
-        self->link_env.mark = !plain && self->wants_ecn && ecc_ecn_mark(self, header);
+        self->link_env.mark = !plain && self->wants_ecn && mark_packet(self, header);
     }
     return self->link_env.next_interval != router->next_interval ? adopt_interval(self, index, number) : 0;
 }
@@ -159,7 +170,7 @@ set_clock(ecc_engine_t *self, uint32_t index)
 {
     ecc_link_state_t *router = &self->links[index];
     double interval = router->next_interval;
-    ecc_ps_t wait = interval > 0.0 ? ecc_state_ps(interval) : ECC_NEVER;
+    ecc_ps_t wait = interval > 0.0 ? ecc_clock_ps(interval) : ECC_NEVER;
 
     if (wait >= 1) {
         router->n_zero_waits = 0;
@@ -168,7 +179,7 @@ set_clock(ecc_engine_t *self, uint32_t index)
     }
     if (interval > 0.0) {
         ecc_calendar_insert(
-            &self->slow, self->base[ECC_EVENT_INTERVAL] + index, ecc_state_add(self->now, wait < 1 ? 1 : wait));
+            &self->slow, self->base[ECC_EVENT_INTERVAL] + index, ecc_clock_add(self->now, wait < 1 ? 1 : wait));
     }
     return 0;
 }
@@ -189,6 +200,21 @@ ecc_router_start(ecc_engine_t *self, uint32_t index)
     return set_clock(self, index);
 }
 
+/* The longest time for which a packet has waited at a link that schedules, else 0. */
+static ecc_ps_t
+longest_wait(const ecc_engine_t *self, const ecc_link_state_t *link)
+{
+    ecc_ps_t longest = 0;
+
+    for (uint32_t k = 0; k < link->n_queues; k++) {
+        const ecc_queue_t *queue = &link->queues[k];
+        if (queue->packets.head != ECC_NO_PACKET && self->now - queue->since > longest) {
+            longest = self->now - queue->since;
+        }
+    }
+    return longest;
+}
+
 int
 ecc_router_interval(ecc_engine_t *self, uint32_t index)
 {
@@ -198,7 +224,7 @@ ecc_router_interval(ecc_engine_t *self, uint32_t index)
 
     ecc_link_catch_up(self, link);
     ecc_state_trace(self, ECC_EVENT_INTERVAL, index, link->queue);
-    link->sojourn = ecc_scheduler_longest_wait(self, link);
+    link->sojourn = longest_wait(self, link);
     ret = call_without_packet(self, index, ECC_LINK_ON_INTERVAL, router->spec.on_interval);
     link->sojourn = 0;
     if (ret != 0) {

@@ -12,6 +12,7 @@
 #include "link/link.h"
 #include "link/pause.h"
 #include "link/router.h"
+#include "link/service.h"
 
 static const ecc_fifo_t EMPTY = { ECC_NO_PACKET, ECC_NO_PACKET };
 
@@ -63,20 +64,6 @@ ecc_scheduler_init(ecc_engine_t *self, const ecc_config_t *config)
         }
     }
     return 0;
-}
-
-ecc_ps_t
-ecc_scheduler_longest_wait(const ecc_engine_t *self, const ecc_link_state_t *link)
-{
-    ecc_ps_t longest = 0;
-
-    for (uint32_t k = 0; k < link->n_queues; k++) {
-        const ecc_queue_t *queue = &link->queues[k];
-        if (queue->packets.head != ECC_NO_PACKET && self->now - queue->since > longest) {
-            longest = self->now - queue->since;
-        }
-    }
-    return longest;
 }
 
 int64_t
@@ -272,7 +259,7 @@ drop_taken(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum e
     link->queues[link->queue_index].bytes -= size;
     ecc_link_shrink(self, link, size, ecc_packets_at(&self->packets, id)->position);
     ret = self->pauses == NULL ? 0 : ecc_pause_leave(self, ecc_packets_at(&self->packets, id), size);
-    return ret != 0 ? ret : ecc_link_drop(self, index, id, size, kind);
+    return ret != 0 ? ret : ecc_service_drop(self, index, id, size, kind);
 }
 
 static enum ecc_packet_kind
@@ -327,9 +314,9 @@ ecc_scheduler_arrive(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t si
     int ret = ask(self, index, packet, size, kind);
 
     if (ret == 0 && self->link_env.trim != 0 && self->link_env.drop == 0) {
-        int64_t trimmed = ecc_link_trim(self, index, id, size, kind);
+        int64_t trimmed = ecc_service_trim(self, index, id, size, kind);
         if (trimmed == 0) {
-            return ecc_link_drop(self, index, id, size, kind);
+            return ecc_service_drop(self, index, id, size, kind);
         }
         size = trimmed;
         kind = ECC_PACKET_TRIMMED;
@@ -340,7 +327,7 @@ ecc_scheduler_arrive(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t si
     }
     if (self->link_env.drop != 0 || (link->spec.drops_longest == 0 && !has_room(link, size, 1))
         || (self->pauses != NULL && !ecc_pause_has_room(self, packet, size))) {
-        return ecc_link_drop(self, index, id, size, kind);
+        return ecc_service_drop(self, index, id, size, kind);
     }
     if (self->link_env.mark != 0) {
         ecc_link_count_mark(self, index, packet);
@@ -374,7 +361,7 @@ dequeue(ecc_engine_t *self, uint32_t index, uint32_t number)
         }
         queue->deficit -= link->spec.scheduler != ECC_SCHEDULER_PRIORITY ? size : 0;
         link->in_service = number;
-        ret = ecc_link_transmit(self, index, (ecc_queued_t) { 0, (int32_t) size, id }, kind);
+        ret = ecc_service_transmit(self, index, (ecc_queued_t) { 0, (int32_t) size, id }, kind);
         ecc_calendar_move(&self->fast, self->base[ECC_EVENT_DEPARTURE] + index, link->free_at);
     }
     if (link->spec.scheduler == ECC_SCHEDULER_DRR && queue->packets.head == ECC_NO_PACKET) {

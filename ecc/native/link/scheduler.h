@@ -15,9 +15,6 @@ ECC_MUST_CHECK int ecc_scheduler_arrive(
 /* The server of such a link may be free: the next packet is served, unless none waits (S-114). */
 ECC_MUST_CHECK int ecc_scheduler_serve(ecc_engine_t *self, uint32_t link);
 
-/* How long the packet has waited that has waited longest, 0 where none does. */
-ecc_ps_t ecc_scheduler_longest_wait(const ecc_engine_t *self, const ecc_link_state_t *link);
-
 /* Whether samples show its queues, and how many they show in all. */
 static inline bool
 ecc_scheduler_is_sampled(const ecc_link_state_t *link)

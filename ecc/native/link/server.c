@@ -1,11 +1,13 @@
 /*
- * Buckets of tokens and opportunities (S-156, S-157). The packets of a queue leave in order, and when one does is known
- * as it is served: nothing here is an event.
+ * When a packet leaves the queue of a link: by its capacity, which may change (S-26), by a bucket of tokens (S-156), or at
+ * opportunities (S-157). Packets leave in order, and the time is known as soon as one is served: nothing here is an event.
  *
- * Not here: what a link with a capacity does (link.c), and slots (slots.c).
+ * Not here: slots (slots.c), and what follows when the packet leaves (transit.c).
  */
 
 #include "link/server.h"
+
+#include "link/phase.h"
 
 int
 ecc_server_init(ecc_engine_t *self, const ecc_config_t *config)
@@ -59,14 +61,14 @@ ecc_server_free(ecc_engine_t *self)
     ecc_memory_release(&self->memory, self->n_opportunities * sizeof(*self->opportunities), &block);
 }
 
-ecc_ps_t
-ecc_server_shape(ecc_server_state_t *self, ecc_ps_t from, int64_t size)
+static ecc_ps_t
+shape(ecc_server_state_t *self, ecc_ps_t from, int64_t size)
 {
     const ecc_server_t *spec = &self->spec;
-    ecc_ps_t early = spec->burst > size ? ecc_state_tx(spec->burst - size, spec->rate) : 0;
+    ecc_ps_t early = spec->burst > size ? ecc_clock_tx(spec->burst - size, spec->rate) : 0;
     ecc_ps_t begins = self->full_at - early > from ? self->full_at - early : from;
 
-    self->full_at = ecc_state_add(self->full_at > begins ? self->full_at : begins, ecc_state_tx(size, spec->rate));
+    self->full_at = ecc_clock_add(self->full_at > begins ? self->full_at : begins, ecc_clock_tx(size, spec->rate));
     return begins;
 }
 
@@ -75,7 +77,7 @@ take_next(ecc_server_state_t *self)
 {
     uint32_t last = (uint32_t) self->spec.n_opportunities - 1;
 
-    self->opportunity = ecc_state_add(self->base, self->opportunities[self->next]);
+    self->opportunity = ecc_clock_add(self->base, self->opportunities[self->next]);
     self->left = self->spec.opportunity;
     if (self->next == last) {
         self->base = self->opportunity;
@@ -104,13 +106,13 @@ repeat(ecc_server_state_t *self, int64_t size)
     ecc_ps_t period = self->opportunities[self->spec.n_opportunities - 1];
     bool ends = n <= (ECC_NEVER - self->opportunity) / period;
 
-    self->base = ends ? ecc_state_add(self->base, n * period) : ECC_NEVER;
-    self->opportunity = ends ? ecc_state_add(self->opportunity, n * period) : ECC_NEVER;
+    self->base = ends ? ecc_clock_add(self->base, n * period) : ECC_NEVER;
+    self->opportunity = ends ? ecc_clock_add(self->opportunity, n * period) : ECC_NEVER;
     return size - n * bytes;
 }
 
-ecc_ps_t
-ecc_server_use(ecc_server_state_t *self, ecc_ps_t from, ecc_ps_t arrived, int64_t size)
+static ecc_ps_t
+use(ecc_server_state_t *self, ecc_ps_t from, ecc_ps_t arrived, int64_t size)
 {
     if (self->opportunity < from || self->opportunity <= arrived) {
         self->left = 0;
@@ -128,4 +130,83 @@ ecc_server_use(ecc_server_state_t *self, ecc_ps_t from, ecc_ps_t arrived, int64_
         } while (self->opportunity < from || self->opportunity <= arrived);
         size = repeat(self, size);
     }
+}
+
+/* S-26. */
+static ecc_ps_t
+serve_changing(ecc_link_state_t *link, ecc_ps_t from, int64_t size)
+{
+    double bits = (double) size * 8.0;
+
+    for (;;) {
+        double capacity;
+        ecc_ps_t end;
+        while (link->next_served < link->n_changes && link->changes[link->next_served].time <= from) {
+            link->next_served++;
+        }
+        capacity = link->next_served == 0 ? link->capacity : link->changes[link->next_served - 1].capacity;
+        end = link->next_served == link->n_changes ? ECC_NEVER : link->changes[link->next_served].time;
+        if (capacity > 0.0) {
+            ecc_ps_t wait = ecc_clock_round(bits / capacity * 1e12);
+            wait = wait < 1 ? 1 : wait;
+            if (wait <= end - from) {
+                return from + wait;
+            }
+            bits -= capacity * ecc_clock_seconds(end - from);
+            bits = bits > 0.0 ? bits : 0.0;
+        }
+        if (end == ECC_NEVER) {
+            return ECC_NEVER;
+        }
+        from = end;
+    }
+}
+
+/* S-155 to S-159: when a packet leaves that may be served from `from` on. */
+static ecc_ps_t
+serve_by(const ecc_engine_t *self, ecc_server_state_t *server, ecc_link_state_t *link, ecc_ps_t from, int64_t size)
+{
+    const ecc_server_t *spec = &server->spec;
+    ecc_ps_t arrived = self->now - link->sojourn;
+    ecc_ps_t begins = from;
+
+    if (from >= ECC_NEVER) {
+        return ECC_NEVER;
+    }
+    if (spec->slot_hi > 0) { /* the one before it may await its slot */
+        begins = server->done > arrived ? server->done : arrived;
+    }
+    if (spec->rate > 0.0) {
+        begins = shape(server, begins, size);
+    }
+    server->done = spec->n_opportunities > 0 ? use(server, begins, arrived, size)
+        : link->has_changes                  ? serve_changing(link, begins, size)
+                                             : ecc_clock_add(begins, ecc_clock_tx(size, link->capacity));
+    if (spec->slot_hi > 0) {
+        const ecc_slots_spec_t slots = { spec->slot_lo, spec->slot_hi, spec->slot_packets, spec->slot_bytes };
+        ecc_ps_t ready = server->done > from ? server->done : from;
+        return ecc_slots_out(&server->slots, &slots, &server->random, ready, size);
+    }
+    return server->done;
+}
+
+/* When the last bit of a packet leaves, whose first is served at `from`; the transmission time of its size is kept. */
+ECC_COLD ecc_ps_t
+ecc_server_serve(ecc_engine_t *self, uint32_t index, ecc_ps_t from, int64_t size, enum ecc_packet_kind kind)
+{
+    ecc_link_state_t *link = &self->links[index];
+    ecc_server_state_t *server = ecc_server_of(self, index);
+
+    if (server != NULL) {
+        return serve_by(self, server, link, from, size);
+    }
+    if (link->has_changes) {
+        return serve_changing(link, from, size);
+    }
+    if (link->spec.phase_jitter != 0) {
+        return ecc_clock_add(from, ecc_phase_transmission(self, index, from, size));
+    }
+    link->tx_size[kind] = (int32_t) size;
+    link->tx_time[kind] = ecc_clock_tx(size, link->capacity);
+    return ecc_clock_add(from, link->tx_time[kind]);
 }

@@ -16,10 +16,10 @@ ecc_server_of(const ecc_engine_t *self, uint32_t link)
     return self->servers != NULL && self->links[link].spec.server > 0 ? &self->servers[link] : NULL;
 }
 
-/* S-156: when the bucket of tokens lets a packet begin, from `from` on; its tokens are taken. */
-ecc_ps_t ecc_server_shape(ecc_server_state_t *self, ecc_ps_t from, int64_t size);
-
-/* S-157: the opportunity at which the last byte of a packet leaves, from `from` on and after its arrival. */
-ecc_ps_t ecc_server_use(ecc_server_state_t *self, ecc_ps_t from, ecc_ps_t arrived, int64_t size);
+/*
+ * When the last bit of a packet leaves, if its first bit is served at `from` or later. The transmission time of its size
+ * is kept, if all packets of this size take as long.
+ */
+ecc_ps_t ecc_server_serve(ecc_engine_t *self, uint32_t link, ecc_ps_t from, int64_t size, enum ecc_packet_kind kind);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * The functions of the interface, and the loop that runs events in their order (S-10): the next one of two calendars,
  * one for kinds that packets cause and one for the rest. A node of a calendar is a kind and an entity (S-11). Each
- * event is hashed here and handled in the file of its entity: link.c, router.c, flow.c, sender.c, receiver.c.
+ * event is hashed here and handled in the file of its entity: transit.c, router.c, host.c, sender.c, receiver.c.
  *
  * Also here: samples (S-15 to S-17), and how an engine is built and freed. Not here: what an event does.
  */
@@ -13,25 +13,31 @@
 
 #include "core/ahead.h"
 #include "core/channel.h"
-#include "store/checkpoint.h"
 #include "core/config.h"
-#include "parts/cut.h"
-#include "host/flow.h"
-#include "host/flow_hooks.h"
+#include "core/crossing.h"
+#include "core/cut.h"
+#include "core/finish.h"
+#include "core/state.h"
 #include "link/link.h"
 #include "link/pause.h"
-#include "host/phase.h"
-#include "host/receiver.h"
+#include "link/phase.h"
 #include "link/router.h"
-#include "run/run.h"
 #include "link/scheduler.h"
-#include "host/sender.h"
 #include "link/server.h"
-#include "core/state.h"
+#include "link/transit.h"
+#include "host/flow.h"
+#include "host/flow_hooks.h"
+#include "host/host.h"
+#include "host/receiver.h"
+#include "host/sender.h"
 #include "host/tables.h"
 #include "host/transfers.h"
+#include "parts/enter.h"
+#include "parts/partition.h"
+#include "store/checkpoint.h"
+#include "store/verify.h"
+#include "run/run.h"
 #include "run/under_way.h"
-#include "run/verify.h"
 
 const char *
 ecc_engine_error_text(int code)
@@ -274,7 +280,7 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     }
     if (ret == 0) {
         build_flows(self);
-        ret = ecc_cut_init(self, &config->partition);
+        ret = ecc_partition_install(self, &config->partition);
     }
     if (ret == 0) {
         ecc_link_set_plain(self);
@@ -380,7 +386,7 @@ sample_flows(ecc_engine_t *self)
     for (int64_t i = 0; i < samples->n_flows; i++) {
         const ecc_flow_state_t *flow = &self->flows[i];
         if (ecc_cut_has_receiver(self, (uint32_t) i)) {
-            ecc_flow_catch_up(self, (uint32_t) i);
+            ecc_host_catch_up(self, (uint32_t) i);
             samples->received[row + i] = flow->received;
         }
         if (!ecc_cut_has_sender(self, (uint32_t) i)) {
@@ -470,7 +476,7 @@ sample(ecc_engine_t *self)
     }
     self->n_sampled++;
     self->next_sample
-        = self->n_sampled < samples->n_samples ? ecc_state_add(self->next_sample, samples->period) : ECC_NEVER;
+        = self->n_sampled < samples->n_samples ? ecc_clock_add(self->next_sample, samples->period) : ECC_NEVER;
     return self->pauses == NULL ? 0 : ecc_pause_find_deadlock(self);
 }
 
@@ -479,7 +485,7 @@ static void
 catch_up(ecc_engine_t *self)
 {
     for (uint32_t i = 0; i < self->n_flows + self->transfers.n_slots; i++) {
-        ecc_flow_catch_up(self, i);
+        ecc_host_catch_up(self, i);
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
         ecc_link_catch_up(self, &self->links[i]);
@@ -551,14 +557,14 @@ run_fast(ecc_engine_t *self)
     }
     if (id < base[ECC_EVENT_HOP]) {
         hash(self, ECC_EVENT_DEPARTURE, id);
-        return ecc_link_departure(self, id);
+        return ecc_transit_departure(self, id);
     }
     if (id < base[ECC_EVENT_ACCESS]) {
         hash(self, ECC_EVENT_HOP, id - base[ECC_EVENT_HOP]);
-        return ecc_link_hop(self, id - base[ECC_EVENT_HOP]);
+        return ecc_host_hop(self, id - base[ECC_EVENT_HOP]);
     }
     hash_flow(self, ECC_EVENT_ACCESS, id - base[ECC_EVENT_ACCESS]);
-    return ecc_flow_access(self, id - base[ECC_EVENT_ACCESS]);
+    return ecc_host_access(self, id - base[ECC_EVENT_ACCESS]);
 }
 
 /*
@@ -582,9 +588,9 @@ start(ecc_engine_t *self, uint32_t node)
         return ret;
     }
     hash_flow(self, ECC_EVENT_START, index);
-    ret = ecc_flow_start(self, index);
+    ret = ecc_host_start(self, index);
     if (ret == 0 && is_subsequent) {
-        ecc_flow_finish_if_done(self, node - 1, self->now); /* S-61 */
+        ecc_finish_if_done(self, node - 1, self->now); /* S-61 */
     }
     return ret == 0 && is_next && ecc_transfers_needs_input(self) ? ECC_NEEDS_TRANSFERS : ret;
 }
@@ -605,11 +611,11 @@ run_slow(ecc_engine_t *self)
     }
     if (id < base[ECC_EVENT_TIMER]) {
         hash_flow(self, ECC_EVENT_STOP, id - base[ECC_EVENT_STOP]);
-        return ecc_flow_stop(self, id - base[ECC_EVENT_STOP]);
+        return ecc_host_stop(self, id - base[ECC_EVENT_STOP]);
     }
     if (id < base[ECC_EVENT_TIMEOUT]) {
         hash_flow(self, ECC_EVENT_TIMER, id - base[ECC_EVENT_TIMER]);
-        return ecc_flow_timer(self, id - base[ECC_EVENT_TIMER]);
+        return ecc_host_timer(self, id - base[ECC_EVENT_TIMER]);
     }
     if (id < base[ECC_EVENT_FLUSH]) {
         hash_flow(self, ECC_EVENT_TIMEOUT, id - base[ECC_EVENT_TIMEOUT]);
@@ -771,7 +777,7 @@ void
 ecc_engine_flow_results(const ecc_engine_t *self, ecc_flow_result_t *results)
 {
     for (uint32_t i = 0; i < self->n_flows; i++) {
-        results[i] = ecc_flow_result(self, i);
+        results[i] = ecc_finish_result(self, i);
     }
 }
 
@@ -828,19 +834,19 @@ ecc_engine_load(ecc_engine_t *self, const unsigned char *buffer, int64_t size)
 int64_t
 ecc_engine_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer)
 {
-    return ecc_cut_take_leaving(self, part, buffer);
+    return ecc_crossing_take_leaving(self, part, buffer);
 }
 
 int
 ecc_engine_enter(ecc_engine_t *self, const unsigned char *crossings, int64_t size)
 {
-    return ecc_cut_enter(self, crossings, size > 0 ? (size_t) size : 0, self->now);
+    return ecc_enter_all(self, crossings, size > 0 ? (size_t) size : 0, self->now);
 }
 
 ecc_ps_t
 ecc_engine_lookahead(const ecc_engine_t *self)
 {
-    return ecc_cut_lookahead(self);
+    return ecc_partition_lookahead(self);
 }
 
 int

@@ -14,11 +14,13 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "parts/cut.h"
+#include "core/crossing.h"
+#include "core/cut.h"
 #include "core/engine.h"
-#include "run/run.h"
 #include "core/state.h"
 #include "host/transfers.h"
+#include "parts/enter.h"
+#include "run/run.h"
 
 #define CHUNK 200          /* events of a part between its promises, at most */
 #define MANY_EVENTS 200000 /* of a part between meetings, about */
@@ -184,7 +186,7 @@ take_in(ecc_team_t *self, int64_t part, int *ret)
         uint32_t k = atomic_load_explicit(&edge->n_read, memory_order_relaxed);
         for (; k != n; k++) {
             const ecc_outbox_t *batch = ecc_cut_batch(self->engines[edge->from], part, k);
-            *ret = *ret == 0 ? ecc_cut_enter(self->engines[part], batch->bytes, batch->size, ECC_NEVER) : *ret;
+            *ret = *ret == 0 ? ecc_enter_all(self->engines[part], batch->bytes, batch->size, ECC_NEVER) : *ret;
             atomic_store_explicit(&edge->n_read, k + 1, memory_order_release);
         }
         earliest = promise < earliest ? promise : earliest;
@@ -201,10 +203,10 @@ promise(ecc_team_t *self, int64_t part, ecc_ps_t next)
 
     for (edge_t *edge = self->first_from[part]; edge < self->first_from[part + 1]; edge++) {
         const ecc_outbox_t *outbox = ecc_cut_outbox(engine, edge->to);
-        ecc_ps_t arrival = ecc_state_add(next, edge->delay);
+        ecc_ps_t arrival = ecc_clock_add(next, edge->delay);
         uint32_t n = atomic_load_explicit(&edge->n_handed_over, memory_order_relaxed);
         if (outbox->size > 0 && n - atomic_load_explicit(&edge->n_read, memory_order_acquire) < ECC_N_BATCHES) {
-            ecc_cut_hand_over(engine, edge->to, n);
+            ecc_crossing_hand_over(engine, edge->to, n);
             atomic_store_explicit(&edge->n_handed_over, n + 1, memory_order_release);
         }
         arrival = outbox->first_arrival < arrival ? outbox->first_arrival : arrival;
@@ -308,7 +310,7 @@ take_in_all(ecc_team_t *self, int64_t part, int ret)
     (void) take_in(self, part, &ret);
     for (int64_t i = 0; i < self->n; i++) {
         ecc_outbox_t *outbox = ecc_cut_outbox(self->engines[i], part);
-        ret = ret == 0 ? ecc_cut_enter(engine, outbox->bytes, outbox->size, ECC_NEVER) : ret;
+        ret = ret == 0 ? ecc_enter_all(engine, outbox->bytes, outbox->size, ECC_NEVER) : ret;
         ecc_cut_empty(outbox);
     }
     return ret;

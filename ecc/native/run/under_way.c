@@ -10,12 +10,14 @@
 
 #include "run/under_way.h"
 
-#include "core/config.h"
+#include "core/path.h"
+#include "link/link.h"
+#include "link/phase.h"
+#include "link/router.h"
+#include "link/transit.h"
 #include "host/flow.h"
 #include "host/flow_hooks.h"
-#include "link/link.h"
-#include "host/phase.h"
-#include "link/router.h"
+#include "host/host.h"
 #include "host/sender.h"
 
 void
@@ -42,8 +44,8 @@ begin_flow(ecc_engine_t *self, uint32_t index)
     flow->active = true;
     flow->started = true;
     flow->packet_size = flow->full_size;
-    flow->min_rtt = ecc_state_seconds(ecc_flow_first_rtt(self, index));
-    flow->rtt = ecc_state_seconds(self->begun[index].rtt);
+    flow->min_rtt = ecc_clock_seconds(ecc_flow_first_rtt(self, index));
+    flow->rtt = ecc_clock_seconds(self->begun[index].rtt);
     flow->srtt = flow->rtt;
     if (flow->jitters) {
         ecc_phase_start(self, index);
@@ -102,8 +104,8 @@ pass(ecc_engine_t *self, const ecc_under_way_t *entry, uint32_t id)
         const ecc_link_t *spec = &self->links[index].spec;
         packet->position = flow->position + (uint32_t) k;
         ret = call_past(self, index, ECC_LINK_ON_ARRIVAL, spec->on_arrival, packet, time);
-        time += ecc_state_tx(spec->begun_queue, spec->capacity);
-        time += ecc_state_tx(ecc_link_size(self, packet, self->hops[packet->position]), spec->capacity);
+        time += ecc_clock_tx(spec->begun_queue, spec->capacity);
+        time += ecc_clock_tx(ecc_link_size(self, packet, self->hops[packet->position]), spec->capacity);
         if (time <= 0 && ret == 0) {
             ret = call_past(self, index, ECC_LINK_ON_DEPARTURE, spec->on_departure, packet, time);
         }
@@ -131,18 +133,18 @@ place(ecc_engine_t *self, const ecc_under_way_t *entry, uint32_t id)
     }
     if (is_past && entry->hop < flow->spec->n_forward) {
         packet->position += (uint32_t) entry->hop;
-        return ecc_link_queue(self, id);
+        return ecc_transit_queue(self, id);
     }
     packet->position += (uint32_t) entry->hop - 1;
     if (!is_past) {
-        return ecc_link_put_on_wire(self, id, entry->at);
+        return ecc_path_forward(self, self->hops[packet->position] >> ECC_HOP_LINK, id, entry->at);
     }
     if (flow->immediate_ack) {
-        ecc_flow_return_ack(self, id, entry->at);
+        ecc_path_return_at(self, id, entry->at);
         return 0;
     }
     self->now = entry->at;
-    return ecc_flow_receive(self, id);
+    return ecc_host_receive(self, id);
 }
 
 typedef int (*ecc_step_t)(ecc_engine_t *self, const ecc_under_way_t *entry, uint32_t id);

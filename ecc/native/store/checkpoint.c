@@ -13,22 +13,22 @@
 #include <math.h>
 #include <string.h>
 
-#include "host/alarms.h"
+#include "core/archive.h"
 #include "core/config.h"
-#include "parts/cut.h"
-#include "store/lists.h"
+#include "core/cut.h"
 #include "link/pause.h"
-#include "host/phase.h"
-#include "host/tables.h"
-#include "host/transfers.h"
-#include "host/receiver.h"
+#include "link/phase.h"
 #include "link/scheduler.h"
 #include "link/server.h"
-#include "host/sender.h"
-#include "core/archive.h"
+#include "host/alarms.h"
 #include "host/rack.h"
+#include "host/receiver.h"
+#include "host/sender.h"
+#include "host/tables.h"
+#include "host/transfers.h"
 #include "host/transport.h"
-#include "run/verify.h"
+#include "store/lists.h"
+#include "store/verify.h"
 
 #define MAX_SIZE (ECC_MAX_PACKET_SIZE + ECC_MAX_HEADER_BYTES) /* of a packet on a link */
 
@@ -404,7 +404,7 @@ move_counters(ecc_archive_t *archive, const ecc_engine_t *self, uint32_t index)
     if (ecc_archive_reads(archive)) {
         opening = flow->srtt == 0.0 && spec->opening_size > 0;
         flow->packet_size = opening ? (int32_t) spec->opening_size : flow->full_size;
-        flow->pacing_gap = flow->last_size > 0 && flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
+        flow->pacing_gap = flow->last_size > 0 && flow->rate > 0.0 ? ecc_clock_tx(flow->last_size, flow->rate) : 0;
     }
 }
 

@@ -6,11 +6,11 @@
 #include "store/lists.h"
 
 #include "core/config.h"
-#include "parts/cut.h"
-#include "host/ecn.h"
+#include "core/cut.h"
+#include "core/spray.h"
 #include "link/link.h"
 #include "link/scheduler.h"
-#include "host/spray.h"
+#include "host/ecn.h"
 
 static bool
 is_known(const ecc_transport_t *transport, int64_t received, const ecc_range_t *range)

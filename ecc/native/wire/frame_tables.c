@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "parts/cut.h"
+#include "core/crossing.h"
 #include "core/state.h"
 
 #define MAX_FLOWS 0x800000u /* as many as have addresses */
@@ -194,7 +194,7 @@ ecc_frame_tables_init(ecc_frames_t *self, const ecc_engine_t *engine, const ecc_
     self->n_flows = engine->n_flows;
     self->n_formats = (size_t) config->n_formats;
     self->n_fields = (size_t) config->n_fields;
-    self->n_words = ecc_cut_body_size(engine) / ECC_FRAME_WORD_SIZE;
+    self->n_words = ecc_crossing_body_size(engine) / ECC_FRAME_WORD_SIZE;
     self->ecn = engine->wants_ecn ? (engine->ecn_offset + offsetof(ecc_ecn_t, codepoint)) / ECC_FRAME_WORD_SIZE
                                   : self->n_words;
     self->mtu = (size_t) config->mtu;

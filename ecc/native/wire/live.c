@@ -5,7 +5,7 @@
  * up to now; send what is due. A packet that leaves an engine waits here until it is at the end of the wire or the delay
  * that it was put on, and then crosses a real link, whose own delay is lateness.
  *
- * What comes in is checked by the frames (frame.c) and by the engine (cut.c); what either refuses is counted, and
+ * What comes in is checked by the frames (frames.c) and by the engine (enter.c); what either refuses is counted, and
  * changes nothing.
  */
 
@@ -21,11 +21,12 @@
 #include <time.h>
 
 #include "core/bins.h"
-#include "parts/cut.h"
+#include "core/crossing.h"
+#include "core/state.h"
+#include "parts/enter.h"
+#include "run/run.h"
 #include "wire/foreign.h"
 #include "wire/live_socket.h"
-#include "run/run.h"
-#include "core/state.h"
 #include "wire/waiting.h"
 
 #define OF_SYSTEM (-1000)               /* errors of the system are below */
@@ -35,7 +36,6 @@
 #define ETHERNET 14
 #define SMALLEST_FRAME (ETHERNET + 20) /* with a header of IPv4 */
 #define NO_PORT UINT32_MAX
-#define ON_ACCESS (-1) /* `hop` of a crossing */
 
 typedef struct {
     ecc_live_port_t *face; /* of the caller */
@@ -289,7 +289,7 @@ count_lateness(ecc_live_t *self, ecc_ps_t late)
 {
     int64_t ns = late > 0 ? late / 1000 : 0;
 
-    self->stats.late[ecc_bin(ns)]++;
+    self->stats.late[ecc_bins_of(ns)]++;
     self->stats.latest = ns > self->stats.latest ? ns : self->stats.latest;
 }
 
@@ -298,7 +298,7 @@ static int
 let_in(ecc_live_t *self, port_t *port)
 {
     ecc_engine_t *engine = self->engines[port->face->node];
-    int ret = ecc_cut_enter(engine, self->crossing, self->crossing_size, engine->now);
+    int ret = ecc_enter_all(engine, self->crossing, self->crossing_size, engine->now);
 
     if (ret == ECC_ERR_CROSSING) {
         port->face->refused++;
@@ -342,7 +342,8 @@ enter_foreign(ecc_live_t *self, port_t *port, const unsigned char *frame, int64_
     const ecc_flow_t *spec = engine->flows[face->flow].spec;
     kernel_flow_t *flow = &self->flows[face->flow];
     int64_t number = size > SMALLEST_FRAME ? ecc_foreign_keep(&flow->frames, frame, (size_t) size) : -1;
-    ecc_crossing_t crossing = { .offset = number, .size = size - ETHERNET, .flow = face->flow, .hop = ON_ACCESS };
+    ecc_crossing_t crossing
+        = { .offset = number, .size = size - ETHERNET, .flow = face->flow, .hop = ECC_CUT_ON_ACCESS };
 
     if (number < 0) {
         port->face->refused++;
@@ -351,7 +352,7 @@ enter_foreign(ecc_live_t *self, port_t *port, const unsigned char *frame, int64_
     memset(self->crossing, 0, self->crossing_size);
     crossing.sent = entry_of(port, engine, time);
     crossing.time
-        = ecc_state_add(crossing.sent, face->host == ECC_LIVE_RECEIVER ? spec->ack_delay : spec->access_delay);
+        = ecc_clock_add(crossing.sent, face->host == ECC_LIVE_RECEIVER ? spec->ack_delay : spec->access_delay);
     memcpy(self->crossing, &crossing, sizeof(crossing));
     if (face->host == ECC_LIVE_RECEIVER) {
         return ecc_waiting_push(&self->waiting, &self->memory, crossing.time, flow->sender, self->crossing);
@@ -412,7 +413,7 @@ take_leaving(ecc_live_t *self, uint32_t index)
 {
     const ecc_live_port_t *face = self->ports[index].face;
     ecc_engine_t *engine = self->engines[face->node];
-    size_t size = (size_t) ecc_cut_take_leaving(engine, face->peer, NULL);
+    size_t size = (size_t) ecc_crossing_take_leaving(engine, face->peer, NULL);
     int ret = 0;
 
     if (size > self->leaving_room) {
@@ -425,7 +426,7 @@ take_leaving(ecc_live_t *self, uint32_t index)
         }
         self->leaving_room = 2 * size;
     }
-    (void) ecc_cut_take_leaving(engine, face->peer, self->leaving);
+    (void) ecc_crossing_take_leaving(engine, face->peer, self->leaving);
     for (size_t at = 0; at < size && ret == 0; at += self->crossing_size) {
         ecc_ps_t time;
         memcpy(&time, self->leaving + at, sizeof(time));

@@ -8,16 +8,15 @@
  * Invariants: 0 <= offset < 1, 0 <= stretch < 2, and n of a flow is below ECC_PHASE_PACKETS.
  */
 
-#include "host/phase.h"
+#include "link/phase.h"
 
-#include "host/flow.h"
 #include "link/link.h"
 
 /* A share of a time. */
 static ecc_ps_t
 scaled(ecc_ps_t time, double share)
 {
-    return ecc_state_round((double) time * share);
+    return ecc_clock_round((double) time * share);
 }
 
 /* A new offset; returns 1 plus its difference to the offset before. */
@@ -45,11 +44,11 @@ void
 ecc_phase_start(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
-    int64_t size = ecc_flow_largest_size(flow) + flow->spec->header_bytes;
+    int64_t size = ecc_state_largest_size(flow) + flow->spec->header_bytes;
 
     for (int64_t k = 0; k < flow->spec->n_forward; k++) {
         ecc_link_state_t *link = &self->links[self->hops[flow->position + k] >> ECC_HOP_LINK];
-        ecc_ps_t time = ecc_state_tx(size, ecc_link_capacity(self, link));
+        ecc_ps_t time = ecc_clock_tx(size, ecc_link_capacity(self, link));
         if (time > self->phases[index].packet_time) {
             self->phases[index].packet_time = time;
         }
@@ -82,7 +81,7 @@ ecc_phase_is_drawn(const ecc_engine_t *self, uint32_t index, int64_t size)
 
     return waits(flow)
         || (flow->rate > 0.0
-            && ecc_state_tx(size + flow->spec->header_bytes, flow->rate) <= self->phases[index].packet_time);
+            && ecc_clock_tx(size + flow->spec->header_bytes, flow->rate) <= self->phases[index].packet_time);
 }
 
 ecc_ps_t
@@ -95,15 +94,15 @@ ecc_phase_due(const ecc_engine_t *self, uint32_t index, int64_t size, ecc_ps_t r
     ecc_ps_t due;
 
     if (flow->rate > 0.0 && flow->last_size > 0) {
-        due = ecc_state_add(flow->last_sent_at, scaled(flow->pacing_gap, phase->stretch));
+        due = ecc_clock_add(flow->last_sent_at, scaled(flow->pacing_gap, phase->stretch));
         if (due >= ready) {
             return due;
         }
     } else if (flow->rate > 0.0) {
-        ecc_ps_t gap = ecc_state_tx(size + flow->spec->header_bytes, flow->rate);
+        ecc_ps_t gap = ecc_clock_tx(size + flow->spec->header_bytes, flow->rate);
         spread = gap > spread ? gap : spread;
     }
-    due = waits(flow) ? ecc_state_add(ready, scaled(spread, phase->offset)) : ready;
+    due = waits(flow) ? ecc_clock_add(ready, scaled(spread, phase->offset)) : ready;
     if (ecc_calendar_pending(&self->fast, node)) {
         ecc_ps_t pending = self->fast.nodes[node].time;
         due = pending >= ready && pending < due ? pending : due;
@@ -122,7 +121,7 @@ ecc_ps_t
 ecc_phase_transmission(ecc_engine_t *self, uint32_t index, ecc_ps_t from, int64_t size)
 {
     ecc_phase_t *phase = &self->link_phases[index];
-    ecc_ps_t time = ecc_state_tx(size, self->links[index].capacity);
+    ecc_ps_t time = ecc_clock_tx(size, self->links[index].capacity);
 
     if (from > self->links[index].free_at) {
         phase->n = 0;

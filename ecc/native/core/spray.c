@@ -5,7 +5,7 @@
  * (config.c).
  */
 
-#include "host/spray.h"
+#include "core/spray.h"
 
 void
 ecc_spray_init(ecc_engine_t *self, uint32_t index)

@@ -2,12 +2,19 @@
 #define ECC_CUT_H
 
 /*
- * Where a network is cut into parts, each run by an engine of its own (S-121 to S-127): which links, senders and
- * receivers this one has, what leaves it, and what enters it, which is checked as input from anywhere.
+ * A network cut into parts, each run by its own engine (S-121 to S-127): which links, senders and receivers this engine
+ * has, and which part has the others.
  */
 
 #include "core/archive.h"
 #include "core/state.h"
+
+/*
+ * `hop` of a crossing: ECC_CUT_ON_ACCESS, or the number of a link of the route, or the number after these for the pure
+ * delay; from ECC_CUT_AFTER_ACKS after that on, a link of another route by its position.
+ */
+#define ECC_CUT_ON_ACCESS (-1)
+#define ECC_CUT_AFTER_ACKS 2
 
 #define ECC_N_BATCHES 16 /* that one part may have handed over and the other not read: a power of two */
 
@@ -44,7 +51,7 @@ struct ecc_cut {
     uint32_t n_passing; /* slots of transfers whose sender is elsewhere */
 };
 
-/* Copies the partition and checks it (S-122); routes are installed. */
+/* Copies a partition; ecc_partition_install checks it. */
 ECC_MUST_CHECK int ecc_cut_init(ecc_engine_t *self, const ecc_partition_t *partition);
 void ecc_cut_free(ecc_engine_t *self);
 
@@ -86,6 +93,41 @@ ecc_cut_has_template(const ecc_engine_t *self, int64_t template_index)
     return self->cut == NULL || self->cut->templates[template_index] == self->cut->part;
 }
 
+static inline int64_t
+ecc_cut_n_hops(const ecc_flow_t *spec)
+{
+    return spec->n_forward + spec->n_reverse;
+}
+
+/* The position of a wire that a crossing is on, ecc_cut_relative to that of its flow. */
+static inline uint32_t
+ecc_cut_relative(const ecc_flow_t *spec, int64_t hop)
+{
+    return (uint32_t) (hop < ecc_cut_n_hops(spec) ? hop : hop - ECC_CUT_AFTER_ACKS);
+}
+
+/* Whether the end of the wire at a position is that of the pure delay behind it: the ACK is the only event (S-33, S-34). */
+static inline bool
+ecc_cut_ends_with_ack(const ecc_engine_t *self, uint32_t position)
+{
+    uint32_t end = self->hops[position] & ECC_HOP_END;
+
+    return end == ECC_END_IMMEDIATE_ACK || end == ECC_END_SENDER;
+}
+
+/* Whether a crossing is on a wire. */
+bool ecc_cut_is_wire(const ecc_engine_t *self, uint32_t flow, int64_t hop);
+
+/* The part that has the end of a wire. */
+int64_t ecc_cut_part_behind_wire(const ecc_engine_t *self, uint32_t flow, uint32_t position);
+
+/* The part that puts packets on an access line, a wire of the route or a pure delay, and the part that has its end. */
+int64_t ecc_cut_part_before(const ecc_engine_t *self, uint32_t flow, int64_t hop);
+int64_t ecc_cut_part_after(const ecc_engine_t *self, uint32_t flow, int64_t hop);
+
+/* The slot of the transfer with a number, or ECC_NO_SLOT. */
+uint32_t ecc_cut_find_slot(const ecc_engine_t *self, int64_t number);
+
 /* Room for so many slots. */
 ECC_MUST_CHECK int ecc_cut_reserve(ecc_engine_t *self, uint32_t n_slots);
 
@@ -93,18 +135,12 @@ ECC_MUST_CHECK int ecc_cut_reserve(ecc_engine_t *self, uint32_t n_slots);
 void ecc_cut_join(ecc_engine_t *self, uint32_t slot);
 void ecc_cut_leave(ecc_engine_t *self, uint32_t slot);
 
-/* Frees slots of transfers that have passed; whether these are many. */
-bool ecc_cut_free_slots(ecc_engine_t *self);
-
 /* Whether packets of the transfer in a slot are in other parts. */
 static inline bool
 ecc_cut_is_away(const ecc_engine_t *self, uint32_t flow)
 {
     return self->cut != NULL && self->cut->slots[flow - self->n_flows].n_away > 0;
 }
-
-/* A packet of a transfer whose sender is elsewhere was discarded here: its part will know. */
-ECC_MUST_CHECK int ecc_cut_report_discarded(ecc_engine_t *self, uint32_t flow);
 
 /* What a flow has sent, retransmissions not counted, as far as this engine knows: bounds what others say of it. */
 static inline int64_t
@@ -114,20 +150,6 @@ ecc_cut_most_sent(const ecc_engine_t *self, uint32_t flow)
 
     return ecc_cut_has_sender(self, flow) ? state->sent - (state->reliable ? state->lost : 0) : ECC_ARCHIVE_MAX;
 }
-
-/*
- * A packet enters a wire, an access line or a pure delay, at whose end it is at `time`. If another part has what comes
- * then, it leaves: true. Of these, `ret` is 0 or a code, and the packet is no longer in this engine.
- */
-bool ecc_cut_leaves_by_wire(ecc_engine_t *self, uint32_t packet, ecc_ps_t time, int *ret);
-bool ecc_cut_leaves_by_access(ecc_engine_t *self, uint32_t packet, ecc_ps_t time, int *ret);
-bool ecc_cut_leaves_as_ack(ecc_engine_t *self, uint32_t packet, ecc_ps_t time, int *ret);
-
-/*
- * Packets enter, as they left another part: 0, or a code, and those before the one that is wrong have entered. What was
- * discarded elsewhere was so at `latest`, at the latest.
- */
-ECC_MUST_CHECK int ecc_cut_enter(ecc_engine_t *self, const unsigned char *bytes, size_t size, ecc_ps_t latest);
 
 /* What an ACK reports is no more than its sender has sent, as far as this engine knows it. */
 bool ecc_cut_is_report(const ecc_engine_t *self, const ecc_packet_t *packet);
@@ -152,17 +174,5 @@ ecc_cut_empty(ecc_outbox_t *outbox)
     outbox->size = 0;
     outbox->first_arrival = ECC_NEVER;
 }
-
-/* What has left for a part becomes a batch; the part has read the one that had its place. */
-void ecc_cut_hand_over(ecc_engine_t *self, int64_t part, uint32_t number);
-
-/* The least of the delays. */
-ecc_ps_t ecc_cut_lookahead(const ecc_engine_t *self);
-
-/* Moves what has left for a part to a buffer, unless that is NULL; its size. */
-int64_t ecc_cut_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer);
-
-/* Bytes of what follows ecc_crossing_t, but for the words of transfers. */
-size_t ecc_cut_body_size(const ecc_engine_t *self);
 
 #endif

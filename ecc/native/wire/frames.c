@@ -14,8 +14,9 @@
 
 #include "core/archive.h"
 #include "core/config.h"
-#include "wire/frame_tables.h"
 #include "core/state.h"
+#include "wire/frame_fields.h"
+#include "wire/frame_tables.h"
 #include "wire/tag.h"
 
 #define IPV4 0x0800u

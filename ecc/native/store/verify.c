@@ -3,17 +3,17 @@
  * Those of its parts are in their files. Debug builds check all after each call of ecc_engine_advance.
  */
 
-#include "run/verify.h"
+#include "store/verify.h"
 
-#include "host/alarms.h"
-#include "parts/cut.h"
-#include "link/pause.h"
-#include "host/receiver.h"
-#include "link/scheduler.h"
-#include "host/sender.h"
+#include "core/cut.h"
 #include "core/state.h"
-#include "host/transfers.h"
+#include "link/pause.h"
+#include "link/scheduler.h"
+#include "host/alarms.h"
 #include "host/rack.h"
+#include "host/receiver.h"
+#include "host/sender.h"
+#include "host/transfers.h"
 #include "host/transport.h"
 
 /* Packets in a channel that reorders, whose first arrives at `time`. */
@@ -56,7 +56,7 @@ latest_of_wire(const ecc_engine_t *self, const ecc_link_state_t *link)
         return ECC_NEVER;
     }
     return link->channel != NULL ? link->channel->last_out
-                                 : ecc_state_add(is_silent ? link->free_at : self->now, link->delay);
+                                 : ecc_clock_add(is_silent ? link->free_at : self->now, link->delay);
 }
 
 /* When the last ACK of a flow arrives, at the latest. */
@@ -72,7 +72,7 @@ latest_of_acks(const ecc_engine_t *self, uint32_t index)
     if (flow->spec->impairment > 0) {
         return self->receivers[index].channel.last_out;
     }
-    return ecc_state_add(
+    return ecc_clock_add(
         (hop & ECC_HOP_END) == ECC_END_HOST ? self->now : latest_of_wire(self, &self->links[hop >> ECC_HOP_LINK]),
         flow->ack_delay);
 }
@@ -140,7 +140,7 @@ ecc_verify_engine(const ecc_engine_t *self)
                                          : length(self, &flow->acks, time, latest_of_acks(self, i), &valid);
         n_packets += flow->needs_receiver && self->receivers[i].delayed != ECC_NO_PACKET;
         n_packets += length(self, &flow->access, nodes[self->base[ECC_EVENT_ACCESS] + i].time,
-            ecc_cut_has_sender(self, i) ? ecc_state_add(self->now, flow->access_delay) : ECC_NEVER, &valid);
+            ecc_cut_has_sender(self, i) ? ecc_clock_add(self->now, flow->access_delay) : ECC_NEVER, &valid);
         valid = valid && flow->lost >= 0 && flow->lost <= flow->expected && flow->expected <= flow->sent;
         valid = valid && (flow->received <= flow->sent || !ecc_cut_has_sender(self, i))
             && ecc_sender_verify(self, i) == 0;
