@@ -1,4 +1,4 @@
-"""Errors of `ecc`: bad values raise `ValueError`, wrong kinds `TypeError`, everything else one of these."""
+"""Errors of `ecc`. Bad values raise `ValueError`, wrong types `TypeError`; other errors are defined here."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = [
 
 
 class EccError(Exception):
-    """Base class of the errors that are not plain bad arguments."""
+    """Base class of errors other than bad arguments."""
 
 
 class ConvergenceError(EccError):
-    """An iteration ended without an answer; `last` is its last iterate and `residual` what was left."""
+    """An iteration did not converge; `last` is its last iterate and `residual` the residual there."""
 
     def __init__(self, message: str, last: object = None, residual: float = float("nan")) -> None:
         super().__init__(message)
@@ -25,11 +25,11 @@ class ConvergenceError(EccError):
 
 
 class LinearizationError(EccError):
-    """The laws have no derivative, or the network no equilibrium, where a linear model is wanted."""
+    """A linear model does not exist: the laws have no derivative, or the network has no equilibrium."""
 
 
 class NativeError(EccError):
-    """The packet engine stopped with an error; `code` is the engine's own number."""
+    """The packet engine stopped with an error; `code` is its error code."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -37,11 +37,11 @@ class NativeError(EccError):
 
 
 class OutOfMemoryError(EccError, MemoryError):
-    """A call needs more memory than there is, or than there can be."""
+    """A call needs more memory than is available, or than can be addressed."""
 
 
 class UndecidedError(EccError):
-    """A yes or no is wanted where neither is proven; the message has what is known."""
+    """A yes or no was requested, but neither is proven; the message reports the partial result."""
 
 
 def warn(message: str) -> None:

@@ -1,4 +1,4 @@
-"""A scenario: network, protocol, workload and horizon, the one input that all engines share. TOML in and out."""
+"""Scenarios: network, protocol, workload and duration, the input of all engines, with reading and writing of TOML."""
 
 from __future__ import annotations
 
@@ -36,41 +36,41 @@ __all__ = ["Scenario", "notes_at_end"]
 @check_arguments
 @dataclass(frozen=True, repr=False)
 class Scenario(Displayed):
-    """What is run.
+    """Everything that defines a run: network, protocol, workload, duration and seed.
 
     Parameters
     ----------
     network : Network
     protocol : object
-        Protocol of all flows and links; or a mapping {"flows": {which: Protocol}, "links": {which: Protocol or
-        several}}, kept as a `ProtocolAssignment`, which says what may stand for `which`. Links that it does not name
-        run the routers of all protocols whose flows cross them.
+        Protocol of all flows and links; or a mapping {"flows": {key: Protocol}, "links": {key: Protocol or several}},
+        kept as a `ProtocolAssignment`, which documents the keys. Links without an entry run the routers of the
+        protocols of all flows that cross them.
     duration : float, s, > 0
     workload : Workload or None
-        Workload of transfers beside the network's flows, a Tmix alone, or None.
+        Workload of transfers in addition to the network's flows, a single Tmix, or None.
     seed : int
-        From 0 to 2^64 - 1. Of everything random.
+        Seed of all random numbers, from 0 to 2^64 - 1.
     assignment : object, shape (n_flows,)
-        Link at which each flow is bottlenecked, for any feedback of the others, or None: the smallest.
+        Index of the link that each flow follows as its bottleneck. None: the link with the smallest feedback.
     phases : object
-        "random", "equal" (every router's first tick ends a whole interval), or shape (n_links,), in [0, 1): where in
-        its interval each link's routers tick. Of packet runs, and of sources that step.
+        Phases of the ticks of each link's routers: "random", "equal" (every first tick ends a whole interval), or
+        shape (n_links,), in [0, 1), as a share of the interval. Used in packet runs, and for sources that step.
     intervals : object, shape (n_links,), s, > 0
-        Of each link's routers, or None: their protocol's. Of packet runs.
+        Control intervals of each link's routers, or None: those of their protocol. Used in packet runs.
     header_bytes : bool
-        True: packets and ACKs are longer on links, and for pacers, by what their protocol's header takes. Rates and
-        goodputs of flows count data only. Of packet runs.
+        True: the header of the protocol adds to the length of packets and ACKs, on links and for pacers. Rates and
+        goodputs of flows count data only. Used in packet runs.
     phase_jitter : bool or None
-        Whether the times at which hosts send, and busy links that lead to another link, are shifted by a random part of
-        a packet time, drawn again every 16 packets (S-186 to S-189). True: of all flows; False: of none; None: of flows
-        of protocols that declare `phase_jitter`, such as ConstantRate. Of packet runs.
+        Shift of sending times of hosts, and of busy links that lead to another link, by a random part of a packet time,
+        drawn again every 16 packets (S-186 to S-189). True: for all flows; False: for no flow; None: for flows of
+        protocols that declare `phase_jitter`, for example ConstantRate. Used in packet runs.
     impairments : sequence of Impairment
-        Sequence of those in ecc.impairments: losses, delays, capacities that change. Of packet runs.
+        Impairments of `ecc.impairments`: losses, delays, capacities that change. Used in packet runs.
 
     Raises
     ------
     ValueError, TypeError
-        One line naming the field.
+        A bad value; the message is one line that names the field.
 
     Examples
     --------
@@ -105,16 +105,16 @@ class Scenario(Displayed):
         object.__setattr__(self, "seed", as_count(self.seed, "seed", bits=64))
         if self.assignment is not None:
             try:
-                given = np.asarray(self.assignment)
+                assignment = np.asarray(self.assignment)
             except ValueError:
                 raise ValueError(f"assignment must be link indices, got {shown(self.assignment)}") from None
-            links = check_assignment(self.network, given)
+            links = check_assignment(self.network, assignment)
             object.__setattr__(self, "assignment", tuple(int(link) for link in links))
         self._check_clocks()
 
     @cached_property
     def deployment(self) -> Deployment:
-        """Which protocol each flow, each template of the workload's transfers and each link runs."""
+        """Protocol of each flow, of each template of the workload's transfers and of each link."""
         templates = self.workload.templates if self.workload else []
         return ProtocolAssignment.of(self.protocol).deploy(self.network, templates)
 
@@ -161,9 +161,9 @@ class Scenario(Displayed):
         self._check_trimming(flows, runs)
 
     def _check_trimming(self, flows: Sequence[Flow], runs: Sequence[Protocol]) -> None:
-        """Refuse links that trim every packet of a flow: it would never deliver any."""
-        trimming = ((link, one.limit) for link, here in enumerate(self.deployment.links)
-                    for one in here if isinstance(one, Trimming))  # fmt: skip
+        """Raise an error if a link trims every packet of a flow, which would never deliver any data."""
+        trimming = ((link, discipline.limit) for link, disciplines in enumerate(self.deployment.links)
+                    for discipline in disciplines if isinstance(discipline, Trimming))  # fmt: skip
         limits = dict(trimming)
         if not limits:
             return
@@ -171,7 +171,7 @@ class Scenario(Displayed):
             header = protocol.header_bytes[0] if self.header_bytes and protocol.header_bytes else 0
             packet = flow.largest_packet + header
             if packet <= (flow.trimmed_size or 0):
-                continue  # it goes among the headers
+                continue  # the link queues it with the trimmed headers
             for link in dict.fromkeys(link for route in flow.routes for link in route):
                 if limits.get(link, packet) < packet:
                     which = f"flow {index}" if index < self.network.n_flows else "the workload"
@@ -194,18 +194,18 @@ class Scenario(Displayed):
             object.__setattr__(self, "intervals", items)
 
     def first_ticks(self, links: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
-        """Return when the routers of these links first tick, in control intervals, > 0 and <= 1.
+        """Return the times of the first ticks of links' routers, in control intervals, > 0 and <= 1.
 
         Parameters
         ----------
         links : ndarray of int, shape (n,)
         rng : random.Generator
-            Generator that random phases are drawn from.
+            Generator of random phases.
         """
         if isinstance(self.phases, str):
             return 1.0 - rng.random(len(links)) if self.phases == "random" else np.ones(len(links))
-        given = np.array(self.phases, dtype=float)[links]
-        return np.where(given > 0.0, given, 1.0)  # a tick at 0 would be one interval late
+        phases = np.array(self.phases, dtype=float)[links]
+        return np.where(phases > 0.0, phases, 1.0)  # phase 0: the tick ends the first interval
 
     def sample_period(self, sample: Quantity | None = None) -> float:
         """Return the period of samples of a run [s].
@@ -213,22 +213,22 @@ class Scenario(Displayed):
         Parameters
         ----------
         sample : Quantity, s, optional
-            > 0 and <= duration; None: 0.1 s, or a tenth of the duration where that is shorter.
+            Period, > 0 and <= duration. None: 0.1 s, or a tenth of the duration if that is shorter.
         """
         if sample is None:
             return min(_SAMPLE, float(self.duration) / 10.0)
         period = as_time(sample, "sample", positive=True)
         if period > self.duration:
             raise ValueError(f"sample must be <= the duration ({self.duration:g} s), got {period:g} s")
-        if period * _MOST_SAMPLES < self.duration:
+        if period * _MAX_SAMPLES < self.duration:
             raise ValueError(
-                f"sample must be >= {self.duration / _MOST_SAMPLES:g} s for this duration, which makes "
-                f"{_MOST_SAMPLES:.0e} samples, got {period:g} s"
+                f"sample must be >= {self.duration / _MAX_SAMPLES:g} s for this duration, which makes "
+                f"{_MAX_SAMPLES:.0e} samples, got {period:g} s"
             )
         return period
 
     def n_samples(self, period: float) -> int:
-        """Return how many whole periods the duration has, rounding aside.
+        """Return the number of whole periods in the duration, with a tolerance for rounding.
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ class Scenario(Displayed):
         Raises
         ------
         ValueError
-            No time, or one so short that its samples cannot be counted.
+            A period that is not a time > 0, or too short to count the samples.
         """
         count = self.duration / as_time(period, "period", positive=True)
         if not count < 2.0**62:
@@ -255,19 +255,19 @@ class Scenario(Displayed):
         Parameters
         ----------
         **changes : object
-            Field -> value.
+            New values by field, for example seed=2.
         """
         return replace(self, **changes)
 
     # ---- TOML --------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the scenario as the tables that `from_dict` reads back: those of its TOML."""
+        """Return the tables of the scenario's TOML, which `from_dict` reads back."""
         first, last = self._tables()
         return first | self.network.to_dict() | last
 
     def _tables(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The tables before and after those of the network."""
+        """Return the tables before and after those of the network."""
         data: dict[str, Any] = {"duration": self.duration, "seed": self.seed}
         if self.assignment is not None:
             data["assignment"] = list(self.assignment)
@@ -280,7 +280,7 @@ class Scenario(Displayed):
         if self.phase_jitter is not None:
             data["phase_jitter"] = self.phase_jitter
         if self.impairments:
-            data["impairments"] = [impairment_to_table(one) for one in self.impairments]
+            data["impairments"] = [impairment_to_table(item) for item in self.impairments]
         data["protocol"] = _protocol_table(self.protocol)
         if self.workload is None:
             return data, {}
@@ -288,16 +288,16 @@ class Scenario(Displayed):
             "transfers": [to_table(transfer) for transfer in self.workload.transfers],
             "arrivals": [to_table(stream) for stream in self.workload.arrivals],
             "on_off": [to_table(sources) for sources in self.workload.on_off],
-        } | ({"tmix": [one.to_table() for one in self.workload.tmix]} if self.workload.tmix else {})
+        } | ({"tmix": [item.to_table() for item in self.workload.tmix]} if self.workload.tmix else {})
         return data, {"workload": workload}
 
     def check_writable(self) -> None:
-        """Refuse a scenario that `to_toml` cannot write; faster than writing it, as networks always can be.
+        """Raise an error if `to_toml` cannot write the scenario; faster than writing, as the network is skipped.
 
         Raises
         ------
         TypeError
-            A value that TOML has no form for, such as a function.
+            A value that TOML cannot represent, for example a function.
         """
         first, last = self._tables()
         _toml(first | last)
@@ -308,7 +308,7 @@ class Scenario(Displayed):
         Raises
         ------
         TypeError
-            A value that TOML has no form for, such as a function.
+            A value that TOML cannot represent, for example a function.
         """
         return _toml(self.to_dict())
 
@@ -324,14 +324,14 @@ class Scenario(Displayed):
         Raises
         ------
         ValueError
-            Not TOML, unknown keys or bad values, in one line.
+            Not TOML, unknown keys or bad values; the message is one line.
         OSError
             The file cannot be read.
         """
-        given = isinstance(source, str) and ("\n" in source or ("=" in source and not Path(source).exists()))
-        name = "scenario" if given else f"scenario {shown(str(source))}"
+        is_text = isinstance(source, str) and ("\n" in source or ("=" in source and not Path(source).exists()))
+        name = "scenario" if is_text else f"scenario {shown(str(source))}"
         try:
-            data = tomllib.loads(str(source) if given else _content(Path(source)))
+            data = tomllib.loads(str(source) if is_text else _content(Path(source)))
         except tomllib.TOMLDecodeError as error:
             raise ValueError(f"{name} is not valid TOML: {error}") from None
         except UnicodeDecodeError as error:
@@ -342,17 +342,17 @@ class Scenario(Displayed):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Scenario:
-        """Return the scenario that tables like those of its TOML describe.
+        """Return the scenario that tables, as in its TOML file, describe.
 
         Parameters
         ----------
         data : mapping
-            Mapping with duration, protocol, links, flows and what else a scenario has.
+            Mapping with duration, protocol, links and flows, and optionally the other keys of a scenario.
 
         Raises
         ------
         ValueError
-            Unknown keys or bad values, in one line.
+            Unknown keys or bad values; the message is one line.
         """
         allowed = (
             "duration",
@@ -387,13 +387,13 @@ class Scenario(Displayed):
             duration=data["duration"],
             workload=None if workload is None else _workload(workload),
             seed=data.get("seed", 1),
-            impairments=[impairment_from_table(one, f"impairments[{i}]") for i, one in enumerate(impairments)],
+            impairments=[impairment_from_table(table, f"impairments[{i}]") for i, table in enumerate(impairments)],
             **{key: data[key] for key in _PLAIN_KEYS if key in data},
         )
 
 
 def _content(path: Path) -> str:
-    """The text of a scenario file, which may be a pipe but not without end."""
+    """Return the text of a scenario file. It may be a pipe, so the size is limited as it is read."""
     with path.open("rb") as file:
         raw = file.read(_MAX_SIZE + 1)
     if len(raw) > _MAX_SIZE:
@@ -402,10 +402,10 @@ def _content(path: Path) -> str:
 
 
 def _in_short(protocol: Any) -> str:
-    """A protocol, or those of an assignment, each once."""
+    """Return the label of a protocol, or the different labels of an assignment."""
     if not isinstance(protocol, ProtocolAssignment):
         return label(protocol)
-    return " and ".join(dict.fromkeys(label(one) for one in protocol.flows.values()))
+    return " and ".join(dict.fromkeys(label(item) for item in protocol.flows.values()))
 
 
 def _workload(table: Any) -> Workload:
@@ -420,11 +420,11 @@ def _workload(table: Any) -> Workload:
     })  # fmt: skip
 
 
-def _numbers(given: Any, name: str, otherwise: str, count: int, read: Any = as_number) -> tuple[float, ...]:
-    """One number for each link."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"{name} must be {otherwise} one number for each link, got {shown(given)}")
-    numbers = tuple(read(item, name) for item in given)
+def _numbers(values: Any, name: str, otherwise: str, count: int, read: Any = as_number) -> tuple[float, ...]:
+    """Return one number for each link."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be {otherwise} one number for each link, got {shown(values)}")
+    numbers = tuple(read(item, name) for item in values)
     if len(numbers) != count:
         raise ValueError(f"{name} must be {otherwise} one number for each of {count} links, got {len(numbers)}")
     return numbers
@@ -441,7 +441,7 @@ def _toml(tables: Mapping[str, Any]) -> str:
 
 
 def _unwritable(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Paths of the values that TOML has no form for, with the values."""
+    """Yield path and value of each entry that TOML cannot represent."""
     import tomli_w
 
     for name, value in table.items():
@@ -456,8 +456,8 @@ def _unwritable(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str,
 
 def _protocol_table(protocol: Any) -> dict[str, Any]:
     if isinstance(protocol, ProtocolAssignment):
-        flows = {which: _protocol_table(one) for which, one in protocol.flows.items()}
-        links = {which: [_protocol_table(one) for one in some] for which, some in protocol.links.items()}
+        flows = {which: _protocol_table(item) for which, item in protocol.flows.items()}
+        links = {which: [_protocol_table(item) for item in routers] for which, routers in protocol.links.items()}
         return {"flows": flows, **({"links": links} if links else {})}
     return {
         "name": _name_of(type(protocol)),
@@ -466,7 +466,7 @@ def _protocol_table(protocol: Any) -> dict[str, Any]:
 
 
 def _name_of(cls: type[Protocol]) -> str:
-    """What `protocol_class` takes."""
+    """Return the name with which `protocol_class` finds a class."""
     if issubclass(cls, Controller):
         return cls.library
     return cls.__name__ if _by_name().get(cls.__name__) is cls else f"{cls.__module__}:{cls.__qualname__}"
@@ -479,17 +479,17 @@ def _protocol_or_assignment(table: Any) -> Any:
         if key not in ("flows", "links"):
             raise ValueError(f"protocol has no key {key!r}; allowed are flows, links")
     links = table.get("links", {})
-    for which, given in (("flows", table["flows"]), ("links", links)):
-        if not isinstance(given, Mapping):
-            raise ValueError(f"protocol.{which} must be a table of protocols, got {shown(given)}")
-    of_links = {
-        which: _protocol(some, f"protocol.links.{which}")
-        if isinstance(some, Mapping)
-        else [_protocol(one, f"protocol.links.{which}[{i}]") for i, one in enumerate(some)]
-        for which, some in links.items()
+    for which, tables in (("flows", table["flows"]), ("links", links)):
+        if not isinstance(tables, Mapping):
+            raise ValueError(f"protocol.{which} must be a table of protocols, got {shown(tables)}")
+    link_protocols = {
+        which: _protocol(routers, f"protocol.links.{which}")
+        if isinstance(routers, Mapping)
+        else [_protocol(item, f"protocol.links.{which}[{i}]") for i, item in enumerate(routers)]
+        for which, routers in links.items()
     }
-    of_flows = {which: _protocol(one, f"protocol.flows.{which}") for which, one in table["flows"].items()}
-    return {"flows": of_flows, "links": of_links}
+    flow_protocols = {which: _protocol(item, f"protocol.flows.{which}") for which, item in table["flows"].items()}
+    return {"flows": flow_protocols, "links": link_protocols}
 
 
 def _protocol(table: Any, where: str) -> Protocol:
@@ -507,14 +507,14 @@ def _by_name() -> dict[str, type[Protocol]]:
 
 
 def protocol_class(name: Any) -> type[Protocol]:
-    """Return a protocol class by name (case and hyphens do not matter), or one of the user's own.
-
-    That is "module:Class", of a module that Python finds, or of a file in the current folder; or "path/file.py:Class".
-    "path/file.so" is a shared object with a controller (`ecc.models.controller`).
+    """Return a protocol class by name, or a user-defined one.
 
     Parameters
     ----------
     name : str
+        Name of a protocol, for example "XCP" or "pi-qi-rcp"; case, hyphens and underscores are ignored. User-defined:
+        "module:Class" for an importable module or one in the current folder, "path/file.py:Class", or "path/file.so"
+        for a shared object with a controller (`ecc.models.controller`).
 
     Raises
     ------
@@ -523,37 +523,37 @@ def protocol_class(name: Any) -> type[Protocol]:
     """
     protocols = _by_name()
     plain = {key.lower(): value for key, value in protocols.items()}
-    found: Any = plain.get(str(name).lower().replace("-", "").replace("_", ""))
-    if found is None and isinstance(name, str) and name.endswith(".py"):
+    chosen: Any = plain.get(str(name).lower().replace("-", "").replace("_", ""))
+    if chosen is None and isinstance(name, str) and name.endswith(".py"):
         raise ValueError(f"protocol name must have a class of the file, as {name}:MyProtocol, got {shown(name)}")
-    if found is None and isinstance(name, str) and name.endswith(SUFFIXES):
-        found = load(name)
-    elif found is None and isinstance(name, str) and ":" in name:
+    if chosen is None and isinstance(name, str) and name.endswith(SUFFIXES):
+        chosen = load(name)
+    elif chosen is None and isinstance(name, str) and ":" in name:
         module, _, attribute = name.rpartition(":")
         try:
-            found = getattr(_module_of_user(module), attribute)
-        except (Exception, SystemExit) as error:  # anything that the user's module does when it is imported
+            chosen = getattr(_module_of_user(module), attribute)
+        except (Exception, SystemExit) as error:  # importing a user's module may raise anything
             kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
             raise ValueError(f"protocol name {name!r} cannot be imported: {kind}{error}") from None
-    if found is None and isinstance(name, str) and name.endswith(".py"):
+    if chosen is None and isinstance(name, str) and name.endswith(".py"):
         raise ValueError(f"protocol name must have the class in that file, {name}:Class, got {name!r}")
-    if not (isinstance(found, type) and issubclass(found, Protocol)):
+    if not (isinstance(chosen, type) and issubclass(chosen, Protocol)):
         lines = {key: _summary(kind) for key, kind in protocols.items()}
         raise ValueError(
             f"protocol name must be one of {', '.join(protocols)} or module:Class or path.so, got {shown(name)}"
             f"{nearest(name, lines)}"
         )
-    return found
+    return chosen
 
 
 def _summary(kind: type[Protocol]) -> str:
-    """What the first lines of its file and of its class say that a protocol is."""
+    """Return the first lines of the docstrings of a protocol's module and class."""
     documented = (sys.modules[kind.__module__].__doc__, kind.__doc__)
     return " ".join((text or "").partition("\n")[0] for text in documented)
 
 
 def _module_of_user(name: str) -> ModuleType:
-    """Import a module by its name or file; its folder stays on sys.path, after all others, for worker processes."""
+    """Import a module by name or file; its folder is appended to sys.path, so that worker processes find it too."""
     path = Path(name) if name.endswith(".py") else None
     if path is not None and not path.is_file():
         raise ImportError(f"there is no file {name!r}")
@@ -561,48 +561,49 @@ def _module_of_user(name: str) -> ModuleType:
     if folder not in sys.path:
         sys.path.append(folder)
     if path is not None:
-        there = find_spec(path.stem)  # mine.so beside mine.py is one that Python prefers
-        origin = there.origin if there is not None and there.origin is not None else "built in"
+        existing = find_spec(path.stem)  # Python prefers mine.so to mine.py
+        origin = existing.origin if existing is not None and existing.origin is not None else "built in"
         if Path(origin).resolve() != path.resolve():
             raise ImportError(f"its name is that of another module, {origin}: rename the file")
     return import_module(path.stem if path else name)
 
 
-_PLAIN_KEYS = ("assignment", "phases", "intervals", "header_bytes", "phase_jitter")  # of files, as the constructor has
-_SAMPLE = 0.1  # s
-_MAX_SIZE = 2**29  # bytes of a scenario file: some five million flows
-_MOST_SAMPLES = 1e9  # of a run: 8 GB for each flow
-_LAST = 0.2  # share of a run that shows how it ended ...
-_LEAST_SAMPLES, _LEAST_RTTS = 10, 10.0  # ... if it is at least so long
-_STEADY = 0.05  # relative: what the means of its halves may differ by
-_AWAY = 0.25  # relative: a rate that is this far from the equilibrium's is another
-_MOST_CROSSINGS = 1_000_000  # flows times links for which an equilibrium is sought
+_PLAIN_KEYS = ("assignment", "phases", "intervals", "header_bytes", "phase_jitter")  # keys that are fields of Scenario
+_SAMPLE = 0.1  # default sample period [s]
+_MAX_SIZE = 2**29  # maximum size of a scenario file [bytes]: some five million flows
+_MAX_SAMPLES = 1e9  # in a run: 8 GB for each flow
+_LAST = 0.2  # share of a run, at its end, that is compared with the equilibrium
+_MIN_SAMPLES, _MIN_RTTS = 10, 10.0  # minimum length of this share
+_STEADY = 0.05  # relative difference between the means of its halves up to which a rate is steady
+_AWAY = 0.25  # relative difference from the equilibrium beyond which a rate is reported
+_MAX_CROSSINGS = 1_000_000  # flows times links up to which the equilibrium is computed
 
 
 def notes_at_end(scenario: Scenario, time: NDArray[np.float64], rate: NDArray[np.float64]) -> tuple[str, ...]:
-    """Return a note on a run whose flows ended steadily at rates other than the equilibrium's, or none.
+    """Return a note if flows of a run were steady at its end at rates other than those of the equilibrium.
 
     Parameters
     ----------
     scenario : Scenario
-        What was run.
+        Scenario of the run.
     time : ndarray, shape (n_times,), s
         Ends of samples.
     rate : ndarray, shape (n_times, n_flows), bit/s
+        Sending rates, averaged over each sample.
 
     Returns
     -------
     tuple of str
-        Tuple of at most one line. Empty where there is nothing to compare with: several protocols, transfers,
-        impairments, flows that begin or end in the last fifth of the run, an equilibrium that is not static or does not
-        exist; or a run too short to decide. Where the protocol's own code fails the line reports it: the run is whole.
+        Tuple of at most one line. It is empty if no comparison is possible: several protocols, transfers, impairments,
+        flows that begin or end in the last fifth of the run, no static equilibrium, or a run that is too short. If the
+        protocol's code for the equilibrium fails, the line reports it, as the run itself is complete.
     """
     try:
         return _ended_elsewhere(scenario, time, rate)
     except Exception as error:
-        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return (
-            f"how the run ended could not be compared with the equilibrium of {_in_short(scenario.protocol)}: {what}",
+            f"how the run ended could not be compared with the equilibrium of {_in_short(scenario.protocol)}: {cause}",
         )
 
 
@@ -610,13 +611,13 @@ def _ended_elsewhere(scenario: Scenario, time: NDArray[np.float64], rate: NDArra
     """See `notes_at_end`."""
     network, protocol = scenario.network, scenario.protocol
     n = int(_LAST * len(time))
-    if n < _LEAST_SAMPLES or not isinstance(protocol, Protocol) or not protocol.equilibrium_is_static:
+    if n < _MIN_SAMPLES or not isinstance(protocol, Protocol) or not protocol.equilibrium_is_static:
         return ()
-    if scenario.workload is not None or scenario.impairments or network.n_flows * network.n_links > _MOST_CROSSINGS:
+    if scenario.workload is not None or scenario.impairments or network.n_flows * network.n_links > _MAX_CROSSINGS:
         return ()
     begin, end = float(time[-n - 1]), float(time[-1])
     lives = all(f.start <= begin and (f.stop is None or f.stop >= end) and f.size is None for f in network.flows)
-    if not lives or end - begin < _LEAST_RTTS * float(network.rtts.max()):
+    if not lives or end - begin < _MIN_RTTS * float(network.rtts.max()):
         return ()
     try:
         point = equilibrium_of(protocol, network, scenario.assigned)
@@ -630,8 +631,8 @@ def _ended_elsewhere(scenario: Scenario, time: NDArray[np.float64], rate: NDArra
     if not len(away):
         return ()
     worst = int(away[np.argmax(np.abs(np.log(np.maximum(mean[away], 1e-9) / expected[away])))])
-    others = f"; so are {len(away) - 1} others by more than a quarter" if len(away) > 1 else ""
+    further = f"; so are {len(away) - 1} others by more than a quarter" if len(away) > 1 else ""
     return (
         f"flow {worst} was steady at {mean[worst] / 1e6:.3g} Mb/s over the last {end - begin:.3g} s, away from its "
-        f"equilibrium rate of {expected[worst] / 1e6:.3g} Mb/s{others}",
+        f"equilibrium rate of {expected[worst] / 1e6:.3g} Mb/s{further}",
     )

@@ -1,20 +1,19 @@
-"""Arguments are checked where they are given: against the annotations of public functions, once, in one line.
+"""Checks of the arguments of public functions against their annotations, with messages of one line.
 
-`@check_arguments` on a function, or on a class for its public methods (and, with `constructor=True`, the one that a
-dataclass has), reads the annotations on the first call and refuses what they do not allow: TypeError for a wrong
-kind, ValueError for numbers that are none (NaN, infinity where it is not the default, beyond what a float or 64 bits
-hold). Of the constructor of any other dataclass it refuses names alone: what is missing, unknown, or too much. What
-values mean is for the function to check. Where there is not the memory that they ask for, a function raises
-OutOfMemoryError.
+`@check_arguments` on a function, or on a class for its public methods (and, with `constructor=True`, for the
+constructor of a dataclass), reads the annotations on the first call and refuses other arguments: TypeError for a wrong
+type, ValueError for unusable numbers (NaN, infinity unless it is the default, numbers beyond a float or 64 bits). For
+the constructor of any other dataclass it checks only the names: missing, unknown or surplus arguments. The function
+itself checks the meaning of values. If memory does not suffice for the arguments, a function raises OutOfMemoryError.
 
-    float                   a finite number, which is passed on as one that NumPy knows; infinity where the default is
-    int, bool, str          just these, of Python or NumPy; whole numbers fit in 64 bits
-    Count, Positive, Seed   whole numbers from 0 on, from 1 on, and from 0 on of 32 bits
-    ArrayLike               numbers that make an array; finite, or with gaps where `@check_arguments(gaps=True)`
-    Vector, Matrix          the same, of one dimension and of two
-    NDArray[...]            an array of numbers, as ArrayLike; of records, an array of records
-    Sequence, Iterable, Mapping, tuple, list, Callable, and classes of ours or of others
-    X | Y                   one of them
+    float                   a finite number, converted to a type of NumPy; infinity if the default is infinite
+    int, bool, str          these types, of Python or NumPy; whole numbers of 64 bits
+    Count, Positive, Seed   whole numbers >= 0, >= 1, and >= 0 of 32 bits
+    ArrayLike               numbers for an array; finite, or with gaps if `@check_arguments(gaps=True)`
+    Vector, Matrix          likewise, of one dimension and of two
+    NDArray[...]            an array of numbers, like ArrayLike; an array of records if annotated so
+    Sequence, Iterable, Mapping, tuple, list, Callable, and any class
+    X | Y                   one of the alternatives
     **Unpack[a TypedDict]   keywords, each by its own annotation
     Any, Quantity           not checked here
 """
@@ -53,33 +52,33 @@ Refusal = type[ValueError] | type[TypeError] | None
 _LONGEST = 80
 _FUNCTION: Any = Callable
 _TOO_LARGE = ("Maximum allowed", "array is too big")
-"""How NumPy begins to say that there can be no array of such a size, in a ValueError."""
+"""Beginnings of NumPy's ValueErrors for an array of impossible size."""
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: in one line of moderate length, for any value.
+    """Return any value as text for a message: one line of moderate length.
 
     Parameters
     ----------
     value : object
-        Anything.
+        Any value.
     """
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # an integer of very many digits, or an object that has no text
+    except Exception:  # an integer with too many digits, or an object with a failing repr
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 20]}...{text[-17:]}"
 
 
 def nearest(name: object, known: Mapping[str, str]) -> str:
-    """Return the end of a message on an unknown name: which ones may have been meant, or nothing.
+    """Return the end of a message on an unknown name: a question with similar names, or "".
 
     Parameters
     ----------
     name : object
-        As it was given.
+        Unknown name, for example "xpc".
     known : mapping
-        Name -> what it stands for, in a line: its words are looked for first, then names that are spelled alike.
+        Name -> description in one line. Its words are searched first, then names with a similar spelling.
     """
     from difflib import get_close_matches
 
@@ -89,17 +88,17 @@ def nearest(name: object, known: Mapping[str, str]) -> str:
     meant = [key for key, line in known.items() if word in re.findall(r"[\w-]+", line.lower())]
     if not meant:
         spelled = {re.sub(r"[-_ ]", "", key.lower()): key for key in known}
-        meant = [spelled[one] for one in get_close_matches(re.sub(r"[-_ ]", "", word), spelled)]
+        meant = [spelled[match] for match in get_close_matches(re.sub(r"[-_ ]", "", word), spelled)]
     return f": did you mean {' or '.join(', '.join(meant).rsplit(', ', 1))}?" if meant else ""
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """Return the options that are not None, by name: those that a function passes on to another.
+    """Return the options that are not None, by name, so that a function can pass them on to another.
 
     Parameters
     ----------
     **options : object
-        None: left to the default of the other function.
+        Options by name; None: the default of the other function applies.
     """
     return {name: value for name, value in options.items() if value is not None}
 
@@ -118,7 +117,7 @@ def check_arguments(call: Any = None, *, gaps: bool = False, constructor: bool =
     gaps : bool, optional
         Arrays may hold NaN and infinity.
     constructor : bool, optional
-        That of a class is checked too.
+        True: the constructor of a class is checked too.
     """
     if call is None:
         return partial(_decorated, gaps=gaps, constructor=constructor)
@@ -159,16 +158,16 @@ def _check_names(
     kinds: Mapping[str | None, Any],
     needed: Iterable[tuple[str, float]],
 ) -> None:
-    """Refuse arguments that are unknown, too many, or missing, once Python has: it says so by other words."""
+    """Refuse unknown, surplus or missing arguments after Python has, with a clearer message."""
     of = call.__qualname__.removesuffix(".__init__")
     for name in named:
         if name not in kinds and None not in kinds:
             raise TypeError(f"{of} must have arguments among {_listed(kinds)}, got {shown(name)}") from None
     if len(arguments) > len(positions):
-        own = [name for name, _ in positions if name not in ("self", "cls")]
-        surplus = len(arguments) - len(positions) + len(own)
-        listed = f" ({', '.join(own)})" if own else ""
-        raise TypeError(f"{of} must have at most {_number_of(own)} without a name{listed}, got {surplus}") from None
+        allowed = [name for name, _ in positions if name not in ("self", "cls")]
+        surplus = len(arguments) - len(positions) + len(allowed)
+        listed = f" ({', '.join(allowed)})" if allowed else ""
+        raise TypeError(f"{of} must have at most {_number_of(allowed)} without a name{listed}, got {surplus}") from None
     if missing := [name for name, place in needed if place >= len(arguments) and name not in named]:
         raise TypeError(f"{of} lacks {_counted(missing)}") from None
 
@@ -197,15 +196,15 @@ def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
         except (MemoryError, ValueError) as error:
             if isinstance(error, MemoryError) or str(error).startswith(_TOO_LARGE):
                 why = f": {error}" if str(error) else ""
-                what = call.__qualname__.removesuffix(".__init__")
-                raise OutOfMemoryError(f"{what} asks for more memory than there is{why}") from error
+                name_of_call = call.__qualname__.removesuffix(".__init__")
+                raise OutOfMemoryError(f"{name_of_call} asks for more memory than there is{why}") from error
             raise
 
     return inner
 
 
 def _refused(name: str, kind: Kind, refusal: type[Exception], value: object) -> str:
-    """That an argument is refused. How many bits a number may have is said to those who gave one."""
+    """Return the message on a refused argument, with the number of bits only if a number was given."""
     text = kind.text.replace(" of 64 bits", "") if refusal is TypeError else kind.text
     return f"{name} must be {text}, got {shown(value)}"
 
@@ -226,46 +225,46 @@ def _listed(kinds: Mapping[Any, Any]) -> str:
 def _kinds(
     call: Callable[..., Any], gaps: bool
 ) -> tuple[list[tuple[str, Kind | None]], dict[str | None, Kind | None], list[tuple[str, float]]]:
-    """What each parameter may be: by position, and by name; the name None is for those that `**` takes.
+    """Return the kinds of parameters by position and by name, and the required ones with their positions.
 
-    And those without a default, with their positions; infinite: by name only.
+    The name None stands for arguments of `**`. The position of a keyword-only parameter is infinite.
     """
     names = _Names(getattr(inspect.unwrap(call), "__globals__", {}))
     positions: list[tuple[str, Kind | None]] = []
     kinds: dict[str | None, Kind | None] = {}
     needed: list[tuple[str, float]] = []
-    for name, one in inspect.signature(call).parameters.items():
-        annotation = one.annotation
+    for name, parameter in inspect.signature(call).parameters.items():
+        annotation = parameter.annotation
         if isinstance(annotation, str):
             try:
                 annotation = eval(annotation, {}, names)
-            except Exception:  # of a protocol that is not ours, for one: then it is not checked
-                annotation = one.empty
-        kind = None if annotation is one.empty else _kind(annotation, gaps, one.default)
-        if one.kind is one.VAR_KEYWORD and get_origin(annotation) is Unpack:
+            except Exception:  # for example in a user's protocol: then it is not checked
+                annotation = parameter.empty
+        kind = None if annotation is parameter.empty else _kind(annotation, gaps, parameter.default)
+        if parameter.kind is parameter.VAR_KEYWORD and get_origin(annotation) is Unpack:
             kinds.update(_kinds_of_keywords(get_args(annotation)[0], gaps))
-        elif one.kind is one.VAR_KEYWORD:
+        elif parameter.kind is parameter.VAR_KEYWORD:
             kinds[None] = None
-        elif one.kind is one.VAR_POSITIONAL:
+        elif parameter.kind is parameter.VAR_POSITIONAL:
             positions += [(name, kind)] * 100
         else:
-            if one.default is one.empty:
-                needed.append((name, math.inf if one.kind is one.KEYWORD_ONLY else len(positions)))
-            if one.kind is not one.KEYWORD_ONLY:
+            if parameter.default is parameter.empty:
+                needed.append((name, math.inf if parameter.kind is parameter.KEYWORD_ONLY else len(positions)))
+            if parameter.kind is not parameter.KEYWORD_ONLY:
                 positions.append((name, kind))
             kinds[name] = kind
     return positions, kinds, needed
 
 
 def _kinds_of_keywords(keywords: Any, gaps: bool) -> dict[str, Kind | None]:
-    """The kinds of the keywords that a TypedDict names, which stands behind `**` as `Unpack[...]`."""
+    """Return the kinds of the keywords of a TypedDict that annotates `**` as `Unpack[...]`."""
     names = _Names(vars(sys.modules[keywords.__module__]))
-    texts = {name: getattr(one, "__forward_arg__", one) for name, one in keywords.__annotations__.items()}
-    return {name: _kind(eval(one, {}, names) if isinstance(one, str) else one, gaps) for name, one in texts.items()}
+    texts = {name: getattr(hint, "__forward_arg__", hint) for name, hint in keywords.__annotations__.items()}
+    return {name: _kind(eval(hint, {}, names) if isinstance(hint, str) else hint, gaps) for name, hint in texts.items()}
 
 
 class _Unseen(type):
-    """Stands for a class that is imported for type checkers only, and is known by its name."""
+    """Placeholder of a class that is imported for type checkers only, and is identified by its name."""
 
     def __getattr__(cls, name: str) -> _Unseen:
         if name.startswith("_"):
@@ -274,11 +273,11 @@ class _Unseen(type):
 
 
 class _Numbers:
-    """Stands for ArrayLike, which is a union itself and would be lost in another."""
+    """Placeholder of ArrayLike, which is itself a union and would be merged into another."""
 
 
 class _Names(dict[str, Any]):
-    """The names that annotations of a module may use."""
+    """Names that annotations of a module may use."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         super().__init__(names, ArrayLike=_Numbers)
@@ -292,7 +291,7 @@ class _Names(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Kind:
-    """What an argument may be, in words, and with what exception a value is refused."""
+    """A kind of argument: its description, and a function that returns the exception for a refused value."""
 
     text: str
     refuses: Callable[[Any], Refusal]
@@ -300,10 +299,10 @@ class Kind:
 
 
 def _kind(annotation: Any, gaps: bool, default: Any = None) -> Kind | None:
-    """What an annotation allows; None: all."""
+    """Return the kind of an annotation; None: everything is allowed."""
     origin, inside = get_origin(annotation), get_args(annotation)
     if origin is Union or origin is UnionType:
-        return _union([_kind(one, gaps, default) for one in inside])
+        return _union([_kind(part, gaps, default) for part in inside])
     if annotation is _Numbers:
         return _array_like(gaps)
     if origin is Annotated and isinstance(inside[1], str):
@@ -329,7 +328,7 @@ def _kind(annotation: Any, gaps: bool, default: Any = None) -> Kind | None:
     if origin in (Sequence, Iterable, Iterator, list):
         return _sequence(origin, _kind(inside[0], gaps) if inside else None)
     if origin in (Mapping, dict):
-        return _mapping([_kind(one, gaps) for one in inside])
+        return _mapping([_kind(part, gaps) for part in inside])
     if origin is _FUNCTION:
         return Kind("a function", lambda value: None if callable(value) else TypeError)
     return _class(origin)
@@ -346,7 +345,7 @@ def _number(value: Any, infinite: bool) -> Refusal:
 
 
 def _usual(value: Any) -> Any:
-    """A fraction, or a whole number beyond 64 bits, as a float: NumPy does not count with either; all else as it is."""
+    """Convert a fraction, or an integer beyond 64 bits, to a float, as NumPy cannot use it; keep other values."""
     if isinstance(value, bool | float | np.generic) or not isinstance(value, numbers.Real):
         return value
     return value if isinstance(value, int) and -(2**63) <= value < 2**63 else float(value)
@@ -363,17 +362,17 @@ def _integer(value: Any) -> Refusal:
 
 
 @cache
-def _whole(least: int, bits: int) -> Kind:
-    """A whole number of so many bits, from one on."""
+def _whole(minimum: int, bits: int) -> Kind:
+    """Return the kind of whole numbers from a minimum to a number of bits."""
 
     def refuses(value: Any) -> Refusal:
-        return _integer(value) or (None if least <= value < 2**bits else ValueError)
+        return _integer(value) or (None if minimum <= value < 2**bits else ValueError)
 
-    return Kind(f"a whole number from {least} to 2^{bits} - 1", refuses)
+    return Kind(f"a whole number from {minimum} to 2^{bits} - 1", refuses)
 
 
 def _path(value: Any) -> Refusal:
-    """Whether the system could have a file of this name; a text of several lines is the content of one."""
+    """Refuse names that no file can have; a text of several lines is content, not a name."""
     try:
         name = os.fsencode(value)
     except UnicodeError:
@@ -445,8 +444,8 @@ def _union(kinds: list[Kind | None]) -> Kind | None:
 
 
 def _inside(values: Iterable[Any], kind: Kind | None) -> Refusal:
-    """The first refusal of what is in a container."""
-    return None if kind is None else next((found for value in values if (found := kind.refuses(value))), None)
+    """Return the first refusal of an item of a container, or None."""
+    return None if kind is None else next((refusal for value in values if (refusal := kind.refuses(value))), None)
 
 
 def _sequence(origin: type, kind: Kind | None) -> Kind:
@@ -479,14 +478,16 @@ def _mapping(kinds: list[Kind | None]) -> Kind:
 def _tuple(inside: tuple[Any, ...], gaps: bool) -> Kind:
     if len(inside) == 2 and inside[1] is ...:
         return _sequence(list, _kind(inside[0], gaps))
-    kinds = [_kind(one, gaps) for one in inside]
+    kinds = [_kind(item, gaps) for item in inside]
 
     def refuses(value: Any) -> Refusal:
         if not isinstance(value, tuple | list | np.ndarray) or (isinstance(value, np.ndarray) and value.ndim == 0):
             return TypeError
         if len(value) != len(kinds):
             return ValueError
-        return next((found for one, kind in zip(value, kinds, strict=True) if (found := _inside([one], kind))), None)
+        return next(
+            (refusal for item, kind in zip(value, kinds, strict=True) if (refusal := _inside([item], kind))), None
+        )
 
     return Kind(f"({', '.join(kind.text if kind else 'anything' for kind in kinds)})", refuses)
 
@@ -494,11 +495,11 @@ def _tuple(inside: tuple[Any, ...], gaps: bool) -> Kind:
 def _class(kind: type) -> Kind:
     name = kind.__name__
     article = "an " if name[0] in "AEIOU" else "a "
-    if name.isupper():  # a protocol by its abbreviation
+    if name.isupper():  # an abbreviation of a protocol
         article = ""
     if isinstance(kind, _Unseen):
         return Kind(
             f"{article}{name}",
-            lambda value: None if any(one.__name__ == name for one in type(value).__mro__) else TypeError,
+            lambda value: None if any(base.__name__ == name for base in type(value).__mro__) else TypeError,
         )
     return Kind(f"{article}{name}", _of(kind))

@@ -1,4 +1,4 @@
-"""Where compiled code and results may be kept between processes; losing any of it costs time, never a result."""
+"""Cache of compiled code and results between processes; losing it costs only time."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-__all__ = ["MOST_BYTES", "MOST_FILES", "folders", "keep", "kept"]
+__all__ = ["MAX_BYTES", "MAX_FILES", "folders", "keep", "kept"]
 
-MOST_FILES = 2000
-MOST_BYTES = 200_000_000
-"""Of compiled code in a folder; what has not been used for longest goes first."""
+MAX_FILES = 2000
+MAX_BYTES = 200_000_000
+"""Maximum number and size of compiled files in a folder; the least recently used are deleted first."""
 _CODE = re.compile(r"[0-9a-f]{64}")
 
 
 def folders(make: bool = True) -> Iterator[Path]:
-    """Yield the folders that may be there or be made: the user's cache, and a private temporary one.
+    """Yield the possible folders: the user's cache, and a private temporary one.
 
-    Without a home and without `ECC_CACHE_DIR` there is only the latter.
+    If there is neither a home nor `ECC_CACHE_DIR`, only the latter is possible.
 
     Parameters
     ----------
     make : bool, optional
-        The temporary one is made if it is needed and not there.
+        True: the temporary folder is made if it is needed and missing.
     """
     named = os.environ.get("ECC_CACHE_DIR")
     if named:
@@ -47,34 +47,36 @@ def folders(make: bool = True) -> Iterator[Path]:
     except OSError:
         return
     if not hasattr(os, "getuid") or (info.st_uid == os.getuid() and not info.st_mode & 0o022):
-        yield folder  # no other user can have put code there
+        yield folder  # no other user can have written code there
 
 
 def kept(name: str) -> bytes | None:
-    """Return what was kept under a name that is a digest of what made it, None if it is not there, or damaged.
+    """Return the compiled code under a name, or None if it is missing or damaged.
 
     Parameters
     ----------
     name : str
+        Digest of everything that the code depends on.
     """
     for folder in folders(make=False):
         try:
             data = (folder / name).read_bytes()
         except OSError:
             continue
-        if hashlib.sha256(data[32:]).digest() == data[:32]:  # a damaged object file would end the process
+        if hashlib.sha256(data[32:]).digest() == data[:32]:  # a damaged object file would crash the process
             with suppress(OSError):
-                os.utime(folder / name)  # it is used
+                os.utime(folder / name)  # mark as recently used
             return data[32:]
     return None
 
 
 def keep(name: str, code: bytes) -> None:
-    """Store compiled code at once or not at all; without a writable directory it lives in this process only.
+    """Store compiled code, atomically. Without a writable folder it exists in this process only.
 
     Parameters
     ----------
     name : str
+        Digest of everything that the code depends on.
     code : bytes
     """
     for folder in folders():
@@ -84,7 +86,7 @@ def keep(name: str, code: bytes) -> None:
             try:
                 part.write_bytes(hashlib.sha256(code).digest() + code)
                 os.replace(part, folder / name)
-            finally:  # nothing of it stays on a full disk
+            finally:  # do not leave a part of it on a full disk
                 part.unlink(missing_ok=True)
         except OSError:
             continue
@@ -93,17 +95,17 @@ def keep(name: str, code: bytes) -> None:
 
 
 def _evict(folder: Path) -> None:
-    """Remove what has not been used for longest, where there is more than may be; others may do so meanwhile."""
-    found: list[tuple[float, int, str]] = []
+    """Remove the oldest files beyond the limits; other processes may do so at the same time."""
+    entries_by_age: list[tuple[float, int, str]] = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _CODE.match(entry.name):
                 with suppress(OSError):
                     info = entry.stat(follow_symlinks=False)
-                    found.append((info.st_mtime, info.st_size, entry.path))
+                    entries_by_age.append((info.st_mtime, info.st_size, entry.path))
     size = 0
-    for number, (_, size_of, path) in enumerate(sorted(found, reverse=True)):
+    for number, (_, size_of, path) in enumerate(sorted(entries_by_age, reverse=True)):
         size += size_of
-        if number >= MOST_FILES or size > MOST_BYTES:
+        if number >= MAX_FILES or size > MAX_BYTES:
             with suppress(OSError):
                 os.unlink(path)

@@ -1,4 +1,4 @@
-"""What a result depends on: digests of the code that makes it. Stored results are used only while they are valid."""
+"""Digests of the code that a result depends on, so that stored results are used only while they are valid."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = ["code_digest", "digest", "function_digest", "is_installed", "package_
 
 ROOT = Path(__file__).resolve().parent
 _STDLIB = sysconfig.get_path("stdlib")
-OTHERS = ("numpy", "scipy", "numba")
-"""Packages of others whose version can change a number."""
+PACKAGES = ("numpy", "scipy", "numba")
+"""Packages with versions that can change a number."""
 
 
 def digest(*texts: str) -> str:
@@ -42,14 +42,14 @@ def digest(*texts: str) -> str:
 
 @cache
 def code_digest(*modules: str) -> str:
-    """Return a digest of modules of `ecc` and of all modules of `ecc` that they import, and theirs.
+    """Return a digest of modules of `ecc` and of all modules of `ecc` that they import, recursively.
 
-    A package counts by the names that are taken from it: a check of RCP does not change when XCP does.
+    If a name is imported from a package, only the module of the name counts: a change of XCP does not affect RCP.
 
     Parameters
     ----------
     *modules : str
-        Names such as "ecc.packet.simulation".
+        Names of modules, for example "ecc.packet.simulation".
     """
     reached: set[str] = set()
     todo = list(modules)
@@ -62,11 +62,11 @@ def code_digest(*modules: str) -> str:
 
 
 def function_digest(*functions: Any) -> str:
-    """Return a digest of functions, or other callables and values: of everything that their results can depend on.
+    """Return a digest of everything that the results of functions, or other callables and values, can depend on.
 
-    A function counts by its bytecode, constants, default values and closure, and by the globals that it names, and
-    what they reach in turn; what it uses of `ecc` counts by the source of the modules, what it uses of installed
-    packages by name and version. So redefining a function changes its digest, and rewording a comment does not.
+    The digest covers the bytecode, constants, default values and closure of a function, and the globals that it names,
+    recursively. Modules of `ecc` count by their source, installed packages by name and version. So the digest changes
+    if a function is redefined, but not if a comment is reworded.
 
     Parameters
     ----------
@@ -76,19 +76,19 @@ def function_digest(*functions: Any) -> str:
     Raises
     ------
     TypeError
-        One of them reaches something that cannot be read, such as an open file.
+        If an object without a digest is reached, for example an open file.
     """
     return _Reader(functions).digest
 
 
 class _Reader:
-    """Walks through all that some functions reach. Functions of the modules they are in are read one by one."""
+    """Traversal of all objects that functions reach; functions of their own modules are read one by one."""
 
     def __init__(self, functions: tuple[Any, ...]) -> None:
-        self._homes = {name for one in functions if _ours(name := str(getattr(one, "__module__", "")))}
+        self._homes = {name for function in functions if _ours(name := str(getattr(function, "__module__", "")))}
         self._modules: set[str] = set()
         self._installed: set[str] = set()
-        self._seen: dict[int, tuple[Any, str]] = {}  # objects stay alive, or their numbers would be used again
+        self._seen: dict[int, tuple[Any, str]] = {}  # keeps objects alive, so that no id is reused
         texts = [self._read(function) for function in functions]
         self.digest = digest(*texts, *sorted(map(_version, self._installed)), code_digest(*sorted(self._modules)))
 
@@ -97,7 +97,7 @@ class _Reader:
             return f"{type(thing).__name__} {thing!r}"
         if id(thing) in self._seen:
             return self._seen[id(thing)][1]
-        self._seen[id(thing)] = thing, f"the {len(self._seen)}th"  # what contains itself
+        self._seen[id(thing)] = thing, f"the {len(self._seen)}th"  # for objects that contain themselves
         text = digest(type(thing).__qualname__, *self._parts(thing))
         self._seen[id(thing)] = thing, text
         return text
@@ -139,7 +139,7 @@ class _Reader:
                 yield self._read(thing.cell_contents)
             except ValueError:
                 yield "empty"
-        elif type(thing).__module__ != "_thread":  # a lock decides nothing
+        elif type(thing).__module__ != "_thread":  # results do not depend on locks
             yield from self._state(thing)
 
     def _function(self, function: FunctionType) -> Iterator[str]:
@@ -171,7 +171,7 @@ class _Reader:
                 yield f"{name} {self._read(value)}"
 
     def _named(self, thing: Any, names: set[str], within: tuple[str, ...] = ()) -> str:
-        """What a name refers to; of a module of the user's, what some code may name of it."""
+        """Return a text for the object of a name; for a user's module, for the members that the code may name."""
         if not isinstance(thing, ModuleType):
             return self._read(thing)
         if thing.__name__ in within or self._is_known(thing):
@@ -180,19 +180,19 @@ class _Reader:
         return digest(*(f"{name} {self._named(inner[name], names, within)}" for name in sorted(names & set(inner))))
 
     def _import(self, name: str, names: set[str]) -> str:
-        """What a function imports when it is called."""
+        """Return a text for a module that a function imports when it is called."""
         top = name.partition(".")[0]
         if _ours(name):
             self._modules |= _with_inner(name)
         elif top not in sys.stdlib_module_names:
             try:
                 return self._named(sys.modules.get(name) or import_module(name), names)
-            except ImportError:  # its calls will raise it
+            except ImportError:  # calls of the function will raise it
                 pass
         return name
 
     def _is_known(self, thing: Any) -> bool:
-        """Whether something counts by its module: one of ours, or of an installed package, which counts by version."""
+        """Return True if an object counts by its module: one of `ecc`, or one of an installed package, by version."""
         name = thing.__name__ if isinstance(thing, ModuleType) else str(thing.__module__)
         if name in self._homes:
             return False
@@ -205,7 +205,7 @@ class _Reader:
         return False
 
     def _state(self, thing: Any) -> Iterator[str]:
-        """An object by its class and by what it would be pickled from."""
+        """Yield texts for the class of an object and for its state, as pickle would save it."""
         try:
             reduced = thing.__reduce_ex__(4)
         except Exception as error:
@@ -221,17 +221,17 @@ def _sequence(reduced: Any) -> tuple[Any, ...]:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Names that code and the functions in it use."""
+    """Return the names that code and the functions in it use."""
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*map(_names, inner))
 
 
-@lru_cache(4096)  # to read instructions takes most of the time of a digest
+@lru_cache(4096)  # reading instructions dominates the time of a digest
 def _imported(code: CodeType) -> frozenset[str]:
-    """Modules that code and the functions in it import."""
+    """Return the modules that code and the functions in it import."""
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    here = frozenset(step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
-    return here.union(*map(_imported, inner))
+    imported = frozenset(step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
+    return imported.union(*map(_imported, inner))
 
 
 def _version(name: str) -> str:
@@ -244,7 +244,7 @@ def _ours(name: str) -> bool:
 
 @cache
 def _with_inner(name: str) -> frozenset[str]:
-    """A module of ours; of a package, all that is in it."""
+    """Return the name of a module of `ecc`; for a package, the names of all its modules."""
     path = _file(name)
     if path is None or path.name != "__init__.py":
         return frozenset({name})
@@ -254,12 +254,12 @@ def _with_inner(name: str) -> frozenset[str]:
 
 @cache
 def is_installed(name: str) -> bool:
-    """Return whether a module is the interpreter's or of an installed package.
+    """Return True if a module belongs to the interpreter or to an installed package.
 
     Parameters
     ----------
     name : str
-        Of a module that has been imported.
+        Name of an imported module.
     """
     file = getattr(sys.modules.get(name), "__file__", None)
     if name in ("__main__", "__mp_main__"):
@@ -272,7 +272,7 @@ def is_installed(name: str) -> bool:
 
 @cache
 def package_digest() -> str:
-    """Return a digest of all files of `ecc` that are installed, except the name of the commit that they are from."""
+    """Return a digest of all installed files of `ecc`, except the file with the name of the commit."""
     files = sorted(
         path
         for path in ROOT.rglob("*")
@@ -283,8 +283,8 @@ def package_digest() -> str:
 
 @cache
 def surroundings() -> str:
-    """Return the versions of Python and of packages of others that numbers depend on."""
-    return " ".join([*map(str, sys.version_info[:2]), *(f"{name} {version(name)}" for name in OTHERS)])
+    """Return the versions of Python and of the packages that numbers depend on, as text."""
+    return " ".join([*map(str, sys.version_info[:2]), *(f"{name} {version(name)}" for name in PACKAGES)])
 
 
 def _file(name: str) -> Path | None:
@@ -297,7 +297,7 @@ def _file(name: str) -> Path | None:
 
 @cache
 def _text(name: str) -> str:
-    """The source of a module; of the engine's package, all that is in it."""
+    """Return the source of a module; for the engine's package, a digest of all its files."""
     path = _file(name)
     if path is None:
         return ""
@@ -310,7 +310,7 @@ def _text(name: str) -> str:
 
 @cache
 def _imports(name: str) -> tuple[str, ...]:
-    """Modules of `ecc` that a module imports; none of a package, which is a list of names."""
+    """Return the modules of `ecc` that a module imports; () for a package, which only lists names."""
     path = _file(name)
     if path is None or path.name == "__init__.py":
         return ()
@@ -319,7 +319,7 @@ def _imports(name: str) -> tuple[str, ...]:
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """All statements, also those in others; most of a tree is expressions, in which nothing is imported."""
+    """Yield all statements, including nested ones; expressions are skipped, as they contain no imports."""
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
@@ -338,14 +338,14 @@ def _of_import(node: ast.AST) -> Iterator[str]:
 
 
 def _home(package: str, name: str) -> Iterator[str]:
-    """Where a name that is imported from a package or module is written."""
+    """Yield the module that defines a name imported from a package or module."""
     inside = f"{package}.{name}"
     path = _file(inside)
     if path is None:
         owner = getattr(getattr(import_module(package), name, None), "__module__", None)
         if owner and _ours(owner):
             yield owner
-    elif path.name == "__init__.py":  # `from ecc import plot`: all that it offers
+    elif path.name == "__init__.py":  # `from ecc import plot`: all its public names
         yield inside
         for offered in getattr(import_module(inside), "__all__", ()):
             yield from _home(inside, offered)

@@ -28,7 +28,7 @@ __all__ = [
 
 Rows = Sequence[tuple[str, str]]
 
-_MOST = 6  # items of a list that are written out
+_MAX_ITEMS = 6  # maximum number of items of a list, or of notes, in a text
 _PREFIXES = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
     "bit/s": ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")),
@@ -39,17 +39,17 @@ _PREFIXES = {
 class Displayed:
     """A dataclass (with repr=False) whose repr is a few lines with units, and a table in notebooks.
 
-    A class gives the units of its fields in `_units`; where that is not enough, it has its own `_title` and `_rows`.
+    A class declares the units of its fields in `_units`, and may override `_title` and `_rows`.
     """
 
     _units: ClassVar[Mapping[str, str]] = {}
-    """Field -> unit of its numbers; of fields that are not named here, numbers are pure."""
+    """Field -> unit of its numbers; fields without an entry have pure numbers."""
 
     def _title(self) -> str:
         return re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", type(self).__name__).capitalize()
 
     def _rows(self) -> Rows:
-        """Names and values of the rows."""
+        """Return names and values of the rows."""
         return [
             (f.name.replace("_", " "), value_text(getattr(self, f.name), self._units.get(f.name, "")))
             for f in fields(self)  # type: ignore[arg-type]
@@ -81,19 +81,19 @@ def text_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
 
 
 def first_notes(notes: Sequence[str]) -> Sequence[str]:
-    """Return the first of many notes, and how many there are beside them.
+    """Return the first notes, and a last one with the number of others if there are many.
 
     Parameters
     ----------
     notes : sequence of str
         Strings of one line.
     """
-    more = len(notes) - _MOST
-    return notes if more <= 1 else [*notes[:_MOST], f"{more} more notes are in .notes"]
+    more = len(notes) - _MAX_ITEMS
+    return notes if more <= 1 else [*notes[:_MAX_ITEMS], f"{more} more notes are in .notes"]
 
 
 def html_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
-    """Return the same as `text_table`, as an HTML table.
+    """Return an HTML table of a title, rows in two columns, and notes; see `text_table`.
 
     Parameters
     ----------
@@ -108,14 +108,14 @@ def html_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
 
 
 def grid_html(title: str, rows: Iterable[Iterable[str]]) -> str:
-    """Return a table of cells that are HTML already, under a title, aligned to the left.
+    """Return a left-aligned table of HTML cells under a title.
 
     Parameters
     ----------
     title : str
-        "" for none.
+        Title, or "".
     rows : Iterable[iterable of str]
-        Of cells, such as "<td>1</td>".
+        Rows of cells, for example "<td>1</td>".
     """
     caption = f'<caption style="text-align:left;white-space:nowrap">{escape(title)}</caption>' if title else ""
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
@@ -139,22 +139,23 @@ def quantity_text(value: float, unit: str, digits: int = 4) -> str:
         return "infinite" if value == inf else "none" if isnan(value) else "-infinite"
     if unit in _PREFIXES:
         scales = _PREFIXES[unit]
-        least = scales[-1] if unit != "s" else scales[0]
-        factor, unit = next((one for one in scales if abs(value) >= one[0] * (1.0 - 1e-12)), least)
+        smallest = scales[-1] if unit != "s" else scales[0]
+        factor, unit = next((scale for scale in scales if abs(value) >= scale[0] * (1.0 - 1e-12)), smallest)
         value /= factor
     return f"{value:.{digits}g} {unit}".strip()
 
 
 def frequency_text(value: float, sampled: bool, dt: float | None) -> str:
-    """Return a frequency of a linear model: rad/s where the length of a step is known, and rad/step of a sampled one.
+    """Return a frequency of a linear model as text: rad/s if the length of a step is known, and rad/step if sampled.
 
     Parameters
     ----------
     value : float, rad/s
-        Or rad/step of a sampled model.
+        Frequency, in rad/step for a sampled model.
     sampled : bool
+        True for a sampled model.
     dt : float or None
-        s, length of a step, or None.
+        Length of a step, s, or None if it is unknown.
     """
     if isnan(value):
         return "none"
@@ -166,14 +167,14 @@ def frequency_text(value: float, sampled: bool, dt: float | None) -> str:
 
 
 def value_text(value: Any, unit: str = "") -> str:
-    """Return any value as short text: lists are cut, with the number of their items.
+    """Return any value as short text; long lists are cut and show the number of their items.
 
     Parameters
     ----------
     value : object
-        Of a field.
+        Value of a field.
     unit : str, optional
-        Of its numbers.
+        Unit of its numbers.
     """
     if value is None:
         return "none"
@@ -191,16 +192,16 @@ def value_text(value: Any, unit: str = "") -> str:
         between = "; " if any(isinstance(item, str) for item in value) else ", "
         shown = (
             f"({value_text(item, unit)})" if isinstance(item, tuple) else value_text(item, unit)
-            for item in value[:_MOST]
+            for item in value[:_MAX_ITEMS]
         )
-        return (between.join(shown) or "none") + (f", ... ({len(value)} in all)" if len(value) > _MOST else "")
+        return (between.join(shown) or "none") + (f", ... ({len(value)} in all)" if len(value) > _MAX_ITEMS else "")
     if isinstance(value, Displayed):
         return value._title()
     return str(value).partition("\n")[0]
 
 
 def number_text(value: float | str | None) -> str:
-    """Return a value as it is shown: seven digits (whole numbers in full), text as it is, nothing for None.
+    """Return a value as text: numbers with seven digits (whole numbers in full), strings unchanged, "" for None.
 
     Parameters
     ----------
@@ -219,7 +220,7 @@ def json_text(value: Any) -> str:
     Parameters
     ----------
     value : mapping, list, tuple, str, number, bool or None
-        Of such values.
+        Data, nested to any depth.
     """
     return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
 

@@ -1,4 +1,4 @@
-"""Reading files within limits, and writing files that are complete or not there.
+"""Reading files of limited size, and writing files so that they are complete or absent.
 
 A file is written under another name in the same folder, and renamed when it is complete.
 """
@@ -22,7 +22,7 @@ _MIB = 2**20
 
 
 class WriteError(OSError):
-    """A file could not be written; what was there before it is still there."""
+    """A file could not be written; its previous content is unchanged."""
 
 
 def check_regular(path: str | Path, name: str) -> int:
@@ -39,12 +39,12 @@ def check_regular(path: str | Path, name: str) -> int:
     ValueError
         The path is a device, a pipe or a socket.
     OSError
-        The file is not there.
+        The file does not exist.
     """
-    found = os.stat(path)
-    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):  # a folder cannot be opened, which says it
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # not folders
         raise ValueError(f"{name} must be a regular file, got {os.fspath(path)!r}, a device or pipe")
-    return found.st_size
+    return status.st_size
 
 
 def read_bytes(path: str | Path, name: str, limit: int) -> bytes:
@@ -85,7 +85,7 @@ def checked_digest(path: str | Path, name: str, digest: object = None) -> str:
     name : str
         Name of the argument in a message.
     digest : str, optional
-        That the file must have. None: any.
+        Expected digest. None: any.
 
     Raises
     ------
@@ -96,15 +96,15 @@ def checked_digest(path: str | Path, name: str, digest: object = None) -> str:
     """
     check_regular(path, name)
     with Path(path).open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest not in (None, found):
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest not in (None, actual):
         wanted = f"{os.fspath(path)!r} with the SHA-256 {str(digest)[:64]!r}"
-        raise ValueError(f"{name} must be the file {wanted}, got other content: {found}")
-    return found
+        raise ValueError(f"{name} must be the file {wanted}, got other content: {actual}")
+    return actual
 
 
 def making(folder: str | Path) -> None:
-    """Make a folder, and those above it, if it is not there.
+    """Make a folder, and its parents, if it does not exist.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ def making(folder: str | Path) -> None:
     Raises
     ------
     ValueError
-        Something else is there.
+        The path, or a parent, is a file.
     WriteError
-        It cannot be made.
+        The folder cannot be made.
     """
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -127,19 +127,19 @@ def making(folder: str | Path) -> None:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Return the name of a new file beside a file, which it replaces when the block ends; after an error it is removed.
+    """Return the name of a temporary file, which replaces a file when the block ends; after an error it is removed.
 
-    What a process that was killed has left there of this file is removed too.
+    It is in the same folder. Temporary files of this file that a killed process has left there are removed too.
 
     Parameters
     ----------
     path : str or Path
-        What is no regular file, such as a device or a pipe, is written itself.
+        File to replace. A device or a pipe is written directly.
 
     Raises
     ------
     WriteError
-        The file cannot be written, in one line with its name.
+        The file cannot be written; the message is one line with its name.
 
     Examples
     --------
@@ -164,9 +164,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def unfinished(target: Path) -> Path:
-    """Return a name in the folder of a file, for its content until it is complete.
+    """Return a temporary name in the folder of a file, for its content until it is complete.
 
-    Unfinished files of the same target, which processes that were killed have left there, are removed.
+    Unfinished files of the same target that killed processes have left there are removed.
 
     Parameters
     ----------
@@ -178,22 +178,22 @@ def unfinished(target: Path) -> Path:
 
 @cache
 def _host() -> str:
-    """A short name of this machine: numbers of processes mean nothing on others that share the folder."""
+    """Return a short name of this machine, as other machines that share the folder have other process numbers."""
     return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove unfinished files of a target whose processes are no more."""
-    if os.name != "posix":  # elsewhere no harmless call looks for a process
+    """Remove unfinished files of a target if their processes have ended."""
+    if os.name != "posix":  # other systems have no harmless call to look for a process
         return
     name = re.compile(rf"\.{re.escape(target.stem)}\.{_host()}-(\d+)-[0-9a-f]{{8}}{re.escape(target.suffix)}")
     with suppress(OSError), os.scandir(target.parent) as entries:
         for entry in entries:
-            if found := name.fullmatch(entry.name):
+            if match := name.fullmatch(entry.name):
                 try:
-                    os.kill(int(found[1]), 0)
+                    os.kill(int(match[1]), 0)
                 except ProcessLookupError:
                     with suppress(OSError):
                         os.unlink(entry.path)
-                except (OSError, OverflowError):  # somebody else's, or no number of a process
+                except (OSError, OverflowError):  # a process of another user, or an invalid number
                     pass

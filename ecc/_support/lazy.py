@@ -16,9 +16,9 @@ def lazy(package: str, homes: Mapping[str, str | None]) -> tuple[Callable[[str],
     Parameters
     ----------
     package : str
-        Its name.
+        Name of the package.
     homes : mapping
-        Public name -> the module of the package that has it; None: it is one itself.
+        Public name -> the module of the package that defines it; None: the name is a module.
     """
 
     def get(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Memory of runs: how much the machine has free, and how much the results of a run will take."""
+"""Memory of runs: free memory of the machine, and memory required by the results of a run."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ __all__ = ["free_memory", "reserved_bytes"]
 SHARE = 0.9
 """Share of the free memory that a run may take."""
 _COPIES = {"series": 3, "histograms": 2, "trace": 2}
-"""How often each exists while a result is made: as an engine has it, in the result, and series in between."""
+"""Number of copies of each while a result is made: in the engine, in the result, and for series in between."""
 
 
 def free_memory(root: Path = Path("/")) -> int:
-    """Return how much a run may take without driving others out of memory [bytes]; 0: that is not known.
+    """Return the memory that a run may use without exhausting that of the machine [bytes]; 0: unknown.
 
-    It is 9/10 of the memory that Linux has available, with what is free of its swap, or of the limit of a control group
-    (a container) that is below that; elsewhere, of the memory that is built in.
+    On Linux it is 9/10 of the available memory plus free swap, or of the limit of a control group (a container) if that
+    is lower; on other systems, 9/10 of the installed memory.
 
     Parameters
     ----------
     root : Path, optional
-        Where the files of the system are.
+        Root of the file system.
     """
-    found = {name: 1024 * int(kib) for name, kib in re.findall(r"(\w+): +(\d+) kB", _text(root / "proc/meminfo"))}
-    free = found.get("MemAvailable", 0) + found.get("SwapFree", 0)
+    entries = {name: 1024 * int(kib) for name, kib in re.findall(r"(\w+): +(\d+) kB", _text(root / "proc/meminfo"))}
+    free = entries.get("MemAvailable", 0) + entries.get("SwapFree", 0)
     if free == 0:
         names = getattr(os, "sysconf_names", {})
         free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if "SC_PHYS_PAGES" in names else 0
@@ -34,14 +34,14 @@ def free_memory(root: Path = Path("/")) -> int:
 
 
 def reserved_bytes(limit: int, *, series: int = 0, histograms: int = 0, trace: int = 0) -> int:
-    """Return the memory of the results of a run, until the trajectory is made of them; refuse too much.
+    """Return the peak memory of the results of a run until its trajectory is made; refuse more than the limit.
 
     Parameters
     ----------
     limit : int, bytes
-        Maximum; 0: no limit.
+        Maximum; 0: unlimited.
     series, histograms, trace : int, optional
-        Numbers of eight bytes in them.
+        Numbers of 8-byte values in each.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def reserved_bytes(limit: int, *, series: int = 0, histograms: int = 0, trace: i
     Raises
     ------
     ValueError
-        The limit is not above it.
+        If the memory is not below the limit.
 
     Examples
     --------
@@ -70,11 +70,11 @@ def reserved_bytes(limit: int, *, series: int = 0, histograms: int = 0, trace: i
 
 
 def _limits(root: Path) -> list[int]:
-    """The limits of the control groups that this process is in, and of those above [bytes]."""
-    found = []
+    """Return the memory limits of the control groups of this process and of their parents [bytes]."""
+    limits = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         number, controllers, path = [*line.split(":", 2), "", ""][:3]
-        kinds = {("0", ""): ("", "memory.max")}  # version 2 and 1
+        kinds = {("0", ""): ("", "memory.max")}  # version 2; version 1 is added below
         if "memory" in controllers.split(","):
             kinds[number, controllers] = ("memory", "memory.limit_in_bytes")
         if (number, controllers) not in kinds:
@@ -83,8 +83,8 @@ def _limits(root: Path) -> list[int]:
         steps = Path(path.lstrip("/"))
         for group in (steps, *steps.parents):
             text = _text(root / "sys/fs/cgroup" / folder / group / name).strip()
-            found += [int(text)] if text.isdecimal() else []
-    return found
+            limits += [int(text)] if text.isdecimal() else []
+    return limits
 
 
 def _text(path: Path) -> str:

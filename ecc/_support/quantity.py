@@ -1,7 +1,7 @@
 """Quantities: a number in the base unit, or a string with a unit (`"100 Mb/s"`, `"50 ms"`, `"1.25 MB"`).
 
-Base units are bit/s for rates, seconds for times and bytes for sizes. Every function takes the name of the
-field it converts, which a refusal names.
+Base units are bit/s for rates, seconds for times and bytes for sizes. Every function takes the name of the field that
+it converts, for its messages.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 class Dimension:
     """The dimension of a quantity: exponents of size (bytes, bits) and time.
 
-    Numbers of packets have no dimension: where all sizes are scaled, packets are scaled too, and their number is not.
+    Numbers of packets have no dimension: if all sizes are scaled, packets are scaled too, but not their number.
 
     Parameters
     ----------
@@ -69,12 +69,14 @@ class Dimension:
     time: int = 0
 
     def factor(self, size: float = 1.0, time: float = 1.0) -> float:
-        """Return the factor of a quantity of this dimension, given the factors of all sizes and all times.
+        """Return the factor that scales a quantity of this dimension if all sizes and times are scaled.
 
         Parameters
         ----------
         size : float, > 0, optional
+            Factor of sizes.
         time : float, > 0, optional
+            Factor of times.
         """
         return float(size**self.size * time**self.time)
 
@@ -92,14 +94,14 @@ Quantity: TypeAlias = Annotated[float | str, "checked where it is read"]
 """A number in the base unit or a string with a unit."""
 
 if TYPE_CHECKING:
-    Kept = TypeVar("Kept")
-    Given = TypeVar("Given")
+    Stored = TypeVar("Stored")
+    Accepted = TypeVar("Accepted")
 
-    class _Field(Generic[Kept, Given]):
-        """A field of a dataclass that takes one type and keeps another, as `__post_init__` makes it."""
+    class _Field(Generic[Stored, Accepted]):
+        """A field of a dataclass that accepts one type and stores another, converted in `__post_init__`."""
 
-        def __get__(self, instance: object, owner: Any) -> Kept: ...
-        def __set__(self, instance: object, value: Given) -> None: ...
+        def __get__(self, instance: object, owner: Any) -> Stored: ...
+        def __set__(self, instance: object, value: Accepted) -> None: ...
 
     QuantityField = _Field[float, Quantity]
     SizeField = _Field[int, Quantity]
@@ -114,31 +116,31 @@ else:
 
 
 def required() -> Any:
-    """Return what a `QuantityField` without a default is declared with.
+    """Return the declaration of a `QuantityField` without a default.
 
     Notes
     -----
-    Type checkers read a field as a descriptor, with a type for what it takes and one for what it keeps, only where the
-    body of its class assigns it something. To them the argument then looks optional; the constructor needs it.
+    Type checkers treat a field as a descriptor, with one type to assign and another to read, only if the body of the
+    class assigns a value. They then consider the argument optional, but the constructor requires it.
     """
     return dataclasses.field()
 
 
 def default(value: Any) -> Any:
-    """Return what a `QuantityField` with a default is declared with.
+    """Return the declaration of a `QuantityField` with a default.
 
     Parameters
     ----------
     value : object
-        In the type that the field keeps, or one that it takes.
+        Default, in the type that the field stores or one that it accepts, for example "10 ms".
     """
     return value
 
 
 LONGEST_TIME = 4e6
-"""Times are below it [s]: 46 days, as the clock of packets, picoseconds in 64 bits, holds them with room for sums."""
+"""Limit of times [s], 46 days: the packet clock, picoseconds in 64 bits, holds sums of such times."""
 LONGEST_DELAY = 1e6
-"""The same of delays and waits, several of which add up."""
+"""Limit of delays and waits [s], lower as several of them add up."""
 _LONGEST_TEXT = 100
 
 _RATE = {"b/s": 1.0, "bit/s": 1.0, "bps": 1.0, "bits/s": 1.0, "B/s": 8.0, "byte/s": 8.0}
@@ -156,27 +158,27 @@ def as_number(
     positive: bool = False,
     minimum: float | None = None,
 ) -> float:
-    """Return `value` as a finite float in the base unit, or refuse it in one line that names `field`.
+    """Return `value` as a finite float in the base unit, or raise an error that names `field`.
 
     Parameters
     ----------
     value : number
-        Or string with one of `units`.
+        Number, or string with one of `units`.
     field : str
-        Name used in the message.
+        Name for the message.
     unit : str, optional
-        The base unit, as the message shows it.
+        Base unit for the message.
     units : dict, optional
-        Accepted unit -> factor to the base unit; None: no strings.
+        Accepted unit -> factor to the base unit; None: strings are refused.
     positive : bool, optional
-        Refuse values that are not > 0.
+        True: values that are not > 0 are refused.
     minimum : float, optional
-        Refuse values below it.
+        Minimum; lower values are refused.
 
     Returns
     -------
     float
-        Float in the base unit.
+        Number in the base unit.
 
     Raises
     ------
@@ -185,7 +187,7 @@ def as_number(
     ValueError
         Unreadable, not finite or out of range.
     """
-    if type(value) is float or type(value) is int:  # a network may have a million plain numbers
+    if type(value) is float or type(value) is int:  # fast path: a network may have a million plain numbers
         number = _float(value)
         if math.isfinite(number) and (minimum is None or number >= minimum) and (number > 0.0 or not positive):
             return number
@@ -207,7 +209,7 @@ def as_number(
 
 
 def _float(value: Any) -> float:
-    """A number as a float, infinite beyond the largest."""
+    """Return a number as a float, infinite if it is too large."""
     try:
         return float(value)
     except OverflowError:
@@ -223,18 +225,18 @@ def _parse(text: str, field: str, unit: str, units: dict[str, float]) -> float:
             return float(head) * units[tail]
         except ValueError:
             pass
-    found = _number_and_unit(text)
-    if found is None:
+    parsed = _number_and_unit(text)
+    if parsed is None:
         raise ValueError(f"{field} must be a number with a unit such as {unit}, got {shown(text)}")
-    if found[1] not in units:
+    if parsed[1] not in units:
         allowed = f"one of the units {', '.join(units)}, or one with a prefix such as {_PREFIXED[unit]}"
         raise ValueError(f"{field} must have {allowed}, got {shown(text)}")
-    return found[0] * units[found[1]]
+    return parsed[0] * units[parsed[1]]
 
 
 @lru_cache(1024)
 def _number_and_unit(text: str) -> tuple[float, str] | None:
-    """What a text says; None: nothing. Networks say the same of thousands of flows."""
+    """Return the number and unit in a text, or None; cached, as thousands of flows repeat the same text."""
     import quantiphy
 
     try:
@@ -254,7 +256,7 @@ def as_rate(value: Quantity, field: str, *, positive: bool = True) -> float:
     field : str
         Name for the message.
     positive : bool, optional
-        Zero is refused.
+        True: zero is refused.
     """
     rate = as_number(value, field, "bit/s", _RATE, positive=positive, minimum=0.0)
     if isinstance(value, str) and 0.0 < rate < 1.0:  # the papers write mb/s and mean megabits
@@ -274,8 +276,9 @@ def as_time(value: Quantity, field: str, *, positive: bool = False, limit: float
     field : str
         Name for the message.
     positive : bool, optional
-        Zero is refused.
+        True: zero is refused.
     limit : float, s, optional
+        Upper limit, exclusive.
     """
     time = as_number(value, field, "s", _TIME, positive=positive, minimum=0.0)
     if time >= limit:
@@ -284,7 +287,7 @@ def as_time(value: Quantity, field: str, *, positive: bool = False, limit: float
 
 
 def as_delay(value: Quantity, field: str, *, positive: bool = False) -> float:
-    """Return a delay in seconds, as `as_time`: several of them add up, and the limit is lower.
+    """Return a delay in seconds, like `as_time` but with a lower limit, as several delays add up.
 
     Parameters
     ----------
@@ -293,7 +296,7 @@ def as_delay(value: Quantity, field: str, *, positive: bool = False) -> float:
     field : str
         Name for the message.
     positive : bool, optional
-        Zero is refused.
+        True: zero is refused.
     """
     return as_time(value, field, positive=positive, limit=LONGEST_DELAY)
 
@@ -315,7 +318,7 @@ def as_size(value: Quantity, field: str) -> int:
 
 
 def as_choice(value: Any, field: str, choices: tuple[object, ...]) -> Any:
-    """Return a value that is one of the named variants.
+    """Return a value if it is one of the allowed ones.
 
     Parameters
     ----------
@@ -331,7 +334,7 @@ def as_choice(value: Any, field: str, choices: tuple[object, ...]) -> Any:
 
 
 def as_count(value: Any, field: str, *, minimum: int = 0, bits: int = 63) -> int:
-    """Return a whole number >= `minimum` of so many bits.
+    """Return a whole number >= `minimum` with a limited number of bits.
 
     Parameters
     ----------
@@ -339,9 +342,9 @@ def as_count(value: Any, field: str, *, minimum: int = 0, bits: int = 63) -> int
     field : str
         Name for the message.
     minimum : int, optional
-        Smallest value allowed.
+        Minimum.
     bits : int, optional
-        The value is below 2 to this power.
+        The value must be below 2 to this power.
     """
     if type(value) is int and minimum <= value < 2**bits:
         return value

@@ -1,4 +1,4 @@
-"""Results by what made them, in one SQLite file: rows with checksums, which several processes may share."""
+"""Store of results in one SQLite file: rows with checksums, shared by several processes."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ __all__ = ["Store"]
 _SCHEMA = "CREATE TABLE IF NOT EXISTS ecc_results (key TEXT PRIMARY KEY, result TEXT, checksum TEXT)"
 _MAGIC, _SEEN = b"SQLite format 3\0", 4096
 _APPLICATION = 0x65636331
-"""Written into the header of the file: whose it is ("ecc1")."""
+"""Application identifier in the header of the file ("ecc1")."""
 
 
 class Store:
-    """Results, each under a key that names everything it depends on; losing the store costs time, never a result.
+    """Results, each under a key that identifies everything it depends on; a lost store costs only time.
 
-    A row whose checksum is wrong counts as missing. A damaged file is moved aside, and what can still be read of it is
-    taken over. A store that cannot be read or written is not touched, and `trouble` has the reason.
+    If the checksum of a row is wrong, the row counts as missing. A damaged file is moved aside, and its readable rows
+    are copied. If a store cannot be read or written, it is left alone, and `trouble` has the reason.
 
     Parameters
     ----------
     path : str or Path
-        File, or a folder that has (or gets) the file "results.sqlite"; made when the first result is put there.
+        File, or a folder for the file "results.sqlite"; it is created with the first result.
     fresh : bool, optional
-        Nothing that was kept before is found: everything is done again, and replaces it.
+        True: earlier results are ignored, and replaced by new ones.
     most : int, or None
-        How many results are kept, the last ones; None: all.
+        Maximum number of results, for example 5000; older ones are deleted. None: unlimited.
 
     Raises
     ------
     ValueError
-        The file is something else.
+        If the file is not a store.
 
     Examples
     --------
@@ -54,29 +54,29 @@ class Store:
         if os.path.isdir(self.path):
             self.path /= "results.sqlite"
         self.trouble: str | None = None
-        """Why results are not kept; None while they are."""
+        """Reason why results are not kept, or None."""
         try:
             if not self.path.exists():
                 return
             if not self.path.is_file():
-                raise OSError("it is no file")
+                raise OSError("it is not a file")
             with self.path.open("rb") as file:
                 head = file.read(_SEEN)
         except OSError as error:
             self._give_up(error)
             return
         if head and not _is_ours(head):
-            raise ValueError(f"store must be a file that was made as a store, got {str(path)!r}, which is none")
+            raise ValueError(f"store must be a file that was made as a store, got {str(path)!r}")
         self._check()
 
     @staticmethod
     def of_user() -> Path:
-        """Return the store in the user's cache directory, or in a temporary folder if there is no home."""
+        """Return the path of the store in the user's cache directory, or in a temporary folder without a home."""
         folder = next(folders(), None)
         return (folder or Path()) / "claims" / "results.sqlite"
 
     def get(self, key: str) -> Any:
-        """Return the result under a key; None if there is none, or none that can be read.
+        """Return the result under a key, or None if it is missing or unreadable.
 
         Parameters
         ----------
@@ -92,18 +92,18 @@ class Store:
             return None
 
     def put(self, key: str, result: Any) -> None:
-        """Keep a result; where that fails, `trouble` has the reason, and nothing more is kept.
+        """Keep a result; if that fails, `trouble` has the reason, and further results are dropped.
 
         Parameters
         ----------
         key : str
         result : object
-            Plain data and NumPy's, NaN and infinities too.
+            Plain data and arrays of NumPy, including NaN and infinities.
 
         Raises
         ------
         TypeError
-            No plain data.
+            If the result has other data.
         """
         text = json.dumps(result, default=lambda value: value.tolist())
         if self.trouble is None:
@@ -114,24 +114,24 @@ class Store:
                 except sqlite3.DatabaseError as error:
                     if not _is_damage(error):
                         raise
-                    self._repair()  # of what the check of a whole file does not see, such as an index
+                    self._repair()  # damage that the check of the file does not find, for example in an index
                     if self.trouble is None:
                         self._write([(key, text, _checksum(key, text))])
             except (sqlite3.Error, OSError) as error:
                 self._give_up(error)
 
     def merge(self, path: str | Path) -> None:
-        """Keep the results of another store too.
+        """Add the results of another store.
 
         Parameters
         ----------
         path : str or Path
-            As of a store; it is only read.
+            Path of the other store, which is only read.
 
         Raises
         ------
         ValueError
-            There is no such file, or it is something else.
+            If the file does not exist or is not a store.
         """
         other = Store(path)
         if not other.path.is_file():
@@ -143,7 +143,7 @@ class Store:
             self._give_up(error)
 
     def __len__(self) -> int:
-        """How many results there are; 0 if the store cannot be read."""
+        """Return the number of results; 0 if the store cannot be read."""
         try:
             with _connection(self.path) as database:
                 return int(database.execute("SELECT count(*) FROM ecc_results").fetchone()[0])
@@ -170,7 +170,7 @@ class Store:
                 if database.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]:
                     database.execute(_SCHEMA)
                     declared = database.execute("SELECT sql FROM sqlite_master WHERE name = 'ecc_results'").fetchall()
-                    if declared == [(_SCHEMA.replace("IF NOT EXISTS ", ""),)]:  # one letter makes numbers of texts
+                    if declared == [(_SCHEMA.replace("IF NOT EXISTS ", ""),)]:  # another declaration may convert texts
                         return
         except sqlite3.DatabaseError as error:
             if not _is_damage(error):
@@ -179,12 +179,12 @@ class Store:
         self._repair()
 
     def _repair(self) -> None:
-        """Move a damaged file aside, and take over the rows that are still good."""
+        """Move a damaged file aside, and copy the rows that are still good."""
         aside = self.path.with_name(f"{self.path.name}.damaged-{uuid4().hex[:8]}")
         try:
-            os.replace(self.path, aside)  # first: another process may have repaired it already, and put more there
+            os.replace(self.path, aside)  # before writing: another process may have repaired it and stored more
             self._write(list(_readable(aside)))
-        except FileNotFoundError:  # another process does the same now
+        except FileNotFoundError:  # another process is doing the same
             pass
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
@@ -192,18 +192,18 @@ class Store:
 
 @contextmanager
 def _connection(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection for one use: neither threads nor forks share one; it waits for other processes."""
+    """Open a connection for one use, not shared by threads or forks; it waits for other processes."""
     with closing(sqlite3.connect(path, timeout=60.0)) as database:
         try:
             database.execute("PRAGMA synchronous = NORMAL")
             yield database
-        except UnicodeDecodeError as error:  # of a message that quotes what is damaged
+        except UnicodeDecodeError as error:  # in an error message that quotes damaged text
             raise sqlite3.DatabaseError(f"malformed: {error}") from None
 
 
 def _readable(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Rows of a file that are good; from a damaged one, all that are found."""
-    for order in ("", " ORDER BY rowid DESC"):  # from both ends up to a page that is damaged
+    """Yield the good rows of a file, as many as can be read from a damaged one."""
+    for order in ("", " ORDER BY rowid DESC"):  # from both ends up to a damaged page
         try:
             with _connection(path) as database:
                 database.text_factory = lambda raw: raw.decode(errors="replace")
@@ -215,12 +215,12 @@ def _readable(path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Whether the file is wrong, and not only locked, read-only or full."""
+    """Return True if the file is damaged, and not only locked, read-only or full."""
     return not isinstance(error, sqlite3.OperationalError) or "malformed" in str(error)
 
 
 def _is_ours(head: bytes) -> bool:
-    """Whether a file begins like a store, some bytes of its header perhaps damaged."""
+    """Return True if a file begins like a store, even if some bytes of its header are damaged."""
     return (head[:16] == _MAGIC and b"ecc_results" in head) or head[68:72] == _APPLICATION.to_bytes(4)
 
 

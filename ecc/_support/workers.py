@@ -1,6 +1,6 @@
-"""Calls in worker processes, none of which outlives its parent, and none of which takes others with it when it dies.
+"""Calls in worker processes or on an executor.
 
-Or in those of an executor.
+Worker processes end with their parent, and the death of one does not affect the others.
 """
 
 from __future__ import annotations
@@ -32,46 +32,46 @@ _TRIES = 2
 
 
 class WorkerDied(EccError):
-    """The process in which a call was made ended, and so did the one in which it was made again."""
+    """The process that made a call died, and so did the process that made it again."""
 
 
 class WorkersLost(EccError):
-    """No call can be made any more: those that have not ended are not made."""
+    """No more calls can be made; unfinished ones are lost."""
 
 
 class _Elsewhere(Exception):
-    """The traceback of an error in a worker, as the cause of the error here."""
+    """Traceback of an error in a worker, as the cause of the error in this process."""
 
 
 def in_workers(calls: Sequence[Call], workers: Executor | int, groups: Sequence[str] = ()) -> Made:
-    """Make calls in worker processes; return each one's index, its result and its error, as they end.
+    """Make calls in worker processes; yield the index, result and error of each call, in the order in which they end.
 
-    A call whose worker dies is made once more. Anything that ends the iteration early, Ctrl-C for one, kills the
-    workers; so does the end of this process, however it ends. Ctrl-C has effect only while this waits: no worker is
-    started that is not known, and a result that has come back is with the caller. Close what is not exhausted. Of an
-    executor the calls that have not begun are cancelled, and the rest is its own affair.
+    If a worker dies, its call is made once more. Workers are killed if the iteration ends early, for example by Ctrl-C,
+    or if this process ends in any way. Ctrl-C takes effect only while this function waits, so that every started worker
+    is known and every received result reaches the caller. Close the iterator if it is not exhausted. An executor then
+    cancels the calls that have not begun.
 
     Parameters
     ----------
     calls : sequence of Call
-        (function, arguments, keywords) each, the first to begin first; all can be pickled.
+        (function, arguments, keywords) of each call, in the order in which they begin; all can be pickled.
     workers : Executor or int, >= 1
-        Worker processes; or what has some.
+        Executor, or number of worker processes.
     groups : sequence of str, optional
-        A name for each call, or none at all. A worker that made a call of a group gets the others of it first, which
-        find in its memory what that has left there; another gets them only if nothing else is left. An executor does
-        not know of it.
+        Group of each call; empty: no groups. A worker that made a call of a group gets the other calls of the group
+        first, as its memory holds intermediate results; another worker gets them only if no other calls wait.
+        Executors ignore groups.
 
     Raises
     ------
     WorkersLost
-        The executor cannot go on.
+        If the executor cannot make more calls.
     """
     return _in_executor(calls, workers) if isinstance(workers, Executor) else _in_processes(calls, workers, groups)
 
 
 def worker_count(workers: Executor | int) -> int:
-    """Return how many calls are made at the same time; of an executor that does not tell, the cores of this machine.
+    """Return the number of concurrent calls; if an executor does not report it, the number of local cores.
 
     Parameters
     ----------
@@ -79,11 +79,11 @@ def worker_count(workers: Executor | int) -> int:
     """
     if not isinstance(workers, Executor):
         return workers
-    return max(1, getattr(workers, "_max_workers", os.cpu_count() or 1))  # as executors of the standard library tell
+    return max(1, getattr(workers, "_max_workers", os.cpu_count() or 1))  # standard executors
 
 
 def _in_executor(calls: Sequence[Call], executor: Executor) -> Made:
-    """Those that break a pool of processes, which is of no use from then on, are made in processes of ours."""
+    """Make calls on an executor. A call that breaks a process pool, which is then unusable, is made in a worker."""
     broken = []
     running: dict[Future[Any], int] = {}
     try:
@@ -123,7 +123,7 @@ def _in_processes(calls: Sequence[Call], jobs: int, groups: Sequence[str] = ()) 
                     busy[worker.connection] = worker, index
                     try:
                         worker.connection.send(calls[index])
-                    except OSError:  # it died while it was idle
+                    except OSError:  # the worker died while it was idle
                         waiting.appendleft(index)
                         busy.pop(worker.connection)[0].end()
                     except Exception as error:  # the call cannot be pickled
@@ -149,15 +149,15 @@ def _in_processes(calls: Sequence[Call], jobs: int, groups: Sequence[str] = ()) 
                 worker.end(timeout)
 
 
-def _next(waiting: deque[int], group_of: Sequence[str], own: set[str], elsewhere: set[str]) -> int:
-    """Take the first call of a group of one's own, else of one that no other worker has, else the first."""
-    order = sorted(waiting, key=lambda index: (group_of[index] not in own, group_of[index] in elsewhere))
+def _next(waiting: deque[int], group_of: Sequence[str], own_groups: set[str], elsewhere: set[str]) -> int:
+    """Take the first call of the worker's own groups, else of a group that no other worker has, else the first."""
+    order = sorted(waiting, key=lambda index: (group_of[index] not in own_groups, group_of[index] in elsewhere))
     waiting.remove(order[0])
     return order[0]
 
 
 def _waited(connections: list[Connection], mask: Iterable[int]) -> list[Connection]:
-    """Those from which a reply, or an end, can be read; in the meantime signals are as they were."""
+    """Wait for connections with a reply, or an end, and return them; meanwhile signals are handled as before."""
     if not connections:
         return []
     if not hasattr(signal, "pthread_sigmask"):
@@ -177,24 +177,24 @@ def _how(code: int | None) -> str:
 
 
 class _Worker:
-    """A process that makes one call after the other."""
+    """A worker process, which makes one call at a time."""
 
     def __init__(self) -> None:
-        self.groups: set[str] = set()  # of the calls that it has made
+        self.groups: set[str] = set()  # groups of the calls that it has made
         self.connection, far = _CONTEXT.Pipe()
         self._process = _CONTEXT.Process(target=_serve, args=(far, os.getpid()))
         self._process.start()
         far.close()
 
     def reply(self) -> tuple[Any, BaseException | None] | None:
-        """Return result and error of its call, or None if it died."""
+        """Return result and error of its call, or None if the process died."""
         try:
             return outcome(self.connection.recv_bytes())
         except (EOFError, OSError):
             return None
 
     def end(self, timeout: float = 0.0) -> int | None:
-        """End the process, by force if it does not end by itself in some seconds, and return its exit code."""
+        """End the process, by force after a timeout [s], and return its exit code."""
         self.connection.close()
         self._process.join(timeout)
         if self._process.is_alive():
@@ -207,11 +207,11 @@ class _Worker:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[Iterable[int]]:
-    """Ctrl-C has effect when the block ends; a process that is started meanwhile does not receive it at all."""
+    """Delay Ctrl-C to the end of the block; processes started in the block do not receive it at all."""
     if not hasattr(signal, "pthread_sigmask"):
         yield ()
         return
-    resource_tracker.ensure_running()  # whose start would allow signals again
+    resource_tracker.ensure_running()  # starting it later would unblock signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield before
@@ -220,10 +220,10 @@ def _interrupts_blocked() -> Iterator[Iterable[int]]:
 
 
 def _serve(connection: Connection, parent: int) -> None:
-    """Make calls until there are no more, or no parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
+    """Make calls until the connection or the parent ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     _end_with(parent)
-    for library in ("OMP", "OPENBLAS", "MKL"):  # which read it when a call imports them
+    for library in ("OMP", "OPENBLAS", "MKL"):  # they read it when a call imports them
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     while True:
         try:
@@ -243,7 +243,7 @@ def _made(call: bytes) -> Any:
 
 
 def answer(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bytes:
-    """Make a call, and return what `outcome` reads elsewhere: its result or its error, whichever that is.
+    """Make a call, and return its result or its error as bytes for `outcome`.
 
     Parameters
     ----------
@@ -262,16 +262,16 @@ def answer(function: Callable[..., Any], arguments: Sequence[Any], keywords: Map
 
 
 def outcome(reply: bytes) -> tuple[Any, BaseException | None]:
-    """Return result and error of a call that was made elsewhere; the error has the traceback there as its cause.
+    """Return result and error of a call in another process; the cause of the error is its traceback there.
 
     Parameters
     ----------
     reply : bytes
-        From `answer`.
+        Bytes from `answer`.
     """
     try:
         result, error, text = pickle.loads(reply)
-    except Exception as error:  # a result or an error that cannot be put together again here
+    except Exception as error:  # a result or an error that cannot be unpickled here
         return None, EccError(f"what came back cannot be read: {type(error).__name__}: {error}")
     if error is not None:
         error.__cause__ = _Elsewhere(text)
@@ -279,7 +279,7 @@ def outcome(reply: bytes) -> tuple[Any, BaseException | None]:
 
 
 def _end_with(parent: int) -> None:
-    """Have this process killed when its parent ends; elsewhere than on Linux it ends after its call."""
+    """Let this process be killed when its parent ends; except on Linux it ends after its call."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

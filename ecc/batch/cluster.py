@@ -1,6 +1,6 @@
-"""A Dask cluster as an executor: its workers make the calls, many short ones as one task, and one process keeps them.
+"""A Dask cluster as an executor: workers make the calls, many short ones as one task; this process collects results.
 
-`distributed`, which this needs, comes with the optional dependencies `congestion-control[cluster]`.
+It requires `distributed`, which is in the optional dependencies `congestion-control[cluster]`.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from ecc.errors import install_command
 
 __all__ = ["Cluster"]
 
-_TASK = 2.0  # s that a task is meant to take: a thousand times what it costs to send one
-_LONGEST = 5.0  # s after which a task makes no further call and gives the rest back
-_ANSWER = 10.0  # s within which a scheduler answers
-_LISTENS = 3.0  # s within which a machine accepts a connection
-_REPLY = 10.0  # s within which a result that is there arrives; else it is made again
-_LOOK = 0.5  # s between looks for what nobody reports: workers that come and go, a scheduler that is back
-_TRIES = 3  # workers that may die while they make a call alone
+_TASK = 2.0  # target duration of a task [s]: a thousand times the cost of sending one
+_LONGEST = 5.0  # time [s] after which a task makes no further call and returns the rest
+_ANSWER = 10.0  # timeout [s] for the answer of a scheduler
+_LISTENS = 3.0  # timeout [s] for a TCP connection
+_REPLY = 10.0  # timeout [s] for a result that exists; after it, the call is made again
+_LOOK = 0.5  # polling period [s] for changes without a callback: workers that join or leave, a returned scheduler
+_TRIES = 3  # number of workers that die of a call on its own before it fails
 
 
 class Cluster(Executor):
-    """Executor whose calls are made by the workers of a Dask scheduler.
+    """Executor that makes calls on the workers of a Dask scheduler.
 
-    Calls are sent in batches that take some seconds, by the time that those before took. What a lost worker or a
-    scheduler that is started anew leaves undone is sent again. A worker has one thread, and the same code as this
-    process, which is checked before it makes a call; modules of the user's are sent along, as they are here.
+    Calls are sent in batches of some seconds, estimated from the duration of earlier calls. If a worker is lost or the
+    scheduler restarts, unfinished calls are sent again. A worker has one thread and the same code as this process,
+    which is checked before it makes a call; the current sources of user-defined modules are sent along.
 
     Parameters
     ----------
     address : str
-        Of the scheduler, such as "tcp://10.0.0.1:8786".
+        Address of the scheduler, for example "tcp://10.0.0.1:8786".
     patience : float, s, optional
-        How long a scheduler that is lost may be away.
+        Maximum time to wait for a scheduler that is lost.
     notice : callable, optional
-        Called with a line when the scheduler is lost and when it is back, or when there is no worker.
+        Called with a line of text if the scheduler is lost or back, or has no worker.
 
     Raises
     ------
     WorkersLost
-        `distributed` is not installed, no scheduler answers, or a worker has other code.
+        `distributed` is not installed, no scheduler answers, or a worker has different code.
 
     Examples
     --------
@@ -86,8 +86,8 @@ class Cluster(Executor):
         self._changed = threading.Event()
         self._closing = False
         self._error: WorkersLost | None = None
-        self._seconds = 0.0  # of a call; 0: not known
-        self._sources: dict[str, str] = {}  # of the user's modules, as they were when the work began
+        self._seconds = 0.0  # mean duration of a call; 0: unknown
+        self._sources: dict[str, str] = {}  # sources of user-defined modules when the work began
         self._looked = 0.0
         self._max_workers = 0
         self._client = self._connected(_ANSWER)
@@ -100,19 +100,19 @@ class Cluster(Executor):
         self._thread.start()
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
-        """Have a call made, and return the future of its result.
+        """Submit a call and return the future of its result.
 
         Parameters
         ----------
         function, *arguments, **keywords : object
-            Anything that cloudpickle can pickle.
+            Any objects that cloudpickle can pickle.
 
         Raises
         ------
         WorkersLost
-            The cluster cannot go on.
+            The cluster was lost.
         RuntimeError
-            After `shutdown`.
+            If called after `shutdown`.
         """
         task = _Task((function, arguments, keywords), Future())
         with self._lock:
@@ -121,25 +121,25 @@ class Cluster(Executor):
             if self._closing:
                 raise RuntimeError("calls must not be submitted after shutdown")
             self._waiting.append(task)
-        task.future.add_done_callback(lambda future: self._changed.set())  # it may be cancelled
+        task.future.add_done_callback(lambda future: self._changed.set())  # also if it is cancelled
         self._changed.set()
         return task.future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls, and end the connection when those that were submitted have ended.
+        """Accept no more calls, and close the connection after all submitted calls have ended.
 
         Parameters
         ----------
         wait : bool, optional
-            Return only then.
+            Return only after that.
         cancel_futures : bool, optional
-            Cancel those that have not ended.
+            Cancel the calls that have not ended.
         """
         with self._lock:
             self._closing = True
-            left = [*self._waiting, *(task for batch in self._sent for task in batch.tasks)]
+            unfinished = [*self._waiting, *(task for batch in self._sent for task in batch.tasks)]
         if cancel_futures:
-            for task in left:
+            for task in unfinished:
                 task.future.cancel()
         self._changed.set()
         if wait:
@@ -161,8 +161,8 @@ class Cluster(Executor):
             lost = error if isinstance(error, WorkersLost) else WorkersLost(f"{self._named}: {_text(error)}")
             with self._lock:
                 self._error = lost
-                left = [*self._waiting, *(task for batch in self._sent for task in batch.tasks)]
-            for task in left:
+                unfinished = [*self._waiting, *(task for batch in self._sent for task in batch.tasks)]
+            for task in unfinished:
                 task.end(None, lost)
         finally:
             self._disconnect()
@@ -172,7 +172,7 @@ class Cluster(Executor):
         return f"the scheduler at {self._address}"
 
     def _receive(self) -> None:
-        """Take what has come back; what was lost waits again, before all others."""
+        """Process finished batches; calls of lost ones are put back at the head of the queue."""
         for batch in list(self._sent):
             status = batch.remote.status
             if status == "pending":
@@ -180,24 +180,24 @@ class Cluster(Executor):
                     continue
                 with suppress(Exception):
                     batch.remote.cancel()
-                left: list[_Task] = []
+                unfinished: list[_Task] = []
             elif status == "finished":
-                left = self._results(batch)
-            elif status == "lost":  # with its worker, which another call has killed
-                left = self._again(batch)
+                unfinished = self._results(batch)
+            elif status == "lost":  # lost with its worker, which another call has killed
+                unfinished = self._again(batch)
             elif status == "error":
-                left = self._failed(batch, batch.remote.exception())
-            else:  # cancelled, and not by us: its scheduler is gone
-                left = batch.tasks
+                unfinished = self._failed(batch, batch.remote.exception())
+            else:  # cancelled, but not by this process: its scheduler is gone
+                unfinished = batch.tasks
             with self._lock:
                 self._sent.remove(batch)
-                self._waiting.extendleft(reversed(left))
+                self._waiting.extendleft(reversed(unfinished))
 
     def _results(self, batch: _Batch) -> list[_Task]:
-        """Hand results over; return what was not done."""
+        """Set the results of a batch; return the calls that were not made."""
         try:
             reply = batch.remote.result(timeout=_REPLY)
-        except Exception:  # the worker or the scheduler is lost with what it had
+        except Exception:  # the worker or the scheduler is lost with the result
             return self._again(batch)
         if isinstance(reply, str):
             raise WorkersLost(reply)
@@ -205,20 +205,20 @@ class Cluster(Executor):
         if answers:
             taken = seconds / len(answers)
             self._seconds = 0.5 * (self._seconds or taken) + 0.5 * taken
-        else:  # a worker died of one of them
+        else:  # a worker died of one of the calls
             batch.part()
         for task, data in zip(batch.tasks, answers, strict=False):
             task.end(*outcome(data))
         return batch.tasks[len(answers) :]
 
     def _failed(self, batch: _Batch, error: BaseException) -> list[_Task]:
-        """Return what Dask does not send again: it counts a death against all that the worker had, also what waited."""
+        """Return the calls of a task that Dask gave up: it blames a death on all tasks of the worker."""
         if not isinstance(error, self._distributed.scheduler.KilledWorker):
             raise WorkersLost(f"workers of {self._named} cannot make a call: {_text(error)}")
         return self._again(batch)
 
     def _again(self, batch: _Batch) -> list[_Task]:
-        """Count the workers that died of a batch, and return what is to be sent again."""
+        """Count the workers that died of a batch, and return the calls to send again."""
         try:
             asked = {"keys": [batch.remote.key], "default": 0, "callback_timeout": _REPLY}
             deaths = self._client.sync(self._client.scheduler.get_metadata, **asked)
@@ -236,7 +236,7 @@ class Cluster(Executor):
         return []
 
     def _look(self) -> None:
-        """Note now and then how many workers there are."""
+        """Update the number of workers periodically."""
         if monotonic() < self._looked + _LOOK or self._client.status != "running":
             return
         before = self._max_workers
@@ -244,12 +244,12 @@ class Cluster(Executor):
             self._max_workers = len(self._client.nthreads())
         self._looked = monotonic()
         if before and not self._max_workers and (self._waiting or self._sent):
-            self._notice(f"{self._named} has no worker: the work goes on when one comes")
+            self._notice(f"{self._named} has no worker: the work continues when one joins")
 
     def _send(self) -> None:
-        """Have two batches for each worker there: one that it does, and the next."""
+        """Keep two batches per worker at the scheduler: the current and the next one."""
         if not self._waiting and not self._sent:
-            self._seconds = 0.0  # what comes next may be something else
+            self._seconds = 0.0  # the next calls may be of another kind
             self._sources.clear()
         while len(self._sent) < 2 * max(1, self._max_workers) and self._client.status == "running":
             tasks = self._next()
@@ -267,7 +267,7 @@ class Cluster(Executor):
                 continue
             try:
                 remote = self._client.submit(_make, calls, self._extras(calls), tasks[0].deaths, pure=False)
-            except Exception:  # the connection has just been lost
+            except Exception:  # the connection was lost at this moment
                 with self._lock:
                     self._waiting.extendleft(reversed(tasks))
                 return
@@ -276,12 +276,12 @@ class Cluster(Executor):
             remote.add_done_callback(lambda remote: self._changed.set())
 
     def _next(self) -> list[_Task]:
-        """Take calls for one task: as many as take some seconds, and at the end fewer, so that all have some."""
+        """Take the calls of one task: some seconds of work, and fewer at the end, so that all workers are busy."""
         with self._lock:
             share = -(-len(self._waiting) // (2 * max(1, self._max_workers)))
-            most = min(share, int(_TASK / self._seconds)) if self._seconds else 1
+            limit = min(share, int(_TASK / self._seconds)) if self._seconds else 1
             tasks: list[_Task] = []
-            while self._waiting and len(tasks) < max(1, most):
+            while self._waiting and len(tasks) < max(1, limit):
                 if self._waiting[0].future.cancelled():
                     self._waiting.popleft().end(None, None)
                 elif self._waiting[0].alone and tasks:
@@ -293,7 +293,7 @@ class Cluster(Executor):
             return tasks
 
     def _extras(self, calls: bytes) -> _Extras:
-        """What a worker needs to make some calls as this process would."""
+        """Return the code that a worker needs to make some calls as this process would."""
         return _Extras(_about(), _PROCESS, dict(_modules(calls, self._sources)), dict(_libraries(calls)))
 
     # ---- the scheduler -----------------------------------------------------------------------------------------------
@@ -302,14 +302,14 @@ class Cluster(Executor):
         try:
             self._probe(timeout)
             return self._distributed.Client(self._address, _loop(), timeout, set_as_default=False)
-        except Exception as error:  # of any kind, if something else answers there
-            what = _text(error) if str(error) else f"nothing within {timeout:g} s"
-            raise WorkersLost(f"no scheduler answers at {self._address}: {what}") from None
+        except Exception as error:  # of any kind: another program may answer at the address
+            cause = _text(error) if str(error) else f"nothing within {timeout:g} s"
+            raise WorkersLost(f"no scheduler answers at {self._address}: {cause}") from None
 
     def _probe(self, timeout: float) -> None:
-        """Open a connection and close it: a client that gets none tries again for long, and prints when it is deleted.
+        """Open a connection and close it, as a client without one retries for a long time and prints when deleted.
 
-        Whether anything listens is known at once from a plain connection, which is not tried again.
+        A plain TCP connection, without retries, first tells if anything listens.
         """
         comm = self._distributed.comm
         host, port = comm.get_address_host_port(self._address)
@@ -324,7 +324,7 @@ class Cluster(Executor):
         asyncio.run_coroutine_threadsafe(bounded, _loop().asyncio_loop).result(timeout + _LISTENS)
 
     def _disconnect(self) -> None:
-        log = logging.getLogger("distributed.client")  # which has a traceback for each end that is not in order
+        log = logging.getLogger("distributed.client")  # it logs a traceback for each unclean end
         level = log.level
         log.setLevel(logging.CRITICAL)
         try:
@@ -334,15 +334,15 @@ class Cluster(Executor):
             log.setLevel(level)
 
     def _reconnect(self) -> None:
-        """Wait for a scheduler that is lost, and have a new connection to it."""
+        """Wait for a lost scheduler, and connect to it again."""
         self._notice(f"{self._named} is lost: waiting up to {self._patience:g} s for it")
         until = monotonic() + self._patience
         self._disconnect()
-        self._receive()  # what was with it waits again
+        self._receive()  # its calls are queued again
         while not self._closing:
             try:
                 self._client = self._connected(min(_ANSWER, self._patience))
-                self._notice(f"{self._named} is back: what was lost is done again")
+                self._notice(f"{self._named} is back: lost calls are made again")
                 self._changed.set()
                 return
             except WorkersLost:
@@ -351,27 +351,27 @@ class Cluster(Executor):
                 threading.Event().wait(_LOOK)
 
     def _check_workers(self) -> None:
-        """Refuse a worker with more than one thread, or other code than this process."""
+        """Refuse workers with several threads, or with code that differs from that of this process."""
         threads = self._client.nthreads()
         self._max_workers = len(threads)
         for worker, count in sorted(threads.items()):
             if count != 1:
                 raise WorkersLost(f"workers must have one thread each (dask worker --nthreads 1), {worker} has {count}")
         if not threads:
-            self._notice(f"{self._named} has no worker yet: the work begins when one comes")
+            self._notice(f"{self._named} has no worker yet: the work begins when one joins")
             return
-        for worker, found in sorted(self._client.run(_about, on_error="return").items()):
-            if isinstance(found, BaseException):
-                raise WorkersLost(f"worker {worker} cannot run ecc {__version__}: {_text(found)}")
-            if found != _about():
-                raise WorkersLost(_differs(worker, found, _about()))
+        for worker, about in sorted(self._client.run(_about, on_error="return").items()):
+            if isinstance(about, BaseException):
+                raise WorkersLost(f"worker {worker} cannot run ecc {__version__}: {_text(about)}")
+            if about != _about():
+                raise WorkersLost(_differs(worker, about, _about()))
 
 
 @dataclass(eq=False)
 class _Task:
     """A call with the future of its result.
 
-    `alone`: it is sent as a batch of its own; `deaths`: of workers that made it so.
+    `alone`: it is sent in a batch without other calls; `deaths`: number of workers that died of such a batch.
     """
 
     call: Call
@@ -394,61 +394,61 @@ class _Batch:
     remote: Any  # Dask's future
 
     def part(self) -> None:
-        """Have each of its calls sent alone from now on."""
+        """Send each of its calls alone from now on."""
         for task in self.tasks:
             task.alone = True
 
 
 @cache
 def _loop() -> Any:
-    """The event loop of all clients of this process, in a thread of its own.
+    """Return the event loop of all clients of this process, in a separate thread.
 
-    Dask's own gives up when it has not begun within 10 s, which it may not on a machine that is busy.
+    The loop of Dask gives up if it does not start within 10 s, which happens on a busy machine.
     """
-    found: Future[Any] = Future()
+    loop: Future[Any] = Future()
 
     async def run() -> None:
-        found.set_result(import_module("tornado.ioloop").IOLoop.current())
+        loop.set_result(import_module("tornado.ioloop").IOLoop.current())
         await asyncio.Event().wait()
 
     threading.Thread(target=lambda: asyncio.run(run()), name="ecc-cluster-loop", daemon=True).start()
-    return found.result()
+    return loop.result()
 
 
 def _text(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-# ---- what a worker needs -------------------------------------------------------------------------------------------
+# ---- code for workers ----------------------------------------------------------------------------------------------
 
 _PROCESS = uuid4().hex
 
 
 @dataclass
 class _Extras:
-    """The code of the process that sends (`about`), and of the user's: modules and shared objects."""
+    """Description of the sender's code (`about`), and user-defined modules and shared objects."""
 
     about: str
     process: str
     modules: dict[str, tuple[str, str]]
-    """Name -> file, relative to a folder on sys.path, and source."""
+    """Name -> (file relative to a folder on sys.path, source)."""
     libraries: dict[str, str]
     """Path -> digest of its content."""
 
 
 @cache
 def _about() -> str:
-    """The code that a process runs, in a line."""
-    python, minor, *others = surroundings().split(" ", 2)
-    return f"ecc {__version__} (code {package_digest()[:12]}, Python {python}.{minor}, {' '.join(others)})"
+    """Return a line that identifies the code that this process runs."""
+    python, minor, *versions = surroundings().split(" ", 2)
+    return f"ecc {__version__} (code {package_digest()[:12]}, Python {python}.{minor}, {' '.join(versions)})"
 
 
-def _differs(worker: str, there: str, here: str) -> str:
-    return f"worker {worker} runs {there}, this process {here}: install the same wheel on both"
+def _differs(worker: str, worker_code: str, own_code: str) -> str:
+    return f"worker {worker} runs {worker_code}, this process {own_code}: install the same wheel on both"
 
 
 def _modules(calls: bytes, sources: dict[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The user's modules that pickled calls name, and those that these import."""
+    """Yield the user-defined modules that pickled calls name, and those that these import."""
     users = _users_modules()
     todo, seen = [name for name in users if name.encode() in calls], set[str]()
     while todo:
@@ -466,19 +466,19 @@ def _modules(calls: bytes, sources: dict[str, str]) -> Iterator[tuple[str, tuple
 
 
 def _users_modules() -> dict[str, Path]:
-    """Modules that are neither installed nor ours, by name; of a package with compiled modules, none."""
-    found = {
+    """Return the modules that are neither installed nor of `ecc`, by name, without packages with compiled modules."""
+    modules = {
         name: Path(file)
         for name, module in list(sys.modules.items())
         if isinstance(module, ModuleType) and (file := getattr(module, "__file__", None))
         and name not in ("__main__", "__mp_main__") and name.partition(".")[0] != "ecc" and not is_installed(name)
     }  # fmt: skip
-    compiled = {name.partition(".")[0] for name, path in found.items() if path.suffix != ".py"}
-    return {name: path for name, path in found.items() if name.partition(".")[0] not in compiled}
+    compiled = {name.partition(".")[0] for name, path in modules.items() if path.suffix != ".py"}
+    return {name: path for name, path in modules.items() if name.partition(".")[0] not in compiled}
 
 
 def _imported(source: str, package: str) -> Iterator[str]:
-    """Names of modules that a module may import, and of what it imports from them."""
+    """Yield the names of modules that a source may import, and of the objects that it imports from them."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -490,7 +490,7 @@ def _imported(source: str, package: str) -> Iterator[str]:
 
 
 def _libraries(calls: bytes) -> Iterator[tuple[str, str]]:
-    """Controllers in shared objects that pickled calls name."""
+    """Yield path and digest of the shared objects with controllers that pickled calls name."""
     module = sys.modules.get("ecc.models.controller")
     for kind in () if module is None else module.Controller.__subclasses__():
         if kind.library and kind.library.encode() in calls:
@@ -501,9 +501,10 @@ def _libraries(calls: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _make(calls: bytes, extras: _Extras, deaths: int) -> tuple[float, list[bytes]] | str:
-    """Make calls, the first ones if all take too long: the seconds that they took, and answers; or why none is made.
+    """Make calls until the time is up; return their duration [s] and answers, or the reason why no call is made.
 
-    None of several that a worker has died of: each is to be made alone. Nor one that `_TRIES` have died of.
+    If a worker has died of several calls, no call is made, as each is to be made alone. A call alone is not made if
+    `_TRIES` workers have died of it.
     """
     worker = import_module("distributed").get_worker()
     if _about() != extras.about:
@@ -529,15 +530,15 @@ def _make(calls: bytes, extras: _Extras, deaths: int) -> tuple[float, list[bytes
             if unwanted.is_set() or monotonic() > begin + _LONGEST:
                 break
         return monotonic() - begin, answers
-    return 0.0, []  # nobody reads it
+    return 0.0, []  # no process waits for it
 
 
 @contextmanager
 def _begun(worker: Any) -> Iterator[int]:
-    """Note with the scheduler that a task is begun and not ended, and how often it was before: workers died of it.
+    """Count the unfinished starts of a task at the scheduler, and yield their number before: workers died of it.
 
-    A worker has one thread: it dies of what it has begun, never of what waits there for its turn, nor of what has
-    ended and is lost with it. What is kept under the key of a task goes when the task does.
+    A worker has one thread, so it dies of the task that it has begun, not of waiting or finished tasks, which are only
+    lost with it. Metadata under the key of a task are deleted with the task.
     """
     keys, sync = [worker.get_current_task()], import_module("distributed.utils").sync
     before: int = sync(worker.loop, worker.scheduler.get_metadata, keys=keys, default=0)
@@ -550,7 +551,7 @@ def _begun(worker: Any) -> Iterator[int]:
 
 @contextmanager
 def _while_wanted(worker: Any) -> Iterator[threading.Event]:
-    """Raise a KeyboardInterrupt in this thread when nobody waits for its task any more, as after a Ctrl-C there."""
+    """Raise a KeyboardInterrupt in this thread if no client waits for its task any more, for example after Ctrl-C."""
     key, thread, lock = worker.get_current_task(), ctypes.c_ulong(threading.get_ident()), threading.Lock()
     unwanted, ended = threading.Event(), False
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -569,7 +570,7 @@ def _while_wanted(worker: Any) -> Iterator[threading.Event]:
     finally:
         with lock:
             ended = True
-            raise_in(thread, None)  # what has been raised, and has not come yet
+            raise_in(thread, None)  # cancel an exception that is still pending
         watching.cancel()
 
 
@@ -585,12 +586,12 @@ def _is_same(library: str, code: str) -> bool:
 
 
 _taken: dict[str, str] = {}
-"""Name -> folder of the user's modules that this worker has from elsewhere."""
+"""Name -> folder of the user-defined modules that this worker has received."""
 _taken_digest = digest()
 
 
 def _take_over(modules: Mapping[str, tuple[str, str]], folder: str) -> None:
-    """Have just these modules of the user's; what was imported of others, or of what they were before, is forgotten."""
+    """Install exactly these user-defined modules; forget imports of others and of earlier versions."""
     global _taken_digest
     now = digest(*(text for name, entry in sorted(modules.items()) for text in (name, *entry)))
     if now == _taken_digest:

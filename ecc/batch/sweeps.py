@@ -1,4 +1,4 @@
-"""Sweeps: one function over a grid of arguments, on any executor, resumable; and a scenario as such a function."""
+"""Sweeps: evaluation of a function, or of a scenario, on a grid of arguments; with any executor, resumable."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class MetricError(EccError):
-    """Some metrics of a run cannot be computed: `reasons` by their names; `values` has the other metrics."""
+    """Some metrics of a run cannot be computed: `reasons` by name of the metric; `values` has the other metrics."""
 
     def __init__(self, values: Mapping[str, float], reasons: Mapping[str, str]) -> None:
         super().__init__("; ".join(f"{name}: {reason}" for name, reason in reasons.items()))
@@ -46,7 +46,7 @@ class MetricError(EccError):
 
 
 class SweepError(EccError):
-    """The function failed at some points; `dataset` holds the others, and in its variable "error" what went wrong."""
+    """The function failed at some points; `dataset` has the other points, and the errors in its variable "error"."""
 
     def __init__(self, message: str, dataset: xr.Dataset) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class SweepError(EccError):
 
 
 class SweepInterrupted(KeyboardInterrupt):
-    """Ctrl-C ended a sweep; `dataset` holds the points that were done, and "not run" in "error" of the others."""
+    """Ctrl-C ended a sweep; `dataset` has the finished points, and "not run" in "error" for the others."""
 
     def __init__(self, message: str, dataset: xr.Dataset) -> None:
         super().__init__(message)
@@ -78,50 +78,51 @@ def sweep(
     function : callable
         Called as function(name=value, ...); returns a number, or a mapping from names to numbers.
     grid : mapping
-        Name -> values (numbers or strings); the axes of the result, in this order.
+        Values (numbers or strings) by name; the axes of the result, in this order.
     executor : Executor or int, optional
-        Any concurrent.futures.Executor (processes, threads, a cluster: `ecc.batch.cluster.Cluster`); a number of worker
-        processes; or None: here. A point that kills its worker is tried once more; then only that point fails.
+        Any concurrent.futures.Executor (processes, threads, or a cluster: `ecc.batch.cluster.Cluster`), or a number of
+        worker processes. None: calls in this process. A point that kills its worker is tried once more, then it fails.
     store : str or Path, optional
-        Path of a file (of a folder: its "results.sqlite") that keeps each finished point, under what the function is
-        (its code, and what that reaches) and the point. A later call with the same function resumes where this one
-        ended, for any reason. Of `ScenarioRuns` each metric is kept by itself; series are not.
+        Path of a file (for a folder: its "results.sqlite") that keeps each finished point. The key is a digest of the
+        function (its code and everything that it reaches) and of the point, so a later call with the same function
+        resumes after this one, even if it was killed. With `ScenarioRuns`, each metric has its own entry; series are
+        not kept.
     progress : callable, optional
-        Called with the share that is done after each point.
+        Called after each point with the share of points that are done.
     resumed : callable, optional
-        Called before the first, with how many points are in the store and how many there are, if any is.
+        If points are in the store, called before the first new one with their number and the total number.
     part : (int, int), optional
-        (k, n): only the k-th of n parts, which are numbered from 1 on: every n-th point, from the k-th on.
+        (k, n): only part k of n, numbered from 1: every n-th point, beginning with the k-th. For example (1, 4).
 
     Returns
     -------
     Dataset
-        Dataset with one variable a name of the results ("value" for a plain number), NaN where a point lacks it, and
-        at the points of other parts.
+        Dataset with one variable for each name of the results ("value" for a plain number). It is NaN at points without
+        this result, and at points of other parts.
 
     Raises
     ------
     ValueError
-        An empty grid or axis, a store that is another file, a part that is none of those.
+        An empty grid or axis, a store that is a file of another kind, or a part out of range.
     TypeError
-        A store, and a function that uses what cannot be compared.
+        A store for a function that uses objects without a digest.
     SweepError
         The function, or some metrics of `ScenarioRuns`, failed at some points (after all others are done), or a cluster
-        was lost.
+        was lost. The exception has the finished points in `dataset`.
     SweepInterrupted
-        (A KeyboardInterrupt.) Ctrl-C. The `dataset` of either has the points that are done.
+        Ctrl-C; a KeyboardInterrupt with the finished points in `dataset`.
 
     Warns
     -----
     RuntimeWarning
-        The store cannot be written; the result is whole.
+        If the store cannot be written; the result is complete.
 
     Examples
     --------
     >>> int(sweep(lambda a, b: a * b, {"a": [1, 2], "b": [3, 4]})["value"].sum())
     21
     """
-    import xarray  # noqa: F401, now: after Ctrl-C there is no time for it
+    import xarray  # noqa: F401, imported now, as after Ctrl-C it would delay the end
 
     axes = {name: list(values) for name, values in grid.items()}
     if not axes or not all(axes.values()):
@@ -132,12 +133,12 @@ def sweep(
     points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     calls = [function.pinned(**point) for point in points] if hasattr(function, "pinned") else points
     mine = range(first - 1, len(points), step)
-    kept = None if store is None else _Kept(function, store)
-    found = {} if kept is None else {k: kept.get(calls[k]) for k in mine}
-    done = {k: result for k, result in found.items() if result is not None}
+    stored = None if store is None else _PointStore(function, store)
+    results_in_store = {} if stored is None else {k: stored.get(calls[k]) for k in mine}
+    done = {k: result for k, result in results_in_store.items() if result is not None}
     todo = [k for k in mine if k not in done]
     failures: dict[int, str] = {}
-    what = "some metrics"
+    subject = "some metrics"
     if done and resumed is not None:
         resumed(len(done), len(mine))
     try:
@@ -149,11 +150,11 @@ def sweep(
                 except MetricError as error:
                     failures[k], result = str(error), error.values
                 except Exception as error:
-                    failures[k], what = f"{type(error).__name__}: {error}", "the function"
+                    failures[k], subject = f"{type(error).__name__}: {error}", "the function"
                     continue
-                if kept is not None:
-                    kept.put(calls[k], result)
-                done[k] = result  # last: what is called done after Ctrl-C is in the store
+                if stored is not None:
+                    stored.put(calls[k], result)
+                done[k] = result  # after the store: after Ctrl-C every point in `done` is stored
                 if progress is not None:
                     progress(len(done) / len(mine))
     except (KeyboardInterrupt, WorkersLost) as error:
@@ -164,58 +165,58 @@ def sweep(
                 raise SweepError(f"ended {how}: {error}", dataset) from None
             raise SweepInterrupted(f"interrupted {how}", dataset) from None
     finally:
-        if kept is not None:
-            kept.close()
+        if stored is not None:
+            stored.close()
     if failures:
         first = min(failures)
-        message = f"{what} failed at {len(failures)} of {len(mine)} points, first at {_label(points[first])}"
+        message = f"{subject} failed at {len(failures)} of {len(mine)} points, first at {_label(points[first])}"
         raise SweepError(f"{message}: {failures[first]}", _dataset(axes, len(points), done, failures))
     return _dataset(axes, len(points), done)
 
 
-class _Kept:
+class _PointStore:
     """Finished points in a store, each under a digest of the function and of the point.
 
-    A function that has `parts` (name of a result -> what it is computed by) is kept by its parts: another function that
-    has some of them finds these.
+    If a function has `parts` (name of a result -> objects that compute it), each part has its own entry, which another
+    function with the same part finds.
     """
 
     def __init__(self, function: Any, store: str | Path) -> None:
         self._store, self._warned = Store(store), False
         self._function = function
         self._parts: dict[str, Any] = function.parts() if hasattr(function, "parts") else {"": (function,)}
-        # A function may change what it uses, such as a list of its calls: it is the same function afterwards.
+        # A function may change objects that it uses, for example a list of its calls; it counts as the same function.
         now = {name: function_digest(*part) for name, part in self._parts.items()}
         self._identity = {name: self._store.get(digest("same function", key)) or key for name, key in now.items()}
 
     def _keys(self, point: Mapping[str, Any]) -> dict[str, str]:
         reached = ""
         if hasattr(self._function, "depends_on"):
-            with suppress(Exception):  # the call itself will report what is wrong
+            with suppress(Exception):  # the call itself will report the error
                 reached = function_digest(*self._function.depends_on(**point))
         return {name: digest("sweep", key, reached, _label(point)) for name, key in self._identity.items()}
 
     def get(self, point: Mapping[str, Any]) -> dict[str, float] | None:
-        whole: dict[str, float] = {}
+        values: dict[str, float] = {}
         for key in self._keys(point).values():
-            found = self._store.get(key)
-            if not isinstance(found, dict):
+            result = self._store.get(key)
+            if not isinstance(result, dict):
                 return None
-            whole |= found
-        return whole
+            values |= result
+        return values
 
     def put(self, point: Mapping[str, Any], result: dict[str, float]) -> None:
         for name, key in self._keys(point).items():
             if not name:
                 self._store.put(key, result)
-            elif name in result:  # otherwise this metric could not be computed
+            elif name in result:  # a metric that could not be computed is missing
                 self._store.put(key, {name: result[name]})
         if self._store.trouble is not None and not self._warned:
             self._warned = True
             warn(self._store.trouble)
 
     def close(self) -> None:
-        """Note what the function is now that it has been called."""
+        """Store the digest of the function after its calls, as an alias of its digest before them."""
         for name, part in self._parts.items():
             with suppress(TypeError):
                 after = function_digest(*part)
@@ -225,21 +226,21 @@ class _Kept:
 
 @dataclass(frozen=True)
 class ScenarioRuns:
-    """A scenario as a function of some of its settings, for `sweep`: each call is a run, and returns metrics of it.
+    """A scenario as a function of some of its settings, for `sweep`: each call is a run and returns its metrics.
 
     Parameters
     ----------
     scenario : mapping
-        What `Scenario.to_dict` returns, or the tables of its TOML.
+        Result of `Scenario.to_dict`, or the tables of a scenario's TOML.
     metrics : sequence of str
-        Names in `ecc.metrics`, such as "utilization" or "peak_queue".
+        Names in `ecc.metrics`, for example "utilization" or "peak_queue".
     engine : str
         "packet" or "fluid".
     sample : float or str or None
-        s, or with a unit; None: as `simulate` has it.
+        Sample period, in s or with a unit; None: the default of `simulate`.
     arguments : mapping or None
-        Of every metric that takes them: `link`, `flow`, `flows`, `between` (s). Without `between`, the last half of the
-        run; metrics that select transfers by their start then take all.
+        Arguments of all metrics that accept them: `link`, `flow`, `flows`, `between` (s). `between` is by default the
+        last half of the run, and the whole run for metrics that select transfers by their start.
 
     Examples
     --------
@@ -261,12 +262,12 @@ class ScenarioRuns:
         object.__setattr__(self, "scenario", tables)
 
     def pinned(self, **settings: Any) -> dict[str, Any]:
-        """Return settings with the digest of each data file that they name: another content is another point.
+        """Return settings with the digest of each data file that they name, so that new content is a new point.
 
         Parameters
         ----------
         **settings : object
-            As of `at`.
+            See `at`.
         """
         pinned = dict(settings)
         for path, value in settings.items():
@@ -282,13 +283,13 @@ class ScenarioRuns:
         Parameters
         ----------
         **settings : path -> value
-            A path like protocol.alpha, links.0.capacity or flows.*.access_delay (every flow).
+            Paths of settings, for example protocol.alpha, links.0.capacity or flows.*.access_delay (every flow).
 
         Raises
         ------
         ValueError
-            A path that leads nowhere, what the scenario refuses, a sample, link or flow that it does not have, or a
-            time `between` in which no sample ends or that is not all in the run.
+            An unknown path, a value that the scenario refuses, a sample, link or flow out of range, or a time `between`
+            that contains no end of a sample or is not within the run.
         """
         from ecc.scenario import Scenario
 
@@ -316,21 +317,21 @@ class ScenarioRuns:
         return scenario
 
     def __call__(self, **settings: Any) -> dict[str, float]:
-        """Run the scenario with some settings and return its metrics.
+        """Run the scenario with some settings and return the metrics of the run.
 
         Parameters
         ----------
         **settings : object
-            As of `at`.
+            See `at`.
 
         Raises
         ------
         ValueError
-            A metric that is not known, or a setting that `at` refuses.
+            An unknown metric, or a setting that `at` refuses.
         EccError
             The run ended early.
         MetricError
-            Some metrics cannot be computed of this run; it has the others.
+            Some metrics cannot be computed for this run; the exception has the others.
         KeyboardInterrupt
             Ctrl-C ended it.
         """
@@ -339,17 +340,17 @@ class ScenarioRuns:
         chosen = {name: get(name) for name in self.metrics}
         scenario = self.at(**settings)
         last_half = {"between": (0.5 * scenario.duration, scenario.duration)}
-        given = dict(self.arguments or {})
-        counts = self.engine == "packet" and any(one.needs_histogram for one in chosen.values())
-        options = {"histogram_from": (last_half | given)["between"][0]} if counts else {}
+        arguments = dict(self.arguments or {})
+        counts = self.engine == "packet" and any(metric.needs_histogram for metric in chosen.values())
+        options = {"histogram_from": (last_half | arguments)["between"][0]} if counts else {}
         run = import_module(f"ecc.{self.engine}").simulate(scenario, sample=self.sample, **options)
         run.raise_if_incomplete()
         values: dict[str, float] = {}
         reasons: dict[str, str] = {}
-        for name, one in chosen.items():
-            arguments = taken(one, given if one.selects_starts else last_half | given)
+        for name, metric in chosen.items():
+            selected = taken(metric, arguments if metric.selects_starts else last_half | arguments)
             try:
-                value = float(one.function(run, scenario, **arguments))
+                value = float(metric.function(run, scenario, **selected))
             except (ValueError, AttributeError) as error:
                 reasons[name] = str(error)
             except Exception as error:
@@ -364,30 +365,30 @@ class ScenarioRuns:
         return values
 
     def parts(self) -> dict[str, tuple[Any, ...]]:
-        """Return what each metric is computed by: a sweep of only this one, with its arguments, and its code.
+        """Return the objects that determine each metric: a sweep of this metric alone, and its function.
 
         Returns
         -------
         dict
-            Name of the metric -> what a store keeps it under. Another sweep of the same scenario finds the metrics that
-            it shares; one that is not there, or is with other arguments, needs the runs again, whose series no store
-            keeps.
+            Name of the metric -> objects with the digest under which a store keeps it. Another sweep of the same
+            scenario finds the metrics that both have. A new metric, or one with other arguments, requires new runs, as
+            stores keep no series.
         """
         from ecc.results.metrics import get, taken
 
-        given = self.arguments or {}
+        arguments = self.arguments or {}
         return {
-            name: (replace(self, metrics=(name,), arguments=taken(get(name), given)), get(name).function)
+            name: (replace(self, metrics=(name,), arguments=taken(get(name), arguments)), get(name).function)
             for name in self.metrics
         }
 
     def depends_on(self, **settings: Any) -> tuple[Any, ...]:
-        """Return the code that a call depends on beside this class and its metrics: engine and protocols.
+        """Return the code that a call depends on in addition to this class and its metrics: engine and protocols.
 
         Parameters
         ----------
         **settings : object
-            As of `at`.
+            See `at`.
         """
         protocols = self.at(**settings).deployment.protocols
         simulate = import_module(f"ecc.{self.engine}").simulate
@@ -395,19 +396,19 @@ class ScenarioRuns:
 
 
 def data_files(tables: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the tables of a scenario that name a data file, each with the key that has its path.
+    """Yield the tables of a scenario that name a data file, each with the key of the path.
 
     Parameters
     ----------
     tables : object
-        Tables of `Scenario.from_dict`. Those that are not as they must be are left out.
+        Tables of `Scenario.from_dict`. Malformed ones are skipped.
     """
     data = tables if isinstance(tables, Mapping) else {}
     workload = data.get("workload")
     groups = []
     if isinstance(workload, Mapping):
         arrivals = workload.get("arrivals")
-        sizes = [one.get("distribution") for one in arrivals or () if isinstance(one, Mapping)]
+        sizes = [stream.get("distribution") for stream in arrivals or () if isinstance(stream, Mapping)]
         groups = [(workload.get("tmix"), "vectors"), (sizes, "file")]
     for group, key in [*groups, (data.get("impairments"), "file")]:
         for table in group if isinstance(group, list | tuple) else ():
@@ -417,23 +418,23 @@ def data_files(tables: Any) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def names_data_file(path: str) -> bool:
-    """Return whether the value of a setting is the path of a data file.
+    """Return True if the value of a setting is the path of a data file.
 
     Parameters
     ----------
     path : str
-        Of the setting, such as "workload.tmix.0.vectors" or "impairments.0.file".
+        Path of the setting, for example "workload.tmix.0.vectors" or "impairments.0.file".
     """
     table, key = path.partition(".")[0], path.rpartition(".")[2]
     return (table, key) in (("workload", "vectors"), ("impairments", "file"))
 
 
 _REPLACED = {"vectors": "digest", "file": "times"}
-"""Keys of data files -> keys that have, or describe, the content of the file that was named before."""
+"""Keys of data files -> keys with the content, or its digest, of the file that was named before."""
 
 
 def unused_seed(found: xr.Dataset) -> bool:
-    """Return whether a sweep over several seeds has found the same metrics for all of them.
+    """Return True if a sweep over several seeds has the same metrics for all of them.
 
     Parameters
     ----------
@@ -449,7 +450,7 @@ def unused_seed(found: xr.Dataset) -> bool:
 
 
 def _put(tables: Any, path: str, value: Any) -> None:
-    """Write a value where a dotted path leads; `*` is every entry of a list, and an only one need not be named."""
+    """Write a value at a dotted path. `*` is every entry of a list; the index of a single entry may be omitted."""
     *names, last = path.split(".")
     tables_at = [tables]
     for step in names:
@@ -463,7 +464,7 @@ def _put(tables: Any, path: str, value: Any) -> None:
 
 
 def _only(entry: Any, step: str) -> Any:
-    """The table of a list of one, as scenario files may write the routers of a link, where a step is not its index."""
+    """Return the single entry of a list if the step is not an index: routers of a link may be such a list."""
     is_key = step != "*" and not step.isdigit()
     return entry[0] if isinstance(entry, list) and len(entry) == 1 and is_key else entry
 
@@ -485,12 +486,12 @@ def _entries(entry: Any, step: str, path: str) -> list[Any]:
 def _outcomes(
     function: Callable[..., Any], points: list[dict[str, Any]], executor: Executor | int | None
 ) -> Generator[tuple[int, Any], None, None]:
-    """The index of each point with its result or exception, as they end."""
+    """Yield the index of each point with its result or exception, in the order in which calls end."""
     if executor is None:
         for index, point in enumerate(points):
             try:
                 yield index, function(**point)
-            except (Exception, SystemExit) as error:  # reported together, when everything else is done
+            except (Exception, SystemExit) as error:  # reported after all other points are done
                 yield index, error
         return
     workers = executor if isinstance(executor, Executor) else as_count(executor, "executor", minimum=1)
@@ -500,7 +501,7 @@ def _outcomes(
 
 
 def _numbers(found: Any) -> dict[str, float]:
-    """Return what a call returned as named numbers; raise what it raised."""
+    """Return the result of a call as named numbers, or raise its exception."""
     if isinstance(found, SystemExit):
         raise EccError(f"it called sys.exit({found.code!r})")
     if isinstance(found, BaseException):

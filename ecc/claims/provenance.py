@@ -18,7 +18,7 @@ from importlib.metadata import version
 from typing import Any
 
 from ecc import __version__
-from ecc._support.digests import OTHERS, digest, package_digest
+from ecc._support.digests import PACKAGES, digest, package_digest
 
 __all__ = ["FULL", "KEYS", "READ", "Provenance", "environment", "environment_id", "read_provenance"]
 
@@ -110,7 +110,7 @@ def environment() -> Mapping[str, str]:
         "commit": commit.read_text(encoding="utf-8").strip() if commit.is_file() else "unknown",
         "code": package_digest()[:16],
         "Python": platform.python_version(),
-        **{name: version(name) for name in OTHERS},
+        **{name: version(name) for name in PACKAGES},
         "system": f"{platform.system()} {platform.machine()}, {'.'.join(platform.libc_ver()) or sys.platform}",
     }
 

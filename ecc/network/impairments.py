@@ -1,9 +1,9 @@
-"""What a network does to packets beside queueing them: losses, delays, and links that are served otherwise.
+"""Impairments of a network: losses, delays, and changes of the service of links.
 
-An impairment of packets acts on the wire of a `link` (after the queue: what is lost there has used capacity), or on the
-pure delay of the ACKs of some flows, `acks_of`. Losses come before delays, spikes before jitter; exactly:
-docs/engine_specification.md, S-93 to S-97. `CapacitySchedule`, `Shaper`, `DeliveryTrace` and `Aggregation` are about
-how the queue of a link is served (S-26, S-155 to S-160): what waits is in the buffer of the link.
+An impairment of packets acts on the wire of a `link` (after the queue, so lost packets have used capacity), or on the
+pure delay of the ACKs of some flows, `acks_of`. Losses are applied before delays, spikes before jitter; the exact rules
+are in docs/engine_specification.md, S-93 to S-97. `CapacitySchedule`, `Shaper`, `DeliveryTrace` and `Aggregation`
+change the service of the queue of a link (S-26, S-155 to S-160): packets wait in the buffer of the link.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ __all__ = [
 
 LOSS_KINDS = ("data", "ack", "all")
 _MAHIMAHI = 1504
-"""Bytes of an opportunity of Mahimahi (PACKET_SIZE of its link_queue.hh)."""
-_MOST_BYTES = 2**30
-_MOST_DIGITS = 9
+"""Size of a delivery opportunity in Mahimahi [bytes] (PACKET_SIZE of its link_queue.hh)."""
+_MAX_OPPORTUNITY = 2**30
+_MAX_DIGITS = 9
 _MAX_TRACE = 2**26
 """Maximum size of a trace file [bytes]: some ten million opportunities."""
 
@@ -50,28 +50,29 @@ _MAX_TRACE = 2**26
 @check_arguments
 @dataclass(frozen=True)
 class RandomLoss:
-    """Every packet is lost with the same probability, independently of the others.
+    """Independent random loss of packets with a fixed probability.
 
     Parameters
     ----------
     probability : float, from 0 to 1
+        Probability with which a packet is lost, for example 0.001.
     link : int or None
-        Link index, or None.
+        Index of the link. Either this or `acks_of` is given.
     acks_of : object
-        Flow index, a list of them, "all" (transfers too), or None. One of both.
+        Flow index, list of flow indices, or "all" (including transfers): flows whose ACKs are lost.
     kind : str
-        "data", "ack" or "all": which packets of the link are lost. Those of `acks_of` are ACKs.
+        Packets of the link that are lost: "data", "ack" or "all". `acks_of` concerns ACKs only.
 
     Raises
     ------
     ValueError
-        A value out of range, none or both of link and acks_of.
+        A value out of range, or not exactly one of link and acks_of.
     TypeError
-        A wrong kind.
+        A value of the wrong type.
 
     Notes
     -----
-    Receivers count what is missing and ACKs report it: lost ACKs are not taken for lost data.
+    Receivers count missing data and report it in ACKs, so lost ACKs do not count as lost data.
 
     Examples
     --------
@@ -96,27 +97,28 @@ class RandomLoss:
 @check_arguments
 @dataclass(frozen=True)
 class DelaySpikes:
-    """Packets pass a queue that serves most of them at once, and now and then one of them slowly (JETMAX sec. 3.5).
+    """Delay spikes: a queue that serves packets at once, except an occasional slow one (JETMAX sec. 3.5).
 
     Parameters
     ----------
     every : tuple of two int
-        (lo, hi), packets, >= 1. From spike to spike, drawn uniformly each time.
+        (lo, hi), packets, >= 1: number of packets from spike to spike, drawn uniformly each time.
     delay : tuple of two Quantity
-        (lo, hi), s, >= 0. That a spike takes, drawn uniformly each time.
+        (lo, hi), s, >= 0: duration of a spike, drawn uniformly each time.
     between : float, s, >= 0
-        That the service of any other packet takes.
+        Service time of any other packet.
     link, acks_of : int or None, object
-        As in RandomLoss.
+        See RandomLoss.
 
     Raises
     ------
     ValueError, TypeError
-        As RandomLoss.
+        See RandomLoss.
 
     Notes
     -----
-    First in, first out: packets that come during a spike wait for its end. The defaults are those of JETMAX fig. 3.
+    The queue is first in, first out: packets that arrive during a spike wait for its end. The defaults are those of
+    JETMAX fig. 3.
 
     Examples
     --------
@@ -141,26 +143,26 @@ class DelaySpikes:
 @check_arguments
 @dataclass(frozen=True)
 class Jitter:
-    """Every packet takes longer by a delay of its own.
+    """Independent random additional delay of each packet.
 
     Parameters
     ----------
     delay : tuple of two Quantity
-        (lo, hi), s, 0 <= lo <= hi, > 0. Drawn uniformly for each packet.
+        (lo, hi), s, 0 <= lo <= hi, hi > 0: drawn uniformly for each packet.
     link, acks_of : int or None, object
-        As in RandomLoss.
+        See RandomLoss.
     in_order : bool
-        True: no packet overtakes another; those after a slow one wait for it. False: packets may overtake.
+        True: packets stay in order, and wait for a slower one ahead. False: packets may overtake each other.
 
     Raises
     ------
     ValueError, TypeError
-        As RandomLoss.
+        See RandomLoss.
 
     Notes
     -----
-    Where data may be overtaken, a gap is a loss once three packets from beyond it have come (RFC 5681 sec. 3.2); what
-    comes after that is received, but no longer counted as delivered.
+    If data may be overtaken, a gap counts as a loss after three packets from beyond it have arrived (RFC 5681 sec.
+    3.2). Data that fill the gap later are received but do not count as delivered.
 
     Examples
     --------
@@ -185,7 +187,7 @@ class Jitter:
 @check_arguments
 @dataclass(frozen=True)
 class CapacitySchedule:
-    """The capacity of a link from given times on; before them it is the link's own.
+    """Capacities of a link that take effect at given times; before the first, the link has its own.
 
     Parameters
     ----------
@@ -194,17 +196,17 @@ class CapacitySchedule:
     times : sequence of Quantity
         Increasing times, s, >= 0.
     capacities : sequence of Quantity
-        Shape of times, bit/s, >= 0; 0 is an outage.
+        One capacity for each time, bit/s, >= 0; 0 is an outage.
 
     Raises
     ------
     ValueError, TypeError
-        As RandomLoss; times that do not increase, lists of different lengths.
+        See RandomLoss; also times that do not increase, or lists of different lengths.
 
     Notes
     -----
-    A packet in service is served at the new capacity from the instant of the change on. Routers see the capacity
-    of the moment, and in an outage the one before it: they see the queue grow.
+    After a change, the packet in service is served at the new capacity. Routers see the current capacity; in an outage
+    they see the last one above 0, and the growing queue.
 
     Examples
     --------
@@ -234,26 +236,26 @@ class CapacitySchedule:
 @check_arguments
 @dataclass(frozen=True)
 class Shaper:
-    """A token bucket that holds back what the queue of a link sends: no more than a burst beyond a rate.
+    """Token bucket that shapes the output of a link's queue to a rate with a maximum burst.
 
     Parameters
     ----------
     link : int
         Link index.
     rate : float, bit/s, > 0
-        At which the bucket fills.
+        Rate at which the bucket fills.
     burst : int, bytes, > 0
-        That it holds, and has at the start. A larger packet waits until it is full.
+        Size of the bucket, which is full at the start. A larger packet waits until the bucket is full.
 
     Raises
     ------
     ValueError, TypeError
-        As RandomLoss.
+        See RandomLoss.
 
     Notes
     -----
-    What waits is in the buffer of the link, and leaves at its capacity once there are tokens for it. What does not wait
-    but is dropped is a policer's: `ecc.queues.Policer`.
+    Packets wait in the buffer of the link, and leave at its capacity if there are tokens for them. To drop packets
+    instead of delaying them, use `ecc.queues.Policer`.
 
     Examples
     --------
@@ -274,28 +276,27 @@ class Shaper:
 @check_arguments
 @dataclass(frozen=True)
 class DeliveryTrace:
-    """A link that sends at given times only, as the links that Mahimahi plays from a file.
+    """Delivery opportunities of a link at given times only, like those that Mahimahi reads from a file.
 
     Parameters
     ----------
     link : int
         Link index.
     times : sequence of Quantity
-        Times of opportunities, s, >= 0, none before the one before it, the last > 0. After the last of them they begin
-        anew.
-    opportunity : int, bytes, > 0, at most 2^30
-        What may leave at each.
+        Times of opportunities, s, >= 0, in nondecreasing order, the last > 0. The sequence repeats after the last.
+    opportunity : int, bytes, > 0, <= 2^30
+        Number of bytes that may leave at each.
 
     Raises
     ------
     ValueError, TypeError
-        As RandomLoss.
+        See RandomLoss.
 
     Notes
     -----
-    An opportunity is of what came before it; several small packets may use one, a packet may use several, and what is
-    not used is lost. The capacity of the link is not used, but for what its routers and the utilization take for it:
-    `capacity` is the one to give it.
+    An opportunity serves bytes that arrived before it. Several small packets may share one, a packet may use several,
+    and unused bytes are lost. The capacity of the link does not limit departures; it only enters the laws of its
+    routers and the utilization, and should be set to `capacity`.
 
     Examples
     --------
@@ -318,31 +319,31 @@ class DeliveryTrace:
             raise ValueError(f"times must end above 0 s, got {shown(list(times))}")
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "opportunity", as_size(self.opportunity, "opportunity"))
-        if self.opportunity > _MOST_BYTES:
+        if self.opportunity > _MAX_OPPORTUNITY:
             raise ValueError(f"opportunity must be <= 2^30 bytes, got {self.opportunity}")
 
     @property
     def capacity(self) -> float:
-        """What its opportunities carry [bit/s], on the average over a repetition."""
+        """Mean rate of the opportunities over one repetition [bit/s]."""
         return 8.0 * self.opportunity * len(self.times) / self.times[-1]
 
 
 @check_arguments
 def read_mahimahi(path: str | Path, link: int = 0) -> DeliveryTrace:
-    """Return the link that a trace file of Mahimahi describes.
+    """Return the delivery opportunities in a trace file of Mahimahi.
 
     Parameters
     ----------
     path : str or Path
-        A file with a line for each opportunity of 1504 bytes: its time in whole milliseconds.
+        File with one line for each opportunity of 1504 bytes: its time in whole milliseconds.
     link : int, optional
         Link index.
 
     Raises
     ------
     ValueError
-        A line that is not a whole number, a time before the one before it, or no time above 0: mm-link refuses these.
-        A device or pipe, or a file of more than 64 MiB.
+        A line that is not a whole number, times that decrease, or no time above 0, all of which mm-link refuses; a
+        device or pipe, or a file of more than 64 MiB.
     OSError
         The file cannot be read.
     """
@@ -350,7 +351,7 @@ def read_mahimahi(path: str | Path, link: int = 0) -> DeliveryTrace:
     text = read_bytes(path, "file", _MAX_TRACE).decode("ascii", errors="replace")
     for number, line in enumerate(text.splitlines(), 1):
         digits = line.strip()
-        if not (digits.isascii() and digits.isdigit()) or len(digits) > _MOST_DIGITS:
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > _MAX_DIGITS:
             raise ValueError(f"{path}: a line must be a time in whole milliseconds, got {shown(line)} (line {number})")
         times.append(int(digits))
         if len(times) > 1 and times[-1] < times[-2]:
@@ -362,27 +363,27 @@ def read_mahimahi(path: str | Path, link: int = 0) -> DeliveryTrace:
 
 @check_arguments
 def write_mahimahi(trace: DeliveryTrace, path: str | Path) -> None:
-    """Write a trace to a file that mm-link of Mahimahi plays.
+    """Write a trace to a file for mm-link of Mahimahi.
 
     Parameters
     ----------
     trace : DeliveryTrace
-        Of opportunities of 1504 bytes at whole milliseconds, as the file has no others.
+        Trace with opportunities of 1504 bytes at whole milliseconds, as the format allows no others.
     path : str or Path
-        Is replaced.
+        File, which is replaced if it exists.
 
     Raises
     ------
     ValueError
-        Another size, or a time between two milliseconds.
+        Opportunities of another size, or a time that is not in whole milliseconds.
     OSError
         The file cannot be written.
     """
     if trace.opportunity != _MAHIMAHI:
         raise ValueError(f"opportunity must be {_MAHIMAHI} bytes in a file of Mahimahi, got {trace.opportunity}")
     times = [round(time * 1000.0) for time in trace.times]
-    for time, found in zip(trace.times, times, strict=True):
-        if abs(found - time * 1000.0) > 1e-6:
+    for time, milliseconds in zip(trace.times, times, strict=True):
+        if abs(milliseconds - time * 1000.0) > 1e-6:
             raise ValueError(f"times must be whole milliseconds in a file of Mahimahi, got {time:g} s")
     Path(path).write_text("".join(f"{time}\n" for time in times), encoding="ascii")
 
@@ -390,31 +391,31 @@ def write_mahimahi(trace: DeliveryTrace, path: str | Path) -> None:
 @check_arguments
 @dataclass(frozen=True)
 class Aggregation:
-    """Packets leave in bursts: those of a Wi-Fi station whose turn has come, or of a host that collects ACKs.
+    """Aggregation of packets into bursts, as by a Wi-Fi station that waits for its turn, or a host that collects ACKs.
 
     Parameters
     ----------
     wait : tuple of two Quantity
-        (lo, hi), s, 0 <= lo <= hi, > 0. From when the first packet of a burst is there, or the burst before it has
-        left, until the burst leaves (the access to the channel), drawn uniformly for each.
+        (lo, hi), s, 0 <= lo <= hi, hi > 0: time from the arrival of the first packet of a burst, or the departure of
+        the previous burst if that is later, until the burst leaves (access to the channel), drawn uniformly each time.
     link : int or None
-        Link index: packets are transmitted at the capacity of the link, and then await their burst in its queue.
+        Link index: packets are transmitted at the capacity of the link, and then wait for their burst in its queue.
     acks_of : object
-        As in RandomLoss: ACKs await their burst at the beginning of their pure delay.
+        See RandomLoss: ACKs wait for their burst at the beginning of their pure delay.
     max_packets : int, packets, >= 1, or None for unlimited
-        Of a burst.
+        Maximum number of packets in a burst.
     max_size : int, bytes, > 0, or None for unlimited
-        Of a burst, as of an A-MPDU; a larger packet is a burst of its own.
+        Maximum size of a burst, for example that of an A-MPDU; a larger packet forms a burst by itself.
 
     Raises
     ------
     ValueError, TypeError
-        As RandomLoss.
+        See RandomLoss.
 
     Notes
     -----
-    As the slots of Linux's netem, whose bytes may be exceeded by a packet. With limits, bursts bound what the link
-    carries: `max_size` in each mean of `wait`. A mean delay is in docs/paths.md.
+    Bursts are like the slots of Linux's netem, except that there the last packet may exceed the bytes of a slot. With
+    limits, bursts bound the rate of the link to `max_size` per mean of `wait`. The mean delay is in docs/paths.md.
 
     Examples
     --------
@@ -443,7 +444,7 @@ class Aggregation:
 
 Impairment: TypeAlias = RandomLoss | DelaySpikes | Jitter | CapacitySchedule | Shaper | DeliveryTrace | Aggregation
 OfPackets: TypeAlias = RandomLoss | DelaySpikes | Jitter | Aggregation
-"""Those that may be of the ACKs of flows."""
+"""Impairments of packets, which may also apply to the ACKs of flows."""
 KINDS: dict[str, type[Impairment]] = {
     kind.__name__: kind
     for kind in (RandomLoss, DelaySpikes, Jitter, CapacitySchedule, Shaper, DeliveryTrace, Aggregation)
@@ -452,7 +453,7 @@ KINDS: dict[str, type[Impairment]] = {
 
 @check_arguments
 def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, ...]:
-    """Return impairments as a tuple, refusing those whose link or flow the network has not.
+    """Return impairments as a tuple; refuse links and flows that the network does not have.
 
     Parameters
     ----------
@@ -463,42 +464,42 @@ def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, .
     Raises
     ------
     TypeError
-        Something else.
+        An item that is not an impairment.
     ValueError
-        An unknown link or flow, or two of a kind for one of them.
+        An unknown link or flow, or two impairments of a class for one of them.
     """
-    found = tuple(impairments) if isinstance(impairments, Iterable) else None
-    if found is None or not all(isinstance(one, tuple(KINDS.values())) for one in found):
+    items = tuple(impairments) if isinstance(impairments, Iterable) else None
+    if items is None or not all(isinstance(item, tuple(KINDS.values())) for item in items):
         raise TypeError(f"impairments must be a sequence of {', '.join(KINDS)}, got {shown(impairments)}")
     taken = set()
-    for index, one in enumerate(found):
-        name = type(one).__name__
-        flows = flows_of(one, network.n_flows) if isinstance(one, OfPackets) else ()
-        if one.link is not None and one.link >= network.n_links:
-            raise ValueError(f"link must be from 0 to {network.n_links - 1}, got {one.link} (impairments[{index}])")
+    for index, item in enumerate(items):
+        name = type(item).__name__
+        flows = flows_of(item, network.n_flows) if isinstance(item, OfPackets) else ()
+        if item.link is not None and item.link >= network.n_links:
+            raise ValueError(f"link must be from 0 to {network.n_links - 1}, got {item.link} (impairments[{index}])")
         for flow in flows:
             if flow >= network.n_flows:
                 raise ValueError(f"acks_of must be from 0 to {network.n_flows - 1}, got {flow} (impairments[{index}])")
-        where = [("link", one.link)] if one.link is not None else [("ACKs of flow", flow) for flow in flows]
-        kinds = LOSS_KINDS[:2] if isinstance(one, RandomLoss) and one.kind == "all" else (getattr(one, "kind", ""),)
+        where = [("link", item.link)] if item.link is not None else [("ACKs of flow", flow) for flow in flows]
+        kinds = LOSS_KINDS[:2] if isinstance(item, RandomLoss) and item.kind == "all" else (getattr(item, "kind", ""),)
         for target in [(*at, kind) for at in where for kind in kinds]:
             if (name, target) in taken:
                 raise ValueError(
                     f"impairments must have one {name} for a link or flow, got two for {target[0]} {target[1]}"
                 )
             taken.add((name, target))
-    return found
+    return items
 
 
 def flows_of(impairment: OfPackets, n_flows: int) -> tuple[int, ...]:
-    """Return the flows whose ACKs an impairment meets on their pure delay.
+    """Return the flows with ACKs that an impairment affects on their pure delay.
 
     Parameters
     ----------
     impairment : RandomLoss or DelaySpikes or Jitter or Aggregation
-        Of packets.
+        Impairment of packets.
     n_flows : int
-        Flows of the network.
+        Number of flows of the network.
     """
     if impairment.acks_of == "all":
         return tuple(range(n_flows))
@@ -512,7 +513,6 @@ def impairment_to_table(impairment: Impairment) -> dict[str, Any]:
     Parameters
     ----------
     impairment : Impairment
-        Of any class.
     """
     return {"name": type(impairment).__name__, **to_table(impairment)}
 
@@ -524,10 +524,10 @@ def impairment_from_table(table: Any, where: str) -> Impairment:
     Parameters
     ----------
     table : object
-        Mapping with a "name". A DeliveryTrace may have a "file" of Mahimahi instead of "times", and the "digest" that
-        the file must have, its SHA-256 as 64 hexadecimal digits.
+        Mapping with a "name". A DeliveryTrace may have a "file" of Mahimahi instead of "times", and the required
+        "digest" of the file, its SHA-256 as 64 hexadecimal digits.
     where : str
-        What to call it in a message.
+        Name of the table in a message, for example "impairments[0]".
     """
     name = table.get("name") if isinstance(table, Mapping) else None
     if not isinstance(name, str) or name not in KINDS:
@@ -544,41 +544,41 @@ def impairment_from_table(table: Any, where: str) -> Impairment:
         values["times"] = read_mahimahi(file).times
         if (digest := values.pop("digest", None)) is not None:
             checked_digest(file, "file", digest)
-    found: Impairment = from_table(KINDS[name], values, where, instead)
-    return found
+    impairment: Impairment = from_table(KINDS[name], values, where, instead)
+    return impairment
 
 
 def _place(impairment: OfPackets) -> None:
-    """Check link and acks_of."""
+    """Check that one of link and acks_of is given, and convert it."""
     if (impairment.link is None) == (impairment.acks_of is None):
-        given = f"link={shown(impairment.link)} and acks_of={shown(impairment.acks_of)}"
-        raise ValueError(f"one of link and acks_of must be given, got {given}")
+        both = f"link={shown(impairment.link)} and acks_of={shown(impairment.acks_of)}"
+        raise ValueError(f"one of link and acks_of must be given, got {both}")
     if impairment.link is not None:
         object.__setattr__(impairment, "link", as_count(impairment.link, "link"))
         return
-    given = impairment.acks_of
-    if given == "all":
+    acks_of = impairment.acks_of
+    if acks_of == "all":
         return
-    if isinstance(given, str):
-        raise ValueError(f"acks_of must be a flow, a list of flows or 'all', got {shown(given)}")
-    flows = tuple(as_count(flow, "acks_of") for flow in (given if isinstance(given, Iterable) else [given]))
+    if isinstance(acks_of, str):
+        raise ValueError(f"acks_of must be a flow, a list of flows or 'all', got {shown(acks_of)}")
+    flows = tuple(as_count(flow, "acks_of") for flow in (acks_of if isinstance(acks_of, Iterable) else [acks_of]))
     if not flows or len(set(flows)) < len(flows):
-        raise ValueError(f"acks_of must name flows, each once, got {shown(given)}")
+        raise ValueError(f"acks_of must name flows, each once, got {shown(acks_of)}")
     object.__setattr__(impairment, "acks_of", flows)
 
 
-def _range(given: Any, name: str) -> tuple[Any, Any]:
-    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
-        raise ValueError(f"{name} must be a range (lowest, highest), got {shown(given)}")
-    return given[0], given[1]
+def _range(value: Any, name: str) -> tuple[Any, Any]:
+    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
+        raise ValueError(f"{name} must be a range (lowest, highest), got {shown(value)}")
+    return value[0], value[1]
 
 
-def _ordered(given: tuple[Any, Any], name: str) -> tuple[Any, Any]:
-    if given[0] > given[1]:
-        raise ValueError(f"{name} must be a range (lowest, highest), got {shown(given)}")
-    return given
+def _ordered(limits: tuple[Any, Any], name: str) -> tuple[Any, Any]:
+    if limits[0] > limits[1]:
+        raise ValueError(f"{name} must be a range (lowest, highest), got {shown(limits)}")
+    return limits
 
 
-def _times(given: Any) -> tuple[float, float]:
-    lo, hi = _range(given, "delay")
+def _times(value: Any) -> tuple[float, float]:
+    lo, hi = _range(value, "delay")
     return _ordered((as_delay(lo, "delay"), as_delay(hi, "delay")), "delay")

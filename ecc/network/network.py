@@ -1,9 +1,9 @@
-"""Links, flows and the network they make, with the topologies of the papers and of data centers.
+"""Links, flows and networks of them, with the topologies of the papers and of data centers.
 
-A link is unidirectional: a buffer, a transmitter of `capacity`, then a wire of `delay`. A flow sends over its
-access delay and then the links of its `route`; its ACKs return over the links of `reverse` or, by default, over a
-pure delay as long as the forward path. RTT of a flow = 2 (access_delay + sum of link delays): no queue and no
-transmission time is part of it.
+A link is unidirectional: a buffer, a transmitter of `capacity`, then a wire of `delay`. The data of a
+flow cross its access delay and then the links of its `route`; its ACKs return over the links of `reverse` or, by
+default, over a pure delay equal to the forward one. The RTT of a flow is 2 (access_delay + sum of link delays):
+it includes neither queues nor transmission times.
 """
 
 from __future__ import annotations
@@ -43,19 +43,20 @@ __all__ = ["Flow", "Link", "Network", "Pause"]
 
 FloatArray = NDArray[np.float64]
 SPRAYINGS = ("round robin", "random")
-"""How packets of a flow are spread over several routes."""
-_MOST_REORDERED = 255
+"""Allowed ways to spread the packets of a flow over several routes."""
+_MAX_THRESHOLD = 255
 _PRIORITIES = range(8)
 
 
 @check_arguments
 @dataclass(frozen=True)
 class Pause:
-    """Priority flow control of a link (PFC, IEEE 802.1Qbb): what comes over it is not dropped, but stopped.
+    """Priority flow control of a link (PFC, IEEE 802.1Qbb), which pauses the link before its packets are dropped.
 
-    What has come over the link and waits in the queues behind it, at its next links, is counted for each priority.
-    Above `xoff` a PAUSE frame is sent back: after the delay of the link it serves no packet of this priority any more,
-    once that in transmission has left. At `xon` or below, another frame lets it resume, after its delay too.
+    For each priority, the bytes that arrived over the link and wait in the queues of the next links are counted. If the
+    count exceeds `xoff`, a PAUSE frame is sent back. After the delay of the link, the link finishes the packet in
+    transmission and serves no more packets of this priority. If the count falls to `xon` or below, another frame lets
+    the link resume, after the same delay.
 
     Parameters
     ----------
@@ -63,13 +64,13 @@ class Pause:
     xon : int, bytes, >= 0, <= xoff, or None
         None: half of `xoff`.
     headroom : int, bytes, >= 0, or None
-        What may come beyond `xoff`; more is dropped. None: what can come at most before the link has stopped, which is
-        capacity * 2 * delay / 8 + 2 * the largest packet of the run.
+        Bytes accepted beyond `xoff`; excess packets are dropped. None: the maximum that can arrive before the link has
+        stopped, which is capacity * 2 * delay / 8 + 2 * the largest packet of the run.
 
     Raises
     ------
     ValueError, TypeError
-        No size, or xon above xoff.
+        A value that is not a size, or xon above xoff.
 
     Examples
     --------
@@ -84,10 +85,10 @@ class Pause:
     def __post_init__(self) -> None:
         object.__setattr__(self, "xoff", as_size(self.xoff, "xoff"))
         for name in ("xon", "headroom"):
-            given = getattr(self, name)
-            if given is not None:
-                is_none = type(given) in (int, float) and given == 0
-                size = 0 if is_none else as_size(given, f"{name}, unless 0,")
+            value = getattr(self, name)
+            if value is not None:
+                is_zero = type(value) in (int, float) and value == 0
+                size = 0 if is_zero else as_size(value, f"{name}, unless 0,")
                 object.__setattr__(self, name, size)
         if self.xon is None:
             object.__setattr__(self, "xon", self.xoff // 2)
@@ -106,18 +107,19 @@ class Link:
     delay : float, s, >= 0
         Propagation delay, in one direction.
     buffer : int, bytes, > 0, or None for unlimited
-        Drop-tail; holds the packet in service too.
+        Size of the drop-tail buffer, which holds the packet in service too.
     buffer_packets : int, packets, > 0, or None for unlimited
-        Where both are given, both hold.
+        Limit in packets. If both limits are given, both apply.
     pause : Pause or None
-        Priority flow control (PFC) of what comes over the link; None: what its next links have no room for is dropped.
+        Priority flow control (PFC) of the packets that arrive over the link. None: packets that do not fit into the
+        buffers of the next links are dropped.
 
     Raises
     ------
     ValueError
         A value out of range.
     TypeError
-        Not a quantity.
+        A value that is not a quantity.
 
     Examples
     --------
@@ -152,47 +154,47 @@ class Flow:
     Parameters
     ----------
     route : sequence of int
-        Sequence of link indices that the data cross, in order; at least one.
+        Indices of the links that the data cross, in order; at least one.
     start : float, s, >= 0
-        When the flow begins.
+        Time at which the flow begins.
     stop : float, s, > start, or None
-        When it stops sending.
+        Time at which it stops sending. None: never.
     size : int, bytes, > 0, or None for endless
-        How much it has to deliver.
+        Number of bytes to deliver.
     access_delay : float, s, >= 0
-        In one direction, between the sender and the first link.
+        Delay between the sender and the first link, in one direction.
     packet_size : int, bytes, > 0
         Size of a data packet on the wire; (lo, hi): drawn uniformly for each packet.
     reverse : sequence of int or None
-        Sequence of link indices that the ACKs cross, or None: a pure delay equal to the forward one.
+        Indices of the links that the ACKs cross. None: a pure delay equal to that of the forward path.
     alternatives : sequence of sequence of int
-        Sequence of other routes from the sender to the receiver: each packet takes one of all of them. RTT, first
-        timeout and the pure delay of ACKs are those of `route`, the first one.
+        Further routes from the sender to the receiver: each packet takes one of all routes. RTT, first timeout and the
+        pure delay of ACKs are those of `route`, the first one.
     spraying : str
-        How packets are spread over several routes: "round robin", one route after the other, or "random".
+        Choice of the route of each packet if there are several: "round robin" (one after the other) or "random".
     trimmed_size : int, bytes, > 0, or None
-        At most a packet. Size of one whose data a router has cut off (`ecc.queues.Trimming`); None: it is dropped there
-        instead.
+        Size of a packet after a router has trimmed its data (`ecc.queues.Trimming`), at most that of a packet. None:
+        packets of this flow are dropped there instead.
     reordering_threshold : int, packets, from 1 to 255, or None
-        So many packets from beyond missing data, or so many duplicate ACKs, prove that it was lost, as packets may
-        overtake each other. None: 3, or, without a transport and where packets stay in order, 1.
+        Number of later packets, or of duplicate ACKs, after which missing data count as lost; fewer may be reordering.
+        None: 3, or 1 without a transport if packets stay in order.
     writes : (Quantity, Quantity), Quantity or None
-        What its application writes: (bytes, period), so many at the start and after each period (bytes, s; > 0), or a
-        rate, a packet at a time [bit/s]. None: all is there from the start.
+        Writes of the application: (bytes, period) [bytes, s; > 0], one at the start and one after each period; or a
+        rate [bit/s], one packet at a time. None: all data are available at the start.
     delayed_acks : (int, Quantity) or None
-        (packets, time): the receiver sends one ACK for so many packets (>= 2), or for what it has so long (s, >= 0)
-        after the first of them; it is the last packet's ACK. None: one for each packet.
+        (packets, time): the receiver sends one ACK for this number of packets (>= 2), or for those received up to this
+        time (s, >= 0) after the first of them. The ACK is that of the last packet. None: one ACK for each packet.
     priority : int, from 0 to 7
-        Class of its packets and ACKs for priority flow control (`Pause`), and for nothing else.
+        Class of its packets and ACKs in priority flow control (`Pause`); without effect elsewhere.
     ack_size : int, bytes, > 0
-        Size of an ACK on the wire: more than 40 where it carries what was asked for.
+        Size of an ACK on the wire: more than 40 if it carries data that the sender requested, for example 1500.
 
     Raises
     ------
     ValueError
         Empty route, stop not after start, a value out of range.
     TypeError
-        Not a quantity.
+        A value that is not a quantity.
 
     Examples
     --------
@@ -253,8 +255,8 @@ class Flow:
         put("ack_size", as_size(self.ack_size, "ack_size"))
         if self.reordering_threshold is not None:
             threshold = as_count(self.reordering_threshold, "reordering_threshold", minimum=1)
-            if threshold > _MOST_REORDERED:
-                raise ValueError(f"reordering_threshold must be <= {_MOST_REORDERED} packets, got {threshold}")
+            if threshold > _MAX_THRESHOLD:
+                raise ValueError(f"reordering_threshold must be <= {_MAX_THRESHOLD} packets, got {threshold}")
             put("reordering_threshold", threshold)
 
     @property
@@ -264,7 +266,7 @@ class Flow:
 
     @property
     def writes_in_bytes(self) -> tuple[int, float]:
-        """What its application writes at a time, bytes, and the period [s]; 0 and 0: all is there from the start."""
+        """Size of a write [bytes] and the period [s] of the application; (0, 0.0): all data are there at the start."""
         if isinstance(self.writes, tuple):
             return int(as_number(self.writes[0], "writes")), float(as_number(self.writes[1], "writes"))
         if self.writes is None:
@@ -285,26 +287,26 @@ class Flow:
 
     @property
     def mean_acknowledged(self) -> float:
-        """Mean of what an ACK acknowledges, bytes, where none waits so long that it is sent for fewer packets."""
+        """Mean number of bytes that an ACK acknowledges if no delayed ACK is sent early because its time is up."""
         return self.mean_packet * (1 if self.delayed_acks is None else self.delayed_acks[0])
 
 
-def _writes(given: Any) -> tuple[int, float] | float:
-    """Bytes and a period, or a rate."""
-    if not isinstance(given, list | tuple):
-        return as_rate(given, "writes")
-    if len(given) != 2:
-        raise ValueError(f"writes must be (bytes, period) or a rate, got {shown(given)}")
-    return as_size(given[0], "writes"), as_delay(given[1], "writes", positive=True)
+def _writes(value: Any) -> tuple[int, float] | float:
+    """Return (bytes, period), or a rate."""
+    if not isinstance(value, list | tuple):
+        return as_rate(value, "writes")
+    if len(value) != 2:
+        raise ValueError(f"writes must be (bytes, period) or a rate, got {shown(value)}")
+    return as_size(value[0], "writes"), as_delay(value[1], "writes", positive=True)
 
 
-def _sizes(given: Any) -> int | tuple[int, ...]:
-    """One size, or the lowest and the highest of a range."""
-    if not isinstance(given, list | tuple):
-        return as_size(given, "packet_size")
-    sizes = tuple(as_size(size, "packet_size") for size in given)
+def _sizes(value: Any) -> int | tuple[int, ...]:
+    """Return one size, or the limits of a range of sizes."""
+    if not isinstance(value, list | tuple):
+        return as_size(value, "packet_size")
+    sizes = tuple(as_size(size, "packet_size") for size in value)
     if len(sizes) != 2 or sizes[0] > sizes[1]:
-        raise ValueError(f"packet_size must be one size or (lowest, highest), got {shown(given)}")
+        raise ValueError(f"packet_size must be one size or (lowest, highest), got {shown(value)}")
     return sizes
 
 
@@ -319,7 +321,7 @@ def _links_of(route: Any, name: str) -> tuple[int, ...]:
     return links
 
 
-_SHOWN = 6  # links and flows that a view of a network lists
+_SHOWN = 6  # number of links and of flows that the repr of a network lists
 
 
 @check_arguments
@@ -331,21 +333,21 @@ class Network(Displayed):
     ----------
     links : sequence of Link
     flows : sequence of Flow
-        Sequence of Flow; routes index into `links`.
+        Flows; their routes are indices into `links`.
     ends : sequence of (int, int)
-        The nodes that each link joins: it leads from the first to the second. (): unknown.
+        Nodes at the tail and the head of each link. (): unknown.
     n_hosts : int
-        Nodes 0 to n_hosts - 1 are hosts, which forward nothing; the others are switches.
+        Number of hosts: nodes 0 to n_hosts - 1, which forward nothing. The other nodes are switches.
 
     Raises
     ------
     ValueError
-        No link, no flow, a route over an unknown link, a buffer smaller than a packet that crosses it; ends that are
-        not of all links, hosts without ends.
+        No link, no flow, a route over an unknown link, a buffer smaller than a packet that crosses it; ends for only
+        some of the links, hosts without ends.
 
     Notes
     -----
-    Arrays over flows and links follow the order in which they were given.
+    Arrays over flows and links follow the order of `flows` and `links`.
 
     Examples
     --------
@@ -355,7 +357,7 @@ class Network(Displayed):
 
     links: Sequence[Link]
     flows: Sequence[Flow]
-    _rtts: tuple[float, ...] | None = field(default=None, repr=False)  # as given by `rtts=`, free of rounding
+    _rtts: tuple[float, ...] | None = field(default=None, repr=False)  # values of `rtts=`, free of rounding
     ends: Sequence[tuple[int, int]] = ()
     n_hosts: int = 0
 
@@ -365,12 +367,12 @@ class Network(Displayed):
         object.__setattr__(self, "ends", _ends_of(self.ends, len(self.links)))
         object.__setattr__(self, "n_hosts", as_count(self.n_hosts, "n_hosts"))
         if self.n_hosts and not self.ends:
-            raise ValueError(f"n_hosts must be 0 where links have no ends, got {self.n_hosts}")
+            raise ValueError(f"n_hosts must be 0 if links have no ends, got {self.n_hosts}")
         for index, flow in enumerate(self.flows):
             self.check_flow(flow, f"flow {index}")
 
     def summary(self) -> str:
-        """Return the network in a line: links, flows and RTTs."""
+        """Return a one-line summary: links, flows and RTTs."""
         links = "a link" if self.n_links == 1 else f"{self.n_links} links"
         flows = "a flow" if self.n_flows == 1 else f"{self.n_flows} flows"
         rtts = f"RTT{'s' if len(set(self.rtts.tolist())) > 1 else ''} {_span(self.rtts, 's')}"
@@ -404,18 +406,18 @@ class Network(Displayed):
         return [*rows, *([("...", f"{self.n_flows} flows in all")] if self.n_flows > _SHOWN else [])]
 
     def check_flow(self, flow: Flow, name: str) -> None:
-        """Refuse a flow that does not fit: unknown links, packets larger than a buffer, delays beyond the clock.
+        """Raise an error if a flow does not fit: unknown links, packets larger than a buffer, delays beyond the clock.
 
         Parameters
         ----------
         flow : Flow
         name : str
-            What to call it in the message.
+            Name of the flow in the message.
 
         Raises
         ------
         ValueError
-            It does not fit.
+            The flow does not fit.
         """
         paths = [("route", flow.route), ("reverse", flow.reverse or ())]
         paths += [("alternatives", route) for route in flow.alternatives]
@@ -454,29 +456,32 @@ class Network(Displayed):
 
     @cached_property
     def capacities(self) -> FloatArray:
-        """Shape (n_links,), bit/s."""
+        """Capacities of the links, shape (n_links,), bit/s."""
         return np.array([link.capacity for link in self.links])
 
     @cached_property
     def buffers(self) -> FloatArray:
-        """Shape (n_links,), bytes, inf where unlimited; packets count as the mean one of the flows that cross."""
+        """Buffers of the links, shape (n_links,), bytes; inf: unlimited.
+
+        A limit in packets is converted with the mean packet of the flows that cross the link.
+        """
         packet = np.array([flow.mean_packet for flow in self.flows])
         mean = packet @ self.incidence / np.maximum(self.incidence.sum(axis=0), 1)
         in_bytes, in_packets = (
             np.array([np.inf if limit is None else float(limit) for limit in limits])
             for limits in ([link.buffer for link in self.links], [link.buffer_packets for link in self.links])
         )
-        found: FloatArray = np.fmin(in_bytes, in_packets * np.where(mean > 0.0, mean, np.inf))
-        return found
+        limits_in_bytes: FloatArray = np.fmin(in_bytes, in_packets * np.where(mean > 0.0, mean, np.inf))
+        return limits_in_bytes
 
     @cached_property
     def incidence(self) -> NDArray[np.bool_]:
-        """Shape (n_flows, n_links): True where the data of the flow cross the link.
+        """Links on each flow's route, shape (n_flows, n_links): True if the data of the flow cross the link.
 
         Raises
         ------
         ValueError
-            A flow has several routes, or a link is paused: only packet runs know what is sent where and when.
+            A flow has several routes or a link has a `pause`: only packet runs represent these.
         """
         self._refuse_packets_only()
         crosses = np.zeros((self.n_flows, self.n_links), dtype=bool)
@@ -486,18 +491,18 @@ class Network(Displayed):
 
     @cached_property
     def rtts(self) -> FloatArray:
-        """Shape (n_flows,), s: round-trip time without queues or transmission times."""
+        """Round-trip times without queues or transmission times, shape (n_flows,), s."""
         return self._delays if self._rtts is None else np.array(self._rtts)
 
     @cached_property
     def _delays(self) -> FloatArray:
-        """Shape (n_flows,), s: what the delays of hosts and links add up to, with the rounding of the sums."""
+        """Sums of the delays of hosts and links over each round trip, with rounding, shape (n_flows,), s."""
         return np.array([2.0 * f.access_delay + self._along(f.route) + self._along(f.reverse or f.route)
                          for f in self.flows])  # fmt: skip
 
     @cached_property
     def forward_delays(self) -> FloatArray:
-        """Shape (n_flows, n_links), s: from the sender to the queue of the link; NaN where it is not crossed."""
+        """Delays from sender to the queue of each link, shape (n_flows, n_links), s; NaN: not on the route."""
         self._refuse_packets_only()
         delays = np.full((self.n_flows, self.n_links), np.nan)
         for index, flow in enumerate(self.flows):
@@ -509,12 +514,12 @@ class Network(Displayed):
 
     @cached_property
     def backward_delays(self) -> FloatArray:
-        """Shape (n_flows, n_links), s: from the queue of the link over the receiver back to the sender."""
+        """Delays from the queue of each link over the receiver back to the sender, shape (n_flows, n_links), s."""
         return self.rtts[:, None] - self.forward_delays
 
     @cached_property
     def ack_delays(self) -> FloatArray:
-        """Shape (n_flows,), s: what an ACK takes outside reverse links (all of its path, where there are none)."""
+        """Delays of ACKs outside the links of `reverse` (without them: of the whole path), shape (n_flows,), s."""
         return np.array([
             flow.access_delay if flow.reverse else rtt - flow.access_delay - self._along(flow.route)
             for flow, rtt in zip(self.flows, self.rtts, strict=True)
@@ -558,12 +563,12 @@ class Network(Displayed):
         Returns
         -------
         tuple of tuple of int
-            Sequences of link indices, as `route` of a Flow.
+            Sequences of link indices, like `route` of a Flow.
 
         Raises
         ------
         ValueError
-            No two hosts of a network with `ends`, or no path.
+            Not two hosts of a network with `ends`, or no path between them.
 
         Examples
         --------
@@ -580,17 +585,19 @@ class Network(Displayed):
         ----------
         demands : sequence of Demand, or of (source, destination)
         seed : int, optional
-            Of the hash that chooses paths (ECMP): BLAKE2b of source, destination, the number of the flow among those of
-            this pair, and the seed, modulo the number of paths (`ecc.network.fabric.ecmp_index`). All of a flow takes
-            one path, other flows do not change it, and all switches together make one choice: it is uniform over paths.
+            Seed of the hash that chooses paths (ECMP): BLAKE2b of source, destination, the number of the flow among
+            those of this pair, and the seed, modulo the number of paths (`ecc.network.fabric.ecmp_index`). All packets
+            of a flow take one path, which does not depend on other flows. The choice is uniform over whole paths, not
+            made switch by switch.
         ack_links : bool, optional
-            True: ACKs return over links, on a path that is hashed apart. False: over a pure delay equal to the forward
-            one.
+            True: ACKs return over links, on a path with a separate hash. False: over a pure delay equal to that of the
+            forward path.
 
         Raises
         ------
         TypeError, ValueError
-            What is no demand, or not between two hosts of a network with `ends`; a path that does not exist.
+            A value that is not a demand, or not between two hosts of a network with `ends`; a path that does not
+            exist.
         """
         return self.with_flows(_routed(self._graph, demands, seed, ack_links))
 
@@ -608,16 +615,16 @@ class Network(Displayed):
         sizes: Sequence[Quantity | None] | None = None,
         packet_size: Quantity = 1000,
     ) -> Network:
-        """Return one bottleneck shared by flows of the given RTTs.
+        """Return a dumbbell: one bottleneck shared by flows of the given RTTs.
 
         Parameters
         ----------
         capacity : float, bit/s
-            Of the bottleneck.
+            Capacity of the bottleneck.
         rtts : sequence of Quantity, shape (n_flows,), s, >= 0
         buffer : int, bytes, or None for unlimited
         delay : float, s, optional
-            Of the bottleneck, in one direction; default half the smallest RTT. Access delays make up the rest.
+            Delay of the bottleneck, in one direction; default: half the smallest RTT. Access delays make up the rest.
         starts, stops, sizes : sequence of Quantity, shape (n_flows,), optional
             As in Flow; None: from 0, endless.
         packet_size : int, bytes, optional
@@ -644,9 +651,9 @@ class Network(Displayed):
         if min(times) < 2.0 * one_way * (1.0 - 1e-12):
             raise ValueError(f"rtts must be >= twice the delay ({2 * one_way:g} s), got {min(times):g} s")
         lists: dict[str, Sequence[Any]] = {}
-        for name, given in (("start", starts), ("stop", stops), ("size", sizes)):
-            if given is not None:
-                lists[name] = list(given)
+        for name, entries in (("start", starts), ("stop", stops), ("size", sizes)):
+            if entries is not None:
+                lists[name] = list(entries)
                 if len(lists[name]) != len(times):
                     raise ValueError(
                         f"{name}s must have one entry for each of {len(times)} flows, got {len(lists[name])}"
@@ -679,16 +686,16 @@ class Network(Displayed):
         ----------
         capacities : sequence of Quantity, shape (n_links,), bit/s
         delay : float, s, in one direction, optional
-            Of a link.
+            Delay of each link.
         buffer : int, bytes, or None
         starts : sequence of Quantity, shape (n_links + 1,), s, optional
             Default all 0.
         access_delay : float, s, optional
-            Of every flow.
+            Access delay of every flow.
         packet_size : int, bytes, optional
         rtts : sequence of Quantity, shape (n_links + 1,), s, optional
-            Of the flows: then links have the largest equal delays that these allow, and access delays make up the rest,
-            instead of delay and access_delay.
+            RTTs of the flows, instead of delay and access_delay: all links have the same delay, the largest that these
+            RTTs allow, and access delays make up the rest.
 
         Returns
         -------
@@ -722,7 +729,7 @@ class Network(Displayed):
         starts: Sequence[Quantity] | None,
         packet_size: Quantity,
     ) -> Network:
-        """A parking lot by the RTTs of its flows."""
+        """Return a parking lot with given RTTs."""
         times, count = [as_delay(rtt, "rtts") for rtt in rtts], len(capacities)
         if len(times) != count + 1:
             raise ValueError(f"rtts must have {count + 1} entries, one more than links, got {len(times)}")
@@ -759,37 +766,37 @@ class Network(Displayed):
         leaves, spines, hosts_per_leaf : int, > 0
             Host h is at leaf h // hosts_per_leaf.
         flows : sequence of Demand, or of (source, destination)
-            What hosts send; see `ecc.demands` for patterns.
+            Flows between hosts; see `ecc.demands` for patterns.
         capacity : float, bit/s, optional
-            Of the links of hosts.
+            Capacity of the links of hosts.
         delay : float, s, in one direction, optional
-            Of every link.
+            Delay of every link.
         buffer : int, bytes, or None for unlimited
-            Of every port of a switch.
+            Buffer of every port of a switch.
         fabric_capacity : float, bit/s, optional
-            Of the links between switches; default: what `oversubscription` needs.
+            Capacity of the links between switches; default: determined by `oversubscription`.
         oversubscription : float, > 0, optional
-            What the hosts of a leaf can send over what its links to spines can carry: 1 by default. Instead of
-            fabric_capacity.
+            Total capacity of the hosts of a leaf over that of its links to spines, instead of fabric_capacity. Default
+            1; for example 2 if hosts can send twice the rate that the uplinks carry.
         host_delay : float, s, in one direction, optional
-            Of the links of hosts; default: as the others.
+            Delay of the links of hosts; default: `delay`.
         host_buffer : int, bytes, or None for unlimited
-            Of the hosts' own links.
+            Buffer of the links that leave hosts.
         seed, ack_links : int, bool, optional
-            As of `with_demands`.
+            See `with_demands`.
         pause : Pause, optional
             Priority flow control (PFC) of all links that lead to a switch.
 
         Returns
         -------
         Network
-            Links: i leaves host i, n_hosts + i enters it; then from leaves to spines, leaf by leaf, and back in the
-            same order. Between leaves there are as many shortest paths as spines.
+            Link i leaves host i, link n_hosts + i enters it. Then follow the links from leaves to spines, leaf by leaf,
+            and those back, in the same order. There is one shortest path between two leaves over each spine.
 
         Raises
         ------
         ValueError, TypeError
-            A number out of range, fabric_capacity and oversubscription together, flows between no two hosts.
+            A number out of range, fabric_capacity and oversubscription together, flows that are not between two hosts.
 
         Examples
         --------
@@ -825,25 +832,26 @@ class Network(Displayed):
         Parameters
         ----------
         k : int, even, >= 2
-            Hosts h with the same h // (k/2) are at one edge switch, those with the same h // (k/2)^2 in one pod.
+            Number of ports. Host h is at edge switch h // (k/2), in pod h // (k/2)^2.
         flows, capacity, delay, buffer, fabric_capacity : object
-            As of `leaf_spine`.
+            See `leaf_spine`.
         oversubscription : float, > 0, optional
-            Capacity of the links of hosts over that of links between switches: 1 by default. Instead of
-            fabric_capacity.
+            Capacity of the links of hosts over that of links between switches, instead of fabric_capacity. Default 1.
         host_delay, host_buffer, seed, ack_links, pause : object
-            As of `leaf_spine`.
+            See `leaf_spine`.
 
         Returns
         -------
         Network
-            Links: i leaves host i, n_hosts + i enters it; then from edge to aggregation switches, back, from those to
-            core switches, back. There are k^2/4 shortest paths between pods, k/2 within one.
+            Link i leaves host i, link n_hosts + i enters it. Then follow the links from edge to aggregation switches,
+            those back, those from aggregation to core switches, and those back. There are k^2/4 shortest paths between
+            hosts of different pods, k/2 between edge switches of a pod.
 
         Raises
         ------
         ValueError, TypeError
-            An odd k, a number out of range, fabric_capacity and oversubscription together, flows between no two hosts.
+            An odd k, a number out of range, fabric_capacity and oversubscription together, flows that are not between
+            two hosts.
 
         Examples
         --------
@@ -876,11 +884,11 @@ class Network(Displayed):
         ack_links: bool,
         pause: Pause | None,
     ) -> Network:
-        """A fabric whose lowest switches have so many links of hosts for each one to the tier above."""
+        """Return a fabric; `ports` is the number of hosts of a lowest-tier switch per link to the tier above."""
         ends, n_hosts = nodes
         if fabric_capacity is not None and oversubscription is not None:
             raise ValueError(
-                f"oversubscription must be None where fabric_capacity is given, got {shown(oversubscription)}"
+                f"oversubscription must be None if fabric_capacity is given, got {shown(oversubscription)}"
             )
         of_host = as_rate(capacity, "capacity")
         if fabric_capacity is None:
@@ -889,8 +897,8 @@ class Network(Displayed):
         else:
             between = as_rate(fabric_capacity, "fabric_capacity")
         near = as_delay(delay if host_delay is None else host_delay, "delay" if host_delay is None else "host_delay")
-        own = None if host_buffer is None else as_size(host_buffer, "host_buffer")
-        links = [Link(of_host, near, own, pause=pause)] * n_hosts + [Link(of_host, near, buffer)] * n_hosts
+        buffer_of_hosts = None if host_buffer is None else as_size(host_buffer, "host_buffer")
+        links = [Link(of_host, near, buffer_of_hosts, pause=pause)] * n_hosts + [Link(of_host, near, buffer)] * n_hosts
         links += [Link(between, delay, buffer, pause=pause)] * (len(ends) - 2 * n_hosts)
         return cls(links, _routed(Graph(ends, n_hosts), flows, seed, ack_links), ends=ends, n_hosts=n_hosts)
 
@@ -907,7 +915,7 @@ class Network(Displayed):
 
     @classmethod
     def T2(cls, capacity: Quantity = "10 Mb/s", starts: Sequence[Quantity] | None = None) -> Network:
-        """Return JETMAX sec. 3.4: x1 to x99 of RTT 220 ms and x100 of 2020 ms; its capacity is taken from T1.
+        """Return JETMAX sec. 3.4: x1 to x99 of RTT 220 ms and x100 of 2020 ms; the capacity is that of T1.
 
         Parameters
         ----------
@@ -921,7 +929,7 @@ class Network(Displayed):
 
     @classmethod
     def T3(cls, capacity: Quantity = "10 Mb/s", starts: Sequence[Quantity] = (0.0, 5.0)) -> Network:
-        """Return JETMAX fig. 3a without its ACK delays: T1, whose ACKs a Scenario sends through delay spikes.
+        """Return JETMAX fig. 3a without its ACK delays: this is T1, and a Scenario adds the delay spikes of the ACKs.
 
         Parameters
         ----------
@@ -935,15 +943,15 @@ class Network(Displayed):
         """Return JETMAX fig. 4a: four bottlenecks in a ring, x1 and x3 half round each, x2 and x4 one link.
 
         The ACKs of x1 share links with x3 and those of x3 with x1 (R1 and R4 route clockwise); those of x2 and x4
-        return by the shortest path. Capacities are those of the rates that JETMAX states (x1 alone 17 Mb/s, all four
-        10 Mb/s): 20 and 17 Mb/s on either half; the delay of a link is not stated.
+        return by the shortest path. Capacities, 20 and 17 Mb/s on either half, follow from the rates that JETMAX states
+        (x1 alone 17 Mb/s, all four 10 Mb/s). JETMAX does not state the delay of a link.
 
         Parameters
         ----------
         delay : float, s, in one direction, optional
-            Of every link.
+            Delay of every link.
         access_delay : float, s, optional
-            Of every flow.
+            Access delay of every flow.
         """
         links = [Link(c, delay) for c in ("20 Mb/s", "17 Mb/s", "20 Mb/s", "17 Mb/s")]
         paths: list[tuple[list[int], list[int] | None]] = [([0, 1], [2, 3]), ([0], None), ([2, 3], [0, 1]), ([2], None)]
@@ -955,13 +963,14 @@ class Network(Displayed):
 
     @classmethod
     def T5(cls, joining: int = 50, join_at: Quantity = 30.0) -> Network:
-        """Return JETMAX sec. 3.8: 100 Mb/s, RTT 100 ms, 1.25 MB buffer, one flow and then many at once.
+        """Return JETMAX sec. 3.8: 100 Mb/s, RTT 100 ms, 1.25 MB buffer, one flow, then many that join at once.
 
         Parameters
         ----------
         joining : int, optional
-            Flows that join.
+            Number of flows that join.
         join_at : float, s, optional
+            Time at which they join.
         """
         count = as_count(joining, "joining", bits=20)
         return cls.dumbbell("100 Mb/s", rtts=[0.1] * (count + 1), buffer="1.25 MB", starts=[0.0] + [join_at] * count)
@@ -992,9 +1001,9 @@ class Network(Displayed):
         ----------
         n : int, >= 2
         delay : float, s, in one direction, optional
-            Of either link (not stated by EVAL).
+            Delay of either link (not stated by EVAL).
         long_link_first : bool, optional
-            The long flows cross l2 before l1.
+            True: flows on both links cross l2 before l1.
         """
         count = as_count(n, "n", minimum=2)
         links = [Link("155 Mb/s", delay), Link(155e6 * (count - 1) / count, delay)]
@@ -1004,8 +1013,7 @@ class Network(Displayed):
     # ---- plain data --------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain tables (for TOML): `links` and `flows`, defaults left out; `rtts` and `ends` where they were
-        given."""
+        """Return plain tables (for TOML): `links` and `flows` without defaults; `rtts` and `ends` if given."""
         tables: dict[str, Any] = {
             "links": [to_table(link) for link in self.links],
             "flows": [to_table(flow) for flow in self.flows],
@@ -1020,8 +1028,8 @@ class Network(Displayed):
         Parameters
         ----------
         data : mapping
-            Mapping with the lists of tables `links` and `flows`, and maybe `ends` and `n_hosts`, and `rtts` [s], free
-            of the rounding of sums: ignored where delays differ from it.
+            Lists of tables `links` and `flows`; optionally `ends` and `n_hosts`, and `rtts` [s], RTTs free of the
+            rounding of sums, which are ignored if the delays of the links disagree with them.
         """
         network = cls(
             links=[from_table(Link, table, f"links[{i}]") for i, table in enumerate(tables_in(data, "links"))],
@@ -1037,7 +1045,7 @@ class Network(Displayed):
         if len(rtts) != network.n_flows:
             raise ValueError(f"rtts must have one entry for each of {network.n_flows} flows, got {len(rtts)}")
         if np.allclose(rtts, network._delays, rtol=1e-12, atol=1e-15):
-            object.__setattr__(network, "_rtts", rtts)  # the checks of a new network would repeat those of this one
+            object.__setattr__(network, "_rtts", rtts)  # dataclasses.replace would repeat all checks
         return network
 
     def with_flows(self, flows: Sequence[Flow]) -> Network:
@@ -1050,12 +1058,12 @@ class Network(Displayed):
         return replace(self, flows=flows, _rtts=None)
 
 
-def _ends_of(given: Any, n_links: int) -> Ends:
-    """The ends of links, as whole numbers."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"ends must be a sequence of (tail, head), got {shown(given)}")
+def _ends_of(pairs: Any, n_links: int) -> Ends:
+    """Return the ends of links as pairs of integers."""
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise TypeError(f"ends must be a sequence of (tail, head), got {shown(pairs)}")
     ends = []
-    for index, pair in enumerate(given):
+    for index, pair in enumerate(pairs):
         tail, *head = (as_count(node, "ends") for node in pair) if isinstance(pair, list | tuple) and pair else (0,)
         if len(head) != 1 or head[0] == tail:
             raise ValueError(f"ends must be (tail, head), two nodes, got {shown(pair)} (link {index})")
@@ -1065,41 +1073,47 @@ def _ends_of(given: Any, n_links: int) -> Ends:
     return tuple(ends)
 
 
-def _demand(given: Any) -> Demand:
-    """A demand, or one of two hosts."""
-    if isinstance(given, Demand):
-        return given
-    if isinstance(given, str) or not isinstance(given, Iterable) or len(hosts := tuple(given)) != 2:
-        raise TypeError(f"a flow must be a Demand, or (source, destination), got {shown(given)}")
+def _demand(value: Any) -> Demand:
+    """Return a demand, made from two hosts if necessary."""
+    if isinstance(value, Demand):
+        return value
+    if isinstance(value, str) or not isinstance(value, Iterable) or len(hosts := tuple(value)) != 2:
+        raise TypeError(f"a flow must be a Demand, or (source, destination), got {shown(value)}")
     return Demand(*hosts)
 
 
 _OF_DEMANDS = sorted({f.name for f in fields(Demand)} & {f.name for f in fields(Flow)})
-"""What a demand says of its flow."""
+"""Fields that a demand and its flow have in common."""
 
 
 def _routed(graph: Graph, demands: Sequence[Any], seed: int, ack_links: bool) -> list[Flow]:
-    """The flows of demands: see `Network.with_demands`."""
+    """Return the flows of demands: see `Network.with_demands`."""
     key = as_count(seed, "seed", bits=64)
     numbers: dict[tuple[int, int], int] = {}
     flows = []
-    for index, given in enumerate(demands):
+    for index, value in enumerate(demands):
         try:
-            one = _demand(given)
-            pair = (one.source, one.destination)
+            demand = _demand(value)
+            pair = (demand.source, demand.destination)
             nth = numbers[pair] = numbers.get(pair, -1) + 1
             count = graph.n_paths(*pair)
-            if isinstance(one.path, int) and one.path >= count:
-                raise ValueError(f"path must be one of {count}, 0 to {count - 1}, got {one.path}")
-            chosen = one.path if isinstance(one.path, int) else 0 if one.path else ecmp_index(count, *pair, nth, key)
-            others = range(1, count) if one.path == "all" else ()
+            if isinstance(demand.path, int) and demand.path >= count:
+                raise ValueError(f"path must be one of {count}, 0 to {count - 1}, got {demand.path}")
+            chosen = (
+                demand.path
+                if isinstance(demand.path, int)
+                else 0
+                if demand.path
+                else ecmp_index(count, *pair, nth, key)
+            )
+            further_paths = range(1, count) if demand.path == "all" else ()
             reverse = None
             if ack_links:
                 back = pair[::-1]
                 reverse = graph.path(*back, ecmp_index(graph.n_paths(*back), *pair, nth, key, is_ack=True))
             flow = Flow(
-                graph.path(*pair, chosen), reverse=reverse, alternatives=[graph.path(*pair, k) for k in others],
-                **{name: getattr(one, name) for name in _OF_DEMANDS},
+                graph.path(*pair, chosen), reverse=reverse, alternatives=[graph.path(*pair, k) for k in further_paths],
+                **{name: getattr(demand, name) for name in _OF_DEMANDS},
             )  # fmt: skip
         except (TypeError, ValueError) as error:
             raise type(error)(f"{error} (flows[{index}])") from None
@@ -1108,18 +1122,18 @@ def _routed(graph: Graph, demands: Sequence[Any], seed: int, ack_links: bool) ->
 
 
 def _span(values: FloatArray, unit: str) -> str:
-    """The least and the largest of some quantities; one if they are equal."""
+    """Return the range of some quantities as text; one value if all are equal."""
     low, high = float(values.min()), float(values.max())
     return quantity_text(low, unit) + ("" if low == high else f" to {quantity_text(high, unit)}")
 
 
 def _instances(items: Any, kind: type, name: str) -> tuple[Any, ...]:
-    found = tuple(items) if isinstance(items, Iterable) else None
-    if found is None or any(not isinstance(item, kind) for item in found):
+    instances = tuple(items) if isinstance(items, Iterable) else None
+    if instances is None or any(not isinstance(item, kind) for item in instances):
         raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {shown(items)}")
-    if not found:
+    if not instances:
         raise ValueError(f"{name} must be at least one {kind.__name__}, got none")
-    return found
+    return instances
 
 
 def tables_in(data: Mapping[str, Any], name: str, where: str = "") -> Sequence[Any]:
@@ -1132,12 +1146,12 @@ def tables_in(data: Mapping[str, Any], name: str, where: str = "") -> Sequence[A
     name : str
         Key.
     where : str, optional
-        What comes before it in a message.
+        Prefix of the key in a message, for example "workload.".
     """
-    given = data.get(name, ())
-    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
-        raise TypeError(f"{where}{name} must be a list of tables, got {shown(given)}")
-    return given
+    tables = data.get(name, ())
+    if isinstance(tables, str | bytes) or not isinstance(tables, Sequence):
+        raise TypeError(f"{where}{name} must be a list of tables, got {shown(tables)}")
+    return tables
 
 
 def to_table(item: Any) -> dict[str, Any]:
@@ -1145,8 +1159,8 @@ def to_table(item: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    item : Link
-        Flow or another dataclass of plain values.
+    item : Link, Flow or another dataclass
+        Dataclass of plain values.
     """
     kind: type = type(item)
     values = ((name, getattr(item, name), default) for name, default in _defaults(kind))
@@ -1159,13 +1173,13 @@ def to_table(item: Any) -> dict[str, Any]:
 
 @cache
 def _defaults(kind: type) -> list[tuple[str, Any]]:
-    """The fields of a dataclass with their defaults; a network may have a hundred thousand flows."""
+    """Return the fields of a dataclass with their defaults; cached, as a network may have a hundred thousand flows."""
     return [(f.name, f.default) for f in fields(kind)]
 
 
 @cache
 def _keys(kind: type) -> tuple[dict[str, None], list[str]]:
-    """Names of the fields that a dataclass is constructed from, and those that have no default."""
+    """Return the names of the constructor's fields of a dataclass, and those of the fields without a default."""
     of_init = [f for f in fields(kind) if f.init]
     required = [f.name for f in of_init if f.default is MISSING and f.default_factory is MISSING]
     return dict.fromkeys(f.name for f in of_init), required
@@ -1181,21 +1195,21 @@ def from_table(kind: type, table: Any, where: str, instead: Mapping[str, str] | 
     table : object
         Mapping read from TOML.
     where : str
-        What to call it in a message.
+        Name of the table in a message, for example "links[0]".
     instead : mapping, optional
-        Key -> another one that a file may have in its place, and that the caller has replaced by it.
+        Key -> alternative key that a file may have instead. The caller has already converted it.
     """
     if not isinstance(table, Mapping):
         raise TypeError(f"{where} must be a table, got {shown(table)}")
-    others = instead or {}
+    alternates = instead or {}
     known, required = _keys(kind)
     for key in table:
         if key not in known:
-            raise ValueError(f"{where} has no key {key!r}; allowed are {', '.join([*known, *others.values()])}")
+            raise ValueError(f"{where} has no key {key!r}; allowed are {', '.join([*known, *alternates.values()])}")
     for name in required:
         if name not in table:
-            other = f" or {others[name]!r}" if name in others else ""
-            raise ValueError(f"{where} lacks the key {name!r}{other}")
+            alternate = f" or {alternates[name]!r}" if name in alternates else ""
+            raise ValueError(f"{where} lacks the key {name!r}{alternate}")
     try:
         return kind(**table)
     except (TypeError, ValueError) as error:

@@ -1,12 +1,12 @@
-"""Metrics of runs by name: what `ecc sweep` writes and the entries of the ledger compare.
+"""Metrics of runs by name, for `ecc sweep` and the entries of the ledger.
 
-A metric takes a run, its scenario and its own arguments, and returns one number in bit/s, bytes, seconds, or none.
-`between` is (begin, end) in seconds, the whole run if it is not given; a sample belongs to where it ends.
+A metric takes a run, its scenario and its own arguments, and returns one number in bit/s, bytes or seconds, or one
+without a unit. `between` is (begin, end) in seconds, by default the whole run; it selects the samples that end in it.
 
 A flow of the network is active from its start to its finish. Metrics of one flow over the samples (`lowest_rate`,
 `rate_variation`, ...) take the samples during which it is active. Metrics that compare flows (`fairness`,
-`least_share`) average each rate over the time that the flow is active, and leave out flows that are never active
-`between`. Losses and what a link carries are counted in bytes on the link.
+`least_share`) average each rate over the time for which the flow is active, and leave out flows that are never active
+`between`. Losses and traffic of a link are counted in bytes on the link.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: `function`, its `title` in tables, and the kind of what it returns ("bit/s", "bytes", "s" or "").
+    """A metric: `function`, its `title` in tables, and the unit of its value, `kind` ("bit/s", "bytes", "s" or "").
 
-    `selects_starts`: `between` selects transfers by their start, so that a sweep without `--between` counts all.
-    `needs_histogram`: the run must count its queues (`histogram_from=`), as a sweep does for it.
+    `selects_starts`: `between` selects transfers by their start; a sweep without `--between` counts all of them.
+    `needs_histogram`: the run must count its queues (`histogram_from=`), which a sweep does if it is necessary.
     """
 
     function: Callable[..., float]
@@ -56,7 +56,7 @@ class Metric:
 
 METRICS: dict[str, Metric] = {}
 OF_SWEEPS = ("flow", "flows", "link", "between")
-"""Arguments that a sweep gives a metric; those that need others are for Python and the ledger."""
+"""Arguments that a sweep passes to a metric; metrics that need further ones are for Python and the ledger."""
 
 
 def metric(title: str, kind: str = "", **properties: bool) -> Callable[[Callable[..., float]], Callable[..., float]]:
@@ -65,9 +65,9 @@ def metric(title: str, kind: str = "", **properties: bool) -> Callable[[Callable
     Parameters
     ----------
     title : str
-        In tables.
+        Title in tables.
     kind : str, optional
-        "bit/s", "bytes", "s" or "".
+        Unit of the value: "bit/s", "bytes", "s" or "".
     **properties : bool
         `selects_starts` and `needs_histogram` of `Metric`.
     """
@@ -85,15 +85,15 @@ def get(name: str) -> Metric:
     Parameters
     ----------
     name : str
-        Of a function of this module.
+        Name of a metric of this module, for example "fairness".
 
     Raises
     ------
     ValueError
-        There is none of that name.
+        An unknown name.
     """
     if name not in METRICS:
-        titles = {key: one.title for key, one in METRICS.items() if not lacking(one, OF_SWEEPS)}
+        titles = {key: candidate.title for key, candidate in METRICS.items() if not lacking(candidate, OF_SWEEPS)}
         known = ", ".join(f"{key} ({title})" for key, title in titles.items())
         field = ": fields of states are series, recorded by --record" if "." in name else ""
         hint = field or nearest(name, titles)
@@ -102,40 +102,44 @@ def get(name: str) -> Metric:
 
 
 def taken(metric: Metric, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of some arguments that a metric takes.
+    """Return the arguments that a metric accepts, out of those given.
 
     Parameters
     ----------
     metric : Metric
     arguments : mapping
-        Name -> value.
+        Values by name.
     """
     return {name: value for name, value in arguments.items() if name in signature(metric.function).parameters}
 
 
 def lacking(metric: Metric, arguments: Container[str]) -> list[str]:
-    """Return the arguments that a metric needs, in addition to the run, its scenario and some that it is given.
+    """Return the required arguments of a metric that are missing, except the run and its scenario.
 
     Parameters
     ----------
     metric : Metric
     arguments : container of str
-        Names of those that are given.
+        Names of the available arguments.
     """
     parameters = signature(metric.function).parameters.values()
-    needed = [one.name for one in parameters if one.default is one.empty and one.name not in ("run", "scenario")]
+    needed = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.name not in ("run", "scenario")
+    ]
     return [name for name in needed if name not in arguments]
 
 
 def scale(metric: Metric, unit: str, scenario: Scenario) -> float:
-    """Return the unit in bit/s, bytes or seconds; a packet has the mean size of the flows' packets.
+    """Return a unit in bit/s, bytes or seconds; the unit "packets" is the mean size of the flows' packets.
 
     Parameters
     ----------
     metric : Metric
-        Metric whose value is converted.
+        Metric to convert.
     unit : str
-        Unit as in the ledger; "" is the metric's own.
+        Unit as in the ledger, for example "Mb/s"; "": the unit of the metric.
     scenario : Scenario
         Scenario of the run.
 
@@ -157,13 +161,13 @@ def scale(metric: Metric, unit: str, scenario: Scenario) -> float:
 
 @metric("sending rate", "bit/s")
 def rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
-    """Mean sending rate of a flow over all of the time `between`, 0 while it is not active."""
+    """Mean sending rate of a flow over the whole time `between`, with 0 while it is not active."""
     return float(_in(run, between, run.rate.to_numpy()[:, flow]).mean())
 
 
 @metric("goodput", "bit/s")
 def goodput(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
-    """Mean rate at which the data of a flow arrive over all of the time `between`, 0 while it is not active."""
+    """Mean rate at which data of a flow arrive, over the whole time `between`, with 0 while it is not active."""
     return float(_in(run, between, run.goodput.to_numpy()[:, flow]).mean())
 
 
@@ -171,19 +175,19 @@ def goodput(run: Trajectory, scenario: Scenario, flow: int, between: Span = None
 def throughput(
     run: Trajectory, scenario: Scenario, flow: int, between: Span = None, payload: float = 1448 / 1514
 ) -> float:
-    """Mean rate at which an application is served, where `payload` is its share of a frame."""
+    """Mean rate of application data of a flow: its goodput times `payload`, the share of a frame that they take."""
     return payload * goodput(run, scenario, flow, between)
 
 
 @metric("ratio of rates")
 def share(run: Trajectory, scenario: Scenario, flow: int, of: int, between: Span = None) -> float:
-    """Mean rate of a flow over that of another."""
+    """Ratio of the mean rate of a flow to that of another."""
     return rate(run, scenario, flow, between) / rate(run, scenario, of, between)
 
 
 @metric("Jain's fairness index")
 def fairness(run: Trajectory, scenario: Scenario, between: Span = None, flows: Sequence[int] | None = None) -> float:
-    """Jain's index of the mean rates of flows of the network while they are active: of all, or of some (`flows`).
+    """Jain's index of the mean rates of flows of the network while they are active: all flows, or `flows`.
 
     (sum x)^2 / (n sum x^2) of n rates x: 1 if all are equal, 1/n if one flow has everything (Jain, Chiu and Hawe, "A
     quantitative measure of fairness and discrimination", DEC-TR-301, 1984). Flows that are not active `between` are
@@ -195,9 +199,9 @@ def fairness(run: Trajectory, scenario: Scenario, between: Span = None, flows: S
     return float(x.sum() ** 2 / (len(x) * (x**2).sum()))
 
 
-@metric("least rate over the mean")
+@metric("minimum rate over the mean")
 def least_share(run: Trajectory, scenario: Scenario, between: Span = None) -> float:
-    """Smallest mean rate of a flow of the network, over the mean of all, each while it is active."""
+    """Minimum over the mean of the mean rates of the flows of the network, each while it is active."""
     x = _active_rates(run, scenario, between)
     if not x.any():
         raise ValueError("least_share needs a flow that sends in the time between, got none")
@@ -218,7 +222,7 @@ def highest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span =
 
 @metric("flows that a JetMax router counts")
 def counted_flows(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
-    """How many flows a JetMax router must have counted to give those on its link what they send: gamma C over it."""
+    """Number of flows that a JetMax router must have counted: gamma C over the mean rate of the flows on its link."""
     on = [k for k, flow in enumerate(scenario.network.flows) if any(link in route for route in flow.routes)]
     x = _in(run, between, run.rate.to_numpy()[:, on]).mean(axis=0)
     return float(scenario.protocol.params()["gamma"] * scenario.network.links[link].capacity / x[x > 0.0].mean())
@@ -226,7 +230,7 @@ def counted_flows(run: Trajectory, scenario: Scenario, link: int = 0, between: S
 
 @metric("coefficient of variation of the rate")
 def rate_variation(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
-    """Standard deviation of a flow's rate, averaged over `over` samples, over its mean."""
+    """Ratio of the standard deviation of a flow's rate, averaged over `over` samples, to its mean."""
     x = _smooth(_active_samples(run, scenario, flow, between), over)
     return float(x.std() / x.mean())
 
@@ -240,7 +244,7 @@ def drawdown(run: Trajectory, scenario: Scenario, flow: int, between: Span = Non
 
 @metric("time until the rate first passes a share of its maximum", "s")
 def startup_delay(run: Trajectory, scenario: Scenario, flow: int, share: float = 0.05) -> float:
-    """Time from a flow's start until its rate first passes a share of its highest."""
+    """Time from a flow's start until its rate first exceeds a share of its maximum."""
     above = np.flatnonzero(run.rate.to_numpy()[:, flow] > share * run.rate.to_numpy()[:, flow].max())
     if not len(above):
         raise ValueError(f"startup_delay needs a flow that sends, got flow {flow}, which does not")
@@ -253,7 +257,7 @@ def convergence_time(
 ) -> float:
     """Time from `after` until the rates of all flows, averaged over `over` samples, stay within `close` of each other.
 
-    At each time those of the flows that are active are compared. Infinite if they do not stay so.
+    Each time, the rates of the active flows are compared. Infinite if rates differ by more at the end.
     """
     time = run.data["time"].to_numpy()
     inside = _inside(time, (after, float(time[-1]) if until is None else until))
@@ -270,7 +274,7 @@ def convergence_time(
 
 @metric("rate over the fair share of those active")
 def share_of_active(run: Trajectory, scenario: Scenario, flow: int, link: int = 0, between: Span = None) -> float:
-    """Mean rate of a flow over the mean of capacity / active flows, transfers too: each is assumed to use the link."""
+    """Ratio of a flow's mean rate to the mean of capacity / active flows and transfers, all assumed on the link."""
     return rate(run, scenario, flow, between) / float(_fair_share(run, scenario, link, between).mean())
 
 
@@ -278,13 +282,13 @@ def share_of_active(run: Trajectory, scenario: Scenario, flow: int, link: int = 
 def highest_fair_share(
     run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1
 ) -> float:
-    """Largest capacity / active flows, transfers too, averaged over `over` samples: a fair share."""
+    """Maximum fair share, which is capacity / active flows and transfers, averaged over `over` samples."""
     return float(_smooth(_fair_share(run, scenario, link, between), over).max())
 
 
 @metric("share of the time that the flow is bottlenecked at the link")
 def bottlenecked_share(run: Trajectory, scenario: Scenario, flow: int, link: int = 0, between: Span = None) -> float:
-    """Share of the samples in which a flow is active and its feedback is that of a link."""
+    """Share of the samples with an active flow in which the flow is bottlenecked at a link."""
     return float((_active_samples(run, scenario, flow, between, "bottleneck") == link).mean())
 
 
@@ -295,14 +299,15 @@ def settling_time(
 ) -> float:  # fmt: skip
     """Time from `after` until a flow's rate, averaged over `over` samples, stays within `close` of `target` (bit/s).
 
-    Without a target it is the mean of the last tenth of the time up to `until`. Infinite if it does not.
+    Without a target, it is the mean over the last tenth of the time up to `until`. Infinite if the rate is outside at
+    the end.
     """
     return _settling(run, run.rate.to_numpy()[:, flow], after, target, close, until, over)
 
 
 @metric("mean settling time of joining flows", "s")
 def mean_settling_time(run: Trajectory, scenario: Scenario, until: float, close: float = 0.1) -> float:
-    """Mean of `settling_time` over the flows of the network but the first, each from its start to that of the next."""
+    """Mean `settling_time` of all flows of the network after the first, each from its start to the next start."""
     starts = sorted((flow.start, k) for k, flow in enumerate(scenario.network.flows))[1:]
     ends = [start for start, _ in starts[1:]] + [until]
     times = [
@@ -316,7 +321,7 @@ def mean_settling_time(run: Trajectory, scenario: Scenario, until: float, close:
 
 @metric("utilization")
 def utilization(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
-    """Bytes that have left the queue of a link, as a share of what its capacity lets through in the same time."""
+    """Bytes that leave the queue of a link, as a share of its capacity over the same time."""
     inside = _inside(run.data["time"].to_numpy(), between)
     queue = np.concatenate([[0.0], run.queue.to_numpy()[:, link]])
     first = int(np.flatnonzero(inside)[0])
@@ -334,7 +339,7 @@ def arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = 
 
 @metric("peak arrival rate", "bit/s")
 def peak_arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
-    """Largest rate that arrives at a link, averaged over `over` samples."""
+    """Maximum rate that arrives at a link, averaged over `over` samples."""
     return float(_smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over).max())
 
 
@@ -346,7 +351,7 @@ def load(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = Non
 
 @metric("peak load")
 def peak_load(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
-    """Largest rate that arrives at a link, averaged over `over` samples, as a share of its capacity."""
+    """Maximum rate that arrives at a link, averaged over `over` samples, as a share of its capacity."""
     return peak_arrival(run, scenario, link, between, over) / float(scenario.network.links[link].capacity)
 
 
@@ -354,14 +359,14 @@ def peak_load(run: Trajectory, scenario: Scenario, link: int = 0, between: Span 
 def overload_time(
     run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, by: float = 0.01, over: int = 1
 ) -> float:
-    """How long the arrival rate of a link, averaged over `over` samples, exceeds its capacity by the share `by`."""
+    """Time for which the arrival rate of a link, averaged over `over` samples, exceeds (1 + `by`) times capacity."""
     load = _smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over)
     return float((load > (1.0 + by) * scenario.network.links[link].capacity).sum() * _period(run))
 
 
 @metric("variance of the load")
 def load_variance(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
-    """Variance of what arrives at a link, as a share of its capacity."""
+    """Variance of the arrival rate of a link, as a share of its capacity."""
     return float((_in(run, between, run.arrival.to_numpy()[:, link]) / scenario.network.links[link].capacity).var())
 
 
@@ -370,13 +375,13 @@ def arrival_settling_time(
     run: Trajectory, scenario: Scenario, after: float, link: int = 0, target: float | None = None, close: float = 0.1,
     until: float | None = None, over: int = 1,
 ) -> float:  # fmt: skip
-    """As `settling_time`, of what arrives at a link."""
+    """Settling time of the arrival rate of a link; see `settling_time`."""
     return _settling(run, run.arrival.to_numpy()[:, link], after, target, close, until, over)
 
 
 @metric("coefficient of variation of the arrival rate")
 def arrival_variation(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
-    """Standard deviation of what arrives at a link, averaged over `over` samples, over its mean."""
+    """Ratio of the standard deviation of a link's arrival rate, averaged over `over` samples, to its mean."""
     x = _smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over)
     return float(x.std() / x.mean())
 
@@ -398,9 +403,9 @@ def mean_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span
 def round_trip(
     run: Trajectory, scenario: Scenario, flow: int = 0, link: int | None = None, between: Span = None
 ) -> float:
-    """Mean RTT of a flow: of packet runs as its sender measures it, averaged over the samples that have measurements.
+    """Mean RTT of a flow; in packet runs as measured by its sender, averaged over the samples with measurements.
 
-    Of other runs: the RTT of propagation, and the queue of each link of the route over its capacity, or only of `link`.
+    In other runs it is the propagation RTT plus queue over capacity of each link of the route, or only of `link`.
     """
     return float(_round_trips(run, scenario, flow, link, between, "rtt").mean())
 
@@ -409,9 +414,9 @@ def round_trip(
 def peak_round_trip(
     run: Trajectory, scenario: Scenario, flow: int = 0, link: int | None = None, between: Span = None
 ) -> float:
-    """Longest RTT of a flow: of packet runs the longest that its sender measures.
+    """Maximum RTT of a flow; in packet runs as measured by its sender.
 
-    Of other runs the longest at a sample, computed as for `round_trip` from the peaks of the queues.
+    In other runs it is the maximum over samples, computed as for `round_trip` from the peaks of the queues.
     """
     return float(_round_trips(run, scenario, flow, link, between, "rtt_max").max())
 
@@ -427,7 +432,7 @@ def _round_trip_quantile(
 def median_round_trip(
     run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, between: Span = None
 ) -> float:
-    """Median RTT of the flows of the network, or of some (`flows`), over their samples, as of `round_trip`."""
+    """Median RTT of the flows of the network, or of `flows`, over their samples; see `round_trip`."""
     return _round_trip_quantile(run, scenario, 0.5, flows, between)
 
 
@@ -435,7 +440,7 @@ def median_round_trip(
 def p95_round_trip(
     run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, between: Span = None
 ) -> float:
-    """95th percentile of the RTT of the flows of the network, or of some (`flows`), as of `median_round_trip`."""
+    """95th percentile of the RTT of the flows of the network, or of `flows`; see `median_round_trip`."""
     return _round_trip_quantile(run, scenario, 0.95, flows, between)
 
 
@@ -443,7 +448,7 @@ def p95_round_trip(
 def p99_round_trip(
     run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, between: Span = None
 ) -> float:
-    """99th percentile of the RTT of the flows of the network, or of some (`flows`), as of `median_round_trip`."""
+    """99th percentile of the RTT of the flows of the network, or of `flows`; see `median_round_trip`."""
     return _round_trip_quantile(run, scenario, 0.99, flows, between)
 
 
@@ -460,21 +465,21 @@ def queue_drain_time(
 
 @metric("share of the time with a shorter queue")
 def queue_below(run: Trajectory, scenario: Scenario, packets: float, link: int = 0) -> float:
-    """Share of the time (from `histogram_from` on) with fewer packets than that in the queue."""
+    """Share of the time, from `histogram_from` on, with fewer than `packets` packets in the queue."""
     return float(run.queue_below(packets * _packet_size(scenario))[link])
 
 
 @metric("loss")
 def loss(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
-    """Share of the bytes that arrive at a link which the link drops; 0 if none arrive."""
+    """Share of the bytes arriving at a link that it drops; 0 without arrivals."""
     return float(_lost_share(_dropped(run, link, between).sum(), _offered(run, link, between).sum()))
 
 
 @metric("largest loss")
 def peak_loss(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
-    """Largest share, over samples, of the bytes that arrive at a link which the link drops.
+    """Maximum over samples of the share of the bytes arriving at a link that it drops.
 
-    1 in samples that drop more than arrives, as disciplines do that drop waiting packets.
+    The share is 1 if more bytes are dropped than arrive in a sample: some disciplines drop waiting packets.
     """
     return float(_lost_share(_dropped(run, link, between), _offered(run, link, between)).max())
 
@@ -487,13 +492,13 @@ def lossy_time(run: Trajectory, scenario: Scenario, link: int = 0, between: Span
 
 @metric("dropped", "bytes")
 def dropped(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
-    """Bytes that a link drops, those that trimming removes included."""
+    """Bytes that a link drops, including those that trimming removes."""
     return float(_dropped(run, link, between).sum())
 
 
 @metric("dropped at all links", "bytes")
 def dropped_anywhere(run: Trajectory, scenario: Scenario) -> float:
-    """Bytes that all links drop, those that trimming removes included."""
+    """Bytes that all links drop, including those that trimming removes."""
     return float(run.dropped_bytes.sum())
 
 
@@ -504,7 +509,7 @@ def dropped_anywhere(run: Trajectory, scenario: Scenario) -> float:
 def mean_completion_time(
     run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
 ) -> float:
-    """Mean completion time of the transfers of the workload that completed: of some sizes [bytes], of some starts."""
+    """Mean completion time of the completed transfers of the workload, optionally in ranges of sizes and starts."""
     return float(_completed(run, scenario, sizes, between)["completion_time"].mean())
 
 
@@ -513,7 +518,7 @@ def median_completion_time(
     run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, sizes: Sequence[float] | None = None,
     between: Span = None,
 ) -> float:  # fmt: skip
-    """Median completion time of all flows and transfers of finite size that completed, or of some flows (`flows`)."""
+    """Median completion time of all completed flows and transfers of finite size, or of `flows`."""
     return _completion_quantile(run, 0.5, flows, sizes, between)
 
 
@@ -522,7 +527,7 @@ def p95_completion_time(
     run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, sizes: Sequence[float] | None = None,
     between: Span = None,
 ) -> float:  # fmt: skip
-    """95th percentile of completion times, as of `median_completion_time`."""
+    """95th percentile of completion times; see `median_completion_time`."""
     return _completion_quantile(run, 0.95, flows, sizes, between)
 
 
@@ -531,7 +536,7 @@ def p99_completion_time(
     run: Trajectory, scenario: Scenario, flows: Sequence[int] | None = None, sizes: Sequence[float] | None = None,
     between: Span = None,
 ) -> float:  # fmt: skip
-    """99th percentile of completion times, as of `median_completion_time`."""
+    """99th percentile of completion times; see `median_completion_time`."""
     return _completion_quantile(run, 0.99, flows, sizes, between)
 
 
@@ -539,7 +544,7 @@ def p99_completion_time(
 def mean_slowdown(
     run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
 ) -> float:
-    """Mean of completion times over those of the same flows alone, of packet runs: of all flows that completed."""
+    """Mean slowdown of completed flows in packet runs: completion time over that of the same flow alone."""
     return float(_slowdowns(run, sizes, between).mean())
 
 
@@ -547,7 +552,7 @@ def mean_slowdown(
 def p99_slowdown(
     run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
 ) -> float:
-    """99th percentile of completion times over those of the same flows alone, as of `mean_slowdown`."""
+    """99th percentile of the slowdown of completed flows; see `mean_slowdown`."""
     return float(_slowdowns(run, sizes, between).quantile(0.99))
 
 
@@ -566,12 +571,12 @@ def _completion_quantile(
 
 
 def _completed(run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None, between: Span) -> pd.DataFrame:
-    """The rows of the transfers of the workload that completed: of some sizes [bytes], of some starts."""
+    """Return the rows of completed transfers of the workload, in ranges of sizes [bytes] and starts [s]."""
     return _ended(run.flows.iloc[scenario.network.n_flows :], sizes, between)
 
 
 def _ended(rows: pd.DataFrame, sizes: Sequence[float] | None, between: Span) -> pd.DataFrame:
-    """The rows of flows that completed, at least one: of some sizes [bytes], of some starts."""
+    """Return the rows of completed flows in ranges of sizes [bytes] and starts [s]; refuse an empty result."""
     which = ""
     if sizes is not None:
         rows = rows[(rows["size"] >= sizes[0]) & (rows["size"] < sizes[1])]
@@ -597,16 +602,16 @@ def percentiles(
     run : Trajectory
         Packet run for delays and slowdowns; any engine for completion times.
     of : str, optional
-        "completion_time" [s] or "slowdown" (completion time over that of the flow alone): of flows of finite size and
-        transfers that completed. "rtt" [s]: of the samples of `run.rtt`, which has the flows of the network.
+        "completion_time" [s] or "slowdown" (completion time over that of the flow alone), for completed transfers and
+        flows of finite size; or "rtt" [s], for the samples of `run.rtt`, that is for flows of the network.
     classes : str, or mapping of name to sequence of int, or None
-        Column of `run.flows` whose values are the classes, such as "protocol"; or name of each class with the numbers
-        of its flows (rows of `run.flows`). None: one class "all".
+        Column of `run.flows` that holds the class, for example "protocol"; or name of each class with the numbers of
+        its flows (rows of `run.flows`). None: one class "all".
     quantiles : sequence of float, from 0 to 1, optional
         Linear between the order statistics.
     between : (float, float), s, optional
-        Of completion times and slowdowns, the flows that start between these times; of RTTs, the samples that end in
-        it. Default: all.
+        Range of times: of the starts of flows for completion times and slowdowns, of the ends of samples for RTTs.
+        Default: all.
 
     Returns
     -------
@@ -645,15 +650,15 @@ def percentiles(
             times = rows["completion_time"]
             values = (times / rows["ideal_time"] if of == "slowdown" else times).to_numpy(float)
         values = values[np.isfinite(values)]
-        found = np.quantile(values, shares).tolist() if len(values) else [np.nan] * len(shares)
+        row_values = np.quantile(values, shares).tolist() if len(values) else [np.nan] * len(shares)
         mean = values.mean() if len(values) else np.nan
         names = [f"p{100.0 * share:g}" for share in shares]
-        table[name] = {"count": len(values), "mean": mean} | dict(zip(names, found, strict=True))
+        table[name] = {"count": len(values), "mean": mean} | dict(zip(names, row_values, strict=True))
     return pd.DataFrame.from_dict(table, orient="index").rename_axis("class")
 
 
 def _classes(run: Trajectory, classes: str | Mapping[str, Sequence[int]] | None) -> dict[str, list[int]]:
-    """The numbers of the flows of each class."""
+    """Return the numbers of the flows of each class."""
     if classes is None:
         return {"all": run.flows.index.tolist()}
     if isinstance(classes, str):
@@ -669,25 +674,25 @@ def _classes(run: Trajectory, classes: str | Mapping[str, Sequence[int]] | None)
 
 @metric("queue found by arriving packets", "bytes", needs_histogram=True)
 def queue_found(run: Trajectory, scenario: Scenario, link: int = 0, quantile: float | None = None) -> float:
-    """Queue of a link as packets arrive, of packet runs: the mean, or a quantile of it.
+    """Queue of a link at arrivals of packets, in packet runs: the mean, or a quantile.
 
-    In a sweep from the begin of `--between` to the end of the run; in Python from `histogram_from` on.
+    It covers the time from the beginning of `--between` in a sweep, or from `histogram_from` in Python, to the end.
     """
     queues = run.queues
     if queues is None:
         raise ValueError("queue_found needs a packet run that counts queues (histogram_from=), got one that does not")
     if quantile is not None:
         return float(run.queue_quantiles([quantile], by="arrivals").isel(link=link)[0])
-    found = queues["arrivals"].isel(link=link).to_numpy()
-    if not found.any():
+    arrivals = queues["arrivals"].isel(link=link).to_numpy()
+    if not arrivals.any():
         raise ValueError(f"queue_found needs packets that arrive at link {link}, got none")
     middle = (queues["lowest"] + queues["above"] - 1).to_numpy() / 2.0
-    return float(found @ middle / found.sum())
+    return float(arrivals @ middle / arrivals.sum())
 
 
 @metric("mean response time", "s")
 def response_time(run: Trajectory, scenario: Scenario, after: float = 0.0, larger: float = 0.0) -> float:
-    """Mean response time of connections that start after some time, are larger than that [bytes], and have ended."""
+    """Mean response time of ended connections that start after `after` [s] and are larger than `larger` [bytes]."""
     times = response_times(run.flows)
     times = times[(times["start"] > after) & (times["size"] > larger) & times["response_time"].notna()]
     return float(times["response_time"].mean())
@@ -695,7 +700,7 @@ def response_time(run: Trajectory, scenario: Scenario, after: float = 0.0, large
 
 @metric("median response time", "s")
 def median_response_time(run: Trajectory, scenario: Scenario, after: float = 0.0, larger: float = 0.0) -> float:
-    """Median response time of connections that start after some time and are larger than that [bytes]."""
+    """Median response time of connections that start after `after` [s] and are larger than `larger` [bytes]."""
     times = response_times(run.flows)
     times = times[(times["start"] > after) & (times["size"] > larger)]["response_time"].fillna(np.inf)
     return float(times.median())
@@ -703,27 +708,27 @@ def median_response_time(run: Trajectory, scenario: Scenario, after: float = 0.0
 
 @metric("ratio of baseRTT to the RTT of propagation")
 def base_rtt(run: Trajectory, scenario: Scenario, quantile: float, after: float = 0.0) -> float:
-    """A quantile, over transfers, of the least RTT that a sender saw over that without queues."""
+    """Quantile, over transfers, of the ratio of the minimum RTT of a sender to the RTT without queues."""
     rows = run.flows[(run.flows["start"] > after) & run.flows["min_rtt"].notna() & (run.flows["idle_rtt"] > 0.0)]
     return float((rows["min_rtt"] / rows["idle_rtt"]).quantile(quantile))
 
 
 @metric("connections with a high baseRTT")
 def base_rtt_above(run: Trajectory, scenario: Scenario, ratio: float, after: float = 0.0) -> float:
-    """Share of the transfers whose sender never saw an RTT below `ratio` times that without queues."""
+    """Share of the transfers with a minimum RTT above `ratio` times the RTT without queues."""
     rows = run.flows[(run.flows["start"] > after) & run.flows["min_rtt"].notna() & (run.flows["idle_rtt"] > 0.0)]
     return float((rows["min_rtt"] > ratio * rows["idle_rtt"]).mean())
 
 
 @metric("quantile of the size", "bytes")
 def size_quantile(run: Trajectory, scenario: Scenario, quantile: float) -> float:
-    """A quantile of the sizes of connections, both directions together."""
+    """Quantile of the sizes of connections, both directions together."""
     return float(response_times(run.flows)["size"].quantile(quantile))
 
 
 @metric("share of large connections in the load")
 def large_share(run: Trajectory, scenario: Scenario, larger: float) -> float:
-    """Share of all bytes that connections larger than that [bytes] carry."""
+    """Share of all bytes that belong to connections larger than `larger` [bytes]."""
     sizes = response_times(run.flows)["size"].to_numpy(float)
     return float(sizes[sizes > larger].sum() / sizes.sum())
 
@@ -735,7 +740,7 @@ def median_rtt(run: Trajectory, scenario: Scenario) -> float:
     return float(rows.groupby("connection")["idle_rtt"].first().median())
 
 
-# ---- what they share -------------------------------------------------------------------------------------
+# ---- shared by several metrics ---------------------------------------------------------------------------
 
 
 def _inside(time: FloatArray, between: Span) -> NDArray[np.bool_]:
@@ -775,35 +780,35 @@ def _settling(
 
 
 def _fair_share(run: Trajectory, scenario: Scenario, link: int, between: Span) -> FloatArray:
-    """Capacity of a link over the active flows, transfers too, at each sample: each is assumed to use it."""
+    """Return the capacity of a link over the active flows and transfers, all assumed to use it, at each sample."""
     starts, ends = run.flows["start"].to_numpy(), np.nan_to_num(run.flows["finish"].to_numpy(), nan=np.inf)
     active = [((starts < t) & (t <= ends)).sum() for t in _in(run, between, run.data["time"].to_numpy())]
     return np.asarray(scenario.network.links[link].capacity / np.maximum(active, 1))
 
 
 def _offered(run: Trajectory, link: int, between: Span) -> FloatArray:
-    """Bytes that arrive in each sample."""
+    """Return the bytes that arrive at a link in each sample."""
     return _in(run, between, run.arrival.to_numpy()[:, link]) * _period(run) / 8.0
 
 
 def _dropped(run: Trajectory, link: int, between: Span) -> FloatArray:
-    """Bytes that a link drops in each sample."""
+    """Return the bytes that a link drops in each sample."""
     return _in(run, between, run.dropped_bytes.to_numpy()[:, link])
 
 
 def _lost_share(dropped: Any, offered: Any) -> Any:
-    """Dropped bytes over arrivals, 1 if more is dropped than arrives, 0 if nothing is."""
+    """Return dropped bytes over arriving bytes, at most 1; 0 without arrivals and drops."""
     return dropped / np.maximum(np.maximum(offered, dropped), 1e-9)
 
 
 def _period(run: Trajectory) -> float:
-    """Sampling period [s]."""
+    """Return the sampling period [s]."""
     time = run.data["time"].to_numpy()
     return float(time[1] - time[0] if len(time) > 1 else time[0])
 
 
 def _packet_size(scenario: Scenario) -> float:
-    """Mean packet of the flows [bytes], if it is the same for all."""
+    """Return the mean packet size of the flows [bytes]; refuse flows with different ones."""
     sizes = sorted({float(flow.mean_packet) for flow in scenario.network.flows})
     if len(sizes) != 1:
         text = f"from {sizes[0]:g} to {sizes[-1]:g} bytes" if sizes else "no flows"
@@ -812,7 +817,7 @@ def _packet_size(scenario: Scenario) -> float:
 
 
 def _chosen(scenario: Scenario, flows: Sequence[int] | None) -> list[int]:
-    """Indices of some flows of the network, or of all."""
+    """Return the indices of the selected flows of the network, all by default."""
     numbers = list(range(scenario.network.n_flows)) if flows is None else list(flows)
     if not numbers or not all(0 <= k < scenario.network.n_flows for k in numbers):
         raise ValueError(f"flows must be from 0 to {scenario.network.n_flows - 1}, got {shown(flows)}")
@@ -820,7 +825,7 @@ def _chosen(scenario: Scenario, flows: Sequence[int] | None) -> list[int]:
 
 
 def _overlap(run: Trajectory, scenario: Scenario) -> FloatArray:
-    """Seconds of each sample during which each flow of the network is active, shape (n_times, n_flows)."""
+    """Return the time in each sample for which each flow of the network is active, shape (n_times, n_flows), s."""
     ends, n = run.data["time"].to_numpy()[:, None], scenario.network.n_flows
     starts = np.array([flow.start for flow in scenario.network.flows], dtype=float)
     finish = run.flows["finish"].to_numpy(float)[:n] if "finish" in run.flows else np.full(n, np.nan)
@@ -830,7 +835,7 @@ def _overlap(run: Trajectory, scenario: Scenario) -> FloatArray:
 
 
 def _active_rates(run: Trajectory, scenario: Scenario, between: Span, flows: Sequence[int] | None = None) -> FloatArray:
-    """Mean sending rates while flows are active, of those that are active at some time."""
+    """Return the mean sending rates of flows over the time for which they are active; others are left out."""
     numbers = _chosen(scenario, flows)
     active = _in(run, between, _overlap(run, scenario)[:, numbers]).sum(axis=0)
     sent = _in(run, between, run.rate.to_numpy()[:, numbers]).sum(axis=0) * _period(run)
@@ -840,7 +845,7 @@ def _active_rates(run: Trajectory, scenario: Scenario, between: Span, flows: Seq
 
 
 def _active_samples(run: Trajectory, scenario: Scenario, flow: int, between: Span, series: str = "rate") -> FloatArray:
-    """A series of a flow in the samples during which it is active throughout."""
+    """Return a series of a flow in the samples in which it is active throughout."""
     active = _in(run, between, _overlap(run, scenario)[:, flow]) > (1.0 - 1e-9) * _period(run)
     if not active.any():
         raise ValueError(f"the flow must be active for a sample of the time between, got flow {flow}, which is not")
@@ -851,7 +856,7 @@ def _active_samples(run: Trajectory, scenario: Scenario, flow: int, between: Spa
 def _round_trips(
     run: Trajectory, scenario: Scenario, flow: int, link: int | None, between: Span, series: str
 ) -> FloatArray:
-    """The RTTs of a flow [s], "rtt" or "rtt_max": as measured, in the samples that have one, or from queues."""
+    """Return the RTTs of a flow [s], "rtt" or "rtt_max": the measured ones, or those computed from queues."""
     if series not in run.data:
         return _queueing(run, scenario, flow, link, between, series)
     values = _in(run, between, run[series].to_numpy()[:, flow])
@@ -864,7 +869,7 @@ def _round_trips(
 def _queueing(
     run: Trajectory, scenario: Scenario, flow: int, link: int | None, between: Span, series: str
 ) -> FloatArray:
-    """RTT of propagation of a flow, and the queues on its route over their capacities, at each sample [s]."""
+    """Return the propagation RTT of a flow plus queues over capacities on its route, at each sample [s]."""
     network = scenario.network
     route = network.flows[flow].route
     if link is not None and link not in route:
@@ -882,18 +887,20 @@ def _queueing(
 
 
 def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) -> dict[str, Any]:
-    """Return rates and queues for a figure as plain data: at most `most` flows and links, about `points` times.
+    """Return rates and queues for a figure as plain data.
 
-    Flows beyond that are those in the middle of the list: the first and the last stay. Rates are averaged and queues
-    are peaks over the samples of a point: nothing is hidden.
+    If there are too many flows or links, those in the middle of the list are left out. A point shows the mean of rates
+    and the peak of queues over its samples, so that no peak is lost.
 
     Parameters
     ----------
     run : Trajectory
     scenario : Scenario
-        That it is of.
+        Scenario of the run.
     most : int
+        Maximum number of flows, and of links.
     points : int, optional
+        Approximate number of times.
     """
     time = run.data["time"].to_numpy()
     step = max(1, len(time) // points)
@@ -914,7 +921,7 @@ def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) ->
 
 
 def _some(count: int, most: int) -> list[int]:
-    """Indices of all, or of the first and last halves."""
+    """Return all indices, or the first and last halves of `most` of them."""
     return list(range(count)) if count <= most else [*range(most - most // 2), *range(count - most // 2, count)]
 
 

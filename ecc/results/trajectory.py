@@ -1,4 +1,4 @@
-"""What every engine returns: labelled time series of rates and queues, a table of transfers, counts of the run."""
+"""Results of all engines: labelled time series of rates and queues, a table of transfers, counts of the run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EVENTS = (
     "departure", "hop", "access", "ack", "send", "interval", "start", "stop", "timer", "timeout", "flush",
     "drop", "loss", "ack loss", "mark", "trim", "pause", "resume",
 )  # fmt: skip
-"""What a trace calls the events of the packet engine, by number."""
+"""Names of the events of the packet engine in a trace, by number."""
 
 
 RECORDED_UNITS: Mapping[str, str] = {
@@ -65,11 +65,11 @@ RECORDED_UNITS: Mapping[str, str] = {
 """Units of recorded series that are the same for all protocols; other states have the unit of their `State`, if any."""
 
 _MEASURED = ("env.rtt", "env.srtt", "env.min_rtt")
-"""Recorded series that are NaN in results before the first measurement; hooks see 0, fluids the RTT of propagation."""
+"""Recorded series that are NaN in results before the first measurement; hooks then see 0, fluids propagation."""
 
 
 _ABOUT, _FORMAT = "ecc_trajectory", 1
-"""The attribute of a netCDF file that names what is in it, and the version of its form."""
+"""Attribute of a netCDF file with its table of contents, and the version of the format."""
 
 
 @check_arguments
@@ -79,12 +79,12 @@ class Trajectory:
 
     `data` is an xarray Dataset with dimensions time [s, end of each sample], flow and link, and the series of `SERIES`,
     which are properties of this object, too (`run.rate`, `run.queue`, ...). `flows` is a DataFrame with one row a
-    transfer: start, finish, size, completion_time, delivered, lost, retransmitted [s, bytes] (of packets also min_rtt,
-    the least that an ACK took, idle_rtt, without queues and transmission, and ideal_time, the completion time without
-    other flows), and protocol where there are several.
-    `stats` holds counts and costs of the run, among them `stopped`: why it ended, and `notes`: what a reader of the run
-    must know, a tuple of lines. Where they were requested: `trace`, a DataFrame of the first events (time [s], event,
-    entity: index of the flow or link, value), and `queues`, how long queues were how long, for `queue_quantiles`.
+    transfer: start, finish, size, completion_time, delivered, lost, retransmitted [s, bytes]; in packet runs also
+    min_rtt, the minimum of the measured RTTs, idle_rtt, without queues and transmission, and ideal_time, the completion
+    time without other flows; and protocol, if there are several.
+    `stats` holds counts and costs of the run, for example `stopped`, the reason why it ended, and `notes`, a tuple of
+    remarks of one line each. Optional: `trace`, a DataFrame of the first events (time [s], event, entity: index of the
+    flow or link, value), and `queues`, histograms of the queue lengths, for `queue_quantiles`.
     """
 
     data: xr.Dataset
@@ -112,27 +112,27 @@ class Trajectory:
         ----------
         time : object, shape (n_times,), s
         series : mapping
-            Name of `SERIES`, or of what was recorded ("link.", "flow." or "env." and the field) -> array (n_times,
-            n_flows or n_links).
+            Arrays (n_times, n_flows or n_links) by name: of `SERIES`, or of a recorded field, for example "flow.x"
+            (prefix "link.", "flow." or "env.").
         flows : mapping
-            Column -> array with one entry a transfer (`transfer`: its number).
+            Columns by name, each with one entry per transfer (`transfer`: its number).
         stats : mapping
-            Counts and costs.
+            Counts and costs of the run.
         attributes : mapping
-            What was run (scenario as TOML, seed, version, engine).
+            Description of the run (scenario as TOML, seed, version, engine).
         histogram : tuple of two object, optional
             Edges of n bins, shape (n + 1,), bytes, and shape (n_links, 2, n): time [s] and arrivals by bin.
         trace : object, optional
             Structured array with time [ps], kind, entity and value.
         classes : object, optional
-            Shape (2, n_classes): the link of each class, and which of its queues it is.
+            Shape (2, n_classes): link of each class, and index of its queue at the link.
         units : mapping, optional
-            Units of recorded states, by name of the series.
+            Units of recorded states by name of the series.
 
         Raises
         ------
         KeyError
-            A series that is neither.
+            A series that is neither in `SERIES` nor recorded.
         """
         import pandas as pd
         import xarray as xr
@@ -170,11 +170,12 @@ class Trajectory:
         return cls(data.assign_attrs(dict(attributes)), table, {"notes": (), **stats}, queues, events)
 
     def __getitem__(self, name: str) -> xr.DataArray:
-        """Return a series by name, one that was recorded ("flow.x") too.
+        """Return a series by name.
 
         Parameters
         ----------
         name : str
+            Name in `SERIES`, or of a recorded field, for example "flow.x".
         """
         if name in self.data.data_vars:
             return self.data[name]
@@ -192,7 +193,7 @@ class Trajectory:
 
     @property
     def goodput(self) -> xr.DataArray:
-        """Delivered, averaged over each sample [bit/s], over (time, flow)."""
+        """Delivery rate, averaged over each sample [bit/s], over (time, flow)."""
         return self._series("goodput")
 
     @property
@@ -202,15 +203,15 @@ class Trajectory:
 
     @property
     def rtt(self) -> xr.DataArray:
-        """Round-trip time [s], mean of the sender's measurements in each sample, over (time, flow); of packet runs.
+        """Round-trip time [s], mean of the sender's measurements in each sample, over (time, flow); in packet runs.
 
-        NaN in samples in which no acknowledgment arrived, such as those before the flow starts.
+        NaN in samples without acknowledgments, for example before the flow starts.
         """
         return self._series("rtt")
 
     @property
     def rtt_max(self) -> xr.DataArray:
-        """Longest round-trip time that the sender measured in each sample [s], over (time, flow); of packet runs."""
+        """Longest round-trip time that the sender measured in each sample [s], over (time, flow); in packet runs."""
         return self._series("rtt_max")
 
     @property
@@ -225,7 +226,7 @@ class Trajectory:
 
     @property
     def queue_mean(self) -> xr.DataArray:
-        """Queue averaged over the time of each sample [bytes], over (time, link); of packet runs."""
+        """Queue averaged over the time of each sample [bytes], over (time, link); in packet runs."""
         return self._series("queue_mean")
 
     @property
@@ -240,12 +241,12 @@ class Trajectory:
 
     @property
     def dropped_bytes(self) -> xr.DataArray:
-        """Bytes dropped in each sample, those that trimming removed included, over (time, link)."""
+        """Bytes dropped in each sample, including those that trimming removed, over (time, link)."""
         return self._series("dropped_bytes")
 
     @property
     def marks(self) -> xr.DataArray:
-        """Packets marked (ECN) in each sample, over (time, link). Of packet runs."""
+        """Packets marked (ECN) in each sample, over (time, link); in packet runs."""
         return self._series("marks")
 
     @property
@@ -262,54 +263,54 @@ class Trajectory:
     def class_queue(self) -> xr.DataArray:
         """Bytes in each queue of links with 2 to 64 queues, over (time, class).
 
-        The coordinates `class_link` and `class_index` of a class are its link and which of its queues it is.
+        The coordinates `class_link` and `class_index` of a class are its link and the index of its queue there.
         """
         return self._series("class_queue")
 
     @property
     def class_drops(self) -> xr.DataArray:
-        """Packets dropped in each sample, over (time, class) as `class_queue`."""
+        """Packets dropped in each sample, over (time, class), like `class_queue`."""
         return self._series("class_drops")
 
     @property
     def class_marks(self) -> xr.DataArray:
-        """Packets marked (ECN) in each sample, over (time, class) as `class_queue`."""
+        """Packets marked (ECN) in each sample, over (time, class), like `class_queue`."""
         return self._series("class_marks")
 
     @property
     def transfers(self) -> pd.DataFrame:
-        """The rows of `flows` that are transfers of a workload: flows of the network have columns in series, too."""
+        """Rows of `flows` for transfers of a workload, without the flows of the network, which have series too."""
         return self.flows.iloc[int(self.data.sizes.get("flow", 0)) :]
 
     @property
     def stopped(self) -> str:
-        """Why the run ended; "completed" when it reached its horizon."""
+        """Reason why the run ended; "completed" if it reached its duration."""
         return str(self.stats.get("stopped", "completed"))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the run must know, one line each: `stats["notes"]`."""
+        """Remarks on the run, one line each: `stats["notes"]`."""
         return tuple(self.stats.get("notes", ()))
 
     @property
     def is_complete(self) -> bool:
-        """False for a run that was interrupted or failed: what it had until then is here."""
+        """False for a run that was interrupted or failed, which has its results up to then."""
         return self.stopped == "completed"
 
     def raise_if_incomplete(self, samples: int | None = None) -> None:
-        """Raise why the run ended early, or why it is void, for callers that need all of it.
+        """Raise an error with the reason if the run ended early or is void, for callers that need all of it.
 
         Parameters
         ----------
         samples : int or None
-            A run that has so many samples is enough.
+            Number of samples that suffice. None: the run must be complete.
 
         Raises
         ------
         EccError
-            A hook or law failed, there was no memory, it was canceled; or it is a live run that says nothing.
+            A hook or law failed, memory ran out, or the run was canceled; or it is a void live run.
         KeyboardInterrupt
-            Ctrl-C ended it.
+            Ctrl-C ended the run.
         """
         if void := self.stats.get("void"):
             raise EccError(f"live runs are void, {self.stats['attempts']} of {self.stats['attempts']}: {void}")
@@ -329,8 +330,7 @@ class Trajectory:
         ----------
         quantiles : float or sequence of float, from 0 to 1
         by : str, optional
-            "time": the share of time that a queue was at most so long; "arrivals": the share of the packets that found
-            it so.
+            "time": quantiles over time; "arrivals": quantiles over the packets at their arrival.
 
         Returns
         -------
@@ -339,7 +339,7 @@ class Trajectory:
         Raises
         ------
         ValueError
-            Queues were not counted (`histogram_from=`), a quantile out of range, an unknown `by`.
+            If queues were not counted (`histogram_from=`), a quantile is out of range, or `by` is unknown.
         """
         import xarray as xr
 
@@ -364,12 +364,12 @@ class Trajectory:
         Returns
         -------
         DataArray, shape (n_links,)
-            From 0 to 1; the bin that holds the size counts by the part of it that is below.
+            Share from 0 to 1. The bin that contains the size is interpolated linearly.
 
         Raises
         ------
         ValueError
-            Queues were not counted, an unknown `by`.
+            If queues were not counted, or `by` is unknown.
         """
         import xarray as xr
 
@@ -392,12 +392,12 @@ class Trajectory:
         Parameters
         ----------
         series : str
-            Name in `SERIES`, or of what was recorded.
+            Name in `SERIES`, or of a recorded field.
 
         Raises
         ------
         ValueError
-            The run has no such series.
+            If the run has no such series.
         """
         if series not in self.data.data_vars:
             raise ValueError(f"series must be one of {', '.join(map(str, self.data))}, got {shown(series)}")
@@ -407,15 +407,15 @@ class Trajectory:
     # ---- files -------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write all of the run to a netCDF file, which `Trajectory.load` and any reader of netCDF understand.
+        """Write the whole run to a netCDF file, for `Trajectory.load` and any reader of netCDF.
 
-        Series have their own names; flows, counts of queues and trace are the variables "flows.*", "queues.*" and
-        "trace.*". The attribute "scenario" is the TOML of what was run.
+        Series keep their names; flows, counts of queues and trace are the variables "flows.*", "queues.*" and
+        "trace.*". The attribute "scenario" is the TOML of the scenario.
 
         Parameters
         ----------
         path : str or Path
-            File, which is replaced when the new one is whole.
+            File. An existing one is replaced when the new one is complete.
 
         Raises
         ------
@@ -435,13 +435,13 @@ class Trajectory:
             if table is None:
                 continue
             prefix = f"{part}." if part else ""
-            whole = (
+            dataset = (
                 table
                 if isinstance(table, xr.Dataset)
                 else table.rename_axis(index=table.index.name or "row").to_xarray()
             )
-            about[part] = [list(map(str, whole.data_vars)), list(map(str, whole.coords))]
-            for name, variable in whole.variables.items():
+            about[part] = [list(map(str, dataset.data_vars)), list(map(str, dataset.coords))]
+            for name, variable in dataset.variables.items():
                 values = variable.to_numpy()
                 about["kinds"][f"{prefix}{name}"] = str(values.dtype)
                 over = [f"{prefix}{dimension}" for dimension in variable.dims]
@@ -463,20 +463,22 @@ class Trajectory:
         Raises
         ------
         ValueError
-            It is no such file, or not a whole one.
+            If the file is of another kind, or incomplete.
         OSError
-            It cannot be read.
+            If the file cannot be read.
         """
         import xarray as xr
 
-        with Path(path).open("rb"):  # what is not there, or may not be read, is reported as it is
+        with Path(path).open("rb"):  # a missing or unreadable file raises its own error
             pass
         try:
-            whole = xr.load_dataset(path, engine="scipy", decode_times=False)
-            about = json.loads(whole.attrs[_ABOUT])
+            dataset = xr.load_dataset(path, engine="scipy", decode_times=False)
+            about = json.loads(dataset.attrs[_ABOUT])
             if about["format"] != _FORMAT:
                 raise ValueError
-            parts = {part: _read_part(whole, part, about) for part in ("", "flows", "queues", "trace") if part in about}
+            parts = {
+                part: _read_part(dataset, part, about) for part in ("", "flows", "queues", "trace") if part in about
+            }
         except (ValueError, KeyError, TypeError, OSError, EOFError):
             raise ValueError(f"path must be a run that Trajectory.save wrote, got {shown(str(path))}") from None
         stats = {key: tuple(value) if isinstance(value, list) else value for key, value in about["stats"].items()}
@@ -488,31 +490,31 @@ class Trajectory:
         )
 
     def slowdowns(self, bins: int | Sequence[Any] = 10, quantiles: Sequence[float] = (0.5, 0.95, 0.99)) -> pd.DataFrame:
-        """Return how much longer flows took than they would have alone, over their size.
+        """Return the slowdowns of flows in bins of their size.
 
-        The slowdown of a flow is its completion time over its ideal one (`ecc.packet.ideal_times` defines it): that of
-        a flow which sends all that it has at once and meets no other.
+        The slowdown of a flow is its completion time over its ideal one (defined by `ecc.packet.ideal_times`): that of
+        a flow that has all its data at the start and the network to itself.
 
         Parameters
         ----------
         bins : int, or sequence of int, bytes, optional
-            So many bins of about as many flows each; or the edges of the bins, ascending, of which each but the last
-            begins with one of the edges. Bins without a flow are left out.
+            Number of bins, with about equal numbers of flows; or the edges of the bins, ascending. A bin contains its
+            lower edge; the last one contains both. Bins without a flow are left out.
         quantiles : sequence of float, from 0 to 1, optional
-            Linear between the order statistics.
+            Quantiles, interpolated linearly between order statistics.
 
         Returns
         -------
         DataFrame
-            One row a bin: smallest and largest size and their median ("size") [bytes], how many flows completed, how
-            many did not ("unfinished", which count nowhere else), "mean", and quantiles of the slowdown: "p50", "p95",
-            "p99".
+            One row per bin: "smallest", "largest" and median ("size") of the sizes [bytes], numbers of "completed" and
+            "unfinished" flows, and of the completed ones the "mean" and the quantiles "p50", "p95", "p99" of the
+            slowdown.
 
         Raises
         ------
         ValueError
-            A run of another engine than packets; none of the flows of finite size has completed; edges that do not
-            ascend, a quantile out of range.
+            If the run is not a packet run, no flow of finite size has completed, edges do not ascend, or a quantile is
+            out of range.
         """
         import pandas as pd
 
@@ -522,24 +524,25 @@ class Trajectory:
         if not ((shares >= 0.0) & (shares <= 1.0)).all():
             raise ValueError(f"quantiles must be from 0 to 1, got {shown(quantiles)}")
         rows = self.flows[self.flows["size"].notna()]
-        taken = rows["completion_time"].to_numpy() / rows["ideal_time"].to_numpy()
-        sizes, done = rows["size"].to_numpy(), np.isfinite(taken)
+        slowdown = rows["completion_time"].to_numpy() / rows["ideal_time"].to_numpy()
+        sizes, done = rows["size"].to_numpy(), np.isfinite(slowdown)
         if not done.any():
             raise ValueError(
                 f"run must have a flow of finite size that completed for slowdowns, got {len(rows)} without"
             )
         edges = _edges(bins, sizes[done])
-        found = np.searchsorted(edges, sizes, side="right") - 1
-        found[sizes == edges[-1]] = len(edges) - 2
+        bin_of = np.searchsorted(edges, sizes, side="right") - 1
+        bin_of[sizes == edges[-1]] = len(edges) - 2
         table = []
-        for one in range(len(edges) - 1):
-            of, own = sizes[(found == one) & done], taken[(found == one) & done]
-            if not len(of):
+        for index in range(len(edges) - 1):
+            bin_sizes, bin_slowdowns = sizes[(bin_of == index) & done], slowdown[(bin_of == index) & done]
+            if not len(bin_sizes):
                 continue
-            row = {"smallest": of.min(), "size": np.median(of), "largest": of.max(), "completed": len(of),
-                   "unfinished": int(((found == one) & ~done).sum()), "mean": own.mean()}  # fmt: skip
+            row = {"smallest": bin_sizes.min(), "size": np.median(bin_sizes), "largest": bin_sizes.max(),
+                   "completed": len(bin_sizes), "unfinished": int(((bin_of == index) & ~done).sum()),
+                   "mean": bin_slowdowns.mean()}  # fmt: skip
             names = [f"p{100.0 * share:g}" for share in shares]
-            table.append(row | dict(zip(names, np.quantile(own, shares).tolist(), strict=True)))
+            table.append(row | dict(zip(names, np.quantile(bin_slowdowns, shares).tolist(), strict=True)))
         return pd.DataFrame(table)
 
     def plot_slowdowns(self, bins: int | Sequence[Any] = 10) -> go.Figure:
@@ -548,14 +551,14 @@ class Trajectory:
         Parameters
         ----------
         bins : int, or sequence of int, bytes, optional
-            As of `slowdowns`.
+            See `slowdowns`.
         """
         from ecc.plot import slowdown_figure
 
         return slowdown_figure({str(self.data.attrs.get("protocol", "")): self.slowdowns(bins)})
 
     def plot(self) -> go.Figure:
-        """Return a Plotly figure: rates of the flows above, queues of the links and what was recorded below."""
+        """Return a Plotly figure: rates of the flows above, queues of the links and recorded series below."""
         from ecc.plot import trajectory_figure
 
         title = f"{self.data.attrs.get('protocol', '')} ({self.data.attrs.get('engine', '')})"
@@ -571,7 +574,7 @@ class Trajectory:
         )
 
     def _names_of_flows(self) -> list[str] | None:
-        """Names with the protocol, where flows have several; None: those of every figure."""
+        """Return names of flows with their protocol if there are several; None: default names."""
         if "protocol" not in self.flows:
             return None
         protocols = [str(name) for name in self.flows["protocol"][: self.data.sizes["flow"]]]
@@ -599,7 +602,7 @@ class Trajectory:
 
 
 def _edges(bins: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Edges of bins: those that are given, or of so many bins of about as many of the sizes each."""
+    """Return the edges of bins: the given ones, or those of a number of bins with about equal numbers of sizes."""
     if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
         inner = np.quantile(sizes, np.linspace(0.0, 1.0, as_count(bins, "bins", minimum=1, bits=20) + 1))
         edges = np.unique(np.ceil(inner))
@@ -611,15 +614,15 @@ def _edges(bins: Any, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _recorded(name: str, units: Mapping[str, str]) -> tuple[str, str, str]:
-    """Second dimension, unit and meaning of a series that was recorded."""
+    """Return the second dimension, unit and meaning of a recorded series."""
     owner, dot, field = name.partition(".")
     over = {"link": "link", "flow": "flow", "env": "flow"}[owner if dot else name]
-    whose = "what hooks of a flow see" if owner == "env" else f"the state of a {over}"
-    return over, units.get(name) or RECORDED_UNITS.get(name, ""), f"{field} of {whose}, at the sample instant"
+    record = "the environment of a flow's hooks" if owner == "env" else f"the state of a {over}"
+    return over, units.get(name) or RECORDED_UNITS.get(name, ""), f"{field} of {record}, at the sample instant"
 
 
 def _as_netcdf3(values: Any) -> Any:
-    """An array in a type that the oldest netCDF has: no wide integers, and text as it is."""
+    """Convert an array to a type of netCDF 3, which has no 64-bit integers; those above 2^53 become text."""
     if values.dtype.kind == "b":
         return values.astype(np.int8)
     if values.dtype.kind in "iu" and values.dtype.itemsize > 4:
@@ -628,16 +631,16 @@ def _as_netcdf3(values: Any) -> Any:
     return values.astype(str) if values.dtype.kind == "O" else values
 
 
-def _read_part(whole: xr.Dataset, part: str, about: Mapping[str, Any]) -> xr.Dataset:
+def _read_part(dataset: xr.Dataset, part: str, about: Mapping[str, Any]) -> xr.Dataset:
     import xarray as xr
 
     prefix = f"{part}." if part else ""
     names, coordinates = about[part]
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for name in (*names, *coordinates):
-        variable = whole.variables[prefix + name]
+        variable = dataset.variables[prefix + name]
         kind = np.dtype(about["kinds"][prefix + name])
         over = [str(dimension).removeprefix(prefix) for dimension in variable.dims]
         values = variable.to_numpy().astype(kind)
-        found[name] = (over, values, {key: value for key, value in variable.attrs.items() if key != "dtype"})
-    return xr.Dataset({name: found[name] for name in names}, {name: found[name] for name in coordinates})
+        variables[name] = (over, values, {key: value for key, value in variable.attrs.items() if key != "dtype"})
+    return xr.Dataset({name: variables[name] for name in names}, {name: variables[name] for name in coordinates})

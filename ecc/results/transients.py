@@ -1,7 +1,7 @@
-"""Transients of runs: settling time, overshoot, rate of decay, and the limit cycle of a run that stays on one.
+"""Transients of runs: settling time, overshoot, rate of decay, and limit cycles.
 
-All functions take plain arrays: of fluid runs, packet runs, recurrences or solutions of `solve_dde`. `response` applies
-them to every flow of a trajectory. `ecc.stability.classify_stability` classifies noisy runs.
+All functions take plain arrays, from fluid runs, packet runs, recurrences or solutions of `solve_dde`. `response`
+applies them to every flow of a trajectory. `ecc.stability.classify_stability` classifies noisy runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-_REGULAR = 1e-2  # relative difference up to which cycles of a limit cycle are equal
+_REGULAR = 1e-2  # maximum relative difference between the cycles of a limit cycle
 
 
 def _signal(time: ArrayLike, signal: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -48,26 +48,25 @@ def _signal(time: ArrayLike, signal: ArrayLike) -> tuple[FloatArray, FloatArray]
 def settling_time(
     time: ArrayLike, signal: ArrayLike, final: float, band: float = 0.02, scale: float | None = None
 ) -> float:
-    """Return the time from which on a signal stays within a band around its final value.
+    """Return the time after which a signal stays within a band around its final value.
 
-    The settling time of control engineering (Ogata, Modern Control Engineering, 5-3), measured from `time[0]`.
+    It is the settling time of control engineering (Ogata, Modern Control Engineering, 5-3), measured from `time[0]`.
 
     Parameters
     ----------
     time : array_like, shape (n,), s, increasing
     signal : array_like, shape (n,)
     final : float
-        The value that it converges to.
+        Final value of the signal.
     band : float, > 0, optional
         Half the width of the band, as a share of `scale`.
     scale : float, > 0, optional
-        None: the size of `final`, which then must not be 0.
+        Scale of the band. None: the absolute value of `final`, which then must not be 0.
 
     Returns
     -------
     settling_time : float, s
-        0 for a signal that never leaves the band, inf for one that is outside at the end. Between samples the signal is
-        taken for straight.
+        0 if the signal never leaves the band, inf if it is outside at the end. Samples are interpolated linearly.
 
     Raises
     ------
@@ -87,32 +86,32 @@ def settling_time(
         raise ValueError(f"band must be > 0, got {shown(band)}")
     if scale is not None and not scale > 0.0:
         raise ValueError(f"scale must be > 0, got {shown(scale)}")
-    off, most = x - final, band * (abs(final) if scale is None else scale)
-    outside = np.flatnonzero(np.abs(off) > most)
+    off, half_width = x - final, band * (abs(final) if scale is None else scale)
+    outside = np.flatnonzero(np.abs(off) > half_width)
     if len(outside) == 0:
         return 0.0
     k = int(outside[-1])
     if k == len(t) - 1:
         return float(np.inf)
-    share = (np.copysign(most, off[k]) - off[k]) / (off[k + 1] - off[k])
+    share = (np.copysign(half_width, off[k]) - off[k]) / (off[k + 1] - off[k])
     return float(t[k] + share * (t[k + 1] - t[k]) - t[0])
 
 
 @check_arguments
 def overshoot(signal: ArrayLike, final: float) -> float:
-    """Return by how much a signal goes beyond its final value, as a share of it: 0 where it does not.
+    """Return the overshoot of a signal beyond its final value, as a share of it; 0 if there is no overshoot.
 
     Parameters
     ----------
     signal : array_like, shape (n,)
-        Beyond: on the side of `final` away from signal[0].
+        Signal; overshoot is on the side of `final` away from signal[0].
     final : float
-        Not 0.
+        Final value, not 0.
 
     Returns
     -------
     overshoot : float
-        max(signal) / final - 1 for a signal that comes from below, 1 - min(signal) / final from above.
+        max(signal) / final - 1 if the signal starts below `final`, 1 - min(signal) / final if above.
 
     Raises
     ------
@@ -138,8 +137,8 @@ def overshoot(signal: ArrayLike, final: float) -> float:
 class Decay(Displayed):
     """The slowest mode of a signal, exp(`rate` t) cos(`frequency` t + phase).
 
-    `rate` [1/s], negative where it decays; `frequency` [rad/s], 0 for a mode that does not oscillate. `share` is the
-    part of the signal that the fitted modes leave unexplained (root mean square).
+    `rate` [1/s] is negative if the mode decays; `frequency` [rad/s] is 0 if it does not oscillate. `share` is the part
+    of the signal that the fitted modes leave unexplained (root mean square).
     """
 
     rate: float
@@ -149,16 +148,16 @@ class Decay(Displayed):
 
     @property
     def period(self) -> float:
-        """Period of the oscillation, s; inf where there is none."""
+        """Period of the oscillation, s; inf without oscillation."""
         return 2.0 * np.pi / self.frequency if self.frequency else float(np.inf)
 
 
 @check_arguments
 def decay(time: ArrayLike, deviation: ArrayLike, modes: int = 6, least: float = 1e-3) -> Decay:
-    """Return the slowest mode of a signal that is a sum of few exponentials: of a smooth run near its equilibrium.
+    """Return the slowest mode of a sum of few exponentials, for example of a smooth run near its equilibrium.
 
-    The matrix pencil method: Hua and Sarkar, "Matrix pencil method for estimating parameters of exponentially
-    damped/undamped sinusoids in noise", IEEE Trans. ASSP 38(5), 1990. Near an equilibrium `rate` is the spectral
+    It uses the matrix pencil method (Hua and Sarkar, "Matrix pencil method for estimating parameters of exponentially
+    damped/undamped sinusoids in noise", IEEE Trans. ASSP 38(5), 1990). Near an equilibrium `rate` is the spectral
     abscissa of the linear model, or log(spectral radius) / T of a recurrence.
 
     Parameters
@@ -166,17 +165,17 @@ def decay(time: ArrayLike, deviation: ArrayLike, modes: int = 6, least: float = 
     time : array_like, shape (n,), s
         Evenly spaced, n >= 4 modes.
     deviation : array_like, shape (n,)
-        From the equilibrium.
+        Deviation from the equilibrium.
     modes : int, >= 1, optional
-        Exponentials at most, an oscillation being two; singular values below 1e-12 of the largest are taken for
+        Maximum number of exponentials; an oscillation has two. Singular values below 1e-12 of the largest count as
         rounding.
     least : float, optional
-        A mode whose part of the signal is smaller than this share (root mean square) is not counted.
+        Minimum share of the signal (root mean square) of a mode; weaker modes are ignored.
 
     Returns
     -------
     Decay
-        Rate nan for a deviation that is 0 throughout.
+        Slowest mode; its rate is nan if the deviation is 0 throughout.
 
     Raises
     ------
@@ -185,14 +184,14 @@ def decay(time: ArrayLike, deviation: ArrayLike, modes: int = 6, least: float = 
 
     Notes
     -----
-    For a signal with noise, or one of an unknown number of modes, use `ecc.stability.classify_stability`. Leave out the
-    start, where fast modes are still there.
+    If a signal has noise or an unknown number of modes, use `ecc.stability.classify_stability` instead. Leave out the
+    start, which still contains fast modes.
 
     Examples
     --------
     >>> t = np.arange(0, 10, 0.05)
-    >>> found = decay(t, np.exp(-0.3 * t) * np.cos(2 * t) + np.exp(-t))
-    >>> round(found.rate, 6), round(found.frequency, 6)
+    >>> mode = decay(t, np.exp(-0.3 * t) * np.cos(2 * t) + np.exp(-t))
+    >>> round(mode.rate, 6), round(mode.frequency, 6)
     (-0.3, 2.0)
     """
     t, z = _signal(time, deviation)
@@ -209,31 +208,31 @@ def decay(time: ArrayLike, deviation: ArrayLike, modes: int = 6, least: float = 
     width = min(len(z) // 2, 100)
     windows = np.lib.stride_tricks.sliding_window_view(z, width + 1)
     _, values, right = np.linalg.svd(windows, full_matrices=False)
-    kept = right[: min(modes, int(np.sum(values > 1e-12 * values[0])))]
-    roots = np.linalg.eigvals(np.linalg.lstsq(kept[:, :-1].T, kept[:, 1:].T, rcond=None)[0])
+    basis = right[: min(modes, int(np.sum(values > 1e-12 * values[0])))]
+    roots = np.linalg.eigvals(np.linalg.lstsq(basis[:, :-1].T, basis[:, 1:].T, rcond=None)[0])
     roots = roots[np.abs(roots) > 0.0]
     powers = np.exp(np.outer(np.arange(len(z)), np.log(roots.astype(complex))))
     scale = np.abs(powers).max(axis=0)
     weights = np.linalg.lstsq(powers / scale, z.astype(complex), rcond=None)[0]
     parts = np.sqrt(np.mean(np.abs(powers / scale * weights) ** 2, axis=0))
-    left = z - (powers / scale @ weights).real
+    rest = z - (powers / scale @ weights).real
     if not 0.0 < least < 1.0:
         raise ValueError(f"least must be > 0 and < 1, got {shown(least)}")
     seen = parts > least * np.sqrt(np.mean(z * z))
     exponents = np.log(roots[seen].astype(complex)) / step
     slow = exponents[exponents.real >= exponents.real.max() - 1e-6 * np.abs(exponents.real).max()]
     slowest = slow[np.argmin(np.abs(slow.imag))]
-    return Decay(float(slowest.real), abs(float(slowest.imag)), float(np.sqrt(np.mean(left * left) / np.mean(z * z))))
+    return Decay(float(slowest.real), abs(float(slowest.imag)), float(np.sqrt(np.mean(rest * rest) / np.mean(z * z))))
 
 
 @dataclass(frozen=True, repr=False)
 class LimitCycle(Displayed):
-    """A cycle that a signal stays on.
+    """A limit cycle of a signal.
 
-    `period` [s] and `amplitude` (half of peak to peak), means over `cycles` whole cycles about `level`; `spread` is
-    the largest difference of a cycle's period or amplitude from them, relatively. `multiplier`: by how much the
-    distance from the cycle shrinks a cycle, from the amplitudes before it: the absolute value of the largest Floquet
-    multiplier beside 1, nan where the signal is on the cycle already.
+    `period` [s] and `amplitude` (half of peak to peak) are means over `cycles` whole cycles about `level`; `spread` is
+    the maximum relative difference of the period or amplitude of a cycle from these. `multiplier` is the factor per
+    cycle by which the distance from the limit cycle shrinks, from the amplitudes before it: the absolute value of the
+    largest Floquet multiplier other than 1; nan if the signal is on the limit cycle from the start.
     """
 
     period: float
@@ -247,23 +246,23 @@ class LimitCycle(Displayed):
 
 @check_arguments
 def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: float = _REGULAR) -> LimitCycle | None:
-    """Return the cycle that a signal is on, or None where it is on none: it converges, grows, or repeats nothing.
+    """Return the limit cycle of a signal, or None if it has none: it converges, grows, or is not periodic.
 
     Parameters
     ----------
     time : array_like, shape (n,), s, increasing
     signal : array_like, shape (n,)
     skip : float, s, optional
-        Left out at the start, for the cycle; the multiplier is fitted to what is left, too.
+        Time at the start that is left out.
     regular : float, > 0, optional
-        Largest relative difference among the last third of the cycles, three at least.
+        Maximum relative difference between the last third of the cycles, which are three or more.
 
     Returns
     -------
     LimitCycle or None
-        Or None: `why_no_limit_cycle` returns the reason. Cycles begin where the signal rises through the middle between
-        the peak and the trough of its second half; where samples are coarse their peaks are those of parabolas through
-        three samples.
+        Limit cycle, or None: `why_no_limit_cycle` returns the reason. A cycle begins when the signal rises through the
+        middle between the peak and the trough of its second half. Peaks are those of parabolas through three samples,
+        for the sake of coarse samples.
 
     Raises
     ------
@@ -273,34 +272,34 @@ def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: 
     Examples
     --------
     >>> t = np.arange(0, 60, 0.05)
-    >>> found = limit_cycle(t, 3 + (2 - np.exp(-0.2 * t)) * np.sin(t))
-    >>> round(found.period, 2), round(found.amplitude, 2), round(float(np.log(found.multiplier)) / found.period, 2)
+    >>> cycle = limit_cycle(t, 3 + (2 - np.exp(-0.2 * t)) * np.sin(t))
+    >>> round(cycle.period, 2), round(cycle.amplitude, 2), round(float(np.log(cycle.multiplier)) / cycle.period, 2)
     (6.28, 2.0, -0.2)
     """
-    found = _cycle(*_signal(time, signal), skip, regular)
-    return found if isinstance(found, LimitCycle) else None
+    cycle = _cycle(*_signal(time, signal), skip, regular)
+    return cycle if isinstance(cycle, LimitCycle) else None
 
 
 @check_arguments
 def why_no_limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: float = _REGULAR) -> str | None:
-    """Return in one line why `limit_cycle` finds none in a signal, or None where it finds one.
+    """Return in one line the reason why a signal has no limit cycle, or None if `limit_cycle` finds one.
 
     Parameters
     ----------
     time, signal, skip, regular
-        As of `limit_cycle`.
+        See `limit_cycle`.
 
     Examples
     --------
     >>> why_no_limit_cycle([0.0, 1.0, 2.0], [1.0, 0.0, 1.0])
     'there are 2 samples after skip, and 8 are needed'
     """
-    found = _cycle(*_signal(time, signal), skip, regular)
-    return found if isinstance(found, str) else None
+    cycle = _cycle(*_signal(time, signal), skip, regular)
+    return cycle if isinstance(cycle, str) else None
 
 
 def _cycle(t: FloatArray, x: FloatArray, skip: float, regular: float) -> LimitCycle | str:
-    """The cycle that a signal is on, or why it is on none."""
+    """Return the limit cycle of a signal, or the reason why it has none."""
     if not regular > 0.0:
         raise ValueError(f"regular must be > 0, got {regular!r}")
     t, x = t[t > t[0] + skip], x[t > t[0] + skip]
@@ -330,7 +329,7 @@ def _cycle(t: FloatArray, x: FloatArray, skip: float, regular: float) -> LimitCy
 
 
 def _peak(values: FloatArray) -> float:
-    """The largest value, of the parabola through the samples about it."""
+    """Return the maximum of the parabola through the largest value and its neighbors."""
     k = int(np.argmax(values))
     if k == 0 or k == len(values) - 1:
         return float(values[k])
@@ -340,7 +339,7 @@ def _peak(values: FloatArray) -> float:
 
 
 def _approach(heights: FloatArray) -> float:
-    """Factor by which steps from one amplitude to the next shrink, while they exceed rounding."""
+    """Return the factor by which differences between successive amplitudes shrink, while they exceed rounding."""
     steps = np.abs(np.diff(heights))
     near = steps < 0.03 * heights[-1]
     floor = max(float(steps[-1]) * 3.0, 1e-9 * float(heights[-1]))
@@ -358,31 +357,31 @@ def _approach(heights: FloatArray) -> float:
 def response(
     run: Trajectory, final: ArrayLike, series: str = "rate", band: float = 0.02, since: float = 0.0
 ) -> xr.Dataset:
-    """Return settling time and overshoot of each flow (or link) of a run, or its limit cycle.
+    """Return settling time, overshoot and limit cycle of each flow (or link) of a run.
 
     Parameters
     ----------
     run : Trajectory
-        Trajectory of any engine.
+        Run of any engine.
     final : array_like
-        One value for all, or shape (n,): the values that they should converge to.
+        Expected final values: one for all, or shape (n,).
     series : str, optional
-        Name in `ecc.results.trajectory.SERIES`, such as "rate" [bit/s] or "arrival" [bit/s].
+        Name in `ecc.results.trajectory.SERIES`, for example "rate" [bit/s] or "arrival" [bit/s].
     band : float, > 0, optional
-        For `settling_time`.
+        Half the width of the band, as a share of the final value: see `settling_time`.
     since : float, s, optional
-        What was before is left out.
+        Time before which samples are left out.
 
     Returns
     -------
     Dataset
-        Dataset over flow or link: `settling_time` [s, from `since`, inf where it does not], `overshoot`, `status`
-        ("settled", "cycles", "moves"), and `period` [s] and `amplitude` of its cycle (nan where there is none).
+        Dataset over flow or link: `settling_time` [s, from `since`; inf: it does not settle], `overshoot`, `status`
+        ("settled", "cycles", "moves"), and `period` [s] and `amplitude` of the limit cycle (nan without one).
 
     Raises
     ------
     ValueError
-        A series that the run does not have, `final` of another shape or 0, nothing after `since`.
+        A series that the run does not have, `final` of another shape or 0, no samples after `since`.
 
     Examples
     --------
@@ -411,5 +410,5 @@ def response(
         table["period"].append(cycle.period if cycle else np.nan)
         table["amplitude"].append(cycle.amplitude if cycle else np.nan)
         status.append("settled" if np.isfinite(settled) else "cycles" if cycle else "moves")
-    variables = {name: (over, np.array(found)) for name, found in table.items()}
+    variables = {name: (over, np.array(column_values)) for name, column_values in table.items()}
     return xr.Dataset({**variables, "status": (over, status)}, coords={over: data[over]})

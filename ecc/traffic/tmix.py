@@ -1,17 +1,17 @@
-"""Tmix connection vectors: what the applications of a TCP connection did, independent of the network under them.
+"""Tmix connection vectors: activity of the applications of a TCP connection, independent of the network.
 
 Implements the formats of Weigle, Adurthi, Hernandez-Campos, Jeffay, Smith, *Tmix: a tool for generating realistic TCP
-application workloads in ns-2* (CCR 36(3), 2006), as ns-2's manual has them. A vector is a start, an RTT and units of
-data, each with the wait before it. In a sequential connection a unit waits for the one before it, whichever side that
-came from (request, response, request, ...); in a concurrent one either side sends at its own pace.
+application workloads in ns-2* (CCR 36(3), 2006), in the form of the manual of ns-2. A vector is a start, an RTT and
+units of data, each with the wait before it. In a sequential connection a unit waits for the previous one, from either
+side (request, response, request, ...); in a concurrent one each side sends independently.
 
     original                         alternate
     SEQ 6851 1 21217 555382          S 6851 1 21217 555382    start [us], exchanges, two identifiers
     w 64800 6432                     w 64800 6432             windows of initiator and acceptor [bytes]
-    r 1176194                        r 1176194                least RTT [us]
+    r 1176194                        r 1176194                minimum RTT [us]
     l 0.000000 0.000000              l 0.000000 0.000000      losses of either direction
     > 245                            I 0 0 245                the initiator sends 245 bytes
-    t 51257                          A 0 51257 510            51 ms after it has come, the acceptor sends 510
+    t 51257                          A 0 51257 510            51 ms after its arrival, the acceptor sends 510
     < 510
     t 6304943                        A 6304943 0 0            and closes after 6.3 s
 
@@ -19,8 +19,9 @@ came from (request, response, request, ...); in a concurrent one either side sen
     c> 222, t> 62436302, c> 16       I 0 0 222, I 62436302 0 16
     c< 726, t< 62400173, c< 84       A 0 0 726, A 62400173 0 84
 
-An alternate line is side, wait after sending, wait after receiving, bytes (0: it closes). `m` (largest segments) may be
-there. The count of exchanges of a sequential vector is not checked, as ns-2 does not read it.
+A line of the alternate format is side, wait after sending, wait after receiving, bytes (0: the side closes). A line
+`m` (maximum segment sizes) is optional. The count of exchanges of a sequential vector is not checked, as ns-2 does not
+read it.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ INITIATOR, ACCEPTOR = 0, 1
 SIDES = ("initiator", "acceptor")
 US = 1e6
 LONGEST_LINE = 100_000
-MOST_DIGITS = 15
-"""Of a number in a file: 31 years in us, a petabyte."""
+MAX_DIGITS = 15
+"""Maximum digits of a number in a file: 31 years in us, a petabyte."""
 
 
 @check_arguments
@@ -73,8 +74,8 @@ class Unit:
     sender : INITIATOR or ACCEPTOR
     size : int, bytes, > 0
     wait : float, s, >= 0
-        Before it is sent: since the unit before it came (sequential), or since the side's own last one (concurrent),
-        or, of a first one, since the start.
+        Time before it is sent: from the arrival of the previous unit (sequential), from the side's own previous unit
+        (concurrent), or from the start if it is the first.
     """
 
     sender: int
@@ -85,7 +86,7 @@ class Unit:
         if not (isinstance(self.sender, int | np.integer) and self.sender in (INITIATOR, ACCEPTOR)):
             raise ValueError(f"sender must be 0 (initiator) or 1 (acceptor), got {shown(self.sender)}")
         if type(self.size) is int and self.size > 0 and type(self.wait) is float and 0.0 <= self.wait < float("inf"):
-            return  # there may be millions
+            return  # no conversion is needed: there may be millions of units
         object.__setattr__(self, "size", as_size(self.size, "size"))
         object.__setattr__(self, "wait", as_time(self.wait, "wait"))
 
@@ -93,27 +94,27 @@ class Unit:
 @check_arguments(constructor=True)
 @dataclass(frozen=True)
 class ConnectionVector:
-    """One connection.
+    """A connection: its start, RTT and units of data.
 
     Parameters
     ----------
     start : float, s
     rtt : float, s, >= 0
-        The least RTT.
+        Minimum RTT.
     units : sequence of Unit
-        At least one, in the order in which they are sent.
+        Units in the order in which they are sent; one or more.
     concurrent : bool
-        Whether the sides do not wait for each other.
+        True: the sides do not wait for each other.
     close : tuple of two Quantity
-        Waits of initiator and acceptor before they close, s, or None: not given.
+        Waits of initiator and acceptor before they close, s; None: not given.
     windows : tuple of two int or None
-        Of initiator and acceptor, bytes, or None.
+        Windows of initiator and acceptor, bytes, or None.
     losses : tuple of two float
-        Of either direction, from 0 to 1.
+        Loss rates of the two directions, from 0 to 1.
     identifiers : tuple of two int
-        The two numbers of the files.
+        The two identifiers in the files.
     segments : tuple of two int or None
-        Largest ones, bytes, or None.
+        Maximum segment sizes of initiator and acceptor, bytes, or None.
 
     Raises
     ------
@@ -145,12 +146,12 @@ class ConnectionVector:
         if max(self.losses) > 1.0:
             raise ValueError(f"losses must be from 0 to 1, got {shown(self.losses)}")
         for name in ("windows", "identifiers", "segments"):
-            given = getattr(self, name)
-            put(name, None if given is None else tuple(as_count(one, name) for one in given))
+            values = getattr(self, name)
+            put(name, None if values is None else tuple(as_count(number, name) for number in values))
 
     @property
     def chains(self) -> list[list[int]]:
-        """Which units wait for the ones before them: indices in rows, one if sequential, one a side if concurrent."""
+        """Chains of units that wait for each other: lists of indices, one if sequential, one per side if concurrent."""
         if not self.concurrent:
             return [list(range(len(self.units)))]
         sides = [[k for k, unit in enumerate(self.units) if unit.sender == side] for side in (INITIATOR, ACCEPTOR)]
@@ -174,12 +175,12 @@ def read_vectors(source: str | Path) -> list[ConnectionVector]:
     Parameters
     ----------
     source : str or Path
-        Path of a file, or its lines (anything with a newline).
+        Path of a file, or its text (anything with a newline).
 
     Raises
     ------
     ValueError
-        What is wrong, with the number of the line.
+        An invalid line; the message has its number.
     OSError
         The file cannot be read.
 
@@ -192,7 +193,7 @@ def read_vectors(source: str | Path) -> list[ConnectionVector]:
 
 
 def iter_vectors(source: str | Path) -> Iterator[ConnectionVector]:
-    """Yield what `read_vectors` returns, one vector at a time: a file may be larger than the memory.
+    """Yield the vectors of a file one at a time, as the file may be larger than the memory; see `read_vectors`.
 
     Parameters
     ----------
@@ -202,7 +203,7 @@ def iter_vectors(source: str | Path) -> Iterator[ConnectionVector]:
     Raises
     ------
     ValueError, OSError
-        See `read_vectors`; where it is come to.
+        See `read_vectors`; raised when the iteration reaches the line.
     """
     inline = isinstance(source, str) and "\n" in source
     if not inline:
@@ -214,7 +215,7 @@ def iter_vectors(source: str | Path) -> Iterator[ConnectionVector]:
             for line in iter(partial(file.readline, LONGEST_LINE + 1), ""):
                 number += 1
                 if len(line) > LONGEST_LINE:
-                    raise ValueError(f"a line must be of at most {LONGEST_LINE} characters")
+                    raise ValueError(f"a line must have <= {LONGEST_LINE} characters")
                 words = line.partition("#")[0].split()
                 if not words:
                     continue
@@ -226,7 +227,7 @@ def iter_vectors(source: str | Path) -> Iterator[ConnectionVector]:
                     raise ValueError(f"a vector must begin with SEQ, CONC, S or C, got {_short(words[0])}")
                 else:
                     reading.take(words)
-            number += 1  # the end
+            number += 1  # end of the file
             if reading:
                 yield reading.vector()
         except UnicodeDecodeError:
@@ -237,21 +238,21 @@ def iter_vectors(source: str | Path) -> Iterator[ConnectionVector]:
 
 
 _HEADS = {"SEQ": (False, False), "CONC": (True, False), "S": (False, True), "C": (True, True)}
-"""First words of vectors: concurrent, alternate."""
+"""First word of a vector -> whether it is concurrent, and in the alternate format."""
 
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= 20 else text[:20] + "...")
 
 
-def _whole(word: str, name: str) -> int:
-    if not (word.isascii() and word.isdigit() and len(word) <= MOST_DIGITS):
-        raise ValueError(f"{name} must be a whole number of at most {MOST_DIGITS} digits, got {_short(word)}")
+def _integer(word: str, name: str) -> int:
+    if not (word.isascii() and word.isdigit() and len(word) <= MAX_DIGITS):
+        raise ValueError(f"{name} must be a whole number of at most {MAX_DIGITS} digits, got {_short(word)}")
     return int(word)
 
 
 class _Reading:
-    """A vector as its lines come."""
+    """A vector that is being read, line by line."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.concurrent, self.alternate = _HEADS[words[0]]
@@ -265,14 +266,14 @@ class _Reading:
         self.fields: dict[str, Any] = {"start": start / US, "identifiers": (first, second)}
         self.units: list[Unit] = []
         self.close: list[float | None] = [None, None]
-        self.waits: list[float | None] = [None, None]  # of the original format: read, and not yet used, by side
-        self.sent = [False, False]  # whether a wait must come before the next unit, by side
+        self.waits: list[float | None] = [None, None]  # original format: waits read but not yet used, by side
+        self.sent = [False, False]  # whether the next unit needs a wait before it, by side
 
     def numbers(self, words: Sequence[str], names: Sequence[str]) -> list[int]:
         if len(words) != len(names) + 1:
             wanted = f"{len(names)} number{'s' * (len(names) > 1)} ({', '.join(names)})"
             raise ValueError(f"{_short(words[0])} must be followed by {wanted}, got {len(words) - 1}")
-        return [_whole(word, name) for word, name in zip(words[1:], names, strict=True)]
+        return [_integer(word, name) for word, name in zip(words[1:], names, strict=True)]
 
     def take(self, words: Sequence[str]) -> None:
         word = words[0]
@@ -327,10 +328,10 @@ class _Reading:
             raise ValueError(f"the wait after receiving must be 0 in a concurrent vector, got {received}")
         if not (self.concurrent or self.units) and sent + received > 0:
             raise ValueError(f"the first unit of a sequential vector must not wait, got {sent + received}")
-        own = not self.units or self.units[-1].sender == side
-        if not self.concurrent and size > 0 and self.units and (received if own else sent) > 0:
-            last = "its own unit" if own else "the other's unit"
-            raise ValueError(f"a wait must be the one after {'sending' if own else 'receiving'} where {last} was last")
+        same_sender = not self.units or self.units[-1].sender == side
+        if not self.concurrent and size > 0 and self.units and (received if same_sender else sent) > 0:
+            allowed, previous = ("sending", "the same side") if same_sender else ("receiving", "the other side")
+            raise ValueError(f"a wait must be the one after {allowed} if {previous} sent last")
         if size > 0:
             self.add(side, size, (sent + received) / US)
         else:
@@ -345,9 +346,9 @@ class _Reading:
         if "rtt" not in self.fields or not self.units:
             raise ValueError("the vector before must have an RTT ('r') and data")
         if self.concurrent:
-            found = [sum(unit.sender == side for unit in self.units) for side in (INITIATOR, ACCEPTOR)]
-            if found != self.counts:
-                raise ValueError(f"the vector before must have {self.counts} units, as it declares, got {found}")
+            counts = [sum(unit.sender == side for unit in self.units) for side in (INITIATOR, ACCEPTOR)]
+            if counts != self.counts:
+                raise ValueError(f"the vector before must have {self.counts} units, as it declares, got {counts}")
             for side, wait in enumerate(self.waits):
                 self.close[side] = wait if wait is not None else self.close[side]
         elif self.waits[0] is not None:
@@ -359,21 +360,20 @@ class _Reading:
 
 @check_arguments
 def write_vectors(vectors: Iterable[ConnectionVector], path: str | Path | None = None, alternate: bool = False) -> str:
-    """Return connection vectors as text that `read_vectors` and ns-2 read, and write it to a file if one is named.
+    """Return connection vectors as text that `read_vectors` and ns-2 read, and optionally write it to a file.
 
     Parameters
     ----------
     vectors : iterable of ConnectionVector
-        Of ConnectionVector.
     path : str or Path, optional
         File to write, or None.
     alternate : bool, optional
-        The format; False: the original one.
+        True: the alternate format. False: the original one.
 
     Raises
     ------
     ValueError
-        The side closes that did not send last; the original format cannot express it.
+        The side that did not send last closes, which the original format cannot express.
     OSError
         The file cannot be written.
     """
@@ -436,14 +436,13 @@ def _original_units(vector: ConnectionVector) -> Iterator[str]:
 
 @check_arguments
 def offered_load(vectors: Iterable[ConnectionVector], duration: Quantity) -> tuple[float, float]:
-    """Return the average rates [bit/s] that initiators and acceptors offer, as on an uncongested network (EDN sec. 3).
+    """Return the mean rates [bit/s] that initiators and acceptors offer on an uncongested network (EDN sec. 3).
 
     Parameters
     ----------
     vectors : iterable of ConnectionVector
-        Of ConnectionVector.
     duration : float, s, > 0
-        Over which they come.
+        Time over which the connections start.
     """
     over = as_time(duration, "duration", positive=True)
     sizes = [vector.sizes() for vector in vectors]
@@ -452,16 +451,15 @@ def offered_load(vectors: Iterable[ConnectionVector], duration: Quantity) -> tup
 
 @check_arguments
 def thin(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) -> list[ConnectionVector]:
-    """Return a random sample of connections, each as it was: the same traffic at a share of the load.
+    """Return a random sample of connections, without changing them: the same traffic at a share of the load.
 
-    Implements the scaling of EDN sec. 3: sampling keeps the connections' own patterns, and how they come together.
+    Implements the scaling of EDN sec. 3: sampling preserves the pattern of each connection and the pattern of arrivals.
 
     Parameters
     ----------
     vectors : iterable of ConnectionVector
-        Of ConnectionVector.
     share : float, in (0, 1]
-        Chance of each to be kept.
+        Probability with which each connection is kept, for example 0.5 for half the load.
     seed : int, >= 0, optional
     """
     return list(thinned(vectors, share, seed))
@@ -469,7 +467,7 @@ def thin(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) -> li
 
 @check_arguments
 def thinned(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) -> Iterator[ConnectionVector]:
-    """Return what `thin` returns, one vector at a time.
+    """Yield a random sample of connections, one vector at a time; see `thin`.
 
     Parameters
     ----------
@@ -490,29 +488,31 @@ def _share(share: float) -> float:
 @check_arguments
 @dataclass(frozen=True)
 class Synthetic:
-    """Sequential connections drawn from distributions, where no trace is public.
+    """Sequential connections drawn from distributions, in place of traces that are not public.
 
-    The traces of EDN fig. 2 are not public, and the paper gives no numbers of the figure. `edn` keeps to what the paper
-    states: most connections are small and a few long ones carry much of the load; the median RTT is about 100 ms;
-    the loads are 80 Mb/s (then 85, 90, 95) in one direction and 19 Mb/s in the other. All else is a choice of this
-    class.
+    The traces of EDN fig. 2 are not public, and the paper gives no numbers of the figure. `edn` follows the statements
+    of the paper: the majority of connections are small and a few long ones carry much of the load; the median RTT is
+    about 100 ms; the loads are 80 Mb/s (then 85, 90, 95) in one direction and 19 Mb/s in the other. All other
+    properties are assumptions of this class.
 
     Parameters
     ----------
     rate : float
-        connections/s, > 0. They come as a Poisson process.
+        Connections per second, > 0, in a Poisson process.
     request_median, response_median : int, bytes
+        Medians of the sizes of requests and responses.
     request_spread, response_spread : float, >= 0
-        Sizes of units are lognormal: the median and the standard deviation of the logarithm.
+        Standard deviation of the logarithm of the lognormal sizes.
     exchanges : float, >= 1
-        Mean number of a connection's exchanges, geometric.
+        Mean number of exchanges of a connection; the distribution is geometric.
     rtt_median : float, s
+        Median of the lognormal RTTs.
     rtt_spread : float, >= 0
-        RTTs are lognormal.
+        Standard deviation of the logarithm of RTTs.
     server_time, think_time : float, s, >= 0
-        Mean waits before responses and before later requests, exponential.
+        Means of the exponential waits before responses, and before requests after the first.
     exact : bool
-        Starts are stretched: what acceptors send of the connections drawn is exactly their load.
+        True: starts are scaled so that the load of acceptors in the sample is exactly the expected one.
 
     Raises
     ------
@@ -551,21 +551,21 @@ class Synthetic:
 
     @classmethod
     def edn(cls, load: Quantity = "80 Mb/s", requests: Quantity | None = None) -> Synthetic:
-        """Return connections whose acceptors offer a load, and whose initiators 19/80 of it (EDN sec. 3).
+        """Return connections with a given load of acceptors, and by default 19/80 of it from initiators (EDN sec. 3).
 
         Parameters
         ----------
         load : float, bit/s, optional
-            Of responses.
+            Load of responses.
         requests : float, bit/s, or None
-            Load * 19 / 80.
+            Load of requests. None: load * 19 / 80.
         """
         plain = cls(1.0)
         responses = as_rate(load, "load")
         wanted = responses * 19.0 / 80.0 if requests is None else as_rate(requests, "requests")
         up, down = plain.loads
         rate = responses / down
-        # the same spreads, with the median that gives the load of requests
+        # same spreads; the median is scaled to the load of requests
         return cls(rate, request_median=max(1, round(float(plain.request_median or 0) * wanted / (up * rate))))
 
     @property
@@ -579,12 +579,12 @@ class Synthetic:
         return up, down
 
     def vectors(self, seed: int | np.random.Generator, duration: Quantity) -> list[ConnectionVector]:
-        """Return the connections that come before a time, in the order of their starts.
+        """Return the connections that start before a time, in the order of their starts.
 
         Parameters
         ----------
-        seed : int
-            Or a NumPy generator.
+        seed : int or random.Generator
+            Seed, or a NumPy generator.
         duration : float, s
         """
         end = as_time(duration, "duration")
@@ -592,8 +592,8 @@ class Synthetic:
         if self.exact:
             drawn = replace(self, exact=False).vectors(rng, 1.25 * end)
             share = offered_load(drawn, 1.25 * end)[1] / self.loads[1]
-            moved = [replace(one, start=share * float(one.start or 0.0)) for one in drawn]
-            return [one for one in moved if float(one.start or 0.0) < end]
+            moved = [replace(vector, start=share * float(vector.start or 0.0)) for vector in drawn]
+            return [vector for vector in moved if float(vector.start or 0.0) < end]
         starts = np.sort(rng.uniform(0.0, end, rng.poisson(self.rate * end)))
         rtts = float(self.rtt_median or 0) * np.exp(self.rtt_spread * rng.standard_normal(len(starts)))
         counts = rng.geometric(1.0 / self.exchanges, len(starts))
@@ -617,16 +617,16 @@ class Synthetic:
         return out
 
 
-# ---- what became of them ---------------------------------------------------------------------------------------------
+# ---- response times --------------------------------------------------------------------------------------------------
 
 
 @check_arguments
 def response_times(flows: Any, by: str = "connection") -> Any:
-    """Return how long each connection, or each exchange, took to transfer its data.
+    """Return the time that each connection, or each exchange, took to transfer its data.
 
-    Implements EDN sec. 3: the duration of a connection (from its first byte sent to its last one acknowledged) less
-    the waits of its applications; of a concurrent one, that of the slower side. Of an exchange: from the start of a
-    request to the end of its response.
+    Implements EDN sec. 3: the response time is the duration of a connection (from its first byte sent to its last one
+    acknowledged) minus the waits of its applications; for a concurrent connection, that of the slower side. For an
+    exchange it is the time from the start of a request to the end of its response.
 
     Parameters
     ----------
@@ -638,13 +638,13 @@ def response_times(flows: Any, by: str = "connection") -> Any:
     Returns
     -------
     DataFrame
-        Indexed by connection (and exchange, from 0): start, finish [s], size [bytes], response_time [s]; nan where it
-        has not ended. Exchanges are those of sequential connections.
+        Indexed by connection (and exchange, from 0): start, finish [s], size [bytes], response_time [s]; nan if it has
+        not ended. Exchanges are those of sequential connections.
 
     Raises
     ------
     ValueError
-        Another `by`, or rows without connections.
+        An unknown `by`, or rows without connections.
     """
     if by not in ("connection", "exchange"):
         raise ValueError(f"by must be 'connection' or 'exchange', got {shown(by)}")
@@ -659,10 +659,10 @@ def response_times(flows: Any, by: str = "connection") -> Any:
         new = is_request & ~is_request.groupby(rows["connection"]).shift(1, fill_value=False)
         rows["exchange"] = new.groupby(rows["connection"]).cumsum().clip(lower=1) - 1
         rows["responded"] = rows["ends"].where(rows["sender"] == ACCEPTOR)
-        found = rows.groupby(["connection", "exchange"]).agg(
+        table = rows.groupby(["connection", "exchange"]).agg(
             start=("start", "first"), finish=("responded", "last"), size=("size", "sum")
         )
-        return found.assign(response_time=found["finish"] - found["start"])
+        return table.assign(response_time=table["finish"] - table["start"])
     rows["side"] = rows["sender"].where(begins.groupby(rows["connection"]).transform("sum") > 1, INITIATOR)
     rows["thought"] = rows["wait"].clip(lower=0.0)
     rows["ended"] = rows["ends"].where(rows["last"] == 1)
@@ -670,8 +670,8 @@ def response_times(flows: Any, by: str = "connection") -> Any:
         start=("start", "first"), finish=("ended", "max"), size=("size", "sum"), thought=("thought", "sum")
     )
     sides["response_time"] = sides["finish"] - sides["start"] - sides["thought"]
-    whole = sides.groupby("connection")
-    found = whole.agg({"start": "min", "finish": "max", "size": "sum", "response_time": "max"})
+    connections = sides.groupby("connection")
+    table = connections.agg({"start": "min", "finish": "max", "size": "sum", "response_time": "max"})
     unended = sides["finish"].isna().groupby("connection").any()
-    found.loc[unended, ["finish", "response_time"]] = float("nan")
-    return found
+    table.loc[unended, ["finish", "response_time"]] = float("nan")
+    return table

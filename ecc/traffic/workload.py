@@ -1,7 +1,7 @@
-"""Workloads: transfers that come and go beside the flows of a network, single or one after the other in connections.
+"""Workloads: transfers that begin and end during a run, single or in sequence in connections.
 
-The flows of the network have columns in the results; transfers have rows in `Trajectory.flows` only. What arrives is
-drawn in blocks while a run advances: millions of transfers never exist at once.
+They are in addition to the flows of the network. Those have columns in the results; transfers have only rows in
+`Trajectory.flows`. Transfers are drawn in blocks while a run advances, so that millions of them never exist at once.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from ecc.traffic.tmix import (
 __all__ = ["DRAWN", "LABELS", "Arrivals", "OnOff", "Tmix", "Workload"]
 
 LABELS = np.dtype([("connection", "i8"), ("unit", "i8"), ("sender", "i8"), ("wait", "f8"), ("last", "i8")])
-"""What a transfer is of its connection (-1: none): number and sender of its unit, the wait before it if it is
-subsequent to the transfer before it (else -1), whether it is the last of its chain."""
+"""Place of a transfer in its connection (-1: no connection): number and sender of its unit, the wait before it if it
+is subsequent to the preceding transfer (else -1), and 1 if it is the last of its chain."""
 DRAWN = np.dtype([
     ("start", "f8"), ("stop", "f8"), ("size", "i8"), ("access_delay", "f8"), ("template_index", "i8"), ("window", "i8"),
     ("label", LABELS),
 ])  # fmt: skip
-"""A transfer as it is drawn: times in s, `stop` inf for never, `size` -1 for endless, `kind` its template, `window` of
-a transport's receiver, 0 for none. One that is subsequent to another has the start of the first of its chain."""
+"""A drawn transfer: times in s, `stop` inf for never, `size` -1 for endless, `template_index` an index in `templates`,
+`window` of a transport's receiver (0: no limit). A subsequent transfer has the start of the first of its chain."""
 
 BLOCK = 1024
 DISTRIBUTIONS = ("fixed", "exponential", "lognormal", "pareto")
@@ -72,41 +72,42 @@ class Arrivals:
     Parameters
     ----------
     route : sequence of int
-        Sequence of link indices.
+        Link indices of the route.
     mean_interarrival : float, s, > 0
+        Mean time between arrivals.
     mean_size : int, bytes, > 0
-        Of a table of sizes, its own mean if None; otherwise the table's sizes are scaled to it.
+        Mean size. With a table of sizes, the sizes are scaled to this mean; None: the mean of the table.
     shape : float
-        Of the distribution: > 1 for "pareto", > 0 for "lognormal" (the standard deviation of the logarithm), None for
-        the others.
+        Shape of the distribution: > 1 for "pareto", > 0 for "lognormal" (the standard deviation of the logarithm), None
+        for the other distributions.
     start, stop : float, s
-        When arrivals begin and end (None: with the run).
+        Times at which arrivals begin and end (None: end of the run).
     access_delay : float, s
-        Or (lowest, highest): drawn uniformly for each transfer.
+        Access delay, or (lowest, highest): drawn uniformly for each transfer.
     packet_size : int, bytes
-        Or (lowest, highest). As in Flow.
+        Packet size, or (lowest, highest), as in Flow.
     mean_duration : float, s, > 0
-        Instead of a size.
+        Mean duration, instead of a size.
     duration : object
-        (lowest, highest), s. Instead of a size: drawn uniformly.
+        (lowest, highest), s, instead of a size: drawn uniformly.
     distribution : object
-        Of sizes or durations about their mean: "fixed", "exponential", "lognormal" or "pareto"; None: "pareto" if a
-        shape is given, else "fixed". Of sizes also a table: "web-search", "data-mining", "hadoop", or pairs of a size
-        and the share of transfers that are at most so large, as of `ecc.flow_sizes.FlowSizes`; or a mapping with the
-        `file` that has the pairs, and maybe the `unit` of its sizes, as of `ecc.flow_sizes.read_flow_sizes`.
+        Distribution of sizes or durations about their mean: "fixed", "exponential", "lognormal" or "pareto"; None:
+        "pareto" if a shape is given, else "fixed". Sizes may also have a table: "web-search", "data-mining", "hadoop",
+        or pairs of a size and the share of transfers up to that size (see `ecc.flow_sizes.FlowSizes`); or a mapping
+        with the `file` of the pairs and optionally the `unit` of its sizes (see `ecc.flow_sizes.read_flow_sizes`).
     spacing : str
         "poisson", or "regular": at start, start + mean_interarrival, ...
     batch : int, > 0
-        How many transfers come together.
+        Number of transfers per arrival.
     count : int, > 0, or None
-        How many transfers come in all.
+        Total number of transfers. None: unlimited.
     reverse : sequence of int or None
-        Sequence of link indices of the ACKs, or None. As in Flow.
+        Link indices of the route of ACKs, or None, as in Flow.
 
     Raises
     ------
     ValueError, TypeError
-        A value out of range; none or several of mean_size, mean_duration and duration.
+        A value out of range; not exactly one of mean_size, mean_duration and duration.
 
     Examples
     --------
@@ -135,19 +136,21 @@ class Arrivals:
     def __post_init__(self) -> None:
         put = _putter(self)
         put("mean_interarrival", as_time(self.mean_interarrival, "mean_interarrival", positive=True))
-        given = self.distribution
-        if isinstance(given, str) and given not in (*DISTRIBUTIONS, *FLOW_SIZES):
+        distribution = self.distribution
+        if isinstance(distribution, str) and distribution not in (*DISTRIBUTIONS, *FLOW_SIZES):
             known = dict.fromkeys((*DISTRIBUTIONS, *FLOW_SIZES), "")
             allowed = ", ".join(map(repr, known))
-            raise ValueError(f"distribution must be one of {allowed}, got {shown(given)}{nearest(given, known)}")
+            raise ValueError(
+                f"distribution must be one of {allowed}, got {shown(distribution)}{nearest(distribution, known)}"
+            )
         table = self._table
         if table is not None:
             put("distribution", self.distribution if isinstance(self.distribution, str) else table.table)
             put("mean_size", table.mean if self.mean_size is None else self.mean_size)
         amounts = [name for name in ("mean_size", "mean_duration", "duration") if getattr(self, name) is not None]
         if len(amounts) != 1:
-            given = ", ".join(amounts) or "none"
-            raise ValueError(f"arrivals must have one of mean_size, mean_duration and duration, got {given}")
+            names = ", ".join(amounts) or "none"
+            raise ValueError(f"arrivals must have one of mean_size, mean_duration and duration, got {names}")
         if self.mean_size is not None:
             put("mean_size", as_size(self.mean_size, "mean_size"))
         elif self.mean_duration is not None:
@@ -169,23 +172,24 @@ class Arrivals:
             put("count", as_count(self.count, "count", minimum=1))
         _check_common(self)
 
-    # ---- of the papers -----------------------------------------------------------------------------------
+    # ---- workloads of the papers ---------------------------------------------------------------------------
 
     @classmethod
     def at_load(
-        cls, route: Sequence[int], load: float, capacity: Quantity, mean_size: Quantity | None = None, **others: Any
+        cls, route: Sequence[int], load: float, capacity: Quantity, mean_size: Quantity | None = None, **options: Any
     ) -> Arrivals:
         """Return arrivals that offer a share of a capacity, Pareto of shape 1.4 by default (THESIS fig. 25).
 
         Parameters
         ----------
         route : sequence of int
-            Sequence of link indices.
+            Link indices of the route.
         load : float, > 0
+            Offered rate as a share of the capacity.
         capacity : float, bit/s
         mean_size : int, bytes, optional
-            Needed unless there is a table of sizes, which has one.
-        **others : object
+            Required unless `distribution` is a table of sizes.
+        **options : object
             Further fields of Arrivals.
 
         Examples
@@ -196,12 +200,12 @@ class Arrivals:
         1.926736e-05
         """
         offered = as_number(load, "load", positive=True) * as_rate(capacity, "capacity")
-        if "distribution" not in others:
-            others = {"shape": 1.4} | others
-        size = cls(route, 1.0, mean_size, **others).mean_size
+        if "distribution" not in options:
+            options = {"shape": 1.4} | options
+        size = cls(route, 1.0, mean_size, **options).mean_size
         if size is None:
-            raise ValueError("mean_size must be there for a load, got None")
-        return cls(route, 8.0 * size / offered, size, **others)
+            raise ValueError("mean_size must be given for a load, got None")
+        return cls(route, 8.0 * size / offered, size, **options)
 
     @classmethod
     def lifetimes(
@@ -211,24 +215,25 @@ class Arrivals:
         delay: Quantity = "20 ms",
         count: int = 500,
         sigma: float = 1.0,
-        **others: Any,
+        **options: Any,
     ) -> Arrivals:
         """Return the short flows of JETMAX figs. 14-15: a start every Exp(0.2 s), lognormal lifetimes of mean 10 s.
 
-        Packets are U[800, 1300] bytes and RTTs uniform; the spread of the lifetimes is not stated there.
+        Packet sizes are uniform in [800, 1300] bytes, RTTs uniform. JETMAX does not state the spread of the lifetimes.
 
         Parameters
         ----------
         route : sequence of int
-            Sequence of link indices.
+            Link indices of the route.
         rtts : tuple of two Quantity, optional
             (lowest, highest), s.
         delay : float, s, in one direction, optional
-            Of the route.
+            Delay of the route.
         count : int, optional
+            Total number of flows.
         sigma : float, optional
-            Standard deviation of the logarithm.
-        **others : object
+            Standard deviation of the logarithm of the lifetimes.
+        **options : object
             Further fields of Arrivals.
 
         Raises
@@ -244,51 +249,55 @@ class Arrivals:
             "mean_duration": 10.0, "distribution": "lognormal", "shape": sigma, "packet_size": (800, 1300),
             "access_delay": (max(low, 0.0), high), "count": count,
         }  # fmt: skip
-        return cls(route, 0.2, **settings | others)
+        return cls(route, 0.2, **settings | options)
 
-    # ---- what arrives ------------------------------------------------------------------------------------
+    # ---- arrivals ------------------------------------------------------------------------------------------
 
     @property
     def _table(self) -> FlowSizes | None:
-        """The table that sizes are drawn from, or None."""
-        given = self.distribution
-        return None if given is None or (isinstance(given, str) and given not in FLOW_SIZES) else flow_sizes(given)
+        """Table of the sizes, or None."""
+        distribution = self.distribution
+        return (
+            None
+            if distribution is None or (isinstance(distribution, str) and distribution not in FLOW_SIZES)
+            else flow_sizes(distribution)
+        )
 
     @property
     def templates(self) -> tuple[Flow]:
-        """What all transfers have in common."""
+        """Common properties of all transfers."""
         return (Flow(self.route, packet_size=self.packet_size, reverse=self.reverse),)
 
     @property
     def offered_rate(self) -> float:
-        """Mean offered load, bit/s; nan for transfers that have a duration."""
+        """Mean offered load, bit/s; nan if transfers have durations."""
         if self.mean_size is None:
             return math.nan
         return as_rate(8.0 * self.batch * self.mean_size / self.mean_interarrival, "offered_rate")
 
     def streams(self, rng: np.random.Generator, end: float) -> list[Iterator[NDArray[np.void]]]:
-        """Return the one stream of these arrivals: blocks of `DRAWN` in the order of their starts.
+        """Return the single stream of these arrivals: blocks of `DRAWN` in the order of their starts.
 
         Parameters
         ----------
         rng : random.Generator
             NumPy generator.
         end : float, s
-            Of the run.
+            End of the run.
         """
         return [self._blocks(rng, end if self.stop is None else min(end, self.stop))]
 
     def _blocks(self, rng: np.random.Generator, end: float) -> Iterator[NDArray[np.void]]:
         gaps, amounts, delays = rng.spawn(3)
         table = self._table
-        now, begun, left = float(self.start), 0, self.count
-        while left is None or left > 0:
+        now, begun, remaining = float(self.start), 0, self.count
+        while remaining is None or remaining > 0:
             if self.spacing == "poisson":
                 starts = now + np.cumsum(gaps.exponential(self.mean_interarrival, BLOCK))
             else:
                 starts = self.start + self.mean_interarrival * np.arange(begun, begun + BLOCK, dtype=np.float64)
             now, begun = float(starts[-1]), begun + BLOCK
-            starts = np.repeat(starts[starts < end], self.batch)[:left]
+            starts = np.repeat(starts[starts < end], self.batch)[:remaining]
             block = _drawn(starts)
             if table is not None and self.mean_size is not None:
                 block["size"] = table.draw(amounts, len(starts), self.mean_size)
@@ -305,30 +314,30 @@ class Arrivals:
                 yield block
             if now >= end:
                 return
-            left = None if left is None else left - len(starts)
+            remaining = None if remaining is None else remaining - len(starts)
 
 
 @check_arguments
 @dataclass(frozen=True)
 class OnOff:
-    """Sources that are silent, send for a while, and so on; each time is a transfer of its own.
+    """Sources that alternate between silence and sending; each sending period is one transfer.
 
     Parameters
     ----------
     route : sequence of int
-        Sequence of link indices.
+        Link indices of the route.
     mean_on, mean_off : float, s, > 0
-        How long a source sends and is silent; it begins silent.
+        Mean times for which a source sends and is silent; it begins silent.
     sources : int, > 0
-        How many there are, independent of each other.
+        Number of independent sources.
     distribution : str
-        Of both times: "exponential", "pareto", "lognormal" or "fixed".
+        Distribution of both times: "exponential", "pareto", "lognormal" or "fixed".
     shape : float or None
-        As in Arrivals.
+        See Arrivals.
     start, stop : float, s
-        When the sources begin and end (None: with the run).
+        Times at which the sources begin and end (None: end of the run).
     access_delay, packet_size, reverse : object, sequence of int or None
-        As in Arrivals; a source keeps the delay that it drew.
+        See Arrivals; the access delay is drawn once for each source.
 
     Raises
     ------
@@ -358,7 +367,7 @@ class OnOff:
 
     @property
     def templates(self) -> tuple[Flow]:
-        """What all transfers have in common."""
+        """Common properties of all transfers."""
         return (Flow(self.route, packet_size=self.packet_size, reverse=self.reverse),)
 
     def streams(self, rng: np.random.Generator, end: float) -> list[Iterator[NDArray[np.void]]]:
@@ -369,10 +378,10 @@ class OnOff:
         rng : random.Generator
             NumPy generator.
         end : float, s
-            Of the run.
+            End of the run.
         """
         until = end if self.stop is None else min(end, self.stop)
-        return [self._blocks(one, until) for one in rng.spawn(self.sources)]
+        return [self._blocks(source_rng, until) for source_rng in rng.spawn(self.sources)]
 
     def _blocks(self, rng: np.random.Generator, end: float) -> Iterator[NDArray[np.void]]:
         now, access_delay, size = float(self.start), _uniform(rng, self.access_delay, 1)[0], 16
@@ -393,29 +402,29 @@ class OnOff:
 @check_arguments
 @dataclass(frozen=True)
 class Tmix:
-    """Connections of Tmix vectors between hosts on the two ends of a path, each unit of data a transfer of its own.
+    """Connections of Tmix vectors between hosts at the two ends of a path, with one transfer for each unit of data.
 
-    In a sequential connection a unit is sent once the one before it has got to its receiver and the wait is over; in a
-    concurrent one either side waits likewise for its own unit before. A unit is a transfer: it begins its congestion
-    control anew, and its ACKs take the other side's path back. Half a vector's RTT is before the first link, half after
-    the last: delays of links come on top, as in ns-2. The window of a side limits what it has in flight, as in ns-2, if
-    the protocol has a `transport`; it is one packet at least. Losses and segments of vectors are not applied.
+    In a sequential connection a unit is sent after the previous unit has reached its receiver and the wait is over. In
+    a concurrent one each side waits likewise for its previous unit. Each transfer starts congestion control anew, and
+    its ACKs return over the path of the other side. Half of the RTT of a vector is before the first link, half after
+    the last; delays of links add to it, as in ns-2. If the protocol has a `transport`, the window of a side, at least
+    one packet, limits its bytes in flight, as in ns-2. Losses and segments of vectors are not applied.
 
     Parameters
     ----------
     vectors : object
-        Sequence of ConnectionVector; a path of a file of them, or its text; or a Synthetic.
+        Sequence of ConnectionVector; the path of a file of vectors, or its text; or a Synthetic.
     route : sequence of int
-        Sequence of link indices, of what initiators send.
+        Link indices of the route of data from initiators.
     reverse : sequence of int
-        The same of acceptors.
+        Link indices of the route of data from acceptors.
     share : float, in (0, 1]
-        Chance of each connection to be there (see ecc.tmix.thin); the seed draws.
+        Probability with which each connection is included (see ecc.tmix.thin), drawn with the seed of the run.
     packet_size : int, bytes
-        Or (lowest, highest). As in Flow.
+        Packet size, or (lowest, highest), as in Flow.
     digest : str or None
-        SHA-256 of the file of `vectors`, 64 hexadecimal digits; a file with other content is refused. None: that of the
-        file as it is now, or no file.
+        SHA-256 of the file of `vectors`, 64 hexadecimal digits; a file with other content is refused. None: computed
+        from the file now, if there is a file.
 
     Raises
     ------
@@ -427,9 +436,9 @@ class Tmix:
     Notes
     -----
     A file is read while the run advances and may be larger than the memory, if its vectors are in the order of their
-    starts; else they are sorted in memory. The digest is part of the scenario, so stores, checkpoints and workers on
-    other machines use the file only with the content that it had when the scenario was made. Rows of
-    `Trajectory.flows` have the connection that they are of; `ecc.tmix.response_times` sums them up.
+    starts; otherwise they are sorted in memory. The digest is part of the scenario, so stores, checkpoints and workers
+    on other machines use the file only with the content that it had when the scenario was made. Rows of
+    `Trajectory.flows` name their connection; `ecc.tmix.response_times` sums them up.
     """
 
     vectors: Any
@@ -438,25 +447,25 @@ class Tmix:
     share: float = 1.0
     packet_size: Any = 1000
     digest: str | None = None
-    _in_order: ClassVar[bool] = False  # known of a file that has been read
+    _in_order: ClassVar[bool] = False  # True if a file has been read and its vectors are in order
 
     def __post_init__(self) -> None:
         put = _putter(self)
-        given = self.vectors
-        if isinstance(given, Mapping):
-            put("vectors", from_table(Synthetic, given, "vectors"))
-        elif isinstance(given, str | Path):
-            is_text = isinstance(given, str) and "\n" in given
-            put("vectors", tuple(iter_vectors(given)) if is_text else str(given))
+        vectors = self.vectors
+        if isinstance(vectors, Mapping):
+            put("vectors", from_table(Synthetic, vectors, "vectors"))
+        elif isinstance(vectors, str | Path):
+            is_text = isinstance(vectors, str) and "\n" in vectors
+            put("vectors", tuple(iter_vectors(vectors)) if is_text else str(vectors))
             if not is_text:
-                put("digest", checked_digest(given, "vectors", self.digest))
-            vectors = self.vectors if is_text else iter_vectors(given)
-            starts = (float(vector.start or 0.0) for vector in vectors)
+                put("digest", checked_digest(vectors, "vectors", self.digest))
+            checked_vectors = self.vectors if is_text else iter_vectors(vectors)
+            starts = (float(vector.start or 0.0) for vector in checked_vectors)
             put("_in_order", sum(a > b for a, b in pairwise(starts)) == 0)
-        elif not isinstance(given, Synthetic):
-            items = tuple(given) if isinstance(given, Iterable) else None
+        elif not isinstance(vectors, Synthetic):
+            items = tuple(vectors) if isinstance(vectors, Iterable) else None
             if items is None or not all(isinstance(item, ConnectionVector) for item in items):
-                raise TypeError(f"vectors must be ConnectionVectors, a path, or Synthetic, got {shown(given)}")
+                raise TypeError(f"vectors must be ConnectionVectors, a path, or Synthetic, got {shown(vectors)}")
             put("vectors", items)
         if self.digest is not None and not isinstance(self.vectors, str):
             raise ValueError(f"digest must be None unless vectors is the path of a file, got {shown(self.digest)}")
@@ -468,13 +477,13 @@ class Tmix:
 
     @property
     def templates(self) -> tuple[Flow, Flow]:
-        """What the transfers of either side have in common."""
+        """Common properties of the transfers of either side: initiators, acceptors."""
         directions = ((self.route, self.reverse), (self.reverse, self.route))
-        first, second = (Flow(there, packet_size=self.packet_size, reverse=back) for there, back in directions)
+        first, second = (Flow(route, packet_size=self.packet_size, reverse=reverse) for route, reverse in directions)
         return first, second
 
     def to_table(self) -> dict[str, Any]:
-        """Return the fields as plain values; vectors given one by one as text, whose times are whole microseconds."""
+        """Return the fields as plain values; a sequence of vectors becomes text, with times in whole microseconds."""
         table = to_table(self)
         if isinstance(self.vectors, Synthetic):
             table["vectors"] = to_table(self.vectors)
@@ -490,19 +499,21 @@ class Tmix:
         rng : random.Generator
             NumPy generator.
         end : float, s
-            Of the run.
+            End of the run.
         """
-        given = self.vectors
-        if isinstance(given, Synthetic):
-            given = given.vectors(rng, end)
-        elif isinstance(given, str):
-            checked_digest(given, "vectors", self.digest)  # it may have changed since, or this may be another machine
-            given = iter_vectors(given)
-        kept = thinned(given, self.share, int(rng.integers(2**32))) if self.share < 1.0 else given
+        vectors = self.vectors
+        if isinstance(vectors, Synthetic):
+            vectors = vectors.vectors(rng, end)
+        elif isinstance(vectors, str):
+            checked_digest(vectors, "vectors", self.digest)  # the file may have changed, or be that of another machine
+            vectors = iter_vectors(vectors)
+        sample = thinned(vectors, self.share, int(rng.integers(2**32))) if self.share < 1.0 else vectors
         if isinstance(self.vectors, str) and self._in_order:
-            yield from takewhile(lambda one: one.start < end, kept)
+            yield from takewhile(lambda vector: vector.start < end, sample)
         else:
-            yield from sorted((one for one in kept if one.start < end), key=lambda one: float(one.start or 0.0))
+            yield from sorted(
+                (vector for vector in sample if vector.start < end), key=lambda vector: float(vector.start or 0.0)
+            )
 
     def streams(self, rng: np.random.Generator, end: float) -> list[Iterator[NDArray[np.void]]]:
         """Return the stream of all connections: blocks of `DRAWN` in the order of their starts.
@@ -512,7 +523,7 @@ class Tmix:
         rng : random.Generator
             NumPy generator.
         end : float, s
-            Of the run.
+            End of the run.
         """
         return [self._blocks(rng, end)]
 
@@ -530,7 +541,7 @@ class Tmix:
             yield np.array(rows, DRAWN)
 
     def _chains(self, rng: np.random.Generator, end: float) -> Iterator[tuple[float, list[tuple[Any, ...]]]]:
-        """The start of a connection and, one chain at a time, rows of `DRAWN` of units in sequence."""
+        """Yield, for each chain of units, the start of its connection and the rows of `DRAWN`."""
         largest = self.templates[0].largest_packet
         for number, vector in enumerate(self.draw_vectors(rng, end)):
             for chain in vector.chains:
@@ -545,7 +556,7 @@ class Tmix:
 
 
 def _in_order_of_starts(chains: Iterator[tuple[float, list[tuple[Any, ...]]]]) -> Iterator[list[tuple[Any, ...]]]:
-    """Rows of chains in the order of their own starts; the connections come in the order of theirs."""
+    """Yield the rows of chains in the order of the chains' starts; `chains` is in the order of connections' starts."""
     waiting: list[tuple[float, int, list[tuple[Any, ...]]]] = []
     for number, (start, rows) in enumerate(chains):
         while waiting and waiting[0][0] <= start:
@@ -558,7 +569,7 @@ def _in_order_of_starts(chains: Iterator[tuple[float, list[tuple[Any, ...]]]]) -
 @check_arguments
 @dataclass(frozen=True)
 class Workload:
-    """Transfers given one by one, streams of random arrivals, on-off sources, and connections.
+    """Traffic of transfers: listed ones, streams of random arrivals, on-off sources, and connections.
 
     Parameters
     ----------
@@ -566,12 +577,12 @@ class Workload:
     arrivals : sequence of Arrivals
     on_off : sequence of OnOff
     tmix : sequence of Tmix
-        At most one.
+        Connections, at most one Tmix.
 
     Raises
     ------
     TypeError
-        Something else in any of them.
+        An item of another type in one of them.
     ValueError
         Several Tmix.
     """
@@ -583,10 +594,10 @@ class Workload:
 
     def __post_init__(self) -> None:
         for name, kind in KINDS.items():
-            given = getattr(self, name)
-            items = tuple(given) if isinstance(given, Iterable) else None
+            value = getattr(self, name)
+            items = tuple(value) if isinstance(value, Iterable) else None
             if items is None or not all(isinstance(item, kind) for item in items):
-                raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {shown(given)}")
+                raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {shown(value)}")
             object.__setattr__(self, name, items)
         for k, flow in enumerate(self.transfers):
             if flow.alternatives:
@@ -602,24 +613,24 @@ class Workload:
 
     @property
     def templates(self) -> list[Flow]:
-        """What the transfers have in common, each kind once: flows without times, size and access delay."""
+        """Common properties of each kind of transfers: flows without times, size and access delay."""
         plain = [_template(flow) for flow in self.transfers]
-        return list(dict.fromkeys([*plain, *(one for stream in self._streams for one in stream.templates)]))
+        return list(dict.fromkeys([*plain, *(template for stream in self._streams for template in stream.templates)]))
 
     @property
     def enables_subsequent(self) -> list[bool]:
-        """Of each template, whether it enables subsequent transfers."""
-        sides = [one for tmix in self.tmix for one in tmix.templates]
+        """For each template, True if its transfers enable subsequent ones."""
+        sides = [side_template for tmix in self.tmix for side_template in tmix.templates]
         return [template in sides for template in self.templates]
 
     @property
     def chains(self) -> list[tuple[int, int]]:
-        """Pairs of templates of which transfers of one may be subsequent to those of the other."""
+        """Pairs of indices of templates; transfers of one may be subsequent to transfers of the other."""
         kinds = {template: kind for kind, template in enumerate(self.templates)}
         return [(kinds[tmix.templates[INITIATOR]], kinds[tmix.templates[ACCEPTOR]]) for tmix in self.tmix]
 
     def blocks(self, seed: int, duration: float) -> Iterator[NDArray[np.void]]:
-        """Yield all transfers that start before `duration`, in the order of their starts, some at a time.
+        """Yield all transfers that start before `duration`, in the order of their starts, in blocks.
 
         Parameters
         ----------
@@ -629,20 +640,22 @@ class Workload:
         Returns
         -------
         Iterator[NDArray[void]]
-            Iterator of arrays of dtype DRAWN; `kind` is an index in `templates`.
+            Iterator of arrays of dtype DRAWN; `template_index` is an index in `templates`.
         """
         kinds = {template: kind for kind, template in enumerate(self.templates)}
-        given = sorted((flow for flow in self.transfers if flow.start < duration), key=lambda flow: float(flow.start))
-        block = _drawn(np.array([flow.start for flow in given], float))
-        block["stop"] = [math.inf if flow.stop is None else flow.stop for flow in given]
-        block["size"] = [-1 if flow.size is None else flow.size for flow in given]
-        block["access_delay"] = [flow.access_delay for flow in given]
-        block["template_index"] = [kinds[_template(flow)] for flow in given]
+        transfers = sorted(
+            (flow for flow in self.transfers if flow.start < duration), key=lambda flow: float(flow.start)
+        )
+        block = _drawn(np.array([flow.start for flow in transfers], float))
+        block["stop"] = [math.inf if flow.stop is None else flow.stop for flow in transfers]
+        block["size"] = [-1 if flow.size is None else flow.size for flow in transfers]
+        block["access_delay"] = [flow.access_delay for flow in transfers]
+        block["template_index"] = [kinds[_template(flow)] for flow in transfers]
         streams = [iter([block] if len(block) else [])]
         chances = np.random.default_rng(seed).spawn(len(self._streams))
         for source, rng in zip(self._streams, chances, strict=True):
-            of_stream = np.array([kinds[template] for template in source.templates])
-            streams += [_of_kinds(stream, of_stream) for stream in source.streams(rng, duration)]
+            template_indices = np.array([kinds[template] for template in source.templates])
+            streams += [_of_kinds(stream, template_indices) for stream in source.streams(rng, duration)]
         return _merged(streams)
 
     def draw(self, seed: int, duration: float) -> list[Flow]:
@@ -656,7 +669,8 @@ class Workload:
         Raises
         ------
         ValueError
-            A seed below 0; there are connections: the start of a subsequent transfer is known only from a run.
+            A seed below 0, or a workload with connections, whose subsequent transfers start at times that depend on
+            the run.
         """
         if self.tmix:
             raise ValueError("tmix must be () to draw flows: their starts depend on the run")
@@ -672,7 +686,7 @@ class Workload:
 
 
 KINDS: dict[str, type] = {"transfers": Flow, "arrivals": Arrivals, "on_off": OnOff, "tmix": Tmix}
-"""What the fields of a Workload hold."""
+"""Class of the items of each field of a Workload."""
 
 
 def _template(flow: Flow) -> Flow:
@@ -683,19 +697,19 @@ def _putter(item: Any) -> Any:
     return lambda name, value: object.__setattr__(item, name, value)
 
 
-def _range(given: Any, name: str, read: Any = as_time) -> tuple[float, float]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"{name} must be (lowest, highest), got {shown(given)}")
-    if isinstance(given, np.ndarray) and given.ndim == 0:
-        raise TypeError(f"{name} must be (lowest, highest), got {shown(given)}")
-    times = tuple(read(time, name) for time in given)
+def _range(value: Any, name: str, read: Any = as_time) -> tuple[float, float]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be (lowest, highest), got {shown(value)}")
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        raise TypeError(f"{name} must be (lowest, highest), got {shown(value)}")
+    times = tuple(read(time, name) for time in value)
     if len(times) != 2 or times[0] > times[1]:
-        raise ValueError(f"{name} must be (lowest, highest), got {shown(given)}")
+        raise ValueError(f"{name} must be (lowest, highest), got {shown(value)}")
     return times[0], times[1]
 
 
 def _check_distribution(item: Any, distribution: str, tables: Iterable[str] = ()) -> None:
-    """Check a distribution and its shape; tables of sizes are what else there may be."""
+    """Check a distribution and its shape; `tables` are further names that a message lists."""
     if not isinstance(distribution, str) or distribution not in DISTRIBUTIONS:
         allowed = ", ".join(map(repr, (*DISTRIBUTIONS, *tables)))
         raise ValueError(f"distribution must be one of {allowed}, got {shown(distribution)}")
@@ -709,7 +723,7 @@ def _check_distribution(item: Any, distribution: str, tables: Iterable[str] = ()
 
 
 def _check_common(item: Any) -> None:
-    """Check what all streams have: times, delays, route and packets."""
+    """Check the common fields of streams: times, delays, route and packets."""
     put = _putter(item)
     put("start", as_time(item.start, "start"))
     if item.stop is not None:
@@ -729,7 +743,7 @@ def _check_common(item: Any) -> None:
 
 
 def _drawn(starts: NDArray[np.float64]) -> NDArray[np.void]:
-    """Transfers with these starts, endless."""
+    """Return endless transfers with these starts."""
     block = np.zeros(len(starts), DRAWN)
     block["start"] = starts
     block["stop"] = math.inf
@@ -742,7 +756,7 @@ def _drawn(starts: NDArray[np.float64]) -> NDArray[np.void]:
 def _amounts(
     rng: np.random.Generator, mean: float, distribution: str | None, shape: float | None, n: int
 ) -> NDArray[np.float64]:
-    """n sizes or durations of a mean."""
+    """Draw n sizes or durations with a mean."""
     if distribution == "exponential":
         return rng.exponential(mean, n)
     if distribution == "lognormal" and shape is not None:
@@ -752,22 +766,22 @@ def _amounts(
     return np.full(n, float(mean))
 
 
-def _uniform(rng: np.random.Generator, given: Any, n: int) -> NDArray[np.float64]:
-    low, high = given if isinstance(given, tuple) else (given, given)
+def _uniform(rng: np.random.Generator, value: Any, n: int) -> NDArray[np.float64]:
+    low, high = value if isinstance(value, tuple) else (value, value)
     return rng.uniform(low, high, n)
 
 
 def _of_kinds(stream: Iterator[NDArray[np.void]], kinds: NDArray[np.int64]) -> Iterator[NDArray[np.void]]:
     for block in stream:
         block["template_index"] = kinds[block["template_index"]]
-        block["stop"][block["stop"] >= LONGEST_TIME] = math.inf  # no run gets there
+        block["stop"][block["stop"] >= LONGEST_TIME] = math.inf  # no run lasts that long
         yield block
 
 
 def _merged(streams: Sequence[Iterator[NDArray[np.void]]]) -> Iterator[NDArray[np.void]]:
-    """Streams in order as one in order; at equal starts by stream."""
-    nothing = np.zeros(0, DRAWN)
-    waiting = [next(stream, nothing) for stream in streams]
+    """Merge ordered streams into one; transfers with equal starts are in the order of the streams."""
+    empty = np.zeros(0, DRAWN)
+    waiting = [next(stream, empty) for stream in streams]
     alive = [len(block) > 0 for block in waiting]
     while any(alive):
         until = min(block["start"][-1] for block, lives in zip(waiting, alive, strict=True) if lives)
@@ -778,8 +792,8 @@ def _merged(streams: Sequence[Iterator[NDArray[np.void]]]) -> Iterator[NDArray[n
         waiting = [block[n:] for block, n in zip(waiting, counts, strict=True)]
         for k, block in enumerate(waiting):
             if alive[k] and block["start"][-1] == until:
-                more = next(streams[k], nothing)
+                more = next(streams[k], empty)
                 waiting[k], alive[k] = np.concatenate([block, more]), len(more) > 0
-    rest = np.concatenate(waiting) if waiting else nothing
+    rest = np.concatenate(waiting) if waiting else empty
     if len(rest):
         yield rest[np.argsort(rest["start"], kind="stable")]

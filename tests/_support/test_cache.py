@@ -17,7 +17,7 @@ NAMES = [f"{k:064x}" for k in range(6)]
 
 def test_what_has_not_been_used_for_longest_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECC_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(cache, "MOST_FILES", 4)
+    monkeypatch.setattr(cache, "MAX_FILES", 4)
     others = [tmp_path / "results.sqlite", tmp_path / "notes"]
     for age, file in enumerate(others):
         file.write_text("of others")
@@ -29,7 +29,7 @@ def test_what_has_not_been_used_for_longest_goes_first(tmp_path: Path, monkeypat
     for name in NAMES[4:]:
         cache.keep(name, b"code")
     assert {file.name for file in tmp_path.iterdir()} == {NAMES[0], *NAMES[3:], "results.sqlite", "notes"}
-    monkeypatch.setattr(cache, "MOST_BYTES", 2 * (32 + 4) + 10_032)
+    monkeypatch.setattr(cache, "MAX_BYTES", 2 * (32 + 4) + 10_032)
     cache.keep("f" * 64, bytes(10_000))
     assert len([file for file in tmp_path.iterdir() if file not in others]) == 3 and cache.kept("f" * 64)
     assert cache.kept(NAMES[0]) is None and cache.kept(NAMES[5]) == b"code"

@@ -107,7 +107,7 @@ def test_other_files_are_refused_and_left_alone(tmp_path):
     database.close()
     for path in (text, foreign):
         before = path.read_bytes()
-        with pytest.raises(ValueError, match=r"store must be a file that was made as a store, got '.*', which is none"):
+        with pytest.raises(ValueError, match=r"store must be a file that was made as a store, got '.*'"):
             Store(path)
         assert path.read_bytes() == before
     store = Store(empty)

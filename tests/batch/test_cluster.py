@@ -264,7 +264,7 @@ def test_a_worker_with_other_code_is_refused_by_name(processes, tmp_path, capsys
             sweep(abs, {"x": [1, 2]}, cluster)
         with pytest.raises(WorkersLost):
             cluster.submit(abs, 1)
-    assert told == [f"the scheduler at {processes.address} has no worker yet: the work begins when one comes"]
+    assert told == [f"the scheduler at {processes.address} has no worker yet: the work begins when one joins"]
 
 
 @pytest.mark.slow

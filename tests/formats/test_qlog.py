@@ -146,7 +146,7 @@ def test_files_may_be_compressed_and_cut_off(tmp_path):
 def test_events_out_of_order_are_put_in_order(tmp_path):
     trace = read(tmp_path, sequence(HEAD, sent(0, 5.0), sent(1, 3.0), acked([0], time=9.0)))
     assert [one.data.get("number") for one in trace.events] == [1, 0, None]
-    assert trace.notes == ("events were put in the order of time, from which 1 had departed",)
+    assert trace.notes == ("events were sorted by time (1 out of order)",)
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ REFUSED = {
     "k must be >= 2": lambda: Network.fat_tree(0, [(0, 1)]),
     "spines must be >= 1": lambda: Network.leaf_spine(2, 0, 2, [(0, 1)]),
     "flows must be at least one Flow, got none": lambda: Network.fat_tree(4, []),
-    "oversubscription must be None where fabric_capacity is given, got 2": lambda: Network.fat_tree(
+    "oversubscription must be None if fabric_capacity is given, got 2": lambda: Network.fat_tree(
         4, [(0, 1)], fabric_capacity="1 Gb/s", oversubscription=2
     ),
     "oversubscription must be > 0, got 0": lambda: Network.fat_tree(4, [(0, 1)], oversubscription=0),
@@ -214,7 +214,7 @@ REFUSED = {
     "path must be one of 4, 0 to 3, got 4 (flows[0])": lambda: Network.fat_tree(4, [Demand(0, 15, path=4)]),
     "size must be >= 1 bytes, got -1 (flows[0])": lambda: Network.fat_tree(4, [Demand(0, 15, size=-1)]),
     "n_hosts must be > 0 for paths between hosts, got 0": lambda: Network.T1().paths(0, 1),
-    "n_hosts must be 0 where links have no ends, got 2": lambda: Network([Link(1e6)], [Flow([0])], n_hosts=2),
+    "n_hosts must be 0 if links have no ends, got 2": lambda: Network([Link(1e6)], [Flow([0])], n_hosts=2),
     "ends must be of all 2 links, or (), got 1": lambda: Network([Link(1e6)] * 2, [Flow([0])], ends=[(0, 1)]),
     "ends must be (tail, head), two nodes, got (1, 1) (link 0)": lambda: Network(
         [Link(1e6)], [Flow([0])], ends=[(1, 1)]

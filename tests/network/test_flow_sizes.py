@@ -153,7 +153,7 @@ REFUSED = {
     "shape must be None for a table of sizes, got 2": lambda: Arrivals([0], 1.0, distribution="hadoop", shape=2),
     "'pareto', 'web-search', 'data-mining', 'hadoop', got 'gamma'": lambda: Arrivals([0], 1.0, 1, distribution="gamma"),
     "got mean_size, mean_duration": lambda: Arrivals([0], 1.0, mean_duration=1.0, distribution="hadoop"),
-    "mean_size must be there for a load, got None": lambda: Arrivals.at_load([0], 0.5, 1e9, mean_duration=1.0),
+    "mean_size must be given for a load, got None": lambda: Arrivals.at_load([0], 0.5, 1e9, mean_duration=1.0),
     "arrivals must have one of mean_size, mean_duration and duration, got none": lambda: Arrivals.at_load(
         [0], 0.5, 1e9
     ),

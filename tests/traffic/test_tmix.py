@@ -125,8 +125,8 @@ HEAD = "SEQ 0 1 0 0\nr 10\n"
         ("SEQ 0 1 0 0\n> 5\n", r"the vector before must have an RTT \('r'\) and data \(line 3\)"),
         ("S 0 1 0 0\nr 1\nI 7 0 5\n", r"the first unit of a sequential vector must not wait, got 7 \(line 3\)"),
         ("S 0 1 0 0\nr 1\nI 0 0 5\nA 1 1 5\n", r"one of the waits must be 0, got 1 and 1 \(line 4\)"),
-        ("S 0 1 0 0\nr 1\nI 0 0 5\nA 5 0 5\n", r"the one after receiving where the other's unit was last \(line 4\)"),
-        ("S 0 1 0 0\nr 1\nI 0 0 5\nI 0 5 5\n", r"the one after sending where its own unit was last \(line 4\)"),
+        ("S 0 1 0 0\nr 1\nI 0 0 5\nA 5 0 5\n", r"the one after receiving if the other side sent last \(line 4\)"),
+        ("S 0 1 0 0\nr 1\nI 0 0 5\nI 0 5 5\n", r"the one after sending if the same side sent last \(line 4\)"),
         ("S 0 1 0 0\nr 1\nI 0 0 5\nI 5 0 0\nI 5 0 5\n", r"the initiator must not send after it has closed \(line 5\)"),
         ("C 0 1 1 0 0\nr 1\nI 0 0 5\nA 0 5 5\n", r"must be 0 in a concurrent vector, got 5 \(line 4\)"),
     ],
@@ -319,5 +319,5 @@ def test_a_file_is_read_as_the_run_goes(tmp_path, monkeypatch):
 def test_a_line_without_end_is_refused(tmp_path):
     path = tmp_path / "line"
     path.write_bytes(b"7" * 10_000_000)
-    with pytest.raises(ValueError, match=r"^a line must be of at most 100000 characters \(line 1 of '.*line'\)$"):
+    with pytest.raises(ValueError, match=r"^a line must have <= 100000 characters \(line 1 of '.*line'\)$"):
         read_vectors(path)
