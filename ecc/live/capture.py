@@ -1,4 +1,4 @@
-"""What is on the real links of a live run, as a pcapng file: every frame with the time at which the kernel had it."""
+"""Capture of the real links of a live run as a pcapng file: all frames with the timestamps of the kernel."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _FLOW = struct.Struct("!I")
 class Tap:
     """A packet socket that receives the frames of a link in one direction.
 
-    `name`: of the interface in a capture. `control`: congestion control of the kernel's TCP if the frames are those of
-    a host of the kernel; else "".
+    `name` is the name of the interface in a capture. `control` is the congestion control of the kernel's TCP if the
+    frames are those of a host of the kernel, otherwise "".
     """
 
     socket: socket.socket
@@ -41,11 +41,11 @@ class Tap:
 
 
 class WireCapture:
-    """A file that a thread fills with the frames that arrive at the ends of links.
+    """A file to which a thread writes the frames that arrive at the ends of links.
 
-    It has an interface for each end and each protocol, "node 0 to node 1", and one for each direction of a link to a
-    host of the kernel, "sender of flow 0 to node 1". Times are those of the machine, not of the scenario. `missing`:
-    how many frames the kernel had no room for.
+    It has an interface for each end and each protocol, for example "node 0 to node 1", and one for each direction of a
+    link to a host of the kernel, for example "sender of flow 0 to node 1". Times are those of the machine, not of the
+    scenario. `missing` is the number of frames that the kernel discarded because the buffer was full.
 
     Parameters
     ----------
@@ -54,14 +54,14 @@ class WireCapture:
     setup : Setup
     taps : sequence of Tap
     speed : float, bit/s
-        What the interfaces say.
+        Speed in the descriptions of the interfaces.
 
     Raises
     ------
     ValueError
-        Another suffix than .pcapng.
+        If the suffix is not .pcapng.
     OSError
-        The file cannot be written.
+        If the file cannot be written.
     """
 
     def __init__(self, path: str | Path, setup: Setup, taps: Sequence[Tap], speed: float) -> None:
@@ -73,8 +73,8 @@ class WireCapture:
         self._ends = threading.Event()
         self._error: OSError | None = None
         head, n_interfaces = pcapng.section(), 0
-        self._first: list[int] = []  # interface of each tap
-        self._is_ours = [not tap.control for tap in taps]
+        self._first: list[int] = []  # first interface of each tap
+        self._has_parts = [not tap.control for tap in taps]
         for tap in taps:
             self._first.append(n_interfaces)
             about = [f"Linux TCP {tap.control}"] if tap.control else [description(part) for part in setup.parts]
@@ -90,7 +90,7 @@ class WireCapture:
 
     @staticmethod
     def check(path: str | Path) -> None:
-        """Refuse a path that no capture can be written to.
+        """Refuse a path that is not suitable for a capture.
 
         Parameters
         ----------
@@ -99,20 +99,20 @@ class WireCapture:
         Raises
         ------
         ValueError, TypeError
-            Another suffix; no path.
+            If the suffix is different, or the value is not a path.
         """
         if not isinstance(path, str | Path):
             raise TypeError(f"capture must be a path, got {shown(path)}")
         if Path(path).suffix != SUFFIX:
-            raise ValueError(f"capture must be a file {SUFFIX}, got {shown(str(path))}")
+            raise ValueError(f"capture must be a {SUFFIX} file, got {shown(str(path))}")
 
     def close(self) -> None:
-        """Write what waits, and end the file.
+        """Write the remaining frames and finish the file.
 
         Raises
         ------
         OSError
-            It could not be written.
+            If the file could not be written.
         """
         self._ends.set()
         self._thread.join()
@@ -129,7 +129,7 @@ class WireCapture:
                 waiting.register(tap, selectors.EVENT_READ, k)
             try:
                 while True:
-                    is_last = self._ends.is_set()  # what came before is still read
+                    is_last = self._ends.is_set()  # frames that arrived before are still read
                     ready = waiting.select(0.0 if is_last else 0.05)
                     for key, _ in ready:
                         self._drain(key.data)
@@ -146,10 +146,10 @@ class WireCapture:
             except BlockingIOError:
                 return
             seconds, ns = _TIMESPEC.unpack(about[0][2][: _TIMESPEC.size]) if about else (0, 0)
-            number = self._first[index] + (self._part(frame) if self._is_ours[index] else 0)
+            number = self._first[index] + (self._part(frame) if self._has_parts[index] else 0)
             self._file.write(pcapng.packet(number, seconds * 10**9 + ns, frame, len(frame)))
 
     def _part(self, frame: bytes) -> int:
-        """Of the flow that the addresses of a frame name; of frames of others, the first."""
+        """Return the part of the flow given by the addresses of a frame; the first part for foreign frames."""
         flow = _FLOW.unpack_from(frame, 26)[0] % 2**23 if len(frame) >= 34 else 0
         return int(self._part_of[flow]) if flow < len(self._part_of) else 0

@@ -1,10 +1,11 @@
-"""Hosts of the kernel: its TCP from one namespace to another, whose frames a live run carries in between.
+"""Hosts with the TCP of the kernel in network namespaces; a live run carries the frames between them.
 
-A child of ours has them. It makes two namespaces for each flow, one for its sender and one for its receiver, sends back
-packet sockets at the far ends of their only devices, and then sends and receives as the flows say, until the time is
-over or this process is gone; what TCP_INFO (tcp(7)) says at the times of samples comes back at the end.
+The hosts run in a child process. For each flow it makes two namespaces, one for the sender and one for the receiver,
+returns packet sockets at the far ends of their only devices, and then sends and receives according to the flows until
+the time is over or the parent process has ended. At the end it returns the values of TCP_INFO (tcp(7)) at the times of
+samples.
 
-A new network namespace has the default settings of the kernel, whatever the settings of the system are, with two
+A new network namespace has the default settings of the kernel, independent of the settings of the system, with two
 exceptions: it inherits the maximum sizes of socket buffers (tcp_wmem, tcp_rmem) and the default congestion control.
 Both are set here.
 """
@@ -37,42 +38,42 @@ INFO = {
     "rtt": (68, "I"),  # us, smoothed
     "window": (80, "I"),  # packets
     "retransmissions": (100, "I"),  # packets
-    "acked": (120, "Q"),  # bytes, and 1 for the SYN
+    "acked": (120, "Q"),  # bytes, plus 1 for the SYN
     "min_rtt": (148, "I"),  # us
     "marked": (196, "I"),  # packets
     "sent": (200, "Q"),  # bytes
     "retransmitted": (208, "Q"),  # bytes
-    "packet": (16, "I"),  # bytes of data in one
-    "unacked": (24, "I"),  # packets, as the next three
+    "packet": (16, "I"),  # bytes of data in a packet
+    "unacked": (24, "I"),  # packets, like the next three
     "sacked": (28, "I"),
     "lost": (32, "I"),
-    "sent_again": (36, "I"),  # and not acknowledged
+    "sent_again": (36, "I"),  # retransmitted and not acknowledged
     "pacing_rate": (104, "q"),  # byte/s; -1: none
-    "busy": (168, "Q"),  # us with data to send, including the next
+    "busy": (168, "Q"),  # us with data to send, including the time of the next entry
     "receiver_limited": (176, "Q"),  # us during which the window of the receiver stopped the sender
 }
-"""Of struct tcp_info: offset and type of what is kept. A sample also has "full": 1 if the send buffer has its maximum
-size, else 0. (tcpi_sndbuf_limited stays 0 in many runs in which it has.)"""
+"""Offsets and types of the recorded fields of struct tcp_info. A sample also has "full": 1 if the send buffer has its
+maximum size, otherwise 0. (In many such runs tcpi_sndbuf_limited stays 0.)"""
 
 BUFFERS = ("wmem", "rmem")
 ADDRESSES = ("10.0.0.1", "10.0.0.2")
 SENDER, RECEIVER = 0, 1
 SIZE_OF_INFO = 240
 WRITE, READ = 1 << 16, 1 << 20
-"""Bytes at a time."""
+"""Bytes per call."""
 GET_ADDRESS, ETHTOOL = 0x8927, 0x8946  # ioctls of sockets
 OFFLOADS = (0x17, 0x1F, 0x24)
-"""What a device would do later: checksums, and segments of what is larger than a packet, for TCP and for all."""
+"""Offloads to switch off: checksums, and segmentation of data larger than a packet, for TCP and in general."""
 NO_WAIT = struct.pack("=ii", 1, 0)
 PATIENCE = 5.0
-"""s that the child has to hand over what it has."""
+"""s within which the child must return its samples."""
 
 
 @dataclass(frozen=True)
 class HostsFlow:
-    """A flow of the kernel: its congestion control, times [s], largest packet [bytes], and whether it uses ECN.
+    """A flow of the kernel: its congestion control, times [s], maximum packet size [bytes], and whether it uses ECN.
 
-    `buffer`: minimum of the maximum size of the socket buffers of its hosts [bytes of memory, see tcp(7)].
+    `buffer` is the size to which the socket buffers of its hosts must be able to grow [bytes of memory, see tcp(7)].
     """
 
     control: str
@@ -84,37 +85,38 @@ class HostsFlow:
 
 
 class KernelHosts:
-    """The hosts of some flows, in a child of this process.
+    """Hosts of flows of the kernel, in a child of this process.
 
     Parameters
     ----------
     flows : sequence of HostsFlow
     period : float, s
-        Of samples.
+        Period of samples, for example 0.1.
     n_samples : int
+        Number of samples.
     tapped : bool, optional
-        Whether there are further packet sockets, for captures: `taps` has for each flow those that receive what the
-        sender sends, what reaches the sender, what the receiver sends, and what reaches the receiver.
+        Whether to add packet sockets for captures: for each flow, `taps` has sockets for the frames from and to the
+        sender, and from and to the receiver, in this order.
 
     Raises
     ------
     EccError
-        This system forbids namespaces, or lacks something else.
+        If this system forbids namespaces or lacks another requirement.
     """
 
     def __init__(self, flows: Sequence[HostsFlow], period: float, n_samples: int, *, tapped: bool = False) -> None:
-        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        task = {"flows": [asdict(one) for one in flows], "period": period, "n_samples": n_samples, "tapped": tapped}
-        with ours:
-            with its:
+        local, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        task = {"flows": [asdict(flow) for flow in flows], "period": period, "n_samples": n_samples, "tapped": tapped}
+        with local:
+            with remote:
                 command = [sys.executable, "-P", "-c", "from ecc.live.hosts import serve; serve()"]
                 self._child = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                    pass_fds=[its.fileno()],
+                    pass_fds=[remote.fileno()],
                 )  # fmt: skip
-                self._say(task | {"socket": its.fileno()})
+                self._write(task | {"socket": remote.fileno()})
             try:
-                sockets = receive_sockets(ours, self._child, (6 if tapped else 2) * len(flows))
+                sockets = receive_sockets(local, self._child, (6 if tapped else 2) * len(flows))
             except BaseException:
                 self.close()
                 raise
@@ -124,39 +126,42 @@ class KernelHosts:
         self.ends = [(sender, receiver) for sender, receiver, *_ in per_flow]
         self.taps = [taps for _, _, *taps in per_flow]
 
-    def _say(self, what: dict[str, Any]) -> None:
+    def _write(self, message: dict[str, Any]) -> None:
         assert self._child.stdin is not None
         with suppress(BrokenPipeError):
-            self._child.stdin.write(json.dumps(what) + "\n")
+            self._child.stdin.write(json.dumps(message) + "\n")
             self._child.stdin.flush()
 
     def begin(self) -> None:
-        """Time begins now."""
-        self._say({"origin": time.monotonic()})
+        """Start the clock of the hosts."""
+        self._write({"origin": time.monotonic()})
 
     def reports(self, *, is_over: bool) -> list[list[dict[str, int]]]:
-        """Return what is known of each flow at each sample, from the first on.
+        """Return the reports of each flow at each sample, starting with the first.
 
         Parameters
         ----------
         is_over : bool
-            Whether the time is over; else the hosts stop now.
+            Whether the time is over; otherwise the hosts stop now.
         """
-        says, self._child.stdin = self._child.stdin, None  # whose end would end the child before its last sample
-        assert says is not None
+        child_input, self._child.stdin = (
+            self._child.stdin,
+            None,
+        )  # closing it would end the child before its last sample
+        assert child_input is not None
         if not is_over:
-            says.close()
+            child_input.close()
         try:
-            said = self._child.communicate(timeout=PATIENCE)[0]
+            output = self._child.communicate(timeout=PATIENCE)[0]
         except subprocess.TimeoutExpired:
             self.close()
-            said = ""
+            output = ""
         finally:
-            says.close()
-        return json.loads(said) if said else [[] for _ in self.ends]
+            child_input.close()
+        return json.loads(output) if output else [[] for _ in self.ends]
 
     def close(self) -> None:
-        """End the child."""
+        """End the child process."""
         self._child.kill()
         self._child.communicate()
 
@@ -165,18 +170,18 @@ class KernelHosts:
 
 
 def serve() -> None:
-    """Make the hosts that a line of the standard input describes, send the sockets, and run what they run."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for our parent, which then ends our input
+    """Make the hosts described by a line of the standard input, send the sockets, and run the flows."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes the input
     task = json.loads(sys.stdin.readline())
-    flows = [_Flow(HostsFlow(**one)) for one in task["flows"]]
-    with socket.socket(fileno=task["socket"]) as ours:
+    flows = [_Flow(HostsFlow(**fields)) for fields in task["flows"]]
+    with socket.socket(fileno=task["socket"]) as parent:
         try:
             become_root()
             for flow in flows:
                 ends = flow.made(tapped=task["tapped"])
-                socket.send_fds(ours, [b"s"], [end.fileno() for end in ends])
+                socket.send_fds(parent, [b"s"], [end.fileno() for end in ends])
         except OSError as error:
-            ours.send(reason_of(error).encode())
+            parent.send(reason_of(error).encode())
             return
     line = sys.stdin.readline()
     if line:
@@ -186,7 +191,7 @@ def serve() -> None:
 
 @dataclass
 class _Flow:
-    """One flow, with both its hosts."""
+    """A flow with both its hosts."""
 
     of: HostsFlow
     rows: list[dict[str, int]] = field(default_factory=list)
@@ -194,7 +199,7 @@ class _Flow:
     receiver: socket.socket | None = None
 
     def made(self, *, tapped: bool) -> list[socket.socket]:
-        """Make its hosts; packet sockets at the far ends of the sender's device and the receiver's, then taps."""
+        """Make the hosts; return packet sockets at the far ends of the sender's and receiver's devices, then taps."""
         wire = _new_namespace()
         ends: list[socket.socket] = []
         taps: list[socket.socket] = []
@@ -223,7 +228,7 @@ class _Flow:
         return ends + taps
 
     def start(self) -> socket.socket:
-        """Connect."""
+        """Connect the sender to the receiver, and return its socket."""
         call("setns", self._spaces[SENDER], NEW_NET)
         self.sender = socket.socket()
         self.sender.setblocking(False)
@@ -233,7 +238,7 @@ class _Flow:
         return self.sender
 
     def sample(self) -> None:
-        """Note what TCP_INFO says, and its last words of a flow that has ended."""
+        """Record the values of TCP_INFO; a flow that has ended keeps its last values."""
         if self.sender is None or self.sender.fileno() < 0:
             self.rows.append(self.rows[-1] if self.rows else dict.fromkeys((*INFO, "full"), 0))
             return
@@ -249,7 +254,7 @@ def _new_namespace() -> int:
 
 
 def _raise_maximum(kind: str, size: int) -> int:
-    """Let socket buffers of new connections in this namespace grow to a size, if they may not; their maximum size."""
+    """Allow socket buffers of new connections in this namespace to grow to a size; return their maximum size."""
     setting = Path(f"/proc/sys/net/ipv4/tcp_{kind}")
     minimum, default, maximum = map(int, setting.read_text(encoding="ascii").split())
     if size > maximum:
@@ -260,7 +265,7 @@ def _raise_maximum(kind: str, size: int) -> int:
 
 
 def _prepared(name: str, address: str) -> bytes:
-    """Bring a device up that does nothing but send packets as they are; its Ethernet address."""
+    """Bring up a device without offloads, with an IP address; return its Ethernet address."""
     set_up(name)
     new_address(name, address)
     with socket.socket() as any_socket:
@@ -277,7 +282,7 @@ def _ioctl(any_socket: socket.socket, request: int, data: bytes) -> bytes:
 
 
 def _events(flows: Sequence[_Flow], period: float, n_samples: int) -> Iterator[tuple[float, _Flow | None, bool]]:
-    """When flows start, or stop (then the last is true), and when there are samples, in order; the last is a sample."""
+    """Yield the times of samples (None), starts and stops (True) of flows, in order; the last event is a sample."""
     end = period * n_samples
     events: list[tuple[float, int, _Flow | None, bool]] = []
     for flow in flows:
@@ -295,13 +300,13 @@ def _run(flows: Sequence[_Flow], origin: float, period: float, n_samples: int) -
     poll, buffer, zeros = select.epoll(), bytearray(READ), bytes(WRITE)
     by_number: dict[int, tuple[_Flow, socket.socket]] = {}
 
-    def watch(flow: _Flow, one: socket.socket, what: int) -> None:
-        by_number[one.fileno()] = flow, one
-        poll.register(one.fileno(), what)
+    def watch(flow: _Flow, end: socket.socket, events: int) -> None:
+        by_number[end.fileno()] = flow, end
+        poll.register(end.fileno(), events)
 
-    def forget(one: socket.socket) -> None:
-        by_number.pop(one.fileno(), None)
-        one.close()  # which leaves the poll too
+    def forget(end: socket.socket) -> None:
+        by_number.pop(end.fileno(), None)
+        end.close()  # this removes it from the poll
 
     poll.register(0, select.EPOLLIN)
     for flow in flows:
@@ -313,25 +318,25 @@ def _run(flows: Sequence[_Flow], origin: float, period: float, n_samples: int) -
                     return
                 if number not in by_number:
                     continue
-                flow, one = by_number[number]
+                flow, end = by_number[number]
                 try:
-                    if one is flow.listening:
-                        flow.receiver = one.accept()[0]
+                    if end is flow.listening:
+                        flow.receiver = end.accept()[0]
                         flow.receiver.setblocking(False)
                         watch(flow, flow.receiver, select.EPOLLIN)
-                    elif one is flow.sender:
-                        one.send(zeros)
-                    elif one.recv_into(buffer, READ, socket.MSG_TRUNC) == 0:
-                        forget(one)
+                    elif end is flow.sender:
+                        end.send(zeros)
+                    elif end.recv_into(buffer, READ, socket.MSG_TRUNC) == 0:
+                        forget(end)
                 except BlockingIOError:
                     pass
-                except OSError:  # the other end is gone
-                    forget(one)
+                except OSError:  # the other end is closed
+                    forget(end)
         if which is None:
             for flow in flows:
                 flow.sample()
         elif not stops:
             watch(which, which.start(), select.EPOLLOUT)
         elif which.sender is not None and which.sender.fileno() >= 0:
-            which.sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_WAIT)  # nothing more is sent
+            which.sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_WAIT)  # discard unsent data
             forget(which.sender)

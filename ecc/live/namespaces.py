@@ -1,8 +1,8 @@
-"""Real links between unnamed network namespaces of this process alone, without root where the kernel allows it.
+"""Real links between unnamed network namespaces, private to this process, without root if the kernel allows it.
 
-A child of ours makes the namespaces, the pairs of devices between them, and a packet socket on each device, sends the
-sockets back and ends. Nothing but these sockets keeps the namespaces: they vanish when the sockets are closed, be it by
-`kill -9`, and no address, name or process is left. The process itself stays in its own namespaces.
+A child process makes the namespaces, the pairs of devices between them, and a packet socket on each device, sends the
+sockets back and ends. Only these sockets keep the namespaces alive: they vanish when the sockets are closed, even by
+`kill -9`, and no address, name or process remains. This process stays in its namespaces.
 """
 
 from __future__ import annotations
@@ -25,40 +25,42 @@ NEW_USER, NEW_NET = 0x10000000, 0x40000000
 IPV4 = 0x0800
 SO_RCVBUFFORCE = 33
 BUFFER = 1 << 25
-"""Bytes of frames that may wait at a tap."""
+"""Buffer of a tap for waiting frames [bytes]."""
 _ROOM = 64
-"""Sockets in one message, at most."""
+"""Maximum number of sockets in one message."""
 
 
 def ends_of_links(links: Sequence[tuple[int, int]], mtu: int, tapped: bool = False) -> list[tuple[socket.socket, ...]]:
-    """Return packet sockets, bound to both ends of new links between new namespaces: two for each link.
+    """Return packet sockets bound to both ends of new links between new namespaces: two for each link.
 
     Parameters
     ----------
     links : sequence of tuple of int
-        The numbers of the two namespaces that each link joins, from 0.
+        Numbers of the two namespaces that each link joins, from 0. For example [(0, 1), (1, 2)].
     mtu : int, bytes
-        Most that an IP packet on them has.
+        Maximum size of an IP packet on the links.
     tapped : bool, optional
-        Whether there are two more for each link, for somebody else to read what comes.
+        Whether to add two sockets for each link, for a capture of the arriving frames.
 
     Raises
     ------
     EccError
-        This system has no namespaces, or forbids them.
+        If this system has no namespaces or forbids them.
     """
     if sys.platform != "linux":
         raise EccError(f"live runs need the network namespaces of Linux, got {sys.platform}")
     if not links:
         return []
-    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    task = json.dumps({"links": [list(link) for link in links], "mtu": mtu, "each": 1 + tapped, "socket": its.fileno()})
-    with ours:
-        with its:
+    local, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    task = json.dumps(
+        {"links": [list(link) for link in links], "mtu": mtu, "each": 1 + tapped, "socket": remote.fileno()}
+    )
+    with local:
+        with remote:
             command = [sys.executable, "-P", "-c", "from ecc.live.namespaces import serve; serve()"]
             child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                pass_fds=[its.fileno()],
+                pass_fds=[remote.fileno()],
             )  # fmt: skip
         try:
             assert child.stdin is not None
@@ -66,7 +68,7 @@ def ends_of_links(links: Sequence[tuple[int, int]], mtu: int, tapped: bool = Fal
                 child.stdin.write(task)
                 child.stdin.close()
             child.stdin = None
-            sockets = receive_sockets(ours, child, 2 * (1 + tapped) * len(links))
+            sockets = receive_sockets(local, child, 2 * (1 + tapped) * len(links))
         finally:
             child.kill()
             child.communicate()
@@ -74,30 +76,31 @@ def ends_of_links(links: Sequence[tuple[int, int]], mtu: int, tapped: bool = Fal
     return [tuple(sockets[k : k + each]) for k in range(0, len(sockets), each)]
 
 
-def receive_sockets(ours: socket.socket, child: subprocess.Popen[str], count: int) -> list[socket.socket]:
-    """Return so many sockets that a child sends.
+def receive_sockets(channel: socket.socket, child: subprocess.Popen[str], count: int) -> list[socket.socket]:
+    """Return a number of sockets sent by a child process.
 
     Parameters
     ----------
-    ours : socket
-        Where they come in.
+    channel : socket
+        Unix socket connected to the child.
     child : Popen
-        With a pipe for its errors.
+        Child process with a pipe for its errors.
     count : int
+        Number of sockets.
 
     Raises
     ------
     EccError
-        It sends a reason instead, or ends.
+        If the child sends a reason instead, or ends.
     """
     sockets: list[socket.socket] = []
     while len(sockets) < count:
-        said, given, _, _ = socket.recv_fds(ours, 4096, _ROOM)
-        sockets += [socket.socket(fileno=fd) for fd in given]
-        if not given:
-            for one in sockets:
-                one.close()
-            reason = said.decode() or (child.communicate()[1].strip().splitlines() or ["no reason given"])[-1]
+        message, descriptors, _, _ = socket.recv_fds(channel, 4096, _ROOM)
+        sockets += [socket.socket(fileno=fd) for fd in descriptors]
+        if not descriptors:
+            for received in sockets:
+                received.close()
+            reason = message.decode() or (child.communicate()[1].strip().splitlines() or ["no reason given"])[-1]
             raise EccError(f"live runs need network namespaces, as root or in user namespaces: {reason}")
     return sockets
 
@@ -106,16 +109,16 @@ def receive_sockets(ours: socket.socket, child: subprocess.Popen[str], count: in
 
 
 def serve() -> None:
-    """Make what the standard input describes, and send the sockets."""
+    """Make the links described by the standard input, and send the sockets."""
     task = json.loads(sys.stdin.read())
-    with socket.socket(fileno=task["socket"]) as ours:
+    with socket.socket(fileno=task["socket"]) as parent:
         try:
-            made = _make([(a, b) for a, b in task["links"]], task["mtu"], task["each"])
+            sockets = _make([(a, b) for a, b in task["links"]], task["mtu"], task["each"])
         except OSError as error:
-            ours.send(reason_of(error).encode())
+            parent.send(reason_of(error).encode())
             return
-        for k in range(0, len(made), _ROOM):
-            socket.send_fds(ours, [b"s"], [one.fileno() for one in made[k : k + _ROOM]])
+        for k in range(0, len(sockets), _ROOM):
+            socket.send_fds(parent, [b"s"], [end.fileno() for end in sockets[k : k + _ROOM]])
 
 
 def _make(links: Sequence[tuple[int, int]], mtu: int, each: int) -> list[socket.socket]:
@@ -126,7 +129,10 @@ def _make(links: Sequence[tuple[int, int]], mtu: int, each: int) -> list[socket.
     for _ in range(1 + max(max(link) for link in links)):
         call("unshare", NEW_NET)
         spaces.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
-        with suppress(OSError), open("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w") as file:  # it would chatter
+        with (
+            suppress(OSError),
+            open("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w") as file,
+        ):  # it would send frames
             file.write("1")
     for k, (a, b) in enumerate(links):
         call("setns", spaces[a], NEW_NET)
@@ -135,12 +141,12 @@ def _make(links: Sequence[tuple[int, int]], mtu: int, each: int) -> list[socket.
         for node, name in ((a, f"a{k}"), (b, f"b{k}")):
             call("setns", spaces[node], NEW_NET)
             set_up(name)
-    made: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     for k, (a, b) in enumerate(links):
         for node, name in ((a, f"a{k}"), (b, f"b{k}")) * each:
             call("setns", spaces[node], NEW_NET)
-            made.append(packet_socket(name, is_tap=len(made) % (2 * each) >= 2))
-    return made
+            sockets.append(packet_socket(name, is_tap=len(sockets) % (2 * each) >= 2))
+    return sockets
 
 
 def packet_socket(name: str, *, is_tap: bool = False) -> socket.socket:
@@ -149,13 +155,14 @@ def packet_socket(name: str, *, is_tap: bool = False) -> socket.socket:
     Parameters
     ----------
     name : str
+        Name of the device.
     is_tap : bool, optional
-        Whether it is for a capture, which reads it with less haste and needs a larger buffer.
+        Whether the socket is for a capture, which reads it later and needs a larger buffer.
     """
     out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     out.bind((name, IPV4))
     if is_tap:
-        with suppress(PermissionError):  # as root of the system only
+        with suppress(PermissionError):  # needs root of the system
             out.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
     return out
 
@@ -167,14 +174,14 @@ def reason_of(error: OSError) -> str:
     ----------
     error : OSError
     """
-    if error.errno == errno.ENOSPC:  # "No space left on device", which is not about disks here
+    if error.errno == errno.ENOSPC:  # its usual text, "No space left on device", is misleading here
         limits = "user.max_net_namespaces or user.max_user_namespaces"
         return f"the limit on namespaces is reached: raise {limits} (sysctl), or end processes that hold namespaces"
     return f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}"
 
 
 def become_root() -> None:
-    """Go to a new network namespace, where only the root may make them as the root of a user namespace of our own."""
+    """Enter a new network namespace; if only root may make it, first become root of a new user namespace."""
     try:
         call("unshare", NEW_NET)
     except PermissionError:
@@ -186,18 +193,18 @@ def become_root() -> None:
 
 
 def call(name: str, *arguments: int) -> None:
-    """Call the C library for what Python has from 3.12 on.
+    """Call a function of the C library that Python has only from version 3.12 on.
 
     Parameters
     ----------
     name : str
-        Of a function that returns 0, or -1 and errno.
+        Name of a function that returns 0, or -1 and sets errno, for example "unshare".
     *arguments : int
 
     Raises
     ------
     OSError
-        It fails.
+        If the call fails.
     """
     if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
         code = ctypes.get_errno()

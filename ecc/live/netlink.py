@@ -1,4 +1,4 @@
-"""The few messages to the kernel (rtnetlink, RFC 3549) that make pairs of virtual Ethernet devices."""
+"""Messages to the kernel (rtnetlink, RFC 3549) that make and configure pairs of virtual Ethernet devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ADDRESS, LOCAL = 1, 2
 DESTINATION, LINK_ADDRESS, PERMANENT = 1, 2, 0x80
 UP = 1
 PREFIX = 24
-"""Bits of addresses that are those of the network."""
+"""Length of the network prefix of addresses [bits]."""
 
 
 def new_pair(name: str, peer: str, peer_namespace: int, mtu: int) -> None:
@@ -25,25 +25,25 @@ def new_pair(name: str, peer: str, peer_namespace: int, mtu: int) -> None:
     Parameters
     ----------
     name, peer : str
-        What they are called.
+        Names of the devices.
     peer_namespace : int
-        File descriptor.
+        File descriptor of the namespace of the other device.
     mtu : int, bytes
 
     Raises
     ------
     OSError
-        The kernel refuses.
+        If the kernel refuses.
     """
-    its = _of_link(0, 0) + _attribute(IFNAME, peer.encode() + b"\0") + _attribute(MTU, struct.pack("=I", mtu))
-    its += _attribute(NET_NS_FD, struct.pack("=i", peer_namespace))
-    info = _attribute(INFO_KIND, b"veth\0") + _attribute(INFO_DATA, _attribute(VETH_PEER, its))
-    body = _of_link(0, 0) + _attribute(IFNAME, name.encode() + b"\0") + _attribute(MTU, struct.pack("=I", mtu))
+    peer_info = _link_header(0, 0) + _attribute(IFNAME, peer.encode() + b"\0") + _attribute(MTU, struct.pack("=I", mtu))
+    peer_info += _attribute(NET_NS_FD, struct.pack("=i", peer_namespace))
+    info = _attribute(INFO_KIND, b"veth\0") + _attribute(INFO_DATA, _attribute(VETH_PEER, peer_info))
+    body = _link_header(0, 0) + _attribute(IFNAME, name.encode() + b"\0") + _attribute(MTU, struct.pack("=I", mtu))
     _request(NEWLINK, CREATE | EXCL, body + _attribute(LINKINFO, info))
 
 
 def set_up(name: str) -> None:
-    """Bring a device of the namespace of this thread up.
+    """Bring up a device of the namespace of this thread.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def set_up(name: str) -> None:
     Raises
     ------
     OSError
-        There is none, or the kernel refuses.
+        If there is no such device, or the kernel refuses.
     """
-    _request(NEWLINK, 0, _of_link(socket.if_nametoindex(name), UP))
+    _request(NEWLINK, 0, _link_header(socket.if_nametoindex(name), UP))
 
 
 def new_address(name: str, address: str) -> None:
-    """Give a device of the namespace of this thread an address.
+    """Assign an IP address to a device of the namespace of this thread.
 
     Parameters
     ----------
@@ -67,15 +67,15 @@ def new_address(name: str, address: str) -> None:
     Raises
     ------
     OSError
-        There is none, or the kernel refuses.
+        If there is no such device, or the kernel refuses.
     """
-    of_address = struct.pack("=BBBBI", socket.AF_INET, PREFIX, 0, 0, socket.if_nametoindex(name))
-    its = socket.inet_aton(address)
-    _request(NEWADDR, CREATE | EXCL, of_address + _attribute(LOCAL, its) + _attribute(ADDRESS, its))
+    header = struct.pack("=BBBBI", socket.AF_INET, PREFIX, 0, 0, socket.if_nametoindex(name))
+    value = socket.inet_aton(address)
+    _request(NEWADDR, CREATE | EXCL, header + _attribute(LOCAL, value) + _attribute(ADDRESS, value))
 
 
 def new_neighbor(name: str, address: str, link_address: bytes) -> None:
-    """Tell a device of the namespace of this thread the Ethernet address of another host, so that it need not ask.
+    """Set the Ethernet address of another host for a device of the namespace of this thread, so that it sends no ARP.
 
     Parameters
     ----------
@@ -85,15 +85,15 @@ def new_neighbor(name: str, address: str, link_address: bytes) -> None:
     Raises
     ------
     OSError
-        There is none, or the kernel refuses.
+        If there is no such device, or the kernel refuses.
     """
-    of_neighbor = struct.pack("=BxxxiHBB", socket.AF_INET, socket.if_nametoindex(name), PERMANENT, 0, 0)
-    its = _attribute(DESTINATION, socket.inet_aton(address)) + _attribute(LINK_ADDRESS, link_address)
-    _request(NEWNEIGH, CREATE | EXCL, of_neighbor + its)
+    header = struct.pack("=BxxxiHBB", socket.AF_INET, socket.if_nametoindex(name), PERMANENT, 0, 0)
+    attributes = _attribute(DESTINATION, socket.inet_aton(address)) + _attribute(LINK_ADDRESS, link_address)
+    _request(NEWNEIGH, CREATE | EXCL, header + attributes)
 
 
-def _of_link(index: int, flags: int) -> bytes:
-    """A struct ifinfomsg, with the flags that it changes."""
+def _link_header(index: int, flags: int) -> bytes:
+    """Return a struct ifinfomsg, with the flags to set."""
     return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, index, flags, flags)
 
 
@@ -106,6 +106,6 @@ def _request(kind: int, flags: int, body: bytes) -> None:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as kernel:
         kernel.send(message)
         answer = kernel.recv(65536)
-    answered, code = struct.unpack_from("=H", answer, 4)[0], struct.unpack_from("=i", answer, 16)[0]
-    if answered == ERROR and code != 0:
+    answer_kind, code = struct.unpack_from("=H", answer, 4)[0], struct.unpack_from("=i", answer, 16)[0]
+    if answer_kind == ERROR and code != 0:
         raise OSError(-code, os.strerror(-code))

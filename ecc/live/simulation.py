@@ -1,4 +1,4 @@
-"""Live runs: a scenario in, a trajectory out, its packets on real frames between namespaces of this machine."""
+"""Live runs: scenarios with packets in real frames between namespaces of this machine, and their trajectories."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ __all__ = ["simulate"]
 
 CLOCKS = ("steady", "real")
 LONGEST_STEP = 20e-6
-"""s of real time that a steady clock goes on from look to look."""
+"""Maximum advance of a steady clock between two checks, in real time [s]."""
 STEAL = 0.05
-"""Share of the processors that others may take from a run on the real clock."""
+"""Maximum share of the processors that other machines may take from a run on the real clock."""
 _SCHEDULER = Path("/proc/sys/kernel")
 _FAIR_SERVER = 0.05
-"""s in a second that Linux reserves for other tasks by its fair server, without a limit of real-time threads."""
+"""Share of time that the fair server of Linux reserves for other tasks, without a limit on real-time threads."""
 
 Progress = Callable[[float], None]
 Cancel = Callable[[], bool]
@@ -80,66 +80,69 @@ def simulate(
     progress: Progress | None = None,
     cancel: Cancel | None = None,
 ) -> Trajectory:
-    """Return the run of a scenario whose packets are real frames, on real links between the nodes of a network.
+    """Return the run of a scenario with packets as real frames, on real links between the nodes of a network.
 
     The hosts of all senders, a router for each link, and the hosts of all receivers are network namespaces of Linux,
-    joined by virtual Ethernet; hooks, queues and hosts are those of the packet engine. Each packet that goes from one
-    to another is a frame with the congestion header of the protocol, sent when it is due and received when it is there.
+    joined by virtual Ethernet; hooks, queues and hosts are those of the packet engine. Each packet between two nodes is
+    a frame with the congestion header of the protocol. It is sent at its time in the scenario, and processed when it
+    arrives.
 
     Parameters
     ----------
     scenario : Scenario
-        Without a workload.
+        Scenario without a workload.
     sample : float, s, optional
-        > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
+        > 0 and <= duration. Period of the samples, for example "10 ms"; None: 0.1 s, or a tenth of shorter durations.
     start, perturbation
         See `ecc.packet.simulate`.
     slow : float, > 0, optional
-        Seconds of real time for one of the scenario.
+        Seconds of real time per second of the scenario, for example 2.0 for half the speed.
     clock : str, optional
-        "steady": time stops for all nodes while this process is stalled; or "real".
+        "steady": the clock of all nodes stops while this process is stalled; or "real".
     lateness : float, s, optional
-        > 0. A run in which more than one packet in a thousand is later than this is void, and so is one of which the
-        kernel loses frames, or, on the real clock, one that loses more than 5 % of the processors to other machines.
-        A run in which the send buffer of a flow of the kernel has its maximum size in more than 2 % of the samples is
-        void, too.
+        > 0. A run is void if more than one packet in a thousand is later than this, if the kernel loses frames, if
+        other machines take more than 5 % of the processors (on the real clock), or if the send buffer of a flow of the
+        kernel has its maximum size in more than 2 % of the samples.
     attempts : int, >= 1, optional
-        How often a run that is void is repeated until it is not; the last is returned, marked as void.
+        Maximum number of attempts: a void run is repeated. If all are void, the last one is returned, marked as void.
     traffic : sequence of TCP, optional
-        Flows of the network that the TCP of the kernel carries instead of their protocols, which must have no routers;
-        these flows have no reverse links and no size. Only on the real clock.
+        Flows of the network that the TCP of the kernel carries instead of their protocols, for example
+        [TCP("cubic", [0])]. These protocols must have no routers, and the flows no reverse links and no size. Only with
+        clock="real".
     exact : bool, optional
-        Whether packets also carry the numbers of their headers in full precision; else nodes go on with what the header
-        has room for.
+        Whether packets also carry the values of their headers in full precision; otherwise nodes use the values rounded
+        to the precision of the header.
     capture : str or Path, optional
-        File .pcapng that gets the frames on all links, for tshark (see `ecc.packet.dissector`), with times of this
-        machine. Frames between hosts of the kernel and the network are there, too.
+        Path of a .pcapng file for the frames on all links, for tshark (see `ecc.packet.dissector`), with times of this
+        machine. It includes the frames between hosts of the kernel and the network.
     record, progress, cancel
         See `ecc.packet.simulate`.
 
     Returns
     -------
     Trajectory
-        As of `ecc.packet.simulate`. Its `stats` also have `void` (why the run is void, "" if it is not), `attempts`,
-        `lateness_p50`, `_p99`, `_p999` and `_max` [s of the scenario], `elapsed` and `frozen` [s of real time, and for
-        how much of it time stood], `longest_stall` [s of real time], `steal` (share of the processors), `load` (of the
-        system), `frames_sent`, `frames_lost`, `frames_refused` and `frames_reordered`.
-        Of flows in `traffic` rates and goodputs are those of the application, without headers of TCP and IP, and there
-        are `tcp_window` and `tcp_in_flight` [bytes], `tcp_pacing_rate` [bit/s, nan without], `tcp_rtt` [s, smoothed]
-        and `tcp_retransmissions` [packets so far] at each sample (nan of others). `stats` has `buffer_limited` and
-        `receiver_limited`: for which share of its time a send buffer of maximum size and the window of the receiver
-        limited a flow of the kernel, the maximum of all such flows.
+        As for `ecc.packet.simulate`. In addition, `stats` has `void` (the reason for which the run is void, or ""),
+        `attempts`, `lateness_p50`, `_p99`, `_p999` and `_max` [s of the scenario], `elapsed` [s of real time], `frozen`
+        [s of real time with a stopped clock], `longest_stall` [s of real time], `steal` (share of the processors taken
+        by other machines), `load` (of the system), `frames_sent`, `frames_lost`, `frames_refused` and
+        `frames_reordered`.
+        Rates and goodputs of flows in `traffic` are those of the application, without headers of TCP and IP. For these
+        flows the trajectory has `tcp_window` and `tcp_in_flight` [bytes], `tcp_pacing_rate` [bit/s; NaN if not paced],
+        `tcp_rtt` [s, smoothed] and `tcp_retransmissions` [packets so far] at each sample (NaN for other flows). `stats`
+        has `buffer_limited` and `receiver_limited`: the share of time for which a send buffer of maximum size, or the
+        window of the receiver, limited a flow of the kernel; the maximum over these flows.
 
     Raises
     ------
     ValueError
-        A bad sample, start, clock or limit; a workload; a capture to another file than .pcapng.
+        If the sample, start, clock or a limit is not admissible, if the scenario has a workload, or if the capture is
+        not a .pcapng file.
     OSError
-        The capture cannot be written.
+        If the capture cannot be written.
     EccError
-        This system is not Linux, or forbids namespaces.
+        If this system is not Linux, or forbids namespaces.
     NativeError
-        The engine refuses the network.
+        If the engine refuses the network.
 
     Examples
     --------
@@ -158,9 +161,11 @@ def simulate(
     if limit <= 0.0:
         raise ValueError(f"lateness must be > 0 s, got {limit:g} s")
     if traffic and clock != "real":
-        raise ValueError(f"clock must be 'real' with the kernel's TCP, whose clock does not stop, got {shown(clock)}")
+        raise ValueError(
+            f"clock must be 'real' with the kernel's TCP, because its clock does not stop, got {shown(clock)}"
+        )
     if traffic and slow != 1.0:
-        raise ValueError(f"slow must be 1 with the kernel's TCP, which has a clock of its own, got {slow:g}")
+        raise ValueError(f"slow must be 1 with the kernel's TCP, because its clock is the real one, got {slow:g}")
     if scenario.workload:
         raise ValueError("a live run must have no workload: its flows are those of the network")
     if capture is not None:
@@ -179,14 +184,14 @@ def simulate(
             traffic=traffic,
         )
         run.advance(progress, cancel)
-        found = run.trajectory(limit, attempt)
-        if not found.stats["void"] or not found.is_complete:
+        result = run.trajectory(limit, attempt)
+        if not result.stats["void"] or not result.is_complete:
             break
-    return found
+    return result
 
 
 class _Run:
-    """One attempt."""
+    """One attempt of a live run."""
 
     def __init__(
         self, scenario: Scenario, sample: Quantity | None, start: str, perturbation: float, record: Sequence[str],
@@ -195,7 +200,7 @@ class _Run:
         self._scenario, self._period, self._text = scenario, scenario.sample_period(sample), scenario.to_toml()
         self._slow, self._clock = slow, clock
 
-        def fresh() -> Setup:
+        def new_setup() -> Setup:
             setup = prepared_for_links(prepare(scenario, start, perturbation))
             silence(setup, self._carried, scenario.duration)
             return setup
@@ -205,24 +210,27 @@ class _Run:
         flows = self._setup.flows.copy()
         silence(self._setup, self._carried, scenario.duration)
         self._recording = series(self._setup, record)
-        of = joints_of(self._setup)
-        parts = nodes(of, self._setup)
-        setups = [self._setup, *(fresh() for _ in range(int(parts.max(initial=0))))]  # each node has its own records
+        graph = joints_of(self._setup)
+        parts = nodes(graph, self._setup)
+        setups = [
+            self._setup,
+            *(new_setup() for _ in range(int(parts.max(initial=0)))),
+        ]  # each node has separate records
         engines, partition, words = build_parts(
-            setups, scenario, of, parts, [word for one in self._recording for word in one.words],
+            setups, scenario, graph, parts, [word for item in self._recording for word in item.words],
             sample=sample_width(scenario, self._period), n_samples=scenario.n_samples(self._period),
             memory_limit=free_memory(),
         )  # fmt: skip
-        between, mtu = links_between(of, parts), _mtu(self._setup)
+        between, mtu = links_between(graph, parts), _mtu(self._setup)
         token, layout = secrets.token_bytes(lib.ECC_FRAME_KEY), formats(self._setup)
         frames = [Frames(engine, layout, token, mtu=mtu, exact=exact) for engine in engines]
         ends: list[tuple[socket, int, int, Port]] = []
         taps: list[Tap] = []
-        for (a, b), (one, other, *tapped) in zip(
+        for (a, b), (end_a, end_b, *tapped) in zip(
             between, ends_of_links(between, mtu, tapped=capture is not None), strict=True
         ):
-            addresses = [end.getsockname()[4] for end in (one, other)]
-            ends += [(one, a, b, Port(*addresses)), (other, b, a, Port(*addresses[::-1]))]
+            addresses = [end.getsockname()[4] for end in (end_a, end_b)]
+            ends += [(end_a, a, b, Port(*addresses)), (end_b, b, a, Port(*addresses[::-1]))]
             for tap, begin, end in zip(tapped, (b, a), (a, b), strict=bool(tapped)):
                 taps.append(Tap(tap, f"node {begin} to node {end}"))
         self._sockets = [*(end[0] for end in ends), *(tap.socket for tap in taps)]
@@ -243,14 +251,14 @@ class _Run:
 
     def _join_hosts(self, parts: NDArray[np.int64], taps: list[Tap], *, tapped: bool) -> list[HostEnd]:
         """Make the hosts of the flows that the kernel carries, and their taps; return the ends of links to them."""
-        given = self._setup.flows
+        table = self._setup.flows
         ends: list[HostEnd] = []
         room = {flow: path_room(self._scenario, flow) for flow in self._carried}
         flows = [
             HostsFlow(
-                control, given["start"][flow] * 1e-12, None if given["stop"][flow] < 0 else given["stop"][flow] * 1e-12,
-                int(given["packet_size_max"][flow]), bool(given["ecn"][flow]),
-                socket_buffer(room[flow], int(given["packet_size_max"][flow])),
+                control, table["start"][flow] * 1e-12, None if table["stop"][flow] < 0 else table["stop"][flow] * 1e-12,
+                int(table["packet_size_max"][flow]), bool(table["ecn"][flow]),
+                socket_buffer(room[flow], int(table["packet_size_max"][flow])),
             )
             for flow, control in self._carried.items()
         ]  # fmt: skip
@@ -262,13 +270,13 @@ class _Run:
             node = int(parts[self._scenario.network.flows[flow].route[0]])
             ends += [(sender, node, flow, False, room[flow]), (receiver, node, flow, True, room[flow])]
             names = [f"{host} of flow {flow}" for host in ("sender", "receiver")]
-            ways = [way for host in names for way in (f"{host} to node {node}", f"node {node} to {host}")]
+            directions = [name for host in names for name in (f"{host} to node {node}", f"node {node} to {host}")]
             self._sockets += [sender, receiver, *tapped_at]
-            taps += [Tap(tap, way, control) for tap, way in zip(tapped_at, ways, strict=bool(tapped_at))]
+            taps += [Tap(tap, name, control) for tap, name in zip(tapped_at, directions, strict=bool(tapped_at))]
         return ends
 
     def advance(self, progress: Progress | None, cancel: Cancel | None) -> None:
-        """Run to the end, or until somebody ends it."""
+        """Run to the end, or until it is canceled or interrupted."""
         duration = self._scenario.duration
         before, self._load = steal(), os.getloadavg()[0]
         try:
@@ -293,22 +301,22 @@ class _Run:
             self._steal = steal() - before
             if self._hosts is not None:
                 reports = self._hosts.reports(is_over=self._stopped == "completed")
-                self._engine.report({flow: columns(one) for flow, one in zip(self._carried, reports, strict=True)})
+                self._engine.report({flow: columns(rows) for flow, rows in zip(self._carried, reports, strict=True)})
             self.close()
 
     def close(self) -> None:
-        """End the capture and the links."""
+        """Close the capture and the links."""
         try:
             if self._capture is not None:
                 self._capture.close()
         finally:
             if self._hosts is not None:
                 self._hosts.close()
-            for one in self._sockets:
-                one.close()
+            for end in self._sockets:
+                end.close()
 
     def trajectory(self, limit: float, attempt: int) -> Trajectory:
-        """What happened."""
+        """Return the results."""
         run = trajectory_of(
             self._scenario, self._text, self._setup, self._engine, self._transfers, self._recording,
             period=self._period, stopped=self._stopped, has_histogram=False,
@@ -336,7 +344,7 @@ class _Run:
         out = [f"this live run is void: {why}"] if why else []
         missing = 0 if self._capture is None else self._capture.missing
         if missing:
-            out.append(f"the capture lacks {missing} frames, which came faster than they could be written")
+            out.append(f"the capture lacks {missing} frames, which arrived faster than they could be written")
         share, flow = receiver_limited
         if share > LIMITED:
             out.append(f"the window of its receiver limited flow {flow} of the kernel for {share:.1%} of its time")
@@ -344,25 +352,25 @@ class _Run:
 
 
 def _void(measured: Measured, limit: float, stolen: float, limited: tuple[float, int]) -> str:
-    """Why a run says nothing, or an empty string."""
+    """Return the reason for which a run is void, or an empty string."""
     if measured.frames_lost:
         return f"{measured.frames_lost} of {measured.frames_sent} frames were lost by the kernel{_throttled(measured)}"
     if measured.lateness["p999"] > limit:
-        late = f"one packet in a thousand was later than {measured.lateness['p999']:.2g} s, of {limit:g} s allowed"
+        late = f"one packet in a thousand was later than {measured.lateness['p999']:.2g} s, the limit is {limit:g} s"
         return late + _throttled(measured)
     if stolen > STEAL:
-        return f"others took {stolen:.0%} of the processors, of {STEAL:.0%} allowed"
+        return f"other machines took {stolen:.0%} of the processors, more than {STEAL:.0%}"
     full, flow = limited
     if full > LIMITED:
         return (
-            f"the send buffer of flow {flow} had its maximum size for {full:.0%} of the samples, of {LIMITED:.0%} "
-            "allowed: it limits the window"
+            f"the send buffer of flow {flow} had its maximum size in {full:.0%} of the samples, more than "
+            f"{LIMITED:.0%}: it limits the window"
         )
     return ""
 
 
 def _throttled(measured: Measured) -> str:
-    """A clause on the limit of real-time threads, if this thread is one and may have met the limit; else nothing."""
+    """Return a clause on the limit of real-time threads, or "" if the limit cannot have affected this thread."""
     if os.sched_getscheduler(0) not in (os.SCHED_FIFO, os.SCHED_RR):
         return ""
     try:
@@ -370,7 +378,7 @@ def _throttled(measured: Measured) -> str:
     except (OSError, ValueError):
         return ""
     stop = (period - runtime) * 1e-6 if runtime >= 0 else _FAIR_SERVER
-    if measured.longest_stall < 0.8 * stop:  # shorter ones have other causes
+    if measured.longest_stall < 0.8 * stop:  # shorter stalls have other causes
         return ""
     return (
         f", and the longest stall was {1e3 * measured.longest_stall:.0f} ms: the kernel stops a real-time thread that "
@@ -380,7 +388,7 @@ def _throttled(measured: Measured) -> str:
 
 
 def _mtu(setup: Setup) -> int:
-    """Of the real links: the largest packet with its headers, at least that of Ethernet."""
+    """Return the MTU of the real links: the maximum packet with its headers, or that of Ethernet if it is larger."""
     flows = setup.flows[: setup.n_flows]
     if not len(flows):
         return 1500

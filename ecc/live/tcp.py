@@ -1,4 +1,4 @@
-"""The kernel's TCP as traffic of a live run: which flows it carries, and what it says of them."""
+"""The kernel's TCP as traffic of a live run: its flows, and their results."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["LIMITED", "TCP", "carried", "columns", "limits", "path_room", "silen
 LIMITED = 0.02
 """Share of the time for which hosts may limit a flow of the kernel.
 
-Beyond it a send buffer makes a run void, and the window of a receiver gives a note.
+Beyond this share, a limit by the send buffer makes the run void, and one by the receiver window gives a note.
 """
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _UNLIMITED = 10
-"""Bandwidth-delay products that an unlimited buffer counts as."""
+"""Assumed size of an unlimited buffer, in bandwidth-delay products."""
 _OVERHEAD = 1024
-"""Memory that Linux reserves for a packet beyond its bytes, at least [bytes]."""
+"""Minimum memory that Linux reserves for a packet in addition to its bytes [bytes]."""
 _MAX_BUFFER = 2**30
 """Bytes."""
 
@@ -36,19 +36,19 @@ _MAX_BUFFER = 2**30
 @check_arguments
 @dataclass(frozen=True)
 class TCP:
-    """Flows of a network that the TCP of this kernel carries, from hosts of its own.
+    """Flows of a network that the TCP of this kernel carries, between separate hosts.
 
     Parameters
     ----------
     control : str
-        Its congestion control, such as "reno", "cubic" or "bbr".
+        Its congestion control, for example "reno", "cubic" or "bbr".
     flows : sequence of int, optional
-        Which flows of the network; None: all.
+        Indices of the flows; None: all.
 
     Raises
     ------
     ValueError
-        A flow that is no number, or is there twice.
+        If a flow is not a valid index, or appears twice.
     """
 
     control: str
@@ -60,7 +60,7 @@ class TCP:
                 raise TypeError(f"flows must be a sequence of numbers of flows, got {shown(self.flows)}")
             flows = tuple(as_count(flow, f"flows[{k}]") for k, flow in enumerate(self.flows))
             if len(set(flows)) < len(flows):
-                raise ValueError(f"flows must be there once each, got {list(flows)}")
+                raise ValueError(f"flows must appear once each, got {list(flows)}")
             object.__setattr__(self, "flows", flows)
 
 
@@ -72,37 +72,37 @@ def carried(traffic: Sequence[TCP], scenario: Scenario, setup: Setup) -> dict[in
     traffic : sequence of TCP
     scenario : Scenario
     setup : Setup
-        The same, prepared.
+        The prepared run of this scenario.
 
     Raises
     ------
     ValueError
-        A flow that does not exist, is named twice, or cannot be carried.
+        If a flow does not exist, appears twice, or cannot be carried.
     EccError
-        The kernel has no such congestion control.
+        If the kernel does not have the congestion control.
     """
     out: dict[int, str] = {}
-    for k, one in enumerate(traffic):
-        _check_available(one.control)
-        for flow in range(setup.n_flows) if one.flows is None else one.flows:
+    for k, tcp in enumerate(traffic):
+        _check_available(tcp.control)
+        for flow in range(setup.n_flows) if tcp.flows is None else tcp.flows:
             if flow >= setup.n_flows:
                 raise ValueError(f"flows of traffic[{k}] must be < {setup.n_flows}, got {flow}")
             if flow in out:
-                raise ValueError(f"flow {flow} must be of one TCP, got traffic of {out[flow]} and of {one.control}")
-            out[flow] = one.control
+                raise ValueError(f"flow {flow} must be of one TCP, got traffic of {out[flow]} and of {tcp.control}")
+            out[flow] = tcp.control
     for flow in out:
         _check_flow(flow, scenario, setup)
     return out
 
 
 def _check_flow(flow: int, scenario: Scenario, setup: Setup) -> None:
-    given, protocol = scenario.network.flows[flow], scenario.deployment.flows[flow]
-    if given.reverse:
-        raise ValueError(f"flow {flow} must have no reverse links for the kernel's TCP, got {list(given.reverse)}")
-    if given.size is not None:
-        raise ValueError(f"flow {flow} must have no size for the kernel's TCP, got {given.size} bytes")
-    if given.writes is not None:
-        raise ValueError(f"flow {flow} must have no writes for the kernel's TCP, got {given.writes}")
+    settings, protocol = scenario.network.flows[flow], scenario.deployment.flows[flow]
+    if settings.reverse:
+        raise ValueError(f"flow {flow} must have no reverse links for the kernel's TCP, got {list(settings.reverse)}")
+    if settings.size is not None:
+        raise ValueError(f"flow {flow} must have no size for the kernel's TCP, got {settings.size} bytes")
+    if settings.writes is not None:
+        raise ValueError(f"flow {flow} must have no writes for the kernel's TCP, got {settings.writes}")
     for k, impairment in enumerate(scenario.impairments):
         acks_of = getattr(impairment, "acks_of", None)
         if acks_of == "all" or flow in (acks_of or ()):
@@ -110,8 +110,8 @@ def _check_flow(flow: int, scenario: Scenario, setup: Setup) -> None:
     name = type(protocol).__name__
     if protocol.link_hooks() or "on_receive" in protocol.flow_hooks():
         raise ValueError(
-            f"flow {flow} must run a protocol without hooks of links and receivers, such as NewReno, whose place the "
-            f"kernel's TCP takes; got {name}"
+            f"flow {flow} must run a protocol without hooks of links and receivers, such as NewReno, which the "
+            f"kernel's TCP replaces; got {name}"
         )
     if setup.flows["ecn"][flow] > 1:
         raise ValueError(f"ecn_echo of flow {flow} must be None or 'classic' for the kernel's TCP, got {name}'s")
@@ -127,7 +127,7 @@ def _check_available(control: str) -> None:
 
 
 def path_room(scenario: Scenario, flow: int) -> int:
-    """Return how many packets of a flow the network holds: the bandwidth-delay product and the buffers of its route.
+    """Return the number of a flow's packets that the network holds: bandwidth-delay product and buffers of its route.
 
     Parameters
     ----------
@@ -154,38 +154,38 @@ def socket_buffer(room: int, packet: int) -> int:
     Parameters
     ----------
     room : int, packets
-        From `path_room`.
+        Result of `path_room`.
     packet : int, bytes
     """
     return min(4 * room * 2 * (packet + _OVERHEAD), _MAX_BUFFER)
 
 
 def limits(reports: Mapping[int, Mapping[str, NDArray[np.int64]]]) -> dict[str, tuple[float, int]]:
-    """Return the maximum share of its time for which a flow was limited by its hosts, and that flow.
+    """Return the maximum share of time for which a flow was limited by its hosts, and this flow.
 
     Parameters
     ----------
     reports : mapping
-        Flow -> its columns.
+        Flow -> result of `columns`.
 
     Returns
     -------
     dict
         "buffer_limited" (share of the samples at which the send buffer had its maximum size, so that Linux could not
-        let it grow with the window) and "receiver_limited" (share of the time with data to send during which the window
+        enlarge it with the window) and "receiver_limited" (share of the time with data to send during which the window
         of the receiver stopped the sender) -> share, flow.
     """
     shares: dict[str, list[tuple[float, int]]] = {"buffer_limited": [], "receiver_limited": []}
-    for flow, told in reports.items():
-        if len(told["busy"]):
-            shares["buffer_limited"].append((float(told["full"].mean()), flow))
-            busy = max(int(told["busy"][-1]), 1)
-            shares["receiver_limited"].append((float(told["receiver_limited"][-1] / busy), flow))
-    return {name: max(of, default=(0.0, -1)) for name, of in shares.items()}
+    for flow, series in reports.items():
+        if len(series["busy"]):
+            shares["buffer_limited"].append((float(series["full"].mean()), flow))
+            busy = max(int(series["busy"][-1]), 1)
+            shares["receiver_limited"].append((float(series["receiver_limited"][-1] / busy), flow))
+    return {name: max(values, default=(0.0, -1)) for name, values in shares.items()}
 
 
 def silence(setup: Setup, flows: Iterable[int], duration: float) -> None:
-    """Make the engine's own senders of some flows start after the end.
+    """Postpone the engine's senders of some flows until after the end of the run.
 
     Parameters
     ----------
@@ -193,19 +193,19 @@ def silence(setup: Setup, flows: Iterable[int], duration: float) -> None:
     flows : iterable of int
     duration : float, s
     """
-    its = list(flows)
-    setup.flows["start"][its] = picoseconds(duration) + 1
-    setup.flows["stop"][its] = -1
+    rows = list(flows)
+    setup.flows["start"][rows] = picoseconds(duration) + 1
+    setup.flows["stop"][rows] = -1
 
 
 def columns(reports: Sequence[Mapping[str, int]]) -> dict[str, NDArray[np.int64]]:
-    """Return what TCP_INFO says of a flow at all samples, by name.
+    """Return the values of TCP_INFO of a flow at all samples, by name.
 
     Parameters
     ----------
     reports : sequence of mapping
     """
-    out = {name: np.array([one[name] for one in reports], np.int64) for name in (*INFO, "full")}
+    out = {name: np.array([row[name] for row in reports], np.int64) for name in (*INFO, "full")}
     out["acked"] = np.maximum(out["acked"] - 1, 0)
     return out
 
@@ -213,22 +213,22 @@ def columns(reports: Sequence[Mapping[str, int]]) -> dict[str, NDArray[np.int64]
 def tcp_info(
     reports: Mapping[int, Mapping[str, NDArray[np.int64]]], n_samples: int, n_flows: int
 ) -> dict[str, tuple[tuple[str, str], NDArray[np.float64]]]:
-    """Return the series that only flows of the kernel have.
+    """Return the series that are defined only for flows of the kernel.
 
     Parameters
     ----------
     reports : mapping
-        Flow -> its columns.
+        Flow -> result of `columns`.
     n_samples, n_flows : int
     """
     names = ("tcp_window", "tcp_in_flight", "tcp_pacing_rate", "tcp_rtt", "tcp_retransmissions")
     out = {name: np.full((n_samples, n_flows), np.nan) for name in names}
-    for flow, told in reports.items():
-        n = min(len(told["rtt"]), n_samples)
-        in_flight = told["unacked"] - told["sacked"] - told["lost"] + told["sent_again"]
-        out["tcp_window"][:n, flow] = (told["window"] * told["packet"])[:n]
-        out["tcp_in_flight"][:n, flow] = (in_flight * told["packet"])[:n]
-        out["tcp_pacing_rate"][:n, flow] = np.where(told["pacing_rate"] > 0, 8.0 * told["pacing_rate"], np.nan)[:n]
-        out["tcp_rtt"][:n, flow] = told["rtt"][:n] * 1e-6
-        out["tcp_retransmissions"][:n, flow] = told["retransmissions"][:n]
+    for flow, series in reports.items():
+        n = min(len(series["rtt"]), n_samples)
+        in_flight = series["unacked"] - series["sacked"] - series["lost"] + series["sent_again"]
+        out["tcp_window"][:n, flow] = (series["window"] * series["packet"])[:n]
+        out["tcp_in_flight"][:n, flow] = (in_flight * series["packet"])[:n]
+        out["tcp_pacing_rate"][:n, flow] = np.where(series["pacing_rate"] > 0, 8.0 * series["pacing_rate"], np.nan)[:n]
+        out["tcp_rtt"][:n, flow] = series["rtt"][:n] * 1e-6
+        out["tcp_retransmissions"][:n, flow] = series["retransmissions"][:n]
     return {name: (("time", "flow"), values) for name, values in out.items()}

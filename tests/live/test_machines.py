@@ -195,6 +195,6 @@ def test_a_wrong_token_is_named() -> None:
     done = subprocess.run([sys.executable, "-P", "-c", OTHER_TOKEN], capture_output=True, text=True, timeout=HANG)
     assert re.fullmatch(
         r"ecc\.errors\.EccError: a node without senders must receive the first frame within 2 s: [1-9]\d* frames had "
-        r"another token, or were of another scenario, --machines or --exact; .* must be the same on all machines",
+        r"a different token, scenario, --machines or --exact; .* must be the same on all machines",
         done.stderr.splitlines()[-1],
     ), done.stderr

@@ -29,7 +29,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="live runs are refuse
         ({"clock": "fast"}, r"^clock must be one of 'steady', 'real', got 'fast'$"),
         ({"lateness": 0.0}, r"^lateness must be > 0 s, got 0 s$"),
         ({"attempts": 0}, r"^attempts must be >= 1, got 0$"),
-        ({"capture": "run.parquet"}, r"^capture must be a file \.pcapng, got 'run\.parquet'$"),
+        ({"capture": "run.parquet"}, r"^capture must be a \.pcapng file, got 'run\.parquet'$"),
         ({"sample": 2.0}, r"^sample must be "),
         ({"record": ["link.nothing"]}, r"^record must name a field of a link"),
     ],
@@ -80,7 +80,7 @@ def test_a_void_run_names_the_limit_of_real_time_threads(policy, stall, runtime,
     monkeypatch.setattr(simulation, "_SCHEDULER", tmp_path)
     monkeypatch.setattr(os, "sched_getscheduler", lambda pid: policy)
     why = simulation._void(replace(MEASURED, longest_stall=stall), 0.02, 0.0, (0.0, -1))
-    assert why.startswith("one packet in a thousand was later than 0.048 s, of 0.02 s allowed")
+    assert why.startswith("one packet in a thousand was later than 0.048 s, the limit is 0.02 s")
     assert ("the longest stall was 51 ms: the kernel stops a real-time thread" in why) == names_it
 
 

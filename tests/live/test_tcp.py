@@ -81,7 +81,7 @@ def test_impairments_of_its_acks_are_refused(acks_of, monkeypatch):
 
 
 def test_what_is_no_traffic():
-    with pytest.raises(ValueError, match=r"^flows must be there once each, got \[0, 0\]$"):
+    with pytest.raises(ValueError, match=r"^flows must appear once each, got \[0, 0\]$"):
         TCP("reno", [0, 0])
     with pytest.raises(TypeError, match=r"^traffic must be a sequence, each of it TCP, got \['reno'\]$"):
         ecc.live.simulate(Scenario(NETWORK, NewReno(), duration=0.5), traffic=["reno"], clock="real")
