@@ -1,4 +1,4 @@
-"""The packet engine in C and its binding: it knows no protocol."""
+"""The packet engine in C and its binding, which are independent of any protocol."""
 
 from ecc.native.engine import (
     BEGUN,

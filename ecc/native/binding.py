@@ -13,13 +13,13 @@ def included(header: str) -> str:
 
 
 def main(output: str, *headers: str) -> None:
-    """Emit the binding of everything between the two marks of each header."""
+    """Emit the binding of all declarations between the two marks of each header."""
     ffi = FFI()
     for header in headers:
-        found = re.search(r"/\* cdef: begin \*/(.*)/\* cdef: end \*/", Path(header).read_text(), re.DOTALL)
-        if found is None:
+        section = re.search(r"/\* cdef: begin \*/(.*)/\* cdef: end \*/", Path(header).read_text(), re.DOTALL)
+        if section is None:
             raise SystemExit(f"{header}: missing 'cdef: begin' or 'cdef: end'")
-        ffi.cdef(re.sub(r"\bECC_MUST_CHECK\b", "", found.group(1)))
+        ffi.cdef(re.sub(r"\bECC_MUST_CHECK\b", "", section.group(1)))
     ffi.set_source("ecc.native._engine", "".join(f'#include "{included(header)}"\n' for header in headers))
     ffi.emit_c_code(output)
 

@@ -1,9 +1,9 @@
-"""The packet engine for Python: arrays in, arrays out, seconds and addresses; it knows no protocol.
+"""Python interface of the packet engine: arrays in, arrays out. The engine is independent of any protocol.
 
-A run is described by two structured arrays, `new_links(n)` and `new_flows(n)`, whose fields are those of `ecc_link_t`
-and `ecc_flow_t` in core/engine.h (times in integer picoseconds), and by the routes of all flows in one array. Hooks are
-addresses of C functions, records and parameters addresses of memory: see `addresses`. What the engine does, exactly, is
-written in docs/engine_specification.md.
+A run is described by two structured arrays, `new_links(n)` and `new_flows(n)`, with the fields of `ecc_link_t` and
+`ecc_flow_t` in core/engine.h (times in integer picoseconds), and by one array with the routes of all flows. Hooks are
+addresses of C functions; records and parameters are addresses of memory, see `addresses`. docs/engine_specification.md
+specifies the exact behavior of the engine.
 """
 
 from __future__ import annotations
@@ -96,12 +96,12 @@ FLOW_HOOKS = _hooks("ecc_flow_t")
 
 @check_arguments
 def picoseconds(seconds: ArrayLike) -> Any:
-    """Return times on the engine's clock, int64 picoseconds, to the nearest; ECC_NEVER where that is too far.
+    """Return times in integer picoseconds, rounded to the nearest; ECC_NEVER if a time is too large.
 
     Parameters
     ----------
     seconds : array_like
-        Array of any shape, float, s, >= 0.
+        Array of any shape, float, s, >= 0. For example 0.05.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def addresses(records: NDArray[Any]) -> NDArray[np.uint64]:
     Parameters
     ----------
     records : ndarray, shape (n,)
-        Any dtype. The engine reads and writes it in place; keep it alive (`Engine(keep=...)`).
+        Array of any dtype. The engine reads and writes it in place; keep it alive (`Engine(keep=...)`).
 
     Returns
     -------
@@ -129,7 +129,7 @@ def addresses(records: NDArray[Any]) -> NDArray[np.uint64]:
     Raises
     ------
     ValueError
-        The array is not one-dimensional and contiguous.
+        If the array is not one-dimensional and contiguous.
     """
     if records.ndim != 1 or not records.flags.c_contiguous:
         raise ValueError(f"records must be one-dimensional and contiguous, got shape {records.shape}")
@@ -138,7 +138,7 @@ def addresses(records: NDArray[Any]) -> NDArray[np.uint64]:
 
 @check_arguments
 def new_links(n: Count) -> NDArray[np.void]:
-    """Return n links to fill in: no hooks, no delay, unlimited buffer, a clock that starts as on_start sets it.
+    """Return n links to fill in: without hooks and delay, with an unlimited buffer; on_start sets the first tick.
 
     Parameters
     ----------
@@ -158,8 +158,10 @@ def new_links(n: Count) -> NDArray[np.void]:
 
 @check_arguments
 def new_flows(n: Count) -> NDArray[np.void]:
-    """Return n flows to fill in: no hooks, silent, unlimited, 1000-byte packets, 40-byte ACKs, from time 0 on,
-    no transport (its timeouts would be at least 1 s).
+    """Return n flows to fill in: without hooks and transport, with 1000-byte packets and 40-byte ACKs.
+
+    They start at time 0, have no end, and do not send before they have a rate or window. A transport would have a
+    minimum timeout of 1 s.
 
     Parameters
     ----------
@@ -169,7 +171,7 @@ def new_flows(n: Count) -> NDArray[np.void]:
     Returns
     -------
     NDArray[void], shape (n,)
-        Dtype FLOW; `n_forward` must still be set, and a rate or window here or in on_start.
+        Dtype FLOW; `n_forward` must still be set, and a rate or window, here or by on_start.
     """
     flows = np.zeros(n, FLOW)
     for name in ("stop", "size", "bottleneck"):
@@ -182,12 +184,12 @@ def new_flows(n: Count) -> NDArray[np.void]:
 
 @check_arguments
 def bin_edges() -> NDArray[np.int64]:
-    """Return where the bins of a histogram begin, and the last one ends.
+    """Return the edges of the bins of histograms.
 
     Returns
     -------
     ndarray of int, shape (n_bins + 1,)
-        int64: each number up to 256, then 128 bins for each power of two; bytes of queues, ns of lateness.
+        int64: every integer up to 256, then 128 bins per power of two; in bytes for queues, in ns for lateness.
     """
     k = np.arange(lib.ECC_N_BINS + 1)
     shift = np.maximum(k // 128 - 1, 0)
@@ -197,7 +199,7 @@ def bin_edges() -> NDArray[np.int64]:
 
 @check_arguments
 def new_transfers(n: Count) -> NDArray[np.void]:
-    """Return n transfers to fill in: of the first template, unlimited, without delays, at time 0.
+    """Return n transfers to fill in: with the first template, without end and delays, at time 0.
 
     Parameters
     ----------
@@ -207,7 +209,7 @@ def new_transfers(n: Count) -> NDArray[np.void]:
     Returns
     -------
     NDArray[void], shape (n,)
-        Dtype TRANSFER; `start` [ps] must grow.
+        Dtype TRANSFER; `start` [ps] must be increasing.
     """
     transfers = np.zeros(n, TRANSFER)
     for name in ("stop", "size"):
@@ -217,7 +219,7 @@ def new_transfers(n: Count) -> NDArray[np.void]:
 
 @check_arguments
 def sampled_queues(links: NDArray[np.void]) -> NDArray[np.int64]:
-    """Return how many queues of each link samples show: those of links that have 2 to 64.
+    """Return the number of sampled queues of each link: all queues of links that have 2 to 64, otherwise 0.
 
     Parameters
     ----------
@@ -231,7 +233,7 @@ def sampled_queues(links: NDArray[np.void]) -> NDArray[np.int64]:
 def sample_columns(
     links: NDArray[np.void], flows: NDArray[np.void], templates: NDArray[np.void], n_sampled: int, n_recorded: int
 ) -> dict[str, int]:
-    """Return the numbers of columns of the samples of a run, by name; each entry takes eight bytes.
+    """Return the numbers of columns of a run's samples, by name; each value takes eight bytes.
 
     Parameters
     ----------
@@ -261,24 +263,24 @@ class Stats:
 
     now: float  # s
     events: int
-    data_packets: int  # that reached their receivers
+    data_packets: int  # data packets that reached their receivers
     in_flight: int  # packets and ACKs in the network
     samples: int  # rows filled
-    trace: int  # events the trace saw, kept or not
-    transfers: int  # that have started
+    trace: int  # events traced, including those that were not kept
+    transfers: int  # transfers that have started
     alive: int  # transfers that have started and not finished
     waiting: int  # transfers that have not started
-    finished: int  # transfers whose results were not taken yet
-    bytes: int  # of memory held by the engine
-    peak_bytes: int
+    finished: int  # finished transfers with results not taken yet
+    bytes: int  # memory held by the engine
+    peak_bytes: int  # maximum of `bytes` so far
     digest: int  # 64-bit hash of all events
-    stop: str  # why it stopped: "not yet", "until", "max_events", "idle", "transfers" or "error"
-    cpu_seconds: float  # spent in the engine and the hooks
+    stop: str  # reason of the last stop: "not yet", "until", "max_events", "idle", "transfers" or "error"
+    cpu_seconds: float  # CPU time of the engine and the hooks
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Which part of a network an engine runs: its number, and the part of each link, sender, receiver and template."""
+    """Division of a network into parts: the part of this engine, and that of each link, sender, receiver, template."""
 
     part: int
     links: NDArray[np.int64]
@@ -288,15 +290,17 @@ class Partition:
 
     @property
     def n_parts(self) -> int:
-        """How many there are."""
-        return int(max(of.max(initial=0) for of in (self.links, self.senders, self.receivers, self.templates))) + 1
+        """Number of parts."""
+        return (
+            int(max(parts.max(initial=0) for parts in (self.links, self.senders, self.receivers, self.templates))) + 1
+        )
 
 
 @check_arguments
 class Engine:
-    """One run of the packet engine. One thread at a time is let in: see `ecc.native.guard`.
+    """One run of the packet engine, used by one thread at a time: see `ecc.native.guard`.
 
-    `now` is the time up to which it was last advanced [s], for any thread.
+    `now` is the time up to which the run was last advanced [s]; any thread may read it.
 
     Parameters
     ----------
@@ -305,64 +309,64 @@ class Engine:
     flows : NDArray[void], shape (n_flows,)
         Dtype FLOW, from `new_flows`.
     routes : array_like, shape (sum of n_forward and n_reverse,), int
-        Links of the routes, flow by flow: forward, then reverse; those of the templates last.
+        Links of the routes, flow by flow: forward, then reverse. Routes of templates follow those of flows.
     n_additional : int, >= 0, optional
-        How many of `links`, the last, are additional routers, each at the link of its `at`.
+        Number of additional routers at the end of `links`, each at the link given by `at`.
     header_size : int, bytes, optional
-        A multiple of 8. What travels with each packet.
+        A multiple of 8. Size of the header of each packet.
     seed : int, optional
         From 0 to 2^64 - 1.
     sample : float, s, >= 0, optional
-        Period of the samples; 0: none.
+        Period of the samples, for example 0.1; 0: no samples.
     n_samples : int, >= 0, optional
         Number of samples.
     n_sampled : int or None
-        The first n_sampled flows appear in samples; None: all.
+        Number of flows in samples, starting with the first; None: all.
     recorded : NDArray[void], shape (n_recorded,), optional
-        Dtype RECORDED, or None. Eight bytes each that samples show too, as int64: of records, or of what hooks of a
-        flow see.
+        Dtype RECORDED, or None. Words of eight bytes to add to each sample, as int64: from records, or from the `env`
+        of a flow.
     trace : int, >= 0, optional
-        Events to keep in the trace.
+        Number of events to keep in the trace.
     histogram : bool, optional
-        Whether to count the time that queues were in each bin, and what arrivals found there.
+        Whether to count the time of the queues in each bin, and the arrivals at queues in each bin.
     templates : NDArray[void], shape (n_templates,), optional
-        Dtype FLOW, or None. What transfers (`add`) have in common.
+        Dtype FLOW, or None. Shared properties of transfers (`add`).
     record_size : int, bytes, optional
-        A multiple of 8. Of the record at `state` of every template.
+        A multiple of 8. Size of the record at `state` of every template.
     changes : NDArray[void], optional
         Dtype CHANGE, or None. Capacities of links from a time [ps] on, link by link (`n_changes` of each).
     impairments : NDArray[void], optional
-        Dtype IMPAIRMENT, or None. What `impairment` of links and flows counts from 1.
+        Dtype IMPAIRMENT, or None. Impairments to which `impairment` of links and flows refers, counted from 1.
     servers : NDArray[void], optional
-        Dtype SERVER, or None. What `server` of links counts from 1.
+        Dtype SERVER, or None. Servers to which `server` of links refers, counted from 1.
     opportunities : ndarray of int, optional
         Times of opportunities [ps], server by server (`n_opportunities` of each), or None.
     begun : NDArray[void], shape (n_flows,), optional
-        Dtype BEGUN, or None. What flows have at time 0 if all of them have begun before.
+        Dtype BEGUN, or None. State of the flows at time 0 if all of them have begun before.
     under_way : NDArray[void], optional
         Dtype UNDER_WAY, or None. Packets in the network at time 0, of flows that have begun before.
     quanta : ndarray of int, optional
         Bytes that each queue may send in a turn, link by link (`n_queues` of each), or None.
     memory_limit : int, bytes, >= 0, optional
-        Maximum memory of the engine with its samples, histogram and trace, and of the result that is made from these;
-        0: no limit.
+        Maximum memory of the engine with its samples, histogram and trace, and of the result made from these; 0: no
+        limit.
     keep : sequence of object, optional
         Objects to keep alive as long as the engine: records, parameters, compiled hooks.
     reasons : mapping, optional
-        Code that a hook may return -> what went wrong, for the message.
+        Code that a hook may return -> description of the failure, for the message.
     partition : Partition, optional
-        Which part of the network this engine runs, or None: the whole. See `Team`.
-    beside : Engine, optional
-        That of another part, whose samples (but what is `recorded`) and histogram this one shares, or None.
+        Part of the network that this engine runs; None: the whole network. See `Team`.
+    shares_with : Engine, optional
+        Engine of another part, with which this one shares samples (except recorded words) and histogram, or None.
 
     Raises
     ------
     NativeError
-        A value out of range (which link or flow, and what is allowed), or no memory.
+        If a value is out of range (the message has the link or flow, and the range), or memory is missing.
     ValueError
-        Samples, histogram and trace alone exceed memory_limit.
+        If samples, histogram and trace alone exceed memory_limit.
     TypeError
-        An array of another dtype.
+        If an array has a different dtype.
     """
 
     @check_arguments
@@ -394,7 +398,7 @@ class Engine:
         keep: Sequence[object] = (),
         reasons: Mapping[int, str] | None = None,
         partition: Partition | None = None,
-        beside: Engine | None = None,
+        shares_with: Engine | None = None,
     ) -> None:
         templates = new_flows(0) if templates is None else templates
         _check("links", links, LINK)
@@ -423,20 +427,23 @@ class Engine:
         n_sampled = len(flows) if n_sampled is None else n_sampled
         self._recorded = np.zeros(0, RECORDED) if recorded is None else np.array(recorded, RECORDED)  # read in samples
         columns = sample_columns(links[: self._links], flows, templates, n_sampled, len(self._recorded))
-        shared = {} if beside is None else {name: one for name, one in beside._samples.items() if name != "words"}
-        own = sum(n for name, n in columns.items() if name not in shared)
-        bins = 2 * lib.ECC_N_BINS * self._links if histogram and beside is None else 0
+        shared: dict[str, NDArray[Any]] = {}
+        if shares_with is not None:
+            shared = {name: array for name, array in shares_with._samples.items() if name != "words"}
+        n_new = sum(n for name, n in columns.items() if name not in shared)
+        counts = histogram and shares_with is None
+        bins = 2 * lib.ECC_N_BINS * self._links if counts else 0
         self._reserved = reserved_bytes(
-            memory_limit, series=n_samples * own, histograms=bins, trace=EVENT.itemsize // 8 * trace
+            memory_limit, series=n_samples * n_new, histograms=bins, trace=EVENT.itemsize // 8 * trace
         )
         self._samples: dict[str, NDArray[Any]] = {
             name: shared[name] if name in shared else
             np.zeros((n_samples, n), np.float64 if name in _REALS else np.int64)
             for name, n in columns.items()
         }  # fmt: skip
-        self._histogram = np.zeros((self._links, 2, lib.ECC_N_BINS), np.int64) if histogram and beside is None else None
-        if beside is not None:
-            self._histogram = beside._histogram
+        self._histogram = np.zeros((self._links, 2, lib.ECC_N_BINS), np.int64) if counts else None
+        if shares_with is not None:
+            self._histogram = shares_with._histogram
         self._trace = np.zeros(trace, EVENT)
 
         hops = np.asarray(routes)
@@ -481,11 +488,11 @@ class Engine:
             config.histogram = _pointer("int64_t *", self._histogram)
         if partition is not None:
             names = ("links", "senders", "receivers", "templates")
-            of = [np.array(getattr(partition, name), np.int64) for name in names]
-            if [len(parts) for parts in of] != [self._links, self._flows, self._flows, len(template_table)]:
+            parts_by_name = [np.array(getattr(partition, name), np.int64) for name in names]
+            if [len(parts) for parts in parts_by_name] != [self._links, self._flows, self._flows, len(template_table)]:
                 raise ValueError("a partition must have an entry for each link, sender, receiver and template")
             config.partition.n_parts, config.partition.part = partition.n_parts, partition.part
-            for name, parts in zip(names, of, strict=True):
+            for name, parts in zip(names, parts_by_name, strict=True):
                 setattr(config.partition, name, _pointer("const int64_t *", parts))
         engine, report = ffi.new("ecc_engine_t **"), ffi.new("ecc_report_t *")
         if lib.ecc_engine_new(config, engine, report) != 0:
@@ -494,30 +501,30 @@ class Engine:
 
     @advancing
     def advance(self, until: float, max_events: int | None = None) -> str:
-        """Run all events up to and at a time, and return why the run stopped; slices never change the result.
+        """Run all events up to and including a time, and return the reason of the stop; slices never change the result.
 
         Parameters
         ----------
         until : float, s
-            From 0 to below 4e6. Time to advance to.
+            Time to advance to, >= 0 and < 4e6, for example 2.0.
         max_events : int or None, >= 0
-            Events to run at most, each packet that a window lets go within an event counted as one too, so that the
-            call ends soon; None: no limit.
+            Maximum number of events to run; each packet that a window releases within an event counts as one too, so
+            that the call ends soon. None: no limit.
 
         Returns
         -------
         str
-            "until", "max_events", "idle" (the time was reached and nothing is left to happen), or "transfers" (`add`
-            must add the next transfers first, or report that there are no more).
+            "until", "max_events", "idle" (the time was reached and no events remain), or "transfers" (`add` must first
+            add the next transfers, or report that there are no more).
 
         Raises
         ------
         NativeError
-            A hook failed or left a bad value, or no memory; the message has which, where and when.
+            If a hook failed or left a bad value, or memory is missing; the message has hook, place and time.
 
         Notes
         -----
-        Other Python threads run meanwhile.
+        Other Python threads can run during the call.
         """
         began, thread = time.thread_time(), threading.get_ident()
         _inside[thread] = self, time.monotonic()
@@ -531,29 +538,29 @@ class Engine:
         return stats.stop
 
     def stop(self) -> None:
-        """Let a call of `advance` in another thread end after the event that it is at, as if it had reached max_events.
+        """Make a call of `advance` in another thread return after the current event, as if it had reached max_events.
 
         Notes
         -----
-        A call may be missed, and can be repeated.
+        A call can have no effect; repeat it if necessary.
         """
         lib.ecc_engine_stop(self._engine)
 
     @guarded
     def add(self, transfers: NDArray[np.void], more: bool) -> None:
-        """Add the next transfers; in how many calls never changes the result.
+        """Add the next transfers; the number of calls never changes the result.
 
         Parameters
         ----------
         transfers : NDArray[void], shape (n,)
             Dtype TRANSFER, from `new_transfers`, in the order of their starts.
         more : bool
-            Whether others will come.
+            Whether further transfers will be added later.
 
         Raises
         ------
         NativeError
-            One starts before the one before it or before now, or has a value out of range; none was added.
+            If a transfer starts before the previous one or before now, or has a value out of range; none is added.
         """
         _check("transfers", transfers, TRANSFER)
         table = transfers.copy()
@@ -562,7 +569,7 @@ class Engine:
 
     @guarded
     def take_finished(self) -> NDArray[np.void]:
-        """Return the results of the finished transfers that were not taken yet, by `end`, dtype TRANSFER_RESULT.
+        """Return the results of the finished transfers that were not taken yet, sorted by `end`, dtype TRANSFER_RESULT.
 
         `number` counts the flows and then the transfers, in the order of their starts.
         """
@@ -573,16 +580,16 @@ class Engine:
     @property
     @guarded
     def alive(self) -> NDArray[np.void]:
-        """The results so far of the transfers that are alive, by number, dtype TRANSFER_RESULT."""
+        """Results so far of the transfers under way, sorted by number, dtype TRANSFER_RESULT."""
         results = np.zeros(self.stats.alive, TRANSFER_RESULT)
         lib.ecc_engine_alive(self._engine, _pointer("ecc_transfer_result_t *", results))
         return results[np.argsort(results["number"])]
 
     @guarded
     def save(self) -> dict[str, NDArray[Any]]:
-        """Return all that an engine of the same configuration needs to continue as this one would: name -> array.
+        """Return the state with which an engine of the same configuration continues identically: name -> array.
 
-        Records, which belong to the caller, are not in it.
+        Records belong to the caller and are not included.
         """
         size = lib.ecc_engine_save(self._engine, ffi.NULL)
         if size < 0:
@@ -596,19 +603,19 @@ class Engine:
 
     @guarded
     def load(self, saved: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `save` returned; the caller's records must be as they were.
+        """Continue from a saved state; the caller's records must have their values at the time of `save`.
 
         Parameters
         ----------
         saved : mapping
-            Of an engine of the same configuration. This one must be new.
+            Result of `save` of an engine with the same configuration. This engine must be new.
 
         Raises
         ------
         NativeError
-            It is not, or the bytes are not whole.
+            If this engine is not new or has a different configuration, or if the bytes are incomplete.
         ValueError
-            An array is missing, or another one.
+            If an array is missing, or has a different dtype or shape.
         """
         state = _saved(saved, "state", np.dtype(np.uint8), (-1,))
         if lib.ecc_engine_load(self._engine, _pointer("const unsigned char *", state), len(state)) != 0:
@@ -625,7 +632,7 @@ class Engine:
 
     @guarded
     def take_leaving(self, part: Count) -> bytes:
-        """Return the packets that have left for another part since the last call, as `enter` of its engine takes them.
+        """Return the packets that have left for another part since the last call, in the format of `enter`.
 
         Parameters
         ----------
@@ -638,17 +645,17 @@ class Engine:
 
     @guarded
     def enter(self, crossings: bytes) -> None:
-        """Let packets in that left another part; they may come from anywhere, and are checked.
+        """Accept packets that have left another part; they are checked, so that any bytes are safe.
 
         Parameters
         ----------
         crossings : bytes
-            What `take_leaving` returned. None may be due at or before now.
+            Result of `take_leaving`. No packet may be due at or before now.
 
         Raises
         ------
         NativeError
-            One that this part does not await, with its number; those before it are in.
+            If this part does not expect a packet; the message has its number. Earlier packets were accepted.
         """
         if lib.ecc_engine_enter(self._engine, ffi.from_buffer(crossings), len(crossings)) != 0:
             raise self._reported()
@@ -656,7 +663,7 @@ class Engine:
     @property
     @guarded
     def lookahead(self) -> float:
-        """The least time from an event in this part to what it causes in another [s]; inf: none."""
+        """Minimum time from an event in this part to its effect in another part [s]; inf: no effect."""
         lookahead = lib.ecc_engine_lookahead(self._engine)
         return float("inf") if lookahead >= lib.ECC_NEVER else lookahead * 1e-12
 
@@ -680,14 +687,14 @@ class Engine:
     def samples(self) -> dict[str, NDArray[Any]]:
         """The samples taken so far, time first.
 
-        `time` [s] ends each sample. By flow: `sent` and `received` [bytes in the sample], `bottleneck` [index, -1
-        none], `rtt` and `rtt_peak` [s, mean and largest of the RTTs measured in the sample, 0 without any]. By link:
-        `queue` [bytes, at the instant], `queue_peak` [bytes, highest in the sample], `arrived` [bytes in the sample,
-        dropped ones included], `dropped` and `marked` [packets in the sample], `dropped_bytes` [bytes in the sample,
-        those removed by trimming included], `queue_mean` [bytes, exact average over the sample]. By queue of the links
-        with 2 to 64, link by link: `queues` [bytes, at the instant], `queue_dropped` and `queue_marked` [packets in the
-        sample]. By link and priority, if links can be paused: `paused` [ps in the sample], `pauses` [frames in the
-        sample]. `words` are the eight bytes of each entry of `recorded`.
+        `time` [s] is the end of each sample. By flow: `sent` and `received` [bytes in the sample], `bottleneck` [index,
+        -1: none], `rtt` and `rtt_peak` [s, mean and maximum of the RTTs measured in the sample; 0 if there are none].
+        By link: `queue` [bytes, at the end], `queue_peak` [bytes, maximum in the sample], `arrived` [bytes in the
+        sample, including dropped ones], `dropped` and `marked` [packets in the sample], `dropped_bytes` [bytes in the
+        sample, including those removed by trimming], `queue_mean` [bytes, exact average over the sample]. By queue of
+        the links with 2 to 64 queues, link by link: `queues` [bytes, at the end], `queue_dropped` and `queue_marked`
+        [packets in the sample]. By link and priority, if links can be paused: `paused` [ps in the sample], `pauses`
+        [frames in the sample]. `words` are the eight bytes of each entry of `recorded`.
         """
         n = self.stats.samples
         out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, n + 1)}
@@ -698,12 +705,12 @@ class Engine:
     @property
     @guarded
     def histogram(self) -> NDArray[np.int64]:
-        """Shape (n_links, 2, n_bins): time [ps] that the queue was in each bin, and arrivals that found it there.
+        """Time of each queue in each bin [ps], and arrivals at queues in each bin, shape (n_links, 2, n_bins).
 
         Raises
         ------
         ValueError
-            The engine was made without one.
+            If the engine was created without a histogram.
         """
         if self._histogram is None:
             raise ValueError("histogram needs Engine(histogram=True)")
@@ -718,7 +725,7 @@ class Engine:
     @property
     @guarded
     def flow_results(self) -> NDArray[np.void]:
-        """Shape (n_flows,), dtype FLOW_RESULT: finish [ps, -1 not yet], bytes, rate, window, RTTs [s; idle_rtt: ps]."""
+        """Results of flows, dtype FLOW_RESULT: finish [ps; -1: none], bytes, rate, window, RTTs [s], idle_rtt [ps]."""
         results = np.zeros(self._flows, FLOW_RESULT)
         lib.ecc_engine_flow_results(self._engine, _pointer("ecc_flow_result_t *", results))
         return results
@@ -726,13 +733,13 @@ class Engine:
     @property
     @guarded
     def link_results(self) -> NDArray[np.void]:
-        """Shape (n_links,), dtype LINK_RESULT: bytes arrived, departed, dropped and queued; packets dropped."""
+        """Totals of links, dtype LINK_RESULT: bytes arrived, departed, dropped and queued; packets dropped."""
         results = np.zeros(self._links, LINK_RESULT)
         lib.ecc_engine_link_results(self._engine, _pointer("ecc_link_result_t *", results))
         return results
 
     def _error(self, report: Any) -> NativeError:
-        """The error of a report: what, the value, where and when, in one line."""
+        """Return the error of a report, in one line: failure, value, place and time."""
         text = ffi.string(lib.ecc_engine_error_text(report.code)).decode()
         reason = self._reasons.get(int(report.value)) if report.failed else None
         where = []
@@ -746,13 +753,13 @@ class Engine:
                 where += [hooks[report.hook], f"t = {report.time * 1e-12:.12g} s"]
         place = f" ({', '.join(where)})" if where else ""
         if report.code == _NO_MEMORY:
-            what = self._memory_text()
+            detail = self._memory_text()
         else:
-            what = f": {reason}" if reason else f", got {report.value:.12g}"
-        return NativeError(f"{text}{what}{place}", report.code)
+            detail = f": {reason}" if reason else f", got {report.value:.12g}"
+        return NativeError(f"{text}{detail}{place}", report.code)
 
     def _memory_text(self) -> str:
-        """What the engine holds, and what it may."""
+        """Return a text on the memory held by the engine and its limit."""
         parts = []
         if self._engine is not None:
             raw = ffi.new("ecc_stats_t *")
@@ -769,7 +776,7 @@ class Engine:
         Raises
         ------
         NativeError
-            One does not hold, which is a bug of the engine.
+            If an invariant does not hold, which is a bug of the engine.
         """
         code = lib.ecc_engine_verify(self._engine)
         if code != 0:
@@ -777,19 +784,19 @@ class Engine:
 
 
 _NO_MEMORY = -1
-"""Of `enum ecc_error`, the first one."""
+"""First value of `enum ecc_error`."""
 _inside: dict[int, tuple[Engine, float]] = {}
-"""Threads that are in a call of `advance` -> whose, and when it began, `time.monotonic()`."""
+"""Thread in a call of `advance` -> engine, and start of the call, `time.monotonic()`."""
 
 
 @check_arguments
 def inside(thread: int) -> tuple[Engine | None, float]:
-    """Return the engine in whose `advance` a thread is, or None, and for how long this call has taken [s].
+    """Return the engine whose `advance` a thread runs, or None, and the duration of this call so far [s].
 
     Parameters
     ----------
     thread : int
-        Its `threading.get_ident()`.
+        Identifier of the thread, from `threading.get_ident()`.
     """
     engine, began = _inside.get(thread, (None, 0.0))
     return engine, 0.0 if engine is None else time.monotonic() - began
@@ -802,11 +809,11 @@ def _check(name: str, array: NDArray[Any], dtype: np.dtype[np.void]) -> None:
 
 
 def _saved(saved: Mapping[str, NDArray[Any]], name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """An array of a saved engine; -1 in a shape: any length."""
+    """Return a checked array of a saved engine; -1 in a shape: any length."""
     array = saved.get(name)
     if array is None or array.dtype != dtype or array.ndim != len(shape):
-        raise ValueError(f"{name} of a saved engine must be there, as save returned it")
-    if any(wanted not in (-1, length) for wanted, length in zip(shape, array.shape, strict=True)):
+        raise ValueError(f"{name} of a saved engine must be present, as save returned it")
+    if any(required not in (-1, length) for required, length in zip(shape, array.shape, strict=True)):
         raise ValueError(f"{name} of a saved engine must be of shape {shape}, got {array.shape}")
     return array.copy()  # contiguous
 

@@ -1,4 +1,4 @@
-"""Packets that leave an engine as frames of a real network, and back: the Python face of wire/frame.h."""
+"""Conversion of packets to frames of a real network and back: the Python interface of wire/frame.h."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["FRAME_FIELD", "FRAME_FORMAT", "VERDICTS", "Formats", "Frames", "Port
 FRAME_FIELD = _dtype("ecc_frame_field_t")
 FRAME_FORMAT = _dtype("ecc_frame_format_t")
 VERDICTS = ("taken", "foreign", "truncated", "forged", "replayed", "wrong")
-"""What becomes of a frame that is read, as the engine numbers it."""
+"""Outcomes of reading a frame, in the order of their numbers in the engine."""
 
 
 @dataclass(frozen=True)
 class Formats:
-    """What frames look like: `formats` (dtype FRAME_FORMAT), their `fields` (FRAME_FIELD), the format of each flow."""
+    """Layouts of frames: `formats` (dtype FRAME_FORMAT), their `fields` (FRAME_FIELD), and the format of each flow."""
 
     formats: NDArray[np.void]
     fields: NDArray[np.void]
@@ -31,25 +31,25 @@ class Formats:
 
 @check_arguments
 class Port:
-    """One end of a real link: its MAC address and that of the other end, and which frames came and went.
+    """One end of a real link: its MAC address and that of the other end, and counts of frames.
 
     Parameters
     ----------
-    own, peer : bytes
-        Six each.
+    local, peer : bytes
+        MAC addresses of this end and of the other end, six bytes each.
 
     Raises
     ------
     ValueError
-        Another number of bytes.
+        If an address has a different number of bytes.
     """
 
     @check_arguments
-    def __init__(self, own: bytes, peer: bytes) -> None:
-        for name, address in (("own", own), ("peer", peer)):
+    def __init__(self, local: bytes, peer: bytes) -> None:
+        for name, address in (("local", local), ("peer", peer)):
             if len(address) != 6:
                 raise ValueError(f"{name} must be an address of 6 bytes, got {shown(address)}")
-        self._port = ffi.new("ecc_frame_port_t *", {"own": own + bytes(2), "peer": peer + bytes(2)})
+        self._port = ffi.new("ecc_frame_port_t *", {"own": local + bytes(2), "peer": peer + bytes(2)})
 
     @property
     def written(self) -> int:
@@ -58,17 +58,17 @@ class Port:
 
     @property
     def missing(self) -> int:
-        """Frames of the other end that have not come, of those up to the last that has."""
+        """Number of missing frames among those sent before the latest frame received."""
         return int(self._port.newest) - int(self._port.verdicts[0])
 
     @property
     def reordered(self) -> int:
-        """Frames taken after one that the other end wrote later."""
+        """Number of frames accepted after one that the other end wrote later."""
         return int(self._port.reordered)
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """Frames read, by what became of them."""
+        """Number of frames read, by outcome."""
         return dict(zip(VERDICTS, self._port.verdicts, strict=True))
 
 
@@ -79,29 +79,29 @@ class Frames:
     Parameters
     ----------
     engine : Engine
-        Looked at here only.
-    given : Formats
+        Engine of the packets; it is used only during construction.
+    layouts : Formats
     token : bytes
-        Sixteen that the ends of all links of one run have, and nobody else.
+        Secret of 16 bytes, shared by the ends of all links of one run.
     mtu : int, optional
-        Most bytes of an IP packet.
+        Maximum size of an IP packet, bytes.
     exact : bool, optional
-        Whether packets keep what their headers have on the wire in a lower precision.
+        Whether packets keep exact values of header fields, instead of the lower precision on the wire.
 
     Raises
     ------
     ValueError
-        A token of another size.
+        If the token has a different size.
     NativeError
-        Formats that do not fit the engine's packets.
+        If the formats do not fit the engine's packets.
     """
 
     @check_arguments
-    def __init__(self, engine: Engine, given: Formats, token: bytes, *, mtu: int = 1500, exact: bool = False) -> None:
+    def __init__(self, engine: Engine, layouts: Formats, token: bytes, *, mtu: int = 1500, exact: bool = False) -> None:
         if len(token) != lib.ECC_FRAME_KEY:
             raise ValueError(f"token must have {lib.ECC_FRAME_KEY} bytes, got {len(token)}")
-        formats, fields = np.array(given.formats, FRAME_FORMAT), np.array(given.fields, FRAME_FIELD)
-        format_of = np.array(given.format_of, np.int64)
+        formats, fields = np.array(layouts.formats, FRAME_FORMAT), np.array(layouts.fields, FRAME_FIELD)
+        format_of = np.array(layouts.format_of, np.int64)
         if len(format_of) != engine._flows:
             raise ValueError(f"format_of must have {engine._flows} entries, got {len(format_of)}")
         config = ffi.new(
@@ -125,14 +125,14 @@ class Frames:
         Parameters
         ----------
         port : Port
-            Where it leaves.
+            End of the link on which it is sent.
         crossing : bytes
-            `crossing_size` of what `Engine.take_leaving` returned.
+            One packet, `crossing_size` bytes of the result of `Engine.take_leaving`.
 
         Raises
         ------
         ValueError
-            Another size, or nothing that an engine returns.
+            If the size is different, or the bytes are not a packet of the engine.
         """
         if len(crossing) != self.crossing_size:
             raise ValueError(f"crossing must have {self.crossing_size} bytes, got {len(crossing)}")
@@ -143,14 +143,14 @@ class Frames:
         return bytes(ffi.buffer(room, size))
 
     def read(self, port: Port, frame: bytes) -> tuple[str, bytes]:
-        """Return what becomes of a frame, one of VERDICTS, and the packet if it is taken, else nothing.
+        """Return the outcome for a frame, one of VERDICTS, and its packet if it is taken, otherwise no bytes.
 
         Parameters
         ----------
         port : Port
-            Where it came in.
+            End of the link on which it was received.
         frame : bytes
-            From anywhere.
+            Any bytes.
         """
         crossing = ffi.new("unsigned char[]", self.crossing_size)
         data = ffi.from_buffer(frame) if frame else ffi.NULL

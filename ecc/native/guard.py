@@ -1,4 +1,4 @@
-"""One thread at a time: what an engine, and all that is built on it, is held by while it is used."""
+"""Locks that admit one thread at a time to an engine and to the objects built on it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ R = TypeVar("R")
 
 
 class Guard:
-    """Admits one thread at a time, as often as it likes; the others wait, but not for one that advances a run.
+    """Reentrant lock that refuses other threads while one advances a run; otherwise they wait.
 
-    A run may take hours: other threads are refused meanwhile. What reads it for a moment is waited for.
+    Advancing a run can take hours, so other threads get an error. Reading takes a moment, so they wait for it.
     """
 
     def __init__(self) -> None:
@@ -27,17 +27,17 @@ class Guard:
 
     @contextmanager
     def held(self, advances: bool) -> Iterator[None]:
-        """Hold it for this thread.
+        """Hold the lock in this thread.
 
         Parameters
         ----------
         advances : bool
-            Whether others are refused meanwhile.
+            Whether other threads are refused instead of waiting.
 
         Raises
         ------
         EccError
-            Another thread advances the run.
+            If another thread advances the run.
         """
         while not self._lock.acquire(timeout=0.05):
             if self._advancing:
@@ -73,6 +73,6 @@ def _held(advances: bool) -> Callable[[Callable[Concatenate[S, P], R]], Callable
 
 
 guarded = _held(advances=False)
-"""Decorator of methods that look at a run or change it for a moment: `self._guard` is held."""
+"""Decorator of methods that read or change a run for a moment: they hold `self._guard`."""
 advancing = _held(advances=True)
-"""The same of those that advance it."""
+"""Decorator of methods that advance a run: they hold `self._guard`, and other threads are refused."""

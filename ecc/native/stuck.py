@@ -1,8 +1,8 @@
-"""A way out of a hook that never returns.
+"""End of the process if a hook never returns.
 
-Python handles no signal while its main thread waits for compiled code, and compiled code cannot be ended from outside:
-only the process can. `ending_stuck_hooks` does that for a program of its own, such as the command line; a library must
-not end the process of its user.
+Python handles no signal while its main thread waits for compiled code, and only the end of the process stops compiled
+code from outside. `ending_stuck_hooks` does this for programs such as the command line. A library must not end the
+process of its user.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ecc.native.engine import inside
 __all__ = ["GRACE_PERIOD", "ending_stuck_hooks"]
 
 GRACE_PERIOD = 3.0
-"""s. Calls of the engine end well within it, but for a hook that does not return."""
+"""s. Calls of the engine return well within this time unless a hook does not return."""
 
 
 @contextmanager
 def ending_stuck_hooks(code: int) -> Iterator[None]:
-    """Let SIGINT (Ctrl-C) and SIGTERM end the process if the engine has not come back `GRACE_PERIOD` after them.
+    """Make SIGINT (Ctrl-C) and SIGTERM end the process if the engine does not return within `GRACE_PERIOD`.
 
     Parameters
     ----------
@@ -35,20 +35,20 @@ def ending_stuck_hooks(code: int) -> Iterator[None]:
 
     Notes
     -----
-    Does nothing in other threads than the main one, which alone gets signals.
+    Has an effect only in the main thread, because only this thread gets signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     reader, writer = socket.socketpair()
     writer.setblocking(False)
-    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    previous = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     watch = threading.Thread(target=_watch, args=(reader, threading.get_ident(), code), daemon=True)
     watch.start()
     try:
         yield
     finally:
-        signal.set_wakeup_fd(before)
+        signal.set_wakeup_fd(previous)
         writer.close()  # the watch ends
         watch.join()
 
@@ -60,7 +60,7 @@ def _watch(reader: socket.socket, main: int, code: int) -> None:
                 continue
             end = time.monotonic() + GRACE_PERIOD
             while (engine := inside(main)[0]) is not None and time.monotonic() < end:
-                engine.stop()  # after its event, if hooks let it
+                engine.stop()  # takes effect after the current event, if its hook returns
                 time.sleep(0.05)
             if inside(main)[1] > GRACE_PERIOD:
                 shown = "\x1b[?25h\n" if sys.stderr.isatty() else ""  # a progress bar hides the cursor

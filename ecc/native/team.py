@@ -1,4 +1,4 @@
-"""Parts of one network, each an engine, advanced in threads: with the interface of `Engine`, and its results."""
+"""Engines of the parts of one network, advanced in threads, with the interface and results of one `Engine`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SUMS = (
     "events", "data_packets", "in_flight", "bytes", "peak_bytes", "cpu_seconds", "transfers", "alive", "waiting",
     "finished",
 )  # fmt: skip
-_OWN = ("state", "trace", "cpu_seconds", "words")
-"""What `Engine.save` returns that is not the same for all engines of a team."""
+_PER_PART = ("state", "trace", "cpu_seconds", "words")
+"""Arrays of `Engine.save` that differ between the engines of a team."""
 _STOPS = {
     lib.ECC_STOP_UNTIL: "until", lib.ECC_STOP_MAX_EVENTS: "max_events", lib.ECC_STOP_IDLE: "idle",
     lib.ECC_STOP_TRANSFERS: "transfers",
@@ -31,26 +31,27 @@ _STOPS = {
 
 
 class Team:
-    """One run of the packet engine in several threads; what it computes is what one engine would, bit for bit.
+    """One run of the packet engine in several threads; its results equal those of one engine bit for bit.
 
-    Between calls all engines are at the same time, in the state that one engine would have at its end.
+    Between calls all engines have reached the same time, with the state that a single engine would have.
 
     Parameters
     ----------
     engines : sequence of Engine
-        Of the parts 0, 1, ... of one network, which share samples and histogram (`beside`).
+        Engines of the parts 0, 1, ... of one network, which share samples and histogram (`shares_with`).
     partition : Partition
-        That of any of them.
+        Partition of any of them.
     words : sequence of ndarray
-        For each engine, which of the words of all that are `recorded` it has.
+        For each engine, the indices of its words among all recorded words.
     records : sequence of (ndarray, ndarray, ndarray)
-        Records, others that an engine works on instead, and which of these it has: they are brought into line at the
-        beginning and the end of a call. Threads that write to one cache line would wait for each other.
+        Records of the run, the copy that an engine uses, and the rows that it updates. Both are synchronized at the
+        beginning and end of a call. Copies are needed because threads that write to one cache line slow each other
+        down.
 
     Raises
     ------
     NativeError
-        They are not the engines of all parts of one network.
+        If these are not the engines of all parts of one network.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Team:
         self._reason = "not yet"
         self._when_full: Callable[[], None] | None = None
         team = ffi.new("ecc_team_t **")
-        code = lib.ecc_team_new([one._engine for one in engines], len(engines), team)
+        code = lib.ecc_team_new([engine._engine for engine in engines], len(engines), team)
         if code != 0:
             raise NativeError(ffi.string(lib.ecc_engine_error_text(code)).decode(), code)
         self._team = ffi.gc(team[0], lib.ecc_team_free)
@@ -70,27 +71,27 @@ class Team:
 
     @advancing
     def advance(self, until: float, max_events: int | None = None) -> str:
-        """Run all events up to and at a time, as `Engine.advance` does.
+        """Run all events up to and including a time, like `Engine.advance`.
 
         Parameters
         ----------
         until : float, s
         max_events : int or None
-            The run ends at a time when at least so many have happened.
+            Number of events after which the call returns; the parts then continue to a common time.
 
         Raises
         ------
         NativeError
-            The first failure of a hook or the memory. Parts that did not fail may be ahead of it, by less than the
-            delays to them.
+            The first failure of a hook or of memory. Parts that did not fail can be ahead by less than the delays
+            between the parts.
         """
-        end, most = int(picoseconds(until)), -1 if max_events is None else max_events
-        for theirs, own, which in self._records:
-            own[which] = theirs[which]
-        while (codes := self._run(end, most))[0] == lib.ECC_STOP_NOT_YET and self._when_full is not None:
+        end, limit = int(picoseconds(until)), -1 if max_events is None else max_events
+        for original, copy, rows in self._records:
+            copy[rows] = original[rows]
+        while (codes := self._run(end, limit))[0] == lib.ECC_STOP_NOT_YET and self._when_full is not None:
             self._when_full()
-        for theirs, own, which in self._records:
-            theirs[which] = own[which]
+        for original, copy, rows in self._records:
+            original[rows] = copy[rows]
         self.now = min(engine.stats.now for engine in self._engines)
         if lib.ECC_STOP_ERROR in codes:
             self._reason = "error"
@@ -99,23 +100,24 @@ class Team:
         return self._reason
 
     def stop(self) -> None:
-        """Let a call of `advance` in another thread end soon, as `Engine.stop` does."""
+        """Make a call of `advance` in another thread return soon, like `Engine.stop`."""
         lib.ecc_team_stop(self._team)
 
-    def pause_for(self, most: int, when_full: Callable[[], None]) -> None:
-        """Call a function whenever a part has run as many events as it may, and at least once in so many.
+    def pause_for(self, n_events: int, when_full: Callable[[], None]) -> None:
+        """Call a function each time that a part has run a number of events.
 
         Parameters
         ----------
-        most : int, > 0
+        n_events : int, > 0
+            Maximum number of events between two calls, for example 4096.
         when_full : callable
-            It must not look at the team: parts may be at different times then.
+            Function that must not access the team, because its parts can be at different times.
         """
         self._when_full = when_full
-        lib.ecc_team_set_most(self._team, most)
+        lib.ecc_team_set_most(self._team, n_events)
 
-    def _run(self, end: int, most: int) -> list[int]:
-        """Call `ecc_team_advance` of all parts, each in its thread."""
+    def _run(self, end: int, limit: int) -> list[int]:
+        """Call `ecc_team_advance` of all parts, each in a separate thread."""
         codes = [lib.ECC_STOP_ERROR] * len(self._engines)
         all_started, abandoned = threading.Event(), False
 
@@ -123,7 +125,7 @@ class Team:
             all_started.wait()
             if not abandoned:
                 began = time.thread_time()
-                codes[part] = lib.ecc_team_advance(self._team, part, end, most)
+                codes[part] = lib.ecc_team_advance(self._team, part, end, limit)
                 self._engines[part]._cpu_seconds += time.thread_time() - began
 
         threads = [threading.Thread(target=run, args=(part,)) for part in range(1, len(self._engines))]
@@ -166,39 +168,39 @@ class Team:
 
     @property
     def n_parts(self) -> int:
-        """How many there are."""
+        """Number of parts."""
         return len(self._engines)
 
     @property
     @guarded
     def cpu_seconds_of_parts(self) -> list[float]:
-        """What each part has spent in its engine and hooks, and waiting for the others without sleep [s]."""
+        """CPU time of each part in its engine and hooks, and in busy waits for other parts [s]."""
         return [engine.stats.cpu_seconds for engine in self._engines]
 
     @property
     @guarded
     def samples(self) -> dict[str, NDArray[Any]]:
-        """The samples taken so far, as `Engine.samples`."""
-        n = self.stats.samples  # after a failure, parts may have come further
+        """The samples taken so far, in the form of `Engine.samples`."""
+        n = self.stats.samples  # after a failure, some parts may have more
         out = {name: array[:n] for name, array in self._engines[0].samples.items()}
         if any(len(words) for words in self._words):
-            found = np.zeros((len(out["time"]), sum(map(len, self._words))), np.int64)
+            all_words = np.zeros((len(out["time"]), sum(map(len, self._words))), np.int64)
             for engine, words in zip(self._engines, self._words, strict=True):
                 if len(words):
-                    found[:, words] = engine.samples["words"][:n]
-            out["words"] = found
+                    all_words[:, words] = engine.samples["words"][:n]
+            out["words"] = all_words
         return out
 
     @property
     @guarded
     def histogram(self) -> NDArray[np.int64]:
-        """Shape (n_links, 2, n_bins), as `Engine.histogram`."""
+        """Histograms of the queues, shape (n_links, 2, n_bins), as for `Engine.histogram`."""
         return self._engines[0].histogram
 
     @property
     @guarded
     def flow_results(self) -> NDArray[np.void]:
-        """Shape (n_flows,), dtype FLOW_RESULT."""
+        """Results of the flows, shape (n_flows,), dtype FLOW_RESULT."""
         each = np.array([engine.flow_results for engine in self._engines])
         flows = np.arange(each.shape[1])
         out: NDArray[np.void] = each[self._partition.senders, flows]
@@ -210,7 +212,7 @@ class Team:
     @property
     @guarded
     def link_results(self) -> NDArray[np.void]:
-        """Shape (n_links,), dtype LINK_RESULT."""
+        """Totals of the links, shape (n_links,), dtype LINK_RESULT."""
         each = np.array([engine.link_results for engine in self._engines])
         out: NDArray[np.void] = each[self._partition.links, np.arange(each.shape[1])]
         return out
@@ -218,39 +220,42 @@ class Team:
     @property
     @guarded
     def trace(self) -> NDArray[np.void]:
-        """The first events of the whole network, as `Engine.trace`."""
+        """The first events of the whole network, as for `Engine.trace`."""
         traces = [engine.trace for engine in self._engines]
         room = len(self._engines[0]._trace)
         return np.concatenate(traces)[_order(traces)][:room] if room else traces[0]
 
     @guarded
     def save(self) -> dict[str, NDArray[Any]]:
-        """Return all that the engines of the same parts need to continue as these would: name -> array."""
+        """Return the state with which engines of the same parts continue identically: name -> array."""
         out: dict[str, NDArray[Any]] = {}
         for part, engine in enumerate(self._engines):
-            out |= {f"{name}_{part}" if name in _OWN else name: array for name, array in engine.save().items()}
+            out |= {f"{name}_{part}" if name in _PER_PART else name: array for name, array in engine.save().items()}
         return out
 
     @guarded
     def load(self, saved: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `save` returned, as `Engine.load`.
+        """Continue from a saved state, like `Engine.load`.
 
         Parameters
         ----------
         saved : mapping
+            Result of `save`.
         """
         for part, engine in enumerate(self._engines):
-            engine.load({**saved, **{name: saved[f"{name}_{part}"] for name in _OWN if f"{name}_{part}" in saved}})
+            engine.load({**saved, **{name: saved[f"{name}_{part}"] for name in _PER_PART if f"{name}_{part}" in saved}})
         self.now = self._engines[0].now
 
     @guarded
     def add(self, transfers: NDArray[np.void], more: bool) -> None:
-        """Add the next transfers, as `Engine.add`.
+        """Add the next transfers, like `Engine.add`.
 
         Parameters
         ----------
         transfers : NDArray[void], shape (n,)
+            Dtype TRANSFER.
         more : bool
+            Whether further transfers will be added later.
         """
         for engine in self._engines:
             engine.add(transfers, more)
@@ -258,31 +263,33 @@ class Team:
     @property
     @guarded
     def alive(self) -> NDArray[np.void]:
-        """The results so far of the transfers that are alive, as `Engine.alive`."""
+        """Results so far of the transfers under way, as for `Engine.alive`."""
         rows = np.concatenate([engine.alive for engine in self._engines])
         return rows[np.argsort(rows["number"])]
 
     @guarded
     def take_finished(self) -> NDArray[np.void]:
-        """Return the results of the finished transfers that were not taken yet, as `Engine.take_finished`."""
+        """Return the results of the finished transfers that were not taken yet, like `Engine.take_finished`."""
         rows = np.concatenate([engine.take_finished() for engine in self._engines])
         return rows[np.lexsort((rows["number"], rows["end"]))]
 
     @guarded
     def verify(self) -> None:
-        """Check every invariant of all engines, as `Engine.verify`."""
+        """Check every invariant of all engines, like `Engine.verify`."""
         for engine in self._engines:
             engine.verify()
 
 
 def _order(traces: Sequence[NDArray[np.void]]) -> NDArray[np.intp]:
-    """The order of events of all parts, whose traces follow one another: of the next of each, the first (S-10)."""
+    """Return the order that merges the concatenated traces of all parts (S-10)."""
     rows = np.concatenate(traces)
     keys = [rows[name] for name in ("entity", "kind", "time")]
     order = np.lexsort(keys)
     rank = np.empty(len(rows), np.int64)
     rank[order] = np.arange(len(rows))
-    of_event = rows["kind"] < lib.ECC_EVENT_DROP  # what is discarded or marked follows its event
+    of_event = rows["kind"] < lib.ECC_EVENT_DROP  # drops and marks follow their event
     rank[~of_event] = 0
     ends = np.cumsum([len(trace) for trace in traces])
-    return np.argsort(np.concatenate([np.maximum.accumulate(one) for one in np.split(rank, ends[:-1])]), kind="stable")
+    return np.argsort(
+        np.concatenate([np.maximum.accumulate(ranks) for ranks in np.split(rank, ends[:-1])]), kind="stable"
+    )

@@ -163,7 +163,7 @@ def build_parts(
         engines.append(
             _engine(
                 setup, scenario, compiled[id(setup)], part_words, partition=graph.of_parts(part, parts),
-                beside=engines[0] if engines else None, **options,
+                shares_with=engines[0] if engines else None, **options,
             )
         )  # fmt: skip
     return engines, graph.of_parts(0, parts), [np.flatnonzero(owners == part) for part in range(len(setups))]

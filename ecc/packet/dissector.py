@@ -29,8 +29,8 @@ for _, header in pairs(headers) do
     table.insert(all_fields, field.proto)
   end
 end
--- What follows on real frames; bytes, then how they are shown, and a unit.
-local MAGIC, MOST = 0x65636301, 2048
+-- Fields after the headers on real frames: bytes, type, name and unit.
+local MAGIC, MAX_SIZE = 0x65636301, 2048
 local shim = {
   { 4, "string", "magic" }, { 4, "uint32", "flow" }, { 4, "int32", "hop" }, { 4, "int32", "size", " bytes" },
   { 4, "uint32", "n_words" }, { 8, "uint64", "number" }, { 8, "uint64", "time", " ps" },
@@ -47,13 +47,13 @@ table.insert(all_fields, shim_tag)
 ecc.fields = all_fields
 ecc.experts = { truncated, invalid }
 ecc.prefs.ip = Pref.enum("Fields of the IP header", 0,
-  "What fields of the IP header are where the capture does not tell: captures of ecc do",
+  "Protocol of congestion fields in the IP header, if the capture does not name it; captures of ecc do",
   { { 1, "none", 0 }%s }, false)
 
 local ip_header = Field.new("ip")
 local description = Field.new("frame.interface_description")
 
--- Whether the header is whole.
+-- Shows a header, and marks it as malformed if it is truncated.
 local function show(header, tvb, at, size, root, pinfo)
   local tree = root:add(ecc, size > 0 and tvb(at, size) or tvb()):set_text(header.title)
   local bit = 0
@@ -82,12 +82,12 @@ local function show(header, tvb, at, size, root, pinfo)
   pinfo.cols.info:append(" [" .. header.title .. "]")
 end
 
--- The header that is above IP or TCP: the one that the capture names, or else the one whose length is there.
+-- Shows the header above IP or TCP: the one named by the capture, or else the one with the length in the data.
 local function above(named, tvb, at, size, root, pinfo)
   local header = named
   if named == nil and size >= 2 then
-    for _, one in pairs(headers) do
-      if one.place == "above" and one.length == tvb(at + 1, 1):uint() then header = one end
+    for _, candidate in pairs(headers) do
+      if candidate.place == "above" and candidate.length == tvb(at + 1, 1):uint() then header = candidate end
     end
   end
   if header and header.place == "above" then
@@ -101,8 +101,8 @@ local function options(tvb, at, stop, captured, root, pinfo)
     local length = kind <= 1 and 1 or at + 1 < captured and tvb(at + 1, 1):uint() or 0
     for _, header in pairs(headers) do
       if header.place == "option" and kind == header.kind then
-        local told = length > 0 and length or header.size
-        show(header, tvb, at, math.min(told, header.size, stop - at, captured - at), root, pinfo)
+        local size = length > 0 and length or header.size
+        show(header, tvb, at, math.min(size, header.size, stop - at, captured - at), root, pinfo)
       end
     end
     if kind == 0 or length == 0 or (kind > 1 and length < 2) then return end
@@ -110,12 +110,12 @@ local function options(tvb, at, stop, captured, root, pinfo)
   end
 end
 
--- The shim is behind the headers, a multiple of 4 bytes after `at`.
+-- Shows the shim, which follows the headers at a multiple of 4 bytes after `at`.
 local function show_shim(tvb, at, root)
   local captured = tvb:len()
   local start = at
   while start + 4 <= captured and tvb(start, 4):uint() ~= MAGIC do
-    if start - at >= MOST then return end
+    if start - at >= MAX_SIZE then return end
     start = start + 4
   end
   if start + 4 > captured then return end
@@ -130,7 +130,7 @@ local function show_shim(tvb, at, root)
     if field[3] == "n_words" then n_words = tvb(last, 4):uint() end
     last = last + field[1]
   end
-  if n_words > MOST or last + 8 * n_words + 8 > captured then
+  if n_words > MAX_SIZE or last + 8 * n_words + 8 > captured then
     tree:add_proto_expert_info(truncated, "Shim of " .. n_words .. " words, " .. captured - start .. " bytes captured")
     return
   end
@@ -178,15 +178,15 @@ register_postdissector(ecc)
 
 
 def headers() -> list[type[CongestionHeader]]:
-    """Return the layouts of the headers that captures of our protocols show, by name."""
+    """Return the layouts of the headers of all protocols in captures, sorted by name."""
     modules = {sys.modules[protocol.__module__] for protocol in all_protocols().values()}
-    found = {
+    layouts = {
         kind
         for module in modules
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, CongestionHeader) and kind is not CongestionHeader and kind.place
     }
-    return sorted(found, key=lambda kind: kind.short_name())
+    return sorted(layouts, key=lambda kind: kind.short_name())
 
 
 def dissector() -> str:
@@ -195,8 +195,8 @@ def dissector() -> str:
     Returns
     -------
     str
-        The text of a file for `tshark -X lua_script:FILE`, or for Wireshark's folder of plugins. Fields are named
-        "ecc.xcp.rtt", ...; values are in our units. What frames have besides is "ecc.shim.flow", ....
+        Text of a file for `tshark -X lua_script:FILE`, or for the plugin folder of Wireshark. Names of fields are, for
+        example, "ecc.xcp.rtt", and "ecc.shim.flow" for fields that only frames have. Values are in the units of ecc.
 
     Examples
     --------
@@ -211,12 +211,12 @@ def dissector() -> str:
 
 
 def _record(kind: type[CongestionHeader], number: int) -> str:
-    """A header as a table in Lua."""
+    """Return a header as a table in Lua."""
     name, rows, length = kind.short_name(), [], 0
     usual = int.from_bytes(kind().placed(), "big")
-    left = 8 * kind.size()
+    remaining = 8 * kind.size()
     for field, wire in kind.layout().items():
-        left -= wire.width
+        remaining -= wire.width
         low, high = wire.span
         entries: dict[str, object] = {
             "name": f'"{field}"',
@@ -229,7 +229,7 @@ def _record(kind: type[CongestionHeader], number: int) -> str:
         if wire.single:
             entries["single"] = "true"
         if wire.constant is not None:
-            entries["constant"] = usual >> left & (1 << wire.width) - 1
+            entries["constant"] = usual >> remaining & (1 << wire.width) - 1
             entries["low"], entries["high"] = "0", "math.huge"
             length = wire.constant if field == "length" else length
         rows.append("      { " + ", ".join(f"{key} = {value}" for key, value in entries.items()) + " },\n")

@@ -355,7 +355,7 @@ def test_parts_joined_by_frames_are_the_whole(name: str, exact: bool) -> None:
     ("change", "message"),
     [
         (lambda given, engine: Frames(engine, given, b"short"), "token must have 16 bytes, got 5"),
-        (lambda given, engine: Port(b"short", A), "own must be an address of 6 bytes, got b'short'"),
+        (lambda given, engine: Port(b"short", A), "local must be an address of 6 bytes, got b'short'"),
         (
             lambda given, engine: Frames(engine, replace(given, format_of=np.zeros(1, np.int64)), TOKEN),
             "format_of must have 2 entries, got 1",

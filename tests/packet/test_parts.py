@@ -66,8 +66,8 @@ def engines_of(case: Case, compiled: Any, parts: np.ndarray) -> tuple[list[Engin
     """The engines of all parts, which write the same records, samples and histogram."""
     of, records, engines = joints_of(case), records_of(case), []
     for part in range(parts.max() + 1):
-        beside = engines[0] if engines else None
-        engines.append(engine_of(case, compiled, records, partition=of.of_parts(part, parts), beside=beside))
+        first = engines[0] if engines else None
+        engines.append(engine_of(case, compiled, records, partition=of.of_parts(part, parts), shares_with=first))
     return engines, records
 
 
@@ -357,7 +357,7 @@ def test_a_run_in_threads_is_saved_and_resumed(tmp_path: Any) -> None:
     np.testing.assert_array_equal(whole.trace, again.trace)
     with np.load(io.BytesIO((tmp_path / "a").read_bytes()[:-32])) as arrays:
         saved = {name[7:]: arrays[name] for name in arrays if name.startswith("engine_")}
-    with pytest.raises(ValueError, match="state of a saved engine must be there"):
+    with pytest.raises(ValueError, match="state of a saved engine must be present"):
         Run(scenario)._engine.load(saved)
     with pytest.raises(NativeError, match="must be that of an engine of the same make, configuration and part"):
         Run(scenario, trace=20_000, threads=3)._engine.load({**saved, "state_0": saved["state_1"]})
