@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 import ecc
+from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.errors import EccError
 from ecc.linear import DelaySystem
 from ecc.models import DCQCN, DCTCP, HPCC, NSCC, TIMELY, PatchedTIMELY, PowerTCP, Protocol, Swift, ThetaPowerTCP
-from ecc.models.base import FlowEnv, Hook, Params
 from ecc.models.dctcp import flow_on_ack as on_ack_of_dctcp
 from ecc.network.demands import permutation
 from ecc.network.impairments import Jitter

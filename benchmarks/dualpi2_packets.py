@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 import ecc
+from ecc.contract.assignment import read_protocol
 from ecc.loops.marked_hosts import equilibrium_of_marks
 from ecc.models import NewReno
-from ecc.models.protocol_assignment import read_protocol
 from ecc.models.shared import windows
 from ecc.network.network import Network
 from ecc.queues import PI2, pi2

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import ecc
+from ecc.contract.protocol import Protocol
 from ecc.models import BIC, EDN, FAST, PEDN, PIQIRCP, RCP, UTIL, VCP, XCP, JetMax, NewReno, Vegas
-from ecc.models.base import Protocol
 from ecc.network.network import Network
 
 SEEDS = range(1, 6)

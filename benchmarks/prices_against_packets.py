@@ -13,7 +13,7 @@ from ecc.models import EMKC, EMKCAVQ, MKC, Kelly
 PROTOCOLS = {"EMKC": EMKC(), "EMKC-AVQ": EMKCAVQ(), "MKC": MKC(), "Kelly": Kelly()}
 
 
-def scenario(protocol: ecc.models.base.Protocol, capacity: float, rtt: float, flows: int) -> ecc.Scenario:
+def scenario(protocol: ecc.models.Protocol, capacity: float, rtt: float, flows: int) -> ecc.Scenario:
     """Flows that join half a second apart, and ten seconds of all of them."""
     starts = [0.5 * i for i in range(flows)]
     network = ecc.Network.dumbbell(capacity, rtts=[rtt] * flows, starts=starts)

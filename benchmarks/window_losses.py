@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 import ecc
+from ecc.contract.protocol import Protocol
 from ecc.models import BIC, NewReno
-from ecc.models.base import Protocol
 from ecc.network.impairments import RandomLoss
 
 ENGINES = {"fluid": ecc.fluid.simulate, "packets": ecc.packet.simulate}

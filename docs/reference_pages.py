@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ecc._support.display import number_text
 from ecc.cli import _METRICS
-from ecc.models import base
+from ecc.contract import protocol
 from ecc.results.metrics import METRICS, OF_SWEEPS, lacking
 
 HERE = Path(__file__).parent
@@ -71,7 +71,7 @@ def _markdown(text: str) -> list[str]:
 
 def contract() -> str:
     """The contract of a protocol: the table of what laws may ask for, and all that a class may declare."""
-    text = str(base.__doc__)
+    text = str(protocol.__doc__)
     lines = [
         "# The contract of a protocol", "",
         "**What may a class derived from `ecc.models.Protocol` declare, and what does each engine use of it?** "
@@ -81,12 +81,21 @@ def contract() -> str:
         "A law is a function of numbers. The names of its arguments select what it receives.", "",
         *_markdown(text[text.index("   ====") : text.index("2. `Header`")]),
         "## What a class declares", "",
-        "`ecc/models/base.py` has all of it, with what each entry means.", "", "```{eval-rst}",
+        "`ecc/contract/` has all of it: `protocol.py` the class, `forms.py` the options of each kind of loop, "
+        "`states.py` the states.", "", "```{eval-rst}",
     ]  # fmt: skip
-    lines += [".. autoclass:: ecc.models.base.Protocol", "   :members:", "   :no-index:", ""]
+    lines += [".. autoclass:: ecc.contract.protocol.Protocol", "   :members:", "   :no-index:", ""]
     lines += [
-        f".. autoclass:: ecc.models.base.{name}\n   :no-index:\n"
-        for name in ("Equilibrium", "Bound", "State", "Queues", "SampledPrices", "SteppedRates", "GrantedWindows")
+        f".. autoclass:: ecc.contract.{name}\n   :no-index:\n"
+        for name in (
+            "equilibrium.Equilibrium",
+            "equilibrium.Bound",
+            "states.State",
+            "forms.Queues",
+            "forms.SampledPrices",
+            "forms.SteppedRates",
+            "forms.GrantedWindows",
+        )  # fmt: skip
     ]
     return "\n".join([*lines, "```", ""])
 

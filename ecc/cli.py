@@ -157,7 +157,7 @@ def _explained(error: BaseException) -> tuple[str, int]:
 
 def _in_module_of_user(error: BaseException) -> str:
     """File and line of an error in a module with a protocol that is not ours; empty if it is from elsewhere."""
-    if "ecc.models.base" not in sys.modules:
+    if "ecc.contract.protocol" not in sys.modules:
         return ""
     from traceback import walk_tb
 
@@ -672,7 +672,7 @@ def conform(
 def _compare(protocol: Protocol, reference: Protocol, scenario: Path | None, out: Path, json: bool) -> int:
     """Print where a protocol leaves a reference, and write the figure."""
     from ecc.conform import compare
-    from ecc.models.base import label
+    from ecc.contract.parameters import label
     from ecc.scenario import Scenario
 
     case = None if scenario is None else Scenario.from_toml(scenario)
@@ -689,8 +689,8 @@ def _replay(
     import warnings
 
     from ecc.conform import replay
+    from ecc.contract.parameters import label
     from ecc.formats.qlog import read
-    from ecc.models.base import label
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # notes say the same
@@ -1340,7 +1340,7 @@ def _protocol(name: str, settings: Sequence[str], option: str = "--set") -> Prot
 
 def _halves(protocol: Any, settings: Sequence[str]) -> Any:
     """Hosts and queue disciplines with flows.NAME=VALUE, links.NAME=VALUE set."""
-    from ecc.models.protocol_assignment import parameter_names, with_parameter
+    from ecc.contract.assignment import parameter_names, with_parameter
 
     for setting in settings:
         key, sign, text = setting.partition("=")
@@ -1659,7 +1659,7 @@ def _summary(run: Trajectory, case: Scenario) -> dict[str, Any]:
 
 def _protocol_names(case: Scenario) -> list[str]:
     """The protocol of each flow, with its parameters where one class has several."""
-    from ecc.models.base import label
+    from ecc.contract.parameters import label
 
     flows = case.deployment.flows
     labels = {id(one): label(one) for one in flows}

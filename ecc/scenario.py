@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from ecc._support.arguments import check_arguments, nearest, shown
 from ecc._support.display import Displayed, Rows, quantity_text, value_text
 from ecc._support.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
+from ecc.contract.assignment import Deployment, ProtocolAssignment, read_protocol
+from ecc.contract.parameters import label, settings
+from ecc.contract.values import equilibrium_of
 from ecc.errors import EccError
 from ecc.models import Protocol, all_protocols
-from ecc.models.base import equilibrium_of, label, settings
 from ecc.models.controller import SUFFIXES, Controller, load
-from ecc.models.protocol_assignment import Deployment, ProtocolAssignment, read_protocol
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
 from ecc.network.network import Flow, Network, from_table, tables_in, to_table

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import floor
 
+from ecc.contract.states import State
 from ecc.errors import LinearizationError
 from ecc.models import CUBIC, DCTCP, FAST, PIQIRCP, QIRCP, NewReno
-from ecc.models.base import State
 from ecc.models.shared import windows
 from ecc.models.shared.windows import EndToEndProtocol, WindowProtocol
 from ecc.queues.discipline import QueueDiscipline

@@ -5,10 +5,10 @@ import pytest
 
 import ecc
 from ecc import models
+from ecc.contract.forms import StateMachine
 from ecc.errors import LinearizationError
 from ecc.loops.closed_loop import has_clockings, has_granted_windows, linearize
 from ecc.models import XCP
-from ecc.models.base import StateMachine
 from ecc.network.network import Network
 from ecc.scenario import Scenario
 

@@ -22,10 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.display import Displayed, Rows, value_text
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.forms import GrantedWindows
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import equilibrium_of
 from ecc.errors import EccError
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.loops.closed_loop import law_arguments, linearize
-from ecc.models.base import Equilibrium, GrantedWindows, Protocol, equilibrium_of
 from ecc.network.network import Network
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario

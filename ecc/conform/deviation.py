@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import number_text
-from ecc.models.base import Hook, Protocol
-from ecc.models.packet_hooks import flow_hooks_of
-from ecc.models.protocol_assignment import ProtocolAssignment
-from ecc.models.records import named_variables, variable_value
+from ecc.contract.assignment import ProtocolAssignment
+from ecc.contract.env import Hook
+from ecc.contract.packet_hooks import flow_hooks_of
+from ecc.contract.protocol import Protocol
+from ecc.contract.records import named_variables, variable_value
 from ecc.network.network import Network
 from ecc.packet.prepare import prepare
 from ecc.packet.setup import Part, Setup

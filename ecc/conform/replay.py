@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import as_number
 from ecc.conform.deviation import Divergence, divergence
+from ecc.contract.packet_hooks import flow_hooks_of
+from ecc.contract.protocol import Protocol
+from ecc.contract.records import named_variables, variable_value
 from ecc.formats.qlog import Trace, read
-from ecc.models.base import Protocol
-from ecc.models.packet_hooks import flow_hooks_of
-from ecc.models.records import named_variables, variable_value
 from ecc.native import FLOW_ENV
 from ecc.network.network import Network
 from ecc.packet.prepare import prepare

@@ -20,8 +20,9 @@ from ecc.claims.crosscheck import Outcome, Progress, Steps
 from ecc.claims.crosscheck import examine as examine_claims
 from ecc.claims.ledger import Claim, Finding, Verdict, claims
 from ecc.claims.report.output import Report, write_report
+from ecc.contract.parameters import label
+from ecc.contract.protocol import Protocol
 from ecc.errors import warn
-from ecc.models.base import Protocol, label
 from ecc.scenario import protocol_class
 
 __all__ = ["Conformance", "cases", "conformance_report", "examined", "run"]

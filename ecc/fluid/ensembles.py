@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc._support.arguments import Positive, check_arguments, shown
 from ecc._support.quantity import Quantity
+from ecc.contract.assignment import parameter_names, with_parameters
+from ecc.contract.protocol import Protocol
 from ecc.fluid.dde.solver import DdeResult, solve_dde
 from ecc.fluid.network.simulation import prepare, run_together, simulate
-from ecc.models.base import Protocol
-from ecc.models.protocol_assignment import parameter_names, with_parameters
 from ecc.scenario import Scenario
 
 if TYPE_CHECKING:

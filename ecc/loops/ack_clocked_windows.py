@@ -29,12 +29,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.declared import Taken
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import equilibrium_of
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
-from ecc.models.base import Protocol, equilibrium_of
-from ecc.models.declared import Taken
 from ecc.network.network import Network
 
 __all__ = ["linearize_windows"]

@@ -50,6 +50,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc._support.arguments import Vector, check_arguments, shown
+from ecc.contract.assignment import ProtocolAssignment, read_protocol
+from ecc.contract.declared import Taken
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.forms import GrantedWindows
+from ecc.contract.parameters import interval_of
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import equilibrium_of
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments, value_of
 from ecc.laws.jets import gradient
@@ -60,9 +67,6 @@ from ecc.loops.ack_clocked_windows import linearize_windows
 from ecc.loops.host_rates import linearize_rates
 from ecc.loops.marked_hosts import linearize_marks
 from ecc.loops.paced_windows import linearize_paced
-from ecc.models.base import Equilibrium, GrantedWindows, Protocol, equilibrium_of, interval_of
-from ecc.models.declared import Taken
-from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network.network import Network
 

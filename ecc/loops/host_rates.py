@@ -28,12 +28,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.declared import Taken
+from ecc.contract.parameters import interval_of
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import clock_of_states, equilibrium_of, state_at, states_of
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
-from ecc.models.base import Protocol, clock_of_states, equilibrium_of, interval_of, state_at, states_of
-from ecc.models.declared import Taken
 from ecc.network.network import Network
 
 __all__ = ["linearize_rates"]

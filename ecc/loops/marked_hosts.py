@@ -34,13 +34,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.assignment import Deployment
+from ecc.contract.env import Params
+from ecc.contract.parameters import interval_of
+from ecc.contract.protocol import Protocol
+from ecc.contract.states import State
+from ecc.contract.values import states_of
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.linear.sample_and_hold import Clock, SampleAndHold, Term
-from ecc.models.base import Params, Protocol, State, interval_of, states_of
-from ecc.models.protocol_assignment import Deployment
 from ecc.network.network import Network
 
 __all__ = ["MarkingEquilibrium", "equilibrium_of_marks", "linearize_marks"]

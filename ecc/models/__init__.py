@@ -1,8 +1,9 @@
 """The protocols, one file each. `all_protocols()` lists them; everything that covers every protocol starts there."""
 
 from ecc._support.arguments import check_arguments
+from ecc.contract.equilibrium import Bound, Equilibrium
+from ecc.contract.protocol import Protocol
 from ecc.models.accel_brake import ABC
-from ecc.models.base import Bound, Equilibrium, Protocol
 from ecc.models.bbr import BBR
 from ecc.models.bbr1 import BBRv1
 from ecc.models.bbr2 import BBRv2

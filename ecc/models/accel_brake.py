@@ -49,7 +49,9 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import TIME, QuantityField, as_delay, as_time, default
-from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, check_number
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Bound, Equilibrium
+from ecc.contract.parameters import check_number
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 from ecc.models.shared.clock import has_come, is_over

@@ -39,7 +39,9 @@ from typing import Any
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import TIME, QuantityField, as_delay, as_time, default
-from ecc.models.base import FlowEnv, Hook, Params, StateMachine, check_choice, check_number
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.forms import StateMachine
+from ecc.contract.parameters import check_choice, check_number
 from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, windows
 from ecc.models.shared.bbr_parts import INFINITE, LEAST_PACKETS, restore_cwnd, save_cwnd, set_pacing_rate
 from ecc.models.shared.clock import is_over

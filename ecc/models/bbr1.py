@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ecc._support.quantity import TIME, QuantityField, as_delay, default
-from ecc.models.base import FlowEnv, Hook, Params, check_number
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.parameters import check_number
 from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, filters, windows
 from ecc.models.shared.bbr_parts import LEAST_PACKETS, PACING, restore_cwnd, save_cwnd
 from ecc.models.shared.clock import is_over

@@ -34,7 +34,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ecc.models.base import FlowEnv, Hook, Params, check_choice
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.parameters import check_choice
 from ecc.models.newreno import NewReno
 from ecc.models.shared import hystart, windows
 

@@ -34,7 +34,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import QuantityField, default
-from ecc.models.base import FlowEnv, Hook, Params, check_choice
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.parameters import check_choice
 from ecc.models.shared import delivery_rate, windows
 from ecc.models.shared.bbr_parts import INFINITE
 

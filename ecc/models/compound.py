@@ -42,8 +42,10 @@ import numpy as np
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import as_number
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.states import State
 from ecc.laws.elementary import exp, log
-from ecc.models.base import FlowEnv, Hook, Params, State, check_choice, check_number
 from ecc.models.shared import hystart, windows
 from ecc.models.vegas import Vegas, queued
 

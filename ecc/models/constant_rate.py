@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.quantity import RATE, QuantityField, as_rate, default
-from ecc.models.base import Equilibrium, FlowEnv, Hook, NoRecord, Params, Protocol
+from ecc.contract.env import FlowEnv, Hook, NoRecord, Params
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.protocol import Protocol
 from ecc.network.network import Network
 
 

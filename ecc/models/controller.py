@@ -25,8 +25,10 @@ from typing import Any, ClassVar, NamedTuple
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import SIZE, TIME, QuantityField, as_count, as_delay, default
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.protocol import Protocol
 from ecc.jit.c_function import CFunction
-from ecc.models.base import FlowEnv, Hook, Params, Protocol, check_choice, check_number
 from ecc.models.shared import delivery_rate
 
 __all__ = ["SUFFIXES", "Controller", "include", "load"]

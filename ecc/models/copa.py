@@ -33,7 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.quantity import TIME, QuantityField, as_delay, default
-from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, RelayLoop, check_choice, check_number
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.equilibrium import Equilibrium, RelayLoop
+from ecc.contract.parameters import check_choice, check_number
 from ecc.models.fast import FAST
 from ecc.models.shared import filters, windows
 from ecc.network.network import Network

@@ -29,8 +29,10 @@ from typing import Any, Self
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import Dimension, Quantity, as_number, as_time
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.states import State
 from ecc.laws.elementary import exp, log
-from ecc.models.base import FlowEnv, Hook, Params, State, check_choice, check_number
 from ecc.models.newreno import NewReno
 from ecc.models.shared import hystart, windows
 

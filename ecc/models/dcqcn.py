@@ -52,9 +52,14 @@ from ecc._support.quantity import (
     as_size,
     default,
 )
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.forms import OperatingRange
+from ecc.contract.parameters import check_number
+from ecc.contract.protocol import Protocol
+from ecc.contract.states import State
 from ecc.errors import LinearizationError
 from ecc.laws.elementary import exp, log
-from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, OperatingRange, Params, Protocol, State, check_number
 from ecc.models.shared.clock import has_come
 from ecc.models.shared.equilibria import full_links
 from ecc.models.shared.rate_feedback import minimum_rate

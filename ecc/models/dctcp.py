@@ -17,7 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ecc.models.base import FlowEnv, Hook, Params, State, check_number
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.parameters import check_number
+from ecc.contract.states import State
 from ecc.models.newreno import NewReno, flow_on_loss
 from ecc.models.newreno import flow_on_ack as flow_on_unmarked_ack
 from ecc.models.shared import windows

@@ -44,9 +44,11 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments
 from ecc._support.quantity import TIME, as_time
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Equilibrium, RelayLoop
+from ecc.contract.parameters import check_choice
 from ecc.errors import LinearizationError
 from ecc.formats.headers import REVERSE, CongestionHeader, WireFields, bits_field, constant_field
-from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, RelayLoop, check_choice
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 from ecc.network.network import Network

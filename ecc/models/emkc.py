@@ -22,7 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.quantity import RATE, TIME, as_delay, as_rate
-from ecc.models.base import Bound, Equilibrium, Hook, LinkEnv, Params, Protocol, SampledPrices, check_number
+from ecc.contract.env import Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Bound, Equilibrium
+from ecc.contract.forms import SampledPrices
+from ecc.contract.parameters import check_number
+from ecc.contract.protocol import Protocol
 from ecc.models.mkc import MKC, flow_hooks, prices
 from ecc.models.shared import price_feedback
 from ecc.models.shared.equilibria import shared_rate

@@ -40,7 +40,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import RATE, TIME, QuantityField, as_count, as_delay, as_number, as_rate, default
-from ecc.models.base import FlowEnv, Hook, OperatingRange, Params, Protocol, check_number
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.forms import OperatingRange
+from ecc.contract.parameters import check_number
+from ecc.contract.protocol import Protocol
 from ecc.network.network import Flow, Link, Network
 
 CREDIT, DATA, PAYLOAD = 84, 1538, 1460  # bytes: of a credit and a full packet with all that a wire adds; of its data

@@ -21,7 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
-from ecc.models.base import Equilibrium, FlowEnv, Hook, OperatingRange, Params, check_number
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.forms import OperatingRange
+from ecc.contract.parameters import check_number
 from ecc.models.shared import windows
 from ecc.network.network import Network
 

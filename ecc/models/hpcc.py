@@ -43,8 +43,12 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import RATE, SIZE, TIME, QuantityField, as_delay, as_rate, as_size, default
-from ecc.models.base import Equilibrium, FlowEnv, Hook, OperatingRange, Params, State, check_choice, check_number
-from ecc.models.records import per_hop
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.forms import OperatingRange
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.records import per_hop
+from ecc.contract.states import State
 from ecc.models.shared import telemetry, windows
 from ecc.network.network import Network
 

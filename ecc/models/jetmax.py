@@ -51,6 +51,12 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments
 from ecc._support.quantity import RATE, SIZE, TIME, as_delay, as_rate, as_size
+from ecc.contract.choices import TRANSPORTS
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Bound, Equilibrium
+from ecc.contract.forms import SteppedRates
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.protocol import Protocol
 from ecc.formats.headers import (
     COMMON,
     FORWARD,
@@ -62,19 +68,6 @@ from ecc.formats.headers import (
     count_field,
     number_field,
     rate_field,
-)
-from ecc.models.base import (
-    TRANSPORTS,
-    Bound,
-    Equilibrium,
-    FlowEnv,
-    Hook,
-    LinkEnv,
-    Params,
-    Protocol,
-    SteppedRates,
-    check_choice,
-    check_number,
 )
 from ecc.models.shared.equilibria import crosses_several, shared_fair_rate
 from ecc.network.network import Network

@@ -50,21 +50,14 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments
 from ecc._support.quantity import PER_TIME, SIZE, TIME, Dimension, as_delay, as_size
+from ecc.contract.choices import TRANSPORTS
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Bound, Equilibrium
+from ecc.contract.forms import OperatingRange
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.protocol import Protocol
 from ecc.formats.headers import REVERSE, US, CongestionHeader, WireFields, constant_field, time_field
 from ecc.laws.elementary import exp, log
-from ecc.models.base import (
-    TRANSPORTS,
-    Bound,
-    Equilibrium,
-    FlowEnv,
-    Hook,
-    LinkEnv,
-    OperatingRange,
-    Params,
-    Protocol,
-    check_choice,
-    check_number,
-)
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import bottleneck_links, shared_fair_rate
 from ecc.network.network import Network

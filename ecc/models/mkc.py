@@ -24,8 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.quantity import RATE, TIME, as_delay, as_rate
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Bound, Equilibrium
+from ecc.contract.forms import SampledPrices
+from ecc.contract.parameters import check_number
+from ecc.contract.protocol import Protocol
 from ecc.laws.elementary import exp, log
-from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, SampledPrices, check_number
 from ecc.models.shared import price_feedback, rate_feedback
 from ecc.models.shared.equilibria import bottleneck_links, shared_rate
 from ecc.network.network import Network

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from math import nan, sqrt
 from typing import Any
 
-from ecc.models.base import FlowEnv, Params
+from ecc.contract.env import FlowEnv, Params
 from ecc.models.shared import delivery_rate
 
 __all__ = [

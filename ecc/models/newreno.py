@@ -30,7 +30,7 @@ from typing import Any, Self
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import Quantity, as_count, as_number, as_time
-from ecc.models.base import FlowEnv, Hook, Params
+from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.models.shared import hystart, windows
 
 

@@ -35,7 +35,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ecc._support.quantity import RATE, TIME, OptionalQuantityField, QuantityField, as_delay, as_rate, default
-from ecc.models.base import FlowEnv, Hook, OperatingRange, Params, Protocol, State, check_choice, check_number
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.forms import OperatingRange
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.protocol import Protocol
+from ecc.contract.states import State
 from ecc.models.shared.clock import has_come, is_over
 
 REFERENCE_RATE, REFERENCE_RTT = 100e9, 12e-6  # to which constants are scaled [bit/s, s]

@@ -29,8 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.quantity import as_count
+from ecc.contract.env import Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Equilibrium, RelayLoop
+from ecc.contract.parameters import check_number
 from ecc.models import edn
-from ecc.models.base import Equilibrium, Hook, LinkEnv, Params, RelayLoop, check_number
 from ecc.models.shared import windows
 from ecc.network.network import Network
 

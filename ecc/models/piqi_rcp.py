@@ -25,6 +25,11 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import TIME, as_delay
+from ecc.contract.choices import TRANSPORTS
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Bound, Equilibrium
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.protocol import Protocol
 from ecc.formats.headers import (
     COMMON,
     MS,
@@ -35,18 +40,6 @@ from ecc.formats.headers import (
     count_field,
     rate_field,
     time_field,
-)
-from ecc.models.base import (
-    TRANSPORTS,
-    Bound,
-    Equilibrium,
-    FlowEnv,
-    Hook,
-    LinkEnv,
-    Params,
-    Protocol,
-    check_choice,
-    check_number,
 )
 from ecc.models.qi_rcp import integral_bounds
 from ecc.models.shared import rate_feedback

@@ -36,7 +36,9 @@ from typing import Any, ClassVar
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import RATE, TIME, Quantity, QuantityField, as_delay, as_number, as_rate, as_time, default
-from ecc.models.base import FlowEnv, Hook, Params, State, check_choice, check_number
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.states import State
 from ecc.models.newreno import NewReno
 from ecc.models.shared import windows
 

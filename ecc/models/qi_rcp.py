@@ -23,7 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.quantity import TIME, as_delay
-from ecc.models.base import Bound, Equilibrium, Hook, LinkEnv, Params, Protocol, check_choice, check_number
+from ecc.contract.env import Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Bound, Equilibrium
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.protocol import Protocol
 from ecc.models.rcp import RCP
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate

@@ -23,6 +23,11 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments
 from ecc._support.quantity import TIME, as_delay
+from ecc.contract.choices import TRANSPORTS
+from ecc.contract.env import Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.protocol import Protocol
 from ecc.formats.headers import (
     COMMON,
     MS,
@@ -34,7 +39,6 @@ from ecc.formats.headers import (
     rate_field,
     time_field,
 )
-from ecc.models.base import TRANSPORTS, Equilibrium, Hook, LinkEnv, Params, Protocol, check_choice, check_number
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network.network import Network

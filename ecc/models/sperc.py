@@ -45,19 +45,13 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import TIME, QuantityField, as_count, as_delay, default
-from ecc.models.base import (
-    TRANSPORTS,
-    Equilibrium,
-    FlowEnv,
-    Hook,
-    LinkEnv,
-    OperatingRange,
-    Params,
-    Protocol,
-    check_choice,
-    check_number,
-)
-from ecc.models.records import per_hop
+from ecc.contract.choices import TRANSPORTS
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.forms import OperatingRange
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.protocol import Protocol
+from ecc.contract.records import per_hop
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network.network import Network
 

@@ -32,8 +32,11 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import TIME, QuantityField, as_delay, as_time, default
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.forms import OperatingRange
+from ecc.contract.parameters import check_number
 from ecc.laws.elementary import sqrt
-from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, OperatingRange, Params, check_number
 from ecc.models.shared import windows
 from ecc.models.shared.clock import has_come
 from ecc.models.shared.equilibria import full_links

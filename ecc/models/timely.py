@@ -35,8 +35,13 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import RATE, TIME, QuantityField, as_delay, as_rate, default
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.forms import OperatingRange
+from ecc.contract.parameters import check_number
+from ecc.contract.protocol import Protocol
+from ecc.contract.states import State
 from ecc.errors import LinearizationError
-from ecc.models.base import Equilibrium, FlowEnv, Hook, OperatingRange, Params, Protocol, State, check_number
 from ecc.models.shared.equilibria import full_links
 from ecc.models.shared.rate_feedback import minimum_rate
 from ecc.network.network import Network

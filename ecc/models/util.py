@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import TIME, as_delay
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.parameters import check_number
 from ecc.models import vcp
-from ecc.models.base import FlowEnv, Hook, Params, check_number
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 

@@ -32,9 +32,10 @@ from typing import Any
 
 from ecc._support.arguments import check_arguments
 from ecc._support.quantity import TIME, as_delay
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.parameters import check_choice, check_number
 from ecc.formats.headers import COMMON, CongestionHeader, WireFields, bits_field
 from ecc.laws.elementary import exp, log
-from ecc.models.base import FlowEnv, Hook, LinkEnv, Params, check_choice, check_number
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 

@@ -29,8 +29,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.equilibrium import Equilibrium, RelayLoop
+from ecc.contract.parameters import check_number
 from ecc.laws.elementary import sqrt
-from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, RelayLoop, check_number
 from ecc.models.shared import windows
 from ecc.network.network import Network
 

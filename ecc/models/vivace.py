@@ -46,9 +46,11 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import RATE, QuantityField, as_rate, default
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.parameters import check_choice, check_number
 from ecc.errors import LinearizationError
 from ecc.models import monitor_intervals
-from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, check_choice, check_number
 from ecc.models.shared import delivery_rate, windows
 from ecc.network.network import Network
 

@@ -57,6 +57,12 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments
 from ecc._support.quantity import TIME, as_delay
+from ecc.contract.choices import TRANSPORTS
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Bound, Equilibrium
+from ecc.contract.forms import GrantedWindows
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.protocol import Protocol
 from ecc.errors import LinearizationError
 from ecc.formats.headers import (
     COMMON,
@@ -69,19 +75,6 @@ from ecc.formats.headers import (
     number_field,
     rate_field,
     time_field,
-)
-from ecc.models.base import (
-    TRANSPORTS,
-    Bound,
-    Equilibrium,
-    FlowEnv,
-    GrantedWindows,
-    Hook,
-    LinkEnv,
-    Params,
-    Protocol,
-    check_choice,
-    check_number,
 )
 from ecc.models.shared import rate_feedback, windows
 from ecc.models.shared.equilibria import bottleneck_links, shared_rate

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
+from ecc.contract.env import Hook
+from ecc.contract.protocol import Protocol
 from ecc.jit import CompiledHooks, compile_hooks
-from ecc.models.base import Hook, Protocol
 from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, Engine, Partition, Team, addresses
 from ecc.packet.partition import Joints, joints, partition
 from ecc.packet.recorded_fields import Word, table

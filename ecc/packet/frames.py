@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ecc.contract.protocol import Protocol
 from ecc.formats.headers import WireFields
-from ecc.models.base import Protocol
 from ecc.native import FRAME_FIELD, FRAME_FORMAT, Formats
 from ecc.native._engine import lib
 from ecc.packet.setup import Part, Setup

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.packet_hooks import link_hooks_of
+from ecc.contract.protocol import Protocol
 from ecc.jit import compile_hooks
-from ecc.models.base import Protocol
-from ecc.models.packet_hooks import link_hooks_of
 from ecc.native import LINK_ENV
 from ecc.network.network import Network
 from ecc.packet.prepare import prepare

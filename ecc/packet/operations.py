@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ecc.models.base import Hook
+from ecc.contract.env import Hook
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import build_twin
 from ecc.scenario import Scenario

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import LONGEST_TIME
-from ecc.models.base import (
+from ecc.contract.choices import (
     ECN_ECHOES,
     LOST_RETRANSMISSIONS,
     N_TIMERS,
@@ -21,13 +21,13 @@ from ecc.models.base import (
     PRR_USES,
     SCHEDULERS,
     TRANSPORTS,
-    Equilibrium,
-    Protocol,
-    check_choice,
-    equilibrium_of,
 )
-from ecc.models.packet_hooks import check_hooks, flow_hooks_of, link_hooks_of
-from ecc.models.records import check_params, check_records, record_dtype, records
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.packet_hooks import check_hooks, flow_hooks_of, link_hooks_of
+from ecc.contract.parameters import check_choice
+from ecc.contract.protocol import Protocol
+from ecc.contract.records import check_params, check_records, record_dtype, records
+from ecc.contract.values import equilibrium_of
 from ecc.native import BEGUN, CHANGE, IMPAIRMENT, SERVER, UNDER_WAY, new_flows, new_links, picoseconds
 from ecc.network.impairments import (
     Aggregation,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.records import named_variables
+from ecc.contract.records import named_variables
 from ecc.native import FLOW_ENV, RECORDED, addresses
 from ecc.packet.setup import Setup
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import __version__
-from ecc.models.protocol_assignment import ProtocolAssignment
-from ecc.models.records import state_units
+from ecc.contract.assignment import ProtocolAssignment
+from ecc.contract.records import state_units
 from ecc.native import Engine, Team, bin_edges, sampled_queues
 from ecc.packet.recorded_fields import Series, recorded
 from ecc.packet.setup import Setup

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import Hook, Protocol
+from ecc.contract.env import Hook
+from ecc.contract.protocol import Protocol
 from ecc.native import BEGUN, UNDER_WAY, new_transfers, picoseconds
 from ecc.packet.ideal_times import IdealTimes
 

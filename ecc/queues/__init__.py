@@ -1,7 +1,7 @@
 """The queue disciplines, one file each. `all_disciplines()` lists them; everything that covers each starts there."""
 
 from ecc._support.arguments import check_arguments
-from ecc.models.base import Protocol
+from ecc.contract.protocol import Protocol
 from ecc.queues.avq import AVQ
 from ecc.queues.codel import CoDel
 from ecc.queues.discipline import QueueDiscipline

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import TIME, Quantity, as_delay
-from ecc.models.base import Hook, check_number
+from ecc.contract.env import Hook
+from ecc.contract.parameters import check_number
 from ecc.models.shared.clock import has_come
 from ecc.queues.discipline import QueueDiscipline, congested
 

@@ -2,7 +2,7 @@
 
 A discipline is a frozen dataclass of parameters, derived from `QueueDiscipline`, in a file of its own: its laws, plain
 scalar functions in packets and seconds, first; then a `LinkState`, the state of one queue, and hooks that keep it and
-call the laws. `probability_law` and `states` name the laws for fluid and linear models (`ecc.models.base`). Without a
+call the laws. `probability_law` and `states` name the laws for fluid and linear models (`ecc.contract`). Without a
 `probability_law` it has no linear model, and is run as fluid by its hooks, if it looks at packets no sooner than they
 are to be served (`on_dequeue`). It is deployed at links: `Scenario(protocol={"flows": {"default": NewReno()}, "links":
 {0: RED()}})`. The queue of a link includes the packet in service.
@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ecc._support.quantity import SIZE
-from ecc.models.base import Protocol, check_choice, check_number, record_at
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import record_at
 
 __all__ = ["QueueDiscipline", "congested", "congested_at_random"]
 

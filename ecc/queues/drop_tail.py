@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ecc.models.base import Hook, Protocol
+from ecc.contract.env import Hook
+from ecc.contract.protocol import Protocol
 
 
 @dataclass(frozen=True)

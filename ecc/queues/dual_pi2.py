@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ecc._support.quantity import PER_TIME, TIME, Quantity, as_delay
-from ecc.models.base import Hook, Queues, check_number
+from ecc.contract.env import Hook
+from ecc.contract.forms import Queues
+from ecc.contract.parameters import check_number
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 from ecc.queues.pi2 import classic, coupled, next_root
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import SIZE, TIME
-from ecc.models.base import Hook, Queues, check_number
+from ecc.contract.env import Hook
+from ecc.contract.forms import Queues
+from ecc.contract.parameters import check_number
 from ecc.queues.codel import CoDel
 
 MOST_QUEUES = 65536

@@ -14,7 +14,9 @@ from typing import Any
 
 from ecc._support.arguments import check_arguments
 from ecc._support.quantity import TIME, Quantity, as_delay
-from ecc.models.base import Hook, State, check_number
+from ecc.contract.env import Hook
+from ecc.contract.parameters import check_number
+from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 

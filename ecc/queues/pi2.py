@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import PER_TIME, TIME, Quantity, as_delay
-from ecc.models.base import Hook, State, check_number
+from ecc.contract.env import Hook
+from ecc.contract.parameters import check_number
+from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 

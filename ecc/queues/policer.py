@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import RATE, SIZE, QuantityField, SizeField, as_rate, as_size, default
-from ecc.models.base import Hook, State
+from ecc.contract.env import Hook
+from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested
 
 ROUNDING = 1e-6  # bytes: a level that is that much below a packet is rounded, and has room for it

@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ecc.models.base import Hook, check_number
+from ecc.contract.env import Hook
+from ecc.contract.parameters import check_number
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 

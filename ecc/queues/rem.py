@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import TIME, Quantity, as_delay
+from ecc.contract.env import Hook
+from ecc.contract.parameters import check_number
+from ecc.contract.states import State
 from ecc.laws.elementary import exp, log
-from ecc.models.base import Hook, State, check_number
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 

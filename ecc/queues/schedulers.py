@@ -16,7 +16,10 @@ from typing import Any
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import SIZE, as_count, as_number
-from ecc.models.base import Hook, Protocol, Queues, check_number
+from ecc.contract.env import Hook
+from ecc.contract.forms import Queues
+from ecc.contract.parameters import check_number
+from ecc.contract.protocol import Protocol
 
 
 def numbers(values: object, name: str) -> tuple[Any, ...]:

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import SIZE
-from ecc.models.base import Hook, Protocol, Queues, check_number
+from ecc.contract.env import Hook
+from ecc.contract.forms import Queues
+from ecc.contract.parameters import check_number
+from ecc.contract.protocol import Protocol
 from ecc.queues.ramp_marking import ramp
 
 HEADERS, DATA = 0, 1  # the queues

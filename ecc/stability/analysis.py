@@ -11,18 +11,20 @@ import numpy as np
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import Displayed, Rows, frequency_text, grid_html, html_table, quantity_text
-from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
-from ecc.laws.arguments import law_arguments
-from ecc.linear import DelaySystem, Margins, SampledSystem, StabilityLimit, Switched, SwitchedLoop
-from ecc.loops.closed_loop import has_clockings, has_granted_windows, linearize
-from ecc.loops.options import LinearKeywords, LinearOptions, read_options
-from ecc.models.base import Bound, Protocol, label
-from ecc.models.protocol_assignment import (
+from ecc.contract.assignment import (
     ProtocolAssignment,
     parameter_value,
     read_protocol,
     with_parameter,
 )
+from ecc.contract.equilibrium import Bound
+from ecc.contract.parameters import label
+from ecc.contract.protocol import Protocol
+from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
+from ecc.laws.arguments import law_arguments
+from ecc.linear import DelaySystem, Margins, SampledSystem, StabilityLimit, Switched, SwitchedLoop
+from ecc.loops.closed_loop import has_clockings, has_granted_windows, linearize
+from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.network.network import Network
 from ecc.stability.bifurcations import Bifurcation, bifurcation_at
 from ecc.stability.checked import CLOCKED, OtherClocking, other_clocking

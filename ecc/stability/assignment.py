@@ -17,8 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import Displayed, Rows, value_text
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.parameters import interval_of
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import equilibrium_of
 from ecc.laws.jets import gradient
-from ecc.models.base import Equilibrium, Protocol, equilibrium_of, interval_of
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network.allocation import water_filling
 from ecc.network.network import Network

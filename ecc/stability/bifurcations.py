@@ -13,11 +13,11 @@ from math import inf, nan
 from typing import Any
 
 from ecc._support.display import Displayed, Rows
+from ecc.contract.assignment import ProtocolAssignment, with_parameter
+from ecc.contract.protocol import Protocol
 from ecc.errors import EccError
 from ecc.linear import StabilityLimit
 from ecc.loops.closed_loop import has_clockings, linearize
-from ecc.models.base import Protocol
-from ecc.models.protocol_assignment import ProtocolAssignment, with_parameter
 from ecc.network.network import Network
 from ecc.stability.hopf_bifurcation import hopf_at
 from ecc.stability.safe_perturbations import SafePerturbation, safe_perturbation

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import frequency_text
+from ecc.contract.assignment import ProtocolAssignment, parameter_value, read_protocol, with_parameter
+from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError, EccError
 from ecc.linear import DelaySystem, SampledSystem, StabilityLimit
 from ecc.loops import closed_loop
 from ecc.loops.closed_loop import has_clockings, has_granted_windows
 from ecc.loops.options import LinearKeywords, LinearOptions, read_options
-from ecc.models.base import Protocol
-from ecc.models.protocol_assignment import ProtocolAssignment, parameter_value, read_protocol, with_parameter
 from ecc.network.network import Network
 from ecc.stability import gains
 from ecc.stability.bifurcations import Bifurcation, bifurcation_at

@@ -24,6 +24,8 @@ from scipy.optimize import differential_evolution, minimize
 
 from ecc._support.arguments import Seed, check_arguments, shown
 from ecc._support.display import Displayed
+from ecc.contract.assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameters
+from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError
 from ecc.linear import Certificate, DelaySystem, Margins, SampledSystem
 from ecc.linear.box_cover import BoxCover
@@ -32,8 +34,6 @@ from ecc.linear.newton_iteration import newton
 from ecc.linear.rootfinding import starts
 from ecc.loops.closed_loop import law_arguments, linearize
 from ecc.loops.options import LinearKeywords, LinearOptions, read_options
-from ecc.models.base import Protocol
-from ecc.models.protocol_assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameters
 from ecc.network.network import Network
 from ecc.stability.network_ranges import NetworkRange, cover_range, linearize_on
 

@@ -10,17 +10,17 @@ from typing import Any, Unpack
 import numpy as np
 
 from ecc._support.arguments import check_arguments, shown
-from ecc.linear import DelaySystem, SampledSystem, StabilityLimit, stability_limit
-from ecc.loops.closed_loop import linearize
-from ecc.loops.options import LinearKeywords, LinearOptions, read_options
-from ecc.models.base import Protocol
-from ecc.models.protocol_assignment import (
+from ecc.contract.assignment import (
     ProtocolAssignment,
     parameter_names,
     parameter_value,
     read_protocol,
     with_parameter,
 )
+from ecc.contract.protocol import Protocol
+from ecc.linear import DelaySystem, SampledSystem, StabilityLimit, stability_limit
+from ecc.loops.closed_loop import linearize
+from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.network.network import Network
 
 __all__ = ["critical_gain", "parameter_of"]

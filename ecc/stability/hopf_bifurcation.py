@@ -26,11 +26,12 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import Displayed, Rows, frequency_text
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import equilibrium_of
 from ecc.errors import LinearizationError
 from ecc.laws.jets import gradient, taylor
 from ecc.linear import StabilityLimit
 from ecc.loops.closed_loop import law_arguments, linearize, steps_of
-from ecc.models.base import Protocol, equilibrium_of
 from ecc.network.network import Network
 from ecc.stability.gains import critical_gain
 

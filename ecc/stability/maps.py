@@ -13,13 +13,14 @@ from scipy.linalg import qr, solve_triangular
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.reports import Reporter
+from ecc.contract.assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameter
+from ecc.contract.parameters import settings
+from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.linear.root_grid import Expansion, Field, dominant, expand
 from ecc.loops.closed_loop import linearize
 from ecc.loops.options import LinearKeywords, LinearOptions, read_options
-from ecc.models.base import Protocol, settings
-from ecc.models.protocol_assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameter
 from ecc.network.network import Network
 
 __all__ = ["stability_map"]

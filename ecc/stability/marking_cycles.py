@@ -28,13 +28,13 @@ from scipy.optimize import brentq
 
 from ecc._support.arguments import Positive, check_arguments
 from ecc._support.display import Displayed
+from ecc.contract.assignment import ProtocolAssignment, read_protocol
+from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError
 from ecc.laws.arguments import law_arguments
 from ecc.laws.jets import gradient
 from ecc.loops.closed_loop import linearize
 from ecc.loops.marked_hosts import MarkingEquilibrium, equilibrium_of_marks, linearize_marks
-from ecc.models.base import Protocol
-from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.network.network import Network
 from ecc.queues.pi import PI
 from ecc.queues.step_marking import StepMarking

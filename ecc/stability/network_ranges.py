@@ -10,13 +10,13 @@ from typing import Any, Unpack
 from ecc._support.arguments import Positive, check_arguments, shown
 from ecc._support.display import Displayed
 from ecc._support.quantity import as_count, as_delay, as_rate
+from ecc.contract.assignment import ProtocolAssignment, read_protocol
+from ecc.contract.protocol import Protocol
 from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem
 from ecc.linear.box_cover import Axis, BoxCover, cover_box
 from ecc.loops.closed_loop import linearize
 from ecc.loops.options import LinearKeywords, LinearOptions, read_options
-from ecc.models.base import Protocol
-from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.network.network import Network
 
 __all__ = ["NetworkRange", "cover_range", "linearize_on"]

@@ -29,9 +29,10 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import Displayed, Rows
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import equilibrium_of
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.loops.closed_loop import linearize
-from ecc.models.base import Protocol, equilibrium_of
 from ecc.network.network import Network
 
 __all__ = ["IsolatedLink", "isolated_links", "mean_rtts"]

@@ -9,8 +9,9 @@ import numpy as np
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import Displayed, Rows
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import equilibrium_of
 from ecc.linear.describing_function import relay_oscillation
-from ecc.models.base import Protocol, equilibrium_of
 from ecc.network.network import Network
 
 __all__ = ["RelayCycle", "relay_cycle"]

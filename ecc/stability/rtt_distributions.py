@@ -48,9 +48,10 @@ from scipy.optimize import minimize_scalar
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import Displayed
+from ecc.contract.parameters import interval_of
+from ecc.contract.protocol import Protocol
 from ecc.linear import StabilityLimit
 from ecc.loops.closed_loop import law_arguments, linearize
-from ecc.models.base import Protocol, interval_of
 from ecc.models.rcp import RCP
 from ecc.network.network import Network
 from ecc.stability.gains import critical_gain

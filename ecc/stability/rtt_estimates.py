@@ -10,10 +10,10 @@ import numpy as np
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import Displayed
+from ecc.contract.protocol import Protocol
 from ecc.linear import DelaySystem, SampledSystem, stability_limit
 from ecc.loops.closed_loop import law_arguments, linearize
 from ecc.loops.options import NAMES, LinearKeywords, LinearOptions, read_options
-from ecc.models.base import Protocol
 from ecc.network.network import Network
 
 __all__ = ["RttMargin", "rtt_margin"]

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from ecc import fluid, live, packet
 from ecc._support.arguments import check_arguments, given, shown
 from ecc._support.display import Displayed
+from ecc.contract.assignment import parameter_names
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import equilibrium_of
 from ecc.errors import ConvergenceError
-from ecc.models.base import Equilibrium, Protocol, equilibrium_of
-from ecc.models.protocol_assignment import parameter_names
 from ecc.network.network import Network
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from ecc import fluid
 from ecc._support.arguments import check_arguments, given
 from ecc._support.display import Displayed, Rows, quantity_text
+from ecc.contract.assignment import ProtocolAssignment, read_protocol
+from ecc.contract.protocol import Protocol
 from ecc.linear.systems import LinearSystem
 from ecc.loops.closed_loop import has_granted_windows, linearize
-from ecc.models.base import Protocol
-from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.network.network import Network
 from ecc.scenario import Scenario
 

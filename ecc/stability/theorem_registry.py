@@ -21,10 +21,10 @@ from scipy.special import lambertw
 
 from ecc._support.arguments import Seed, check_arguments, shown
 from ecc._support.display import Displayed
+from ecc.contract.protocol import Protocol
 from ecc.linear import StabilityLimit, stability_limit
 from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly
-from ecc.models.base import Protocol
 from ecc.network.network import Flow, Link, Network
 from ecc.stability.gains import critical_gain
 

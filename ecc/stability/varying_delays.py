@@ -45,9 +45,9 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import Matrix, Positive, check_arguments, shown
 from ecc._support.display import Displayed
+from ecc.contract.protocol import Protocol
 from ecc.errors import LinearizationError
 from ecc.loops.closed_loop import linearize, linearize_laws, steps_of
-from ecc.models.base import Protocol
 from ecc.network.network import Network
 from ecc.stability.assignment import BottleneckAssignment
 

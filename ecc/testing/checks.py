@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import fluid, packet
+from ecc.contract.assignment import ProtocolAssignment, read_protocol, with_parameter
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import equilibrium_of
 from ecc.errors import EccError, LinearizationError
 from ecc.laws.arguments import law_arguments
 from ecc.linear import DelaySystem, SampledSystem, StabilityLimit
 from ecc.loops.closed_loop import linearize
 from ecc.loops.marked_hosts import equilibrium_of_marks
-from ecc.models.base import Protocol, equilibrium_of
-from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol, with_parameter
 from ecc.network.network import Flow, Network
 from ecc.packet.simulation import Run, resume
 from ecc.results.trajectory import Trajectory
@@ -91,7 +92,7 @@ def packet_run(subject: Subject) -> None:
     """Check that the packet engine accepts what a protocol declares, and that its hooks run without an error.
 
     The engine refuses a class that replaces a law which its inherited hooks do not use, or declares ECN without reading
-    marks (`ecc.models.packet_hooks`).
+    marks (`ecc.contract.packet_hooks`).
 
     Parameters
     ----------

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from ecc._support.arguments import check_arguments
 from ecc._support.quantity import as_count, as_number
+from ecc.contract.assignment import ProtocolAssignment, read_protocol
+from ecc.contract.forms import OperatingRange
+from ecc.contract.protocol import Protocol
 from ecc.errors import EccError, install_command
-from ecc.models.base import OperatingRange, Protocol
-from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ecc._support.arguments import check_arguments
 from ecc._support.display import Displayed, Rows
 from ecc._support.quantity import as_choice, as_count
+from ecc.contract.assignment import ProtocolAssignment, read_protocol
+from ecc.contract.parameters import settings
+from ecc.contract.protocol import Protocol
 from ecc.errors import EccError
-from ecc.models.base import Protocol, settings
-from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.network.network import Network
 from ecc.scenario import Scenario
 from ecc.testing import checks

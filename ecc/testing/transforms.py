@@ -18,8 +18,9 @@ import numpy as np
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import RATE, SIZE, TIME, Dimension, Quantity, as_count, as_number, as_time
-from ecc.models.base import Protocol, dimensions_of
-from ecc.models.protocol_assignment import ProtocolAssignment
+from ecc.contract.assignment import ProtocolAssignment
+from ecc.contract.parameters import dimensions_of
+from ecc.contract.protocol import Protocol
 from ecc.network import impairments
 from ecc.network.network import Flow, Link, Pause
 from ecc.queues import DropTail

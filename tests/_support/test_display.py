@@ -10,7 +10,7 @@ import ecc
 from ecc._support.display import Displayed, first_notes
 from ecc.comparison.agreement import Phase
 from ecc.comparison.comparison import Comparison
-from ecc.models.base import label
+from ecc.contract.parameters import label
 from ecc.stability import bottleneck_assignment, classify_stability, hopf, relay_cycle
 
 NET = ecc.Network(

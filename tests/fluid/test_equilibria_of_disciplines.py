@@ -7,11 +7,11 @@ import pytest
 from scipy.optimize import brentq
 
 import ecc
+from ecc.contract.assignment import read_protocol
 from ecc.errors import LinearizationError
 from ecc.loops.closed_loop import linearize
 from ecc.loops.marked_hosts import equilibrium_of_marks
 from ecc.models import DCTCP, NewReno
-from ecc.models.protocol_assignment import read_protocol
 from ecc.network.impairments import RandomLoss
 from ecc.network.network import Flow, Link, Network
 from ecc.queues import AVQ, PI, PI2, PIE, RED, REM

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import sympy
 
+from ecc.contract.protocol import Protocol
 from ecc.laws.equations import router_equation, source_equation
 from ecc.models import PIQIRCP, QIRCP, RCP
-from ecc.models.base import Protocol
 
 VALUES = {"R": 2e6, "R_prev": 1.9e6, "x": 1.5e6, "y": 8e7, "y_prev": 7e7, "q": 5e4, "C": 1e8, "d": 0.12, "T": 0.01}
 

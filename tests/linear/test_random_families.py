@@ -18,10 +18,10 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import ecc
+from ecc.contract.assignment import parameter_names
 from ecc.errors import UndecidedError
 from ecc.linear import DelaySystem, SampledSystem, stability_limit
 from ecc.models import all_protocols
-from ecc.models.protocol_assignment import parameter_names
 
 _MOST = 20.0  # gains up to which families are searched
 

@@ -11,6 +11,10 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.contract.declared import ENTRIES, LAWS, Taken
+from ecc.contract.forms import GrantedWindows, Queues, SampledPrices, StateMachine, SteppedRates
+from ecc.contract.protocol import Protocol
+from ecc.contract.states import State
 from ecc.errors import LinearizationError
 from ecc.fluid.network import declared
 from ecc.laws.arguments import law_arguments
@@ -18,8 +22,6 @@ from ecc.loops import ack_clocked_windows as window_loop
 from ecc.loops import closed_loop
 from ecc.loops import host_rates as rate_loop
 from ecc.models import BIC, EMKCAVQ, FAST, PIQIRCP, QIRCP, XCP, JetMax
-from ecc.models.base import GrantedWindows, Protocol, Queues, SampledPrices, State, StateMachine, SteppedRates
-from ecc.models.declared import ENTRIES, LAWS, Taken
 from ecc.models.shared.windows import WindowProtocol
 
 NETWORK = ecc.Network(
@@ -269,7 +271,7 @@ def test_what_a_class_declares_changes_the_run_or_is_refused_or_told(entry: str,
 
 ARGUMENTS = ("R", "R_prev", "x", "x_rtt", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "D", "T", "w", "m", "s",
              "q_flow", "q_mean", "loss", "since")  # fmt: skip
-"""All that laws may ask for, by the table of `ecc.models.base`."""
+"""All that laws may ask for, by the table of `ecc.contract.protocol`."""
 
 
 def asking(kind: type[Protocol], entry: str, argument: str) -> type[Protocol]:

@@ -7,10 +7,10 @@ import pytest
 from scipy.optimize import newton
 
 import ecc
+from ecc.contract.assignment import read_protocol, with_parameter
 from ecc.loops.closed_loop import linearize
 from ecc.loops.marked_hosts import equilibrium_of_marks
 from ecc.models import NewReno
-from ecc.models.protocol_assignment import read_protocol, with_parameter
 from ecc.network.network import Flow, Link, Network
 from ecc.queues import AVQ, PI, PI2, PIE, RED, REM
 from ecc.results.transients import decay

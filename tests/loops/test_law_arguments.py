@@ -7,8 +7,8 @@ import pytest
 from faulty_protocols import BooleanState, FromScratch, Negative, Occupied, SinceALoss, Westwood, WithoutClock
 
 import ecc
+from ecc.contract.states import State
 from ecc.models import NewReno
-from ecc.models.base import State
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.queues import PI2, QueueDiscipline
 

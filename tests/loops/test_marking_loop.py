@@ -9,13 +9,15 @@ import pytest
 from scipy.optimize import brentq
 
 import ecc
+from ecc.contract.assignment import parameter_names, read_protocol, with_parameter
+from ecc.contract.forms import Queues
+from ecc.contract.parameters import check_number
+from ecc.contract.states import State
 from ecc.errors import LinearizationError
 from ecc.fluid import solve_dde
 from ecc.loops.closed_loop import linearize
 from ecc.loops.marked_hosts import equilibrium_of_marks
 from ecc.models import BIC, CUBIC, NewReno
-from ecc.models.base import Queues, State, check_number
-from ecc.models.protocol_assignment import parameter_names, read_protocol, with_parameter
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.network.network import Flow, Link, Network
 from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, DropTail, StepMarking

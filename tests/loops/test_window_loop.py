@@ -5,10 +5,10 @@ import pytest
 from scipy.optimize import brentq
 
 import ecc
+from ecc.contract.equilibrium import Equilibrium
 from ecc.errors import LinearizationError
 from ecc.loops.closed_loop import linearize
 from ecc.models import BIC, FAST, QIRCP, NewReno, Vegas
-from ecc.models.base import Equilibrium
 from ecc.network.impairments import CapacitySchedule
 from ecc.network.network import Network
 from ecc.results.transients import decay

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.contract.assignment import read_protocol
 from ecc.loops.marked_hosts import equilibrium_of_marks
 from ecc.models import Compound, compound
-from ecc.models.protocol_assignment import read_protocol
 from ecc.network.impairments import RandomLoss
 from ecc.queues import PI
 from ecc.scenario import Scenario

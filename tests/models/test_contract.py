@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import ecc
+from ecc.contract.env import FlowEnv, LinkEnv, NoRecord
 from ecc.laws.affine import is_affine
 from ecc.models import Protocol, all_protocols
-from ecc.models.base import FlowEnv, LinkEnv, NoRecord
 from ecc.native import FLOW_ENV, LINK_ENV
 
 ROOT = Path(ecc.__file__).parent

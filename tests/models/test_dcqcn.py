@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.contract.env import Hook
 from ecc.errors import LinearizationError
 from ecc.models import DCQCN
-from ecc.models.base import Hook
 from ecc.queues import PI, RED, StepMarking
 
 P = DCQCN()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.contract.records import record_dtype
 from ecc.errors import LinearizationError
 from ecc.models import EDN, FAST, PEDN, UTIL, VCP, NewReno, Vegas, edn, pedn, util, vcp
-from ecc.models.records import record_dtype
 from ecc.network.network import Flow, Link, Network
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import build_twin

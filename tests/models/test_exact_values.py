@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.contract.assignment import parameter_names
+from ecc.contract.protocol import Protocol
 from ecc.errors import EccError
 from ecc.loops.closed_loop import law_arguments, linearize
-from ecc.models.base import Protocol
-from ecc.models.protocol_assignment import parameter_names
 from ecc.stability import critical_gain
 
 NETWORKS = {

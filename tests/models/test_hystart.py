@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 import ecc
+from ecc.contract.packet_hooks import flow_hooks_of
 from ecc.models import BIC, CUBIC, Compound, NewReno
-from ecc.models.packet_hooks import flow_hooks_of
 from ecc.models.shared import hystart, windows
 from ecc.scenario import Scenario
 

@@ -19,12 +19,12 @@ from faulty_protocols import (
 
 import ecc
 import ecc.queues
+from ecc.contract.declared import LAWS
+from ecc.contract.packet_hooks import check_hooks, flow_hooks_of, link_hooks_of
+from ecc.contract.protocol import Protocol
 from ecc.jit.reach import text_of
 from ecc.laws.arguments import law_arguments
 from ecc.models import DCTCP, NewReno
-from ecc.models.base import Protocol
-from ecc.models.declared import LAWS
-from ecc.models.packet_hooks import check_hooks, flow_hooks_of, link_hooks_of
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.packet.prepare import prepare
 from ecc.queues import PI2, StepMarking

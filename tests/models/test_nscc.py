@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.contract.assignment import read_protocol
 from ecc.loops.marked_hosts import equilibrium_of_marks
 from ecc.models import NSCC
 from ecc.models.nscc import average_law
-from ecc.models.protocol_assignment import read_protocol
 from ecc.network.network import Flow, Link, Network
 from ecc.queues import RampMarking, Trimming
 from ecc.scenario import Scenario

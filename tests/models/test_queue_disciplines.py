@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ecc.contract.states import State
+from ecc.contract.values import states_of
 from ecc.models import BIC, CUBIC, FAST, XCP, Compound, ConstantRate, NewReno, Protocol, Vegas
-from ecc.models.base import State, states_of
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.network.network import Network
 from ecc.packet import simulate

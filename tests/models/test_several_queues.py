@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ecc.contract.forms import Queues
 from ecc.models import ConstantRate, NewReno, Protocol
-from ecc.models.base import Queues
 from ecc.network.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.queues import DRR, CoDel, DualPI2, FQCoDel, StrictPriority

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.contract.parameters import settings
 from ecc.errors import LinearizationError
 from ecc.models import BIC, CUBIC, DCTCP, FAST, Compound, Copa, NewReno, Prague, Vegas, bic, fast, vegas
-from ecc.models.base import settings
 from ecc.models.shared import windows
 from ecc.network.impairments import CapacitySchedule, RandomLoss
 from ecc.network.network import Flow, Network

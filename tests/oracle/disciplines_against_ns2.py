@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ecc
+from ecc.contract.env import Hook
 from ecc.models import NewReno
-from ecc.models.base import Hook
 from ecc.network.network import Network
 from ecc.queues import AVQ, PI, RED, REM, avq, red
 

@@ -16,8 +16,8 @@ import ns2
 import numpy as np
 
 import ecc
+from ecc.contract.env import Hook
 from ecc.models import XCP
-from ecc.models.base import Hook
 from ecc.models.xcp import link_on_start
 from ecc.network.network import Network
 from ecc.traffic.workload import Arrivals, Workload

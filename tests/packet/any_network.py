@@ -11,9 +11,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 import ecc
+from ecc.contract.records import record_dtype
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.models import Protocol, all_protocols
-from ecc.models.records import record_dtype
 from ecc.native import (
     CHANGE,
     FLOW_ENV,

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from ecc.contract.env import Hook
 from ecc.models import DCQCN, Protocol
-from ecc.models.base import Hook
 from ecc.network.network import Flow, Link, Network
 from ecc.packet import Run, resume, simulate
 from ecc.scenario import Scenario

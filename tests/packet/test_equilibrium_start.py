@@ -10,6 +10,7 @@ import pytest
 
 import ecc
 from ecc import Flow, Link, Network, Scenario
+from ecc.contract.env import NoRecord
 from ecc.models import (
     CUBIC,
     DCQCN,
@@ -32,7 +33,6 @@ from ecc.models import (
     Vegas,
     Vivace,
 )
-from ecc.models.base import NoRecord
 from ecc.models.shared import windows
 from ecc.models.shared.equilibria import full_links
 from ecc.network.impairments import RandomLoss

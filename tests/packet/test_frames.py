@@ -125,7 +125,7 @@ def test_a_frame_is_what_captures_show_and_comes_back(kind: Any, data: Any) -> N
         assert ecn == struct.unpack_from("<q", crossing, CROSSING.size + len(header))[0] & 3
     wire = part.protocol.wire_header(found, is_ack)
     if wire.above == b"by hand":
-        wire = RCP.wire_header.__func__(ecc.models.base.Protocol, found, is_ack)
+        wire = RCP.wire_header.__func__(ecc.models.Protocol, found, is_ack)
     on_link = -size if size < 0 else int(setup.flows["ack_size"][flow]) if is_ack else size  # < 0: a control packet
     shim_at = frame.index(b"ecc\x01", 34)
     n_words = shim_of(frame)[4]

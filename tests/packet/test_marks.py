@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ecc.contract.env import Hook
 from ecc.models import DCTCP, ConstantRate, NewReno, Protocol
-from ecc.models.base import Hook
 from ecc.network.impairments import Jitter
 from ecc.network.network import Flow, Link, Network
 from ecc.packet import Run, resume, simulate

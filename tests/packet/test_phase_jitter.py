@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import ecc
+from ecc.contract.protocol import Protocol
 from ecc.live.nodes import prepared_for_links
 from ecc.models import CUBIC, DCQCN, HPCC, NSCC, TIMELY, BBRv1, ConstantRate, NewReno, PowerTCP
-from ecc.models.base import Protocol
 from ecc.native import picoseconds
 from ecc.network.demands import incast
 from ecc.network.network import Network

@@ -13,7 +13,8 @@ import pytest
 from test_transport import BURST, CLOCKED, Window, WindowState, run, sent, window_on_ack
 
 import ecc
-from ecc.models.base import LOST_RETRANSMISSIONS, Hook
+from ecc.contract.choices import LOST_RETRANSMISSIONS
+from ecc.contract.env import Hook
 from ecc.native import Engine
 from ecc.network.impairments import CapacitySchedule, Impairment, Jitter, RandomLoss
 from ecc.network.network import Flow, Link, Network

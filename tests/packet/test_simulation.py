@@ -163,7 +163,7 @@ def test_bad_input_gets_one_line(arguments, message):
 
 
 def test_every_protocol_declares_plain_records():
-    from ecc.models.records import record_dtype
+    from ecc.contract.records import record_dtype
 
     @dataclass
     class Wrong:

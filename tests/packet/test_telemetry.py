@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ecc.contract.protocol import Protocol
+from ecc.contract.records import per_hop, record_dtype, records
 from ecc.formats.headers import WireFields
-from ecc.models.base import Protocol
 from ecc.models.rcp import RCPHeader
-from ecc.models.records import per_hop, record_dtype, records
 from ecc.network.network import Flow, Link, Network
 from ecc.packet import Run, resume, simulate
 from ecc.packet.c_engine import build_engine

@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ecc
-from ecc.models.base import Equilibrium, Hook, Protocol
+from ecc.contract.env import Hook
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.protocol import Protocol
 from ecc.native import Engine
 from ecc.network.impairments import Impairment, Jitter, RandomLoss
 from ecc.network.network import Flow, Link, Network

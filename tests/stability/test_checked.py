@@ -9,10 +9,10 @@ import pytest
 
 import ecc
 from ecc.cli import main
+from ecc.contract.assignment import read_protocol
 from ecc.linear import StabilityLimit
 from ecc.loops import closed_loop
 from ecc.models import CUBIC, FAST, PIQIRCP, QIRCP, NewReno
-from ecc.models.protocol_assignment import read_protocol
 from ecc.network.network import Network
 from ecc.queues import PI2
 from ecc.scenario import Scenario

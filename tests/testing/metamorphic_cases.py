@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from ecc import Flow, Link, Network, Scenario, models, queues, testing
-from ecc.models.base import RATE, SIZE, TIME
+from ecc._support.quantity import RATE, SIZE, TIME
 
 FAST_NETWORKS = (
     "DCQCN", "ExpressPass", "HPCC", "NSCC", "PatchedTIMELY", "PowerTCP", "SPERC", "Swift", "ThetaPowerTCP", "TIMELY",

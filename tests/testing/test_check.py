@@ -13,8 +13,8 @@ import pytest
 
 import ecc
 from ecc import cli, models, queues, testing
+from ecc.contract.forms import OperatingRange
 from ecc.models import all_protocols
-from ecc.models.base import OperatingRange
 from ecc.queues import PI2
 
 HERE = Path(__file__).parent

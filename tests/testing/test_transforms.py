@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from ecc import Arrivals, Flow, Link, Network, Scenario, Workload, fluid, models, packet, queues, testing
-from ecc.models.base import PER_TIME, RATE, SIZE, TIME, Dimension, dimensions_of
+from ecc._support.quantity import PER_TIME, RATE, SIZE, TIME, Dimension
+from ecc.contract.parameters import dimensions_of
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.network.impairments import CapacitySchedule, Jitter, RandomLoss
 

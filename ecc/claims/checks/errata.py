@@ -13,8 +13,8 @@ import numpy as np
 from ecc import packet
 from ecc.claims import setups
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
+from ecc.contract.protocol import Protocol
 from ecc.models import BIC, RCP, MaxNet
-from ecc.models.base import Protocol
 from ecc.models.maxnet import MaxNetOption
 from ecc.network.allocation import max_min
 from ecc.network.network import Network

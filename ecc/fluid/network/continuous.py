@@ -34,6 +34,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.choices import SOURCE_CLOCKS
+from ecc.contract.protocol import Protocol
+from ecc.contract.states import State
+from ecc.contract.values import clock_of_states, states_of
 from ecc.fluid.dde import history_and_step as core
 from ecc.fluid.dde.integration import Integration, breaking_points
 from ecc.fluid.network.groups import LEAST, FluidNetwork
@@ -42,7 +46,6 @@ from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result, turns
 from ecc.laws.arguments import law_arguments
-from ecc.models.base import SOURCE_CLOCKS, Protocol, State, clock_of_states, states_of
 
 __all__ = ["run"]
 

@@ -1,11 +1,12 @@
-"""What each fluid form takes of a protocol's declaration (`ecc.models.declared`)."""
+"""What each fluid form takes of a protocol's declaration (`ecc.contract.declared`)."""
 
 from __future__ import annotations
 
 from ecc._support.arguments import shown
+from ecc.contract.declared import Taken
+from ecc.contract.forms import GrantedWindows, SampledPrices, StateMachine, SteppedRates
+from ecc.contract.protocol import Protocol
 from ecc.laws.arguments import law_arguments
-from ecc.models.base import GrantedWindows, Protocol, SampledPrices, StateMachine, SteppedRates
-from ecc.models.declared import Taken
 
 __all__ = ["EQUATIONS", "GRANTED", "MACHINES", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "module_of", "taken_by"]
 

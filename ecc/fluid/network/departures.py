@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ecc.contract.protocol import Protocol
+from ecc.contract.records import records
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, optimized, unpacker
 from ecc.fluid.network.curves import Paths, at, entered
 from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.queues import ECT_0, NOT_ECT
 from ecc.jit import compile_hooks
-from ecc.models.base import Protocol
-from ecc.models.records import records
 
 __all__ = ["HOOKS", "Departures", "choose_departures", "departures_of"]
 

@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ecc.contract.protocol import Protocol
+from ecc.contract.states import State
+from ecc.contract.values import states_of
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, optimized, unpacker
 from ecc.fluid.network.curves import Paths
 from ecc.fluid.network.departures import HOOKS
@@ -28,7 +31,6 @@ from ecc.fluid.network.laws import compile_lines, finite
 from ecc.fluid.network.queues import ECT_1, NOT_ECT
 from ecc.jit import CompiledHooks
 from ecc.laws.arguments import law_arguments
-from ecc.models.base import Protocol, State, states_of
 
 if TYPE_CHECKING:  # kernels are compiled where there is no SciPy
     from ecc.loops.marked_hosts import MarkingEquilibrium

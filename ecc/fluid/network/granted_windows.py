@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.forms import GrantedWindows
+from ecc.contract.protocol import Protocol
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, optimized, unpacker
 from ecc.fluid.network.curves import (
     OTHER,
@@ -47,7 +49,6 @@ from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
-from ecc.models.base import GrantedWindows, Protocol
 
 __all__ = ["GRANT_ARGUMENTS", "advance", "run"]
 

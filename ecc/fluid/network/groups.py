@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc._support.arguments import shown
-from ecc.models.base import Protocol
+from ecc.contract.protocol import Protocol
 from ecc.network.impairments import CapacitySchedule, RandomLoss, flows_of
 from ecc.network.network import Network
 from ecc.scenario import Scenario

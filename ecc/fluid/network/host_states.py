@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ecc.contract.choices import JUMPS
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import states_of
 from ecc.fluid.network.laws import compile_lines, finite
 from ecc.laws.arguments import law_arguments
-from ecc.models.base import JUMPS, Protocol, states_of
 
 __all__ = ["STEP_FIELDS", "compiled_moves"]
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.protocol import Protocol
 from ecc.fluid.network.groups import LEAST, FluidNetwork
 from ecc.fluid.network.laws import CompiledLaws
-from ecc.models.base import Equilibrium, Protocol
 
 __all__ = ["MEASURED", "InitialConditions"]
 

@@ -18,7 +18,7 @@ from ecc.jit import CompiledHooks, compile_hooks
 from ecc.jit.reach import where
 
 if TYPE_CHECKING:
-    from ecc.models.base import Protocol
+    from ecc.contract.protocol import Protocol
 
 __all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws", "compile_lines", "finite", "made"]
 
@@ -75,8 +75,8 @@ class CompiledLaws:
         *,
         checked: bool = True,
     ) -> None:
+        from ecc.contract.declared import form_laws
         from ecc.laws.arguments import law_arguments
-        from ecc.models.declared import form_laws
 
         given: dict[str, Callable[..., Any] | None] = {
             "router": getattr(protocol, "router_law", None), "source": getattr(protocol, "source_law", None),

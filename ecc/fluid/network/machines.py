@@ -18,11 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ecc._support.arguments import shown
+from ecc.contract.forms import StateMachine
+from ecc.contract.protocol import Protocol
+from ecc.contract.states import RESERVED_NAMES
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
 from ecc.fluid.network.curves import at
 from ecc.fluid.network.grid import NO_RATE
 from ecc.jit import CompiledHooks, compile_hooks
-from ecc.models.base import RESERVED_NAMES, Protocol, StateMachine
 
 __all__ = ["MACHINE_ENV", "Machines", "is_machine", "machine_fields", "machines_of", "move_machine"]
 

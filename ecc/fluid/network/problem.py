@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.protocol import Protocol
 from ecc.fluid.network.groups import FluidNetwork, StepDelays
-from ecc.models.base import Equilibrium, Protocol
 
 if TYPE_CHECKING:  # kernels are compiled where there is no SciPy
     from ecc.loops.marked_hosts import MarkingEquilibrium

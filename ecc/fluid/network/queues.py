@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.protocol import Protocol
 from ecc.fluid.compiled import Floats, Integers, inlined
 from ecc.fluid.network.curves import Curves, Paths
 from ecc.fluid.network.groups import FluidNetwork
-from ecc.models.base import Protocol
 
 __all__ = ["ECT_0", "ECT_1", "NOT_ECT", "LinkQueues", "Service", "codepoint", "joined_queue", "serve_several"]
 

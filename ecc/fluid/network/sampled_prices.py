@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.forms import SampledPrices
 from ecc.fluid.compiled import FloatRows, Floats, Integers, call, entry, optimized, unpacker
 from ecc.fluid.network.curves import (
     Curves,
@@ -49,7 +50,6 @@ from ecc.fluid.network.initial_conditions import InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
-from ecc.models.base import SampledPrices
 
 __all__ = ["advance", "run"]
 

@@ -16,12 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.memory import free_memory, reserved_bytes
 from ecc._support.quantity import Quantity, as_number
+from ecc.contract.declared import Taken
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.forms import StateMachine
+from ecc.contract.protocol import Protocol
+from ecc.contract.records import check_params, state_units
+from ecc.contract.values import equilibrium_of
 from ecc.fluid.network.groups import FluidNetwork, step_delays
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
-from ecc.models.base import Equilibrium, Protocol, StateMachine, equilibrium_of
-from ecc.models.declared import Taken
-from ecc.models.records import check_params, state_units
 from ecc.network.impairments import CapacitySchedule, RandomLoss
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario, notes_at_end

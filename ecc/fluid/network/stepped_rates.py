@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ecc.contract.forms import SteppedRates
 from ecc.fluid.compiled import FloatRows, Floats, Integers, call, entry, optimized, unpacker
 from ecc.fluid.network.curves import (
     Curves,
@@ -47,7 +48,6 @@ from ecc.fluid.network.grid import PRIORITY, REFUSAL, ROUTER, SOURCE, Grid, fail
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
-from ecc.models.base import SteppedRates
 
 __all__ = ["STEP_ARGUMENTS", "advance", "run"]
 

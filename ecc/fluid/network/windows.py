@@ -61,6 +61,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.parameters import interval_of
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import states_of
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, inlined, unpacker
 from ecc.fluid.network.curves import (
     OTHER,
@@ -106,7 +110,6 @@ from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.queues import LinkQueues, Service, codepoint, serve_several
 from ecc.fluid.network.result import Result
 from ecc.laws.arguments import law_arguments
-from ecc.models.base import Equilibrium, Protocol, interval_of, states_of
 from ecc.models.shared.windows import initial_window
 
 __all__ = ["WINDOW_ARGUMENTS", "advance", "run"]

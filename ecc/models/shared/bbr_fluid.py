@@ -1,4 +1,4 @@
-"""BBR's versions as fluid: machines of states over what ACKs tell at each moment (`ecc.models.base.StateMachine`).
+"""BBR's versions as fluid: machines of states over what ACKs tell at each moment (`ecc.contract.forms.StateMachine`).
 
 Versions 1 and 2 in ProbeBW and ProbeRTT are those of Scherrer, Legner, Perrig, Schmid, "Model-Based Insights on the
 Performance, Fairness, and Stability of BBR" (IMC 2022). d is the least RTT, D the RTT, t' the time since a period began
@@ -36,8 +36,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ecc.contract.env import FluidEnv, Params
+from ecc.contract.forms import StateMachine
 from ecc.laws.elementary import exp, log
-from ecc.models.base import FluidEnv, Params, StateMachine
 
 __all__ = ["VERSION_1", "VERSION_2", "VERSION_3"]
 

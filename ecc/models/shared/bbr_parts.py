@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models.base import FlowEnv, Params
+from ecc.contract.env import FlowEnv, Params
 from ecc.models.shared import delivery_rate, filters, windows
 
 __all__ = [

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models.base import FlowEnv, Params
+from ecc.contract.env import FlowEnv, Params
 
 __all__ = ["FlowState", "Header", "mark_app_limited", "on_ack", "on_receive", "on_send", "start_round"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.equilibrium import Equilibrium
 from ecc.errors import ConvergenceError, LinearizationError
-from ecc.models.base import Equilibrium
 from ecc.network.allocation import water_filling
 from ecc.network.network import Network
 

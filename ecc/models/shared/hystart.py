@@ -32,7 +32,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ecc.models.base import FlowEnv, Hook, check_choice
+from ecc.contract.env import FlowEnv, Hook
+from ecc.contract.parameters import check_choice
 from ecc.models.shared import windows
 
 __all__ = [

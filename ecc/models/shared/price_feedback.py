@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models.base import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
 from ecc.models.shared import rate_feedback
 
 __all__ = ["FlowState", "Header", "LinkState"]

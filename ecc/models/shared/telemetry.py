@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.quantity import QuantityField
+from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.records import per_hop
 from ecc.errors import ConvergenceError
-from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params
-from ecc.models.records import per_hop
 from ecc.models.shared import windows
 from ecc.network.network import Network
 

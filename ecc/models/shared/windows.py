@@ -18,20 +18,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ecc._support.quantity import SIZE, TIME, QuantityField, as_count, as_delay, default
+from ecc.contract.choices import LOST_RETRANSMISSIONS
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.equilibrium import Equilibrium, RelayLoop
+from ecc.contract.parameters import check_choice, check_number
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import record_at
 from ecc.errors import LinearizationError
 from ecc.jit.reach import uses_field
-from ecc.models.base import (
-    LOST_RETRANSMISSIONS,
-    Equilibrium,
-    FlowEnv,
-    Hook,
-    Params,
-    Protocol,
-    RelayLoop,
-    check_choice,
-    check_number,
-    record_at,
-)
 from ecc.network.allocation import proportional
 from ecc.network.network import Network
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.records import named_variables
+from ecc.contract.records import named_variables
 from ecc.native import COUNTERS, Stats
 from ecc.native.guard import Guard, advancing
 from ecc.packet.setup import Setup

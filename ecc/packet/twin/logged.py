@@ -10,9 +10,9 @@ from typing import Any
 
 from ecc._support.arguments import shown
 from ecc._support.files import replacing
+from ecc.contract.env import FlowEnv
+from ecc.contract.records import variable_value
 from ecc.formats.qlog import event, events, head, record
-from ecc.models.base import FlowEnv
-from ecc.models.records import variable_value
 from ecc.packet.twin.events import Twin
 from ecc.packet.twin.hook_calls import Call, hook_calls
 from ecc.packet.twin.state import Packet, Record, TwinFlow, TwinRouter

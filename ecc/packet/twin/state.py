@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ecc._support.arguments import shown
-from ecc.models.base import Hook
+from ecc.contract.env import Hook
 from ecc.packet.twin.transport import Incoming, Outgoing, Ranges, Rule, Segment
 
 __all__ = [

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.models.base import Equilibrium, Protocol, State
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.protocol import Protocol
+from ecc.contract.states import State
 
 REST = 0.2  # s in the queue at equilibrium
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.contract.forms import Queues
+from ecc.contract.states import State
 from ecc.fluid import simulate
 from ecc.models import BIC, FAST, XCP, NewReno, Protocol, Vegas
-from ecc.models.base import Queues, State
 from ecc.network.network import Flow, Link, Network
 from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, DropTail, Policer, StepMarking, all_disciplines
 from ecc.queues.discipline import QueueDiscipline, congested_at_random

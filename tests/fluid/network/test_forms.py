@@ -12,8 +12,9 @@ import pytest
 
 import ecc.fluid
 import ecc.models
+from ecc.contract.forms import GrantedWindows, SampledPrices, SteppedRates
+from ecc.contract.protocol import Protocol
 from ecc.fluid import simulate
-from ecc.models.base import GrantedWindows, Protocol, SampledPrices, SteppedRates
 from ecc.network.network import Network
 from ecc.scenario import Scenario
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import ecc
+from ecc.contract.forms import StateMachine
+from ecc.contract.states import State
 from ecc.models import EDN, EMKC, XCP, JetMax, NewReno, Protocol
-from ecc.models.base import State, StateMachine
 from ecc.models.shared.windows import WindowProtocol
 from ecc.queues import RED
 from ecc.scenario import Scenario

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.contract.states import State
 from ecc.models import CUBIC, DCTCP, NewReno
-from ecc.models.base import State
 from ecc.queues import StepMarking
 from ecc.scenario import Scenario
 

@@ -10,9 +10,9 @@ import pytest
 
 import ecc
 from ecc import Network, Scenario
+from ecc.contract.forms import StateMachine
 from ecc.fluid import simulate
 from ecc.models import BBR, BBRv1, BBRv2, NewReno
-from ecc.models.base import StateMachine
 from ecc.models.shared.windows import WindowProtocol
 from ecc.network.impairments import RandomLoss
 

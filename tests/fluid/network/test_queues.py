@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ecc
+from ecc.contract.forms import Queues
 from ecc.fluid import simulate
 from ecc.fluid.network.queues import serve_several
 from ecc.models import NewReno, Protocol
-from ecc.models.base import Queues
 from ecc.network.network import Flow, Link, Network
 from ecc.queues import DRR, CoDel, DropTail, DualPI2, FQCoDel, StrictPriority
 from ecc.queues.discipline import QueueDiscipline

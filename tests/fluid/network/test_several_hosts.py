@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.contract.states import State
 from ecc.fluid import simulate
 from ecc.fluid.network.disciplines import discipline_refusal
 from ecc.models import CUBIC, DCTCP, FAST, RCP, VCP, NewReno
-from ecc.models.base import State
 from ecc.network.network import Flow, Link, Network
 from ecc.queues import PI, PI2, PIE, RED, CoDel, DualPI2, FQCoDel
 from ecc.scenario import Scenario

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import ecc
+from ecc.contract.equilibrium import Equilibrium
 from ecc.models import BIC, EDN, FAST, PEDN, UTIL, VCP, NewReno, Vegas
-from ecc.models.base import Equilibrium
 from ecc.network.network import Flow, Link, Network
 
 

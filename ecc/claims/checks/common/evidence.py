@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from ecc import plot
 from ecc.claims.ledger import Measurement, Picture
+from ecc.contract.equilibrium import Bound
+from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError
 from ecc.linear import StabilityLimit
 from ecc.loops.closed_loop import linearize
-from ecc.models.base import Bound, Protocol
 from ecc.network.network import Network
 from ecc.stability import (
     MeasuredBoundary,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ecc.contract.protocol import Protocol
 from ecc.fluid import simulate
-from ecc.models.base import Protocol
 from ecc.network.network import Flow, Link, Network
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario

@@ -26,8 +26,8 @@ from ecc import packet
 from ecc._support.digests import function_digest
 from ecc._support.display import number_text
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.protocol import Protocol
 from ecc.models import all_protocols
-from ecc.models.base import Protocol
 from ecc.network.impairments import Impairment
 from ecc.network.network import Network
 from ecc.plot.states import states_figure

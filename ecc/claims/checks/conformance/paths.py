@@ -7,7 +7,8 @@ from typing import Any
 
 from ecc._support.quantity import QuantityField, as_time, default
 from ecc.claims.checks.conformance.laboratory import PACKET
-from ecc.models.base import Hook, check_number
+from ecc.contract.env import Hook
+from ecc.contract.parameters import check_number
 from ecc.network.network import Network
 from ecc.queues.discipline import QueueDiscipline
 

@@ -14,10 +14,10 @@ from scipy.optimize import brentq
 
 from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
+from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.errors import ConvergenceError
 from ecc.models import DCTCP, NewReno
 from ecc.models import dctcp as law
-from ecc.models.base import FlowEnv, Hook, Params
 from ecc.models.shared import windows
 from ecc.network.network import Network
 from ecc.queues import StepMarking

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from ecc import packet
 from ecc.claims.checks.data_centers.margins import proven
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
+from ecc.contract.env import FlowEnv, Hook, Params
+from ecc.contract.records import per_hop
 from ecc.loops.closed_loop import linearize
 from ecc.models import HPCC
 from ecc.models import hpcc as law
-from ecc.models.base import FlowEnv, Hook, Params
-from ecc.models.records import per_hop
 from ecc.models.shared import telemetry
 from ecc.network.network import Network
 from ecc.scenario import Scenario

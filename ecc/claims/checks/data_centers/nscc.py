@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from ecc import fluid, packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
+from ecc.contract.assignment import read_protocol
 from ecc.linear import DelaySystem
 from ecc.loops.closed_loop import linearize
 from ecc.loops.marked_hosts import MarkingEquilibrium, equilibrium_of_marks
 from ecc.models import NSCC, ConstantRate, Protocol
-from ecc.models.protocol_assignment import read_protocol
 from ecc.network.impairments import Jitter
 from ecc.network.network import Flow, Link, Network
 from ecc.queues import RampMarking, Trimming

@@ -13,8 +13,8 @@ from scipy.optimize import brentq
 
 from ecc import packet, plot
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.models import NSCC, Swift
-from ecc.models.base import FlowEnv, Hook, Params
 from ecc.models.shared import windows
 from ecc.models.swift import cut, grown, send_with, target
 from ecc.network.network import Flow, Link, Network

@@ -11,10 +11,10 @@ import numpy as np
 from ecc import packet, plot
 from ecc.claims.checks.disciplines.loops import CLOCKED, HALVING, NEWRENO, decibels, equal_flows, pair, rest
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.env import Params
 from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem
 from ecc.loops.closed_loop import linearize
-from ecc.models.base import Params
 from ecc.network.network import Network
 from ecc.queues import AVQ, PI, RED, REM
 from ecc.queues.discipline import QueueDiscipline

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ecc.contract.assignment import ProtocolAssignment, read_protocol
+from ecc.contract.env import Params
+from ecc.contract.protocol import Protocol
 from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem
 from ecc.loops.closed_loop import linearize
 from ecc.loops.marked_hosts import MarkingEquilibrium, equilibrium_of_marks
 from ecc.models import CUBIC, DCTCP, NewReno
-from ecc.models.base import Params, Protocol
-from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.network.network import Network
 from ecc.queues import PI2, PIE
 from ecc.queues.discipline import QueueDiscipline

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ecc import packet, plot
 from ecc.claims.checks.disciplines.loops import equal_flows, pair
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.protocol import Protocol
 from ecc.models import ConstantRate, NewReno
-from ecc.models.base import Protocol
 from ecc.network.network import Network
 from ecc.queues import CoDel, DropTail, FQCoDel
 from ecc.results.trajectory import Trajectory

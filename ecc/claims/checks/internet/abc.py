@@ -20,11 +20,11 @@ from scipy.optimize import brentq
 from ecc import fluid, packet
 from ecc.claims.checks.data_centers.margins import proven
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.linear import DelaySystem
 from ecc.loops.closed_loop import linearize
 from ecc.models import ABC, RCP, XCP, Protocol
 from ecc.models import accel_brake as law
-from ecc.models.base import Hook, LinkEnv, Params
 from ecc.network.impairments import CapacitySchedule
 from ecc.network.network import Network
 from ecc.plot.look import colors, figure

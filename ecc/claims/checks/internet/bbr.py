@@ -7,8 +7,9 @@ from typing import Any
 
 from ecc import fluid, packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
+from ecc.contract.env import FluidEnv, Params
+from ecc.contract.forms import StateMachine
 from ecc.models import CUBIC, BBRv1, BBRv2, NewReno, Protocol
-from ecc.models.base import FluidEnv, Params, StateMachine
 from ecc.models.shared import bbr_fluid
 from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
+from ecc.contract.env import Hook
 from ecc.models import CUBIC, NewReno, Prague, Protocol
-from ecc.models.base import Hook
 from ecc.network.network import Network
 from ecc.queues import DualPI2
 from ecc.queues.discipline import QueueDiscipline

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
+from ecc.contract.env import Hook, Params
 from ecc.models import BBR, FAST, BBRv1, ConstantRate, Copa, Protocol, Vegas, Vivace
-from ecc.models.base import Hook, Params
 from ecc.network.impairments import Aggregation, Jitter
 from ecc.network.network import Flow, Link, Network
 from ecc.queues.discipline import QueueDiscipline

@@ -12,10 +12,10 @@ import numpy as np
 from ecc import fluid, packet, plot
 from ecc.claims.checks.common.evidence import random_distributions
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.protocol import Protocol
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax
-from ecc.models.base import Protocol
 from ecc.network.network import Network
 from ecc.results import transients
 from ecc.scenario import Scenario

@@ -12,9 +12,9 @@ import numpy as np
 
 from ecc import fluid, packet, plot
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.protocol import Protocol
 from ecc.fluid import PeriodicOrbit, periodic_orbit
 from ecc.models import PIQIRCP, QIRCP, RCP, Kelly, MaxNet
-from ecc.models.base import Protocol
 from ecc.network.network import Network
 from ecc.scenario import Scenario
 from ecc.stability import Hopf, critical_gain, hopf

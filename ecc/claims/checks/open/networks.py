@@ -14,9 +14,9 @@ from ecc.claims.checks.common.bisection import narrowed
 from ecc.claims.checks.common.recurrences import random_network
 from ecc.claims.checks.theorems.delays_and_bottlenecks import with_delays
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.protocol import Protocol
 from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax
-from ecc.models.base import Protocol
 from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.stability import (

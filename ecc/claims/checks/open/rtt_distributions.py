@@ -11,11 +11,11 @@ from ecc import plot
 from ecc.claims.checks.common.bisection import narrowed
 from ecc.claims.checks.common.evidence import ROOM, random_distributions, run_network
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.protocol import Protocol
 from ecc.fluid import solve_dde
 from ecc.linear import DelaySystem
 from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP
-from ecc.models.base import Protocol
 from ecc.network.network import Network
 from ecc.stability import (
     critical_gain,

@@ -12,9 +12,10 @@ from scipy.optimize import brentq
 from ecc import plot
 from ecc.claims.checks.common.evidence import ROOM
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.env import Hook
+from ecc.contract.protocol import Protocol
 from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet
-from ecc.models.base import Hook, Protocol
 from ecc.models.shared import rate_feedback
 from ecc.network.network import Network
 from ecc.stability import critical_gain, decay_rate, perturbed_run, rtt_margin

@@ -9,10 +9,10 @@ from ecc.claims.checks.common.bisection import narrowed
 from ecc.claims.checks.common.recurrences import random_network
 from ecc.claims.checks.theorems.delays_and_bottlenecks import BETAS, grows_in_the_laws
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.protocol import Protocol
 from ecc.fluid import simulate
 from ecc.loops.closed_loop import linearize
 from ecc.models import EMKC, MKC, PIQIRCP, QIRCP, RCP, JetMax
-from ecc.models.base import Protocol
 from ecc.network.impairments import DelaySpikes
 from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario

@@ -15,10 +15,10 @@ from ecc.claims.checks.common.evidence import CAPACITY
 from ecc.claims.checks.common.recurrences import law_run, random_network, settled
 from ecc.claims.checks.theorems.queues_and_rates import OSCILLATES
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError
 from ecc.loops.closed_loop import law_arguments, linearize, linearize_laws
 from ecc.models import EMKC, MKC, XCP, JetMax
-from ecc.models.base import Protocol
 from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.stability import bottleneck_assignment, critical_gain, water_filled

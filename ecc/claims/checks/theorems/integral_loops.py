@@ -31,10 +31,11 @@ from ecc.claims.checks.common.evidence import (
 )
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.claims.report.pictures import side_by_side
+from ecc.contract.equilibrium import Bound
+from ecc.contract.protocol import Protocol
 from ecc.linear import StabilityLimit
 from ecc.loops.closed_loop import linearize, linearize_laws, steps_of
 from ecc.models import PIQIRCP, QIRCP
-from ecc.models.base import Bound, Protocol
 from ecc.network.network import Network
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario

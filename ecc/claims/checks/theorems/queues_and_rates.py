@@ -12,10 +12,10 @@ import numpy as np
 from ecc import packet, plot
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.claims.report.pictures import side_by_side
+from ecc.contract.protocol import Protocol
 from ecc.linear import SampledSystem
 from ecc.loops.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP, RCP
-from ecc.models.base import Protocol
 from ecc.network.network import Network
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario

@@ -12,9 +12,9 @@ from ecc import fluid, packet, plot
 from ecc.claims.checks.common.recurrences import law_run, random_network, settled
 from ecc.claims.checks.theorems.queues_and_rates import OSCILLATES
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
+from ecc.contract.protocol import Protocol
 from ecc.errors import LinearizationError
 from ecc.models import EMKC, EMKCAVQ, PIQIRCP, RCP, XCP, JetMax, MaxNet
-from ecc.models.base import Protocol
 from ecc.network.allocation import max_min
 from ecc.network.impairments import RandomLoss
 from ecc.network.network import Flow, Link, Network

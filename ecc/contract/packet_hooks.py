@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
+from ecc.contract.declared import ENTRIES, LAWS
+from ecc.contract.env import Hook
+from ecc.contract.protocol import Protocol
+from ecc.contract.states import State
 from ecc.jit.reach import reached_functions, replace_functions, text_of, uses_field
 from ecc.laws.arguments import law_arguments
-from ecc.models.base import Hook, Protocol, State
-from ecc.models.declared import ENTRIES, LAWS
 
 __all__ = ["check_hooks", "flow_hooks_of", "link_hooks_of"]
 

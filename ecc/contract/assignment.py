@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from ecc._support.arguments import shown
-from ecc.models.base import Bound, Protocol
+from ecc.contract.equilibrium import Bound
+from ecc.contract.protocol import Protocol
 from ecc.network.network import Flow, Network
 
 __all__ = [

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ecc._support.arguments import shown
+from ecc.contract.parameters import interval_of
+from ecc.contract.protocol import Protocol
+from ecc.contract.values import states_of
 from ecc.laws.arguments import law_arguments
-from ecc.models.base import Protocol, interval_of, states_of
 
 __all__ = ["ENTRIES", "LAWS", "Taken", "form_laws"]
 

@@ -1,0 +1,130 @@
+"""Options of one kind of loop each: fluid forms of hosts, queues of a link, the range of networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+__all__ = ["FluidForm", "GrantedWindows", "OperatingRange", "Queues", "SampledPrices", "StateMachine", "SteppedRates"]
+
+
+class SampledPrices(NamedTuple):
+    """The fluid form of sources that answer each price, which a router computes of an interval, once.
+
+    Attributes
+    ----------
+    rtt_gain : float
+        Weight of the RTT of an interval in the moving average that the router law gets as `d`.
+    """
+
+    rtt_gain: float = 1.0
+
+
+class SteppedRates(NamedTuple):
+    """The fluid form of sources that step once routers have reported on a whole interval after their last step.
+
+    Attributes
+    ----------
+    waits : tuple of int
+        Intervals of the router that pass before that, after a change of router and after one of the rate.
+    needs_approval : bool
+        Whether a higher rate waits until no link refuses it.
+    near : float
+        Distance from what its link offers, as a share of it, within which a source has reached it.
+    refusal_law : callable or None
+        With a router's arguments: above 0 a link refuses what is requested; None: it never does.
+    opening_rate : float
+        Rate with which flows begin [bit/s], if it is more than their `floor`.
+    opening_bytes : float
+        What a flow has delivered before it responds to feedback [bytes].
+    limits_requests : bool
+        Whether a flow of finite size requests no more than its size over its RTT.
+    """
+
+    waits: tuple[int, int]
+    needs_approval: bool
+    near: float
+    refusal_law: Callable[..., float] | None = None
+    opening_rate: float = 0.0
+    opening_bytes: float = 0.0
+    limits_requests: bool = False
+
+
+class GrantedWindows(NamedTuple):
+    """The fluid form of routers that count an interval and grant in the next one changes of windows.
+
+    Attributes
+    ----------
+    interval_law : callable
+        How long a router counts [s], of d and p.
+    queue_interval_law : callable
+        How long a router seeks the lowest queue [s], of d, q, C and p.
+    paced : bool
+        Whether sources send at no more than w/D.
+    handshake_time : float
+        Time for which the packets of an interval are taken to be spaced, if none of them reports a spacing because all
+        of them open connections [s].
+    """
+
+    interval_law: Callable[..., float]
+    queue_interval_law: Callable[..., float]
+    paced: bool = False
+    handshake_time: float = 1.0
+
+
+class StateMachine(NamedTuple):
+    """The fluid form of hosts that are machines of states, which probe in turns, jump, and keep what they measure.
+
+    Attributes
+    ----------
+    on_step : callable
+        `on_step(flow, header, p, env)`, in the language of hooks: moves the fields of `flow` by a step of the fluid,
+        and sets `env.rate` [bit/s] and `env.window` [bit] (`FluidEnv`). `header` has no fields.
+    state : type
+        Dataclass of float fields: what `flow` has, and with which values it begins.
+    """
+
+    on_step: Callable[[Any, Any, Any, Any], None]
+    state: type
+
+
+FluidForm = SampledPrices | SteppedRates | GrantedWindows | StateMachine
+
+
+class Queues(NamedTuple):
+    """The queues of a link, in `Protocol.queues`; `on_classify` says in `env.queue_index` which one a packet joins.
+
+    Attributes
+    ----------
+    scheduler : str
+        How the link chooses the queue of its next packet: "priority": the first that is not empty; "drr": deficit round
+        robin; "fq": the same, with queues first that were empty (RFC 8290).
+    quanta : tuple of int, bytes
+        What each queue may send in a turn; as many as there are queues, and without meaning for "priority".
+    drops_longest : bool
+        Whether a full buffer drops the first packet of the longest queue, and not the one that arrives.
+    """
+
+    scheduler: str
+    quanta: tuple[int, ...]
+    drops_longest: bool = False
+
+
+class OperatingRange(NamedTuple):
+    """The networks that a protocol is made for: `ecc.testing` draws its networks from this range.
+
+    Attributes
+    ----------
+    capacity : tuple of two float, bit/s
+        Minimum and maximum capacity of a link.
+    rtt : tuple of two float, s
+        Minimum and maximum RTT of a flow, without queues.
+    packet_size : int, bytes
+    convergence : float
+        Time, in RTTs, after which a run from empty queues no longer depends on its start.
+    """
+
+    capacity: tuple[float, float] = (10e6, 30e6)
+    rtt: tuple[float, float] = (0.04, 0.12)
+    packet_size: int = 1000
+    convergence: float = 200.0

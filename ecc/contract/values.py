@@ -1,0 +1,115 @@
+"""Equilibria, states and records of a protocol at an operating point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc._support.arguments import shown
+from ecc.contract.choices import JUMPS, STATE_CLOCKS
+from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.protocol import Protocol
+from ecc.contract.states import RESERVED_NAMES, State
+from ecc.network.network import Network
+
+__all__ = ["clock_of_states", "equilibrium_of", "record_at", "state_at", "states_of"]
+
+
+def equilibrium_of(protocol: Protocol, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+    """Return the equilibrium that a protocol states, which must be one.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    network : Network
+    assignment : ndarray of int, optional
+        As of `Protocol.equilibrium`.
+
+    Raises
+    ------
+    LinearizationError
+        There is none.
+    TypeError
+        It returns something else.
+    """
+    point: Any = protocol.equilibrium(network, assignment)
+    if not isinstance(point, Equilibrium):
+        raise TypeError(f"equilibrium of {type(protocol).__name__} must return an Equilibrium, got {shown(point)}")
+    return point
+
+
+def clock_of_states(protocol: Protocol) -> str:
+    """Return the clock that states of a host have which sets rates.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    """
+    return "continuous" if protocol.source_clock == "continuous" else "update"
+
+
+def states_of(protocol: Protocol) -> Mapping[str, State]:
+    """Return the states of a protocol, checked.
+
+    Parameters
+    ----------
+    protocol : Protocol
+
+    Raises
+    ------
+    ValueError
+        A name that laws have for something else, a clock or a signal that is not known, or limits that are crossed.
+    """
+    kind = type(protocol).__name__
+    for name, state in protocol.states.items():
+        if not name.isidentifier() or name in RESERVED_NAMES:
+            raise ValueError(f"states of {kind} must have names that laws have for nothing else, got {shown(name)}")
+        if not isinstance(state, State):
+            raise TypeError(f"states of {kind} must be State, got {shown(state)} for {name}")
+        if state.clock not in STATE_CLOCKS:
+            listed = ", ".join(map(repr, STATE_CLOCKS))
+            raise ValueError(f"clock of state {name} of {kind} must be one of {listed}, got {shown(state.clock)}")
+        if unknown := [signal for signal in state.jumps if signal not in JUMPS]:
+            raise ValueError(f"jumps of state {name} of {kind} must be at 'loss' or 'mark', got {shown(unknown[0])}")
+        if not (callable(state.initial) or state.lowest <= state.initial <= state.highest):
+            raise ValueError(
+                f"initial of state {name} of {kind} must be from {state.lowest:g} to {state.highest:g}, got "
+                f"{state.initial:g}"
+            )
+    return protocol.states
+
+
+def record_at(record: Any, values: Mapping[str, float]) -> Any:
+    """Write values to the fields of a record that have their names, and return the record.
+
+    Parameters
+    ----------
+    record : object
+        Dataclass instance.
+    values : mapping
+        Name -> value; names without a field are ignored.
+    """
+    for f in fields(record):
+        if f.name in values:
+            kind = type(getattr(record, f.name))
+            setattr(record, f.name, kind(values[f.name]))
+    return record
+
+
+def state_at(point: Equilibrium, name: str, state: State, flow: int) -> Any:
+    """Return what a state of a flow's host is at an equilibrium: its initial value where that says nothing of it.
+
+    Parameters
+    ----------
+    point : Equilibrium
+    name : str
+    state : State
+        Of that name.
+    flow : int
+        Index.
+    """
+    return float(point.states[name][flow]) if name in point.states else state.initial
