@@ -1598,7 +1598,7 @@ def _verdicts(findings: Sequence[Finding], what: str = "claim", failures: Mappin
     from rich.text import Text
 
     from ecc._support.display import number_text
-    from ecc.claims.report.text import beside, judged
+    from ecc.claims.report.text import judged, unexpected
 
     rows = []
     for finding in findings:
@@ -1608,7 +1608,7 @@ def _verdicts(findings: Sequence[Finding], what: str = "claim", failures: Mappin
         if pair is not None:
             shown = f"{pair.name}: {number_text(pair.reported)} → {number_text(pair.value)} {pair.unit}".strip()
         verdict = Text(judged(finding), style=_STYLES[finding.verdict])
-        rows.append((Text(finding.claim.id, no_wrap=True), verdict, shown, finding.reason, beside(finding)))
+        rows.append((Text(finding.claim.id, no_wrap=True), verdict, shown, finding.reason, unexpected(finding)))
     failed = Text("failed", style=_STYLES["failed"])
     rows += [(Text(key, no_wrap=True), failed, "", error, "") for key, error in (failures or {}).items()]
     if what == "case":

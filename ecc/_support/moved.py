@@ -32,7 +32,7 @@ _ROOMS = {
 HOMES: Mapping[str, str] = {
     **{f"ecc.{name}": f"ecc.{room}.{name}" for room, names in _ROOMS.items() for name in names},
     **{f"ecc.models.{name}": f"ecc.contract.{name}" for name in ("declared", "packet_hooks", "records")},
-    "ecc.contract.assignment": "ecc.contract.assignment",
+    "ecc.models.protocol_assignment": "ecc.contract.assignment",
     "ecc.marking_loop": "ecc.loops.marked_hosts",
     "ecc.paced_loop": "ecc.loops.paced_windows",
     "ecc.rate_loop": "ecc.loops.host_rates",
