@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 __all__ = ["Reporter"]
 
-_INTERVAL = 0.5  # s
+_INTERVAL = 0.5  # minimum time between reports [s]
 
 
 class Reporter:
-    """Pass texts on to a function, at most one every half second; from any thread.
+    """Pass texts to a function, with half a second or more between them; from any thread.
 
     Parameters
     ----------
     progress : callable or None
-        Function of a text.
+        Function that is called with a text, for example `print`.
     """
 
     def __init__(self, progress: Callable[[str], None] | None) -> None:
@@ -25,7 +25,7 @@ class Reporter:
         self.lock = threading.Lock()
 
     def __call__(self, text: Callable[[], str]) -> None:
-        """Report a text, which is made only if it is due."""
+        """Report a text, which is computed only if it is due."""
         if self.progress is None or time.monotonic() - self.last < _INTERVAL:
             return
         with self.lock:

@@ -1,4 +1,4 @@
-"""A sweep as a Snakefile, for batch systems: parts of the grid, each with a store of its own, and one merged table."""
+"""A sweep as a Snakefile for batch systems: parts of the grid with separate stores, and one merged table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["files_of", "snakefile"]
 _TEXT = """\
 # A sweep of {count} runs in {parts} parts, written by `ecc sweep`. To run it here:
 #     snakemake --snakefile {name} --cores all
-# A part keeps its finished runs in a store, and goes on there if it is started again.
+# A part keeps its finished runs in a store, and resumes from it if it is started again.
 
 PARTS = range(1, {parts} + 1)
 
@@ -49,7 +49,7 @@ def files_of(tables: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]) -> li
     tables : mapping
         Tables of the scenario's TOML.
     axes : mapping
-        Path of a setting -> its values.
+        Values by path of a setting.
     """
     paths = [str(table[key]) for table, key in data_files(tables)]
     paths += [str(value) for path, values in axes.items() if names_data_file(path) for value in values]
@@ -59,7 +59,7 @@ def files_of(tables: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]) -> li
 
 
 def _names(table: Any) -> Iterator[Any]:
-    """All values of the key "name"."""
+    """Yield all values of the key "name"."""
     if isinstance(table, Mapping):
         for key, value in table.items():
             yield from [value] if key == "name" else _names(value)
@@ -74,20 +74,20 @@ def snakefile(path: Path, command: Sequence[str], inputs: Sequence[str], table: 
     Parameters
     ----------
     path : Path
-        Where it will be: its parts lie beside it, in a folder of the same name that ends in ".parts".
+        Path of the Snakefile. The parts are in the same folder, in a folder with the same name and the suffix ".parts".
     command : sequence of str
-        The `ecc sweep` of the whole grid, without what says where results go.
+        The `ecc sweep` command of the whole grid, without the options for results.
     inputs : sequence of str
         Files that the runs depend on.
     table : str
-        File with the whole table.
+        File for the merged table.
     count, parts : int
-        Runs, and parts that they are cut into.
+        Number of runs, and of parts.
 
     Raises
     ------
     ValueError
-        Braces in the name of a file, which mean something to Snakemake.
+        Braces in the name of a file, which Snakemake would interpret.
     """
     for file in (str(path), table, *inputs):
         if {"{", "}"} & set(file):

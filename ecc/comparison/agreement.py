@@ -1,15 +1,15 @@
-"""Where engines, equilibrium and linear model of one scenario disagree, phase by phase, and what it may come from.
+"""Disagreements between engines, equilibrium and linear model of a scenario, by phase, with likely causes.
 
-A phase lasts from one join or stop of a flow to the next. Two values of a rate disagree if they differ by more than the
-tolerance times the larger plus a packet in the time over which they are averaged (the last quarter of the phase), two
-queues if they differ by more than that and by more than a packet of every flow that crosses the link: paced packets
-queue one after another, fluid does not. A run has converged if rates, averaged over the window, stay within the
-tolerance and four such packets of their mean over the last quarter, and if their mean over the quarter before does. The
-equilibrium is compared with runs that have converged. A run contradicts a linear verdict if it converges where the
-model is unstable or does not where it is stable, and the phase is at least three times as long as the model takes to
-grow or decay by a factor e.
+A phase lasts from one join or stop of a flow to the next. Values are averaged over the last quarter of a phase. Two
+rates disagree if they differ by more than the tolerance times the larger one plus a packet in the averaging time. For
+queues, the packet is replaced by one packet of every flow that crosses the link, because paced packets queue one after
+another, unlike fluid. A run has converged if rates, averaged over the window, stay within the tolerance and four such
+packets of their mean over the last quarter, and if their mean over the quarter before does. The equilibrium is compared
+with converged runs only. A run contradicts a linear verdict if it converges although the model is unstable, or does not
+although it is stable, and if the phase lasts for three or more e-folding times of the model.
 
-A cause is read off the runs: "likely", as runs can show that it was there, not that there was no other.
+Causes are derived from the runs. They are called likely, as a run can show that a cause was present but not that it was
+the only one.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ __all__ = ["Phase", "disagreements", "growth_rate", "linear_models", "notes_of",
 
 FloatArray = NDArray[np.float64]
 
-_FOLDS = 3.0  # of growth or decay in a phase before a linear verdict counts against a run
+_FOLDS = 3.0  # e-folding times in a phase from which a linear verdict is compared with runs
 _COLUMNS = ("begin", "end", "quantity", "index", "first", "second", "value_first", "value_second", "likely")
 
 
 @dataclass(frozen=True, repr=False)
 class Phase(Displayed):
-    """From one join or stop to the next: the flows that are `active`, their network, and its equilibrium or why none.
+    """The time between two changes of the active flows: `active` flows, their network, its equilibrium or `refusal`.
 
-    For each run, by name: `rate` and `queue`, means over the last quarter; `swing`, the farthest that rates averaged
-    over the window are from that mean in that quarter; `drift`, how far the mean in the quarter before was.
+    For each run by name, `rate` and `queue` are means over the last quarter; `swing` is the maximum deviation of rates,
+    averaged over the window, from that mean in this quarter; `drift` is the deviation of the mean in the quarter before
+    it.
     """
 
     begin: float
@@ -74,7 +75,7 @@ class Phase(Displayed):
 
     @property
     def granularity(self) -> FloatArray:
-        """A packet of each active flow in a quarter of the phase [bit/s]."""
+        """Rate of one packet of each active flow per quarter of the phase [bit/s]."""
         sizes = np.array([flow.mean_packet for flow in self.network.flows])
         return np.asarray(8.0 * sizes / (0.25 * (self.end - self.begin)))
 
@@ -82,34 +83,34 @@ class Phase(Displayed):
 def phases(
     scenario: Scenario, runs: Mapping[str, Trajectory], window: float, at_equilibrium: bool = False
 ) -> list[Phase]:
-    """Return the phases of a scenario that are at least eight windows long.
+    """Return the phases of a scenario that last for eight windows or more.
 
     Parameters
     ----------
     scenario : Scenario
     runs : mapping
-        Name -> run of it.
+        Runs of the scenario by name.
     window : float, s
-        That rates are averaged over.
+        Averaging time of rates.
     at_equilibrium : bool, optional
-        Whether runs begin at an equilibrium, with all flows active, at any start.
+        True: runs begin at an equilibrium, and all flows are active from the beginning.
     """
     flows, duration = scenario.network.flows, float(scenario.duration)
     starts = [0.0 if at_equilibrium else float(flow.start) for flow in flows]
     stops = [np.inf if flow.stop is None else float(flow.stop) for flow in flows]
     last = min([duration, *(float(run.data["time"][-1]) for run in runs.values())])
     edges = sorted({0.0, last, *(t for t in (*starts, *stops) if 0.0 < t < last)})
-    found = []
+    phase_list = []
     for begin, end in zip(edges[:-1], edges[1:], strict=True):
         active = np.array([i for i in range(len(flows)) if starts[i] <= begin < stops[i]], dtype=np.int64)
         if end - begin < 8.0 * window or not len(active):
             continue
         network = _alone(scenario.network, active)
         point, refusal = _equilibrium(scenario, network, active)
-        of_runs: dict[str, dict[str, FloatArray]] = {what: {} for what in ("rate", "queue", "swing", "drift")}
+        of_runs: dict[str, dict[str, FloatArray]] = {series: {} for series in ("rate", "queue", "swing", "drift")}
         for name, run in runs.items():
             time = run.data["time"].to_numpy()
-            rate, queue = (run.data[what].to_numpy().astype(float) for what in ("rate", "queue"))
+            rate, queue = (run.data[series].to_numpy().astype(float) for series in ("rate", "queue"))
             late = (time > end - 0.25 * (end - begin)) & (time <= end)
             before = (time > begin + 0.5 * (end - begin)) & ~late & (time <= end)
             level = rate[late][:, active].mean(axis=0)
@@ -119,19 +120,19 @@ def phases(
             of_runs["queue"][name] = queue[late].mean(axis=0)
             of_runs["swing"][name] = np.abs(smooth - level[:, None]).max(axis=1)
             of_runs["drift"][name] = np.abs(rate[before][:, active].mean(axis=0) - level)
-        found.append(Phase(begin, end, active, network, point, refusal, **of_runs))
-    return found
+        phase_list.append(Phase(begin, end, active, network, point, refusal, **of_runs))
+    return phase_list
 
 
 def _alone(network: Network, active: NDArray[np.int64]) -> Network:
-    """The network with some of its flows."""
+    """Return the network with only the active flows."""
     if len(active) == network.n_flows:
         return network
     return network.with_flows([network.flows[i] for i in active])
 
 
 def _unfit(scenario: Scenario) -> str:
-    """Why a scenario as a whole has neither equilibrium nor linear model; empty if it may have."""
+    """Return the reason why a scenario has neither equilibrium nor linear model; empty if it may have both."""
     if not isinstance(scenario.protocol, Protocol):
         return "the scenario has several protocols"
     if scenario.impairments:
@@ -152,36 +153,36 @@ def _equilibrium(scenario: Scenario, network: Network, active: NDArray[np.int64]
 
 
 def linear_models(scenario: Scenario, phase: Phase) -> dict[str, DelaySystem | SampledSystem | str]:
-    """Return the linear models of a protocol on the network of a phase: time -> system, or why there is none.
+    """Return the linear models of a phase by kind of time: the system, or the reason why it does not exist.
 
     Parameters
     ----------
     scenario : Scenario
     phase : Phase
-        One of its phases.
+        A phase of the scenario.
     """
     if unfit := _unfit(scenario):
         return {"linear": unfit}
     protocol, assigned = scenario.protocol, scenario.assigned
     if protocol.linear_refusal is not None:
         return {"linear": protocol.linear_refusal}
-    found: dict[str, DelaySystem | SampledSystem | str] = {}
+    models: dict[str, DelaySystem | SampledSystem | str] = {}
     for time in protocol.times:
         try:
-            given = None if assigned is None else assigned[phase.active]
-            found[time] = linearize(protocol, phase.network, time, assignment=given)
+            bottlenecks = None if assigned is None else assigned[phase.active]
+            models[time] = linearize(protocol, phase.network, time, assignment=bottlenecks)
         except (EccError, ValueError) as error:
-            found[time] = str(error)
-    return found
+            models[time] = str(error)
+    return models
 
 
 def growth_rate(model: DelaySystem | SampledSystem) -> float:
-    """Return the real part of the dominant root [1/s].
+    """Return the growth rate of a linear model: the real part of its dominant root [1/s].
 
     Parameters
     ----------
-    model : DelaySystem
-        Or SampledSystem (of steps of 1 s, if its step is not known).
+    model : DelaySystem or SampledSystem
+        Linear model. An unknown step of a SampledSystem counts as 1 s.
     """
     if isinstance(model, DelaySystem):
         return float(model.spectral_abscissa)
@@ -196,26 +197,26 @@ def disagreements(
     models: Sequence[Mapping[str, DelaySystem | SampledSystem | str]],
     tolerance: float,
 ) -> pd.DataFrame:
-    """Return a row for each disagreement: when, of what, between which two, their values, and the likely cause.
+    """Return a table of all disagreements with values and likely causes.
 
     Parameters
     ----------
     scenario : Scenario
     runs : mapping
-        Name -> run.
+        Runs by name.
     found : sequence of Phase
-        Its phases.
+        Phases of the scenario.
     models : sequence of mapping
-        Of each phase, as of `linear_models`.
+        Result of `linear_models` for each phase.
     tolerance : float, > 0
-        Relative.
+        Relative tolerance, for example 0.05.
 
     Returns
     -------
     DataFrame
-        DataFrame with the columns begin, end [s]; quantity: "rate" [bit/s], "queue" [bytes] or "stability" [1/s, the
-        swing of rates as a share]; index of the flow or link (-1: all); first, second; value_first, value_second;
-        likely: tuple of causes that the runs show, empty where they show none.
+        One row per disagreement. Columns: begin, end [s]; quantity: "rate" [bit/s], "queue" [bytes] or "stability"
+        [1/s, and the swing of rates as a share]; index of the flow or link (-1: all); first, second: the names of the
+        compared results; value_first, value_second; likely: tuple of causes that the runs show, which may be empty.
     """
     import pandas as pd
 
@@ -253,7 +254,7 @@ def disagreements(
 
 
 def _differ(a: FloatArray, b: FloatArray, tolerance: float, granularity: FloatArray) -> list[int]:
-    """Places at which two series of values differ."""
+    """Return the indices at which two arrays differ."""
     differs = np.abs(a - b) > tolerance * np.maximum(np.abs(a), np.abs(b)) + granularity
     return [int(k) for k in np.flatnonzero(differs)]
 
@@ -283,7 +284,7 @@ def _verdicts(
 
 
 class _Causes:
-    """What in the runs of a phase may make two results differ; each method returns what it has found, maybe nothing."""
+    """Possible causes of a difference between results in a phase; each method returns the causes that apply."""
 
     def __init__(self, scenario: Scenario, runs: Mapping[str, Trajectory], phase: Phase, tolerance: float) -> None:
         self.protocol = scenario.protocol if isinstance(scenario.protocol, Protocol) else None
@@ -294,11 +295,11 @@ class _Causes:
             for name, run in runs.items()
         }
         laws = (getattr(self.protocol, name, None) for name in ("router_law", "source_law"))
-        self.received, own = (set() if law is None else set(law_arguments(law)) for law in laws)
-        self.windows = "w" in own or (self.protocol is not None and self.protocol.windowed)
+        self.received, source_arguments = (set() if law is None else set(law_arguments(law)) for law in laws)
+        self.windows = "w" in source_arguments or (self.protocol is not None and self.protocol.windowed)
 
     def between(self, one: str, other: str) -> tuple[str, ...]:
-        """Causes for a difference between two runs."""
+        """Return causes of a difference between two runs."""
         return (
             *self.stopped(one, other), *self.base_rtts(), *self.losses(one, other),
             *self.bottlenecks_differ(one, other),
@@ -307,12 +308,12 @@ class _Causes:
         )  # fmt: skip
 
     def of_equilibrium(self, name: str) -> tuple[str, ...]:
-        """Causes for a difference between a run and the equilibrium."""
+        """Return causes of a difference between a run and the equilibrium."""
         granted = self.intervals() if name != "recurrence" else []
         return (*self.lost_on_the_way(name), *self.base_rtts(), *granted, *self.bottleneck_moved(name, "equilibrium"))
 
     def of_verdict(self, name: str, converges: bool) -> list[str]:
-        """Causes for a run that does not converge though its linear model is stable; the model has notes of its own."""
+        """Return causes why a run does not converge although its linear model is stable; the model has notes too."""
         return (
             []
             if converges
@@ -322,11 +323,11 @@ class _Causes:
     # ---- causes ------------------------------------------------------------------------------------------
 
     def stopped(self, *names: str) -> list[str]:
-        """A run that ended early."""
+        """Report runs that ended early."""
         return [f"{name}: {self.runs[name].stopped}" for name in names if not self.runs[name].is_complete]
 
     def base_rtts(self) -> list[str]:
-        """Flows that take delays for their signal and never saw their path empty."""
+        """Report flows that measure delays and never saw their path empty."""
         run = self.runs.get("packets")
         if run is None or not self.windows or not {"q", "q_flow"} & self.received or "min_rtt" not in run.flows:
             return []
@@ -339,12 +340,12 @@ class _Causes:
         if not over[k] > 0.01 * base[k]:
             return []
         return [
-            f"flow {active[k]} never saw its path empty: its least RTT was {1e3 * (base[k] + over[k]):.4g} "
-            f"ms, {1e3 * base[k]:.4g} ms is right"
+            f"flow {active[k]} never saw its path empty: its minimum RTT was {1e3 * (base[k] + over[k]):.4g} "
+            f"ms, not {1e3 * base[k]:.4g} ms"
         ]
 
     def losses(self, one: str, other: str) -> list[str]:
-        """Losses, which move windows one by one, of all flows at once in a fluid."""
+        """Report losses, which affect windows one by one in packets, and all at once in a fluid."""
         if not self.windows:
             return []
         drops = {n: self.runs[n].data["drops"].to_numpy()[self.late[n]].sum(axis=0) for n in (one, other)}
@@ -357,7 +358,7 @@ class _Causes:
         ]
 
     def lost_on_the_way(self, name: str) -> list[str]:
-        """Links that lose what then does not come to the next."""
+        """Report links with arrivals reduced by losses upstream."""
         run, network = self.runs[name], self.phase.network
         if not run.data["drops"].to_numpy()[self.late[name]].any():
             return []
@@ -367,49 +368,51 @@ class _Causes:
         link = int(np.argmax(np.where(sent > 0.0, short, 0.0)))
         if not short[link] > 0.2 * self.tolerance:
             return []
-        return [f"{short[link]:.2%} of what is sent over link {link} is lost before it comes there"]
+        return [f"{short[link]:.2%} of the data for link {link} is lost upstream"]
 
     def intervals(self) -> list[str]:
-        """Routers that grant in an interval what the one before left."""
+        """Report routers that grant per interval the capacity that the last interval left over."""
         if self.protocol is None or not isinstance(self.protocol.fluid_form, GrantedWindows):
             return []
-        return ["routers grant in an interval what the last one left, those of equilibrium and recurrence all the time"]
+        return [
+            "routers grant per interval the capacity that the last one left; equilibrium and recurrence at all times"
+        ]
 
     def bottlenecks_differ(self, one: str, other: str) -> list[str]:
-        """Flows with different bottlenecks in two runs, or several in one."""
+        """Report flows with different bottlenecks in two runs, or several in one."""
         for flow, a, b in zip(self.phase.active, self._links(one), self._links(other), strict=True):
             if a != b:
                 return [f"flow {flow} is bottlenecked at link {_list(a)} in {one}, {_list(b)} in {other}"]
         return []
 
-    def bottleneck_moved(self, name: str, whose: str) -> list[str]:
-        """A flow with another bottleneck than at the equilibrium."""
+    def bottleneck_moved(self, name: str, reference: str) -> list[str]:
+        """Report a flow with a bottleneck other than that at the equilibrium."""
         point = self.phase.equilibrium
         for k, links in enumerate(self._links(name)):
             expected = -1 if point is None else int(point.bottleneck[k])
             if links and expected >= 0 and links != [expected]:
                 flow = self.phase.active[k]
-                return [f"flow {flow} is bottlenecked at link {_list(links)} in {name}, {expected} in the {whose}"]
+                return [f"flow {flow} is bottlenecked at link {_list(links)} in {name}, {expected} in the {reference}"]
         return []
 
     def _links(self, name: str) -> list[list[int]]:
-        """Bottlenecks of each active flow at the end of the phase, each for a hundredth of the samples at least."""
+        """Return the bottlenecks of each active flow at the end of the phase, in 1 % of the samples or more."""
         bottlenecks = self.runs[name].data["bottleneck"].to_numpy()[self.late[name]][:, self.phase.active].astype(int)
-        found = []
+        bottlenecks_of_flows = []
         for column in bottlenecks.T:
             links, counts = np.unique(column, return_counts=True)
-            found.append(
+            bottlenecks_of_flows.append(
                 [int(link) for link, n in zip(links, counts, strict=True) if link >= 0 and n >= 0.01 * len(bottlenecks)]
             )
-        return found
+        return bottlenecks_of_flows
 
     def open_rest(self) -> list[str]:
-        """A protocol that itself states why it converges to no single point."""
+        """Report the reason that a protocol declares for having no single equilibrium."""
         reason = self.protocol.no_equilibrium if self.protocol and self.phase.equilibrium is None else ""
         return [f"no single equilibrium: {reason}"] if reason else []
 
     def moving(self, name: str) -> list[str]:
-        """A run that has not converged within a fifth of the tolerance."""
+        """Report a run that has not converged within a fifth of the tolerance."""
         phase = self.phase
         if _has_converged(phase, name, 0.2 * self.tolerance):
             return []
@@ -422,9 +425,9 @@ class _Causes:
         return [f"flow {flow} oscillates by {swing[k]:.0%} in {name}"]
 
     def granular(self, k: int, more: float) -> list[str]:
-        """Rates that differ by a packet in an RTT, or by what a queue of packets takes from a window.
+        """Report rates that differ by a packet in an RTT, or by the effect of a queue of packets on a window.
 
-        `more` [bit/s]: what another has above packets.
+        `more` [bit/s]: rate of the other result minus that of packets.
         """
         network = self.phase.network
         flow, rtt, rate = network.flows[k], float(network.rtts[k]), float(self.phase.rate["packets"][k])
@@ -433,21 +436,21 @@ class _Causes:
             return [f"a packet in an RTT is {packet / rtt / max(rate, 1e-300):.0%} of its rate"]
         wait = float((8.0 * self.phase.queue["packets"][route] / network.capacities[route]).sum())
         if self.windows and rate * wait / rtt >= 0.5 * more > 0.0:
-            return [f"packets queue for {1e3 * wait:.3g} ms beside its RTT of {1e3 * rtt:.4g} ms"]
+            return [f"packets queue for {1e3 * wait:.3g} ms in addition to its RTT of {1e3 * rtt:.4g} ms"]
         return []
 
     def queued(self, link: int, one: str, other: str) -> list[str]:
-        """Queues that rates do not go by, or that are bursts of packets."""
-        network, found = self.phase.network, []
+        """Report queues that persist at full load, or that are bursts of packets."""
+        network, causes = self.phase.network, []
         a, b = self.phase.queue[one][link], self.phase.queue[other][link]
         loads = [float((self.phase.rate[n] @ network.incidence)[link] / network.capacities[link]) for n in (one, other)]
         if max(loads) > 0.995 and not self.windows:
-            found.append(f"at a load of {max(loads):.1%} a queue stays as long as it once became")
+            causes.append(f"at a load of {max(loads):.1%} a queue does not drain")
         through = network.incidence[:, link]
         packets = float(a - b) / float(np.mean([flow.mean_packet for flow in network.flows]))
         if one == "packets" and 0.0 < packets <= 4.0 * through.sum():
-            found.append(f"bursts of packets, {packets:.2g} of {through.sum()} flows, that a fluid does not have")
-        return found
+            causes.append(f"bursts of packets, {packets:.2g} of {through.sum()} flows, that a fluid does not have")
+        return causes
 
 
 def _list(links: Sequence[int]) -> str:
@@ -455,14 +458,14 @@ def _list(links: Sequence[int]) -> str:
 
 
 def notes_of(table: pd.DataFrame, found: Sequence[Phase]) -> tuple[str, ...]:
-    """Return a line for each phase and quantity in which something disagrees: the worst of it, and likely causes.
+    """Return a line for each phase and quantity with a disagreement: the largest one, and likely causes.
 
     Parameters
     ----------
     table : DataFrame
-        As of `disagreements`.
+        Result of `disagreements`.
     found : sequence of Phase
-        The phases it was made of.
+        Phases of the table.
     """
     lines = []
     for (begin, quantity), rows in table.groupby(["begin", "quantity"], sort=False):
@@ -489,14 +492,14 @@ def notes_of(table: pd.DataFrame, found: Sequence[Phase]) -> tuple[str, ...]:
         else:
             of, unit, values = "link", "kB", {name: 1e-3 * queue[worst] for name, queue in phase.queue.items()}
         shown = ", ".join(f"{value:.3g} in {name}" for name, value in values.items())
-        others = rows["index"].nunique() - 1
-        more = f" ({others} more {of}{'s' * (others > 1)})" if others else ""
+        n_others = rows["index"].nunique() - 1
+        more = f" ({n_others} more {of}{'s' * (n_others > 1)})" if n_others else ""
         lines.append(_line(phase, f"{quantity} of {of} {worst} {unit}: {shown}{more}", rows[rows["index"] == worst]))
     return tuple(lines)
 
 
-def _line(phase: Phase, what: str, rows: pd.DataFrame) -> str:
+def _line(phase: Phase, text: str, rows: pd.DataFrame) -> str:
     causes = list(dict.fromkeys(cause for row in rows["likely"] for cause in row))
     return (
-        f"{phase.begin:g} to {phase.end:g} s, {what}; {'likely: ' + '; '.join(causes) if causes else 'no cause found'}"
+        f"{phase.begin:g} to {phase.end:g} s, {text}; {'likely: ' + '; '.join(causes) if causes else 'no cause found'}"
     )

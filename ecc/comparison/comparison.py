@@ -1,4 +1,4 @@
-"""Packets, fluid, recurrence, equilibrium and linear model of one scenario: where they disagree, and by how much."""
+"""Comparison of packets, fluid, recurrence, equilibrium and linear model of one scenario."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ __all__ = ["Comparison", "compare"]
 
 FloatArray = NDArray[np.float64]
 
-_ROWS = 20  # of the table that notebooks show
-_PACKETS = 10  # queues that differ by less than so many packets times the tolerance do not count as a discrepancy
+_ROWS = 20  # maximum rows of the table in notebooks
+_PACKETS = 10  # minimum scale of queues [packets]: smaller ones are not compared relative to their peak
 
 
 @check_arguments
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """A scenario run as fluid and as packets, and beside them its recurrence, equilibrium and linear model.
+    """A scenario run as fluid and as packets, with its recurrence, equilibrium and linear model.
 
     Attributes
     ----------
     fluid, packet : Trajectory
         The runs, on the same samples.
     window : float
-        Of the averages that are compared, s.
+        Averaging time of the compared values, s.
     tolerance : float
-        By which they may differ, of the scale below.
+        Maximum difference, as a share of the scale below.
     table : DataFrame
-        A row for each flow (its sending rate, bit/s) and each link (its queue, bytes). Its columns: `fluid` and
-        `packet` are means over the run; `fluid_peak` and `packet_peak` the largest values of the averages over
-        `window`; `largest` their largest difference (packet - fluid), `at` when it is [s]; `first_discrepancy` the
-        first time at which they differ by more than `tolerance` of the scale (the larger of the two peaks, for a queue
-        at least ten packets), NaN if never; `discrepancy` the share of the time for which they do; `fluid_end` and
-        `packet_end` means over the last sixth of the run; `fluid_settled` and `packet_settled` the time from which on
-        averages stay within `tolerance` of the scale of that (`ecc.transients.settling_time`), inf where they do not.
+        One row for each flow (its sending rate, bit/s) and each link (its queue, bytes). Columns: `fluid` and `packet`,
+        means over the run; `fluid_peak` and `packet_peak`, maxima of the averages over `window`; `largest`, the largest
+        difference of these averages (packet - fluid), and `at`, its time [s]; `scale`, the larger of the two peaks, and
+        for a queue ten packets or more; `first_discrepancy`, the first time at which the averages differ by more than
+        `tolerance` times the scale, NaN if never; `discrepancy`, the share of the time for which they do; `fluid_end`
+        and `packet_end`, means over the last sixth of the run; `fluid_settled` and `packet_settled`, the times after
+        which averages stay within `tolerance` times the scale of these means (`ecc.transients.settling_time`), or inf.
     discrepancy : dict
-        For "rate" and "queue" the samples, shape (n_times, n), at which fluid and packets differ by more.
+        For "rate" and "queue" the samples, shape (n_times, n), at which fluid and packets differ by more than that.
     scenario, options : Scenario, mapping
-        What was run, and with what.
+        Scenario of the runs, and their options.
 
     Notes
     -----
-    `disagreements` is a DataFrame with a row for each value at the end of a phase (from one join or stop of a flow to
-    the next) in which two of packets, fluid, recurrence and equilibrium differ, and for each linear verdict that a run
-    contradicts, with causes that the runs show (`ecc.comparison.agreement` defines when two values differ).
+    `disagreements` is a DataFrame. It has a row for each value at the end of a phase (from one join or stop of a flow
+    to the next) in which two of packets, fluid, recurrence and equilibrium differ, and for each linear verdict that a
+    run contradicts, with the causes that the runs show (`ecc.comparison.agreement` defines when two values differ).
     `notes`, in the repr, has a line for each phase and quantity, with the worst value and likely causes, and one if
     packets and fluid differ at any time. `refused` names missing models with their reasons: name ("equilibrium",
     "recurrence", ...) -> reason.
@@ -79,7 +79,7 @@ class Comparison:
 
     @cached_property
     def _recurrence(self) -> Trajectory | str:
-        """The recurrence on the same samples, or why there is none."""
+        """The recurrence on the same samples, or the reason why it does not exist."""
         from ecc import fluid
 
         time = self.fluid.data["time"].to_numpy()
@@ -90,18 +90,18 @@ class Comparison:
 
     @property
     def recurrence(self) -> Trajectory | None:
-        """The run of the papers' recurrence (`ecc.fluid.simulate(time="discrete")`); None where there is none."""
+        """The run of the papers' recurrence (`ecc.fluid.simulate(time="discrete")`), or None."""
         return None if isinstance(self._recurrence, str) else self._recurrence
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
-        """From one join or stop of a flow to the next: the equilibrium, and what each run does at the end."""
+        """Phases, from one join or stop of a flow to the next, with their equilibria and the ends of runs."""
         start = self.options.get("start")
         return tuple(phases(self.scenario, self._runs, self.window, isinstance(start, str) and start == "equilibrium"))
 
     @cached_property
     def linear(self) -> tuple[dict[str, DelaySystem | SampledSystem | str], ...]:
-        """The linear models of each phase: time -> system, or why there is none."""
+        """Linear models of each phase by kind of time: the system, or the reason why it does not exist."""
         return tuple(linear_models(self.scenario, phase) for phase in self.phases)
 
     @cached_property
@@ -111,17 +111,17 @@ class Comparison:
 
     @property
     def refused(self) -> dict[str, str]:
-        """What there is not for this scenario, and why, in one line each."""
-        found = {"recurrence": self._recurrence} if isinstance(self._recurrence, str) else {}
+        """Models that do not exist for this scenario, each with the reason in one line."""
+        reasons = {"recurrence": self._recurrence} if isinstance(self._recurrence, str) else {}
         for phase, models in zip(self.phases, self.linear, strict=True):
             if phase.equilibrium is None:
-                found["equilibrium"] = phase.refusal
-            found |= {time: model for time, model in models.items() if isinstance(model, str)}
-        return found
+                reasons["equilibrium"] = phase.refusal
+            reasons |= {time: model for time, model in models.items() if isinstance(model, str)}
+        return reasons
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """One line each: notes of the runs, disagreements, and when runs diverge before their end."""
+        """Notes of one line: those of the runs, divergence of packets and fluid, and disagreements."""
         noted = [f"{name}: {note}" for name, run in self._runs.items() for note in run.notes]
         discrepant = self.table[self.table["first_discrepancy"].notna()]
         if len(discrepant):
@@ -142,12 +142,12 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Whether packets and fluid never diverge and both came to their end; `disagreements` has the other pairs."""
-        whole = self.fluid.is_complete and self.packet.is_complete
-        return bool(whole and self.table["first_discrepancy"].isna().all())
+        """True if packets and fluid never diverge and both runs are complete; `disagreements` has the other pairs."""
+        complete = self.fluid.is_complete and self.packet.is_complete
+        return bool(complete and self.table["first_discrepancy"].isna().all())
 
     def plot(self) -> go.Figure:
-        """Return a Plotly figure: rates and queues of packets (lines) and fluid (dashes), shaded where they diverge."""
+        """Return a Plotly figure: rates and queues of packets (lines) and fluid (dashes); divergence is shaded."""
         from ecc.plot import comparison_figure
 
         time, (fluid, packet) = _common(self.fluid, self.packet)
@@ -164,9 +164,9 @@ class Comparison:
 
     def __repr__(self) -> str:
         verdict = "agree" if self.agrees else "differ"
-        what = f"{self.packet.data.attrs.get('protocol', '')}: packets and fluid {verdict}"
+        subject = f"{self.packet.data.attrs.get('protocol', '')}: packets and fluid {verdict}"
         notes = first_notes(self.notes)
-        return "\n".join([f"<Comparison of {what}, disagreements: {len(self.disagreements)}>",
+        return "\n".join([f"<Comparison of {subject}, disagreements: {len(self.disagreements)}>",
                           *(f"note: {note}" for note in notes)])  # fmt: skip
 
     def _repr_html_(self) -> str:
@@ -175,7 +175,7 @@ class Comparison:
         return notes + str(table) + "<p>rates in bit/s, queues in bytes, times in s</p>"
 
 
-_WINDOW = 1.0  # s
+_WINDOW = 1.0  # default averaging time [s]
 
 
 @check_arguments
@@ -190,23 +190,23 @@ def compare(
     perturbation: float = 0.0,
     cancel: Callable[[], bool] | None = None,
 ) -> Comparison:
-    """Return what fluid and packets make of one scenario, and where they and the models disagree.
+    """Run a scenario as fluid and as packets, and compare the runs and the models.
 
     Parameters
     ----------
     scenario : Scenario
-        Scenario that both engines can run.
+        Scenario that both engines accept.
     sample : float, s, optional
-        > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
+        Period of the samples, > 0 and <= duration. None: 0.1 s, or a tenth of the duration if that is shorter.
     window : float, s, >= sample, optional
-        None: 1 s, at most a fifth of the duration. Packets come one by one: values are averaged over this before they
-        are compared.
+        Time over which values are averaged before the comparison, as packets arrive one by one. None: 1 s, or a fifth
+        of the duration if that is shorter.
     tolerance : float, > 0, optional
-        Difference beyond which they diverge, of the scale of each series (see `Comparison`).
+        Maximum difference, as a share of the scale of each series (see `Comparison`).
     progress : callable, optional
-        Called with the share that is done.
+        Called with the share that is done, from 0 to 1.
     start, perturbation, cancel
-        As in `ecc.packet.simulate`, for both engines.
+        See `ecc.packet.simulate`; they apply to both engines.
 
     Returns
     -------
@@ -260,7 +260,7 @@ def compare(
             beyond = discrepancy[name][:, index] = np.abs(gap) > bar * scale
             ends = [float(values[-(len(values) // 6 + 1) :].mean()) for values in (a, b)]
             settled = [
-                float(time[0]) + settling_time(time, values, end, bar, scale or 1.0)  # of a flow that sends nothing
+                float(time[0]) + settling_time(time, values, end, bar, scale or 1.0)  # scale 0: the flow sends nothing
                 for values, end in zip(smooth, ends, strict=True)
             ]
             at = int(np.argmax(np.abs(gap)))
@@ -275,14 +275,14 @@ def compare(
 
 
 def _common(*runs: Trajectory) -> tuple[FloatArray, list[dict[str, FloatArray]]]:
-    """The samples that all runs have: times, and rates and queues of each run."""
+    """Return the samples that all runs have: times, and rates and queues of each run."""
     count = min(len(run.data["time"]) for run in runs)
     time = runs[0].data["time"].to_numpy()[:count]
     return time, [{name: run.data[name].to_numpy()[:count].astype(float) for name in ("rate", "queue")} for run in runs]
 
 
 def _averaged(values: FloatArray, samples: float) -> FloatArray:
-    """Means over the last `samples` samples, of fewer at the beginning."""
+    """Return means over the last `samples` samples, over fewer at the beginning."""
     width = max(1, round(samples))
     sums = np.cumsum(np.concatenate([[0.0], values]))
     ends = np.arange(1, len(values) + 1)

@@ -1,11 +1,11 @@
-"""Congestion headers as bytes: what their layouts share. Each protocol's file declares its own.
+"""Congestion headers as bytes: encoding of their layouts, which the files of protocols declare.
 
 The papers (EVAL fig. 2, THESIS fig. 28, JETMAX sec. 6.6, MAXNET fig. 3, EDN sec. 5) give the fields, their units and
-the sizes, in all and for data that flow in one direction only; with these sizes every width is determined. The order of
-fields is that of the papers. What they leave open: numbers are unsigned integers where they are counts or identifiers
-and IEEE singles where they may have fractions, big end first; rates are bytes a millisecond.
+the sizes, in total and for data in one direction only; these sizes determine every width. The order of fields is that
+of the papers. Details that they do not specify: counts and identifiers are unsigned integers, numbers with fractions
+IEEE singles, all big-endian; rates are in bytes per millisecond.
 
-Python sees seconds, bit/s and bytes.
+In Python, values are in seconds, bit/s and bytes.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from ecc._support.arguments import check_arguments, shown
 __all__ = ["CongestionHeader", "WireFields", "WireHeader"]
 
 COMMON, FORWARD, REVERSE = "common", "forward", "reverse"
-MS, BYTES_PER_MS, US = 1e3, 1.0 / 8000.0, 1e6  # on the wire, of a second and of a bit/s
-DONT_FRAGMENT = 0x4000  # of the flags and fragment offset of the IP header
+MS, BYTES_PER_MS, US = 1e3, 1.0 / 8000.0, 1e6  # units of the wire in a second, a bit/s and a second
+DONT_FRAGMENT = 0x4000  # in the flags and fragment offset of the IP header
 
 
 @dataclass(frozen=True)
 class WireHeader:
-    """What a protocol writes into a packet.
+    """Bytes that a protocol writes into a packet.
 
-    `above`: bytes after the IP header; `option`: a TCP option; `service`, `fragment`: the byte of the traffic class,
-    and the flags and fragment offset, of the IP header itself.
+    `above`: bytes after the IP header; `option`: a TCP option; `service`: the traffic class byte of the IP header;
+    `fragment`: its flags and fragment offset.
     """
 
     above: bytes = b""
     option: bytes = b""
     service: int = 0
     fragment: int = DONT_FRAGMENT
-    layout: type[CongestionHeader] | None = None  # what these bytes are, if it is one of the papers' headers
+    layout: type[CongestionHeader] | None = None  # layout of these bytes, if it is a header of the papers
 
 
 @dataclass(frozen=True)
 class _Wire:
-    """How a field travels: `width` bits, an integer or a single; its value is `factor` times ours, from low to high."""
+    """Encoding of a field: `width` bits, an integer or a single, of `factor` times the value, from low to high."""
 
     width: int
     single: bool = False
@@ -54,24 +54,24 @@ class _Wire:
 
     @property
     def span(self) -> tuple[float, float]:
-        """Least and largest value in our units."""
-        most = 3.4028234663852886e38 if self.single else 2.0**self.width - 1.0
-        return max(self.low, -most / self.factor), min(self.high, most / self.factor)
+        """Minimum and maximum value, in units of Python."""
+        maximum = 3.4028234663852886e38 if self.single else 2.0**self.width - 1.0
+        return max(self.low, -maximum / self.factor), min(self.high, maximum / self.factor)
 
     def pack(self, value: float) -> int:
-        """The bits, as a number."""
+        """Return the bits of a value, as a number."""
         if self.single:
             return int.from_bytes(struct.pack("!f", value * self.factor), "big")
         return round(value * self.factor)
 
     def within_range(self, value: float, bits: int) -> float:
-        """The limit that has the same bits as a value beyond it, or else the value."""
+        """Return the value, or the limit that it exceeds only by rounding: the limit has the same bits."""
         low, high = self.span
         limit = min(max(value, low), high)
         return limit if limit != value and self.pack(limit) == bits else value
 
     def unpack(self, number: int) -> float:
-        """The value that these bits are."""
+        """Return the value of these bits."""
         if self.single:
             return float(struct.unpack("!f", number.to_bytes(4, "big"))[0]) / self.factor
         return number if self.factor == 1.0 else number / self.factor
@@ -88,7 +88,7 @@ def bits_field(width: int, default: int = 0, direction: str = FORWARD) -> Any:
 
 
 def constant_field(value: int, direction: str = COMMON, width: int = 8) -> Any:
-    """Return a field that has one value in every header."""
+    """Return a field with a constant value."""
     return field(
         default=value, init=False, repr=False, metadata={"wire": _Wire(width, direction=direction, constant=value)}
     )
@@ -97,7 +97,7 @@ def constant_field(value: int, direction: str = COMMON, width: int = 8) -> Any:
 def number_field(
     factor: float = 1.0, low: float = 0.0, high: float = float("inf"), direction: str = FORWARD, unit: str = ""
 ) -> Any:
-    """Return a field that is an IEEE single, `factor` times our value."""
+    """Return a field that is an IEEE single of `factor` times the value."""
     return field(default=0.0, metadata={"wire": _Wire(32, True, factor, low, high, direction, unit=unit)})
 
 
@@ -107,7 +107,7 @@ def rate_field(low: float = 0.0, direction: str = FORWARD) -> Any:
 
 
 def time_field(size: int, factor: float, direction: str = FORWARD) -> Any:
-    """Return a field that is an unsigned integer of `size` bytes, `factor` times our value."""
+    """Return a field that is an unsigned integer of `size` bytes, of `factor` times the value."""
     return field(default=0.0, metadata={"wire": _Wire(8 * size, factor=factor, direction=direction, unit="s")})
 
 
@@ -117,7 +117,7 @@ class CongestionHeader:
 
     title: ClassVar[str]
     place: ClassVar[str] = "above"
-    """The field of `WireHeader` that it is; "": of no packet of a capture."""
+    """Field of `WireHeader` for this header; "": captures do not contain it."""
 
     def __post_init__(self) -> None:
         for name, wire in self.layout().items():
@@ -132,7 +132,7 @@ class CongestionHeader:
 
     @classmethod
     def layout(cls) -> dict[str, _Wire]:
-        """Return the fields in the order of the bytes, and of the bits in them."""
+        """Return the fields in the order of their bits."""
         return {f.name: f.metadata["wire"] for f in fields(cls)}  # type: ignore[arg-type]
 
     @classmethod
@@ -142,19 +142,19 @@ class CongestionHeader:
         Parameters
         ----------
         one_way : bool, optional
-            What is needed where data flow in one direction only: neither what ACKs carry back nor what all have.
+            True: size if data flow in one direction only, without the fields of ACKs and the common fields.
         """
         bits = sum(wire.width for wire in cls.layout().values() if not one_way or wire.direction == FORWARD)
         return -(-bits // 8)
 
     @classmethod
     def nearest(cls, **values: float) -> Self:
-        """Return the header whose fields have these values, or the nearest that they can have.
+        """Return the header with these values of its fields, or with the nearest possible ones.
 
         Parameters
         ----------
         **values : float
-            Field -> value; NaN is the least.
+            Values by field; NaN becomes the minimum.
         """
         fitted: dict[str, Any] = {}
         for name, wire in cls.layout().items():
@@ -172,29 +172,29 @@ class CongestionHeader:
         return number.to_bytes(self.size(), "big")
 
     def placed(self) -> bytes:
-        """Return the bytes as they are in a packet: the length of a TCP option is that of all of it."""
+        """Return the bytes as they are in a packet, with the length of a TCP option."""
         data = self.encode()
         return bytes([data[0], len(data), *data[2:]]) if self.place == "option" else data
 
     def on_wire(self) -> WireHeader:
-        """Return what a packet with this header has."""
+        """Return the bytes that a packet with this header carries."""
         is_number = self.place in ("service", "fragment")
         value: Any = int.from_bytes(self.placed(), "big") if is_number else self.placed()
         return replace(WireHeader(layout=type(self)), **{self.place: value})
 
     @classmethod
     def short_name(cls) -> str:
-        """Return the name of its protocol, in small letters."""
+        """Return the name of its protocol in lower case."""
         return cls.__name__.removesuffix("Header").removesuffix("Option").removesuffix("Field").lower()
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Return the header that these bytes are; `encode` gives the same bytes again.
+        """Return the header in some bytes; `encode` returns the same bytes.
 
         Parameters
         ----------
         data : bytes
-            All of the header and no more.
+            Exactly the bytes of the header.
 
         Raises
         ------
@@ -204,10 +204,10 @@ class CongestionHeader:
         if len(data) != cls.size():
             raise ValueError(f"{cls.title} must have {cls.size()} bytes, got {len(data)}")
         values: dict[str, Any] = {}
-        number, left = int.from_bytes(data, "big"), 8 * len(data)
+        number, remaining = int.from_bytes(data, "big"), 8 * len(data)
         for name, wire in cls.layout().items():
-            left -= wire.width
-            bits = number >> left & (1 << wire.width) - 1
+            remaining -= wire.width
+            bits = number >> remaining & (1 << wire.width) - 1
             value = wire.unpack(bits)
             if wire.constant is None:
                 values[name] = wire.within_range(value, bits)
@@ -218,9 +218,9 @@ class CongestionHeader:
 
 @dataclass(frozen=True)
 class WireFields:
-    """Which fields of a layout are which of a protocol's header record; a layout's other fields have their defaults.
+    """Mapping from fields of a protocol's header record to those of a layout, which otherwise have their defaults.
 
-    `of`: field of the layout -> field of the record; `shift`: what a field of the layout is more than that.
+    `of`: field of the layout -> field of the record; `shift`: number that is added to a field of the layout.
     """
 
     layout: type[CongestionHeader]
@@ -228,12 +228,12 @@ class WireFields:
     shift: Mapping[str, int] = field(default_factory=dict)
 
     def header(self, record: Mapping[str, float]) -> CongestionHeader:
-        """Return the header that is nearest to a record.
+        """Return the header nearest to a record.
 
         Parameters
         ----------
         record : mapping
-            Field -> value.
+            Values by field.
         """
-        values = {name: record[its] for name, its in self.of.items()}
-        return self.layout.nearest(**values | {name: values[name] + more for name, more in self.shift.items()})
+        values = {name: record[source] for name, source in self.of.items()}
+        return self.layout.nearest(**values | {name: values[name] + offset for name, offset in self.shift.items()})

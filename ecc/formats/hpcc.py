@@ -1,14 +1,14 @@
-"""Topologies and flows in the files of HPCC's simulator (Li et al. 2019), which many simulators for data centers share.
+"""Topologies and flows in the file formats of HPCC's simulator (Li et al. 2019), common in data center simulators.
 
 A topology file (`topology.txt`, `fat.txt`) has the numbers of nodes, switches and links, the switches, and a line for
-each link, which leads both ways:
+each bidirectional link:
 
     257 1 256
     0
     0 1 100Gbps 0.001ms 0        two nodes, rate, delay, probability of losing a packet
 
-A flow file (`flow.txt`) has the number of flows and a line for each; lines beyond that number are not read, as the
-simulator does not read them:
+A flow file (`flow.txt`) has the number of flows and a line for each; lines beyond that number are ignored, as in the
+simulator:
 
     2
     2 1 3 100 200000000 2        source, destination, priority group, port, bytes, start [s]
@@ -41,9 +41,9 @@ _FLOW = ("source", "destination", "priority group", "port", "bytes", "start")
 class Topology:
     """Nodes and links of a topology file.
 
-    `links` with their `ends`, as of `ecc.Network`: two for each link of the file, first all in the direction of the
-    file, then all back. Node k of the network is node `nodes[k]` of the file; the first `n_hosts` are hosts. `losses`:
-    impairments, one for each link that loses packets.
+    `links` and `ends` are those of `ecc.Network`: two links for each link of the file, first all in the direction of
+    the file, then all in the reverse direction. Node k of the network is node `nodes[k]` of the file; the first
+    `n_hosts` are hosts. `losses`: impairments, one for each link that loses packets.
     """
 
     links: tuple[Link, ...]
@@ -61,7 +61,7 @@ def read_topology(path: str | Path, buffer: Quantity | None = None) -> Topology:
     ----------
     path : str or Path
     buffer : int, bytes, optional
-        Of each link; the file has none. None: unlimited.
+        Buffer of each link, which is not in the file. None: unlimited.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def read_topology(path: str | Path, buffer: Quantity | None = None) -> Topology:
     Raises
     ------
     ValueError
-        A line that is not as the format specifies, or a node that there is not; with the number of the line.
+        A line that violates the format, or an unknown node. The message has the number of the line.
     OSError
         The file cannot be read.
 
@@ -115,7 +115,7 @@ def read_flows(path: str | Path, topology: Topology, packet_size: Quantity = 100
     ----------
     path : str or Path
     topology : Topology
-        Of the network that they are for.
+        Topology of the network.
     packet_size : int, bytes, optional
 
     Returns
@@ -125,7 +125,7 @@ def read_flows(path: str | Path, topology: Topology, packet_size: Quantity = 100
     Raises
     ------
     ValueError
-        A line that is not as the format specifies, or nodes that are not two hosts; with the number of the line.
+        A line that violates the format, or nodes that are not two hosts. The message has the number of the line.
     OSError
         The file cannot be read.
 
@@ -136,7 +136,7 @@ def read_flows(path: str | Path, topology: Topology, packet_size: Quantity = 100
     hosts = {node: k for k, node in enumerate(topology.nodes[: topology.n_hosts])}
     lines = _lines(path)
     (n_flows,) = _next_numbers(lines, path, ("flows",))
-    found = []
+    demands = []
     for k in range(n_flows):
         number, words = _next(lines, path, f"flow {k} of {n_flows}")
         with _located(path, number):
@@ -148,8 +148,8 @@ def read_flows(path: str | Path, topology: Topology, packet_size: Quantity = 100
                     raise ValueError(f"{name} must be a host, got {node}, a switch")
             start = as_time(_number(words[-1], "start"), "start")
             size = _number(words[-2], "bytes")
-            found.append(Demand(hosts[ends[0]], hosts[ends[1]], size=size, start=start, packet_size=packet_size))
-    return found
+            demands.append(Demand(hosts[ends[0]], hosts[ends[1]], size=size, start=start, packet_size=packet_size))
+    return demands
 
 
 @check_arguments
@@ -168,21 +168,22 @@ def read_network(
     topology, flows : str or Path
         Files.
     buffer : int, bytes, optional
-        Of each link. None: unlimited.
+        Buffer of each link. None: unlimited.
     packet_size : int, bytes, optional
     seed, ack_links : object
-        As of `Network.with_demands`: shortest paths by ECMP.
+        See `Network.with_demands`: shortest paths by ECMP.
 
     Returns
     -------
     Network
-        Flows have columns in results. Of many flows, all but one can be transfers instead, which have rows only:
-        `network.with_flows(network.flows[:1])` with `ecc.Workload(network.flows[1:])`.
+        Network with one flow per line. Its flows have columns in results. If there are many, all but one can be
+        transfers instead, which have only rows: `network.with_flows(network.flows[:1])` with
+        `ecc.Workload(network.flows[1:])`.
 
     Raises
     ------
     ValueError, OSError
-        As of `read_topology` and `read_flows`, or no path between two hosts.
+        See `read_topology` and `read_flows`; also, no path between two hosts.
 
     Notes
     -----
@@ -220,10 +221,10 @@ def _lines(path: str | Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _next(lines: Iterator[tuple[int, list[str]]], path: str | Path, what: str) -> tuple[int, list[str]]:
-    found = next(lines, None)
-    if found is None:
+    entry = next(lines, None)
+    if entry is None:
         raise ValueError(f"file must have {what}, got its end ({str(path)!r})")
-    return found
+    return entry
 
 
 def _next_numbers(lines: Iterator[tuple[int, list[str]]], path: str | Path, names: Sequence[str]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Fair allocations computed without any protocol: what stationary rates are compared with."""
+"""Fair allocations computed without a protocol, as a reference for stationary rates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Allocation", "max_min", "proportional", "water_filling"]
 
 @dataclass(frozen=True, repr=False)
 class Allocation(Displayed):
-    """Rates with the link that holds each flow back.
+    """Rates, and the bottleneck link of each flow.
 
     `rates`: shape (n_flows,), bit/s; `bottleneck`: shape (n_flows,), index of the saturated link that froze the flow.
     """
@@ -35,7 +35,7 @@ def max_min(network: Network, capacities: ArrayLike | None = None) -> NDArray[np
     ----------
     network : Network
     capacities : array_like, shape (n_links,), bit/s, optional
-        To fill instead of the links' own (gamma C, say).
+        Capacities to allocate instead of those of the links, for example gamma C.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def water_filling(network: Network, capacities: ArrayLike | None = None) -> Allo
     ----------
     network : Network
     capacities : array_like, shape (n_links,), bit/s, optional
-        Instead of the links' own.
+        Capacities to allocate instead of those of the links.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def proportional(network: Network, capacities: ArrayLike | None = None) -> NDArr
     ----------
     network : Network
     capacities : array_like, shape (n_links,), bit/s, optional
-        Instead of the links' own.
+        Capacities to allocate instead of those of the links.
 
     Returns
     -------
@@ -109,12 +109,13 @@ def proportional(network: Network, capacities: ArrayLike | None = None) -> NDArr
     ValueError
         Capacities of another shape or not > 0.
     ConvergenceError
-        Newton's method gave up.
+        Newton's method did not converge.
 
     Notes
     -----
-    The dual, whose variables are the prices of the links (x_i is 1 over the price of its path), with a barrier that
-    fades; all of it is self-concordant: damped Newton steps converge. Relative error about 1e-12.
+    The method solves the dual problem in the prices of the links (x_i is 1 over the price of its path) with a barrier
+    that decreases to 0. The problem is self-concordant, so damped Newton steps converge. The relative error is about
+    1e-12.
 
     Examples
     --------
@@ -124,7 +125,7 @@ def proportional(network: Network, capacities: ArrayLike | None = None) -> NDArr
     room = _capacities(network, capacities)
     used = network.incidence.any(axis=0)
     unit = float(room[used].min())
-    use = network.incidence[:, used] * (unit / room[used])  # shares of each link that a rate of `unit` takes
+    use = network.incidence[:, used] * (unit / room[used])  # share of each link used by a rate of `unit`
     price = np.full(use.shape[1], float(network.n_flows))
     for barrier in 0.1 ** np.arange(15):
         for _ in range(100):
@@ -137,12 +138,12 @@ def proportional(network: Network, capacities: ArrayLike | None = None) -> NDArr
                 break
         else:
             raise ConvergenceError("the proportionally fair rates were not found", unit * rates, decrement)
-    found: NDArray[np.float64] = unit / (use @ price)
-    return found
+    fair_rates: NDArray[np.float64] = unit / (use @ price)
+    return fair_rates
 
 
-def _capacities(network: Network, given: ArrayLike | None) -> NDArray[np.float64]:
-    rates = np.array(network.capacities if given is None else given, dtype=float)
+def _capacities(network: Network, capacities: ArrayLike | None) -> NDArray[np.float64]:
+    rates = np.array(network.capacities if capacities is None else capacities, dtype=float)
     if rates.shape != (network.n_links,) or not np.all((rates > 0) & np.isfinite(rates)):
-        raise ValueError(f"capacities must be {network.n_links} finite rates > 0, got {shown(given)}")
+        raise ValueError(f"capacities must be {network.n_links} finite rates > 0, got {shown(capacities)}")
     return rates

@@ -1,7 +1,7 @@
-"""Demands: what hosts send to each other, before it has a route; and the patterns of traffic in data centers.
+"""Demands: flows between hosts without routes; and the patterns of traffic in data centers.
 
 A pattern is a list of demands; `Network.fat_tree`, `Network.leaf_spine` and `Network.with_demands` route them. All
-patterns take the other fields of `Demand` by name: size, start, packet_size, ...
+patterns accept further fields of `Demand` by name, for example size, start and packet_size.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from ecc.network.flow_sizes import FlowSizes, flow_sizes
 __all__ = ["ACK_SIZE", "Demand", "all_to_all", "incast", "permutation", "poisson", "shift"]
 
 ACK_SIZE = 40
-"""Bytes on the wire, unless an ACK carries what was asked for."""
+"""Default size of an ACK on the wire [bytes], if it carries no requested data."""
 
 
 @check_arguments
 @dataclass(frozen=True)
 class Demand:
-    """A flow between two hosts, whose route the network chooses.
+    """A flow between two hosts; the network chooses its route.
 
     Parameters
     ----------
     source, destination : int
-        Two hosts.
+        Numbers of two different hosts.
     size : int, bytes, > 0, or None for endless
     start : float, s, >= 0
     stop : float, s, > start, or None
     packet_size : int, bytes, > 0
-        Or (lowest, highest).
+        Packet size, or (lowest, highest).
     path : int, "all" or None
-        Index in `Network.paths(source, destination)`, None: ECMP, by hash, or "all": its packets are spread over them.
+        Index in `Network.paths(source, destination)`; None: ECMP, by hash; "all": packets are spread over all paths.
     delayed_acks : (int, Quantity) or None
     spraying : str
     reordering_threshold : int or None
@@ -58,12 +58,12 @@ class Demand:
     trimmed_size : int, bytes, > 0, or None
     writes : (Quantity, Quantity), Quantity or None
     ack_size : int, bytes, > 0
-        What Flow has, too, is as there.
+        Fields that Flow has too have the same meaning there.
 
     Raises
     ------
     ValueError
-        One host twice, or a negative number. What is a field of Flow, too, is checked as the flow is made.
+        One host twice, or a negative number. Fields that Flow has too are checked when the flow is made.
 
     Examples
     --------
@@ -99,59 +99,59 @@ class Demand:
 
 @check_arguments
 def permutation(n_hosts: int, seed: int = 1, **fields: Any) -> list[Demand]:
-    """Return a random permutation: each host sends to one other, and receives from one.
+    """Return a random permutation: each host sends to one other host, and receives from one.
 
     Parameters
     ----------
     n_hosts : int, >= 2
     seed : int, optional
-        All permutations without a host that stays where it is are equally likely.
+        Seed; all permutations in which no host sends to itself are equally likely.
     **fields : object
         Further fields of Demand.
 
     Returns
     -------
     list of Demand
-        By source: n_hosts of them.
+        One demand per host, in the order of sources.
 
     Examples
     --------
-    >>> [one.destination for one in permutation(4)]
+    >>> [demand.destination for demand in permutation(4)]
     [3, 0, 1, 2]
     """
     hosts = np.arange(as_count(n_hosts, "n_hosts", minimum=2, bits=20))
     rng = np.random.default_rng(as_count(seed, "seed", bits=64))
-    while np.any((to := rng.permutation(hosts)) == hosts):
-        pass  # a share of 1/e of all permutations, and at least a third, has no fixed point
-    return [Demand(source, destination, **fields) for source, destination in enumerate(to.tolist())]
+    while np.any((destinations := rng.permutation(hosts)) == hosts):
+        pass  # about 1/e of all permutations, and never less than a third, have no fixed point
+    return [Demand(source, destination, **fields) for source, destination in enumerate(destinations.tolist())]
 
 
 @check_arguments
 def incast(
     sources: int | Sequence[int], destination: int = 0, spread: Quantity = 0.0, seed: int = 1, **fields: Any
 ) -> list[Demand]:
-    """Return an incast: many hosts send to one.
+    """Return an incast: many hosts send to one host.
 
     Parameters
     ----------
     sources : int or sequence of int
-        Hosts; a number n: so many, the first hosts but for the destination.
+        Hosts, or their number: the first ones except the destination.
     destination : int, optional
     spread : float, s, >= 0, optional
         Starts are drawn uniformly from [start, start + spread].
     seed : int, optional
-        Of these.
+        Seed of the starts.
     **fields : object
         Further fields of Demand.
 
     Returns
     -------
     list of Demand
-        One for each source.
+        One demand per source.
 
     Examples
     --------
-    >>> [one.source for one in incast(3, 1, size="64 kB")]
+    >>> [demand.source for demand in incast(3, 1, size="64 kB")]
     [0, 2, 3]
     """
     to, width = as_count(destination, "destination"), as_time(spread, "spread")
@@ -171,49 +171,49 @@ def incast(
 def shift(n_hosts: int, by: int = 1, **fields: Any) -> list[Demand]:
     """Return a shift: each host i sends to host i + by, modulo n_hosts.
 
-    A ring all-reduce of M bytes is 2 (n_hosts - 1) rounds of `shift(n_hosts, 1, size=M / n_hosts)`, each after the one
-    before it is done.
+    A ring all-reduce of M bytes is 2 (n_hosts - 1) rounds of `shift(n_hosts, 1, size=M / n_hosts)`, each after the
+    previous one is done.
 
     Parameters
     ----------
     n_hosts : int, >= 2
     by : int, optional
-        No multiple of n_hosts.
+        Shift, not a multiple of n_hosts.
     **fields : object
         Further fields of Demand.
 
     Returns
     -------
     list of Demand
-        By source: n_hosts of them.
+        One demand per host, in the order of sources.
 
     Examples
     --------
-    >>> [one.destination for one in shift(4, by=-1)]
+    >>> [demand.destination for demand in shift(4, by=-1)]
     [3, 0, 1, 2]
     """
     count = as_count(n_hosts, "n_hosts", minimum=2, bits=20)
     if by % count == 0:
-        raise ValueError(f"by must be no multiple of n_hosts ({count}), got {by}")
+        raise ValueError(f"by must not be a multiple of n_hosts ({count}), got {by}")
     return [Demand(host, (host + by) % count, **fields) for host in range(count)]
 
 
 @check_arguments
 def all_to_all(n_hosts: int, gap: Quantity = 0.0, **fields: Any) -> list[Demand]:
-    """Return all-to-all traffic: all shifts, by 1 to n_hosts - 1.
+    """Return all-to-all traffic: all shifts by 1 to n_hosts - 1.
 
     Parameters
     ----------
     n_hosts : int, >= 2
     gap : float, s, >= 0, optional
-        Between the starts of one shift and the next; 0: all begin together.
+        Time between the starts of successive shifts; 0: all start together.
     **fields : object
         Further fields of Demand.
 
     Returns
     -------
     list of Demand
-        Shift by shift: n_hosts (n_hosts - 1) of them.
+        n_hosts (n_hosts - 1) demands, shift by shift.
 
     Examples
     --------
@@ -222,9 +222,9 @@ def all_to_all(n_hosts: int, gap: Quantity = 0.0, **fields: Any) -> list[Demand]
     """
     width, first = as_time(gap, "gap"), as_time(fields.pop("start", 0.0), "start")
     return [
-        replace(one, start=first + (by - 1) * width)
+        replace(demand, start=first + (by - 1) * width)
         for by in range(1, as_count(n_hosts, "n_hosts", minimum=2, bits=10))
-        for one in shift(n_hosts, by, **fields)
+        for demand in shift(n_hosts, by, **fields)
     ]
 
 
@@ -232,22 +232,22 @@ def all_to_all(n_hosts: int, gap: Quantity = 0.0, **fields: Any) -> list[Demand]
 def poisson(
     n_hosts: int, load: float, capacity: Quantity, sizes: Any, duration: Quantity, seed: int = 1, **fields: Any
 ) -> list[Demand]:
-    """Return random flows of random sizes between random hosts, which arrive as a Poisson process.
+    """Return flows of random sizes between random hosts, in a Poisson process.
 
     Parameters
     ----------
     n_hosts : int, >= 2
-        Source and destination of each flow are two of them, all pairs equally likely.
+        Number of hosts. All pairs of source and destination are equally likely.
     load : float, > 0
-        What a host sends on average, as a share of its capacity: n_hosts * load * capacity / mean size flows arrive
-        in a second.
+        Mean sending rate of a host as a share of its capacity: n_hosts * load * capacity / mean size flows arrive per
+        second.
     capacity : float, bit/s
-        Of a host's link.
+        Capacity of a host's link.
     sizes : object
-        "web-search", "data-mining", "hadoop", a table of pairs (size, share) as of `ecc.flow_sizes.FlowSizes`, or one
+        "web-search", "data-mining", "hadoop", a table of pairs (size, share) as in `ecc.flow_sizes.FlowSizes`, or one
         size.
     duration : float, s, > 0
-        Flows start from `start` (0 if it is not given) until then.
+        Time over which flows start, beginning with `start` (default 0).
     seed : int, optional
     **fields : object
         Further fields of Demand.
@@ -255,12 +255,12 @@ def poisson(
     Returns
     -------
     list of Demand
-        In the order of their starts; a random number of them.
+        Random number of demands, in the order of their starts.
 
     Raises
     ------
     ValueError
-        A number out of range, no such sizes, 10 million flows or more.
+        A number out of range, unknown sizes, or an expected number of 10 million flows or more.
 
     Examples
     --------
@@ -273,12 +273,12 @@ def poisson(
     table = FlowSizes([(as_size(sizes, "sizes"), 1.0)]) if is_one else flow_sizes(sizes)
     first, width = as_time(fields.pop("start", 0.0), "start"), as_time(duration, "duration", positive=True)
     expected = offered / table.mean * width
-    if not expected < _MOST_FLOWS:
+    if not expected < _MAX_FLOWS:
         raise ValueError(
-            f"duration must be < {_MOST_FLOWS / expected * width:g} s for {_MOST_FLOWS:g} flows, got {width:g} s"
+            f"duration must be < {_MAX_FLOWS / expected * width:g} s for {_MAX_FLOWS:g} flows, got {width:g} s"
         )
     rng = np.random.default_rng(as_count(seed, "seed", bits=64))
-    n = int(rng.poisson(expected))  # that many, independent and uniform: the same process
+    n = int(rng.poisson(expected))  # a Poisson number of independent uniform starts is a Poisson process
     starts = first + width * np.sort(rng.random(n))
     source = rng.integers(count, size=n)
     destination = (source + rng.integers(1, count, size=n)) % count
@@ -286,4 +286,4 @@ def poisson(
     return [Demand(a, b, size, start, **fields) for a, b, size, start in rows]
 
 
-_MOST_FLOWS = 1e7
+_MAX_FLOWS = 1e7

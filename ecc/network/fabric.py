@@ -1,7 +1,7 @@
-"""Fabrics: which nodes links join, the shortest paths between hosts, and the choice among them by hash (ECMP).
+"""Fabrics: nodes and links, the shortest paths between hosts, and the choice among them by hash (ECMP).
 
 Nodes are numbered, hosts first: 0, 1, ..., n_hosts - 1. A link leads from its tail to its head. Hosts forward nothing.
-Links of a fabric come in this order: those that leave hosts (link i leaves host i), those that enter hosts (link
+The links of a fabric are in this order: those that leave hosts (link i leaves host i), those that enter hosts (link
 n_hosts + i enters host i), then those between switches.
 """
 
@@ -13,7 +13,7 @@ from hashlib import blake2b
 __all__ = ["Ends", "Graph", "ecmp_index", "fat_tree_ends", "leaf_spine_ends"]
 
 Ends = tuple[tuple[int, int], ...]
-"""(tail, head) of each link."""
+"""Pairs (tail, head), one for each link."""
 
 
 class Graph:
@@ -22,8 +22,9 @@ class Graph:
     Parameters
     ----------
     ends : Ends
-        Of each link.
+        (tail, head) of each link.
     n_hosts : int
+        Number of hosts.
     """
 
     def __init__(self, ends: Ends, n_hosts: int) -> None:
@@ -38,7 +39,7 @@ class Graph:
         self._onward: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}
 
     def n_paths(self, source: int, destination: int) -> int:
-        """Return how many shortest paths lead from one host to another: at least one.
+        """Return the number of shortest paths from one host to another, which is > 0.
 
         Parameters
         ----------
@@ -47,7 +48,7 @@ class Graph:
         Raises
         ------
         ValueError
-            No two hosts, or no path.
+            Not two different hosts, or no path between them.
         """
         for name, host in (("source", source), ("destination", destination)):
             if not 0 <= host < self._n_hosts:
@@ -60,7 +61,7 @@ class Graph:
         return count
 
     def path(self, source: int, destination: int, index: int) -> tuple[int, ...]:
-        """Return the links of one of the shortest paths, which are in the order of their link indices.
+        """Return the links of one of the shortest paths; paths are sorted by their link indices.
 
         Parameters
         ----------
@@ -78,27 +79,27 @@ class Graph:
         return tuple(links)
 
     def _next(self, node: int, destination: int) -> list[tuple[int, int]]:
-        """The links out of a node on shortest paths, each with the number of those that continue from it."""
+        """Return the links from a node on shortest paths, each with the number of shortest paths through it."""
         leaving = self._leaving.get(node, ())
         if direct := [(link, 1) for link in leaving if self._ends[link][1] == destination]:
             return direct
         attached = self._switches_at(destination)
         if (node, attached) not in self._onward:
             known = self._toward(attached)
-            onward = [(link, found) for link in leaving if (found := known.get(self._ends[link][1])) is not None]
+            onward = [(link, entry) for link in leaving if (entry := known.get(self._ends[link][1])) is not None]
             nearest = min((hops for _, (hops, _) in onward), default=0)
             self._onward[node, attached] = [(link, count) for link, (hops, count) in onward if hops == nearest]
         return self._onward[node, attached]
 
     def _switches_at(self, host: int) -> tuple[int, ...]:
-        """Those that have links to a host: what hosts have in common is searched once."""
+        """Return the switches with links to a host; hosts with the same switches share one search."""
         if host not in self._attached:
             before = [self._ends[link][0] for link in self._entering.get(host, ())]
             self._attached[host] = tuple(sorted(node for node in before if node >= self._n_hosts))
         return self._attached[host]
 
     def _toward(self, attached: tuple[int, ...]) -> dict[int, tuple[int, int]]:
-        """Of each switch that leads to hosts at these: number of links to them, and of shortest paths."""
+        """Return, for each switch with paths to hosts at `attached`, the hops and the number of shortest paths."""
         if attached not in self._found:
             level = {node: attached.count(node) for node in attached}
             table, hops = {node: (1, count) for node, count in level.items()}, 1
@@ -117,21 +118,21 @@ class Graph:
 
 
 def ecmp_index(n_paths: int, source: int, destination: int, number: int, seed: int, is_ack: bool = False) -> int:
-    """Return which of so many paths a flow takes: a hash of its endpoints, its number among theirs, and a seed.
+    """Return the index of a flow's path: a hash of its endpoints, its number among their flows, and a seed.
 
-    It is BLAKE2b of these numbers, modulo `n_paths`: all paths are equally likely, one flow keeps its path whatever
-    others there are, and the hash is the same on every machine.
+    It is BLAKE2b of these numbers, modulo `n_paths`: all paths are equally likely, the path of a flow does not depend
+    on other flows, and the hash is the same on every machine.
 
     Parameters
     ----------
     n_paths : int, > 0
     source, destination : int
-        Hosts: those of the flow, also for its ACKs.
+        Hosts of the flow; the same for its ACKs.
     number : int
-        Of the flow among those of this source and destination: what a port is in a real network.
+        Number of the flow among those of this source and destination; it corresponds to a port.
     seed : int
     is_ack : bool, optional
-        The path of the ACKs, which is hashed apart.
+        True: path of the ACKs, with a separate hash.
     """
     fields = (source, destination, number, seed, int(is_ack))
     key = b"".join(field.to_bytes(8, "little") for field in fields)
@@ -141,8 +142,8 @@ def ecmp_index(n_paths: int, source: int, destination: int, number: int, seed: i
 def leaf_spine_ends(leaves: int, spines: int, hosts_per_leaf: int) -> tuple[Ends, int]:
     """Return the ends of the links of a leaf-spine fabric, and its number of hosts.
 
-    Host h is at leaf h // hosts_per_leaf; leaves are numbered after the hosts, spines after the leaves. Links of a
-    fabric: first those from leaves to spines, leaf by leaf, then those back, in the same order.
+    Host h is at leaf h // hosts_per_leaf; leaves are numbered after the hosts, spines after the leaves. Links between
+    switches are those from leaves to spines, leaf by leaf, then those back, in the same order.
 
     Parameters
     ----------

@@ -1,20 +1,19 @@
 """Distributions of flow sizes by quantiles: tables of published measurements, of files, and user-defined ones.
 
-A table has sizes and, for each, the share of flows that are at most so large; between them sizes are uniformly
-distributed, and a first share above 0 is that of flows of just the first size. Simulations in the literature draw these
-tables so.
+A table has sizes and, for each, the share of flows up to that size. Between two sizes the distribution is uniform, and
+a first share above 0 is that of flows of exactly the first size, as in simulations in the literature.
 
 name          measured by                                          table                              mean
 web-search    Alizadeh et al. 2010 (DCTCP), fig. 4                 HPCC (Li et al. 2019), bytes       1,711,250 bytes
 data-mining   Greenberg et al. 2009 (VL2), fig. 2                  PIAS (Bai et al. 2015), packets    7,470,236 bytes
 hadoop        Roy et al. 2015, fig. 6 (Facebook)                   HPCC, bytes                        120,421 bytes
 
-The authors of these simulators have read the numbers off the figures. Each was compared with a second source.
-web-search: WebSearch_distribution.txt of HPCC's simulator. PIAS has the same table in packets, within one of 1500
-bytes, with a stated mean of 1138 packets of 1460 bytes, 1.66 MB.
-data-mining: CDF_vl2 of PIAS, in packets of 1460 bytes, with a stated mean of 5117 packets, which it has. The table of
-Opera (Mellette et al. 2020) for the same figure has the same 80th, 90th and 99th percentiles within 3 %, but 1.85 MB
-for 3.1 MB at the 95th, and sizes from 100 bytes on where this one has a packet; its mean is 5.0 MB.
+The authors of these simulators have read the numbers off the figures. Each table was compared with a second source.
+web-search: WebSearch_distribution.txt of HPCC's simulator. PIAS has the same table in packets, to within one packet of
+1500 bytes, with a stated mean of 1138 packets of 1460 bytes, 1.66 MB.
+data-mining: CDF_vl2 of PIAS, in packets of 1460 bytes; its mean is 5117 packets, as stated. The table of Opera
+(Mellette et al. 2020) for the same figure has the same 80th, 90th and 99th percentiles within 3 %, but 1.85 MB instead
+of 3.1 MB at the 95th, and minimum sizes of 100 bytes instead of a packet; its mean is 5.0 MB.
 hadoop: FbHdp_distribution.txt of HPCC's simulator. Homa's table of the same figure (Facebook_HadoopDist_All) has the
 same shares of flows at all of these sizes within 0.06, and a mean of 134,854 bytes.
 """
@@ -48,21 +47,22 @@ class FlowSizes:
     Parameters
     ----------
     table : sequence of (int, float)
-        Pairs of a size, bytes, and the share of flows that are at most so large. Neither decreases, and the last share
-        is 1. Sizes between two pairs are uniformly distributed; two pairs with the same share have no flows between
-        them, and two pairs with the same size have many of just this size. The first size may be 0, with the share 0.
+        Pairs of a size, bytes, and the share of flows up to that size. Neither decreases, and the last share is 1.
+        Sizes between two pairs are uniformly distributed. If two pairs have the same share, no flows are between them;
+        if they have the same size, the difference of the shares is that of flows of this size. The first size may be 0,
+        with the share 0.
 
     Raises
     ------
     ValueError, TypeError
-        Other pairs.
+        Pairs that do not meet these conditions.
 
     Examples
     --------
     >>> FlowSizes([(1000, 0.5), ("3 kB", 1)]).mean
     1500.0
 
-    Two sizes, of 9 out of 10 flows and of the others:
+    Two sizes, 9 out of 10 flows and 1 out of 10:
 
     >>> FlowSizes([("1 kB", 0.9), ("1 MB", 0.9), ("1 MB", 1)]).mean
     100900.0
@@ -71,11 +71,11 @@ class FlowSizes:
     table: Sequence[tuple[Any, float]]
 
     def __post_init__(self) -> None:
-        given = self.table
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise TypeError(f"table must be pairs (size, share), got {shown(given)}")
+        table = self.table
+        if isinstance(table, str) or not isinstance(table, Iterable):
+            raise TypeError(f"table must be pairs (size, share), got {shown(table)}")
         pairs: list[tuple[int, float]] = []
-        for pair in given:
+        for pair in table:
             if not isinstance(pair, list | tuple) or len(pair) != 2:
                 raise ValueError(f"table must be pairs (size, share), got {shown(pair)}")
             share = as_number(pair[1], "table", minimum=0.0)
@@ -100,7 +100,7 @@ class FlowSizes:
         return float(shares[0] * sizes[0] + np.diff(shares) @ (sizes[1:] + sizes[:-1]) / 2.0)
 
     def quantile(self, shares: Any) -> NDArray[np.float64]:
-        """Return the sizes that these shares of the flows do not exceed.
+        """Return quantiles: the sizes that given shares of the flows do not exceed.
 
         Parameters
         ----------
@@ -109,23 +109,23 @@ class FlowSizes:
         Returns
         -------
         NDArray[float64], bytes
-            Of the shape of `shares`.
+            Sizes, in the shape of `shares`.
 
         Raises
         ------
         ValueError
             A share out of range.
         """
-        given = np.asarray(shares, dtype=float)
-        if not ((given >= 0.0) & (given <= 1.0)).all():
+        values = np.asarray(shares, dtype=float)
+        if not ((values >= 0.0) & (values <= 1.0)).all():
             raise ValueError(f"shares must be from 0 to 1, got {shown(shares)}")
         sizes, known = self._columns
-        above = np.minimum(np.searchsorted(known, given, side="left"), len(known) - 1)
+        above = np.minimum(np.searchsorted(known, values, side="left"), len(known) - 1)
         below = np.maximum(above - 1, 0)
         width = known[above] - known[below]
         slope = np.divide(sizes[above] - sizes[below], width, out=np.zeros_like(width), where=width > 0.0)
-        between = slope * (given - known[below]) + sizes[below]
-        return np.asarray(np.where(given < known[above], between, sizes[above]))
+        between = slope * (values - known[below]) + sizes[below]
+        return np.asarray(np.where(values < known[above], between, sizes[above]))
 
     def draw(self, rng: np.random.Generator, n: int, mean: float | None = None) -> NDArray[np.int64]:
         """Return random sizes.
@@ -136,7 +136,7 @@ class FlowSizes:
             NumPy generator.
         n : int, >= 0
         mean : float, bytes, optional
-            Sizes are scaled from the mean of the table to this one.
+            Mean to which sizes are scaled; default: that of the table.
 
         Returns
         -------
@@ -162,11 +162,11 @@ FLOW_SIZES: Mapping[str, FlowSizes] = {
         (300_000, 0.95), (1_000_000, 0.975), (2_000_000, 0.99), (10_000_000, 1.0),
     ]),
 }  # fmt: skip
-"""The tables of published measurements, by name."""
+"""Tables of published measurements, by name."""
 
 
 def flow_sizes(given: Any) -> FlowSizes:
-    """Return a distribution by its name, as it is, or from a table.
+    """Return a distribution given by name, as an object, or by a table.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def flow_sizes(given: Any) -> FlowSizes:
     Raises
     ------
     ValueError, TypeError
-        An unknown name, or no table.
+        An unknown name, or an invalid table.
     """
     if isinstance(given, FlowSizes):
         return given
@@ -198,17 +198,17 @@ def flow_sizes(given: Any) -> FlowSizes:
 
 @check_arguments
 def read_flow_sizes(file: str | Path, unit: int = 1) -> FlowSizes:
-    """Return the distribution of sizes in a file, in one of the forms in which simulators publish them.
+    """Return the distribution of sizes in a file, in one of the formats of simulators.
 
     Parameters
     ----------
     file : str or Path
-        Text with a line for each size. Two columns: size, and the share of flows that are at most so large, from 0 to
-        1 (TrafficGenerator's `DCTCP_CDF.txt`) or in percent (HPCC's `WebSearch_distribution.txt`). Three columns: the
-        middle one is not used (ns-2's `loadCDF`, as pFabric's `CDF_search.tcl`). Columns are separated by spaces or
-        commas; "#" begins a comment.
+        Text with one line for each size. Two columns: size, and share of flows up to that size, from 0 to 1
+        (TrafficGenerator's `DCTCP_CDF.txt`) or in percent (HPCC's `WebSearch_distribution.txt`). Three columns: the
+        middle one is ignored (ns-2's `loadCDF`, for example pFabric's `CDF_search.tcl`). Columns are separated by
+        spaces or commas; "#" begins a comment.
     unit : int, bytes, > 0, optional
-        Of the sizes: 1 for bytes; 1460, for example, for packets of that size, in which pFabric and PIAS count.
+        Unit of the sizes: 1 for bytes, or for example 1460 for packets of that size, as in pFabric and PIAS.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def read_flow_sizes(file: str | Path, unit: int = 1) -> FlowSizes:
     Raises
     ------
     ValueError
-        A line with other columns, or no such table; with the number of the line.
+        A line with other columns, or an invalid table. The message has the number of the line.
     OSError
         The file cannot be read.
 
@@ -247,10 +247,10 @@ def read_flow_sizes(file: str | Path, unit: int = 1) -> FlowSizes:
     if not rows or rows[-1][1] not in (1.0, 100.0):
         last = f"{rows[-1][1]:g}" if rows else "none"
         raise ValueError(f"the last share must be 1, or 100 percent, got {last} ({str(file)!r})")
-    whole = rows[-1][1]
-    if len(rows) > 1 and rows[0][1] == 0.0:  # no flow is of the first size: it may be a part of a byte
+    total = rows[-1][1]
+    if len(rows) > 1 and rows[0][1] == 0.0:  # no flow has the first size, so it need not be a whole byte
         rows[0] = (float(int(rows[0][0])), 0.0)
     try:
-        return FlowSizes([(size, share / whole) for size, share in rows])
+        return FlowSizes([(size, share / total) for size, share in rows])
     except ValueError as error:
         raise ValueError(f"{error} ({str(file)!r})") from None

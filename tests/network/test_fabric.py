@@ -222,7 +222,7 @@ REFUSED = {
     "buffer must be >= a packet of flow 0 (1000 bytes), got 500 bytes (link 4)": lambda: Network.fat_tree(
         2, [(0, 1)], buffer=500, oversubscription=1
     ),
-    "by must be no multiple of n_hosts (4), got -4": lambda: demands.shift(4, by=-4),
+    "by must not be a multiple of n_hosts (4), got -4": lambda: demands.shift(4, by=-4),
     "sources must be at least one host, got ()": lambda: demands.incast(()),
     "duration must be < ": lambda: demands.poisson(128, 1.0, "1 Tb/s", "1 kB", "1 s"),
     "load must be > 0": lambda: demands.poisson(128, 0.0, "1 Tb/s", "1 kB", "1 s"),
