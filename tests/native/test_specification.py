@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "engine_specification.md"
 SOURCES = sorted([
     *(ROOT / "ecc" / "native").rglob("*.[ch]"), *(ROOT / "ecc" / "native").glob("*.py"),
-    *(ROOT / "ecc" / "packet").glob("*.py"), *(ROOT / "ecc" / "models").glob("*.py"), ROOT / "ecc" / "impairments.py",
-    *(ROOT / "tests" / "native").glob("*.[ch]"),
+    *(ROOT / "ecc" / "packet").glob("*.py"), *(ROOT / "ecc" / "models").glob("*.py"),
+    ROOT / "ecc" / "network" / "impairments.py", *(ROOT / "tests" / "native").glob("*.[ch]"),
 ])  # fmt: skip
 
 pytestmark = pytest.mark.skipif(not (ROOT / "ecc" / "native" / "run" / "engine.c").exists(), reason="no sources")
