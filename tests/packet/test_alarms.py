@@ -217,7 +217,7 @@ def test_checkpoints_and_threads_have_timers_counters_and_control_packets(tmp_pa
 
 
 def test_what_an_engine_cannot_carry_is_refused() -> None:
-    text = "a control packet must be of at most 2^30 bytes and of a kind from 0 to 2^31 - 1, got "
+    text = "a control packet must have at most 2^30 bytes and a kind from 0 to 2^31 - 1, got "
     for engine in ("c", "python"):
         for protocol, got in ((Clocked(size=2.0**30 + 1), "1073741825"), (Clocked(kind=-1.0), "-1")):
             with pytest.warns(RuntimeWarning, match=f"^the run ended at 0.026 s: {re.escape(text)}{got} "):

@@ -125,9 +125,11 @@ def ring(pause: Pause) -> Scenario:
 
 @ENGINES
 def test_a_ring_ends_in_a_deadlock_which_is_said(engine):
-    with pytest.warns(RuntimeWarning, match=r"the run ended at 0\.\d+ s: links that are paused forever.*PFC deadlock"):
+    with pytest.warns(
+        RuntimeWarning, match=r"the run ended at 0\.\d+ s: links must not be paused forever.*PFC deadlock"
+    ):
         run = simulate(ring(Pause(5000, 2000)), sample=0.01, engine=engine)
-    assert run.stopped.endswith("must be none, got 6 (link 0)")
+    assert run.stopped.endswith("(PFC deadlock), got 6 (link 0)")
     assert run.drops.sum() == 0 and run.stats["now"] < 0.5
     line = Network(ring(Pause(5000, 2000)).network.links, ring(Pause(5000, 2000)).network.flows[:2])
     run = simulate(Scenario(line, ConstantRate("50 Mb/s"), 1.0), sample=0.1, engine=engine)

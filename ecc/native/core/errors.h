@@ -52,11 +52,11 @@
     X(RATE, "rate must be finite and >= 0 bit/s")                                                                      \
     X(WINDOW, "window must be finite and >= 0 bytes")                                                                  \
     X(TIMER, "timer must not be NaN s")                                                                                \
-    X(CONTROL, "a control packet must be of at most 2^30 bytes and of a kind from 0 to 2^31 - 1")                      \
+    X(CONTROL, "a control packet must have at most 2^30 bytes and a kind from 0 to 2^31 - 1")                          \
     X(QUEUE_INDEX, "queue index must be that of a queue of the link")                                                  \
     X(INTERVAL, "next interval must not be NaN s")                                                                     \
-    X(TIMER_STUCK, "timer must be >= 5e-13 s, or negative for none, after 100 calls of on_timer that asked for less")  \
-    X(INTERVAL_STUCK, "next interval must be >= 5e-13 s, or 0 for none, after 100 in a row that were less")            \
+    X(TIMER_STUCK, "timer must be >= 5e-13 s, or negative for none, after 100 smaller ones in calls of on_timer")      \
+    X(INTERVAL_STUCK, "next interval must be >= 5e-13 s, or 0 for none, after 100 consecutive smaller ones")           \
     X(HOOK_FAILED, "a hook failed")                                                                                    \
     X(RECORD_SIZE, "the record size of transfers must be a multiple of 8 bytes from 0 to 4096")                        \
     X(TRANSFER, "transfers must come in the order of their starts, none before the present, of templates that exist")  \
@@ -75,7 +75,7 @@
         "an MTU from 1 to 65535 bytes, at most 2048 bytes of headers, and no marks where a header is in the ECN bits") \
     X(UNTIL, "the time to advance to must be from 0 to 4e18 ps")                                                       \
     X(DEADLOCK,                                                                                                        \
-        "links that are paused forever, as each holds packets that wait for another (PFC deadlock), must be none")     \
+        "links must not be paused forever, each with packets that wait for another of them (PFC deadlock)")            \
     X(BROKEN, "an invariant of the engine does not hold")
 
 enum ecc_error_order {

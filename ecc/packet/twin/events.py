@@ -428,7 +428,7 @@ class Twin:
         wait = to_ps(router.next_interval) if router.next_interval > 0.0 else NEVER
         router.n_zero_waits = router.n_zero_waits + 1 if wait < 1 else 0
         if router.n_zero_waits == MAX_ZERO_WAITS:
-            text = "next interval must be >= 5e-13 s, or 0 for none, after 100 in a row that were less"
+            text = "next interval must be >= 5e-13 s, or 0 for none, after 100 consecutive smaller ones"
             raise self.error(router, "on_interval", text, router.next_interval)
         if wait < NEVER:
             self.set_timer(Kind.INTERVAL, router.index, self.now + max(1, wait))
@@ -577,8 +577,8 @@ class Twin:
         if stuck:
             self.now = time
             raise NativeError(
-                "links that are paused forever, as each holds packets that wait for another (PFC deadlock), must be "
-                f"none, got {len(stuck)} (link {stuck[0]})"
+                "links must not be paused forever, each with packets that wait for another of them (PFC deadlock), "
+                f"got {len(stuck)} (link {stuck[0]})"
             )
 
     def leave(self, packet: Packet) -> None:
@@ -746,7 +746,7 @@ class Twin:
         wait = self.call_flow(flow, "on_timer", kind=number)
         flow.n_zero_waits = flow.n_zero_waits + 1 if wait >= 0.0 and to_ps(wait) < 1 else 0
         if flow.n_zero_waits == MAX_ZERO_WAITS:
-            text = "timer must be >= 5e-13 s, or negative for none, after 100 calls of on_timer that asked for less"
+            text = "timer must be >= 5e-13 s, or negative for none, after 100 smaller ones in calls of on_timer"
             raise self.error(flow, "on_timer", text, wait)
         self.try_send(flow)
 
@@ -900,7 +900,7 @@ class Twin:
         flow, size, kind = received.flow, env.control_size, env.control_kind
         for value, lo, hi in ((size, 1, 2**30), (kind, 0, 2**31 - 1)):
             if not lo <= value <= hi:
-                text = "a control packet must be of at most 2^30 bytes and of a kind from 0 to 2^31 - 1"
+                text = "a control packet must have at most 2^30 bytes and a kind from 0 to 2^31 - 1"
                 raise self.error(flow, "on_receive", text, value)
         headers = {offset: copy.deepcopy(record) for offset, record in received.headers.items()}
         packet = Packet(flow, 0, kind, self.now, headers, flow.reverse, 0, is_ack=True, control_size=size)
