@@ -22,10 +22,10 @@ from ecc.claims.ledger import claims
 
 FIGURES = {
     "abc_varying": ("abc-varying", "Goodput and waits on links that vary"),
-    "bbr_fairness": ("bbr-cubic-oscillation", "Shares of BBR beside CUBIC"),
+    "bbr_fairness": ("bbr-cubic-oscillation", "Shares of BBR against CUBIC"),
     "conformance_probe_rtt": ("bbr-probe-rtt", "BBR: ProbeRTT"),
     "compound_stability": ("compound-hopf", "Compound as fluid on both sides of its stability condition"),
-    "cubic_stability": ("cubic-stable", "CUBIC as fluid on both sides of what it recovers from"),
+    "cubic_stability": ("cubic-stable", "Fluid model of CUBIC inside and outside its basin of attraction"),
     "data_centers_dcqcn": ("dcqcn-margin", "DCQCN's critical delay"),
     "data_centers_timely": ("patched-stable", "Phase margin of patched TIMELY"),
     "empty_queue": ("open-empty-queue", "RCP and XCP at an empty queue, equal RTTs"),
