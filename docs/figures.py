@@ -38,7 +38,7 @@ FIGURES = {
     "rtt_estimates_tiny": ("open-tiny", "RTTs below the control interval"),
     "starvation_paths": ("starvation", "Delays of two flows of Copa that starve"),
     "swift_cycle": ("swift-cut", "Swing of ten flows of Swift over beta"),
-    "swift_region": ("swift-region", "Where Swift keeps a link busy"),
+    "swift_region": ("swift-region", "RTTs for which Swift keeps a link busy"),
     "swift_scaling": ("swift-scaling", "Queue of Swift over the number of flows"),
     "varying_loss": ("open-varying", "EMKC is stable for all delays only beyond this loss"),
     "varying_ranges": ("open-jitter", "The worst sequence of RTTs found"),

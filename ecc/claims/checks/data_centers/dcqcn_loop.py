@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ecc import packet
-from ecc.claims.checks.data_centers.margins import least_margin
+from ecc.claims.checks.data_centers.margins import smallest_margin
 from ecc.claims.ledger import Measurement
 from ecc.fluid import solve_dde
 from ecc.laws.arguments import law_arguments
@@ -111,7 +111,7 @@ def their_margin(p: DCQCN, flows: int, delay: float) -> float:
         now = s * low * (-lag * s + lag * own + k * (marks * R + A * R_AI))
         return late / now * np.exp(-s * delay)
 
-    return least_margin(loop)
+    return smallest_margin(loop)
 
 
 def their_marks(p: DCQCN, flows: int) -> float:

@@ -26,14 +26,14 @@ from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 Table = Mapping[int, float]
-"""Flows -> a phase margin [degrees]."""
+"""Number of flows -> phase margin [degrees]."""
 
 
 def _stable(p: DCQCN, delay: float) -> list[int]:
-    """Numbers of flows with a fixed point that is stable, each proven; all others of them are proven unstable."""
-    found = {flows: proven(printed(p, flows, delay)) for flows in range(1, last_with_fixed_point(p) + 1)}
-    assert None not in found.values()
-    return [flows for flows, value in found.items() if value]
+    """Return the numbers of flows with a provably stable fixed point; all other fixed points are provably unstable."""
+    verdicts = {flows: proven(printed(p, flows, delay)) for flows in range(1, last_with_fixed_point(p) + 1)}
+    assert None not in verdicts.values()
+    return [flows for flows, value in verdicts.items() if value]
 
 
 def _span(counts: list[int]) -> str:
@@ -43,27 +43,28 @@ def _span(counts: list[int]) -> str:
 def _margins(
     claim: Claim, p: DCQCN, tables: Mapping[float, Table], negative: Mapping[float, range], runs: list[Measurement]
 ) -> Finding:
-    """The tables beside the paper's formula, and their signs beside the exact loop, with certificates.
+    """Compare the tables with the paper's formula, and the signs of their margins with certificates of the exact loop.
 
-    `negative`: numbers of flows whose margins a table has below 0.
+    `negative` maps a delay to the numbers of flows with negative margins in its table.
     """
-    most = last_with_fixed_point(p)
+    max_flows = last_with_fixed_point(p)
     measured, wrong = [], []
     for delay, table in tables.items():
         us = f"{1e6 * delay:g} us"
         measured += [
-            Measurement(f"phase margin by their formula, {flows} flows, {us}", their_margin(p, flows, delay), "degrees",
+            Measurement(f"phase margin by the paper's formula, {flows} flows, "
+                        f"{us}", their_margin(p, flows, delay), "degrees",
                         reported=value)
             for flows, value in table.items()
         ]  # fmt: skip
-        stable, theirs = _stable(p, delay), [n for n in range(2, most + 1) if n not in negative[delay]]
-        off = sorted(set(stable) - {1} ^ set(theirs))
+        stable, reported = _stable(p, delay), [n for n in range(2, max_flows + 1) if n not in negative[delay]]
+        off = sorted(set(stable) - {1} ^ set(reported))
         wrong += [(us, n in stable, n) for n in off]
         measured.append(
-            Measurement(f"stable numbers of flows, of 2 to {most}, {us}", _span([n for n in stable if n > 1]),
-                        reported=_span(theirs), note="proven, and that others are unstable", met=not off)
+            Measurement(f"stable numbers of flows, of 2 to {max_flows}, {us}", _span([n for n in stable if n > 1]),
+                        reported=_span(reported), note="proven, as is the instability of the others", met=not off)
         )  # fmt: skip
-    limits = {flows: critical(p, flows) for flows in (2, 10, most)}
+    limits = {flows: critical(p, flows) for flows in (2, 10, max_flows)}
     measured += [Measurement(f"critical delay, {flows} flows", 1e6 * limit, "us") for flows, limit in limits.items()]
     by_delay = {
         us: [n for other, stable, n in wrong if other == us and stable] for us in dict.fromkeys(w[0] for w in wrong)
@@ -72,33 +73,33 @@ def _margins(
     reverse = [f"{n} at {us}" for us, stable, n in wrong if not stable]
     return Finding(
         claim, Verdict.REFUTED if wrong else Verdict.CONDITIONAL,
-        "The numbers are those of their formula, of first order in p. "
-        + (f"The exact loop is stable, proven, where margins below 0 are reported: {stated}. " if stated else "")
-        + (f"It is unstable where they are above 0: {', '.join(reverse)} flows. " if reverse else "")
-        + ("" if wrong else f"Up to {most} flows their signs are right, proven. ")
-        + f"From {most + 1} flows on there is no fixed point: p* exceeds p_max.",
+        "The numbers agree with the paper's formula, which is of first order in p. "
+        + (f"The exact loop is provably stable although negative margins are reported: {stated}. " if stated else "")
+        + (f"It is provably unstable although margins are positive: {', '.join(reverse)} flows. " if reverse else "")
+        + ("" if wrong else f"Up to {max_flows} flows the signs are provably right. ")
+        + f"With {max_flows + 1} flows or more no fixed point exists, because p* exceeds p_max.",
         [*measured, *runs], (), [PRINTED],
     )  # fmt: skip
 
 
 @check("dcqcn-short", cost=1)
 def dcqcn_short(claim: Claim) -> Finding:
-    """Four tables with the default parameters."""
+    """Check four tables with the default parameters."""
     tables = {
         0.0: {2: 26.624, 10: 4.7564, 20: 9.6336, 100: 56.48}, 1e-6: {2: 26.257, 10: 4.5296, 20: 9.4219, 100: 56.147},
         10e-6: {2: 22.952, 10: 2.4883, 20: 7.5166, 100: 53.147},
         25e-6: {2: 17.443, 10: -0.91397, 20: 4.3412, 100: 48.146},
     }  # fmt: skip
-    none = range(0)
-    return _margins(claim, DCQCN(), tables, {0.0: none, 1e-6: none, 10e-6: none, 25e-6: range(8, 13)}, [])
+    no_flows = range(0)
+    return _margins(claim, DCQCN(), tables, {0.0: no_flows, 1e-6: no_flows, 10e-6: no_flows, 25e-6: range(8, 13)}, [])
 
 
 @check("dcqcn-long", cost=12, main=False)
 def dcqcn_long(claim: Claim) -> Finding:
-    """One table with the default parameters; the nonlinear fluid where margins are above 0 again."""
+    """Check one table with the default parameters, and run the nonlinear fluid at a positive margin."""
     p = DCQCN()
     table = {2: -10.099, 10: -17.925, 20: -11.536, 36: 1.2794, 100: 23.142}
-    cycle = Measurement("nonlinear fluid, 40 flows: least queue of a cycle that stays", swings(p, 40, 100e-6)[2], "kB",
+    cycle = Measurement("nonlinear fluid, 40 flows: minimum queue of a lasting cycle", swings(p, 40, 100e-6)[2], "kB",
                         note="around K_max = 200 kB; stable is reported", met=False)  # fmt: skip
     runs = [run_of(p, 2, 100e-6, "grows"), run_of(p, 14, 100e-6, "grows"), cycle]
     return _margins(claim, p, {100e-6: table}, {100e-6: range(2, 35)}, runs)
@@ -106,7 +107,7 @@ def dcqcn_long(claim: Claim) -> Finding:
 
 @check("dcqcn-steps", cost=2, main=False)
 def dcqcn_steps(claim: Claim) -> Finding:
-    """Six tables with R_AI = 10 Mb/s."""
+    """Check six tables with R_AI = 10 Mb/s."""
     tables = {
         0.0: {2: 58.388, 10: 20.979, 20: 11.332, 100: 38.249}, 1e-6: {2: 58.003, 10: 20.812, 20: 11.193, 100: 38.069},
         10e-6: {2: 54.539, 10: 19.306, 20: 9.9487, 100: 36.442},
@@ -114,14 +115,14 @@ def dcqcn_steps(claim: Claim) -> Finding:
         50e-6: {2: 39.145, 10: 12.613, 20: 4.4168, 100: 29.215},
         100e-6: {2: 19.902, 10: 4.2463, 14: -0.50778, 20: -2.4981, 100: 20.181},
     }  # fmt: skip
-    none = range(0)
-    negative = {delay: none for delay in tables} | {100e-6: range(14, 35)}
+    no_flows = range(0)
+    negative = {delay: no_flows for delay in tables} | {100e-6: range(14, 35)}
     return _margins(claim, DCQCN(rate_ai=10e6), tables, negative, [])
 
 
 @check("dcqcn-100g", cost=1)
 def dcqcn_100g(claim: Claim) -> Finding:
-    """Three tables at 100 Gb/s."""
+    """Check three tables at 100 Gb/s."""
     tables = {
         0.0: {2: 23.919, 10: 12.363, 34: -0.30535, 100: 10.758},
         50e-6: {2: -16.686, 10: -10.139, 100: -3.7909}, 100e-6: {2: -57.292, 10: -32.642, 100: -18.34},
@@ -135,7 +136,7 @@ def dcqcn_100g(claim: Claim) -> Finding:
 
 
 def _cycle(p: DCQCN, flows: int, less: float) -> tuple[float, float]:
-    """alpha* and Delta T* [intervals] of equal flows: alpha* = (1 - g)^(Delta T* - less) ((1 - g) alpha* + g)."""
+    """Return alpha* = (1 - g)^(Delta T* - less) ((1 - g) alpha* + g) and Delta T* [intervals] of equal flows."""
     build = 0.5 * (sqrt(1.0 + 64.0 * p.max_threshold / (flows * p.rate_ai * p.alpha_interval)) - 1.0)
     per = 0.5 * build + p.line_rate / (2.0 * flows * p.rate_ai)
 
@@ -147,14 +148,14 @@ def _cycle(p: DCQCN, flows: int, less: float) -> tuple[float, float]:
 
 
 def _time(p: DCQCN, flows: int, less: float = 1.0) -> float:
-    """How long until a difference of C is a tenth of C/N, by (1 - alpha*/2) a cycle [s]."""
+    """Return the time in which a difference decays from C to a tenth of C/N, by (1 - alpha*/2) per cycle [s]."""
     alpha, cycle = _cycle(p, flows, less)
     return p.alpha_interval * cycle * log(10.0 * flows) / -log(1.0 - 0.5 * alpha)
 
 
 @check("dcqcn-times", cost=0.1)
 def dcqcn_times(claim: Claim) -> Finding:
-    """The four tables, by the equation for alpha* as printed and with the exponent of its recursion."""
+    """Check four tables with the printed equation for alpha* and with the exponent of its recursion."""
     cases = {
         "default": (DCQCN(), {2: 96.901, 10: 35.894, 100: 10.089}),
         "R_AI = 10 Mb/s": (DCQCN(rate_ai=10e6), {2: 358.17, 10: 121.37, 100: 25.873}),
@@ -164,54 +165,56 @@ def dcqcn_times(claim: Claim) -> Finding:
     measured, worst = [], 0.0
     for name, (p, table) in cases.items():
         for flows, value in table.items():
-            found = 1e3 * _time(p, flows)
+            duration = 1e3 * _time(p, flows)
             worst = max(worst, abs(1e3 * _time(p, flows, 0.0) / value - 1.0))
             measured.append(
-                Measurement(f"{name}, {flows} flows", found, "ms", reported=value, met=abs(found / value - 1.0) < 1e-3,
+                Measurement(f"{name}, {flows} "
+                            "flows", duration, "ms", reported=value, met=abs(duration / value - 1.0) < 1e-3,
                             note=f"{1e3 * _time(p, flows, 0.0):.4g} with the exponent Delta T* that is printed")
             )  # fmt: skip
-    holds = all(one.met for one in measured)
+    holds = all(measurement.met for measurement in measured)
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        "All come out to four digits, of alpha* = (1 - g)^(Delta T* - 1) ((1 - g) alpha* + g), the fixed point of "
-        f"their (17). The equation printed for alpha* has Delta T* there, which makes times up to {worst:.0%} longer.",
+        "All times agree to four digits with alpha* = (1 - g)^(Delta T* - 1) ((1 - g) alpha* + g), the fixed point of "
+        "the paper's (17). The printed equation for alpha* has the exponent Delta T*, which makes times up to "
+        f"{worst:.0%} longer.",
         measured,
     )  # fmt: skip
 
 
 def _differences(p: DCQCN, flows: int, delay: float) -> float:
-    """How fast differences between flows decay in their fluid, which do not move the queue [1/s]."""
+    """Return the decay rate of differences between flows in the paper's fluid; they do not change the queue [1/s]."""
     now, late = printed(p, flows, delay).matrices
     rates = DelaySystem([now[:3, :3], late[:3, :3]], [0.0, delay])
     return -float(rates.spectral_abscissa)
 
 
 def _synchronized(p: DCQCN, flows: int, cycles: int) -> list[float]:
-    """alpha(T_k) of their recursion, from alpha = 1."""
+    """Return alpha(T_k) of the paper's recursion, which starts at alpha = 1."""
     build = 0.5 * (sqrt(1.0 + 64.0 * p.max_threshold / (flows * p.rate_ai * p.alpha_interval)) - 1.0)
     per = 0.5 * build + p.line_rate / (2.0 * flows * p.rate_ai)
-    found = [1.0]
+    alphas = [1.0]
     for _ in range(cycles):
-        found.append((1.0 - p.g) ** (1.0 + per * found[-1]) * ((1.0 - p.g) * found[-1] + p.g))
-    return found
+        alphas.append((1.0 - p.g) ** (1.0 + per * alphas[-1]) * ((1.0 - p.g) * alphas[-1] + p.g))
+    return alphas
 
 
 @check("dcqcn-pace", cost=0.5)
 def dcqcn_pace(claim: Claim) -> Finding:
-    """Their recursion of alpha, and the root of differences in their fluid, beside the bound."""
+    """Compare the paper's recursion of alpha, and the root of differences in its fluid, with the bound."""
     measured, below, slower = [], [], []
     for name, p in (("default", DCQCN()), ("R_AI = 10 Mb/s", DCQCN(rate_ai=10e6))):
         for flows in (2, 4, 10):
             alpha, cycle = _cycle(p, flows, 1.0)
-            least = min(_synchronized(p, flows, 400))
+            min_alpha = min(_synchronized(p, flows, 400))
             bound = -log(1.0 - 0.5 * alpha) / (p.alpha_interval * cycle)
             root = _differences(p, flows, 4e-6)
-            if least < 0.999 * alpha:
+            if min_alpha < 0.999 * alpha:
                 below.append(f"{flows} flows with {name}")
             if root < bound:
                 slower.append(f"{flows} flows with {name}")
             measured += [
-                Measurement(f"least alpha(T_k), {flows} flows, {name}", least, met=least >= 0.999 * alpha,
+                Measurement(f"minimum alpha(T_k), {flows} flows, {name}", min_alpha, met=min_alpha >= 0.999 * alpha,
                             note=f"alpha* = {alpha:.4g}"),
                 Measurement(f"decay of differences in the fluid, {flows} flows, {name}", root, "1/s",
                             note=f"at least {bound:.3g} 1/s by the theorem", met=root >= bound),
@@ -220,19 +223,20 @@ def dcqcn_pace(claim: Claim) -> Finding:
     return Finding(
         claim, verdict,
         "Differences decay exponentially in every case. "
-        + (f"The steps of the proof do not all hold: alpha(T_k) falls below alpha* for {', '.join(below)}, as one "
-           "cycle from alpha = 1 is so long that it decays further. " if below else "")
-        + (f"In their fluid differences decay more slowly than the bound of the synchronized model says for "
+        + (f"One step of the proof fails: alpha(T_k) falls below alpha* for {', '.join(below)}, because the first "
+           "cycle "
+           "from alpha = 1 is long enough for alpha to decay further. " if below else "")
+        + (f"In the paper's fluid, differences decay more slowly than the bound of the synchronized model for "
            f"{', '.join(slower)}." if slower else ""),
-        measured, (), ["Their synchronized model from alpha = 1; the fluid linearized at a delay of 4 us."],
+        measured, (), ["The paper's synchronized model from alpha = 1; the fluid linearized at a delay of 4 us."],
     )  # fmt: skip
 
 
 def _joining(rate_ai: float, flows: int) -> tuple[float, float]:
-    """How long a flow that joins others takes to nine tenths of the fair share, and how its share varies from then on.
+    """Return the time until a joining flow has 90 % of its fair share [s], and the variation of its share afterwards.
 
-    By averages of 5 ms [s], and their standard deviation as a share of the fair rate; means of eight seeds, because the
-    time of one run varies by 10 ms.
+    Rates are averages over 5 ms, and the variation is their standard deviation over the fair rate. Both results are
+    means of eight seeds, because the time of one run varies by 10 ms.
     """
     p = DCQCN(rate_ai=rate_ai)
     starts = [0.0] * flows + [0.1]
@@ -241,27 +245,27 @@ def _joining(rate_ai: float, flows: int) -> tuple[float, float]:
     for seed in range(1, 9):
         run = packet.simulate(Scenario(network, p, 0.3, seed=seed), sample=5e-3)
         share = run.rate[20:, -1].to_numpy() / (p.line_rate / (flows + 1))
-        there = int(np.flatnonzero(share >= 0.9)[0])
-        times.append(5e-3 * (there + 1))
-        spreads.append(float(share[there:].std()))
+        reached = int(np.flatnonzero(share >= 0.9)[0])
+        times.append(5e-3 * (reached + 1))
+        spreads.append(float(share[reached:].std()))
     return float(np.mean(times)), float(np.mean(spreads))
 
 
 @check("dcqcn-join", cost=4, main=False)
 def dcqcn_join(claim: Claim) -> Finding:
-    """Packets of flows that one more joins at 0.1 s."""
+    """Run packets of flows that another flow joins at 0.1 s."""
     cases = {"2 flows": (40e6, 2), "2 flows, R_AI = 10 Mb/s": (10e6, 2), "10 flows": (40e6, 10)}
-    found = {name: _joining(*case) for name, case in cases.items()}
+    results = {name: _joining(*case) for name, case in cases.items()}
     measured = [
-        Measurement(f"{name}: time of the one more to nine tenths of C/N", 1e3 * seconds, "ms",
-                    note=f"averages of 5 ms, whose standard deviation is {spread:.0%} from then on")
-        for name, (seconds, spread) in found.items()
+        Measurement(f"{name}: time until the joining flow has 90 % of C/N", 1e3 * seconds, "ms",
+                    note=f"averages over 5 ms, with a standard deviation of {spread:.0%} afterwards")
+        for name, (seconds, spread) in results.items()
     ]  # fmt: skip
-    default, small, many = (found[name][0] for name in cases)
-    verdict = Verdict.CONFIRMED if small > default >= many else Verdict.CONDITIONAL
+    default, small, ten = (results[name][0] for name in cases)
+    verdict = Verdict.CONFIRMED if small > default >= ten else Verdict.CONDITIONAL
     return Finding(
         claim, verdict if default <= 0.1 else Verdict.REFUTED,
-        f"Packets of eight seeds take {1e3 * default:.0f} ms on average with the defaults, {1e3 * small:.0f} ms with "
-        f"R_AI = 10 Mb/s and {1e3 * many:.0f} ms where ten flows are joined.",
+        f"The joining flow takes {1e3 * default:.0f} ms with the defaults, {1e3 * small:.0f} ms with R_AI = 10 Mb/s, "
+        f"and {1e3 * ten:.0f} ms if it joins ten flows (means of eight seeds).",
         measured, (), ["40 Gb/s, packets of 1 kB, RTTs of 4 us; flows start at the rate of the line; 0.25 s."],
     )  # fmt: skip

@@ -29,12 +29,12 @@ SEGMENT, DCTCP_CAPACITY, DCTCP_RTT, THRESHOLD = 1500, 10e9, 100e-6, 40.0
 PIPE = DCTCP_CAPACITY * DCTCP_RTT / (8.0 * SEGMENT)
 """Bandwidth-delay product [packets]."""
 SAMPLE = 5e-6
-"""Seconds between samples of queues."""
+"""Sampling interval of queues [s]."""
 
 
 @lru_cache
 def _late(flows: int, threshold: float, g: float = 1.0 / 16.0) -> tuple[FloatArray, float, float]:
-    """Queue over the second half of 0.15 s [packets, each 5 us], the share of the capacity used, and that marked."""
+    """Return the queue in the second half of 0.15 s [packets, every 5 us], the utilization, and the share marked."""
     starts = [3e-5 * k for k in range(flows)]
     network = Network.dumbbell(DCTCP_CAPACITY, [DCTCP_RTT] * flows, packet_size=SEGMENT, starts=starts)
     pair = {
@@ -49,13 +49,13 @@ def _late(flows: int, threshold: float, g: float = 1.0 / 16.0) -> tuple[FloatArr
 
 
 def _sawtooth(flows: int, threshold: float) -> tuple[float, float, float]:
-    """Least and largest queue [packets], and the share of the capacity that is used."""
+    """Return minimum and maximum queue [packets], and the utilization of the capacity."""
     queue, used, _ = _late(flows, threshold)
     return float(queue.min()), float(queue.max()), used
 
 
 def _period(queue: FloatArray) -> float:
-    """Of the strongest line in the spectrum of the queue, in RTTs with the mean queue."""
+    """Return the period of the strongest line in the queue's spectrum, in RTTs that include the mean queue."""
     power = np.abs(np.fft.rfft(queue - queue.mean())) ** 2
     frequency = np.fft.rfftfreq(len(queue), SAMPLE)[int(power.argmax())]
     rtt = DCTCP_RTT * (1.0 + float(queue.mean()) / PIPE)
@@ -64,24 +64,25 @@ def _period(queue: FloatArray) -> float:
 
 @check("dctcp-sawtooth", cost=4)
 def dctcp_sawtooth(claim: Claim) -> Finding:
-    """Swing and maximum of the queue in packet runs."""
+    """Measure swing and maximum of the queue in packet runs."""
     measured, off = [], {}
     for flows in (1, 2, 10, 40):
-        least, largest, _ = _sawtooth(flows, THRESHOLD)
+        smallest, largest, _ = _sawtooth(flows, THRESHOLD)
         swing = 0.5 * sqrt(2.0 * flows * (PIPE + THRESHOLD))
-        off[flows] = (largest - least) / swing - 1.0
+        off[flows] = (largest - smallest) / swing - 1.0
         measured += [
-            Measurement(f"swing of the queue, {flows} flows", largest - least, "packets", reported=swing,
+            Measurement(f"swing of the queue, {flows} flows", largest - smallest, "packets", reported=swing,
                         note=f"{off[flows]:+.0%}", met=abs(off[flows]) < 0.1),
-            Measurement(f"largest queue, {flows} flows", largest, "packets", reported=THRESHOLD + flows,
+            Measurement(f"maximum queue, {flows} flows", largest, "packets", reported=THRESHOLD + flows,
                         met=abs(largest - THRESHOLD - flows) <= 2.0),
         ]  # fmt: skip
     good = [flows for flows, value in off.items() if abs(value) < 0.1]
     verdict = Verdict.CONFIRMED if len(good) == len(off) else Verdict.CONDITIONAL if good else Verdict.REFUTED
     return Finding(
         claim, verdict,
-        f"Packets swing as stated with {', '.join(map(str, good))} flows; with 40 the queue swings {off[40]:+.0%} of "
-        "what is stated: windows of a few packets change in whole packets. The largest queue is K + N to two packets.",
+        f"The queue swings as stated with {', '.join(map(str, good))} flows. With 40 flows its swing differs by "
+        f"{off[40]:+.0%} from the formula, because windows of a few packets change in whole packets. The maximum queue "
+        "is K + N within two packets.",
         measured, (),
         ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 40, g = 1/16; flows start 30 us apart; 0.15 s, the second half."],
     )  # fmt: skip
@@ -89,20 +90,20 @@ def dctcp_sawtooth(claim: Claim) -> Finding:
 
 @check("dctcp-threshold", cost=2)
 def dctcp_threshold(claim: Claim) -> Finding:
-    """Least queue and goodput of packet runs below and above the threshold."""
+    """Measure minimum queue and goodput of packet runs below and above the threshold."""
     measured, holds = [], True
     for flows in (1, 2):
         for share in (0.3, 0.6, 1.05, 2.0):
-            least, _, used = _sawtooth(flows, share * PIPE / 7.0)
-            holds &= share < 1.0 or least > 0.0
+            smallest, _, used = _sawtooth(flows, share * PIPE / 7.0)
+            holds &= share < 1.0 or smallest > 0.0
             measured.append(
-                Measurement(f"least queue, {flows} flows, K = {share:g} C RTT/7", least, "packets",
-                            note=f"{used:.2%} of the capacity", met=least > 0.0 if share > 1.0 else None)
+                Measurement(f"minimum queue, {flows} flows, K = {share:g} C RTT/7", smallest, "packets",
+                            note=f"{used:.2%} of the capacity", met=smallest > 0.0 if share > 1.0 else None)
             )  # fmt: skip
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        "Above the threshold the queue of one and of two flows never empties; it does so at 0.3 of it and not yet at "
-        "0.6: the rule is sufficient, not sharp."
+        "Above the threshold the queue of one or two flows never empties. It empties at 0.3 of the threshold but not "
+        "at 0.6: the rule is sufficient, not necessary."
         if holds else "The queue empties above the threshold.",
         measured, (), ["10 Gb/s, RTT 100 us, 1500-byte packets, g = 1/16; 0.15 s, the second half."],
     )  # fmt: skip
@@ -110,30 +111,30 @@ def dctcp_threshold(claim: Claim) -> Finding:
 
 @check("dctcp-period", cost=1)
 def dctcp_period(claim: Claim) -> Finding:
-    """The strongest line of the queue's spectrum in packet runs."""
+    """Measure the strongest line of the queue's spectrum in packet runs."""
     measured, good = [], []
     for flows in (1, 2, 10):
         stated = 0.5 * sqrt(2.0 * (PIPE + THRESHOLD) / flows)
-        found = _period(_late(flows, THRESHOLD)[0])
-        near = abs(found / stated - 1.0) < 0.1
+        period = _period(_late(flows, THRESHOLD)[0])
+        near = abs(period / stated - 1.0) < 0.1
         good += [flows] if near else []
         measured.append(
-            Measurement(f"period, {flows} flows", found, "RTTs", reported=stated, note=f"{found / stated - 1.0:+.0%}",
+            Measurement(f"period, {flows} flows", period, "RTTs", reported=stated, note=f"{period / stated - 1.0:+.0%}",
                         met=near)
         )  # fmt: skip
     verdict = Verdict.CONFIRMED if len(good) == len(measured) else Verdict.CONDITIONAL if good else Verdict.REFUTED
     return Finding(
         claim, verdict,
-        f"Packets cycle as stated with {' and '.join(map(str, good))} flows; ten, whose windows are of some twelve "
-        "packets, take longer: the formula has a window rise from its cut by one packet an RTT, without the RTT in "
-        "which nothing of it is known.",
+        f"The period is as stated with {' and '.join(map(str, good))} flows. With ten flows, windows are about twelve "
+        "packets, and the period is longer: in the formula a window grows by one packet per RTT immediately after its "
+        "cut, without the RTT of feedback delay.",
         measured, (), ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 40; RTTs with the mean queue."],
     )  # fmt: skip
 
 
 @check("dctcp-share", cost=1)
 def dctcp_share(claim: Claim) -> Finding:
-    """The share of packets that runs mark, which alpha averages."""
+    """Measure the share of marked packets, which alpha averages, in packet runs."""
     measured, good = [], []
     for flows in (1, 2, 10, 40):
         window = (PIPE + THRESHOLD) / flows
@@ -149,7 +150,7 @@ def dctcp_share(claim: Claim) -> Finding:
     verdict = Verdict.CONFIRMED if len(good) == len(measured) else Verdict.CONDITIONAL if good else Verdict.REFUTED
     return Finding(
         claim, verdict,
-        f"Packets are marked as stated with {', '.join(map(str, good)) or 'no'} flows, to 15 %."
+        f"The share of marked packets is within 15 % of the formula with {', '.join(map(str, good)) or 'no'} flows."
         + ("" if len(good) == len(measured) else " Windows of a few packets change in whole packets."),
         measured, (), ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 40, g = 1/16; 0.15 s, the second half."],
     )  # fmt: skip
@@ -157,16 +158,16 @@ def dctcp_share(claim: Claim) -> Finding:
 
 @check("dctcp-gain", cost=2)
 def dctcp_gain(claim: Claim) -> Finding:
-    """The rule against what it is to ensure, and packets with gains on both sides."""
+    """Compare the rule with the property it should ensure, and run packets with gains on both sides."""
     bound = 1.386 / sqrt(2.0 * (PIPE + THRESHOLD))
     cycle = 0.5 * sqrt(2.0 * (PIPE + THRESHOLD))
-    left = (1.0 - bound) ** cycle
+    remaining = (1.0 - bound) ** cycle
     sharp = 1.0 - 0.5 ** (1.0 / cycle)
     swings = {
         share: float(np.ptp(_late(1, THRESHOLD, min(share * bound, 1.0))[0])) for share in (0.1, 0.5, 1.0, 4.0, 12.0)
     }
     measured = [
-        Measurement("(1 - g)^T_C at the bound", left, reported=0.5, met=left > 0.5),
+        Measurement("(1 - g)^T_C at the bound", remaining, reported=0.5, met=remaining > 0.5),
         Measurement("largest g with (1 - g)^T_C > 1/2", sharp, reported=bound, note=f"{sharp / bound - 1.0:+.1%}"),
         *(
             Measurement(f"swing of the queue, 1 flow, g = {min(share * bound, 1.0):.3g}", swing, "packets",
@@ -177,29 +178,31 @@ def dctcp_gain(claim: Claim) -> Finding:
     near = abs(sharp / bound - 1.0) < 0.1
     return Finding(
         claim, Verdict.CONDITIONAL if near else Verdict.REFUTED,
-        f"The rule is one of first order: what it is to ensure, (1 - g)^T_C > 1/2, needs g below {sharp:.4f}, not "
-        f"{bound:.4f}. In packets one flow swings by {swings[0.5]:.0f} at half of it, by {swings[1.0]:.0f} at it, by "
-        f"{swings[4.0]:.0f} at four times it, and by {swings[12.0]:.0f} with g = 1.",
+        f"The rule is a first-order approximation: the property (1 - g)^T_C > 1/2 needs g below {sharp:.4f}, not "
+        f"{bound:.4f}. In packet runs the queue of one flow swings by {swings[0.5]:.0f} packets at half the bound, by "
+        f"{swings[1.0]:.0f} at the bound, by {swings[4.0]:.0f} at four times the bound, and by {swings[12.0]:.0f} with "
+        "g = 1.",
         measured, (), ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 40; 0.15 s, the second half."],
     )  # fmt: skip
 
 
 @check("dctcp-used", cost=2, main=False)
 def dctcp_used(claim: Claim) -> Finding:
-    """Goodput of packets over the threshold, and the number of flows."""
+    """Measure the goodput of packet runs over the threshold and the number of flows."""
     counts = (1, 2, 5, 10, 20, 40)
-    least = {
+    minimum = {
         share: min((_late(flows, share * PIPE)[1], flows) for flows in counts) for share in (0.17, 0.1, 0.05, 0.02)
     }
-    holds = least[0.17][0] >= 0.94
+    holds = minimum[0.17][0] >= 0.94
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"With 17 % at least {least[0.17][0]:.1%} is used, with 2 % still {least[0.02][0]:.1%}; the worst numbers of "
-        "flows are those whose windows are of four to eight packets.",
+        f"Utilization is at least {minimum[0.17][0]:.1%} with a threshold of 17 %, and {minimum[0.02][0]:.1%} with 2 "
+        "%. "
+        "It is lowest for numbers of flows with windows of four to eight packets.",
         [
-            Measurement(f"least goodput, K = {share:.0%} of C RTT", used, "of C", note=f"{flows} of 1 to 40 flows",
+            Measurement(f"minimum goodput, K = {share:.0%} of C RTT", used, "of C", note=f"{flows} of 1 to 40 flows",
                         reported=0.94 if share == 0.17 else None, met=used >= 0.94 if share == 0.17 else None)
-            for share, (used, flows) in least.items()
+            for share, (used, flows) in minimum.items()
         ],
         (), ["10 Gb/s, RTT 100 us, 1500-byte packets, g = 1/16; 0.15 s, the second half."],
     )  # fmt: skip
@@ -207,7 +210,7 @@ def dctcp_used(claim: Claim) -> Finding:
 
 @lru_cache
 def _joining(host: DCTCP | NewReno, capacity: float, threshold: float) -> float:
-    """How long the second of two flows takes to nine tenths of its share, by averages of 20 ms [s]; RTTs of 300 us."""
+    """Return the time until the second of two flows has 90 % of its fair share, averaged over 20 ms [s]; RTT 300 us."""
     times = []
     for offset in (0.0, 0.7e-3, 1.4e-3):
         starts = [0.0, 0.3 + offset]
@@ -221,23 +224,23 @@ def _joining(host: DCTCP | NewReno, capacity: float, threshold: float) -> float:
 
 @check("dctcp-converge", cost=4, main=False)
 def dctcp_converge(claim: Claim) -> Finding:
-    """A flow that joins another one, of DCTCP and of NewReno over the same marks."""
+    """Measure the convergence of a flow that joins another flow, for DCTCP and NewReno with the same marks."""
     measured, ratios = [], []
     for capacity, threshold, reported in ((1e9, 20.0, "20 to 30"), (10e9, 65.0, "80 to 150")):
-        found = _joining(DCTCP(transport="sack", initial=10.0), capacity, threshold)
+        duration = _joining(DCTCP(transport="sack", initial=10.0), capacity, threshold)
         tcp = _joining(NewReno(initial=10.0, ecn=True), capacity, threshold)
-        ratios.append(found / tcp)
+        ratios.append(duration / tcp)
         measured.append(
-            Measurement(f"{capacity / 1e9:g} Gb/s, time to nine tenths of the share", 1e3 * found, "ms",
-                        reported=reported, note=f"NewReno {1e3 * tcp:.0f} ms", met=found < 3.0 * tcp)
+            Measurement(f"{capacity / 1e9:g} Gb/s, time to 90 % of the fair share", 1e3 * duration, "ms",
+                        reported=reported, note=f"NewReno {1e3 * tcp:.0f} ms", met=duration < 3.0 * tcp)
         )  # fmt: skip
     holds = max(ratios) < 3.0
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"DCTCP takes {ratios[0]:.1f} times as long as NewReno at 1 Gb/s, and {ratios[1]:.1f} times at 10 Gb/s.",
         measured, (),
-        ["RTTs of 300 us, 1500-byte packets, K = 20 and 65, both over the same threshold; the second flow starts 0.3 s "
-         "after the first, mean of three starts 0.7 ms apart; averages of 20 ms. Published times are of a testbed."],
+        ["RTTs of 300 us, 1500-byte packets, K = 20 and 65, the same for both; the second flow starts 0.3 s "
+         "after the first, mean of three starts 0.7 ms apart; averages of 20 ms. Published times are from a testbed."],
     )  # fmt: skip
 
 
@@ -245,10 +248,10 @@ def dctcp_converge(claim: Claim) -> Finding:
 
 
 class Cycle(NamedTuple):
-    """A cycle of the fluid: period [s], least and largest queue [packets], multipliers of the return map."""
+    """A cycle of the fluid: period [s], minimum and maximum queue [packets], multipliers of the return map."""
 
     period: float
-    least: float
+    minimum: float
     largest: float
     multipliers: NDArray[np.complex128]
 
@@ -256,18 +259,18 @@ class Cycle(NamedTuple):
 def limit_cycle(flows: int, threshold: float, g: float, increase: float = 1.0) -> Cycle:
     """Return the cycle of W' = a/R - W alpha p/(2R), alpha' = g (p - alpha)/R, q' = N W/R - C, R = RTT + q/C.
 
-    p is 1 where the queue was above K a time RTT + K/C earlier. That is a switch: between two crossings of K p has one
-    value but for that time at the beginning. So (W, alpha) as the queue rises through K is the whole state, and what
-    becomes of it one cycle later the return map, whose multipliers are those of the cycle.
+    p is 1 if the queue exceeded K at the time RTT + K/C earlier. It is a switch: between two crossings of K, p is
+    constant except during this delay at the beginning. The complete state is therefore (W, alpha) when the queue rises
+    through K, and its map to the next cycle is the return map. The multipliers of the map are those of the cycle.
 
     Parameters
     ----------
     flows : int
     threshold : float, packets
-        K.
+        Marking threshold K.
     g : float
-    increase : float, packets an RTT, optional
-        a.
+    increase : float, packets per RTT, optional
+        Additive increase a.
     """
     C = PIPE / DCTCP_RTT
     lag = DCTCP_RTT + threshold / C
@@ -308,7 +311,7 @@ def limit_cycle(flows: int, threshold: float, g: float, increase: float = 1.0) -
 
 @check("dctcp-cycle", cost=5, main=False)
 def dctcp_cycle(claim: Claim) -> Finding:
-    """The return map's multipliers over N and g, and packets beside the cycle."""
+    """Compute multipliers of the return map over N and g, and compare the cycle with packet runs."""
     threshold, measured, moduli = 65.0, [], []
     for flows in (1, 2, 10, 40, 60):
         for g in (1.0 / 64.0, 1.0 / 16.0, 0.5):
@@ -318,24 +321,25 @@ def dctcp_cycle(claim: Claim) -> Finding:
                 queue = _late(flows, threshold)[0]
                 measured.append(
                     Measurement(f"largest multiplier, {flows} flows, g = 1/16", moduli[-1], met=moduli[-1] < 1.0,
-                                note=f"queue from {cycle.least:.0f} to {cycle.largest:.0f} packets, in packet runs "
+                                note=f"queue from {cycle.minimum:.0f} to {cycle.largest:.0f} packets, in packet runs "
                                 f"{queue.min():.0f} to {queue.max():.0f}; period {1e3 * cycle.period:.2f} ms")
                 )  # fmt: skip
-    most = int((PIPE + threshold) / 2.0)
+    max_flows = int((PIPE + threshold) / 2.0)
     queue = _late(100, threshold)[0]
     rest = 200.0 - PIPE
     measured += [
-        Measurement("largest multiplier of all, g from 1/64 to 1/2", max(moduli), met=max(moduli) < 1.0),
-        Measurement("most flows with a cycle", most, note="(C RTT + K)/N > 2"),
+        Measurement("maximum of all multipliers, g from 1/64 to 1/2", max(moduli), met=max(moduli) < 1.0),
+        Measurement("maximum number of flows with a cycle", max_flows, note="(C RTT + K)/N > 2"),
         Measurement("100 flows, packet runs: queue", float(queue.mean()), "packets",
                     note=f"2 N - C RTT = {rest:.0f}; it varies by {np.ptp(queue):.0f} packet"),
     ]  # fmt: skip
     stable = max(moduli) < 1.0
     return Finding(
         claim, Verdict.CONDITIONAL if stable else Verdict.REFUTED,
-        f"Every cycle is stable: the largest multiplier is {max(moduli):.2f}. There is one while (C RTT + K)/N > 2, "
-        f"up to {most} flows here; with more, windows of two packets are a fixed point, with all marked and alpha = 1, "
-        "and packets rest there, too.",
+        f"Every cycle is stable: the largest multiplier is {max(moduli):.2f}. A cycle exists if (C RTT + K)/N > 2, "
+        "here "
+        f"with up to {max_flows} flows. With more flows, windows of two packets are a fixed point with all packets "
+        "marked and alpha = 1, and packet runs converge to it.",
         measured, (),
         ["C = 10 Gb/s, d = 100 us, K = 65 packets of 1500 bytes. Between switches the fluid has no delay: the "
          "return map of (W, alpha) is exact; its Jacobian is by central differences."],
@@ -347,10 +351,11 @@ def dctcp_cycle(claim: Claim) -> Finding:
 
 @dataclass(frozen=True)
 class _Variant(DCTCP):
-    """DCTCP whose increase is `packets` in an RTT.
+    """DCTCP with an increase of `packets` per RTT.
 
-    `freezes`: windows do not grow until a window of data after a cut (CWR in Linux). `cuts`: 0, one cut a window by
-    alpha/2; 1, alpha/2 packets at each ACK with a mark; 2, a third of what is acknowledged with a mark (uet-htsim).
+    If `freezes` is true, windows do not grow until a window of data after a cut (CWR in Linux). `cuts` selects the
+    response to marks: 0 for one cut by alpha/2 per window, 1 for alpha/2 packets per ACK with a mark, 2 for a third of
+    the packets acknowledged with a mark (uet-htsim).
     """
 
     packets: float = 1.0
@@ -358,8 +363,8 @@ class _Variant(DCTCP):
     cuts: int = 0
 
     def params(self) -> dict[str, float]:
-        own = {"packets": self.packets, "freezes": float(self.freezes), "cuts": float(self.cuts)}
-        return {**own, **super().params()}
+        variant = {"packets": self.packets, "freezes": float(self.freezes), "cuts": float(self.cuts)}
+        return {**variant, **super().params()}
 
     def flow_hooks(self) -> dict[str, Hook]:
         return super().flow_hooks() | {"on_ack": _on_ack}
@@ -369,7 +374,7 @@ def _on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     before = env.window
     frozen = p.freezes > 0.0 and env.delivered <= flow.reduced_until
     if p.cuts > 0.0:
-        flow.reduced_until = 1.0 * env.delivered  # what the law would answer, was answered
+        flow.reduced_until = 1.0 * env.delivered  # the law makes no further cut
     law.flow_on_ack(flow, header, p, env)
     if env.window > before and before >= flow.ssthresh:
         env.window = before if frozen else before + p.packets * (env.window - before)
@@ -384,7 +389,7 @@ def _pair(host: DCTCP, threshold: float) -> dict[str, Any]:
 
 @check("dctcp-rtt", cost=2, main=False)
 def dctcp_rtt(claim: Claim) -> Finding:
-    """Shares of two groups of flows with RTTs of 100 us and more, with and without the change."""
+    """Measure shares of two groups of flows, with RTTs of 100 us and longer, with and without the change."""
     measured, better = [], []
     for longer in (200e-6, 400e-6):
         ratios = {}
@@ -399,15 +404,16 @@ def dctcp_rtt(claim: Claim) -> Finding:
             got = run.goodput[200:].mean("time").to_numpy()
             ratios[cuts] = float(got[:3].sum() / got[3:].sum())
         better.append(ratios[1] < 0.8 * ratios[0])
-        what = f"share of RTTs of 100 us over that of {1e6 * longer:g} us"
+        title = f"goodput of flows of 100 us over that of flows of {1e6 * longer:g} us"
         measured += [
-            Measurement(what, ratios[0]),
-            Measurement("... with the change", ratios[1], reported=f"< {ratios[0]:.2f}", met=better[-1]),
+            Measurement(title, ratios[0]),
+            Measurement(f"{title}, with the change", ratios[1], reported=f"< {ratios[0]:.2f}", met=better[-1]),
         ]  # fmt: skip
     return Finding(
         claim, Verdict.CONFIRMED if all(better) else Verdict.CONDITIONAL if any(better) else Verdict.REFUTED,
-        f"With RTTs of 400 us the ratio of shares falls from {measured[2].value:.1f} to {measured[3].value:.1f}, with "
-        f"200 us from {measured[0].value:.1f} to {measured[1].value:.1f}. 'Significantly' is taken as by a fifth.",
+        f"The ratio of shares falls from {measured[2].value:.1f} to {measured[3].value:.1f} with RTTs of 400 us, and "
+        f"from {measured[0].value:.1f} to {measured[1].value:.1f} with 200 us. A significant change is taken to be a "
+        "fifth.",
         measured, (),
         ["10 Gb/s, three flows of each RTT, 1500-byte packets, K = 65, g = 1/16; 0.4 s, the second half, one seed."],
     )  # fmt: skip
@@ -415,12 +421,12 @@ def dctcp_rtt(claim: Claim) -> Finding:
 
 @check("dctcp-three", cost=2, main=False)
 def dctcp_three(claim: Claim) -> Finding:
-    """The queue and the goodput of four algorithms of that name over one link."""
+    """Measure queue and goodput of four algorithms named DCTCP on the same link."""
     hpcc = 615e6 * DCTCP_RTT / (8.0 * SEGMENT)
     hosts = {
         "RFC 8257": _Variant(transport="sack", initial=10.0),
-        "Linux: no growth while a cut is answered": _Variant(transport="sack", initial=10.0, freezes=True),
-        f"HPCC's simulator: {hpcc:.1f} packets an RTT": _Variant(transport="sack", initial=10.0, packets=hpcc),
+        "Linux: no growth during the response to a cut": _Variant(transport="sack", initial=10.0, freezes=True),
+        f"HPCC's simulator: {hpcc:.1f} packets per RTT": _Variant(transport="sack", initial=10.0, packets=hpcc),
         "uet-htsim: no alpha": _Variant(transport="sack", initial=10.0, cuts=2),
     }
     measured, swings = [], {}
@@ -435,16 +441,16 @@ def dctcp_three(claim: Claim) -> Finding:
             used = float(run.goodput[half:].sum("flow").mean()) / DCTCP_CAPACITY
             measured.append(
                 Measurement(f"swing of the queue, {flows} flows, {name}", swings[flows, name], "packets",
-                            note=f"mean {queue.mean():.0f}, least {queue.min():.0f}; {used:.1%} of the link")
+                            note=f"mean {queue.mean():.0f}, minimum {queue.min():.0f}; {used:.1%} of the link")
             )  # fmt: skip
     names = list(hosts)
     same = [0.8 < swings[flows, name] / swings[flows, names[0]] < 1.25 for flows in (2, 10) for name in names[1:]]
     far = max(swings[10, name] for name in names) / min(swings[10, name] for name in names)
     return Finding(
         claim, Verdict.CONFIRMED if all(same) else Verdict.REFUTED,
-        f"The same link has queues whose swings differ {far:.1f}-fold with 10 flows: the simulator's increase of 615 "
-        "Mb/s an RTT is a packet at its RTT of 13 us, and more at any longer one; the rule of uet-htsim has no average "
-        "of marks. The RFC and Linux are the same here: marks last for all of the window that a cut is answered in.",
+        f"Swings of the queue on the same link differ {far:.1f}-fold with 10 flows. The simulator's increase of 615 "
+        "Mb/s per RTT is one packet at its RTT of 13 us, but more at longer RTTs; the rule of uet-htsim has no average "
+        "of marks. The RFC and Linux behave alike here, because marks continue through the window of data after a cut.",
         measured, (),
         ["10 Gb/s, RTT 100 us, 1500-byte packets, K = 65, windows in all four; 0.15 s, the second half, one seed."],
     )  # fmt: skip

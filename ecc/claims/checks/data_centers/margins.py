@@ -1,4 +1,4 @@
-"""Phase margins of scalar loops, and proofs of stability, which claims on several protocols share."""
+"""Phase margins of scalar loops and proofs of stability, shared by claims on several protocols."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from scipy.optimize import brentq
 
 from ecc.linear import DelaySystem
 
-__all__ = ["least_margin", "proven"]
+__all__ = ["proven", "smallest_margin"]
 
 
 def proven(system: DelaySystem) -> bool | None:
-    """Whether a certificate proves the loop stable (True) or unstable (False); None if neither.
+    """Return whether a certificate proves the loop stable (True) or unstable (False); None if it proves neither.
 
     Parameters
     ----------
@@ -24,12 +24,12 @@ def proven(system: DelaySystem) -> bool | None:
     return system.certify().stable
 
 
-def least_margin(loop: Callable[[Any], Any]) -> float:
-    """The phase margin nearest to 0 of a scalar loop over its crossings of 1 [degrees]."""
+def smallest_margin(loop: Callable[[Any], Any]) -> float:
+    """Return the phase margin of smallest absolute value over all gain crossovers of a scalar loop [degrees]."""
     w = np.geomspace(1.0, 1e7, 4_001)
     excess = np.abs(loop(w)) - 1.0
-    found = []
+    margins = []
     for k in np.flatnonzero(excess[:-1] * excess[1:] < 0.0):
         at = float(brentq(lambda v: abs(loop(v)) - 1.0, w[k], w[k + 1]))
-        found.append((degrees(np.angle(loop(at))) % 360.0) - 180.0)
-    return min(found, key=abs)
+        margins.append((degrees(np.angle(loop(at))) % 360.0) - 180.0)
+    return min(margins, key=abs)

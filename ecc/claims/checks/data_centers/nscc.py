@@ -26,29 +26,29 @@ from ecc.scenario import Scenario
 FloatArray = NDArray[np.float64]
 
 C, T, S = 100e9, 12e-6, 4096
-"""Rate [bit/s] and RTT [s] to which the constants of NSCC refer, and packets [bytes]."""
+"""Reference rate [bit/s] and RTT [s] of the constants of NSCC, and packet size [bytes]."""
 TARGET = 0.75
-"""Of T."""
+"""Target delay, share of T."""
 LONG = 4.0 * T
 SETUP = "100 Gb/s, packets of 4096 bytes, links that mark from 20 to 80 % of the bandwidth-delay product (BDP)."
 
 
 def marking(rtt: float = T, low: float = 0.2, high: float = 0.8, parts: int = 1) -> RampMarking:
-    """Return the thresholds of Ultra Ethernet, shares of the bandwidth-delay product.
+    """Return the marking of Ultra Ethernet with thresholds as shares of the bandwidth-delay product.
 
     Parameters
     ----------
     rtt : float, s, optional
     low, high : float, optional
     parts : int, optional
-        Of which a packet is one.
+        Number of small packets that replace a packet of 4096 bytes.
     """
     packets = parts * C * rtt / (8 * S)
     return RampMarking(packet_size=S // parts, min_threshold=low * packets, max_threshold=high * packets)
 
 
 def dumbbell(rtts: Sequence[float], parts: int = 1) -> Network:
-    """Return one link of 100 Gb/s, whose flows start at random within a millisecond.
+    """Return one link of 100 Gb/s with flows that start at random times within a millisecond.
 
     Parameters
     ----------
@@ -62,16 +62,16 @@ def dumbbell(rtts: Sequence[float], parts: int = 1) -> Network:
 def linear(
     flows: int, rtt: float = T, high: float = 0.8, trimming: bool = True
 ) -> tuple[MarkingEquilibrium, DelaySystem]:
-    """Return the equilibrium and the linear model, ACK-clocked.
+    """Return the equilibrium and the ACK-clocked linear model.
 
     Parameters
     ----------
     flows : int
     rtt : float, s, optional
     high : float, optional
-        Threshold from which on all packets are marked, a share of the product.
+        Queue above which all packets are marked, share of the bandwidth-delay product.
     trimming : bool, optional
-        Whether the target is that of links that trim, 3/4 of the RTT, or that of other links, the RTT.
+        True for the target of links that trim, 3/4 of the RTT; false for the target of other links, the RTT.
     """
     network = Network.dumbbell(C, [rtt] * flows, packet_size=S)
     pair = {"flows": NSCC(C, rtt, trimming=trimming), "links": marking(rtt, 0.2, high)}
@@ -80,11 +80,11 @@ def linear(
 
 
 class Late(NamedTuple):
-    """Of the second half of a run: the queue [BDP], its period [RTTs], what is used of the link, and Jain's index."""
+    """Second half of a run: queue [BDP], its period [RTTs], utilization of the link, and Jain's index."""
 
     mean: float
     deviation: float
-    least: float
+    minimum: float
     largest: float
     period: float
     used: float
@@ -92,7 +92,7 @@ class Late(NamedTuple):
 
 
 def late(run: Trajectory, rtt: float) -> Late:
-    """Return what there is to say of the second half of a run.
+    """Return the statistics of the second half of a run.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def late(run: Trajectory, rtt: float) -> Late:
 
 
 def equal_flows(flows: int, rtt: float, duration: float, start: str, trimming: bool = True) -> Trajectory:
-    """Return a fluid run of flows that start at once, from near the equilibrium or with empty queues.
+    """Return a fluid run of flows that start together, near the equilibrium or with empty queues.
 
     Parameters
     ----------
@@ -119,9 +119,9 @@ def equal_flows(flows: int, rtt: float, duration: float, start: str, trimming: b
     rtt : float, s
     duration : float, RTTs
     start : str
-        "equilibrium", 1 % off, or "empty".
+        Initial state, "equilibrium" (1 % off) or "empty".
     trimming : bool, optional
-        Whether the target is that of links that trim.
+        True for the target of links that trim.
     """
     network = Network.dumbbell(C, [rtt] * flows, packet_size=S)
     pair = {"flows": NSCC(C, rtt, trimming=trimming), "links": marking(rtt)}
@@ -131,24 +131,24 @@ def equal_flows(flows: int, rtt: float, duration: float, start: str, trimming: b
 
 
 class Returns(NamedTuple):
-    """Least and largest queue of the last cycle [BDP], its period [RTTs], and the multiplier of convergence."""
+    """Minimum and maximum queue of the last cycle [BDP], its period [RTTs], and the multiplier of convergence."""
 
-    least: float
+    minimum: float
     largest: float
     period: float
     multiplier: float
 
 
 def returns(run: Trajectory, rtt: float) -> Returns:
-    """Return how a run comes to its cycle: of mean queues m_k of its turns, (m_{k+2} - m_{k+1})/(m_{k+1} - m_k).
+    """Return the convergence of a run to its cycle: (m_{k+2} - m_{k+1})/(m_{k+1} - m_k) for mean queues m_k of turns.
 
-    Near a cycle that is the largest multiplier: the median where turns differ by 1e-5 to 3e-3 BDP, above what the
-    grid of the fluid, a 200th of an RTT, leaves.
+    Near a cycle this ratio is the largest multiplier. The median is over turns that differ by 1e-5 to 3e-3 BDP, more
+    than the error of the fluid's grid, a 200th of an RTT.
 
     Parameters
     ----------
     run : Trajectory
-        Sampled at the grid of the fluid.
+        Run sampled at the grid of the fluid.
     rtt : float, s
     """
     queue = run.queue[:, 0].to_numpy() * 8 / (C * rtt)
@@ -165,7 +165,7 @@ def returns(run: Trajectory, rtt: float) -> Returns:
 
 @check("nscc-target", cost=2, main=False)
 def nscc_target(claim: Claim) -> Finding:
-    """The queue of the equilibrium, and the mean of packet runs, beside the target."""
+    """Compare the queue at equilibrium and the mean queue of packet runs with the target."""
     measured, near = [], []
     for flows in (2, 8, 16, 32):
         rest = float(linear(flows)[0].queues[0] / (C * T)) / TARGET
@@ -174,20 +174,20 @@ def nscc_target(claim: Claim) -> Finding:
         near.append(abs(rest - 1.0) < 0.1 and abs(mean / TARGET - 1.0) < 0.1)
         measured += [
             Measurement(f"queue of the equilibrium, {flows} flows", rest, "D", reported=1.0, met=abs(rest - 1.0) < 0.1),
-            Measurement(f"... mean queue of packets, {flows} flows", mean / TARGET, "D", reported=1.0,
+            Measurement(f"mean queue of packet runs, {flows} flows", mean / TARGET, "D", reported=1.0,
                         met=abs(mean / TARGET - 1.0) < 0.1),
         ]  # fmt: skip
     return Finding(
         claim, Verdict.CONFIRMED if all(near) else Verdict.CONDITIONAL if any(near) else Verdict.REFUTED,
-        "The queue is within 10 % of the target where flows are few. The fixed steps of many flows push it beyond: "
-        "cuts grow with windows, and steps do not.",
+        "The queue is within 10 % of the target for few flows. With many flows it is larger, because additive steps "
+        "have a fixed size but cuts shrink with the windows.",
         measured, (), [SETUP + " RTTs of 12 us without queues; one seed."],
     )  # fmt: skip
 
 
 @check("nscc-equal", cost=4, main=False)
 def nscc_equal(claim: Claim) -> Finding:
-    """Shares of two groups of flows, of equal and of different RTTs, which hosts measure or know."""
+    """Compute shares of two groups of flows with equal and different RTTs, measured by hosts or known to them."""
     measured: list[Measurement] = []
     equal: list[bool] = []
     unequal: list[bool] = []
@@ -204,27 +204,29 @@ def nscc_equal(claim: Claim) -> Finding:
             near = abs(ratio - 1.0) < 0.2
             if name != "fluid":
                 (equal if short == T else unequal).append(near)
-            what = f"share of RTTs of {1e6 * short:g} us over that of 12 us, {name}"
-            measured.append(Measurement(what, ratio, reported=1.0, met=near))
+            title = f"goodput of flows of {1e6 * short:g} us over that of flows of 12 us, {name}"
+            measured.append(Measurement(title, ratio, reported=1.0, met=near))
     holds = all(equal)
     return Finding(
         claim, Verdict.CONFIRMED if holds and all(unequal) else Verdict.CONDITIONAL if holds else Verdict.REFUTED,
-        "With equal RTTs shares are equal. A host that comes to a standing queue takes part of it for its path, sees "
-        "less delay, and gets more, the more so the shorter its path is than the longest.",
-        measured, (), [SETUP + " Eight flows of each RTT, which start at random within 1 ms; 40 ms, the second half."],
+        "With equal RTTs shares are equal. A host that starts at a standing queue mistakes part of it for its path, "
+        "measures less delay, and gets a larger share. The effect grows with the difference between its RTT and the "
+        "longest RTT.",
+        measured, (), [SETUP + " Eight flows of each RTT, starting at random times within 1 ms; 40 ms, the second "
+                               "half."],
     )  # fmt: skip
 
 
-def least_stable(rtt: float, trimming: bool = True) -> int:
-    """Return a number of flows, of 8 to 64, at which the linear model is stable, and with one flow fewer is not.
+def min_stable(rtt: float, trimming: bool = True) -> int:
+    """Return a number of flows between 8 and 64 at which the linear model is stable, but unstable with one flow less.
 
     Parameters
     ----------
     rtt : float, s
     trimming : bool, optional
-        Whether the target is that of links that trim.
+        True for the target of links that trim.
     """
-    low, up = 8, 64  # at 8 no RTT from 6 to 100 us is stable
+    low, up = 8, 64  # with 8 flows, all RTTs from 6 to 100 us are unstable
     while up - low > 1:
         middle = (low + up) // 2
         low, up = (low, middle) if linear(middle, rtt, trimming=trimming)[1].is_stable else (middle, up)
@@ -233,22 +235,23 @@ def least_stable(rtt: float, trimming: bool = True) -> int:
 
 @check("nscc-stable", cost=6, main=False)
 def nscc_stable(claim: Claim) -> Finding:
-    """From how many flows on the loop is stable, proven over RTTs, and runs of fluid and packets on both sides."""
+    """Compute the minimum number of flows for stability, with proofs for several RTTs, and runs on both sides."""
     measured, proven, limits = [], True, {}
     for rtt, trimming in (*((rtt, True) for rtt in (6e-6, 12e-6, 24e-6, 48e-6, 100e-6)), (T, False), (LONG, False)):
-        flows = limits[rtt, trimming] = least_stable(rtt, trimming)
+        flows = limits[rtt, trimming] = min_stable(rtt, trimming)
         verdicts = [linear(number, rtt, trimming=trimming)[1].certify().stable for number in (flows - 1, flows)]
         both = verdicts == [False, True]
         proven &= both
         target = "3/4 of the RTT, links that trim" if trimming else "the RTT, links that do not trim"
         measured.append(
-            Measurement(f"stable from so many flows on, RTT {1e6 * rtt:g} us, target {target}", flows, reported=1.0,
+            Measurement(f"minimum number of flows for stability, RTT {1e6 * rtt:g} us, target "
+                        f"{target}", flows, reported=1.0,
                         met=False, note="proven on both sides" if both else "not proven")
         )  # fmt: skip
     few = {number: linear(number, 6e-6)[1].certify().stable for number in (3, 4, 5, 6, 7)}
     proven &= few == {3: False, 4: True, 5: True, 6: True, 7: False}
     measured.append(
-        Measurement("... RTT 6 us, links that trim: 4, 5 and 6 flows are stable as well, 3 and 7 are not",
+        Measurement("stability with 3 to 7 flows, RTT 6 us, links that trim: only 4, 5 and 6 flows are stable",
                     str(list(few.values())), note="proven")
     )  # fmt: skip
     parts, swings = 8, {}
@@ -261,49 +264,53 @@ def nscc_stable(claim: Claim) -> Finding:
         swings[flows] = fluids, grains.deviation
         measured += [
             Measurement(f"deviation of the queue, fluid from near the equilibrium, {flows} flows", fluids, "BDP"),
-            Measurement(f"... of packets an eighth in size, {flows} flows", grains.deviation, "BDP",
+            Measurement(f"deviation of the queue, packets of 512 bytes, {flows} flows", grains.deviation, "BDP",
                         note=f"period {grains.period:.1f} RTTs"),
         ]  # fmt: skip
     both_sides = proven and swings[8][0] > 0.01 > 1e-4 > swings[24][0]
     return Finding(
         claim, Verdict.CONDITIONAL if both_sides else Verdict.REFUTED,
-        f"As fluid it is stable from {limits[12e-6, True]} flows on at 12 us, and from {limits[100e-6, True]} at 100 "
-        "us, proven, and at 6 us with 4 to 6 flows, too. With fewer the queue rests on the ramp of marks, which ends "
-        "just above the target, and the average of 80 ACKs is late. Links that do not trim have the RTT as target; "
-        f"there it is stable from {limits[T, False]} flows on at 12 us. Packets have a cycle with more flows, too: the "
-        "queue of 24 has a deviation of "
-        f"{swings[24][1]:.2f} BDP, however small packets are.",
+        f"The fluid model is provably stable with at least {limits[12e-6, True]} flows at 12 us and "
+        f"{limits[100e-6, True]} flows at 100 us, and at 6 us also with 4 to 6 flows. With fewer flows the queue is on "
+        "the ramp of marks, which ends just above the target, and the average of 80 ACKs adds delay. If links do not "
+        f"trim, the target is the RTT, and at 12 us at least {limits[T, False]} flows are stable. Packet runs also "
+        f"oscillate with more flows: the queue of 24 flows has a standard deviation of {swings[24][1]:.2f} BDP for any "
+        "packet size.",
         measured, (),
-        [SETUP + " Small packets have steps, and a weight of an ACK in the average, that leave the fluid as it is."],
+        [SETUP + " For small packets, steps and the weight of an ACK in the average are scaled to keep the same "
+                 "fluid."],
     )  # fmt: skip
 
 
 @check("nscc-few", cost=2, main=False)
 def nscc_few(claim: Claim) -> Finding:
-    """The cycle around an unstable equilibrium: its size, and the multiplier by which runs come to it."""
-    measured, found = [], []
+    """Compute the cycle around an unstable equilibrium: its size and the multiplier of convergence to it."""
+    measured, cycles = [], []
     for rtt, flows, start in ((T, 8, "equilibrium"), (T, 8, "empty")):
         cycle = returns(equal_flows(flows, rtt, 600, start), rtt)
-        found.append(cycle)
-        where = f"{flows} flows, {1e6 * rtt:g} us, " + ("all at once" if start == "empty" else "near the equilibrium")
+        cycles.append(cycle)
+        where = f"{flows} flows, {1e6 * rtt:g} us, " + (
+            "started together" if start == "empty" else "near the equilibrium"
+        )
         measured += [
-            Measurement(f"queue, {where}", f"{cycle.least:.3f} to {cycle.largest:.3f}", "BDP", reported="no cycle",
-                        note=f"period {cycle.period:.2f} RTTs", met=cycle.largest - cycle.least < 0.01),
-            Measurement("... largest multiplier", cycle.multiplier, note="by convergence to the cycle"),
+            Measurement(f"queue, {where}", f"{cycle.minimum:.3f} to {cycle.largest:.3f}", "BDP", reported="no cycle",
+                        note=f"period {cycle.period:.2f} RTTs", met=cycle.largest - cycle.minimum < 0.01),
+                                    Measurement("largest multiplier, "
+                                                f"{where}", cycle.multiplier, note="from convergence to the cycle"),
         ]  # fmt: skip
-    stable = all(abs(cycle.multiplier) < 1.0 and cycle.largest - cycle.least > 0.01 for cycle in found)
+    stable = all(abs(cycle.multiplier) < 1.0 and cycle.largest - cycle.minimum > 0.01 for cycle in cycles)
     return Finding(
         claim, Verdict.REFUTED if stable else Verdict.CONFIRMED,
-        "There is a cycle, and it is stable: with 8 flows at 12 us its largest multiplier is "
-        f"{found[0].multiplier:.2f}, read off runs from inside, and {found[1].multiplier:.2f} from outside. The link "
-        "stays busy.",
+        "A stable cycle exists: with 8 flows at 12 us its largest multiplier is "
+        f"{cycles[0].multiplier:.2f}, estimated from runs that start inside, and {cycles[1].multiplier:.2f} from runs "
+        "that start outside. The link stays busy.",
         measured, (), [SETUP + " Fluid; 600 RTTs."],
     )  # fmt: skip
 
 
 @check("nscc-large", cost=6, main=False)
 def nscc_large(claim: Claim) -> Finding:
-    """40 flows at 48 us: a certificate, and runs from near the equilibrium and from a start of all at once."""
+    """Compute a certificate for 40 flows at 48 us, and runs that start near the equilibrium or with empty queues."""
     flows, rtt = 40, LONG
     certificate = linear(flows, rtt, trimming=False)[1].certify()
     near = late(equal_flows(flows, rtt, 600, "equilibrium", False), rtt)
@@ -317,78 +324,82 @@ def nscc_large(claim: Claim) -> Finding:
         Measurement("equilibrium, 40 flows, 48 us", "stable" if certificate.stable else "not stable", note="proven"),
         Measurement("deviation of the queue, fluid from near the equilibrium", near.deviation, "BDP", reported=0.0,
                     met=near.deviation < 0.01),
-        Measurement("... fluid from a start of all at once", far.deviation, "BDP", reported=0.0,
-                    note=f"{far.least:.2f} to {far.largest:.2f}", met=far.deviation < 0.01),
+        Measurement("deviation of the queue, fluid started together", far.deviation, "BDP", reported=0.0,
+                            note=f"{far.minimum:.2f} to {far.largest:.2f}", met=far.deviation < 0.01),
         Measurement("period of that cycle", cycle.period, "RTTs"),
-        Measurement("largest multiplier of it", cycle.multiplier, note="by convergence to the cycle"),
-        Measurement("... packets from a start of all at once", packets.deviation, "BDP", reported=0.0,
-                    note=f"{packets.least:.2f} to {packets.largest:.2f}", met=packets.deviation < 0.2),
-        Measurement("... fluid from a start of all at once, 24 flows, 12 us", short.deviation, "BDP", reported=0.0,
+        Measurement("largest multiplier of that cycle", cycle.multiplier, note="from convergence to the cycle"),
+        Measurement("deviation of the queue, packets started together", packets.deviation, "BDP", reported=0.0,
+                            note=f"{packets.minimum:.2f} to {packets.largest:.2f}", met=packets.deviation < 0.2),
+        Measurement("deviation of the queue, fluid started together, 24 flows, "
+                    "12 us", short.deviation, "BDP", reported=0.0,
                     met=short.deviation < 0.01),
     ]  # fmt: skip
-    beside = certificate.stable is True and near.deviation < 0.01 and far.deviation > 0.5 and packets.deviation > 0.5
+    coexist = certificate.stable is True and near.deviation < 0.01 and far.deviation > 0.5 and packets.deviation > 0.5
     return Finding(
-        claim, Verdict.REFUTED if beside else Verdict.CONFIRMED,
-        f"At 48 us a large cycle lies beside the equilibrium, which is proven stable: the queue swings between "
-        f"{far.least:.1f} and {far.largest:.1f} BDP. The cycle is stable itself: its largest multiplier is "
-        f"{cycle.multiplier:.2f}, with a period of {cycle.period:.1f} RTTs. At 12 us there is none.",
+        claim, Verdict.REFUTED if coexist else Verdict.CONFIRMED,
+        f"At 48 us a large cycle coexists with the equilibrium, which is proven stable: the queue swings between "
+        f"{far.minimum:.1f} and {far.largest:.1f} BDP. The cycle is stable, too: its largest multiplier is "
+        f"{cycle.multiplier:.2f}, with a period of {cycle.period:.1f} RTTs. At 12 us no such cycle exists.",
         measured, (),
-        [SETUP + " Queues without limit, links that do not trim: the target is the RTT. 1000 RTTs, the second half."],
+        [SETUP + " Unlimited queues, links that do not trim: the target is the RTT. 1000 RTTs, the second half."],
     )  # fmt: skip
 
 
 @check("nscc-trim", cost=3, main=False)
 def nscc_trim(claim: Claim) -> Finding:
-    """Packets over links that trim at a product, at a short and a long RTT, beside links that do not."""
-    measured, calm = [], []
+    """Run packets over links that trim at one bandwidth-delay product, for a short and a long RTT."""
+    measured, steady = [], []
     for rtt, flows in ((T, 24), (LONG, 8), (LONG, 40)):
         product = C * rtt / 8
         network = dumbbell([rtt] * flows)
         network = network.with_flows([replace(flow, trimmed_size=64) for flow in network.flows])
         pair = {"flows": NSCC(C, rtt), "links": Trimming(product, 0.2 * product, 0.8 * product)}
         run = packet.simulate(Scenario(network, pair, 1500 * rtt + 1e-3), sample=rtt / 4)
-        found = late(run, rtt)
-        calm.append(found.deviation < 0.15 and found.used > 0.99 and found.largest < 1.05)
+        statistics = late(run, rtt)
+        steady.append(statistics.deviation < 0.15 and statistics.used > 0.99 and statistics.largest < 1.05)
         lost = float(run.flows["lost"].sum() / (run.flows["lost"] + run.flows["delivered"]).sum())
         measured.append(
-            Measurement(f"mean queue, {flows} flows, {1e6 * rtt:g} us", found.mean, "BDP", reported=TARGET,
-                        met=calm[-1],
-                        note=f"{found.least:.2f} to {found.largest:.2f}; {found.used:.1%} used, {lost:.1%} trimmed")
+            Measurement(f"mean queue, {flows} flows, {1e6 * rtt:g} us", statistics.mean, "BDP", reported=TARGET,
+                        met=steady[-1],
+                        note=f"{statistics.minimum:.2f} to {statistics.largest:.2f}; {statistics.used:.1%} used, "
+                             f"{lost:.1%} trimmed")
         )  # fmt: skip
     return Finding(
-        claim, Verdict.CONFIRMED if all(calm) else Verdict.CONDITIONAL if any(calm) else Verdict.REFUTED,
-        "The queue stays between a half and a whole product, with a full link, at the long RTT too, where without "
-        "trimming it swings by several (nscc-large)."
-        if all(calm) else "The queue leaves a product, or the link idles.",
-        measured, (), [SETUP + " Flows start at random within 1 ms; 1500 RTTs, the second half, one seed."],
+        claim, Verdict.CONFIRMED if all(steady) else Verdict.CONDITIONAL if any(steady) else Verdict.REFUTED,
+        "The queue stays between a half and a whole bandwidth-delay product, and the link stays busy. At the long RTT "
+        "the queue swings by several products without trimming (nscc-large)."
+        if all(steady) else "The queue exceeds one bandwidth-delay product, or the link is idle at times.",
+        measured, (), [SETUP + " Flows start at random times within 1 ms; 1500 RTTs, the second half, one seed."],
     )  # fmt: skip
 
 
 @check("nscc-noise", cost=3, main=False)
 def nscc_noise(claim: Claim) -> Finding:
-    """Use of the link with ACKs that are late by up to some time."""
+    """Measure the utilization of the link with random delays of ACKs."""
     measured, used = [], {}
     for flows in (4, 16):
         for share in (0.25, 0.75, 1.5):
             noise = [Jitter((0.0, share * T), acks_of="all")]
             scenario = Scenario(dumbbell([T] * flows), {"flows": NSCC(), "links": marking()}, 0.02, impairments=noise)
-            found = late(packet.simulate(scenario, sample=T / 4), T)
-            used[flows, share] = found.used
+            statistics = late(packet.simulate(scenario, sample=T / 4), T)
+            used[flows, share] = statistics.used
             measured.append(
-                Measurement(f"use of the link, {flows} flows, ACKs late by up to {share:g} RTTs", found.used, "of C",
-                            reported=1.0, note=f"mean queue {found.mean:.2f} BDP", met=found.used > 0.97)
+                Measurement(f"utilization, {flows} flows, ACKs delayed by up to {share:g} "
+                            "RTTs", statistics.used, "of C",
+                            reported=1.0, note=f"mean queue {statistics.mean:.2f} BDP", met=statistics.used > 0.97)
             )  # fmt: skip
     full = [value > 0.97 for value in used.values()]
     return Finding(
         claim, Verdict.CONFIRMED if all(full) else Verdict.CONDITIONAL if any(full) else Verdict.REFUTED,
-        f"Up to 3/4 of an RTT at least {min(value for (_, share), value in used.items() if share < 1.0):.0%} is used, "
-        f"up to 3/2 at least {min(used.values()):.0%}: a late ACK counts as queue in the average.",
-        measured, (), [SETUP + " RTTs of 12 us, delays uniform, each ACK by its own, in order; 20 ms, one seed."],
+        f"Utilization is at least {min(value for (_, share), value in used.items() if share < 1.0):.0%} with delays up "
+        f"to 3/4 of an RTT, and at least {min(used.values()):.0%} with delays up to 3/2: a delayed ACK counts as queue "
+        "in the average.",
+        measured, (), [SETUP + " RTTs of 12 us, delays uniform and independent, in order; 20 ms, one seed."],
     )  # fmt: skip
 
 
 class Sprayed(NamedTuple):
-    """Of a flow over several paths, and the others: goodput [Gb/s], share lost, queue of the first path [BDP], m/D."""
+    """Results of a flow over several paths and of competing flows: goodputs [Gb/s], loss share, queue [BDP], m/D."""
 
     goodput: float
     others: float
@@ -398,26 +409,27 @@ class Sprayed(NamedTuple):
 
 
 @lru_cache
-def sprayed(trims: bool, paths: int, others: int, crowd: Protocol) -> Sprayed:
-    """Return what one flow over several paths gets, the first of which others fill; the second half of 30 ms.
+def sprayed(trims: bool, paths: int, n_others: int, crowd: Protocol) -> Sprayed:
+    """Return the results of one flow over several paths, the first of them filled by others; second half of 30 ms.
 
-    Without trimming, queues hold five products, and links of the paths mark and drop.
+    Without trimming, queues hold five bandwidth-delay products, and the links of the paths mark and drop.
 
     Parameters
     ----------
     trims : bool
-    paths, others : int
+    paths, n_others : int
+        Number of paths, and number of competing flows on the first path.
     crowd : Protocol
-        Of the others.
+        Protocol of the competing flows.
     """
     product = C * T / 8
     buffer, size = (None, 64) if trims else (5 * product, None)
-    links = [Link(C, "0.5 us"), *[Link(C, "2.5 us", buffer)] * paths, *[Link(C, "0.5 us")] * others]
+    links = [Link(C, "0.5 us"), *[Link(C, "2.5 us", buffer)] * paths, *[Link(C, "0.5 us")] * n_others]
     routes = [[0, 1 + k] for k in range(paths)]
     flow = Flow(routes[0], alternatives=routes[1:], spraying="random", reordering_threshold=255, packet_size=S,
                 trimmed_size=size, access_delay="3 us")  # fmt: skip
     rest = [Flow([1 + paths + k, 1], packet_size=S, trimmed_size=size, access_delay="3 us", start=(1 + k) * 1e-4)
-            for k in range(others)]  # fmt: skip
+            for k in range(n_others)]  # fmt: skip
     at = Trimming(product, 0.2 * product, 0.8 * product) if trims else marking()
     pair = {"flows": {0: NSCC(trimming=trims), "default": crowd}, "links": {1 + k: at for k in range(paths)}}
     scenario = Scenario(Network(links, [flow, *rest]), pair, 0.03)
@@ -432,26 +444,27 @@ def sprayed(trims: bool, paths: int, others: int, crowd: Protocol) -> Sprayed:
 
 @check("nscc-sprayed", cost=4, main=False)
 def nscc_sprayed(claim: Claim) -> Finding:
-    """One flow over two and four paths, the first filled by others that yield, and by traffic that does not."""
+    """Run one flow over two and four paths, the first filled by responsive flows or by unresponsive traffic."""
     measured, collapsed = [], []
     crowds: tuple[tuple[str, int, Protocol], ...] = (
-        ("7 flows of NSCC", 7, NSCC()), ("90 Gb/s that do not yield", 1, ConstantRate("90 Gb/s")),
+        ("7 flows of NSCC", 7, NSCC()), ("90 Gb/s unresponsive traffic", 1, ConstantRate("90 Gb/s")),
     )  # fmt: skip
     for paths in (2, 4):
-        for name, others, crowd in crowds:
-            found = sprayed(True, paths, others, crowd)
-            collapsed.append(found.goodput < 50.0)
+        for name, n_others, crowd in crowds:
+            result = sprayed(True, paths, n_others, crowd)
+            collapsed.append(result.goodput < 50.0)
             measured.append(
-                Measurement(f"goodput over {paths} paths, {name} on the first", found.goodput, "Gb/s",
+                Measurement(f"goodput over {paths} paths, {name} on the first", result.goodput, "Gb/s",
                             met=collapsed[-1],
-                            note=f"{found.lost:.1%} lost, others {found.others:.0f} Gb/s; average delay "
-                                 f"{found.average:.2f} of the target")
+                            note=f"{result.lost:.1%} lost, others {result.others:.0f} Gb/s; average delay "
+                                 f"{result.average:.2f} of the target")
             )  # fmt: skip
     return Finding(
         claim, Verdict.CONFIRMED if all(collapsed) else Verdict.CONDITIONAL if any(collapsed) else Verdict.REFUTED,
-        f"It does over two paths beside traffic that does not yield ({measured[1].value:.0f} Gb/s); beside other flows "
-        "of NSCC it does not. Delays of free paths keep the average below the target, so no mark cuts the window: only "
-        "trims do.",
+        f"Goodput collapses over two paths with unresponsive traffic ({measured[1].value:.0f} Gb/s), but not with "
+        "other "
+        "flows of NSCC. Delays of free paths keep the average below the target, so only trimmed packets reduce the "
+        "window, not marks.",
         measured, (),
         ["100 Gb/s, packets of 4096 bytes, RTTs of 12 us, links that trim at a BDP and mark from 20 to 80 % of it; "
          "paths at random, not by marks; 30 ms, the second half, one seed."],

@@ -10,7 +10,7 @@ import numpy as np
 
 from ecc import fluid, packet, plot
 from ecc.claims.checks.data_centers.dcqcn_loop import CAPACITY
-from ecc.claims.checks.data_centers.margins import least_margin, proven
+from ecc.claims.checks.data_centers.margins import proven, smallest_margin
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.linear import DelaySystem
 from ecc.loops.closed_loop import linearize
@@ -105,7 +105,7 @@ def patched_margin(flows: int, slope: float, propagation: float = 0.0) -> float:
         seen = (steep + level) - steep * np.exp(-s * update)
         return seen * np.exp(-s * delay) / (s * SEG + 0.5 * p.delta)
 
-    return least_margin(loop)
+    return smallest_margin(loop)
 
 
 @check("patched-fixed", cost=1)
