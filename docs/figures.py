@@ -21,7 +21,7 @@ from ecc.claims.crosscheck import describe, examine
 from ecc.claims.ledger import claims
 
 FIGURES = {
-    "abc_varying": ("abc-varying", "Goodput and waits on links that vary"),
+    "abc_varying": ("abc-varying", "Goodput and queueing delay on links with varying capacity"),
     "bbr_fairness": ("bbr-cubic-oscillation", "Shares of BBR against CUBIC"),
     "conformance_probe_rtt": ("bbr-probe-rtt", "BBR: ProbeRTT"),
     "compound_stability": ("compound-hopf", "Compound as fluid on both sides of its stability condition"),

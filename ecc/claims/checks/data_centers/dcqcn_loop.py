@@ -1,4 +1,4 @@
-"""DCQCN as ECN-DELAY prints it: fixed point, exact linearization, the paper's formula, nonlinear fluid, packets."""
+"""DCQCN as printed in ECN-DELAY: fixed point, exact linearization, the paper's formula, nonlinear fluid, packets."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 
 CAPACITY, PACKET = 40e9, 8000.0
-"""Bit/s and bit, of ECN-DELAY. The capacity is the line rate of hosts, which may be another one."""
+"""Capacity [bit/s] and packet size [bit] of ECN-DELAY. Functions here take the capacity from the hosts' line rate."""
 PRINTED = (
-    "Their fluid as printed, (3) to (7): equal flows, marks and the rate beside them delayed by a constant, the queue "
-    "in one place; linearized exactly, each verdict proven by a certificate."
+    "The paper's fluid as printed, (3) to (7), with equal flows, a constant delay of marks and their rates, and a "
+    "single "
+    "queue; it is linearized exactly, and each verdict is proven by a certificate."
 )
 
 
 def marks_at_rest(p: DCQCN, flows: int) -> float:
-    """p* at which equal flows rest, were marks not limited by a ramp: their (11)."""
+    """Return p* at the equilibrium of equal flows without the upper limit of the ramp: (11) of the paper."""
     x, laws = p.line_rate / flows, p.namespace()
 
     def growth(log_marks: float) -> float:
@@ -50,12 +51,12 @@ def marks_at_rest(p: DCQCN, flows: int) -> float:
 
 
 def slope_of_ramp(p: DCQCN) -> float:
-    """Slope of the marks [1/bit]."""
+    """Return the slope of the marking ramp [1/bit]."""
     return p.p_max / (8.0 * (p.max_threshold - p.min_threshold))
 
 
 def printed(p: DCQCN, flows: int, delay: float) -> DelaySystem:
-    """Their loop around the fixed point, on the ramp or on what would continue it; states x, alpha, target, queue."""
+    """Return the paper's loop at the fixed point on the (extended) ramp; states x, alpha, target, queue."""
     x, marks = p.line_rate / flows, marks_at_rest(p, flows)
     alpha, target = p.resting(x, marks, PACKET)
     at: dict[str, Any] = {
@@ -74,7 +75,7 @@ def printed(p: DCQCN, flows: int, delay: float) -> DelaySystem:
 
 
 def critical(p: DCQCN, flows: int) -> float:
-    """The delay at which the loop loses stability, to a millionth [s]: it is stable at all shorter ones tried."""
+    """Return the delay at which the loop loses stability, to 1e-6 [s]; all shorter delays tried are stable."""
     low, high = 0.0, 10e-6
     while printed(p, flows, high).is_stable:
         low, high = high, 1.25 * high
@@ -85,7 +86,7 @@ def critical(p: DCQCN, flows: int) -> float:
 
 
 def their_margin(p: DCQCN, flows: int, delay: float) -> float:
-    """Phase margin by their loop: p* by (14), and slopes to first order in p, as in their appendix A [degrees]."""
+    """Return the phase margin of the paper's appendix A: p* by (14), and slopes to first order in p [degrees]."""
     C, R_AI = p.line_rate / PACKET, p.rate_ai / PACKET
     B, T, F, tau, g, N = 8.0 * p.byte_counter / PACKET, p.increase_interval, p.fast_recovery, p.interval, p.g, flows
     R = C / N
@@ -107,15 +108,15 @@ def their_margin(p: DCQCN, flows: int, delay: float) -> float:
             + low * k * (s * (marks * (R - R_T) + A * R_AI - (1 + 2 * F + 0.5 * A) * R_AI * marks)
                          + (R * (R - R_T) - (1 + 2 * F + 0.5 * A) * R_AI * R) * ramp)
         )  # fmt: skip
-        own = -0.5 * marks * R * alpha + 0.5 * A * (R_T - R) + h * marks * (R - R_T)
-        now = s * low * (-lag * s + lag * own + k * (marks * R + A * R_AI))
+        damping = -0.5 * marks * R * alpha + 0.5 * A * (R_T - R) + h * marks * (R - R_T)
+        now = s * low * (-lag * s + lag * damping + k * (marks * R + A * R_AI))
         return late / now * np.exp(-s * delay)
 
     return smallest_margin(loop)
 
 
 def their_marks(p: DCQCN, flows: int) -> float:
-    """Their (14), in packets."""
+    """Return p* by (14) of the paper, with rates in packets."""
     x, B = p.line_rate / (flows * PACKET), 8.0 * p.byte_counter / PACKET
     first = p.rate_ai / PACKET / (p.alpha_interval * x**2)
     return float(np.cbrt(first * (1.0 / B + 1.0 / (p.increase_interval * x)) ** 2))
@@ -125,9 +126,10 @@ def their_marks(p: DCQCN, flows: int) -> float:
 def swings(
     p: DCQCN, flows: int, delay: float, end: float = 0.05, on_arrival: bool = False
 ) -> tuple[float, float, float]:
-    """Their nonlinear fluid from a queue 1 % off: largest deviation early and late [share], least queue late [kB].
+    """Run the paper's nonlinear fluid from a queue 1 % off its equilibrium.
 
-    `on_arrival`: marks wait in the queue, too.
+    Returns maximum relative deviations early and late, and the minimum queue late [kB]. If `on_arrival` is true, marks
+    wait in the queue, too.
     """
     laws, x = p.namespace(), p.line_rate / flows
     marks = marks_at_rest(p, flows)
@@ -146,11 +148,11 @@ def swings(
     def waits(t: float, y: FloatArray) -> list[float]:
         return [delay + max(y[3], 0.0) / p.line_rate]
 
-    found = solve_dde(
+    solution = solve_dde(
         slope, (0.0, end), np.array([x, alpha, target, 1.01 * rest]), waits if on_arrival else [delay],
         t_eval=np.arange(0.0, end, 1e-5), rtol=1e-6, atol=np.array([1e3, 1e-9, 1e3, 1.0]), jit=False,
     )  # fmt: skip
-    queue = found.y[3]
+    queue = solution.y[3]
     off = np.abs(queue / rest - 1.0)
     fifth = len(off) // 5
     return float(off[:fifth].max()), float(off[-fifth:].max()), float(max(0.0, queue[-fifth:].min())) / 8000.0
@@ -158,15 +160,15 @@ def swings(
 
 def run_of(p: DCQCN, flows: int, delay: float, expected: str) -> Measurement:
     early, late, _ = swings(p, flows, delay)
-    found = "grows" if late > early else "decays"
+    trend = "grows" if late > early else "decays"
     return Measurement(
-        f"nonlinear fluid, {flows} flows, {1e6 * delay:g} us", found, met=found == expected,
+        f"nonlinear fluid, {flows} flows, {1e6 * delay:g} us", trend, met=trend == expected,
         note=f"a queue 1 % off is {early:.2%} off in the first fifth of 50 ms, {late:.2%} in the last",
     )  # fmt: skip
 
 
 def packets_of(p: DCQCN, flows: int, rtt: float) -> Measurement:
-    """The queue of packets from 0.1 s to 0.2 s."""
+    """Return the queue of a packet run from 0.1 s to 0.2 s."""
     network = Network.dumbbell(p.line_rate, [rtt] * flows, packet_size=1000)
     run = packet.simulate(Scenario(network, p, 0.2), sample=1e-5)
     queue = run.queue[len(run.queue) // 2 :, 0].to_numpy() / 1e3
@@ -177,7 +179,7 @@ def packets_of(p: DCQCN, flows: int, rtt: float) -> Measurement:
 
 
 def last_with_fixed_point(p: DCQCN) -> int:
-    """The most flows that have a fixed point: with more, marks would have to be between p_max and 1."""
+    """Return the maximum number of flows with a fixed point; more flows would need marks between p_max and 1."""
     flows = 1
     while marks_at_rest(p, flows + 1) <= p.p_max:
         flows += 1

@@ -1,4 +1,4 @@
-"""Checks of claims on where DCQCN's marks are made, and by what: PI controllers, and marks as packets arrive."""
+"""Checks of claims on DCQCN's marking: PI controllers, and marking at arrival or departure of packets."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from ecc.queues import PI
 from ecc.scenario import Scenario
 
 SHARE, INTERVAL, REFERENCE = 1e-4, 10e-6, 200.0
-"""a/b - 1 and q_ref [packets] of their controller, and the interval of ours [s]: theirs has none."""
+"""a/b - 1, interval [s] and q_ref [packets] of the PI controller; the paper states no interval."""
 GAINS = {4e-6: 1.816e-5, 85e-6: 5.816e-6}
 """Delay [s] -> b [1/packet]."""
 
 
 def _over_pi(flows: int, delay: float, b: float, interval: float) -> DelaySystem:
-    """Their loop with p' = (a - b)(q - q_ref)/T + b q' for the marks; states x, alpha, target, queue, p."""
+    """Return the paper's loop with p' = (a - b)(q - q_ref)/T + b q' for marks; states x, alpha, target, queue, p."""
     p = DCQCN()
     ramp, plain = slope_of_ramp(p), printed(p, flows, delay)
     scale = np.array([p.line_rate / flows, 1.0, p.line_rate / flows, 1e6])
-    now, late = (matrix * scale[:, None] / scale for matrix in plain.matrices)  # in bits again
+    now, late = (matrix * scale[:, None] / scale for matrix in plain.matrices)  # back to bits
     wide, wider = np.zeros((5, 5)), np.zeros((5, 5))
     wide[:4, :4], wider[:4, :3] = now, late[:, :3]
     wider[:4, 4] = late[:, 3] / ramp
@@ -43,7 +43,7 @@ def _over_pi(flows: int, delay: float, b: float, interval: float) -> DelaySystem
 
 
 def _shortest(flows: int, delay: float, b: float) -> float:
-    """The interval of the controller from which on the loop is stable, to a thousandth [s]; inf: none up to 1 s."""
+    """Return the minimum controller interval for stability, within 0.1 % [s]; inf if 1 s is unstable."""
     low, high = 1e-9, 1.0
     if not _over_pi(flows, delay, b, high).is_stable:
         return float("inf")
@@ -54,7 +54,7 @@ def _shortest(flows: int, delay: float, b: float) -> float:
 
 
 def _packets_over_pi(flows: int, delay: float) -> tuple[Measurement, float]:
-    """The queue and the rates of the second half of 1 s, and how far the mean queue is from the reference."""
+    """Return queue and rates of the second half of 1 s, and the relative error of the mean queue."""
     b = GAINS[delay]
     pi = PI(mark=True, a=(1.0 + SHARE) * b, b=b, interval=INTERVAL, reference=REFERENCE, packet_size=1000)
     network = Network.dumbbell(DCQCN().line_rate, [delay] * flows, packet_size=1000)
@@ -72,16 +72,16 @@ def _packets_over_pi(flows: int, delay: float) -> tuple[Measurement, float]:
 
 @check("dcqcn-pi", cost=6, main=False)
 def dcqcn_pi(claim: Claim) -> Finding:
-    """The linear loop over the controller's interval, with certificates, and packets."""
+    """Check the linear loop over the controller's interval with certificates, and run packets."""
     measured, shortest = [], []
     for delay, b in GAINS.items():
         for flows in (2, 10, 64):
-            least = _shortest(flows, delay, b)
-            sides = [proven(_over_pi(flows, delay, b, share * least)) for share in (0.99, 1.01)]
+            minimum = _shortest(flows, delay, b)
+            sides = [proven(_over_pi(flows, delay, b, share * minimum)) for share in (0.99, 1.01)]
             assert sides == [False, True]
-            shortest.append(least)
+            shortest.append(minimum)
             measured.append(
-                Measurement(f"{flows} flows, {1e6 * delay:g} us: shortest interval that is stable", 1e6 * least, "us",
+                Measurement(f"{flows} flows, {1e6 * delay:g} us: minimum stable interval", 1e6 * minimum, "us",
                             note="proven at 1 % on both sides")
             )  # fmt: skip
     stable = [flows for flows in range(1, 101) if _over_pi(flows, 85e-6, GAINS[85e-6], INTERVAL).is_stable]
@@ -94,41 +94,45 @@ def dcqcn_pi(claim: Claim) -> Finding:
     holds = len(stable) == 100
     return Finding(
         claim, Verdict.CONDITIONAL if holds else Verdict.REFUTED,
-        f"The fluid rests at the reference for any number of flows, stable where the controller acts every "
-        f"{1e6 * max(shortest):.1f} us or less often. No interval is stated: their program steps at each evaluation of "
-        "its right-hand side, so its gains have no time. Packets have equal rates, and a queue at the reference on "
-        "average with 10 and 64; with 2 it is far lower: p* is less than what noise moves p by, and p is cut at 0.",
+        "The fluid is at equilibrium at the reference for any number of flows, and stable if the controller's "
+        "interval "
+        f"is at least {1e6 * max(shortest):.1f} us. The paper states no interval: its program updates p at each "
+        "evaluation of the right-hand side, so its gains have no time scale. Packet runs have equal rates, and the "
+        "mean "
+        "queue is at the reference with 10 and 64 flows. With 2 flows it is far lower, because p* is smaller than the "
+        "noise of p, and p is clipped at 0.",
         measured, (),
         [PRINTED, "p' = (a - b)(q - q_ref)/T + b q'. "
-         "Packets: marked as they come, p moves every 10 us; second half of 1 s."],
+         "Packet runs: marks at arrival, p is updated every 10 us; second half of 1 s."],
     )  # fmt: skip
 
 
 @check("dcqcn-egress", cost=6, main=False)
 def dcqcn_egress(claim: Claim) -> Finding:
-    """The exact loop and the nonlinear fluid of two flows, with marks made as packets leave, and as they come."""
+    """Check the exact loop and the nonlinear fluid of two flows with marks at departure and at arrival."""
     p, flows, delay = DCQCN(), 2, 85e-6
     wait = (8.0 * p.min_threshold + marks_at_rest(p, flows) / slope_of_ramp(p)) / p.line_rate
     leaving, coming = proven(printed(p, flows, delay)), proven(printed(p, flows, delay + wait))
     measured = [
-        Measurement("marks as packets leave", "stable" if leaving else "unstable", reported="stable",
+        Measurement("marks at departure", "stable" if leaving else "unstable", reported="stable",
                     note="proven", met=leaving is True),
-        Measurement("marks as packets come", "stable" if coming else "unstable", reported="swings", met=coming is False,
-                    note=f"proven; the queue at rest adds {1e6 * wait:.2f} us"),
+        Measurement("marks at arrival", "stable" if coming else "unstable", reported="swings", met=coming is False,
+                    note=f"proven; the queue at equilibrium adds {1e6 * wait:.2f} us"),
         Measurement("critical delay", 1e6 * critical(p, flows), "us"),
     ]  # fmt: skip
     for on_arrival, expected in ((False, "decays"), (True, "grows")):
         early, late, _ = swings(p, flows, delay, 0.1, on_arrival)
-        found = "grows" if late > early else "decays"
+        trend = "grows" if late > early else "decays"
         measured.append(
-            Measurement(f"nonlinear fluid, marks as packets {'come' if on_arrival else 'leave'}", found,
-                        met=found == expected,
+            Measurement(f"nonlinear fluid, marks at {'arrival' if on_arrival else 'departure'}", trend,
+                        met=trend == expected,
                         note=f"a queue 1 % off is {early:.2%} off in the first fifth of 0.1 s, {late:.2%} in the last")
         )  # fmt: skip
-    holds = all(one.met in (True, None) for one in measured)
+    holds = all(measurement.met in (True, None) for measurement in measured)
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        "The queue at rest delays marks beyond the limit where packets are marked as they come, and not where they are "
-        "marked as they leave: 85 us is so near the limit of two flows that 4 us decide.",
-        measured, (), [PRINTED, "Marks as packets come: a delay of 85 us and q/C, which varies with the queue."],
+        "If packets are marked at arrival, the queue at equilibrium delays marks beyond the limit; if they are marked "
+        "at "
+        "departure, it does not. The delay of 85 us is so close to the limit of two flows that 4 us matter.",
+        measured, (), [PRINTED, "Marks at arrival: a delay of 85 us plus q/C, which varies with the queue."],
     )  # fmt: skip

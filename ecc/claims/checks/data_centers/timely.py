@@ -20,44 +20,47 @@ from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 LINE, SEG, MTU = 10e9, 128e3, 8e3
-"""Bit/s, and bit, of ECN-DELAY; segments of 16 kB."""
+"""Line rate [bit/s], segment size [bit] and packet size [bit] of ECN-DELAY; segments have 16 kB."""
 QUEUES = (60e-6, 100e-6, 300e-6, 490e-6)
 """RTTs between T_low and T_high [s]."""
 
 
 def _moves(increases_at_0: bool, rtts: Sequence[float] = QUEUES) -> list[float]:
-    """What TIMELY's law makes of rates with g = 0, as shares of delta."""
+    """Return the changes of rates by TIMELY's law with g = 0, in units of delta."""
     p = TIMELY().namespace()
     rates = [share * LINE for share in (0.01, 0.3, 0.7, 0.99)]
-    gradient = 0.0 if increases_at_0 else 1e-300  # "g < 0" in the place of "g <= 0" takes g = 0 for what falls
+    gradient = (
+        0.0 if increases_at_0 else 1e-300
+    )  # with "g < 0" instead of "g <= 0", g = 0 counts as a positive gradient
     return [(TIMELY.source_law(x, D, gradient, 0.0, p) - x) / p.delta for x in rates for D in rtts]
 
 
 @check("timely-none", cost=0.1)
 def timely_none(claim: Claim) -> Finding:
-    """A constant queue has no gradient: what the law then does."""
+    """Evaluate the law for a constant queue, which has no gradient."""
     moves = np.array(_moves(True))
     early, late = np.array(_moves(True, (20e-6, 49e-6))), np.array(_moves(True, (501e-6, 1e-3)))
     holds = bool(np.all(np.abs(moves - 1.0) < 1e-6) and np.all(early > 0.5) and np.all(late < 0.0))
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        "A constant queue has g = 0, at which every rate grows by delta an update, whatever it is; below T_low it "
-        "grows in any case, beyond T_high it falls: no rates and no queue stay.",
-        [Measurement("least move at g = 0", float(moves.min()), "delta", note="16 pairs of rate and RTT"),
-         Measurement("largest move beyond T_high", float(late.max()), "delta")],
+        "A constant queue has g = 0, and every rate then grows by delta per update. Below T_low every rate grows, and "
+        "above T_high every rate falls, so neither rates nor a queue can be constant.",
+        [Measurement("minimum change at g = 0", float(moves.min()), "delta", note="16 pairs of rate and RTT"),
+         Measurement("maximum change above T_high", float(late.max()), "delta")],
     )  # fmt: skip
 
 
 @check("timely-many", cost=0.1)
 def timely_many(claim: Claim) -> Finding:
-    """The law with the other comparison."""
+    """Evaluate the law with the other comparison."""
     moves = np.array(_moves(False))
     holds = bool(np.all(np.abs(moves) < 1e-6))
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        "With g < 0 in the place of g <= 0 a constant queue between the thresholds leaves every rate as it is: all "
-        "rates that add up to C are fixed points, with all these queues.",
-        [Measurement("largest move at g = 0", float(np.abs(moves).max()), "delta", note="16 pairs of rate and RTT")],
+        "With g < 0 instead of g <= 0, every rate is constant if the queue is constant between the thresholds. All "
+        "rates "
+        "that add up to C are fixed points, with any such queue.",
+        [Measurement("maximum change at g = 0", float(np.abs(moves).max()), "delta", note="16 pairs of rate and RTT")],
     )  # fmt: skip
 
 
@@ -85,7 +88,7 @@ def patched_printed(flows: int, propagation: float, slope: float = 2.0) -> Delay
 
 
 def patched_margin(flows: int, slope: float, propagation: float = 0.0) -> float:
-    """Return the phase margin, with w = slope g + 1/2, of the loop cut at what a host sees of the queue [degrees].
+    """Return the phase margin, with w = slope g + 1/2, of the loop opened at the queue seen by a host [degrees].
 
     Parameters
     ----------
@@ -110,44 +113,45 @@ def patched_margin(flows: int, slope: float, propagation: float = 0.0) -> float:
 
 @check("patched-fixed", cost=1)
 def patched_fixed(claim: Claim) -> Finding:
-    """The fixed point over the number of flows, and where it ends."""
+    """Compute the fixed point over the number of flows, and the maximum number with a fixed point."""
     protocol, p = PatchedTIMELY(), PatchedTIMELY().namespace()
-    most = int(p.beta * LINE / p.delta * (p.high / p.low - 1.0) + 1e-9)
+    max_flows = int(p.beta * LINE / p.delta * (p.high / p.low - 1.0) + 1e-9)
     measured = []
-    for flows in (2, 20, most):
+    for flows in (2, 20, max_flows):
         network = Network.dumbbell(LINE, ["1 us"] * flows, packet_size=1000)
         point = protocol.equilibrium(network)
         assert point.queue is not None
-        theirs = LINE * p.low * (1.0 + flows * p.delta / (p.beta * LINE))
-        found = float(point.queue[0]) + 1e-6 * LINE  # they have no propagation delay in the thresholds
+        printed = LINE * p.low * (1.0 + flows * p.delta / (p.beta * LINE))
+        queue = float(point.queue[0]) + 1e-6 * LINE  # the paper's thresholds exclude the propagation delay
         measured.append(
-            Measurement(f"q* with {flows} flows", found / 8e3, "kB", reported=theirs / 8e3,
-                        met=abs(found / theirs - 1.0) < 1e-6)
+            Measurement(f"q* with {flows} flows", queue / 8e3, "kB", reported=printed / 8e3,
+                        met=abs(queue / printed - 1.0) < 1e-6)
         )  # fmt: skip
     unstable = proven(patched_printed(30, 0.0)) is False
-    holds = all(one.met for one in measured)
+    holds = all(measurement.met for measurement in measured)
     return Finding(
         claim, Verdict.CONDITIONAL if holds else Verdict.REFUTED,
-        f"The fixed point is the one stated up to {most} flows. With more it would be beyond C T_high, where rates "
-        "only fall, and there is none. It does not attract from 20 flows on, where it is unstable (patched-stable).",
-        [*measured, Measurement("most flows with a fixed point", most, reported="any"),
+        f"The fixed point is as stated up to {max_flows} flows. With more flows it would be above C T_high, where "
+        "rates "
+        "only fall, so none exists. With 20 flows or more it is unstable (patched-stable).",
+        [*measured, Measurement("maximum number of flows with a fixed point", max_flows, reported="any"),
          Measurement("30 flows", "unstable" if unstable else "stable", reported="stable", met=not unstable)],
     )  # fmt: skip
 
 
 @check("patched-stable", cost=4)
 def patched_stable(claim: Claim) -> Finding:
-    """Their margins with the slope of their program, the printed loop with certificates, and packets."""
+    """Check margins with the slope of the paper's program, the printed loop with certificates, and packet runs."""
     delays = (0.0, 50e-6, 100e-6)
 
     def ranges(slope: float) -> list[tuple[int, int]]:
-        found = []
+        ends = []
         for delay in delays:
             stable = [flows for flows in range(1, 61) if patched_printed(flows, delay, slope).is_stable]
-            found.append((min(stable), max(stable)))
-        return found
+            ends.append((min(stable), max(stable)))
+        return ends
 
-    printed, theirs = ranges(2.0), ranges(0.5)
+    printed, program = ranges(2.0), ranges(0.5)
     certified = all(
         proven(patched_printed(flows, delay)) is inside
         for delay, (low, high) in zip(delays, printed, strict=True)
@@ -159,10 +163,10 @@ def patched_stable(claim: Claim) -> Finding:
                     reported=value, note=f"with w = 2 g + 1/2 {patched_margin(flows, 2.0):.1f}")
         for flows, value in table.items()
     ]  # fmt: skip
-    for delay, (low, high), (low_theirs, high_theirs) in zip(delays, printed, theirs, strict=True):
+    for delay, (low, high), (low_program, high_program) in zip(delays, printed, program, strict=True):
         measured.append(
             Measurement(f"stable flows, propagation delay {1e6 * delay:g} us", f"{low} to {high}", reported="up to 40",
-                        met=high >= 40, note=f"proven at the ends; with w = g/2 + 1/2 {low_theirs} to {high_theirs}")
+                        met=high >= 40, note=f"proven at the ends; with w = g/2 + 1/2 {low_program} to {high_program}")
         )  # fmt: skip
     for flows in (10, 18, 30, 40):
         measured.append(_patched_packets(flows))
@@ -176,22 +180,22 @@ def patched_stable(claim: Claim) -> Finding:
         "phase margin [degrees]", title="Phase margin of patched TIMELY", log_x=False, log_y=False,
     )  # fmt: skip
     title = "Phase margin of patched TIMELY"
-    picture = Picture.of(figure, title, "Without propagation delay; the loop is cut at what a host sees of the queue.")
+    picture = Picture.of(figure, title, "Without propagation delay; the loop is opened at the queue seen by a host.")
     return Finding(
         claim, Verdict.REFUTED if certified and printed[0][1] < 40 else Verdict.CONDITIONAL,
-        f"As printed, with w = 2 g + 1/2, the loop is stable for {printed[0][0]} to {printed[0][1]} flows without "
-        f"propagation delay and for {printed[2][0]} to {printed[2][1]} with 100 us, proven. The margins reported are "
-        "those of w = g/2 + 1/2, a quarter of the slope, to a tenth of a degree; and they are negative for 2 flows, "
-        "too.",
+        f"As printed, with w = 2 g + 1/2, the loop is provably stable for {printed[0][0]} to {printed[0][1]} flows "
+        f"without propagation delay and for {printed[2][0]} to {printed[2][1]} flows with 100 us. The reported margins "
+        "are those of w = g/2 + 1/2, a quarter of the slope, within a tenth of a degree; they are also negative for 2 "
+        "flows.",
         measured, [picture],
         ["C = 10 Gb/s, segments of 16 kB, beta = 0.008, delta = 10 Mb/s, alpha = 0.875, D_min = 20 us, T_low = 50 us, "
-         "T_high = 500 us: their fluid as printed, delays q*/C + MTU/C + propagation. Packets are 16 kB with an RTT of "
-         "1 us, flows start at random within 2 ms; one packet is 16 kB of queue."],
+         "T_high = 500 us: the fluid as printed, delays q*/C + MTU/C + propagation. Packet runs: 16 kB packets, RTT "
+                  "1 us, flows start at random times within 2 ms; one packet is 16 kB of queue."],
     )  # fmt: skip
 
 
 def _patched_packets(flows: int) -> Measurement:
-    """Standard deviation of the queue from 0.2 s to 0.4 s."""
+    """Return the standard deviation of the queue from 0.2 s to 0.4 s."""
     starts: Sequence[float] = np.random.default_rng(1).uniform(0.0, 2e-3, flows).tolist()
     network = Network.dumbbell(LINE, ["1 us"] * flows, packet_size=16_000, starts=starts)
     run = packet.simulate(Scenario(network, PatchedTIMELY(), 0.4), sample=1e-5)
@@ -204,7 +208,7 @@ def _patched_packets(flows: int) -> Measurement:
 
 @check("patched-pace", cost=2, main=False)
 def patched_pace(claim: Claim) -> Finding:
-    """The root of differences between flows, and how fast rates of the fluid come together."""
+    """Compute the root of differences between flows, and the convergence of rates in the fluid."""
     p = PatchedTIMELY().namespace()
     stated = p.delta / (2.0 * SEG)
     network = Network.dumbbell(LINE, ["1 us"] * 2, packet_size=16_000)
@@ -219,20 +223,21 @@ def patched_pace(claim: Claim) -> Finding:
     near = abs(root / stated - 1.0) < 0.02 and abs(pace / stated - 1.0) < 0.05
     return Finding(
         claim, Verdict.CONFIRMED if near else Verdict.REFUTED,
-        f"Differences decay by {root:.1f} 1/s in the linear model, and rates of 7 and 3 Gb/s come together by "
-        f"{pace:.1f} 1/s in the fluid.",
+        f"Differences decay at {root:.1f} 1/s in the linear model, and rates of 7 and 3 Gb/s converge at {pace:.1f} "
+        "1/s "
+        "in the fluid.",
         [
             Measurement("root of differences", root, "1/s", reported=stated, met=near),
             Measurement("decay in the fluid, from 7 and 3 Gb/s", pace, "1/s", reported=stated, met=near),
             Measurement("time from one flow at C to a tenth of C/N", 1e3 * log(20.0) / root, "ms", reported=76.7),
         ],
-        (), ["C = 10 Gb/s, 16 kB segments, RTT of 1 us without queues; hosts compare the whole RTT with T_low."],
+        (), ["C = 10 Gb/s, 16 kB segments, RTT of 1 us without queueing; hosts compare the total RTT with T_low."],
     )  # fmt: skip
 
 
 @check("marks-jitter", cost=4, main=False)
 def marks_jitter(claim: Claim) -> Finding:
-    """Packets of both with late ACKs and notifications, and without."""
+    """Run packets of both protocols with and without random delays of ACKs and notifications."""
     measured, lost = [], []
     cases: tuple[tuple[Any, float, int, float], ...] = (
         (DCQCN(), CAPACITY, 1000, 10e-6), (PatchedTIMELY(), LINE, 16_000, 10e-6)
@@ -254,7 +259,7 @@ def marks_jitter(claim: Claim) -> Finding:
     holds = lost[0] < 0.02 and lost[1] > 0.1
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"Two flows of DCQCN lose {lost[0]:.1%} of their goodput to the jitter, two of patched TIMELY {lost[1]:.0%}: "
-        "it takes noise for a queue.",
-        measured, (), ["Packets, RTTs of 10 us, each ACK and notification later by a delay of its own, in order."],
+        f"Jitter reduces the goodput of two flows of DCQCN by {lost[0]:.1%}, and of two flows of patched TIMELY by "
+        f"{lost[1]:.0%}: TIMELY mistakes noise for a queue.",
+        measured, (), ["Packet runs, RTTs of 10 us, independent random delays of ACKs and notifications, in order."],
     )  # fmt: skip

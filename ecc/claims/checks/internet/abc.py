@@ -1,9 +1,9 @@
-"""Checks of claims on ABC: its stability limit, links whose capacity varies, and what routers compare there.
+"""Checks of claims on ABC: its stability limit, links with varying capacity, and the rate measured by routers.
 
 The fluid of the router's law, b' = A - (b(t - tau) - d_t)^+/delta with a constant A, is e' = -e(t - tau)/delta near its
-equilibrium, stable if and only if delta > 2 tau/pi. With windows that gain a packet an RTT, which
-the queue is part of, it is s + a + e^(-s tau)/delta = 0, whose pair crosses at w, cos(w tau) = -a delta and w^2 + a^2 =
-1/delta^2.
+equilibrium, which is stable if and only if delta > 2 tau/pi. If windows gain a packet per RTT, and the RTT includes the
+queue, the characteristic equation is s + a + e^(-s tau)/delta = 0. Its pair of roots crosses at w with cos(w tau) =
+-a delta and w^2 + a^2 = 1/delta^2.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from ecc.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
 CAPACITY, TAU, PACKET, FLOWS = 100e6, 0.1, 1500, 150
-"""Bit/s, s, bytes; so many flows keep windows of 11 packets, and a queue beyond the target delay."""
-NEAR = 1e-6  # of the boundary, on either side of which it is proven
+"""Capacity [bit/s], RTT [s], packet size [bytes]; this number of flows has windows of 11 packets and a queue above the
+target delay."""
+NEAR = 1e-6  # relative distance of the certificates from the boundary
 
 # ---- the limit of delta ----------------------------------------------------------------------------------------------
 
 
 def network(flows: int, first: float = 0.0) -> Network:
-    """Return one link whose flows start one after another."""
+    """Return one link with flows that start one after another."""
     starts = (first + 0.0137 * np.arange(flows)).tolist()
     return Network.dumbbell(CAPACITY, [TAU] * flows, packet_size=PACKET, starts=starts)
 
 
 def damping(delta: float) -> float:
-    """Return a [1/s]: what windows gain in an RTT, as a share of them, over the RTT."""
+    """Return a [1/s]: the relative growth of windows per RTT, divided by the RTT."""
     point = ABC(delta=delta).equilibrium(network(FLOWS))
     assert point.queue is not None
     D = TAU + float(point.queue[0]) / CAPACITY
@@ -53,7 +54,7 @@ def damping(delta: float) -> float:
 
 
 def limit() -> float:
-    """Return the delta over tau at which the loop with windows loses stability."""
+    """Return delta/tau at which the loop with windows loses stability."""
 
     def excess(share: float) -> float:
         delta = share * TAU
@@ -64,7 +65,7 @@ def limit() -> float:
 
 
 def swing(simulate: Callable[..., Any], share: float) -> float:
-    """Return how far the wait moves in the last third of a run [s], from queues of over 100 ms at the start."""
+    """Return the swing of the queueing delay in the last third of a run [s]; it starts above 100 ms."""
     protocol = ABC(delta=share * TAU, initial=20.0)
     run = simulate(Scenario(network(FLOWS), protocol, 30.0), sample=0.01)
     return float(np.ptp(run.queue[-1000:, 0].to_numpy())) * 8.0 / CAPACITY
@@ -72,17 +73,18 @@ def swing(simulate: Callable[..., Any], share: float) -> float:
 
 @check("abc-stable", cost=8, main=False)
 def abc_stable(claim: Claim) -> Finding:
-    """Both boundaries, proven on either side, and runs of fluid and packets."""
-    exact, own, measured, all_proven = 2.0 / pi, limit(), [], True
+    """Compute both boundaries with certificates on either side, and runs of fluid and packets."""
+    exact, with_windows, measured, all_proven = 2.0 / pi, limit(), [], True
     for share, stable in ((1.0 - NEAR, False), (1.0 + NEAR, True), (2.0 / 3.0 / exact, True)):
         system = DelaySystem([0.0, -1.0 / (share * exact)], [0.0, 1.0])
         all_proven &= proven(system) is stable
     for share, stable in ((1.0 - NEAR, False), (1.0 + NEAR, True)):
-        all_proven &= linearize(ABC(delta=share * own * TAU), network(FLOWS)).certify().stable is stable
+        all_proven &= linearize(ABC(delta=share * with_windows * TAU), network(FLOWS)).certify().stable is stable
     measured += [
         Measurement("delta at the boundary of the router's law with a constant gain, near its equilibrium", exact,
                     "tau", note="2/pi; proven on either side", met=all_proven),
-        Measurement(f"... with windows of {FLOWS} flows", own, "tau", met=own < exact, note="proven on either side"),
+        Measurement(f"delta at the boundary with windows of {FLOWS} "
+                    "flows", with_windows, "tau", met=with_windows < exact, note="proven on either side"),
     ]  # fmt: skip
     fluid_agrees, packets_agree = True, True
     for share in (1.33, 0.8, 2.0 / 3.0, 0.645, 0.55, 0.45):
@@ -92,14 +94,17 @@ def abc_stable(claim: Claim) -> Finding:
         fluid_agrees &= met
         packets_agree &= (by_packets < 6.0) is stable
         measured.append(
-            Measurement(f"swing of the wait, delta = {share:.3g} tau", by_packets, "ms", fluid=by_fluid, met=met)
+            Measurement(
+                f"swing of the queueing delay, delta = {share:.3g} tau", by_packets, "ms", fluid=by_fluid, met=met
+            )
         )
     return Finding(
         claim,
         Verdict.REFUTED if not all_proven else
         Verdict.CONFIRMED if fluid_agrees and packets_agree else Verdict.CONDITIONAL,
         f"Near its equilibrium the router's law is stable if and only if delta > 2 tau/pi = {exact:.4f} tau, and with "
-        f"windows of 11 packets from {own:.4f} tau on; both are proven on either side. Starting from a long queue, the "
+        f"windows of 11 packets from {with_windows:.4f} tau on; both are proven on either side. Starting from a long "
+        "queue, the "
         "fluid converges above this limit; packet runs converge, up to noise, down to about 2/3 tau.",
         measured, (),
         [f"One link of 100 Mb/s, RTT 100 ms, {FLOWS} flows with first windows of 20 packets, eta = 0.98, d_t = 50 ms; "
@@ -110,44 +115,44 @@ def abc_stable(claim: Claim) -> Finding:
 # ---- links that vary -------------------------------------------------------------------------------------------------
 
 DURATION, WARM_UP, BUFFER = 60.0, 5.0, 375_000
-LEAST, MOST = 2e6, 24e6
+MIN_CAPACITY, MAX_CAPACITY = 2e6, 24e6
 
 
 class Course(NamedTuple):
-    """The capacity of a link: from times on [s], shape (n,), and how much then [bit/s], (n,)."""
+    """Capacity of a link over time: times of changes [s], and capacities after them [bit/s], both of shape (n,)."""
 
     times: FloatArray
     capacities: FloatArray
 
 
 def steps() -> Course:
-    """12 and 24 Mb/s in turn, 5 s each."""
+    """Return a capacity that alternates between 12 and 24 Mb/s every 5 s."""
     times: FloatArray = np.arange(0.0, DURATION, 5.0)
     return Course(times, np.where(np.arange(len(times)) % 2 == 0, 12e6, 24e6))
 
 
 def walk(sigma: float, seed: int = 1, step: float = 0.1) -> Course:
-    """A random walk of the logarithm, by `sigma` each `step` seconds, reflected at 2 and 24 Mb/s."""
+    """Return a random walk of the log capacity, by `sigma` every `step` seconds, reflected at 2 and 24 Mb/s."""
     draws = np.random.default_rng(seed).standard_normal(round(DURATION / step))
-    at, found, low, high = np.log(9e6), [], np.log(LEAST), np.log(MOST)
+    at, logs, low, high = np.log(9e6), [], np.log(MIN_CAPACITY), np.log(MAX_CAPACITY)
     for draw in draws:
-        found.append(at)
+        logs.append(at)
         at += sigma * draw
         at = 2.0 * high - at if at > high else 2.0 * low - at if at < low else at
-    return Course(np.asarray(step * np.arange(len(draws)), dtype=np.float64), np.exp(found))
+    return Course(np.asarray(step * np.arange(len(draws)), dtype=np.float64), np.exp(logs))
 
 
 COURSES = {
-    "12 and 24 Mb/s in turn": steps(),
+    "alternating 12 and 24 Mb/s": steps(),
     "random walk, 15 % in 100 ms": walk(0.15),
     "random walk, 30 % in 100 ms": walk(0.3),
 }
 
 
 def judged(protocol: Protocol, course: Course, flows: int) -> tuple[float, float, int]:
-    """Return goodput over the mean capacity, the 95th percentile of waits [s], and packets dropped, of a packet run.
+    """Return goodput over the mean capacity, 95th percentile of queueing delays [s], and drops of a packet run.
 
-    A wait is how long the link then takes for what is queued.
+    The queueing delay is the time in which the link serves the present queue.
     """
     times, capacities = course
     link = Network.dumbbell(
@@ -171,30 +176,31 @@ TARGETS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05)
 
 @check("abc-varying", cost=6, main=False)
 def abc_varying(claim: Claim) -> Finding:
-    """Utilization and waits of ABC for several target delays, XCP and RCP, on three courses of a capacity."""
+    """Compare utilization and delays of ABC for several target delays with XCP and RCP on three varying links."""
     measured, beats, as_published, curves, points = [], True, True, {}, {}
     for name, course in COURSES.items():
         for flows in (1, 5):
             by_target = [judged(ABC(target_delay=target), course, flows) for target in TARGETS]
-            others = {"XCP": judged(XCP(), course, flows), "RCP": judged(RCP(), course, flows)}
-            used, waited, _ = others["XCP"]
-            better = [one[0] >= used - 0.002 and one[1] <= waited for one in by_target]
+            rivals = {"XCP": judged(XCP(), course, flows), "RCP": judged(RCP(), course, flows)}
+            used, waited, _ = rivals["XCP"]
+            better = [result[0] >= used - 0.002 and result[1] <= waited for result in by_target]
             beats &= any(better)
             as_published &= better[-1]
-            shown = {f"ABC, d_t = {1e3 * TARGETS[k]:g} ms": by_target[k] for k in (0, 3, 5)} | others
+            shown = {f"ABC, d_t = {1e3 * TARGETS[k]:g} ms": by_target[k] for k in (0, 3, 5)} | rivals
             for label, (share, wait, dropped) in shown.items():
                 measured += [
                     Measurement(f"{name}, {flows} flow{'s' * (flows > 1)}, {label}: goodput", share,
                                 "of the capacity", note=f"{dropped} packets dropped" if dropped else ""),
-                    Measurement("... wait, 95th percentile", 1e3 * wait, "ms"),
+                    Measurement(f"{name}, {flows} flow{'s' * (flows > 1)}, {label}: 95th percentile of the delay",
+                                1e3 * wait, "ms"),
                 ]  # fmt: skip
             if flows == 1:
                 curves[name] = by_target
-                points[name] = others
+                points[name] = rivals
     drawn = figure(height=440)
-    for (name, found), color in zip(curves.items(), colors(len(curves)), strict=True):
+    for (name, results), color in zip(curves.items(), colors(len(curves)), strict=True):
         drawn.add_scatter(
-            x=[1e3 * one[1] for one in found], y=[one[0] for one in found], mode="lines+markers",
+            x=[1e3 * result[1] for result in results], y=[result[0] for result in results], mode="lines+markers",
             line={"color": color}, name=f"ABC, {name}",
         )  # fmt: skip
         for other, symbol in (("XCP", "x"), ("RCP", "diamond-open")):
@@ -203,36 +209,36 @@ def abc_varying(claim: Claim) -> Finding:
                 x=[1e3 * wait], y=[share], mode="markers", marker={"color": color, "symbol": symbol, "size": 11},
                 name=f"{other}, {name}",
             )  # fmt: skip
-    drawn.update_xaxes(title="wait, 95th percentile [ms]")
+    drawn.update_xaxes(title="queueing delay, 95th percentile [ms]")
     drawn.update_yaxes(title="goodput over the capacity")
-    title = "Goodput and waits on links that vary"
+    title = "Goodput and queueing delay on links with varying capacity"
     return Finding(
         claim,
         Verdict.CONFIRMED if beats and as_published else Verdict.CONDITIONAL if beats else Verdict.REFUTED,
-        "With some target delay ABC has no less goodput than XCP and shorter waits on each course; with that of the "
-        "paper, 50 ms, it has more goodput and mostly longer waits." if beats else
-        "On some course no target delay of ABC has as much goodput as XCP with waits as short.",
+        "On each link some target delay gives ABC at least the goodput of XCP and shorter delays. With the paper's "
+        "target of 50 ms ABC has more goodput and mostly longer delays." if beats else
+        "On some link no target delay gives ABC the goodput of XCP with delays as short.",
         measured,
-        [Picture.of(drawn, title, "Along a line d_t is 0, 5, 10, 20, 30 and 50 ms. One flow, RTT 100 ms.")],
-        ["One link whose router knows its capacity at each moment, RTT 100 ms, buffer of 250 packets of 1500 bytes, "
-         "60 s of which 5 s are not counted; XCP and RCP with their published gains. Of the paper the abstract was "
-         "read for this claim; its traces of cellular links are not ours."],
+        [Picture.of(drawn, title, "Points of a line are d_t = 0, 5, 10, 20, 30 and 50 ms. One flow, RTT 100 ms.")],
+        ["One link with a router that always knows its capacity, RTT 100 ms, buffer of 250 packets of 1500 bytes, 60 s "
+         "without the first 5 s; XCP and RCP with their published gains. Only the abstract of the paper was read for "
+         "this claim; its traces of cellular links are not used."],
     )  # fmt: skip
 
 
-# ---- what leaves, or what comes --------------------------------------------------------------------------------------
+# ---- departure or arrival rates ----------------------------------------------------------------------------
 
 
 @dataclass
 class _LinkState(law.LinkState):
-    """A router's state, with the rate at which packets come [bit/s]."""
+    """A router's state, with the arrival rate [bit/s]."""
 
     rate: float = 0.0
 
 
 @dataclass(frozen=True)
 class _ByArrivals(ABC):
-    """ABC whose routers measure what comes to their queue."""
+    """ABC with routers that measure the arrival rate of their queue."""
 
     LinkState = _LinkState
 
@@ -241,43 +247,49 @@ class _ByArrivals(ABC):
 
 
 def _on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Count what comes."""
+    """Measure the arrival rate."""
     link.rate = law.counted(link, p, env)
 
 
 def _on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Mark by it."""
+    """Mark by the arrival rate."""
     law.mark(link, header, link.rate, p, env)
 
 
 @check("abc-leaves", cost=4, main=False)
 def abc_leaves(claim: Claim) -> Finding:
-    """Goodput and waits with both, on three courses of a capacity, for several target delays."""
+    """Compare goodput and delays with both rates on three varying links, for several target delays."""
     measured, shorter, cheap = [], True, True
     for name, course in COURSES.items():
         for flows in (1, 5):
             leaving = [judged(ABC(target_delay=target), course, flows) for target in TARGETS]
             coming = [judged(_ByArrivals(target_delay=target), course, flows) for target in TARGETS]
-            shorter &= all(one[1] < other[1] for one, other in zip(leaving, coming, strict=True))
-            most = max(one[0] for one in leaving)
+            shorter &= all(a[1] < b[1] for a, b in zip(leaving, coming, strict=True))
+            highest = max(result[0] for result in leaving)
             cheap &= all(
-                any(one[0] >= other[0] - 0.002 and one[1] < other[1] for one in leaving)
+                any(a[0] >= other[0] - 0.002 and a[1] < other[1] for a in leaving)
                 for other in coming
-                if other[0] <= most
+                if other[0] <= highest
             )
             for k in (0, 3, 5):
                 (share, wait, _), (other_share, other_wait, dropped) = leaving[k], coming[k]
                 measured += [
                     Measurement(f"{name}, {flows} flow{'s' * (flows > 1)}, d_t = {1e3 * TARGETS[k]:g} ms: goodput by "
-                                "what leaves", share, "of the capacity", note=f"by what comes {other_share:.3f}"),
-                    Measurement("... wait, 95th percentile", 1e3 * wait, "ms", met=wait < other_wait,
-                                note=f"by what comes {1e3 * other_wait:.1f}, {dropped} packets dropped"),
+                                                    "departures", share, "of the capacity", note="by arrivals "
+                                                                                                 f"{other_share:.3f}"),
+                                        Measurement(f"{name}, {flows} flow{'s' * (flows > 1)}, d_t = "
+                                                    f"{1e3 * TARGETS[k]:g} ms: 95th "
+                                                    "percentile of the delay by "
+                                                    "departures", 1e3 * wait, "ms", met=wait < other_wait,
+                                                    note=f"by arrivals {1e3 * other_wait:.1f}, {dropped} packets "
+                                                         "dropped"),
                 ]  # fmt: skip
     return Finding(
         claim,
         Verdict.CONFIRMED if shorter and cheap else Verdict.CONDITIONAL if shorter or cheap else Verdict.REFUTED,
-        "By what leaves waits are shorter with each target delay, on each course, at up to 5 points less goodput; "
-        "where both reach a goodput, it has the shorter waits." if shorter and cheap else
-        "What leaves is not better on all courses.",
-        measured, (), ["As of abc-varying. All else is ABC's, the count of tokens as packets leave, too."],
+        "With the departure rate, delays are shorter for each target delay on each link, at up to 5 points less "
+        "goodput; at equal goodput its delays are shorter." if shorter and cheap else
+        "The departure rate is not better on all links.",
+        measured, (), ["The setup of abc-varying. Everything else is as in ABC, including tokens counted at "
+                       "departure."],
     )  # fmt: skip
