@@ -232,7 +232,7 @@ def timely_pi(claim: Claim) -> Finding:
 
 @check("fair-or-fixed", cost=0.5)
 def fair_or_fixed(claim: Claim) -> Finding:
-    """Check both laws of the paper: a unique equilibrium with a growing queue, or a fixed queue with N - 1 zero roots."""
+    """Check both laws of the paper: an equilibrium with a growing queue, or a fixed queue with N - 1 zero roots."""
     queues = {}
     for flows in (2, 10, 40):
         point = PatchedTIMELY().equilibrium(Network.dumbbell(LINE, ["1 us"] * flows, packet_size=16_000))
