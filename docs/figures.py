@@ -24,7 +24,7 @@ FIGURES = {
     "abc_varying": ("abc-varying", "Goodput and queueing delay on links with varying capacity"),
     "bbr_fairness": ("bbr-cubic-oscillation", "Shares of BBR against CUBIC"),
     "conformance_probe_rtt": ("bbr-probe-rtt", "BBR: ProbeRTT"),
-    "compound_stability": ("compound-hopf", "Compound as fluid on both sides of its stability condition"),
+    "compound_stability": ("compound-hopf", "Fluid model of Compound on both sides of its stability limit"),
     "cubic_stability": ("cubic-stable", "Fluid model of CUBIC inside and outside its basin of attraction"),
     "data_centers_dcqcn": ("dcqcn-margin", "DCQCN's critical delay"),
     "data_centers_timely": ("patched-stable", "Phase margin of patched TIMELY"),

@@ -1,4 +1,4 @@
-"""Loops of many equal flows over one queue discipline, whose evidence several claims share."""
+"""Loops of many equal flows over one queue discipline, shared by the checks of several claims."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = [
 ]  # fmt: skip
 
 PACKET = 8000.0
-"""Bits of a packet."""
+"""Packet size [bit]."""
 CLOCKED = {"ack": "clocked by ACKs", "rate": "clocked by rates"}
-"""The two linear models by `clocking`, in words."""
+"""Value of `clocking` -> description of the linear model."""
 FLOWS = 10
-"""Their number does not matter, only their windows do."""
+"""Number of flows; the loop depends only on their windows."""
 WINDOWS = (3.0, 5.0, 10.0, 30.0, 100.0, 1000.0)
-"""Packets of a flow, from a heavy load to a light one."""
+"""Windows [packets], from heavy to light load."""
 
 
 class Friendly(NewReno):
-    """CUBIC where it does what Reno would (RFC 9438 sec. 4.3): 3 (1 - beta)/(1 + beta) packets an RTT, beta = 0.7."""
+    """CUBIC in its Reno-friendly region (RFC 9438 sec. 4.3): 3 (1 - beta)/(1 + beta) packets per RTT, beta = 0.7."""
 
     @staticmethod
     def source_law(w: float, s: float, a: float, p: Params) -> float:
@@ -50,7 +50,7 @@ class Friendly(NewReno):
 
 
 class Halving(NewReno):
-    """NewReno as in fluid models: a mark halves the window, however small it is."""
+    """NewReno as in fluid models: a mark halves the window, without a minimum window."""
 
     @staticmethod
     def mark_response_law(w: float) -> float:
@@ -58,7 +58,7 @@ class Halving(NewReno):
 
 
 class HalfAPacket(NewReno):
-    """A scalable host without memory: half a packet less for each mark."""
+    """A memoryless scalable host: each mark reduces the window by half a packet."""
 
     ecn_echo = "scalable"
 
@@ -68,13 +68,13 @@ class HalfAPacket(NewReno):
 
 
 class Scalable(DCTCP):
-    """DCTCP as an L4S flow, which receives k p'."""
+    """DCTCP as an L4S flow, with the marking probability k p'."""
 
     ecn_echo = "scalable"
 
 
 NEWRENO, DELAYED_ACKS, FRIENDLY = NewReno(ecn=True), NewReno(ecn=True, L=0), Friendly(ecn=True)
-"""The second counts ACKs, which its receivers send for every other packet: windows grow by half a packet an RTT."""
+"""Hosts; DELAYED_ACKS counts ACKs, which receivers send for every second packet: growth is half a packet per RTT."""
 HALF_A_PACKET, DCTCP_HOST, CUBIC_HOST = (
     HalfAPacket(ecn=True),
     Scalable(transport="sack"),
@@ -82,7 +82,7 @@ HALF_A_PACKET, DCTCP_HOST, CUBIC_HOST = (
 )
 HALVING = Halving(ecn=True)
 DUALPI2_BASE = PI2(mark=True, target=0.015, interval=0.016, alpha=41.0 / 256.0, beta=819.0 / 256.0)
-"""What drives both queues of DualPI2, with the defaults of Linux."""
+"""The controller of both queues of DualPI2, with the defaults of Linux."""
 
 
 def pair(host: Any, discipline: Protocol) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def equal_flows(flows: float, capacity: float, base: float, buffer: str | None =
 
 
 def loaded(host: Any, discipline: Any, rtt: float, window: float) -> Network:
-    """Return a link whose flows have a window [packets] and an RTT [s], the queue at the target included."""
+    """Return a link with flows of a given window [packets] and RTT [s], which includes the queue at the target."""
     network = equal_flows(FLOWS, FLOWS * window / rtt, rtt - float(discipline.target))
     if host is not DELAYED_ACKS:
         return network
@@ -113,7 +113,7 @@ def loaded(host: Any, discipline: Any, rtt: float, window: float) -> Network:
 
 
 def rest(host: Any, discipline: QueueDiscipline, network: Network) -> MarkingEquilibrium:
-    """Return the equilibrium."""
+    """Return the equilibrium of a host and a discipline on a network."""
     protocol = read_protocol(pair(host, discipline))
     assert isinstance(protocol, ProtocolAssignment)
     return equilibrium_of_marks(protocol.deploy(network), network)
@@ -121,19 +121,19 @@ def rest(host: Any, discipline: QueueDiscipline, network: Network) -> MarkingEqu
 
 @lru_cache(4096)
 def loop(host: Any, discipline: Any, rtt: float, window: float, clocking: str = "ack") -> DelaySystem:
-    """Return the linear model of flows whose RTT [s], queue included, and windows [packets] are given."""
+    """Return the linear model of flows with a given RTT [s], which includes the queue, and window [packets]."""
     system = linearize(pair(host, discipline), loaded(host, discipline, rtt, window), clocking=clocking)
     assert isinstance(system, DelaySystem)
     return system
 
 
 def scaled(discipline: PI2 | PIE, share: float) -> Any:
-    """Return the discipline with both gains times a share; the equilibrium does not depend on them."""
+    """Return the discipline with both gains scaled by a factor; the equilibrium does not depend on them."""
     return replace(discipline, alpha=share * discipline.alpha, beta=share * discipline.beta)
 
 
 def margin(host: Any, discipline: Any, rtt: float, window: float, clocking: str = "ack") -> float:
-    """Return the gain margin, 0 where the loop is unstable, nan where there is no equilibrium."""
+    """Return the gain margin; 0 if the loop is unstable, nan if there is no equilibrium."""
     try:
         system = loop(host, discipline, rtt, window, clocking)
         return system.margins().gain_margin if system.is_stable else 0.0
@@ -142,7 +142,7 @@ def margin(host: Any, discipline: Any, rtt: float, window: float, clocking: str 
 
 
 def proven_within(host: Any, discipline: Any, rtt: float, window: float, gain: float, within: float = 1e-6) -> bool:
-    """Return whether it is proven that gains a little below `gain` times these are stable, a little above unstable."""
+    """Return whether certificates prove stability just below `gain` times the gains and instability just above."""
     inside, outside = (loop(host, scaled(discipline, gain * f), rtt, window) for f in (1.0 - within, 1.0 + within))
     return inside.certify().stable is True and outside.certify().stable is False
 

@@ -1,4 +1,4 @@
-"""Checks of CoDel and FQ-CoDel with packets."""
+"""Checks of CoDel and FQ-CoDel with packet runs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 
 CAPACITY = 1250.0
-"""Packets/s of the link: 10 Mb/s."""
+"""Capacity of the link [packets/s], 10 Mb/s."""
 SACK = NewReno(transport="sack")
 NEAR = 3.0
-"""A standing queue is near the target up to this many times it."""
+"""Maximum ratio of a standing queue to the target to count as near the target."""
 LONG_RTTS = (0.02, 0.04, 0.08, 0.16) * 2
-"""Of the flows that share a link [s]."""
+"""RTTs of the long flows that share a link [s]."""
 BRIEF, BRIEF_RTT, BRIEF_BYTES = 40, 0.05, 2000
-"""Transfers beside them, one a second: how many, their RTT [s] and size."""
+"""Brief transfers, one per second: their number, RTT [s] and size [bytes]."""
 
 
 @check("codel-law", cost=1)
 def codel_law(claim: Claim) -> Finding:
-    """When packets of a constant overload are dropped, against the law."""
+    """Compare the drop times under a constant overload with the law."""
     codel, step = CoDel(), 0.001
     network = equal_flows(1, CAPACITY, 0.02, "50 MB")
     run = packet.simulate(Scenario(network, pair(ConstantRate("15 Mb/s"), codel), 5.0), sample=step)
@@ -43,8 +43,8 @@ def codel_law(claim: Claim) -> Finding:
     late = float(off.max())
     fits = late <= after_a_packet
     measured = [
-        Measurement("drops within 5 s", float(len(at)), note=f"the first at {1e3 * at[0]:.0f} ms"),
-        Measurement("largest difference of the first 40 intervals from the law", 1e3 * late, "ms",
+        Measurement("drops within 5 s", float(len(at)), note=f"first drop at {1e3 * at[0]:.0f} ms"),
+        Measurement("maximum difference of the first 40 intervals from the law", 1e3 * late, "ms",
                     note=f"a packet takes {1e3 / CAPACITY:g} ms, a sample {1e3 * step:g} ms", met=fits),
     ]  # fmt: skip
     count = min(len(at), 60)
@@ -54,15 +54,15 @@ def codel_law(claim: Claim) -> Finding:
         log_x=False, title=title,
     )  # fmt: skip
     reason = (
-        f"The first 40 intervals differ from the law by {1e3 * late:.1f} ms at most; a packet and a sample are 1.8 ms."
+        f"The first 40 intervals differ from the law by at most {1e3 * late:.1f} ms; a packet and a sample are 1.8 ms."
     )
     verdict = Verdict.CONFIRMED if fits else Verdict.REFUTED
-    told = "15 Mb/s at a constant rate over 10 Mb/s; a drop takes place when the next packet comes to the head."
-    return Finding(claim, verdict, reason, measured, [Picture.of(figure, title, "Time of each drop.")], [told])
+    assumption = "15 Mb/s at a constant rate over 10 Mb/s; a drop takes place when the next packet reaches the head."
+    return Finding(claim, verdict, reason, measured, [Picture.of(figure, title, "Time of each drop.")], [assumption])
 
 
 def _standing(flows: int, rtt: float, seed: int = 1) -> tuple[float, float]:
-    """The median of the least delay within 100 ms, and the utilization, over 20 to 60 s."""
+    """Return the median of the minimum delay in 100 ms intervals, and the utilization, from 20 to 60 s."""
     network = equal_flows(flows, CAPACITY, rtt, "1 MB")
     run = packet.simulate(Scenario(network, pair(SACK, CoDel()), 60.0, seed=seed), sample=0.01)
     delays = run.queue.to_numpy()[2000:, 0] / 1000.0 / CAPACITY
@@ -72,15 +72,15 @@ def _standing(flows: int, rtt: float, seed: int = 1) -> tuple[float, float]:
 
 @check("codel-target", cost=2)
 def codel_target(claim: Claim) -> Finding:
-    """The queue that stands, over numbers of flows and RTTs."""
+    """Measure the standing queue over numbers of flows and RTTs."""
     counts, rtts, target = (1, 2, 5, 10, 20, 50), (0.02, 0.1), float(CoDel().target)
     measured, curves = [], {}
     good: list[tuple[float, str]] = []
     bad: list[tuple[float, str]] = []
     for rtt in rtts:
-        found = [_standing(flows, rtt) for flows in counts]
-        curves[f"RTT {1e3 * rtt:g} ms"] = [1e3 * delay for delay, _ in found]
-        for flows, (delay, used) in zip(counts, found, strict=True):
+        runs = [_standing(flows, rtt) for flows in counts]
+        curves[f"RTT {1e3 * rtt:g} ms"] = [1e3 * delay for delay, _ in runs]
+        for flows, (delay, used) in zip(counts, runs, strict=True):
             met = delay <= NEAR * target
             (good if met else bad).append((delay, f"{flows} flows of {1e3 * rtt:g} ms"))
             measured.append(
@@ -88,32 +88,34 @@ def codel_target(claim: Claim) -> Finding:
                             f"utilization by goodput {used:.1%}", met=met)
             )  # fmt: skip
     verdict = Verdict.CONFIRMED if not bad else Verdict.CONDITIONAL if good else Verdict.REFUTED
-    most = max((delay, name) for delay, name in good + bad)
+    worst = max((delay, name) for delay, name in good + bad)
     reason = (
-        f"Up to {NEAR:g} times the target in {len(good)} of {len(good + bad)} runs; it grows with the number of flows "
-        f"and as RTTs become shorter than the interval: {1e3 * most[0]:.0f} ms with {most[1]}."
+        f"The standing delay is at most {NEAR:g} times the target in {len(good)} of {len(good + bad)} runs. It grows "
+        "with the number of flows and for RTTs shorter than the interval; its maximum is "
+        f"{1e3 * worst[0]:.0f} ms with {worst[1]}."
     )
     title = "Standing delay under CoDel"
     figure = plot.boundary_figure(
         counts, curves, {"target": [1e3 * target] * len(counts)}, None, "flows", "delay [ms]", title=title
     )
-    told = (
-        "NewReno with SACK over 10 Mb/s, packets of 1000 bytes; a standing delay is the least within 100 ms, its "
-        "median over 20 to 60 s."
+    assumption = (
+        "NewReno with SACK over 10 Mb/s, packets of 1000 bytes; the standing delay is the median from 20 to 60 s of "
+        "the "
+        "minimum in each 100 ms."
     )
-    return Finding(claim, verdict, reason, measured, [Picture.of(figure, title, "Drops, no marks.")], [told])
+    return Finding(claim, verdict, reason, measured, [Picture.of(figure, title, "Drops, no marks.")], [assumption])
 
 
 def _shared(discipline: Protocol, seed: int = 1) -> tuple[float, NDArray[np.float64], Trajectory]:
-    """Jain's index of long flows, how long brief transfers took beyond an idle network [s], and the run."""
-    many = Network.dumbbell(
+    """Return Jain's index of long flows, the extra time of brief transfers over an idle network [s], and the run."""
+    crowd = Network.dumbbell(
         CAPACITY * 8000.0, rtts=[*LONG_RTTS, *[BRIEF_RTT] * BRIEF], packet_size=1000, buffer="250 kB"
     )
     flows = [
         flow if k < len(LONG_RTTS) else replace(flow, start=20.37 + (k - len(LONG_RTTS)), size=BRIEF_BYTES)
-        for k, flow in enumerate(many.flows)
+        for k, flow in enumerate(crowd.flows)
     ]
-    run = packet.simulate(Scenario(many.with_flows(flows), pair(SACK, discipline), 65.0, seed=seed), sample=0.1)
+    run = packet.simulate(Scenario(crowd.with_flows(flows), pair(SACK, discipline), 65.0, seed=seed), sample=0.1)
     rates = run.goodput.to_numpy()[200:, : len(LONG_RTTS)].mean(axis=0)
     brief = run.flows.iloc[len(LONG_RTTS) : len(LONG_RTTS) + BRIEF]
     alone = BRIEF_RTT + BRIEF_BYTES / 1000.0 / CAPACITY
@@ -123,32 +125,36 @@ def _shared(discipline: Protocol, seed: int = 1) -> tuple[float, NDArray[np.floa
 
 @check("fq-fair", cost=2)
 def fq_fair(claim: Claim) -> Finding:
-    """Shares of flows with RTTs of 20 to 160 ms, and the time of brief transfers, under three disciplines."""
+    """Measure shares of flows with RTTs of 20 to 160 ms, and times of brief transfers, under three disciplines."""
     measured, drawn = [], {}
-    found = {name: _shared(q) for name, q in (("FQ-CoDel", FQCoDel()), ("CoDel", CoDel()), ("drop-tail", DropTail()))}
-    for name, (jain, late, run) in found.items():
+    results = {name: _shared(q) for name, q in (("FQ-CoDel", FQCoDel()), ("CoDel", CoDel()), ("drop-tail", DropTail()))}
+    for name, (jain, late, run) in results.items():
         rates = run.goodput.to_numpy()[200:, : len(LONG_RTTS)].mean(axis=0)
         drawn[name] = (1e3 * np.array(LONG_RTTS), rates / 1e6, None)
         fair = jain >= 0.95 if name == "FQ-CoDel" else None
         quick = float(np.median(late)) <= 0.003 if name == "FQ-CoDel" else None
         measured += [
             Measurement(f"{name}: Jain's index of the long flows", jain, met=fair),
-            Measurement(f"{name}: brief transfers, median beyond an idle network", 1e3 * float(np.median(late)), "ms",
-                        note=f"at most {1e3 * np.nanmax(late):.1f} ms; {int(np.isnan(late).sum())} unfinished",
+            Measurement(f"{name}: brief transfers, median extra time over an idle "
+                        "network", 1e3 * float(np.median(late)), "ms",
+                        note=f"maximum {1e3 * np.nanmax(late):.1f} ms; {int(np.isnan(late).sum())} unfinished",
                         met=quick),
         ]  # fmt: skip
-    jain, late, _ = found["FQ-CoDel"]
-    other, wait, _ = found["CoDel"]
+    jain, late, _ = results["FQ-CoDel"]
+    other, wait, _ = results["CoDel"]
     met = [m.met for m in measured if m.met is not None]
     verdict = Verdict.CONFIRMED if all(met) else Verdict.CONDITIONAL if any(met) else Verdict.REFUTED
     reason = (
-        f"Jain's index over RTTs of 20 to 160 ms is {jain:.3f}, {other:.3f} with CoDel in one queue; brief transfers "
-        f"take {1e3 * np.median(late):.1f} ms more than alone, {1e3 * np.median(wait):.1f} ms with CoDel."
+        f"Jain's index for RTTs of 20 to 160 ms is {jain:.3f}, and {other:.3f} with CoDel in one queue. Brief "
+        "transfers "
+        f"take {1e3 * np.median(late):.1f} ms longer than alone, and {1e3 * np.median(wait):.1f} ms longer with CoDel."
     )
     title = "Shares under FQ-CoDel, CoDel and drop-tail"
     figure = plot.boundary_figure([20.0, 160.0], {}, None, drawn, "RTT [ms]", "goodput [Mb/s]", title=title)
-    told = (
-        "Eight long NewReno flows with SACK over 10 Mb/s and a buffer of 250 kB; beside them a transfer of two packets "
-        "each second."
+    assumption = (
+        "Eight long NewReno flows with SACK over 10 Mb/s and a buffer of 250 kB, and a transfer of two packets every "
+        "second."
     )
-    return Finding(claim, verdict, reason, measured, [Picture.of(figure, title, "Means over 20 to 65 s.")], [told])
+    return Finding(
+        claim, verdict, reason, measured, [Picture.of(figure, title, "Means over 20 to 65 s.")], [assumption]
+    )

@@ -1,4 +1,4 @@
-"""Checks of claims on BBR: its share beside loss-based flows, and the program of its published fluid model."""
+"""Checks of claims on BBR: its share against loss-based flows, and the program of its published fluid model."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ CAPACITY, RTT, PACKET = 10e6, 0.04, 1500
 PRODUCT = CAPACITY * RTT / (8 * PACKET)  # packets
 DURATION, BAND = 400.0, 0.1
 PROBE_EVERY, PROBE = 10.0, 0.2  # s
-C, BETA = 0.4, 0.7  # packets/s^3, of RFC 9438
+C, BETA = 0.4, 0.7  # constants of RFC 9438; C in packets/s^3
 SHIFT = 2.0  # s
-GRID, GRID_PACKET, FAIR = 100e6, 1514, 10e6  # the model's own grid: ten flows
+GRID, GRID_PACKET, FAIR = 100e6, 1514, 10e6  # the grid of the published model: ten flows
 EARLIER = 2.0  # s
 
 
 def stated_share(flows: int, buffer: float) -> float:
-    """Return the share of some flows of BBR, of a buffer in bandwidth-delay products."""
+    """Return the stated share of BBR flows with a buffer in bandwidth-delay products."""
     q, c = buffer * PRODUCT, CAPACITY / (8 * PACKET)
     p = 0.5 - 0.5 / buffer - 4.0 * flows / q
     return (1.0 - p) * (1.0 - (q / c + PROBE + RTT) / PROBE_EVERY)
 
 
-def share(flows: int, others: int, buffer: float, other: Protocol) -> float:
-    """Return what they have of the goodput, in packets."""
-    count = flows + others
+def share(flows: int, rivals: int, buffer: float, other: Protocol) -> float:
+    """Return BBR's share of the goodput in a packet run."""
+    count = flows + rivals
     network = Network(
         [Link(CAPACITY, RTT / 4, buffer=round(buffer * PRODUCT) * PACKET)],
         [Flow(route=[0], access_delay=RTT / 4, packet_size=PACKET)] * count,
@@ -45,61 +45,65 @@ def share(flows: int, others: int, buffer: float, other: Protocol) -> float:
 
 @check("bbr-share", cost=15, main=False)
 def bbr_share(claim: Claim) -> Finding:
-    """One to four flows beside as many or more, over buffers of 2 to 32 products."""
+    """Run one to four flows against as many or more loss-based flows, with buffers of 2 to 32 products."""
     measured, off = [], {}
     spread: dict[tuple[str, int, float], list[float]] = {}
     for other in (CUBIC(transport="rack"), NewReno(transport="rack")):
         name = type(other).__name__
-        for flows, others in ((1, 1), (1, 4), (1, 16), (2, 2), (4, 4)):
+        for flows, rivals in ((1, 1), (1, 4), (1, 16), (2, 2), (4, 4)):
             for buffer in (2, 4, 8, 16, 32):
-                stated, found = stated_share(flows, buffer), share(flows, others, buffer, other)
-                off[name, flows, others, buffer] = found - stated
-                spread.setdefault((name, flows, buffer), []).append(found)
+                stated, measured_share = stated_share(flows, buffer), share(flows, rivals, buffer, other)
+                off[name, flows, rivals, buffer] = measured_share - stated
+                spread.setdefault((name, flows, buffer), []).append(measured_share)
                 measured.append(
-                    Measurement(f"share of {flows} beside {others} of {name}, {buffer} products", found,
-                                reported=stated, met=abs(found - stated) < BAND)
+                    Measurement(f"share of {flows} against {rivals} of {name}, {buffer} products", measured_share,
+                                reported=stated, met=abs(measured_share - stated) < BAND)
                 )  # fmt: skip
     near = [key for key, value in off.items() if abs(value) < BAND]
-    most = max(max(values) - min(values) for values in spread.values() if len(values) > 1)
+    max_spread = max(max(values) - min(values) for values in spread.values() if len(values) > 1)
     below = sum(value < 0.0 for value in off.values())
     verdict = Verdict.CONFIRMED if len(near) == len(off) else Verdict.CONDITIONAL if near else Verdict.REFUTED
     return Finding(
         claim, verdict,
-        f"Within {BAND:g} in {len(near)} of {len(off)} cases; packets have less than is stated in {below} of them, by "
-        f"up to {max(-value for value in off.values()):.2f}. One flow beside 1 to 16 others has shares that differ by "
-        f"up to {most:.2f} in one buffer.",
+        f"The share is within {BAND:g} of the stated one in {len(near)} of {len(off)} cases. It is lower in {below} "
+        f"cases, by up to {max(-value for value in off.values()):.2f}. The shares of one flow against 1 to 16 others "
+        f"differ by up to {max_spread:.2f} with the same buffer.",
         measured, (),
-        [f"10 Mb/s, RTT 40 ms, packets of 1500 bytes, drop-tail; all flows start at once; {DURATION:g} s, all of it. "
-         "Hosts have RACK-TLP."],
+        [f"10 Mb/s, RTT 40 ms, packets of 1500 bytes, drop-tail; all flows start together; the whole of {DURATION:g} "
+         "s. "
+         "Hosts use RACK-TLP."],
     )  # fmt: skip
 
 
 @check("bbr-fluid-cubic", cost=0.1)
 def bbr_fluid_cubic(claim: Claim) -> Finding:
-    """What a loss leaves of a window, and when it is there again, by both formulas."""
+    """Compute the window after a loss and the time to recover it by both formulas."""
     measured, off = [], []
     for window in (20.0, 33.0, 100.0, 307.0, 1000.0, 10_000.0):
         back = (BETA * window / C) ** (1.0 / 3.0)
-        left = (C * (SHIFT - back) ** 3 + window) / window
+        remaining = (C * (SHIFT - back) ** 3 + window) / window
         rfc = ((1.0 - BETA) * window / C) ** (1.0 / 3.0)
-        off.append(abs(left - BETA))
+        off.append(abs(remaining - BETA))
         measured.append(
-            Measurement(f"share of {window:g} packets that a loss leaves", left, reported=BETA, met=off[-1] < 0.01)
+            Measurement(f"share of {window:g} packets after a loss", remaining, reported=BETA, met=off[-1] < 0.01)
         )
-        measured.append(Measurement(f"{window:g} packets again after", back - SHIFT, "s", reported=rfc))
-    # both agree where cbrt(0.7 W/0.4) - 2 = cbrt(0.3 W/0.4)
+        measured.append(
+            Measurement(f"time until the window is {window:g} packets again", back - SHIFT, "s", reported=rfc)
+        )
+    # both agree if cbrt(0.7 W/0.4) - 2 = cbrt(0.3 W/0.4)
     same = (SHIFT / ((BETA / C) ** (1.0 / 3.0) - ((1.0 - BETA) / C) ** (1.0 / 3.0))) ** 3
     wrong = max(off) > 0.01
     return Finding(
         claim, Verdict.REFUTED if wrong else Verdict.CONFIRMED,
-        f"The formula is RFC 9438's for windows of {same:.0f} packets only: smaller ones fall by less than 30 % (of "
-        "33 packets, a tenth of 100 Mb/s in the model's own grid, by 8 %), larger ones by up to 70 %.",
-        measured, (), ["The formulas as they stand; no run."],
+        f"The formula agrees with RFC 9438 only for windows of {same:.0f} packets. Smaller windows fall by less than "
+        "30 %, for example windows of 33 packets, a tenth of 100 Mb/s in the model's grid, by 8 %; larger windows fall "
+        "by up to 70 %.",
+        measured, (), ["Evaluated formulas; no run."],
     )  # fmt: skip
 
 
 def probe_times(first: float, rtt: float, until: float, h: float = 1e-4) -> list[float]:
-    """Return when the program's timer begins probes, with a least RTT that never falls [s].
+    """Return the times at which the program's timer begins probes if the minimum RTT never falls [s].
 
     timer' = [timer(t - d) <= 0] (10 - 9.8 (1 - m(t - d)) - timer)/ms - 1
     m'     = [timer(t - d) <= 0] (1 - m(t - d) - m)/ms
@@ -119,26 +123,28 @@ def probe_times(first: float, rtt: float, until: float, h: float = 1e-4) -> list
 
 @check("bbr-fluid-timer", cost=1)
 def bbr_fluid_timer(claim: Claim) -> Finding:
-    """The program's equations of the timer, from both of its initial values."""
+    """Evaluate the program's equations of the timer from both of its initial values."""
     second, first = probe_times(5.0, 0.035, 40.0), probe_times(10.0, 0.035, 40.0)
     between = [later - sooner for sooner, later in zip(second, second[1:], strict=False)]
     measured = [
         Measurement("first probe of version 2", second[0], "s", reported=5.0, met=abs(second[0] - 5.0) < 0.5),
-        *(Measurement(f"probe {k + 2} of it later", gap, "s", reported=5.0, met=abs(gap - 5.0) < 0.5)
+        *(Measurement(f"time from probe {k + 1} to {k + 2} of "
+                      "version 2", gap, "s", reported=5.0, met=abs(gap - 5.0) < 0.5)
           for k, gap in enumerate(between)),
         Measurement("first probe of version 1", first[0], "s", reported=10.0, met=abs(first[0] - 10.0) < 0.5),
     ]  # fmt: skip
-    holds = all(one.met for one in measured)
+    holds = all(measurement.met for measurement in measured)
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"The first probe comes after {second[0]:.2f} s, all others {min(between):.2f} s later: the program sets the "
-        "timer to version 1's 10 s after each. Its runs of 9 s have one probe of version 2, and none of version 1.",
-        measured, (), ["The program's equations, in steps of 0.1 ms, with a least RTT of 35 ms that never falls."],
+        f"The first probe is after {second[0]:.2f} s, and the next ones follow at intervals of {min(between):.2f} s, "
+        "because the program resets the timer to version 1's 10 s. Its runs of 9 s have one probe of version 2, and "
+        "none of version 1.",
+        measured, (), ["The program's equations, in steps of 0.1 ms, with a minimum RTT of 35 ms that never falls."],
     )  # fmt: skip
 
 
 def begin_at_a_rate(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
-    """Version 2 without Startup: in CRUISE, as the program begins, with a rate that is given."""
+    """Start version 2 in CRUISE with a given rate, without Startup, as the program does."""
     if flow.state < bbr_fluid.PROBE_BW:
         env.rate = p.rate
         env.window = bbr_fluid.INFINITE
@@ -156,7 +162,7 @@ def begin_at_a_rate(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
 
 @dataclass(frozen=True)
 class Begun(BBRv2):
-    """Version 2 as fluid that begins with a rate [bit/s]."""
+    """Fluid model of version 2 with a given initial rate [bit/s]."""
 
     rate: float = FAIR
 
@@ -168,7 +174,7 @@ class Begun(BBRv2):
 
 @dataclass(frozen=True)
 class WithoutSlowStart(NewReno):
-    """... beside which Reno has its share at once."""
+    """NewReno without slow start, which has its share immediately."""
 
     slow_start_law = None
 
@@ -176,7 +182,7 @@ class WithoutSlowStart(NewReno):
 def share_of_second_version(
     engine: Any, host: Protocol, other: Protocol, products: float, starts: tuple[float, float] = (0.0, 0.0)
 ) -> float:
-    """Return what five flows of ten have of the goodput from 4 to 9 s after the last start."""
+    """Return the goodput share of five of ten flows from 4 to 9 s after the last start."""
     late = max(starts)
     flows = [
         Flow(route=[0], access_delay=0.005 + 0.005 * (i % 5) / 4, packet_size=GRID_PACKET, start=starts[i // 5])
@@ -190,7 +196,7 @@ def share_of_second_version(
 
 @check("bbr-fluid-start", cost=6, main=False)
 def bbr_fluid_start(claim: Claim) -> Finding:
-    """Version 2 beside Reno: the fluid from several rates, packets with several starts."""
+    """Run version 2 against Reno: the fluid from several initial rates, packets with several start times."""
     measured, spread = [], {}
     reno, at_once = NewReno(transport="rack", initial=10.0), WithoutSlowStart(transport="rack", initial=28.9)
     for products, program in ((1.0, 0.51), (4.0, 0.36), (7.0, 0.35)):
@@ -202,26 +208,26 @@ def bbr_fluid_start(claim: Claim) -> Finding:
         }
         of_packets = {
             name: share_of_second_version(packet, BBRv2(), reno, products, starts)
-            for name, starts in (("all at once", (0.0, 0.0)), ("Reno 2 s first", (EARLIER, 0.0)),
+            for name, starts in (("all together", (0.0, 0.0)), ("Reno 2 s first", (EARLIER, 0.0)),
                                  ("version 2 first", (0.0, EARLIER)))
         }  # fmt: skip
-        for engine, found in (("fluid", of_fluid), ("packets", of_packets)):
-            spread[engine, products] = max(found.values()) - min(found.values())
-            for name, one in found.items():
+        for engine, shares in (("fluid", of_fluid), ("packets", of_packets)):
+            spread[engine, products] = max(shares.values()) - min(shares.values())
+            for name, value in shares.items():
                 measured.append(
-                    Measurement(f"{products:g} products, {engine}, {name}", one,
+                    Measurement(f"{products:g} products, {engine}, {name}", value,
                                 reported=program if engine == "fluid" else None,
-                                met=abs(one - program) < BAND if engine == "fluid" else None)
+                                met=abs(value - program) < BAND if engine == "fluid" else None)
                 )  # fmt: skip
-    least = min(spread["fluid", products] for products in (1.0, 4.0, 7.0))
+    min_spread = min(spread["fluid", products] for products in (1.0, 4.0, 7.0))
     return Finding(
-        claim, Verdict.REFUTED if least > 2.0 * BAND else Verdict.CONFIRMED,
-        "From a half to three times the fair rate the fluid's share moves by "
+        claim, Verdict.REFUTED if min_spread > 2.0 * BAND else Verdict.CONFIRMED,
+        "If the initial rate is between half and three times the fair rate, the fluid's share varies by "
         + ", ".join(f"{spread['fluid', products]:.2f}" for products in (1.0, 4.0, 7.0))
-        + " in 1, 4 and 7 products; that of packets, where one protocol is 2 s ahead, by "
+        + " with buffers of 1, 4 and 7 products. In packet runs in which one protocol starts 2 s earlier it varies by "
         + ", ".join(f"{spread['packets', products]:.2f}" for products in (1.0, 4.0, 7.0)) + ".",
         measured, (),
         ["Ten flows over 100 Mb/s, RTTs from 30 to 40 ms, drop-tail; shares of five flows of version 2 from 4 to 9 s. "
-         "The fluid is the published law with delivery rates that are means of an RTT; the program's own number is "
-         "what it computes from fair shares."],
+         "The fluid is the published law with delivery rates averaged over an RTT; the program's number is its result "
+         "from fair initial shares."],
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Checks of claims on Compound TCP in packets: mean windows under random losses, and what it leaves to Reno."""
+"""Checks of claims on Compound TCP in packet runs: mean windows under random losses, and competition with Reno."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ecc.network.network import Network
 from ecc.scenario import Scenario
 
 PACKET, RTT = 1500, 0.1
-SMALL = (1e-4, 3e-5)  # rates of losses
-LOSSES, LOST = (1e-3, 3e-4, *SMALL), 150  # ... in a run
+SMALL = (1e-4, 3e-5)  # small loss rates
+LOSSES, LOST = (1e-3, 3e-4, *SMALL), 150  # all loss rates; number of losses in a run
 CAPACITY, SHORT, FLOWS, SECONDS = 2e8, 0.05, 8, 60.0
-PER_FLOW = (104, 26, 10, 5)  # packets of buffer; the first are a bandwidth-delay product
+PER_FLOW = (104, 26, 10, 5)  # buffer per flow, packets; the first value is a bandwidth-delay product
 
 
 @lru_cache
 def mean_window(loss: float) -> float:
-    """Return the mean window [packets] of flows on a link that never fills and loses at random, late in a run."""
+    """Return the mean window [packets] late in a run on an uncongested link with random losses."""
     host = Compound(transport="sack")
     duration = LOST * RTT / (loss * host.mean_window(loss))
     network = Network.dumbbell("10 Gb/s", [RTT] * 2, packet_size=PACKET)
@@ -35,14 +35,14 @@ def mean_window(loss: float) -> float:
 
 @check("compound-window", cost=9, main=False)
 def compound_window(claim: Claim) -> Finding:
-    """Mean windows at four loss rates, and the power with which they go at the last two."""
+    """Measure mean windows at four loss rates, and their exponent between the last two."""
     host, measured, ratios = Compound(transport="sack"), [], []
     for loss in LOSSES:
-        found, stated = mean_window(loss), host.mean_window(loss, random=True)
-        ratios.append(found / stated)
+        measured_window, stated = mean_window(loss), host.mean_window(loss, random=True)
+        ratios.append(measured_window / stated)
         measured.append(
-            Measurement(f"mean window, {loss:g} lost", found, "packets", stated,
-                        "reported: our closed form of the limit",
+            Measurement(f"mean window, {loss:g} lost", measured_window, "packets", stated,
+                        "reported value: our closed form of the limit",
                         met=abs(ratios[-1] - 1.0) < 0.1 if loss in SMALL else None)
         )  # fmt: skip
     power = log(mean_window(SMALL[0]) / mean_window(SMALL[1])) / log(SMALL[0] / SMALL[1])
@@ -50,22 +50,25 @@ def compound_window(claim: Claim) -> Finding:
         Measurement(f"power of the loss rate, {SMALL[0]:g} to {SMALL[1]:g}", power, reported=-0.8,
                     met=abs(power + 0.8) < 0.05)
     )  # fmt: skip
-    holds = all(one.met is not False for one in measured)
+    holds = all(measurement.met is not False for measurement in measured)
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"Mean windows come from {ratios[0]:.2f} to {ratios[-1]:.2f} times the closed form of the limit as the loss "
-        f"rate falls, and go with p^{power:.2f} there; the power of the limit is -1/(2 - k).",
+        f"As the loss rate falls, mean windows approach the closed form of the limit, from {ratios[0]:.2f} to "
+        f"{ratios[-1]:.2f} times its value, and scale with p^{power:.2f}; the exponent of the limit is -1/(2 - k).",
         measured, (), [
-            f"Two flows of 1500-byte packets, SACK, {1e3 * RTT:g} ms, on 10 Gb/s, no queue, some {LOST} losses a flow.",
-            "Of the paper the abstract was read. The closed form is ours: Compound.mean_window(loss, random=True). It "
-            "leaves out low_window, 41 packets, and RTTs without growth at a loss: at 0.001 there are 15 between two.",
+            f"Two flows of 1500-byte packets, SACK, {1e3 * RTT:g} ms, on 10 Gb/s, no queue, about {LOST} losses per "
+            "flow.",
+            "Only the abstract of the paper was read. The closed form is ours: Compound.mean_window(loss, "
+            "random=True). "
+            "It neglects low_window, 41 packets, and RTTs without growth at a loss; at 0.001, losses are 15 RTTs "
+            "apart.",
         ],
     )  # fmt: skip
 
 
 @lru_cache
 def shares(host: Protocol, packets: int) -> tuple[float, float]:
-    """Return what four flows and four of NewReno beside them have of the capacity, with so much buffer for each."""
+    """Return the capacity shares of four flows and of four competing NewReno flows, with a buffer per flow [packets]."""
     reno, half = NewReno(transport="sack"), FLOWS // 2
     starts = np.random.default_rng(1).random(FLOWS).tolist()
     network = Network.dumbbell(CAPACITY, [SHORT] * FLOWS, FLOWS * packets * PACKET, packet_size=PACKET, starts=starts)
@@ -77,30 +80,30 @@ def shares(host: Protocol, packets: int) -> tuple[float, float]:
 
 @check("compound-reno", cost=9, main=False)
 def compound_reno(claim: Claim) -> Finding:
-    """What NewReno has beside Compound, of what it has beside itself; with gamma fixed, and adaptive."""
-    measured, kept = [], {}
+    """Compare NewReno's share against Compound, with gamma fixed and adaptive, with its share against itself."""
+    measured, retained = [], {}
     for packets in PER_FLOW:
         alone = 0.5 * sum(shares(NewReno(transport="sack"), packets))
         for adaptive in (False, True):
-            theirs, renos = shares(Compound(transport="sack", adaptive=adaptive), packets)
-            kept[adaptive, packets] = renos / alone
+            compounds, renos = shares(Compound(transport="sack", adaptive=adaptive), packets)
+            retained[adaptive, packets] = renos / alone
             measured.append(
-                Measurement(f"{packets} packets of buffer a flow, gamma {'adaptive' if adaptive else 'fixed'}",
-                            100.0 * renos / alone, "% of what Reno has beside Reno",
-                            note=f"Compound {theirs:.1%}, Reno {renos:.1%} of the link")
+                Measurement(f"buffer of {packets} packets per flow, gamma {'adaptive' if adaptive else 'fixed'}",
+                            100.0 * renos / alone, "% of Reno's share against Reno",
+                            note=f"Compound {compounds:.1%}, Reno {renos:.1%} of the link")
             )  # fmt: skip
-    large, small = kept[False, PER_FLOW[0]], kept[False, PER_FLOW[2]]
-    tuned, least = kept[True, PER_FLOW[2]], kept[True, PER_FLOW[3]]
+    large, small = retained[False, PER_FLOW[0]], retained[False, PER_FLOW[2]]
+    tuned, minimal = retained[True, PER_FLOW[2]], retained[True, PER_FLOW[3]]
     holds = large > 0.9 and small < 0.6
-    restored = tuned > 0.9 and least > 0.9
+    restored = tuned > 0.9 and minimal > 0.9
     return Finding(
         claim, Verdict.REFUTED if not holds else Verdict.CONFIRMED if restored else Verdict.CONDITIONAL,
-        f"With {PER_FLOW[0]} packets of buffer a flow Reno keeps {large:.0%} of what it has beside itself, with "
-        f"{PER_FLOW[2]} {small:.0%}; there an adaptive gamma leaves it {tuned:.0%}, but with {PER_FLOW[3]}, the least "
-        f"that gamma can be, {least:.0%}.",
+        f"With a buffer of {PER_FLOW[0]} packets per flow Reno keeps {large:.0%} of its share against itself, with "
+        f"{PER_FLOW[2]} packets {small:.0%}. An adaptive gamma raises this to {tuned:.0%}, but with {PER_FLOW[3]} "
+        f"packets, the minimum of gamma, Reno keeps only {minimal:.0%}.",
         measured, (), [
             f"Four flows of each, {1e-6 * CAPACITY:g} Mb/s, {1e3 * SHORT:g} ms, 1500-byte packets, SACK; the second "
-            f"half of {SECONDS:g} s, one draw of starts.",
+            f"half of {SECONDS:g} s, one draw of start times.",
             "The adaptation of gamma is described in ecc/models/compound.py.",
         ],
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Checks of claims on Copa: equilibrium, cycle, the RTT of an empty queue, and flows that fill buffers beside it."""
+"""Checks of claims on Copa: equilibrium, cycle, the RTT of an empty queue, and competition with loss-based flows."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ FloatArray = NDArray[np.float64]
 
 
 class Cycle(NamedTuple):
-    """Of a run's second half: least, mean and largest queue in 1/delta packets a flow, RTTs a cycle, flows' rates."""
+    """Second half of a run: minimum, mean and maximum queue [1/delta packets per flow], period [RTTs], rates."""
 
-    least: float
+    minimum: float
     mean: float
-    most: float
+    maximum: float
     period: float
     rates: FloatArray
 
 
 @lru_cache
 def cycle(flows: int, rtt: float, delta: float, capacity: float = CAPACITY, apart: float = 0.0) -> Cycle:
-    """Return the cycle of flows of one RTT, which start a time apart [s]."""
+    """Return the cycle of flows with equal RTTs whose starts are a time apart [s]."""
     starts = [apart * k for k in range(flows)]
     network = Network.dumbbell(capacity, [rtt] * flows, packet_size=PACKET, starts=starts)
     step = rtt / 50.0
@@ -41,12 +41,12 @@ def cycle(flows: int, rtt: float, delta: float, capacity: float = CAPACITY, apar
     rises = crossings(queue) * step / mean_rtt
     period = float(np.diff(rises).mean()) if len(rises) > 1 else np.inf
     unit = flows / delta
-    least, mean, most = (float(value) / unit for value in (queue.min(), queue.mean(), queue.max()))
-    return Cycle(least, mean, most, period, run.goodput[half:].mean("time").to_numpy())
+    low, mean, high = (float(value) / unit for value in (queue.min(), queue.mean(), queue.max()))
+    return Cycle(low, mean, high, period, run.goodput[half:].mean("time").to_numpy())
 
 
 def crossings(series: FloatArray) -> FloatArray:
-    """Return where a series rises through the middle of its swing, with a hysteresis of 0.3 of it.
+    """Return the indices at which a series rises through the middle of its swing, with a hysteresis of 30 %.
 
     Parameters
     ----------
@@ -54,19 +54,19 @@ def crossings(series: FloatArray) -> FloatArray:
     """
     low, high = (float(np.percentile(series, share)) for share in (5.0, 95.0))
     middle, width = 0.5 * (low + high), 0.15 * (high - low)
-    found, above = [], bool(series[0] > middle)
+    rises, above = [], bool(series[0] > middle)
     for index, value in enumerate(series):
         if above and value < middle - width:
             above = False
         elif not above and value > middle + width:
             above = True
-            found.append(index)
-    return np.array(found, dtype=float)
+            rises.append(index)
+    return np.array(rises, dtype=float)
 
 
 @check("copa-equilibrium", cost=1)
 def copa_equilibrium(claim: Claim) -> Finding:
-    """Flows with several delta, and with several RTTs."""
+    """Run flows with several values of delta, and with several RTTs."""
     measured, off = [], []
     for deltas, rtts in (
         ((0.5, 0.25, 0.1), (0.05, 0.05, 0.05)),
@@ -90,38 +90,42 @@ def copa_equilibrium(claim: Claim) -> Finding:
     holds = max(off) < 0.1
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.CONDITIONAL if min(off) < 0.1 else Verdict.REFUTED,
-        f"Rates go with 1/delta to {off[0]:.0%} where RTTs are equal. With RTTs of 20 to 100 ms they are off by "
-        f"{off[1]:.0%} with one delta, and by {off[2]:.0%} with three: the flow with the longest RTT has most.",
-        measured, (), ["48 Mb/s, 1500-byte packets, no loss; 20 to 120 s. Notes: the mean of delta d x."],
+        f"Rates are proportional to 1/delta within {off[0]:.0%} if RTTs are equal. With RTTs of 20 to 100 ms they "
+        "differ "
+        f"by {off[1]:.0%} with one delta, and by {off[2]:.0%} with three; the flow with the longest RTT has the "
+        "highest "
+        "rate.",
+        measured, (), ["48 Mb/s, 1500-byte packets, no loss; 20 to 120 s. Notes give the mean of delta d x."],
     )  # fmt: skip
 
 
 @check("copa-cycle", cost=2)
 def copa_cycle(claim: Claim) -> Finding:
-    """Swing and period of the queue."""
+    """Measure swing and period of the queue."""
     measured, periods, swings = [], [], []
     for flows, delta in ((1, 0.5), (1, 0.1), (1, 0.02), (2, 0.1), (5, 0.5), (10, 0.1)):
         for capacity in (CAPACITY, 200e6):
-            found = cycle(flows, 0.1, delta, capacity)
-            periods.append(found.period)
-            swings.append(found.most - found.least)
+            measurement = cycle(flows, 0.1, delta, capacity)
+            periods.append(measurement.period)
+            swings.append(measurement.maximum - measurement.minimum)
             measured.append(
                 Measurement(
-                    f"RTTs a cycle, {flows} flows, delta {delta:g}, {capacity / 1e6:g} Mb/s",
-                    found.period,
+                    f"RTTs per cycle, {flows} flows, delta {delta:g}, {capacity / 1e6:g} Mb/s",
+                    measurement.period,
                     reported=5.0,
-                    met=abs(found.period - 5.0) < 0.5,
-                    note=f"queue {found.least:.2f} to {found.most:.2f}, mean {found.mean:.2f} N/delta",
+                    met=abs(measurement.period - 5.0) < 0.5,
+                    note=f"queue {measurement.minimum:.2f} to {measurement.maximum:.2f}, mean "
+                    f"{measurement.mean:.2f} N/delta",
                 )
             )
-    swing = all(1.9 < one <= 3.0 for one in swings)
+    swing = all(1.9 < value <= 3.0 for value in swings)
     near = [period for period in periods if abs(period - 5.0) < 0.5]
     verdict = Verdict.REFUTED if not swing or not near else Verdict.CONFIRMED if len(near) == len(periods) else None
     return Finding(
         claim, verdict or Verdict.CONDITIONAL,
-        f"Queues swing by {min(swings):.1f} to {max(swings):.1f} packets over delta a flow, in {min(periods):.1f} to "
-        f"{max(periods):.1f} RTTs, the mean queue counted in: 5 where it is small beside what is on the wire, fewer "
-        "where it is not.",
+        f"Queues swing by {min(swings):.1f} to {max(swings):.1f} packets/delta per flow, with a period of "
+        f"{min(periods):.1f} to {max(periods):.1f} RTTs that include the mean queue. The period is 5 RTTs if the queue "
+        "is small compared with the bandwidth-delay product, and shorter otherwise.",
         measured, (), ["RTT 100 ms, 1500-byte packets; 30 to 60 s."],
     )  # fmt: skip
 
@@ -132,7 +136,7 @@ def drift(window: float) -> tuple[float, float]:
     Parameters
     ----------
     window : float, s
-        For which a least RTT counts.
+        Window of the minimum RTT.
     """
     network = Network.dumbbell(CAPACITY, [0.02] * 5, packet_size=PACKET)
     run = packet.simulate(Scenario(network, Copa(delta=0.1, min_rtt_window=window), 120.0), sample=0.01)
@@ -142,38 +146,40 @@ def drift(window: float) -> tuple[float, float]:
 
 @check("copa-base", cost=1)
 def copa_base(claim: Claim) -> Finding:
-    """The least queue of a cycle, with more flows than the wire holds packets of theirs, and with late flows."""
+    """Measure the minimum queue of cycles, also for N/delta above the bandwidth-delay product and for late flows."""
     measured, empties = [], []
     for flows, rtt, delta, apart in ((2, 0.1, 0.1, 3.0), (5, 0.1, 0.1, 3.0), (10, 0.1, 0.5, 3.0), (5, 0.02, 0.1, 0.0),
                                      (10, 0.02, 0.1, 0.0), (10, 0.02, 0.1, 3.0)):  # fmt: skip
-        found = cycle(flows, rtt, delta, CAPACITY, apart)
-        empties.append(found.least < 0.3)
+        measurement = cycle(flows, rtt, delta, CAPACITY, apart)
+        empties.append(measurement.minimum < 0.3)
         wire = CAPACITY * rtt / (8.0 * PACKET)
         measured.append(
             Measurement(
-                f"least queue, {flows} flows, {1e3 * rtt:g} ms, delta {delta:g}, starts {apart:g} s apart", found.least,
-                "of 1/delta packets a flow", reported=0.0, met=empties[-1],
-                note=f"mean {found.mean:.2f}; N/delta is {flows / delta / wire:.2f} of what is on the wire",
+                f"minimum queue, {flows} flows, {1e3 * rtt:g} ms, delta {delta:g}, starts {apart:g} s apart",
+                                measurement.minimum, "1/delta packets per flow", reported=0.0, met=empties[-1],
+                                note=f"mean {measurement.mean:.2f}; N/delta is {flows / delta / wire:.2f} "
+                                     "bandwidth-delay products",
             )
         )  # fmt: skip
-    late, kept = drift(10.0), drift(1e3)[1]
+    late, lasting = drift(10.0), drift(1e3)[1]
     verdict = Verdict.CONFIRMED if all(empties) else Verdict.CONDITIONAL if any(empties) else Verdict.REFUTED
     return Finding(
         claim, verdict,
-        "The queue empties where N/delta packets are few beside what is on the wire. Where they are 0.6 of it or more "
-        "it does not, and each 10 s flows take what is left for part of the path: from 10 to 120 s five flows' mean "
-        f"queue grows from {late[0]:.1f} to {late[1]:.1f} N/delta; with a lasting least RTT to {kept:.1f}."
-        if verdict is Verdict.CONDITIONAL else "The queue empties in each case, or in none.",
+        "The queue empties if N/delta packets are few compared with the bandwidth-delay product. If they are 0.6 of it "
+        "or more, it does not empty, and every 10 s flows mistake the remaining queue for part of the path: the mean "
+        f"queue of five flows grows from {late[0]:.1f} to {late[1]:.1f} N/delta between 10 and 120 s, and only to "
+        f"{lasting:.1f} if the minimum RTT never expires."
+        if verdict is Verdict.CONDITIONAL else "The queue empties in all cases or in no case.",
         measured, (), ["48 Mb/s, 1500-byte packets; 30 to 60 s."],
     )  # fmt: skip
 
 
 @check("copa-competitive", cost=2)
 def copa_competitive(claim: Claim) -> Finding:
-    """Two flows beside two that fill buffers, by mode and buffer."""
+    """Run two flows against two loss-based flows, by mode and buffer."""
     measured, shares = [], {}
-    others: dict[str, Protocol] = {"CUBIC": CUBIC(transport="sack"), "NewReno": NewReno(transport="sack")}
-    for name, other in others.items():
+    rivals: dict[str, Protocol] = {"CUBIC": CUBIC(transport="sack"), "NewReno": NewReno(transport="sack")}
+    for name, other in rivals.items():
         for products in (0.5, 1.0, 2.0, 4.0):
             buffer = products * CAPACITY * 0.05 / 8.0
             network = Network.dumbbell(
@@ -186,14 +192,15 @@ def copa_competitive(claim: Claim) -> Finding:
                 both[mode] = float(run.goodput[20:, :2].sum("flow").mean()) / CAPACITY
             shares[name, products] = both["auto"]
             measured.append(
-                Measurement(f"share beside {name}, buffer of {products:g} C RTT", both["auto"], reported=0.5,
+                Measurement(f"share against {name}, buffer of {products:g} C RTT", both["auto"], reported=0.5,
                             met=abs(both["auto"] - 0.5) < 0.15, note=f"{both['default']:.2f} without switching")
             )  # fmt: skip
     good = [key for key, share in shares.items() if abs(share - 0.5) < 0.15]
     verdict = Verdict.CONFIRMED if len(good) == len(shares) else Verdict.CONDITIONAL if good else Verdict.REFUTED
     return Finding(
         claim, verdict,
-        f"Half of the flows have {min(shares.values()):.2f} to {max(shares.values()):.2f} of the link, a fair share "
-        f"within 0.15 in {len(good)} of {len(shares)} cases, and less the larger the buffer, above all beside CUBIC.",
+        f"Copa's half of the flows has {min(shares.values()):.2f} to {max(shares.values()):.2f} of the link. The share "
+        f"is fair within 0.15 in {len(good)} of {len(shares)} cases and decreases with the buffer, above all against "
+        "CUBIC.",
         measured, (), ["48 Mb/s, RTT 50 ms, 1500-byte packets, starts 0.1 s apart, drop-tail; 20 to 120 s."],
     )  # fmt: skip

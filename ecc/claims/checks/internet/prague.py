@@ -1,4 +1,4 @@
-"""Checks of claims on Prague: its rate at a share of marks, RTTs, and classic flows beside it."""
+"""Checks of claims on Prague: its rate at a marking probability, RTTs, and competition with classic flows."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class OneIn20(QueueDiscipline):
 
 
 class OneIn100(OneIn20):
-    """... or one in a hundred."""
+    """Marks one packet in a hundred, at random."""
 
     share = 0.01
 
 
 class OneIn5(OneIn20):
-    """... or one in five."""
+    """Marks one packet in five, at random."""
 
     share = 0.2
 
@@ -56,7 +56,7 @@ def mark_at_random(link: Any, header: Any, p: Any, env: Any) -> None:
 
 @check("prague-rate", cost=1)
 def prague_rate(claim: Claim) -> Finding:
-    """Packets of which a fixed share is marked at random."""
+    """Run flows with a fixed random share of marked packets."""
     measured, factors = [], []
     for discipline in (OneIn100, OneIn20, OneIn5):
         for rtt in (0.005, 0.02, 0.06):
@@ -76,15 +76,15 @@ def prague_rate(claim: Claim) -> Finding:
                 Measurement(f"rate, p = {p:g}, RTT {1e3 * rtt:g} ms", 1e-6 * rate, "Mb/s", reported=1e-6 * stated,
                             note=f"{1e-6 * random:.3g} by random marks", met=abs(factors[-1] - 1.0) < 0.05)
             )  # fmt: skip
-    least, most = min(factors), max(factors)
-    near = most < 1.05 * least
-    verdict = Verdict.REFUTED if not near else Verdict.CONFIRMED if 0.95 < least < most < 1.05 else Verdict.CONDITIONAL
+    low, high = min(factors), max(factors)
+    near = high < 1.05 * low
+    verdict = Verdict.REFUTED if not near else Verdict.CONFIRMED if 0.95 < low < high < 1.05 else Verdict.CONDITIONAL
     return Finding(
         claim, verdict,
-        f"Rates go with (1 - p)/p and do not depend on RTTs below 25 ms, but are {least:.2f} to {most:.2f} times what "
-        "is stated where marks come at random: some virtual RTTs pass without a mark, and 1 - p + sqrt((1 - p)(3 - p)) "
-        "takes the place of 2 (1 - p)."
-        if near else f"Rates are {least:.2f} to {most:.2f} times what is stated.",
+        f"Rates scale with (1 - p)/p and do not depend on RTTs below 25 ms. With random marks they are {low:.2f} to "
+        f"{high:.2f} times the stated rates: some virtual RTTs have no mark, which replaces 2 (1 - p) by 1 - p + "
+        "sqrt((1 - p)(3 - p))."
+        if near else f"Rates are {low:.2f} to {high:.2f} times the stated rates.",
         measured, (), [f"1 Gb/s, 1500-byte packets, one flow, marks at random with a fixed p; {5 * DURATION:g} s."],
     )  # fmt: skip
 
@@ -95,56 +95,56 @@ def goodputs(hosts: tuple[Protocol, ...], rtts: tuple[float, ...]) -> NDArray[np
     network = Network.dumbbell(CAPACITY, list(rtts), packet_size=PACKET, buffer="5 MB")
     pair: dict[str, Any] = {"flows": dict(enumerate(hosts)), "links": DualPI2()}
     runs = [packet.simulate(Scenario(network, pair, DURATION, seed=seed), sample=1.0) for seed in SEEDS]
-    found: NDArray[np.float64] = np.mean([run.goodput[SKIPPED:].mean("time").to_numpy() for run in runs], axis=0)
-    return found
+    means: NDArray[np.float64] = np.mean([run.goodput[SKIPPED:].mean("time").to_numpy() for run in runs], axis=0)
+    return means
 
 
 def two_by_two(host: Protocol, rtt: float) -> float:
-    """Return the goodput of two flows over that of two others whose RTT is 25 ms."""
-    found = goodputs((host,) * 4, (rtt, rtt, REFERENCE, REFERENCE))
-    return float(found[:2].sum() / found[2:].sum())
+    """Return the goodput of two flows over that of two flows with an RTT of 25 ms."""
+    rates = goodputs((host,) * 4, (rtt, rtt, REFERENCE, REFERENCE))
+    return float(rates[:2].sum() / rates[2:].sum())
 
 
 @check("prague-rtt", cost=10, main=False)
 def prague_rtt(claim: Claim) -> Finding:
-    """Two flows with an RTT beside two with 25 ms, of Prague, with and without the virtual RTT, and NewReno."""
+    """Compare flows of several RTTs with flows of 25 ms, for Prague with and without virtual RTT and for NewReno."""
     measured, off = [], []
     for rtt in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1):
         ratio = two_by_two(Prague(transport="sack"), rtt)
-        own, reno = (
+        plain, reno = (
             two_by_two(host, rtt) for host in (Prague(transport="sack", reference_rtt=0.0), NewReno(transport="sack"))
         )
         off += [abs(ratio - 1.0)] if rtt < REFERENCE else []
         measured.append(
             Measurement(f"goodput at {1e3 * rtt:g} ms over that at 25 ms", ratio,
                         reported=1.0 if rtt < REFERENCE else None, met=off[-1] < 0.15 if rtt < REFERENCE else None,
-                        note=f"{own:.2f} without virtual RTTs; NewReno {reno:.2f}")
+                        note=f"{plain:.2f} without virtual RTTs; NewReno {reno:.2f}")
         )  # fmt: skip
     holds = max(off) < 0.15
     return Finding(
         claim, Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"From 1 to 20 ms rates differ from those at 25 ms by {max(off):.0%} at most. Beyond 25 ms RTTs count more "
-        f"than proportionally: {two_by_two(Prague(transport='sack'), 0.1):.2f} at 100 ms, where windows would make it "
-        f"{REFERENCE / 0.1:.2f}: the step marks of the low-latency queue come in bursts.",
+        f"For RTTs of 1 to 20 ms, rates differ from those at 25 ms by at most {max(off):.0%}. Above 25 ms rates fall "
+        f"faster than 1/RTT: at 100 ms the ratio is {two_by_two(Prague(transport='sack'), 0.1):.2f}, but equal windows "
+        f"would give {REFERENCE / 0.1:.2f}. The reason is that step marks of the low-latency queue occur in bursts.",
         measured, (),
-        ["DualPI2() of 40 Mb/s, two flows of each RTT, 1500-byte packets; RTTs without queue; 20 to 120 s, mean of two "
-         "seeds. NewReno has the classic queue's 15 ms besides."],
+        ["DualPI2() of 40 Mb/s, two flows of each RTT, 1500-byte packets; RTTs without queueing; 20 to 120 s, mean of "
+                 "two seeds. NewReno also has the classic queue's 15 ms."],
     )  # fmt: skip
 
 
 @check("prague-coexistence", cost=15, main=False)
 def prague_coexistence(claim: Claim) -> Finding:
-    """Goodput of a flow of Prague over that of a classic one, by RTTs and numbers of flows."""
+    """Measure the goodput of a Prague flow over that of a classic flow, by RTT and numbers of flows."""
     measured, ratios = [], {}
     classics: dict[str, Protocol] = {"NewReno": NewReno(transport="sack"), "CUBIC": CUBIC(transport="sack")}
     for name, classic in classics.items():
         for rtt in (0.005, 0.01, 0.02, 0.05, 0.1):
             for n, m in ((1, 1), (2, 2), (5, 5), (9, 1)):
-                found = goodputs((Prague(transport="sack"),) * n + (classic,) * m, (rtt,) * (n + m))
-                ratio = ratios[name, rtt, n, m] = float(found[:n].mean() / found[n:].mean())
+                rates = goodputs((Prague(transport="sack"),) * n + (classic,) * m, (rtt,) * (n + m))
+                ratio = ratios[name, rtt, n, m] = float(rates[:n].mean() / rates[n:].mean())
                 measured.append(
                     Measurement(
-                        f"{n} beside {m} of {name}, {1e3 * rtt:g} ms", ratio, reported=1.0, met=0.5 < ratio < 2.0
+                        f"{n} against {m} of {name}, {1e3 * rtt:g} ms", ratio, reported=1.0, met=0.5 < ratio < 2.0
                     )
                 )
     good = [key for key, ratio in ratios.items() if 0.5 < ratio < 2.0]
@@ -152,11 +152,12 @@ def prague_coexistence(claim: Claim) -> Finding:
     at_10 = [ratio for (_, rtt, n, m), ratio in ratios.items() if rtt == 0.01 and n == m]
     return Finding(
         claim, verdict,
-        f"A flow has {min(ratios.values()):.2f} to {max(ratios.values()):.2f} times the rate of a classic one, within "
-        f"a factor of 2 in {len(good)} of {len(ratios)} cases. At 10 ms, 25 ms with the classic queue, and with as "
-        f"many of both, it is {min(at_10):.2f} to {max(at_10):.2f}: k = 2 is right where classic flows have the "
-        "virtual RTT, too.",
+        f"A Prague flow has {min(ratios.values()):.2f} to {max(ratios.values()):.2f} times the rate of a classic flow, "
+        f"within a factor of 2 in {len(good)} of {len(ratios)} cases. At 10 ms (25 ms with the classic queue) and with "
+        f"equal numbers of both, the ratio is {min(at_10):.2f} to {max(at_10):.2f}: k = 2 is right if classic flows "
+        "also have the virtual RTT.",
         measured, (),
-        ["DualPI2() of 40 Mb/s, 1500-byte packets, base RTTs as named; classic flows are not ECT; 20 to 120 s, mean of "
+        ["DualPI2() of 40 Mb/s, 1500-byte packets, base RTTs as stated; classic flows are not ECT; 20 to 120 s, mean "
+         "of "
          "two seeds. Roughly equal: within a factor of 2."],
     )  # fmt: skip

@@ -1,12 +1,12 @@
-"""Checks of claims on starvation: one flow of two whose packets wait for something else, and two of different RTTs.
+"""Checks of claims on starvation: two flows, one with an additional delay, and two flows with different RTTs.
 
-Packets of the first flow pass a second link that unresponsive traffic keeps filled to one level, so that each waits D
-there; the traffic pauses for a moment now and then, and a few packets pass at once. The flow takes these for its RTT
-without queues, and D for a queue. With rates s/(delta d) for a queueing delay d,
+Packets of the first flow pass a second link. Unresponsive traffic keeps its queue at a constant level, which delays
+each packet by D. The traffic pauses briefly from time to time, and a few packets pass without delay. From these the
+flow estimates its RTT without queueing, and mistakes D for a queue. With rates s/(delta d) for a queueing delay d,
 
-    1/u + 1/(u + v) = 1      u = d C delta/s, v = D C delta/s: the delays in units of a flow's own queue
+    1/u + 1/(u + v) = 1      u = d C delta/s, v = D C delta/s: delays in units of the queue of a single flow
 
-and the other flow has (u + v)/u times its rate: 2 u = 2 where v = 0, and 1 + v where v is large.
+and the other flow has (u + v)/u times its rate, which is 1 for v = 0 and approaches 1 + v for large v.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PACKET = 1500
 BITS = 8.0 * PACKET
 BAND = 0.3
 DURATION, SKIPPED = 40.0, 100  # s, samples of 0.1 s
-BEGINS, EVERY, PAUSE = 0.5, 5.0, 0.005  # s, of the traffic that fills the second link
+BEGINS, EVERY, PAUSE = 0.5, 5.0, 0.005  # s, traffic that fills the second link
 
 
 @dataclass(frozen=True)
 class Level(QueueDiscipline):
-    """Drops what other flows than the first two send beyond a queue of some bytes."""
+    """Drops packets of all flows except the first two if the queue would exceed `level` bytes."""
 
     level: float = 0.0
 
@@ -49,23 +49,24 @@ class Level(QueueDiscipline):
 
 
 def keep_level(link: Any, header: Any, p: Params, env: Any) -> None:
-    """Drop a packet that fills, and that would make the queue longer."""
+    """Drop a packet of the filling traffic that would exceed the level."""
     if env.flow > 1 and env.queue + env.packet_size > p.level:
         env.drop = 1
 
 
 @lru_cache
 def rates(host: Protocol, capacity: float, rtt: float, wait: float, alone: bool = False) -> tuple[float, float, float]:
-    """Return the goodput of two flows [bit/s], of which the first one's packets wait, and the mean of that wait [s].
+    """Return the goodput of two flows [bit/s] and the mean additional delay of the first flow [s].
 
     Parameters
     ----------
     host : Protocol
     capacity : float, bit/s
-        Of the link that both share.
+        Capacity of the shared link.
     rtt, wait : float, s
+        RTT and additional delay.
     alone : bool
-        Whether the second flow does not begin.
+        If true, the second flow does not start.
     """
     side = 4.0 * capacity
     flows = [
@@ -84,19 +85,19 @@ def rates(host: Protocol, capacity: float, rtt: float, wait: float, alone: bool 
     return float(first), float(second), 8.0 * float(run.queue[SKIPPED:, 1].mean()) / side
 
 
-def stated_ratio(own: float, wait: float) -> float:
-    """Return the ratio of rates for a wait, where the queue of one flow has a delay of its own [s, both]."""
-    v = wait / own
+def stated_ratio(single: float, wait: float) -> float:
+    """Return the ratio of rates for an additional delay and the queueing delay of a single flow [s]."""
+    v = wait / single
     u = 0.5 * (2.0 - v + sqrt(v * v + 4.0))
     return 1.0 + v / u
 
 
 @check("starvation-bias", cost=6, main=False)
 def starvation_bias(claim: Claim) -> Finding:
-    """Three hosts that keep packets of their own in queues, and BBR, over waits on both sides of twice the range."""
+    """Run three hosts with a constant queue per flow, and BBR, with delays on both sides of twice the range."""
     capacity, rtt = 24e6, 0.04
     unit = BITS / capacity
-    # what a flow keeps in queues [packets], and the range of its delays alone [s]
+    # host, queue per flow [packets], and range of delays without other flows [s]
     hosts: dict[str, tuple[Protocol, float, float]] = {
         "FAST": (FAST(alpha=10.0), 10.0, unit),
         "Vegas": (Vegas(alpha=3.0, beta=3.0), 3.0, 3.0 * unit),
@@ -125,18 +126,19 @@ def starvation_bias(claim: Claim) -> Finding:
     verdict = Verdict.REFUTED if max(off) > 2.0 * BAND else Verdict.CONDITIONAL if max(off) > BAND or moves else None
     return Finding(
         claim, verdict or Verdict.CONFIRMED,
-        f"Ratios of {min(ratios):.1f} to {max(ratios):.0f} are within {max(off):.0%} of what is stated. What counts is "
-        "D over the delay of a flow's own queue: FAST, with 10 packets in it, is hardly moved by twice its range. "
-        f"BBR's flows have {min(of_bbr):.2f} to {max(of_bbr):.2f} times the rate of one whose packets wait.",
+        f"Ratios of {min(ratios):.1f} to {max(ratios):.0f} are within {max(off):.0%} of the formula. They depend on D "
+        "relative to the queueing delay of a single flow: FAST, with 10 packets in its queue, is hardly affected by "
+        f"twice its range. With BBR the other flow has {min(of_bbr):.2f} to {max(of_bbr):.2f} times the rate of the "
+        "delayed flow.",
         measured, (),
-        [f"24 Mb/s, RTT 40 ms, 1500-byte packets, no loss; all packets of a flow wait but some each {EVERY:g} s; 10 to "
-         f"{DURATION:g} s. Copa keeps its least RTT."],
+        [f"24 Mb/s, RTT 40 ms, 1500-byte packets, no loss; all packets of a flow are delayed except some every "
+         f"{EVERY:g} s; 10 to {DURATION:g} s. Copa's minimum RTT does not expire."],
     )  # fmt: skip
 
 
 @check("starvation-copa", cost=1)
 def starvation_copa(claim: Claim) -> Finding:
-    """Two flows, of which one waits, and one flow alone."""
+    """Run two flows, one of them delayed, and one delayed flow alone."""
     capacity, rtt, wait = 120e6, 0.059, 1e-3
     host = Copa(min_rtt_window=1e3)
     fair = rates(host, capacity, rtt, 0.0)
@@ -145,21 +147,22 @@ def starvation_copa(claim: Claim) -> Finding:
     forgets = rates(Copa(), capacity, rtt, wait)
     stated = stated_ratio(2.0 * BITS / capacity, waited)
     measured = [
-        Measurement("rate of the flow that waits", 1e-6 * first, "Mb/s", met=first < second / 3.0),
-        Measurement("rate of the other one", 1e-6 * second, "Mb/s", met=first < second / 3.0),
+        Measurement("rate of the delayed flow", 1e-6 * first, "Mb/s", met=first < second / 3.0),
+        Measurement("rate of the other flow", 1e-6 * second, "Mb/s", met=first < second / 3.0),
         Measurement("ratio", second / first, note=f"{stated:.2f} by rates of s/(delta d)"),
-        Measurement("ratio with a least RTT of 10 s", forgets[1] / forgets[0]),
-        Measurement("ratio without waits", fair[1] / fair[0], reported=1.0, met=0.8 < fair[1] / fair[0] < 1.25),
-        Measurement("rate of one flow alone that waits", 1e-6 * single, "Mb/s",
+        Measurement("ratio with a minimum RTT over 10 s", forgets[1] / forgets[0]),
+        Measurement("ratio without delays", fair[1] / fair[0], reported=1.0, met=0.8 < fair[1] / fair[0] < 1.25),
+        Measurement("rate of a delayed flow alone", 1e-6 * single, "Mb/s",
                     note=f"{1e-6 * 2.0 * BITS / waited:.1f} by s/(delta D), of 120"),
     ]  # fmt: skip
     starves = first < second / 3.0 and 0.8 < fair[1] / fair[0] < 1.25
     return Finding(
         claim, Verdict.CONFIRMED if starves else Verdict.REFUTED,
-        f"The flow that waits has {1e-6 * first:.1f} Mb/s, the other one {1e-6 * second:.1f}: {second / first:.1f} "
-        f"times as much; rates of s/(delta d) make it {stated:.1f}. Alone it has {1e-6 * single:.0f} of 120 Mb/s.",
+        f"The delayed flow has {1e-6 * first:.1f} Mb/s and the other flow {1e-6 * second:.1f} Mb/s, a ratio of "
+        f"{second / first:.1f}; rates of s/(delta d) predict {stated:.1f}. Alone it has {1e-6 * single:.0f} of 120 "
+        "Mb/s.",
         measured, (),
-        [f"RTTs of 59 ms, of the first flow 60 ms but for some packets each {EVERY:g} s; 1500-byte packets, no loss; "
+        [f"RTTs of 59 ms, for the first flow 60 ms except some packets every {EVERY:g} s; 1500-byte packets, no loss; "
          "10 to 40 s."],
     )  # fmt: skip
 
@@ -171,13 +174,13 @@ def by_rtt(host: Protocol, jitter: float) -> NDArray[np.float64]:
     runs = [
         packet.simulate(Scenario(network, host, DURATION, impairments=elements, seed=k), sample=0.1) for k in (1, 2)
     ]
-    found: NDArray[np.float64] = np.mean([run.goodput[SKIPPED:].mean("time").to_numpy() for run in runs], axis=0)
-    return found
+    means: NDArray[np.float64] = np.mean([run.goodput[SKIPPED:].mean("time").to_numpy() for run in runs], axis=0)
+    return means
 
 
 @check("starvation-bbr", cost=3)
 def starvation_bbr(claim: Claim) -> Finding:
-    """Two flows of versions 1 and 3 with other RTTs, by jitter of ACKs."""
+    """Run two flows of versions 1 and 3 with different RTTs, for several jitters of ACKs."""
     measured, ratios = [], []
     for host, jitter in ((BBRv1(), 0.0), (BBRv1(), 0.001), (BBRv1(), 0.01), (BBR(), 0.001)):
         name = type(host).__name__
@@ -191,9 +194,9 @@ def starvation_bbr(claim: Claim) -> Finding:
     starve, (*first, third) = [ratio > 5.0 for ratio in ratios], ratios
     return Finding(
         claim, Verdict.CONFIRMED if all(starve) else Verdict.CONDITIONAL if any(starve) else Verdict.REFUTED,
-        f"BBRv1 has {min(first):.1f} to {max(first):.1f} times the rate at 80 ms, with and without jitter: both "
-        "estimate more than they have, and windows of twice that, and of their RTT, limit them. Version 3 has "
-        f"{third:.1f} times.",
+        f"With BBRv1 the flow at 80 ms has {min(first):.1f} to {max(first):.1f} times the rate of the other, with and "
+        "without jitter: both flows overestimate their bandwidth, and windows of twice the estimate times their RTT "
+        f"limit them. With version 3 the ratio is {third:.1f}.",
         measured, (),
         ["120 Mb/s, 1500-byte packets, no loss, ACKs delayed at random in order; 10 to 40 s, mean of two seeds."],
     )  # fmt: skip
@@ -201,28 +204,28 @@ def starvation_bbr(claim: Claim) -> Finding:
 
 @check("starvation-vivace", cost=3, main=False)
 def starvation_vivace(claim: Claim) -> Finding:
-    """Two flows of both forms, with and without bursts."""
+    """Run two flows of both forms with and without bursts of ACKs."""
     network = Network.dumbbell(120e6, [0.06, 0.06], packet_size=PACKET)
     measured, ratios = [], {}
     for form in ("paper", "pcc-uspace"):
         for wait in (0.0, 0.03, 0.06):
             bursts = [Aggregation((wait, wait), acks_of=[0])] if wait > 0.0 else []
-            found = np.zeros(2)
+            goodput = np.zeros(2)
             for seed in (1, 2):
                 scenario = Scenario(network, Vivace(form=form), DURATION, impairments=bursts, seed=seed)
-                found += packet.simulate(scenario, sample=0.1).goodput[SKIPPED:].mean("time").to_numpy() / 2.0
-            ratio = ratios[form, wait] = float(found[1] / found[0])
+                goodput += packet.simulate(scenario, sample=0.1).goodput[SKIPPED:].mean("time").to_numpy() / 2.0
+            ratio = ratios[form, wait] = float(goodput[1] / goodput[0])
             measured.append(
-                Measurement(f"form {form}, ACKs {1e3 * wait:g} ms apart: rates", f"{1e-6 * found[0]:.1f} and "
-                            f"{1e-6 * found[1]:.1f}", "Mb/s", met=ratio > 5.0 if wait > 0.0 else 0.5 < ratio < 2.0,
+                Measurement(f"form {form}, ACKs {1e3 * wait:g} ms apart: rates", f"{1e-6 * goodput[0]:.1f} and "
+                            f"{1e-6 * goodput[1]:.1f}", "Mb/s", met=ratio > 5.0 if wait > 0.0 else 0.5 < ratio < 2.0,
                             note=f"ratio {ratio:.2g}")
             )  # fmt: skip
     starves = [ratio > 5.0 for (_, wait), ratio in ratios.items() if wait > 0.0]
     return Finding(
         claim, Verdict.CONFIRMED if all(starves) else Verdict.CONDITIONAL if any(starves) else Verdict.REFUTED,
-        f"In the form \"paper\" the other flow has {ratios['paper', 0.06]:.0f} times the rate, and "
-        f"{ratios['paper', 0.03]:.0f} times where bursts are 30 ms apart. As the program has them the flow with bursts "
-        f"has more: the other one {ratios['pcc-uspace', 0.06]:.2f} times its rate.",
+        f"In the form \"paper\" the other flow has {ratios['paper', 0.06]:.0f} times the rate of the flow with bursts, "
+        f"and {ratios['paper', 0.03]:.0f} times if bursts are 30 ms apart. In the program's form the flow with bursts "
+        f"has more: the other flow has {ratios['pcc-uspace', 0.06]:.2f} times its rate.",
         measured, (),
         ["1500-byte packets, no loss; 10 to 40 s, mean of two seeds."],
     )  # fmt: skip
