@@ -41,7 +41,7 @@ NO_EQUILIBRIUM = "Loads that would need p > 1, or for RED a queue above its maxi
 
 
 def _published(flows: float, rtt: float, states: list[float], out: tuple[float, float], answered: bool = True) -> Any:
-    """Return the paper's linear model; the router's state has a linear law in (q, state), as has p with weights `out`."""
+    """Return the paper's linear model; p is linear in the queue and the router's state, with weights `out`."""
     falls = -rtt * CAPACITY**2 / (2.0 * flows**2) * answered
     now = [[-2.0 * flows / (rtt**2 * CAPACITY), 0.0, 0.0], [flows / rtt, -1.0 / rtt, 0.0], [0.0, *states]]
     late = [[0.0, falls * out[0], falls * out[1]], [0.0] * 3, [0.0] * 3]
@@ -66,7 +66,7 @@ Rule = Callable[[int, float], DelaySystem | None]
 
 
 def _ours(discipline: QueueDiscipline, clocking: str, queue: Callable[[float], float | None]) -> Rule:
-    """Return the rule of our linear models of NewReno; `queue` maps a probability to the equilibrium queue [packets]."""
+    """Return the rule of our models of NewReno; `queue` maps a probability to the equilibrium queue [packets]."""
 
     def model(flows: int, rtt: float) -> DelaySystem | None:
         held = queue(2.0 * (flows / (rtt * CAPACITY)) ** 2)
@@ -203,8 +203,9 @@ def rem_target(claim: Claim) -> Finding:
         counts, {"packets": held}, {"target": [rem.reference] * len(counts)}, None, "flows", "queue [packets]",
         log_x=False, title=title,
     )  # fmt: skip
-    assumption = "10 Mb/s, packets of 1000 bytes, an RTT of 100 ms without the queue; gains and target are ns-2's "
-                 "defaults."
+    assumption = (
+        "10 Mb/s, packets of 1000 bytes, an RTT of 100 ms without the queue; gains and target are ns-2's defaults."
+    )
     return Finding(claim, verdict, reason, measured, [Picture.of(figure, title, "Equal flows.")], [assumption])
 
 
@@ -249,8 +250,8 @@ def avq_rule(claim: Claim) -> Finding:
     verdict = Verdict.CONFIRMED if all(m.met for m in measured) else Verdict.CONDITIONAL
     assumption = (
         "10 Mb/s, packets of 1000 bytes, utilization 0.98; each mark halves a window, clocked by rates; the virtual "
-                "queue is full, so that packets beyond its capacity are marked. In packet runs a virtual queue of 100 "
-                "packets "
-                f"averages first. {left_out} loops without a regular linear model are left out."
+        "queue is full, so that packets beyond its capacity are marked. In packet runs a virtual queue of 100 "
+        "packets "
+        f"averages first. {left_out} loops without a regular linear model are left out."
     )
     return Finding(claim, verdict, reason, measured, [], [assumption])

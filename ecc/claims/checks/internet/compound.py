@@ -68,7 +68,7 @@ def compound_window(claim: Claim) -> Finding:
 
 @lru_cache
 def shares(host: Protocol, packets: int) -> tuple[float, float]:
-    """Return the capacity shares of four flows and of four competing NewReno flows, with a buffer per flow [packets]."""
+    """Return the capacity shares of four flows and four competing NewReno flows, with a buffer per flow [packets]."""
     reno, half = NewReno(transport="sack"), FLOWS // 2
     starts = np.random.default_rng(1).random(FLOWS).tolist()
     network = Network.dumbbell(CAPACITY, [SHORT] * FLOWS, FLOWS * packets * PACKET, packet_size=PACKET, starts=starts)

@@ -1,4 +1,4 @@
-"""Checks of claims on PCC Vivace: its game-theoretic equilibrium and its queue, by gradient dynamics and packet runs."""
+"""Checks of claims on PCC Vivace: its equilibrium as a game, and its queue, by gradient dynamics and packet runs."""
 
 from __future__ import annotations
 
