@@ -86,7 +86,7 @@ def shares(file: str | None = None) -> None:
 def decides_each_least_rtt(flow: Any, header: Any, p: Any, env: Any) -> None:
     """As `vivace.flow_on_send`, with intervals of the least RTT."""
     k = flow.number % monitor_intervals.SLOTS
-    is_over = env.now - flow.began[k] >= env.min_rtt and flow.sent_in[k] >= vivace.LEAST_PACKETS * env.packet_size
+    is_over = env.now - flow.began[k] >= env.min_rtt and flow.sent_in[k] >= vivace.MIN_PACKETS * env.packet_size
     if flow.number == 0 or flow.ends > 0 or (flow.number < flow.first + flow.needed and is_over):
         flow.ends = 0
         monitor_intervals.begin(flow, vivace.probe_rate(flow, p, env), env)

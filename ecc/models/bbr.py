@@ -1,34 +1,34 @@
-"""BBRv3: rate and volume follow a model of the path, made of deliveries, RTTs and losses (draft-ietf-ccwg-bbr).
+"""BBRv3: rate and volume in flight follow a model of the path from deliveries, RTTs and losses (draft-ietf-ccwg-bbr).
 
-    bw       = min(max_bw, bw_shortterm)                         max_bw: of this cycle and the one before
-    bdp      = bw min_rtt                                        min_rtt: of 10 s
+    bw       = min(max_bw, bw_shortterm)                         max_bw: of this cycle and the previous one
+    bdp      = bw min_rtt                                        min_rtt: over 10 s
     rate     = 0.99 pacing_gain bw
-    W        = cwnd_gain bdp + extra_acked, at most inflight_longterm and inflight_shortterm, at least 4 packets
+    W        = cwnd_gain bdp + extra_acked, limited to inflight_longterm and inflight_shortterm, but >= 4 packets
 
     state       pacing_gain  cwnd_gain  ends                                                   inflight_longterm
-    Startup     2.77         2          rate no 5/4 higher for 3 rounds, or 2 % lost           --
+    Startup     2.77         2          rate not 5/4 higher for 3 rounds, or 2 % lost          --
     Drain       0.5          2          in flight <= bdp, or after 3 rounds                    all
     DOWN        0.9          2          in flight <= bdp, and with headroom                    all
     CRUISE      1            2          2 to 3 s or min(bdp, 63) rounds after UP               less 15 %
-    REFILL      1            2          a round                                                all
-    UP          1.25         2.25       as Startup, or at what was too much last time          all, grows
+    REFILL      1            2          after a round                                          all
+    UP          1.25         2.25       as Startup, or at the level that was too high before   all, grows
     ProbeRTT    1            0.5        200 ms and a round; begins after 5 s without a lower RTT   less 15 %
 
-    2 % lost of what was in flight, where UP or REFILL sent it:  inflight_longterm <- that, at least 0.7 min(bdp, W)
-    a loss in a round, outside Startup, REFILL and UP:           bw_shortterm       <- max(rate of the round, 0.7 of it)
-                                                                 inflight_shortterm <- max(delivered in it, 0.7 of it)
+    2 % lost of a flight of UP or REFILL:               inflight_longterm  <- max(that flight, 0.7 min(bdp, W))
+    a loss in a round, outside Startup, REFILL and UP:  bw_shortterm       <- max(rate of the round, 0.7 bw_shortterm)
+                                                        inflight_shortterm <- max(delivered in it, 0.7 of the bound)
 
-Volumes are in bytes, rates in bit/s. Names are the draft's, and functions are in its order; a rate sample is that of
-`delivery_rate`. form="google" is what Google's code (tcp_bbr.c, v3) has where it differs: see `Form`. With ECN (in that
-code alone; links mark, receivers report bytes, min_rtt <= 5 ms), alpha is the averaged share of marks of a round:
+Volumes are in bytes, rates in bit/s. Names are the draft's, and functions are in its order; rate samples are those of
+`delivery_rate`. form="google" selects the choices of Google's code (tcp_bbr.c, v3), see `Form`. With ECN (in that code
+only; links mark, receivers report bytes, min_rtt <= 5 ms), alpha is the averaged share of marks of a round:
 
     alpha <- alpha + (share - alpha)/16      inflight_shortterm <- inflight_shortterm (1 - alpha/3)   a round with marks
-    half of what a sample delivered is marked: as 2 % lost; in Startup for two rounds: Drain
+    half of a sample's delivery marked: as 2 % lost; in Startup for two rounds: Drain
 
-A lost packet never comes back, nor does its header: what was in flight with it is what was in flight with the packet
-whose ACK shows the loss. Losses that one ACK shows are one burst of the draft. Where the transport finds that a
-recovery was for nothing (`env.undone`), bounds and state are again what they were before it. A retransmission that is
-lost is one more loss in the model; as in Linux it begins no further recovery (`lost_retransmission` "linux").
+A lost packet does not return its header. Its flight is taken to be that of the packet whose ACK shows the loss. Losses
+that one ACK shows are one burst of the draft. If the transport detects a spurious recovery (`env.undone`), bounds and
+state return to their values before it. The loss of a retransmission counts as a further loss in the model; as in Linux
+it begins no further recovery (`lost_retransmission` "linux").
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.forms import StateMachine
 from ecc.contract.parameters import check_choice, check_number
 from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, windows
-from ecc.models.shared.bbr_parts import INFINITE, LEAST_PACKETS, restore_cwnd, save_cwnd, set_pacing_rate
+from ecc.models.shared.bbr_parts import INFINITE, MIN_PACKETS, restore_cwnd, save_cwnd, set_pacing_rate
 from ecc.models.shared.clock import is_over
 
 STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT = range(7)
@@ -52,9 +52,9 @@ STATES = ("Startup", "Drain", "ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL"
 ACKS_INIT, ACKS_REFILLING, ACKS_PROBE_STARTING, ACKS_PROBE_FEEDBACK, ACKS_PROBE_STOPPING = range(5)
 
 STARTUP_GAIN, UP_GAIN, CWND_GAIN, PROBE_RTT_GAIN = 2.77, 1.25, 2.0, 0.5
-FULL_GROWTH, FULL_ROUNDS, DRAIN_ROUNDS = 1.25, 3, 3
-WAIT, WAIT_SPREAD, WAIT_ROUNDS, MOST_UP_ROUNDS = 2.0, 1.0, 63.0, 30  # s, s
-QUANTUM_TIME, MOST_QUANTUM, LEAST_QUANTUM = 1e-3, 65536.0, 2.0  # s, bytes, packets
+FULL_GROWTH, FULL_ROUNDS, DRAIN_ROUNDS = 1.25, 3, 3  # growth that counts; rounds without it; rounds of Drain
+WAIT, WAIT_SPREAD, WAIT_ROUNDS, MAX_UP_ROUNDS = 2.0, 1.0, 63.0, 30  # s, s, rounds, doublings
+QUANTUM_TIME, MAX_QUANTUM, MIN_QUANTUM = 1e-3, 65536.0, 2.0  # s, bytes, packets
 ALPHA_GAIN, ECN_FACTOR, ECN_THRESHOLD, ECN_ROUNDS, ECN_REPROBE = 1.0 / 16.0, 1.0 / 3.0, 0.5, 2, 0.5
 
 
@@ -62,28 +62,28 @@ ALPHA_GAIN, ECN_FACTOR, ECN_THRESHOLD, ECN_ROUNDS, ECN_REPROBE = 1.0 / 16.0, 1.0
 class Header(delivery_rate.Header):
     """Header fields that travel with a packet and return with its ACK."""
 
-    marked: int = 0  # bytes that ACKs had reported when it was sent
+    marked: int = 0  # bytes reported as marked when the packet was sent
 
 
 @dataclass
 class FlowState(bbr_parts.FlowState):
-    """A host's state for one flow, by the draft's names; times in s, rates in bit/s, volumes in bytes."""
+    """A host's state for one flow, with the draft's names; times in s, rates in bit/s, volumes in bytes."""
 
-    # the path
+    # model of the path
     max_bw: float = 0.0
-    max_bw_filter: tuple[float, ...] = (0.0, 0.0)  # of the cycle before, and of this one
+    max_bw_filter: tuple[float, ...] = (0.0, 0.0)  # maximum of the previous cycle, and of this one
     cycle_count: int = 0
     bw_shortterm: float = INFINITE
     inflight_shortterm: float = INFINITE
     inflight_longterm: float = INFINITE
-    # of the last round
+    # signals of the last round
     bw_latest: float = 0.0
     inflight_latest: float = 0.0
     loss_round_delivered: int = 0
     loss_round_start: int = 0
     is_loss_in_round: int = 0
-    loss_events: int = 0  # ACKs that showed losses
-    # whether the pipe is full
+    loss_events: int = 0  # number of ACKs that showed losses
+    # detection of a full pipe
     full_bw_now: int = 0
     drain_start_round: int = 0
     # ProbeBW
@@ -101,18 +101,18 @@ class FlowState(bbr_parts.FlowState):
     probe_rtt_min_stamp: float = 0.0
     probe_rtt_expired: int = 0
     # recovery
-    undo_state: int = -1  # that losses have ended; -1: none
-    undo_bw_shortterm: float = 0.0  # before the first loss of the last round with losses
+    undo_state: int = -1  # state that losses have ended; -1: none
+    undo_bw_shortterm: float = 0.0  # bounds before the first loss of the last round with losses
     undo_inflight_shortterm: float = 0.0
     undo_inflight_longterm: float = 0.0
     # ECN
     ecn_eligible: int = 0
     alpha: float = 1.0
-    marked: int = 0  # bytes that ACKs have reported
-    marked_in_alpha: int = 0  # ... up to the last update
-    delivered_in_alpha: int = 0
+    marked: int = 0  # bytes that ACKs have reported as marked
+    marked_in_alpha: int = 0  # value of `marked` at the last update of alpha
+    delivered_in_alpha: int = 0  # value of `delivered` at that time
     is_marked_in_round: int = 0
-    was_marked_in_round: int = 0  # in the round before
+    was_marked_in_round: int = 0  # the same for the previous round
     marked_in_cycle: int = 0
     lost_in_cycle: int = 0
     startup_ecn_rounds: int = 0
@@ -120,7 +120,7 @@ class FlowState(bbr_parts.FlowState):
 
 @dataclass(frozen=True)
 class Form:
-    """The constants, and choices (1: yes), in which the draft, Google's code and version 2 differ; volumes in packets.
+    """Constants and choices (1: yes) that differ among the draft, Google's code and version 2; volumes in packets.
 
     Google's gains are whole numbers of 1/256.
     """
@@ -128,19 +128,19 @@ class Form:
     startup_gain: float = STARTUP_GAIN
     drain_gain: float = 0.5
     down_gain: float = 0.9
-    startup_cwnd_gain: float = CWND_GAIN  # of Drain, too
+    startup_cwnd_gain: float = CWND_GAIN  # also in Drain
     up_cwnd_gain: float = 2.25
-    full_losses: float = 6.0  # ACKs that show losses, in a round, for Startup to end by them
+    full_losses: float = 6.0  # ACKs that show losses, in a round, for Startup to end by losses
     extra_acked_rounds: float = 10.0
-    drain_rounds: float = 3.0  # after which Drain ends anyway
-    adds_budget: float = 0.0  # room for offload is added to the window, which is at least that in the draft
-    any_growth: float = 0.0  # each ACK can show that the rate still grows, and not only that which begins a round
-    clears_signals: float = 0.0  # losses of Startup are forgotten when Drain begins
-    bounds_cruise: float = 0.0  # inflight_shortterm is at most inflight_longterm where CRUISE begins
-    startup_cwnds: float = 0.0  # in Startup W grows up to so many first windows, whatever the model says
-    compares_max_bw: float = 0.0  # max_bw has to grow in Startup, and not the rate of a sample
-    ends_up_by_queue: float = 0.0  # UP ends after an RTT at 5/4 bdp in flight, and not where the rate grows no more
-    recalls_inflight: float = 1.0  # inflight_longterm is what was delivered in a round, if Startup ends by losses
+    drain_rounds: float = 3.0  # maximum length of Drain
+    adds_budget: float = 0.0  # add the offload budget to the window; the draft uses it as the minimum window
+    any_growth: float = 0.0  # any ACK can show growth of the rate, not only the first ACK of a round
+    clears_signals: float = 0.0  # discard the losses of Startup when Drain begins
+    bounds_cruise: float = 0.0  # limit inflight_shortterm to inflight_longterm when CRUISE begins
+    startup_cwnds: float = 0.0  # initial windows up to which W grows in Startup for any model
+    compares_max_bw: float = 0.0  # Startup needs growth of max_bw instead of a sample's rate
+    ends_up_by_queue: float = 0.0  # UP ends after an RTT at 5/4 bdp in flight, not when the rate stops growing
+    recalls_inflight: float = 1.0  # after losses in Startup, inflight_longterm is a round's delivery or more
 
 
 FORMS = {
@@ -154,24 +154,24 @@ FORMS = {
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedInflight(windows.WindowProtocol):
-    """Base of versions 2 and 3, which bound what is in flight by the losses that they meet.
+    """Base class of versions 2 and 3, which limit the volume in flight by the losses that they observe.
 
     Parameters
     ----------
     loss_threshold : float, in (0, 1)
-        Share lost that ends probing: LossThresh.
+        Share of lost packets that ends probing: LossThresh.
     beta : float, in (0, 1)
-        What a round with losses leaves: Beta.
+        Factor of the bounds after a round with losses: Beta.
     headroom : float, in [0, 1)
         Share of inflight_longterm that is left free: Headroom.
     min_rtt_window, probe_rtt_interval, probe_rtt_duration : float, s, > 0
         MinRTTFilterLen, ProbeRTTInterval, ProbeRTTDuration.
     quanta : float, >= 0
-        Send quanta for which the window has room: 3 of TCP whose hosts offload segmentation, 1 of QUIC. 0: hosts send
+        Send quanta for which the window has room: 3 for TCP hosts with segmentation offload, 1 for QUIC. 0: hosts send
         packet by packet, as here.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
         See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
-        "none": the model of the path stays after an idle period.
+        "none": the model of the path stays valid after an idle period.
 
     Raises
     ------
@@ -207,14 +207,14 @@ class BoundedInflight(windows.WindowProtocol):
         )  # fmt: skip
         for name in ("loss_threshold", "beta", "headroom"):
             if getattr(self, name) >= 1.0:
-                least = ">= 0" if name == "headroom" else "> 0"
-                raise ValueError(f"{name} must be {least} and < 1, got {shown(getattr(self, name))}")
+                allowed = ">= 0" if name == "headroom" else "> 0"
+                raise ValueError(f"{name} must be {allowed} and < 1, got {shown(getattr(self, name))}")
         super().__post_init__()
 
     def params(self) -> dict[str, float]:
-        own = ("loss_threshold", "beta", "headroom", "min_rtt_window", "probe_rtt_interval", "probe_rtt_duration")
+        names = ("loss_threshold", "beta", "headroom", "min_rtt_window", "probe_rtt_interval", "probe_rtt_duration")
         return {
-            **{name: getattr(self, name) for name in (*own, "quanta")},
+            **{name: getattr(self, name) for name in (*names, "quanta")},
             **vars(self._form),
             "ecn": 0.0,
             "ecn_max_rtt": 0.0,
@@ -226,7 +226,7 @@ class BoundedInflight(windows.WindowProtocol):
     @property
     @abstractmethod
     def _form(self) -> Form:
-        """The constants of the version."""
+        """Constants of the version."""
 
     @property
     def answers(self) -> frozenset[str]:
@@ -235,8 +235,8 @@ class BoundedInflight(windows.WindowProtocol):
     @property
     def linear_refusal(self) -> str | None:
         return (
-            f"{type(self).__name__} has no linear model: its hosts are machines of states that probe in turns, and "
-            "never settle"
+            f"{type(self).__name__} has no linear model: its hosts are state machines that alternate between "
+            "probes, and never settle"
         )
 
     # ---- hooks -------------------------------------------------------------------------------------------
@@ -260,14 +260,14 @@ class BBR(BoundedInflight):
     form : str
         "draft" (draft-ietf-ccwg-bbr) or "google" (Google's code).
     ecn : bool
-        Whether packets can be marked, and marks are answered as in Google's code.
+        Whether packets can be marked, and hosts respond to marks as in Google's code.
     ecn_max_rtt : float, s, >= 0
-        Largest min_rtt at which they are; 0: any.
+        Maximum min_rtt for responses to marks; 0: any.
     loss_threshold, beta, headroom, min_rtt_window, probe_rtt_interval, probe_rtt_duration, quanta
         See `BoundedInflight`.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
         See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
-        "none": the model of the path stays after an idle period.
+        "none": the model of the path stays valid after an idle period.
 
     Raises
     ------
@@ -298,7 +298,7 @@ class BBR(BoundedInflight):
 
     @property
     def fluid_form(self) -> StateMachine | None:
-        """None with ECN: the fluid answers no marks."""
+        """The state machine; None with ECN, as the fluid does not model responses to marks."""
         return None if self.ecn else bbr_fluid.VERSION_3
 
     @property
@@ -311,13 +311,13 @@ class BBR(BoundedInflight):
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """OnInit."""
+    """OnInit: start with the initial window."""
     bbr_parts.flow_on_start(flow, header, p, env)
     flow.probe_rtt_min_stamp = env.now
 
 
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """OnTransmit: HandleRestartFromIdle, and what the packet takes along."""
+    """OnTransmit: HandleRestartFromIdle, and the sender's counters for the packet."""
     if bbr_parts.restart_from_idle(flow, env):
         if is_in_probe_bw(flow):
             set_pacing_rate(flow, 1.0, env)
@@ -328,7 +328,7 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """UpdateOnACK, after the losses that the ACK shows, and the end of a recovery."""
+    """UpdateOnACK: process losses shown by the ACK, the end of a recovery, then model, state, rate and window."""
     if flow.round_count == 0 and flow.delivered == 0:
         bbr_parts.init_pacing_rate(env.window, env.srtt, p, env)
     delivery_rate.on_ack(flow, header, p, env)
@@ -348,7 +348,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """OnEnterFastRecovery, OnEnterRTO: after a timeout all that was in flight is lost, unless time tells what is."""
+    """OnEnterFastRecovery, OnEnterRTO: save the window; without RACK, a timeout counts the whole flight as lost."""
     save_cwnd(flow, flow.rto_recovery_point > 0 or flow.state == PROBE_RTT, env)
     if env.kind == 1:
         flow.rto_recovery_point = flow.snd_nxt
@@ -363,7 +363,7 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def update_model_and_state(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """UpdateModelAndState."""
+    """UpdateModelAndState: process a sample, in the draft's order."""
     if flow.round_start > 0:
         flow.rounds_since_probe_up += 1
         if p.ecn > 0.0:
@@ -389,11 +389,11 @@ def update_model_and_state(flow: Any, header: Any, p: Params, env: FlowEnv) -> N
         flow.marked_in_cycle = 1
 
 
-# ---- gains, and what is to be in flight ------------------------------------------------------------------------------
+# ---- gains, and target volumes in flight -----------------------------------------------------------------------------
 
 
 def pacing_gain(flow: Any, p: Params) -> float:
-    """The table's."""
+    """Return the pacing gain of the state, see the table of the module."""
     if flow.state == STARTUP:
         return p.startup_gain
     if flow.state == DRAIN:
@@ -404,7 +404,7 @@ def pacing_gain(flow: Any, p: Params) -> float:
 
 
 def cwnd_gain(flow: Any, p: Params) -> float:
-    """The table's."""
+    """Return the window gain of the state, see the table of the module."""
     if flow.state == UP:
         return p.up_cwnd_gain
     if flow.state == STARTUP or flow.state == DRAIN:
@@ -413,19 +413,19 @@ def cwnd_gain(flow: Any, p: Params) -> float:
 
 
 def is_in_probe_bw(flow: Any) -> bool:
-    """IsInAProbeBWState."""
+    """IsInAProbeBWState: one of the four phases of ProbeBW."""
     inside: bool = flow.state in (DOWN, CRUISE, REFILL, UP)
     return inside
 
 
 def is_probing_bw(flow: Any) -> bool:
-    """IsProbingBW."""
+    """IsProbingBW: a state that sends more than the path may deliver."""
     probing: bool = flow.state in (STARTUP, REFILL, UP)
     return probing
 
 
 def bdp(bw: float, flow: Any, p: Params, env: FlowEnv) -> float:
-    """BDPMultiple(1)."""
+    """BDPMultiple(1): the bandwidth-delay product, or the initial window before the first RTT sample."""
     volume: float = (
         bw * flow.min_rtt / 8.0 if flow.min_rtt < INFINITE else windows.first_window(1.0 * env.packet_size, p)
     )
@@ -433,30 +433,30 @@ def bdp(bw: float, flow: Any, p: Params, env: FlowEnv) -> float:
 
 
 def quantization_budget(cap: float, flow: Any, p: Params, env: FlowEnv) -> float:
-    """QuantizationBudget, with SetSendQuantum and UpdateOffloadBudget."""
+    """QuantizationBudget, with SetSendQuantum and UpdateOffloadBudget: a cap with room for offload and delayed ACKs."""
     s = 1.0 * env.packet_size
-    budget = p.quanta * max(min(env.rate * QUANTUM_TIME / 8.0, MOST_QUANTUM), LEAST_QUANTUM * s)
+    budget = p.quanta * max(min(env.rate * QUANTUM_TIME / 8.0, MAX_QUANTUM), MIN_QUANTUM * s)
     cap = cap + budget if p.adds_budget > 0.0 else max(cap, budget)
-    cap = max(cap, LEAST_PACKETS * s)
+    cap = max(cap, MIN_PACKETS * s)
     return cap + 2.0 * s if flow.state == UP else cap
 
 
 def inflight(bw: float, flow: Any, p: Params, env: FlowEnv) -> float:
-    """Inflight(bw, 1)."""
+    """Inflight(bw, 1): the volume in flight of a full pipe."""
     return quantization_budget(bdp(bw, flow, p, env), flow, p, env)
 
 
 def target_inflight(flow: Any, p: Params, env: FlowEnv) -> float:
-    """TargetInflight."""
+    """TargetInflight: the estimated volume in flight without a queue, limited to the window."""
     return min(bdp(flow.bw, flow, p, env), env.window)
 
 
 def inflight_with_headroom(flow: Any, p: Params, env: FlowEnv) -> float:
-    """InflightWithHeadroom."""
+    """InflightWithHeadroom: leave a share of inflight_longterm to flows that enter."""
     if flow.inflight_longterm >= INFINITE:
         return INFINITE
     s = 1.0 * env.packet_size
-    level: float = max(flow.inflight_longterm - max(s, p.headroom * flow.inflight_longterm), LEAST_PACKETS * s)
+    level: float = max(flow.inflight_longterm - max(s, p.headroom * flow.inflight_longterm), MIN_PACKETS * s)
     return level
 
 
@@ -464,14 +464,14 @@ def inflight_with_headroom(flow: Any, p: Params, env: FlowEnv) -> float:
 
 
 def reset_full_bw(flow: Any, full_bw: float) -> None:
-    """ResetFullBW, and the rate from which it is to grow."""
+    """ResetFullBW: begin to look for growth from the rate `full_bw`."""
     flow.full_bw = full_bw
     flow.full_bw_count = 0
     flow.full_bw_now = 0
 
 
 def check_full_bw_reached(flow: Any, p: Params) -> None:
-    """CheckFullBWReached: three rounds in which the rate grows by less than a quarter."""
+    """CheckFullBWReached: the pipe is full after three rounds in which the rate grows by less than a quarter."""
     if flow.full_bw_now > 0 or flow.sample_app_limited > 0:
         return
     if flow.round_start == 0 and p.any_growth == 0.0:
@@ -487,7 +487,7 @@ def check_full_bw_reached(flow: Any, p: Params) -> None:
 
 
 def check_startup_done(flow: Any, p: Params, env: FlowEnv) -> None:
-    """CheckStartupDone and CheckStartupHighLoss, EnterDrain."""
+    """CheckStartupDone and CheckStartupHighLoss, EnterDrain: a full pipe or many losses end Startup."""
     if flow.state == STARTUP and flow.full_bw_reached == 0:
         if p.has_selective_acks > 0.0:
             is_high = (
@@ -511,7 +511,7 @@ def check_startup_done(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def leave_startup(flow: Any, p: Params, env: FlowEnv) -> None:
-    """The pipe is full, as losses or marks show."""
+    """Treat the pipe as full, as losses or marks indicate, and set inflight_longterm from the path's model."""
     flow.full_bw_reached = 1
     flow.inflight_longterm = bdp(flow.bw, flow, p, env)
     if p.recalls_inflight > 0.0:
@@ -519,7 +519,7 @@ def leave_startup(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def check_drain_done(flow: Any, p: Params, env: FlowEnv) -> None:
-    """CheckDrainDone, EnterProbeBW."""
+    """CheckDrainDone, EnterProbeBW: Drain ends when the queue of Startup is gone."""
     if flow.state == DRAIN and (
         env.in_flight <= inflight(flow.bw, flow, p, env) or flow.round_count > flow.drain_start_round + p.drain_rounds
     ):
@@ -530,7 +530,7 @@ def check_drain_done(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def start_probe_bw_down(flow: Any, env: FlowEnv) -> None:
-    """StartProbeBW_DOWN and PickProbeWait, of whose two random numbers one is in the digits behind the other."""
+    """StartProbeBW_DOWN and PickProbeWait; both random numbers come from one: its first bit, and its later digits."""
     reset_congestion_signals(flow)
     flow.probe_up_acked_per_inc = INFINITE
     flow.rounds_since_probe_up = 1 if env.random >= 0.5 else 0
@@ -542,14 +542,14 @@ def start_probe_bw_down(flow: Any, env: FlowEnv) -> None:
 
 
 def start_probe_bw_cruise(flow: Any, p: Params) -> None:
-    """StartProbeBW_CRUISE."""
+    """StartProbeBW_CRUISE: send at the estimated rate."""
     if p.bounds_cruise > 0.0 and flow.inflight_shortterm < INFINITE:
         flow.inflight_shortterm = min(flow.inflight_shortterm, flow.inflight_longterm)
     flow.state = CRUISE
 
 
 def start_probe_bw_refill(flow: Any, up_rounds: int) -> None:
-    """StartProbeBW_REFILL."""
+    """StartProbeBW_REFILL: fill the pipe for a round, so that losses of UP are due to a full queue."""
     reset_short_term_model(flow)
     flow.bw_probe_up_rounds = up_rounds
     flow.bw_probe_up_acked = 0.0
@@ -560,7 +560,7 @@ def start_probe_bw_refill(flow: Any, up_rounds: int) -> None:
 
 
 def start_probe_bw_up(flow: Any, env: FlowEnv) -> None:
-    """StartProbeBW_UP."""
+    """StartProbeBW_UP: probe for more bandwidth."""
     flow.ack_phase = ACKS_PROBE_STARTING
     flow.cycle_stamp = env.now
     delivery_rate.start_round(flow)
@@ -570,7 +570,7 @@ def start_probe_bw_up(flow: Any, env: FlowEnv) -> None:
 
 
 def update_probe_bw_cycle_phase(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """UpdateProbeBWCyclePhase."""
+    """UpdateProbeBWCyclePhase: move to the next phase of ProbeBW if it is time."""
     if flow.full_bw_reached == 0 or adapt_long_term_model(flow, header, p, env):
         return
     if flow.state == DOWN or flow.state == CRUISE:
@@ -588,13 +588,13 @@ def update_probe_bw_cycle_phase(flow: Any, header: Any, p: Params, env: FlowEnv)
 
 
 def is_time_to_cruise(flow: Any, p: Params, env: FlowEnv) -> bool:
-    """IsTimeToCruise."""
+    """IsTimeToCruise: DOWN has drained the queue, and headroom is free."""
     is_low: bool = env.in_flight <= min(inflight_with_headroom(flow, p, env), inflight(flow.max_bw, flow, p, env))
     return is_low
 
 
 def is_time_to_go_down(flow: Any, p: Params, env: FlowEnv) -> bool:
-    """IsTimeToGoDown."""
+    """IsTimeToGoDown: UP has filled the pipe, or has reached the level that was too high in the last probe."""
     if flow.prev_probe_too_high > 0 and env.in_flight >= flow.inflight_longterm:
         flow.prev_probe_precautionary = 1
         return True
@@ -611,7 +611,7 @@ def is_time_to_go_down(flow: Any, p: Params, env: FlowEnv) -> bool:
 
 
 def is_time_to_probe_bw(flow: Any, p: Params, env: FlowEnv) -> bool:
-    """IsTimeToProbeBW, IsRenoCoexistenceProbeTime; with ECN also once marks have ceased, in a cycle without losses."""
+    """IsTimeToProbeBW, IsRenoCoexistenceProbeTime; with ECN also when marks cease, in a cycle without losses."""
     if (
         flow.ecn_eligible > 0
         and flow.marked_in_cycle > 0
@@ -621,7 +621,7 @@ def is_time_to_probe_bw(flow: Any, p: Params, env: FlowEnv) -> bool:
         and flow.inflight_longterm < INFINITE
     ):
         n, volume = 0, ECN_REPROBE * flow.inflight_longterm / env.packet_size
-        while volume >= 2.0 and n < MOST_UP_ROUNDS:
+        while volume >= 2.0 and n < MAX_UP_ROUNDS:
             volume *= 0.5
             n += 1
         start_probe_bw_refill(flow, n)
@@ -634,14 +634,14 @@ def is_time_to_probe_bw(flow: Any, p: Params, env: FlowEnv) -> bool:
 
 
 def raise_inflight_longterm_slope(flow: Any, env: FlowEnv) -> None:
-    """RaiseInflightLongtermSlope: 1, 2, 4, ... packets a round."""
+    """RaiseInflightLongtermSlope: grow by 1, 2, 4, ... packets per round."""
     growth = 1 << flow.bw_probe_up_rounds
-    flow.bw_probe_up_rounds = min(flow.bw_probe_up_rounds + 1, MOST_UP_ROUNDS)
+    flow.bw_probe_up_rounds = min(flow.bw_probe_up_rounds + 1, MAX_UP_ROUNDS)
     flow.probe_up_acked_per_inc = max(env.window / growth, 1.0 * env.packet_size)
 
 
 def probe_inflight_longterm_upward(flow: Any, env: FlowEnv) -> None:
-    """ProbeInflightLongtermUpward."""
+    """ProbeInflightLongtermUpward: raise inflight_longterm while the window fills it."""
     if not delivery_rate.is_window_limited(flow) or env.window < flow.inflight_longterm:
         return
     flow.bw_probe_up_acked += flow.newly_acked
@@ -654,7 +654,7 @@ def probe_inflight_longterm_upward(flow: Any, env: FlowEnv) -> None:
 
 
 def adapt_long_term_model(flow: Any, header: Any, p: Params, env: FlowEnv) -> bool:
-    """AdaptLongTermModel: whether it has changed the state."""
+    """AdaptLongTermModel: adapt bounds to a probe's feedback; return whether the state has changed."""
     if flow.ack_phase == ACKS_PROBE_STARTING and flow.round_start > 0:
         flow.ack_phase = ACKS_PROBE_FEEDBACK
     if flow.ack_phase == ACKS_PROBE_STOPPING and flow.round_start > 0:
@@ -680,7 +680,7 @@ def adapt_long_term_model(flow: Any, header: Any, p: Params, env: FlowEnv) -> bo
 
 
 def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
-    """UpdateMinRTT."""
+    """UpdateMinRTT: keep one minimum for ProbeRTT (5 s) and one for the model (10 s)."""
     flow.probe_rtt_expired = 1 if is_over(env.now, flow.probe_rtt_min_stamp + p.probe_rtt_interval) else 0
     if env.rtt < flow.probe_rtt_min_delay or flow.probe_rtt_expired > 0:
         flow.probe_rtt_min_delay = env.rtt
@@ -691,12 +691,12 @@ def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def probe_rtt_cwnd(flow: Any, p: Params, env: FlowEnv) -> float:
-    """ProbeRTTCwnd."""
-    return max(PROBE_RTT_GAIN * bdp(flow.bw, flow, p, env), LEAST_PACKETS * env.packet_size)
+    """ProbeRTTCwnd: half the bandwidth-delay product, so that the queue drains."""
+    return max(PROBE_RTT_GAIN * bdp(flow.bw, flow, p, env), MIN_PACKETS * env.packet_size)
 
 
 def check_probe_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
-    """CheckProbeRTT, EnterProbeRTT and HandleProbeRTT."""
+    """CheckProbeRTT, EnterProbeRTT and HandleProbeRTT: drain the queue if the minimum RTT is old."""
     if flow.state != PROBE_RTT and flow.probe_rtt_expired > 0 and flow.idle_restart == 0:
         save_cwnd(flow, env.recovering > 0 or flow.rto_recovery_point > 0, env)
         flow.state = PROBE_RTT
@@ -709,7 +709,7 @@ def check_probe_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def check_probe_rtt_done(flow: Any, p: Params, env: FlowEnv) -> None:
-    """CheckProbeRTTDone and ExitProbeRTT."""
+    """CheckProbeRTTDone and ExitProbeRTT: restore the window, and cruise or resume Startup."""
     if flow.probe_rtt_done_stamp == 0.0 or not is_over(env.now, flow.probe_rtt_done_stamp):
         return
     flow.probe_rtt_min_stamp = env.now
@@ -722,18 +722,18 @@ def check_probe_rtt_done(flow: Any, p: Params, env: FlowEnv) -> None:
         flow.state = STARTUP
 
 
-# ---- the path: rates -------------------------------------------------------------------------------------------------
+# ---- model of the path: rates ----------------------------------------------------------------------------------------
 
 
 def update_max_bw(flow: Any) -> None:
-    """UpdateMaxBw: samples that the application limited count if they are larger."""
+    """UpdateMaxBw: application-limited samples count only if they are larger."""
     if flow.rate >= flow.max_bw or flow.sample_app_limited == 0:
         flow.max_bw_filter[1] = max(flow.max_bw_filter[1], flow.rate)
         flow.max_bw = max(flow.max_bw_filter[0], flow.max_bw_filter[1])
 
 
 def advance_max_bw_filter(flow: Any) -> None:
-    """AdvanceMaxBwFilter; a cycle without a sample is none."""
+    """AdvanceMaxBwFilter: begin a cycle, unless the current one has no sample."""
     if flow.max_bw_filter[1] > 0.0:
         flow.max_bw_filter[0] = flow.max_bw_filter[1]
         flow.max_bw_filter[1] = 0.0
@@ -745,7 +745,7 @@ def advance_max_bw_filter(flow: Any) -> None:
 
 
 def is_loss_too_high(flow: Any, p: Params) -> bool:
-    """IsInflightTooHigh."""
+    """IsInflightTooHigh: more than 2 % of a flight is lost; without selective ACKs any loss."""
     if p.has_selective_acks == 0.0:
         has_lost: bool = flow.sample_lost > 0
         return has_lost
@@ -754,13 +754,13 @@ def is_loss_too_high(flow: Any, p: Params) -> bool:
 
 
 def is_marking_too_high(flow: Any, header: Any) -> bool:
-    """Half of what the sample delivered was marked."""
+    """Return whether more than half of a sample's delivery was marked."""
     is_high: bool = flow.ecn_eligible > 0 and flow.marked - header.marked > ECN_THRESHOLD * flow.sample_delivered
     return is_high
 
 
 def handle_losses(flow: Any, p: Params, env: FlowEnv) -> None:
-    """NoteLoss and HandleLostPacket, of the losses that one ACK shows, or a timeout."""
+    """NoteLoss and HandleLostPacket, for the losses that one ACK shows, or a timeout."""
     flow.loss_events += 1
     if flow.is_loss_in_round == 0:
         flow.loss_round_delivered = flow.delivered
@@ -775,7 +775,7 @@ def handle_losses(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def inflight_at_loss(flow: Any, p: Params) -> float:
-    """InflightAtLoss: the prefix of the burst with which the share was reached."""
+    """InflightAtLoss: the flight at which the losses reached the threshold, within the burst of this ACK."""
     size = 1.0 * flow.newly_lost
     before = flow.tx_in_flight - size
     prefix = (p.loss_threshold * before - (flow.sample_lost - size)) / (1.0 - p.loss_threshold)
@@ -784,7 +784,7 @@ def inflight_at_loss(flow: Any, p: Params) -> float:
 
 
 def handle_inflight_too_high(flow: Any, p: Params, env: FlowEnv) -> None:
-    """HandleInflightTooHigh."""
+    """HandleInflightTooHigh: a probe caused too many losses; lower inflight_longterm and end UP."""
     flow.prev_probe_too_high = 1
     flow.is_bw_probe_sample = 0
     if flow.sample_app_limited == 0:
@@ -813,7 +813,7 @@ def handle_spurious_losses(flow: Any, env: FlowEnv) -> None:
 
 
 def update_latest_delivery_signals(flow: Any) -> None:
-    """UpdateLatestDeliverySignals."""
+    """UpdateLatestDeliverySignals: maxima of the current round of losses."""
     flow.loss_round_start = 0
     flow.bw_latest = max(flow.bw_latest, flow.rate)
     flow.inflight_latest = max(flow.inflight_latest, 1.0 * flow.sample_delivered)
@@ -823,7 +823,7 @@ def update_latest_delivery_signals(flow: Any) -> None:
 
 
 def reset_congestion_signals(flow: Any) -> None:
-    """ResetCongestionSignals."""
+    """ResetCongestionSignals: discard losses and marks of the cycle."""
     flow.is_loss_in_round = 0
     flow.is_marked_in_round = 0
     flow.lost_in_cycle = 0
@@ -833,13 +833,13 @@ def reset_congestion_signals(flow: Any) -> None:
 
 
 def reset_short_term_model(flow: Any) -> None:
-    """ResetShortTermModel."""
+    """ResetShortTermModel: remove the short-term bounds."""
     flow.bw_shortterm = INFINITE
     flow.inflight_shortterm = INFINITE
 
 
 def update_congestion_signals(flow: Any, p: Params, env: FlowEnv) -> None:
-    """UpdateCongestionSignals, AdaptLowerBoundsFromCongestion: once a round, where it does not probe."""
+    """UpdateCongestionSignals, AdaptLowerBoundsFromCongestion: lower the short-term bounds once a round."""
     update_max_bw(flow)
     if flow.loss_round_start == 0:
         return
@@ -861,7 +861,7 @@ def update_congestion_signals(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def update_alpha(flow: Any, p: Params, env: FlowEnv) -> None:
-    """The averaged share of marks, once a round; in Startup, two rounds of many marks show that the pipe is full."""
+    """Average the share of marks, once a round; in Startup, two rounds with many marks show a full pipe."""
     if p.ecn_max_rtt == 0.0 or flow.min_rtt <= p.ecn_max_rtt:
         flow.ecn_eligible = 1
     delivered = flow.delivered - flow.delivered_in_alpha
@@ -881,19 +881,19 @@ def update_alpha(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def set_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
-    """SetCwnd, with UpdateMaxInflight."""
+    """SetCwnd, with UpdateMaxInflight: grow towards the target window."""
     s = 1.0 * env.packet_size
     first = windows.first_window(s, p)
-    most = quantization_budget(cwnd_gain(flow, p) * bdp(flow.bw, flow, p, env) + flow.extra_acked, flow, p, env)
+    target = quantization_budget(cwnd_gain(flow, p) * bdp(flow.bw, flow, p, env) + flow.extra_acked, flow, p, env)
     if flow.full_bw_reached > 0:
-        env.window = min(env.window + flow.newly_acked, most)
-    elif env.window < most or flow.delivered < first or env.window < p.startup_cwnds * first:
+        env.window = min(env.window + flow.newly_acked, target)
+    elif env.window < target or flow.delivered < first or env.window < p.startup_cwnds * first:
         env.window += flow.newly_acked
-    env.window = max(env.window, LEAST_PACKETS * s)
+    env.window = max(env.window, MIN_PACKETS * s)
 
 
 def bound_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
-    """BoundCwndForProbeRTT and BoundCwndForModel."""
+    """BoundCwndForProbeRTT and BoundCwndForModel: apply the bounds of the state."""
     if flow.state == PROBE_RTT:
         env.window = min(env.window, probe_rtt_cwnd(flow, p, env))
     cap = flow.inflight_shortterm
@@ -901,4 +901,4 @@ def bound_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
         cap = min(cap, inflight_with_headroom(flow, p, env))
     elif is_in_probe_bw(flow):
         cap = min(cap, flow.inflight_longterm)
-    env.window = min(env.window, max(cap, LEAST_PACKETS * env.packet_size))
+    env.window = min(env.window, max(cap, MIN_PACKETS * env.packet_size))

@@ -1,22 +1,22 @@
-"""BBR version 1: rate and volume follow the largest delivery rate and the least RTT (Cardwell et al. 2016, Linux).
+"""BBR version 1: rate and volume follow the maximum delivery rate and the minimum RTT (Cardwell et al. 2016, Linux).
 
-    bw       = max rate of the last 10 rounds                  min_rtt: least RTT of 10 s
+    bw       = maximum rate over 10 rounds                     min_rtt: minimum RTT over 10 s
     rate     = 0.99 pacing_gain bw
     W        = cwnd_gain bw min_rtt + extra_acked + room for offload
 
     state       pacing_gain              cwnd_gain   ends
-    Startup     2.89                     2.89        rate no 5/4 higher for 3 rounds
+    Startup     2.89                     2.89        rate not 5/4 higher for 3 rounds
     Drain       0.34                     2.89        in flight <= bdp
-    ProbeBW     5/4, 3/4, 1 (six times)  2           a phase: after min_rtt, 5/4 also not before 5/4 bdp are in flight
-                                                     or something is lost, 3/4 as soon as bdp is
+    ProbeBW     5/4, 3/4, 1 (six times)  2           a phase: after min_rtt; 5/4 not before 5/4 bdp are in flight or a
+                                                     packet is lost; 3/4 as soon as in flight <= bdp
     ProbeRTT    1                        4 packets   200 ms and a round; begins after 10 s without a lower RTT
 
-Losses act only on the window: each takes what was lost from it; in the first round of a recovery as much is sent as is
-acknowledged; then it grows back, and what it was before the recovery is restored at its end. After a timeout it is one
-packet. The loss of a retransmission takes its size from the window too, but begins no further recovery, as in Linux
-(`lost_retransmission` "linux"). Volumes are in bytes, rates in bit/s; the sample of a rate is that of `delivery_rate`.
-Gains are Linux's whole numbers of 1/256, extra_acked the most of 10 rounds, at most 100 ms of bw. Not here: the rate of
-a policer, which Linux looks for among heavy losses ("long-term" sampling).
+Losses act only on the window. Each loss removes its size from the window. In the first round of a recovery the flow
+sends as much as is acknowledged; then the window grows back. At the end of the recovery it returns to its value before.
+After a timeout it is one packet. The loss of a retransmission also removes its size, but begins no further recovery, as
+in Linux (`lost_retransmission` "linux"). Volumes are in bytes, rates in bit/s; rate samples are those of
+`delivery_rate`. Gains are Linux's whole numbers of 1/256. extra_acked is a maximum over 10 rounds, limited to 100 ms of
+bw. Not modeled: the detection of policers from heavy losses in Linux ("long-term" sampling).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ecc._support.quantity import TIME, QuantityField, as_delay, default
 from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_number
 from ecc.models.shared import bbr_fluid, bbr_parts, delivery_rate, filters, windows
-from ecc.models.shared.bbr_parts import LEAST_PACKETS, PACING, restore_cwnd, save_cwnd
+from ecc.models.shared.bbr_parts import MIN_PACKETS, PACING, restore_cwnd, save_cwnd
 from ecc.models.shared.clock import is_over
 
 STARTUP, DRAIN, PROBE_BW, PROBE_RTT = range(4)
@@ -37,9 +37,9 @@ STATES = ("Startup", "Drain", "ProbeBW", "ProbeRTT")
 
 HIGH_GAIN, DRAIN_GAIN, CWND_GAIN, UP_GAIN, DOWN_GAIN = 739 / 256, 88 / 256, 2.0, 1.25, 0.75
 CYCLE, BW_ROUNDS = 8, 10.0
-FULL_GROWTH, FULL_ROUNDS = 1.25, 3
-QUANTUM_TIME, MOST_QUANTUM, LEAST_RATE = 1.0 / 1024.0, 65536.0, 1.2e6  # s, bytes, bit/s for quanta of two packets
-AGGREGATION_TIME = 0.1  # s
+FULL_GROWTH, FULL_ROUNDS = 1.25, 3  # growth that counts; rounds without it
+QUANTUM_TIME, MAX_QUANTUM, TWO_PACKET_RATE = 1.0 / 1024.0, 65536.0, 1.2e6  # s, bytes, bit/s for quanta of two packets
+AGGREGATION_TIME = 0.1  # s of bw, limit of extra_acked
 
 
 @dataclass
@@ -60,12 +60,12 @@ class BBRv1(windows.WindowProtocol):
     Parameters
     ----------
     min_rtt_window, probe_rtt_duration : float, s, > 0
-        How long a least RTT counts, and how long ProbeRTT lasts at least.
+        Time over which the minimum RTT is taken, and minimum length of ProbeRTT.
     quanta : float, >= 0
-        Send quanta for which the window has room beyond what its gain says; of a millisecond each, at least 2 packets.
+        Send quanta added to the window, 3 in Linux; each is a millisecond at the rate, but two packets or more.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
         See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
-        "none": the model of the path stays after an idle period.
+        "none": the model of the path stays valid after an idle period.
 
     Raises
     ------
@@ -91,7 +91,9 @@ class BBRv1(windows.WindowProtocol):
     required_env = frozenset({"random"})
     conformance_names = {"max_bw": "bw"}  # noqa: RUF012
     fluid_form = bbr_fluid.VERSION_1
-    linear_refusal = "BBRv1 has no linear model: its hosts are machines of states that probe in turns, and never settle"
+    linear_refusal = (
+        "BBRv1 has no linear model: its hosts are state machines that alternate between probes, and never settle"
+    )
 
     property_exceptions = bbr_fluid.EXCEPTIONS
 
@@ -100,9 +102,9 @@ class BBRv1(windows.WindowProtocol):
         super().__post_init__()
 
     def params(self) -> dict[str, float]:
-        own = {name: getattr(self, name) for name in ("min_rtt_window", "probe_rtt_duration", "quanta")}
+        values = {name: getattr(self, name) for name in ("min_rtt_window", "probe_rtt_duration", "quanta")}
         by_time = float(self.transport == "rack")
-        return {**own, "startup_gain": PACING * HIGH_GAIN, "finds_losses_by_time": by_time, **super().params()}
+        return {**values, "startup_gain": PACING * HIGH_GAIN, "finds_losses_by_time": by_time, **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -117,7 +119,7 @@ class BBRv1(windows.WindowProtocol):
 
 
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """What the packet takes along; a flow that was idle restarts at the rate that it knows."""
+    """Write the sender's counters into the packet; after an idle period restart at the estimated rate."""
     if bbr_parts.restart_from_idle(flow, env):
         flow.extra_acked_delivered = 0.0
         if flow.state == PROBE_BW:
@@ -128,11 +130,11 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """The model, then rate and window."""
+    """Update the model of the path, then rate and window."""
     if flow.round_count == 0 and flow.delivered == 0:
         bbr_parts.init_pacing_rate(env.window, env.srtt, p, env)
     delivery_rate.on_ack(flow, header, p, env)
-    if env.undone > 0:  # a recovery was for nothing: the growth of the rate is looked for anew
+    if env.undone > 0:  # a spurious recovery: look for growth of the rate again
         flow.full_bw = 0.0
         flow.full_bw_count = 0
     if flow.newly_acked > 0:
@@ -147,7 +149,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """A recovery begins; after a timeout, which ends a round, the growth of the rate is looked for anew."""
+    """Save the window at the start of a recovery; after a timeout, look for growth of the rate again."""
     save_cwnd(flow, flow.rto_recovery_point > 0 or flow.state == PROBE_RTT, env)
     if env.kind == 1:
         flow.rto_recovery_point = flow.snd_nxt
@@ -159,11 +161,11 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         env.window = 1.0 * env.packet_size
 
 
-# ---- gains, and what is to be in flight ------------------------------------------------------------------------------
+# ---- gains, and target volumes in flight -----------------------------------------------------------------------------
 
 
 def pacing_gain(flow: Any) -> float:
-    """The table's."""
+    """Return the pacing gain of the state, see the table of the module."""
     if flow.state == STARTUP:
         return HIGH_GAIN
     if flow.state == DRAIN:
@@ -172,32 +174,32 @@ def pacing_gain(flow: Any) -> float:
 
 
 def cycle_gain(flow: Any) -> float:
-    """Of a phase of ProbeBW."""
+    """Return the pacing gain of the phase of ProbeBW."""
     if flow.cycle_index == 0:
         return UP_GAIN
     return DOWN_GAIN if flow.cycle_index == 1 else 1.0
 
 
 def inflight(gain: float, flow: Any, p: Params, env: FlowEnv) -> float:
-    """So many bandwidth-delay products, in an even number of packets, with room for offload."""
+    """Return a multiple of the bandwidth-delay product, with room for offload, in an even number of packets."""
     s = 1.0 * env.packet_size
     return with_budget(gain * flow.bw * flow.min_rtt / 8.0, s, flow, p, env)
 
 
 def with_budget(volume: float, s: float, flow: Any, p: Params, env: FlowEnv) -> float:
-    """A volume with room for offload, in an even number of packets; 5/4 is to exceed a small one, too."""
-    least = 1.0 if env.rate < LEAST_RATE else 2.0
-    quantum = max(min(env.rate * QUANTUM_TIME / 8.0, MOST_QUANTUM) // s, least)
+    """Return a volume with room for offload, in an even number of packets; two more in the phase 5/4, to exceed it."""
+    minimum = 1.0 if env.rate < TWO_PACKET_RATE else 2.0
+    quantum = max(min(env.rate * QUANTUM_TIME / 8.0, MAX_QUANTUM) // s, minimum)
     packets = -((-volume / s) // 1.0) + p.quanta * quantum
     packets += packets % 2.0
     return (packets + 2.0 if flow.state == PROBE_BW and flow.cycle_index == 0 else packets) * s
 
 
-# ---- the path --------------------------------------------------------------------------------------------------------
+# ---- model of the path -----------------------------------------------------------------------------------------------
 
 
 def update_bw(flow: Any) -> None:
-    """The largest rate of 10 rounds; samples that the application limited count if they are larger."""
+    """Update the maximum rate of 10 rounds; application-limited samples count only if they are larger."""
     if flow.round_start > 0:
         flow.packet_conservation = 0
     if flow.sample_app_limited == 0 or flow.rate >= flow.bw:
@@ -218,13 +220,13 @@ def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
         save_cwnd(flow, env.recovering > 0 or flow.rto_recovery_point > 0, env)
         flow.state = PROBE_RTT
         flow.probe_rtt_done_stamp = 0.0
-    if flow.state == PROBE_RTT and bbr_parts.ends_probe_rtt(flow, LEAST_PACKETS * env.packet_size, p, env):
+    if flow.state == PROBE_RTT and bbr_parts.ends_probe_rtt(flow, MIN_PACKETS * env.packet_size, p, env):
         check_probe_rtt_done(flow, env)
     flow.idle_restart = 0
 
 
 def check_probe_rtt_done(flow: Any, env: FlowEnv) -> None:
-    """Leave ProbeRTT after its time."""
+    """Leave ProbeRTT after its duration."""
     if flow.probe_rtt_done_stamp > 0.0 and is_over(env.now, flow.probe_rtt_done_stamp):
         flow.min_rtt_stamp = env.now
         restore_cwnd(flow, env)
@@ -238,7 +240,7 @@ def check_probe_rtt_done(flow: Any, env: FlowEnv) -> None:
 
 
 def check_full_bw_reached(flow: Any) -> None:
-    """Three rounds in which the rate grows by less than a quarter."""
+    """Treat the pipe as full after three rounds in which the rate grows by less than a quarter."""
     if flow.full_bw_reached > 0 or flow.round_start == 0 or flow.sample_app_limited > 0:
         return
     if flow.bw >= FULL_GROWTH * flow.full_bw:
@@ -251,7 +253,7 @@ def check_full_bw_reached(flow: Any) -> None:
 
 
 def check_drain(flow: Any, p: Params, env: FlowEnv) -> None:
-    """Startup ends in Drain, and Drain in ProbeBW."""
+    """Move from Startup to Drain, and from Drain to ProbeBW."""
     if flow.state == STARTUP and flow.full_bw_reached > 0:
         flow.state = DRAIN
     if flow.state == DRAIN and env.in_flight <= inflight(1.0, flow, p, env):
@@ -259,14 +261,14 @@ def check_drain(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def start_probe_bw(flow: Any, env: FlowEnv) -> None:
-    """Any phase but that of 3/4."""
+    """Start ProbeBW in a random phase other than 3/4, so that flows do not probe at the same time."""
     flow.state = PROBE_BW
     flow.cycle_index = (CYCLE - int((CYCLE - 1) * env.random)) % CYCLE
     flow.cycle_stamp = env.now
 
 
 def update_cycle_phase(flow: Any, p: Params, env: FlowEnv) -> None:
-    """The next phase of ProbeBW."""
+    """Move to the next phase of ProbeBW if it is time."""
     if flow.state != PROBE_BW:
         return
     ends = is_over(env.now, flow.cycle_stamp + flow.min_rtt)
@@ -284,7 +286,7 @@ def update_cycle_phase(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def set_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
-    """Less what is lost, and up to what the model says."""
+    """Remove losses from the window, and grow it towards the target of the model."""
     s = 1.0 * env.packet_size
     if flow.newly_acked > 0:
         if not is_conserving(flow, s, env):
@@ -294,18 +296,18 @@ def set_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
             volume = target * flow.min_rtt / 8.0
             if flow.full_bw_reached > 0:
                 volume += min(flow.extra_acked, AGGREGATION_TIME * flow.bw / 8.0)
-            most = with_budget(volume, s, flow, p, env)
+            limit = with_budget(volume, s, flow, p, env)
             if flow.full_bw_reached > 0:
-                env.window = min(env.window + flow.newly_acked, most)
-            elif env.window < most or flow.delivered < windows.first_window(s, p):
+                env.window = min(env.window + flow.newly_acked, limit)
+            elif env.window < limit or flow.delivered < windows.first_window(s, p):
                 env.window += flow.newly_acked
-            env.window = max(env.window, LEAST_PACKETS * s)
+            env.window = max(env.window, MIN_PACKETS * s)
     if flow.state == PROBE_RTT:
-        env.window = min(env.window, LEAST_PACKETS * s)
+        env.window = min(env.window, MIN_PACKETS * s)
 
 
 def is_conserving(flow: Any, s: float, env: FlowEnv) -> bool:
-    """Take losses from the window, restore it at the end of a recovery; whether it conserves packets, for a round."""
+    """Remove losses from the window, restore it after a recovery; return whether a round conserves packets."""
     env.window = max(env.window - flow.newly_lost, s)
     sending = 1.0 * (env.in_flight + flow.newly_acked)
     if env.recovering > 0 and flow.was_recovering == 0:

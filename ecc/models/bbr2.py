@@ -1,22 +1,22 @@
-"""BBR version 2: rate and volume by a model of the path, and bounds by its losses (Google's tcp_bbr2.c, v2alpha).
+"""BBR version 2: rate and volume follow a model of the path, limited by its losses (Google's tcp_bbr2.c, v2alpha).
 
-    bw       = min(max_bw, bw_lo)                                max_bw: of this cycle and the one before
+    bw       = min(max_bw, bw_lo)                                max_bw: of this cycle and the previous one
     rate     = 0.99 pacing_gain bw
-    W        = cwnd_gain bw min_rtt + extra_acked, at most inflight_hi and inflight_lo, at least 4 packets
+    W        = cwnd_gain bw min_rtt + extra_acked, limited to inflight_hi and inflight_lo, but >= 4 packets
 
     state       pacing_gain  cwnd_gain  ends                                                       inflight_hi
-    Startup     2.89         2.89       max_bw no 5/4 higher for 3 rounds, or 2 % lost in 8 events  --
+    Startup     2.89         2.89       max_bw not 5/4 higher for 3 rounds, or 2 % lost in 8 events --
     Drain       0.34         2.89       in flight <= bdp                                            all
     DOWN        0.75         2          in flight <= bdp, and with headroom                         all
     CRUISE      1            2          2 to 3 s or min(bdp, 63) rounds after UP                    less 15 %
-    REFILL      1            2          a round                                                     all
-    UP          1.25         2          after min_rtt at 5/4 bdp, or at what was too much last time all, grows
+    REFILL      1            2          after a round                                               all
+    UP          1.25         2          after min_rtt at 5/4 bdp, or at the level too high before   all, grows
     ProbeRTT    1            0.5        200 ms and a round; begins after 5 s without a lower RTT    less 15 %
 
-It is version 3 (`ecc.models.bbr`) but for the gains above, and for what ends Startup and UP: version 3 lets UP go on as
-long as the rate grows, with a window of 9/4. inflight_hi, inflight_lo and bw_lo are inflight_longterm,
-inflight_shortterm and bw_shortterm there. Gains are whole numbers of 1/256. Not here: marks, which that code answers
-where a switch says so.
+It differs from version 3 (`ecc.models.bbr`) in the gains above and in the ends of Startup and UP: version 3 continues
+UP as long as the rate grows, with a window of 9/4. inflight_hi, inflight_lo and bw_lo are inflight_longterm,
+inflight_shortterm and bw_shortterm there. Gains are whole numbers of 1/256. Not modeled: responses to marks, which that
+code has behind a switch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BBRv2(BoundedInflight):
         See `BoundedInflight`.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, L, restart
         See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
-        "none": the model of the path stays after an idle period.
+        "none": the model of the path stays valid after an idle period.
 
     Raises
     ------

@@ -1,32 +1,33 @@
-"""BIC: binary increase of the window towards where it lost last (Xu, Harfoush, Rhee 2004).
+"""BIC: binary increase of the window towards the window of the last loss (Xu, Harfoush, Rhee 2004).
 
-What a window gains in an RTT, and keeps at a loss (sec. III):
+Gain of a window per RTT, and its reduction at a loss (sec. III):
 
     W < 14 s         s                                            as TCP
-    W < M            min(max((M - W)/2, s/100), 32 s)             binary search; additive where M is far
+    W < M            min(max((M - W)/2, s/100), 32 s)             binary search; additive if M is far
     W >= M           min(W - M + s, 32 s)                         max probing: 1, 2, 4, ... packets
     a loss           M <- W, or W (1 - beta/2) if W < M (fast convergence);  W <- (1 - beta) W, below 14 s W/2
-    a timeout        M is forgotten
+    a timeout        M is discarded
 
     W  window [bytes]   M  window at the last loss, 0 before any   s  packet   beta  1/8
 
-Where a loss turns out to be none (`transport` "rack"), W and M are what they were before it; after a timeout W is that
-of RFC 4015.
+After a spurious loss (`transport` "rack"), W and M return to their values before it; after a timeout W is that of RFC
+4015.
 
-What is gained is determined as an RTT begins, and comes with its ACKs: M - W halves. (The pseudo-code there determines
-it at each ACK, as Linux does, where M - W falls by exp(-1/2) and exp(-1/4) an RTT.)
+The gain is determined at the start of an RTT and spread over its ACKs: M - W halves. (The paper's pseudo-code and Linux
+determine it at each ACK, so that M - W falls by exp(-1/2) and exp(-1/4) per RTT.)
 
-`form="linux"` is BIC as Linux 2.6.22 has it (net/ipv4/tcp_bic.c), in whole packets: (M - W)/4, a fifth of a packet
-where that is one or less and until W = M + 4, then (W - M)/3; 16 packets at most; beta 205/1024. A window gains a
-packet after so many ACKs and one, and each ACK counts for 31/16 packets: the estimate of delayed ACKs begins at 2 and,
-rounded, sticks there. At W = ssthresh it is still in slow start: one packet more with the first ACK behind a recovery.
-In recovery Linux comes down by a packet every other ACK (rate halving). A loss that was none leaves M as it is, and W
-there.
+`form="linux"` is BIC as in Linux 2.6.22 (net/ipv4/tcp_bic.c), in whole packets. The gain is (M - W)/4; a fifth of a
+packet if that is one or less, and until W = M + 4; then (W - M)/3; limited to 16 packets. beta is 205/1024. A window
+gains a packet after one more than the computed number of ACKs, and each ACK counts for 31/16 packets, since the
+estimate of delayed ACKs begins at 2 and rounding keeps it there. W = ssthresh is still slow start, so that the first
+ACK after a recovery adds a packet. In recovery the window falls by a packet every other ACK (rate halving). A spurious
+loss leaves M unchanged and sets W to M.
 
-Windows grow until a queue overflows: there is no equilibrium. As fluid, W' = gain/D, D the RTT with queues, where M - W
-falls by exp(-1/2) an RTT, and a loss is the same jump of W and M (`ecc.fluid.network`). These are not averaged over
-losses, as Misra, Gong, Towsley average W: M' = p W/(s D) (M after a loss - M) would make M a mean of windows, below
-which W is drawn down to 14 s and above which max probing runs away from M = W, the equilibrium of the means only.
+Windows grow until a queue overflows: there is no equilibrium. As fluid, W' = gain/D with D the RTT including queues, so
+that M - W falls by exp(-1/2) per RTT, and a loss is the same jump of W and M (`ecc.fluid.network`). The jumps are not
+averaged over losses as Misra, Gong, Towsley average W. With M' = p W/(s D) (M after a loss - M), M would be a mean of
+windows: below it W would fall to 14 s, above it max probing would run away, and M = W would be an equilibrium of the
+means only.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ from ecc.contract.parameters import check_choice
 from ecc.models.newreno import NewReno
 from ecc.models.shared import hystart, windows
 
-LOW_WINDOW = 14.0  # packets
-SMALL, LARGE, BETA = 0.01, 32.0, 0.125  # packets, packets, share
-LINUX_LARGE, LINUX_KEPT = 16.0, 819.0 / 1024.0  # packets, share
+LOW_WINDOW = 14.0  # packets below which the window grows and shrinks as TCP's
+SMALL, LARGE, BETA = 0.01, 32.0, 0.125  # packets per RTT, packets per RTT, share
+LINUX_LARGE, LINUX_KEPT = 16.0, 819.0 / 1024.0  # packets per RTT; share of the window after a loss
 
 
 @dataclass
 class FlowState(windows.Restorable, hystart.FlowState):
     """A host's state for one flow."""
 
-    top: float = 0.0  # window at the last loss [bytes]; 0: none
-    goal: float = 0.0  # window at the end of this RTT [bytes], in the paper
-    due: float = 0.0  # what is to be acknowledged until then [bytes]
-    acks: float = 0.0  # since the window gained a packet, in Linux
-    undo_top: float = 0.0  # before the last loss [bytes]
+    top: float = 0.0  # M, window at the last loss [bytes]; 0: none yet
+    goal: float = 0.0  # window at the end of this RTT [bytes]; form "paper"
+    due: float = 0.0  # volume still to be acknowledged in this RTT [bytes]
+    acks: float = 0.0  # ACKs since the window gained a packet; form "linux"
+    undo_top: float = 0.0  # M before the last loss [bytes]
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,10 @@ class BIC(hystart.SlowStartProtocol):
     Parameters
     ----------
     form : str
-        "paper" or "linux".
+        "paper" or "linux": the law of Linux 2.6.22.
     slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        See `SlowStartProtocol`. Linux recovers losses by RACK-TLP with proportional rate reduction, the default
-        here; Linux 2.6.22 (`form` "linux") had SACK, and has no `prr`.
+        See `SlowStartProtocol`. The default is recovery by RACK-TLP with proportional rate reduction, as in Linux;
+        Linux 2.6.22 (`form` "linux") had SACK, and no `prr`.
 
     Raises
     ------
@@ -82,7 +83,7 @@ class BIC(hystart.SlowStartProtocol):
         check_choice(self, "form", ("paper", "linux"))
         super().__post_init__()
         if self.prr and self.form == "linux":
-            raise ValueError("prr must be False or None with the form 'linux', which halves its rate, got True")
+            raise ValueError("prr must be False or None with the form 'linux', which uses rate halving, got True")
 
     @property
     def uses_prr(self) -> bool | str:
@@ -90,7 +91,7 @@ class BIC(hystart.SlowStartProtocol):
 
     @property
     def rto_granularity(self) -> float:
-        """Linux never waits less than 0.2 s longer than an RTT."""
+        """Minimum difference of timeout and RTT [s]: 0.2 s in Linux."""
         return 0.2 if self.form == "linux" else 0.0
 
     # ---- laws --------------------------------------------------------------------------------------------
@@ -99,19 +100,19 @@ class BIC(hystart.SlowStartProtocol):
 
     @staticmethod
     def source_law(w: float, m: float, s: float, p: Params) -> float:
-        """Sec. III, an RTT without a loss."""
+        """Sec. III: the window after an RTT without a loss."""
         return w + gained(w, m, s, p)
 
     @staticmethod
     def loss_response_law(w: float, s: float, p: Params) -> float:
-        """Sec. III, W after a loss."""
-        found = max(below(w, s, p), 2.0 * s)
-        return found + s if p.linux > 0.0 else found
+        """Sec. III: W after a loss."""
+        reduced = max(window_after_loss(w, s, p), 2.0 * s)
+        return reduced + s if p.linux > 0.0 else reduced
 
     @staticmethod
     def memory_law(w: float, m: float, s: float, p: Params) -> float:
-        """Sec. III, M after a loss."""
-        return noted(w, m, s, p)
+        """Sec. III: M after a loss."""
+        return next_maximum(w, m, s, p)
 
     def params(self) -> dict[str, float]:
         return {"linux": float(self.form == "linux"), **super().params()}
@@ -125,22 +126,22 @@ class BIC(hystart.SlowStartProtocol):
 
 
 def gained(window: float, top: float, s: float, p: Params) -> float:
-    """What the window gains in an RTT, in either form."""
+    """Return the gain of the window per RTT, in either form."""
     if p.linux > 0.0:
         return window / (linux_acks(window // s, top // s) + 1.0)
     return increment(window, top, s)
 
 
-def below(window: float, s: float, p: Params) -> float:
-    """The window after a loss."""
+def window_after_loss(window: float, s: float, p: Params) -> float:
+    """Return the window after a loss, in either form."""
     if p.linux > 0.0:
         packets = window // s
         return (LINUX_KEPT * packets if packets > LOW_WINDOW else windows.halved(packets)) // 1.0 * s
     return (1.0 - BETA) * window if window >= LOW_WINDOW * s else windows.halved(window)
 
 
-def noted(window: float, top: float, s: float, p: Params) -> float:
-    """Where the next search ends."""
+def next_maximum(window: float, top: float, s: float, p: Params) -> float:
+    """Return M after a loss: the window towards which the next search goes, lowered for fast convergence."""
     if p.linux > 0.0:
         packets = window // s
         return (0.5 * (1.0 + LINUX_KEPT) * packets // 1.0 if packets < top // s else packets) * s
@@ -148,7 +149,7 @@ def noted(window: float, top: float, s: float, p: Params) -> float:
 
 
 def increment(window: float, top: float, s: float) -> float:
-    """What the window gains in an RTT."""
+    """Return the gain of the window per RTT, in the form "paper"."""
     if window < LOW_WINDOW * s:
         return s
     gain = 0.5 * (top - window) if window < top else window - top + s
@@ -156,7 +157,7 @@ def increment(window: float, top: float, s: float) -> float:
 
 
 def linux_acks(window: float, top: float) -> float:
-    """ACKs for which the window gains a packet, in Linux; all in packets."""
+    """Return the ACKs for which the window gains a packet, in the form "linux"; arguments are in packets."""
     if window <= LOW_WINDOW:
         return window
     far = (top - window) // 4.0
@@ -174,7 +175,7 @@ def linux_acks(window: float, top: float) -> float:
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open the window."""
+    """Undo a spurious loss, and open the window."""
     s = 1.0 * env.packet_size
     if p.linux > 0.0 and env.recovering + env.recovered > 0:
         rate_halving(flow, s, env)
@@ -194,7 +195,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def search(flow: Any, s: float, env: FlowEnv) -> None:
-    """Move by the ACKs of this RTT as determined at its start."""
+    """Move by this ACK's share of the gain determined at the start of the RTT."""
     if flow.due <= 0.0:
         flow.due = env.window
         flow.goal = env.window + increment(env.window, flow.top, s)
@@ -203,7 +204,7 @@ def search(flow: Any, s: float, env: FlowEnv) -> None:
 
 
 def rate_halving(flow: Any, s: float, env: FlowEnv) -> None:
-    """Linux comes down a packet every other ACK, and sends no more than an ACK lets out."""
+    """Lower the window by a packet every other ACK, and limit it so that an ACK releases one packet (Linux)."""
     flow.acks = 1.0 if flow.acks == 0.0 else 0.0
     if flow.acks == 0.0 and env.window > flow.ssthresh:
         env.window -= s
@@ -213,20 +214,20 @@ def rate_halving(flow: Any, s: float, env: FlowEnv) -> None:
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Note where it was lost, and continue below."""
+    """Remember the window at the loss, and reduce it."""
     s = 1.0 * env.packet_size
     window = windows.on_the_way(env)
     if windows.remember_window(flow, env):
         flow.undo_top = flow.top
     flow.due = 0.0
     if env.kind == 0:
-        flow.top = noted(window, flow.top, s, p)
-        windows.cut(flow, below(window, s, p), env)
+        flow.top = next_maximum(window, flow.top, s, p)
+        windows.cut(flow, window_after_loss(window, s, p), env)
         if p.linux > 0.0:
             env.window = window
     else:
         flow.top = 0.0
-        windows.time_out(flow, below(window, s, p), env)
+        windows.time_out(flow, window_after_loss(window, s, p), env)
     if p.linux > 0.0:
         flow.undo_top = flow.top
         if env.kind == 0:

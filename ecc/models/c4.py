@@ -1,31 +1,32 @@
-"""C4: a nominal rate, and a window of a nominal largest RTT (picoquic's c4.c, 2026; draft-huitema-ccwg-c4-spec-02).
+"""C4: a nominal rate, and a window for a nominal maximum RTT (picoquic's c4.c, 2026; draft-huitema-ccwg-c4-spec-02).
 
-    rate = gain x                              x: nominal rate, the largest delivery rate, less what congestion takes
-    W    = rate (D_x + min(15 ms, D_x/4))      D_x: nominal largest RTT, without the queues of its own pushes
+    rate = gain x                              x: nominal rate, the maximum delivery rate, reduced by congestion
+    W    = rate (D_x + min(15 ms, D_x/4))      D_x: nominal maximum RTT, without the queues of the flow's own pushes
 
     state       gain                          ends, by eras (an era ends with the ACK of a packet that was sent in it)
-    Initial     2, W >= 2 in an era           x no 1/4 higher in 3 eras, or delays or losses; D_x = W/2/x
-    Recovery    0.9375 (0.875 if congested)   an era
-    Cruising    1                             2 eras (1 after marks) in which the application does not limit it
-    Probing     1.0625 (1.03125 after marks)  an era; then Recovery: what it has gained is known after that
-    Pushing     1.2266                        where a probe has raised x without congestion; an era, anew while x grows
+    Initial     2, W >= 2 in an era           x not 1/4 higher in 3 eras, or delays or losses; D_x = W/2/x
+    Recovery    0.9375 (0.875 if congested)   after an era
+    Cruising    1                             after 2 eras (1 after marks) without a limit by the application
+    Probing     1.0625 (1.03125 after marks)  after an era, by Recovery, at the end of which its gain is known
+    Pushing     1.2266                        after a probe that raised x without congestion; an era, more while x grows
 
-    an era at gain <= 1:  D_x <- largest RTT of it, or 7/8 D_x + 1/8 of that where it is less; at most min RTT + 250 ms
-    congestion:           Recovery; x <- x (1 - beta), but not for what a probe or a push has met; after losses D_x too
+    an era at gain <= 1:  D_x <- its maximum RTT, or 7/8 D_x + 1/8 of that if it is less; up to minimum RTT + 250 ms
+    congestion:           Recovery; x <- x (1 - beta), except in a probe or a push; after losses also D_x
 
-    signal      is congestion where                                            beta
-    delay       RTT > D_x + T, T = D_x (1/16 + 0.19 (1 - s)) <= 25 ms, gain > 1    (RTT - D_x - T)/T, at most 1/4
+    signal      is congestion if                                               beta
+    delay       RTT > D_x + T, T = D_x (1/16 + 0.19 (1 - s)) <= 25 ms, gain > 1    (RTT - D_x - T)/T, up to 1/4
     losses      averaged share > 0.02 + (1 - s)/2                              (1 + s)/8
-    marks       averaged share > (2 - s) 3/32                                  (share - that)/that, at most 1/4
+    marks       averaged share > (2 - s) 3/32                                  (share - that)/that, up to 1/4
 
-s is the sensitivity: 0 up to 0.4 Mb/s, 0.94 at 8 Mb/s and 1 from 80 Mb/s on, linear between: those who have much give
-way first. After two congested eras in a row x is no more than what was delivered. A packet counts 1/16 in the averaged
-share of losses; in that of marks a report does (as of Prague), or all, above a half. Once, Initial begins again where
-eras show D_x > 50 ms and 2.5 times the least RTT below 8 Mb/s; so it does where probe and push raise x three times.
+s is the sensitivity: 0 up to 0.4 Mb/s, 0.94 at 8 Mb/s and 1 from 80 Mb/s, linear in between. So flows with high rates
+yield first. After two congested eras in a row x is limited to the delivery rate. The averaged share of losses has a
+gain of 1/16 per packet. That of marks has 1/16 per report (as in Prague), or 1 for a larger share of 1/2 or more.
+Initial begins again, once, if eras show D_x > 50 ms and D_x > 2.5 times the minimum RTT below 8 Mb/s. It also begins
+again if a probe and pushes raise x three times.
 
-Losses are not looked at in Recovery, as packets that were sent before it may be among them, and a timeout changes
-nothing. Not here: careful resumption from a remembered rate. c4.c ends a push after one era unless x grows by 3/4 of
-the push, where its text asks for two.
+Losses in Recovery are ignored, as they may be of packets sent before it, and a timeout changes nothing. Not modeled:
+careful resumption from a remembered rate. c4.c ends a push after one era unless x grows by 3/4 of the push, while the
+specification has two eras.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ NO_CONGESTION, DELAY, MARKS, LOSSES = range(4)
 INITIAL_GAIN, RECOVERY_GAIN, DEEP_GAIN, PUSH_GAIN = 2.0, 0.9375, 0.875, 1256 / 1024
 PROBE_GAIN, LOW_PROBE_GAIN = 1.0625, 1.03125
 LOW_RATE, MIDDLE_RATE, HIGH_RATE, MIDDLE_SENSITIVITY = 0.4e6, 8e6, 80e6, 963 / 1024  # bit/s
-LEAST_RTT, MARGIN, MOST_JITTER, MOST_THRESHOLD = 1e-3, 15e-3, 0.25, 25e-3  # s
-FIRST_RATE, CRUISES, MOST_CUT, PACKETS_BEFORE_LOSSES = 2.0**20, 2, 0.25, 20  # bit/s, eras
-LOSS_GAIN, LOSS_SCOPE, MARK_GAIN = 1 / 16, 32, 1 / 16
-JITTER_RTT, JITTER_RATIO = 50e-3, 2.5  # s
-HIGHEST_LEVEL = 3
+MIN_RTT, MARGIN, MAX_JITTER, MAX_THRESHOLD = 1e-3, 15e-3, 0.25, 25e-3  # s
+FIRST_RATE, CRUISES, MAX_CUT, PACKETS_BEFORE_LOSSES = 2.0**20, 2, 0.25, 20  # bit/s, eras, share, ACKs and losses
+LOSS_GAIN, LOSS_SCOPE, MARK_GAIN = 1 / 16, 32, 1 / 16  # per packet, packets of an ACK that count, per report
+JITTER_RTT, JITTER_RATIO = 50e-3, 2.5  # s, multiple of the minimum RTT
+HIGHEST_LEVEL = 3  # pushes in a row before Initial begins again
 
 
 @dataclass
@@ -63,27 +64,27 @@ class FlowState(delivery_rate.FlowState):
     nominal_max_rtt: float = 0.0
     running_min_rtt: float = INFINITE
     gain: float = INITIAL_GAIN
-    era_gain: float = INITIAL_GAIN  # with which was sent what the running era measures
+    era_gain: float = INITIAL_GAIN  # gain when the data measured in this era was sent
     era_max_rtt: float = 0.0
     era_min_rtt: float = INFINITE
-    delay_excess: float = 0.0  # of the last RTT over its threshold
+    delay_excess: float = 0.0  # excess of the last RTT over its threshold
     initial_window: float = 0.0
-    initial_packets: int = 0  # ACKs and losses in Initial
+    initial_packets: int = 0  # number of ACKs and losses in Initial
     no_increase: int = 0  # eras in a row without growth
-    cruises: int = 0  # eras left
+    cruises: int = 0  # eras of Cruising left
     level: int = 1  # 0: a lower probe, 2 and 3: push
     push_gain: float = INITIAL_GAIN
-    push_rate: float = 0.0  # nominal rate before
+    push_rate: float = 0.0  # nominal rate before the push
     is_congested: int = 0
-    was_not_limited: int = 0  # the network, not the application, has limited a rate
-    recent_rate: float = 0.0  # largest sample since Recovery
-    congestions: int = 0  # in a row
+    was_not_limited: int = 0  # 1 if the network, not the application, has limited a rate
+    recent_rate: float = 0.0  # maximum sample since Recovery
+    congestions: int = 0  # congested eras in a row
     marks_after_push: int = 0
     began_again: int = 0
     loss_share: float = 0.0
     mark_share: float = 0.0
-    marked: int = 0  # bytes reported as marked since mark_share has moved
-    unmarked_from: int = 0  # `delivered` then
+    marked: int = 0  # bytes reported as marked since the last update of mark_share
+    unmarked_from: int = 0  # value of `delivered` at that update
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ class C4(windows.WindowProtocol):
         Whether packets can be marked (ECT(1), RFC 9331).
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
         See `WindowProtocol`; `initial` and `min_rto` default to Linux's values, L has no effect. `restart` is
-        "none": the model of the path stays after an idle period.
+        "none": the model of the path stays valid after an idle period.
 
     Raises
     ------
@@ -114,8 +115,10 @@ class C4(windows.WindowProtocol):
     restarts = ("none",)
     slow_start_law = None
     loss_response_law = None
-    linear_refusal = "C4 has no linear model: its hosts are machines of states that probe in turns, and never settle"
-    fluid_refusal = "C4 has no fluid model: it keeps the largest RTTs and rates of eras, which it has for packets only"
+    linear_refusal = (
+        "C4 has no linear model: its hosts are state machines that alternate between probes, and never settle"
+    )
+    fluid_refusal = "C4 has no fluid model: it uses maximum RTTs and rates of eras, which only packet runs have"
 
     property_exceptions = {"scaling": "its sensitivity to congestion depends on rates of 0.4, 8 and 80 Mb/s"}
 
@@ -144,7 +147,7 @@ class C4(windows.WindowProtocol):
 
 
 def sensitivity(rate: float) -> float:
-    """s: how early a flow of a rate takes signals for congestion."""
+    """Return the sensitivity s: flows with high rates respond to weaker signals."""
     if rate < LOW_RATE:
         return 0.0
     if rate < MIDDLE_RATE:
@@ -155,29 +158,29 @@ def sensitivity(rate: float) -> float:
 
 
 def delay_threshold(rate: float, max_rtt: float) -> float:
-    """T."""
-    return min((64.0 + 196.0 * (1.0 - sensitivity(rate))) / 1024.0 * max_rtt, MOST_THRESHOLD)
+    """Return T, the delay above the nominal maximum RTT that counts as congestion [s]."""
+    return min((64.0 + 196.0 * (1.0 - sensitivity(rate))) / 1024.0 * max_rtt, MAX_THRESHOLD)
 
 
 def loss_threshold(rate: float) -> float:
-    """The averaged share of losses above which they are congestion."""
+    """Return the averaged share of losses above which they count as congestion."""
     return 0.02 + 0.5 * (1.0 - sensitivity(rate))
 
 
 def mark_threshold(rate: float) -> float:
-    """The averaged share of marks above which they are."""
+    """Return the averaged share of marks above which they count as congestion."""
     return (192.0 - 96.0 * sensitivity(rate)) / 1024.0
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """The first window, paced at 1 Mb/s."""
+    """Start with the initial window, paced at 1 Mb/s."""
     windows.flow_on_start(flow, header, p, env)
     flow.initial_window = env.window
     env.rate = FIRST_RATE
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Losses, the RTT, marks, and then what is acknowledged; rate and window."""
+    """Process losses, RTT, marks and acknowledged data of an ACK; then set rate and window."""
     delivery_rate.on_ack(flow, header, p, env)
     take_losses(flow, env)
     if flow.newly_acked > 0:
@@ -200,7 +203,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def take_losses(flow: Any, env: FlowEnv) -> None:
-    """Average the share of packets that are lost."""
+    """Average the share of lost packets, and respond if it is above its threshold."""
     for _ in range(min(flow.newly_acked // env.packet_size, LOSS_SCOPE)):
         flow.loss_share *= 1.0 - LOSS_GAIN
     if flow.newly_lost == 0 or flow.state == RECOVERY:
@@ -217,12 +220,12 @@ def take_losses(flow: Any, env: FlowEnv) -> None:
 
 
 def take_rtt(flow: Any, env: FlowEnv) -> None:
-    """Compare an RTT with the nominal one; only what was sent faster than that can be congested by itself."""
+    """Compare an RTT with the nominal maximum; only data sent above the nominal rate indicates congestion by delay."""
     flow.era_max_rtt = max(flow.era_max_rtt, env.rtt)
     flow.era_min_rtt = min(flow.era_min_rtt, env.rtt)
     flow.running_min_rtt = min(flow.running_min_rtt, env.rtt)
     if flow.nominal_max_rtt == 0.0:
-        flow.nominal_max_rtt = max(env.rtt, LEAST_RTT)
+        flow.nominal_max_rtt = max(env.rtt, MIN_RTT)
     limit = flow.nominal_max_rtt + delay_threshold(flow.nominal_rate, flow.nominal_max_rtt)
     flow.delay_excess = max(env.rtt - limit, 0.0)
     if flow.delay_excess > 0.0:
@@ -233,7 +236,7 @@ def take_rtt(flow: Any, env: FlowEnv) -> None:
 
 
 def take_marks(flow: Any) -> None:
-    """Average the share of marks."""
+    """Average the share of marks, and respond if it is above its threshold."""
     average_marks(flow)
     if flow.mark_share > mark_threshold(flow.nominal_rate):
         if flow.state == INITIAL:
@@ -244,7 +247,7 @@ def take_marks(flow: Any) -> None:
 
 
 def average_marks(flow: Any) -> None:
-    """As Prague does, but for shares above a half."""
+    """Average marks as Prague does; a larger share of a half or more replaces the average."""
     delivered = flow.delivered - flow.unmarked_from
     if delivered > 0:
         share = min(flow.marked / delivered, 1.0)
@@ -257,7 +260,7 @@ def average_marks(flow: Any) -> None:
 
 
 def take_rate(flow: Any) -> None:
-    """The nominal rate is the largest sample, but for those of a congested Recovery."""
+    """Raise the nominal rate to the maximum sample, except in a congested Recovery."""
     flow.recent_rate = max(flow.recent_rate, flow.rate)
     before = flow.nominal_rate
     if flow.rate > before and not (flow.state == RECOVERY and flow.is_congested > 0):
@@ -268,14 +271,14 @@ def take_rate(flow: Any) -> None:
 
 
 def meet_congestion(flow: Any, kind: int) -> None:
-    """Cut, unless a probe or a push has met it; recover, or recover more."""
+    """Reduce the nominal rate, unless it is a probe or a push that met congestion; enter or deepen Recovery."""
     flow.is_congested = 1
     x = flow.nominal_rate
-    beta = MOST_CUT * 0.5 * (1.0 + sensitivity(x))
+    beta = MAX_CUT * 0.5 * (1.0 + sensitivity(x))
     if kind == MARKS:
-        beta = min(flow.mark_share / mark_threshold(x) - 1.0, MOST_CUT)
+        beta = min(flow.mark_share / mark_threshold(x) - 1.0, MAX_CUT)
     elif kind == DELAY:
-        beta = min(flow.delay_excess / delay_threshold(x, flow.nominal_max_rtt), MOST_CUT)
+        beta = min(flow.delay_excess / delay_threshold(x, flow.nominal_max_rtt), MAX_CUT)
     if kind != DELAY:
         flow.delay_excess = 0.0
     if flow.state == RECOVERY:
@@ -288,7 +291,7 @@ def meet_congestion(flow: Any, kind: int) -> None:
     if flow.state != PROBING and flow.state != PUSHING:
         flow.nominal_rate -= beta * x
         if kind == LOSSES:
-            flow.nominal_max_rtt = max((1.0 - beta) * flow.nominal_max_rtt, LEAST_RTT)
+            flow.nominal_max_rtt = max((1.0 - beta) * flow.nominal_max_rtt, MIN_RTT)
     enter_recovery(flow, kind)
 
 
@@ -296,7 +299,7 @@ def meet_congestion(flow: Any, kind: int) -> None:
 
 
 def begin_era(flow: Any) -> None:
-    """Count from here; what is measured from now on was sent with the gain of now."""
+    """Begin an era; it measures data sent with the current gain."""
     delivery_rate.start_round(flow)
     flow.round_start = 0
     flow.era_max_rtt = 0.0
@@ -306,18 +309,18 @@ def begin_era(flow: Any) -> None:
 
 
 def growth(flow: Any) -> int:
-    """How much of a push the nominal rate has gained: 0: little, 1: a quarter, 2: three quarters."""
+    """Return the gain of the nominal rate from a push: 0: little, 1: a quarter of the push, 2: three quarters."""
     before = flow.push_rate
     if flow.push_gain > PROBE_GAIN:
-        gained = (flow.push_gain - 1.0) * before
-        if flow.nominal_rate < before + 0.25 * gained:
+        push = (flow.push_gain - 1.0) * before
+        if flow.nominal_rate < before + 0.25 * push:
             return 0
-        return 2 if flow.nominal_rate > before + 0.75 * gained else 1
+        return 2 if flow.nominal_rate > before + 0.75 * push else 1
     return 2 if flow.nominal_rate > before and flow.is_congested == 0 else 0
 
 
 def mark_growth(flow: Any) -> None:
-    """Look for growth from here on."""
+    """Begin to look for growth of the nominal rate."""
     flow.is_congested = 0
     flow.was_not_limited = 0
     flow.push_rate = flow.nominal_rate
@@ -325,7 +328,7 @@ def mark_growth(flow: Any) -> None:
 
 
 def enter_initial(flow: Any, env: FlowEnv) -> None:
-    """Look for the rate anew."""
+    """Begin to search for the rate again."""
     flow.state = INITIAL
     flow.initial_window = env.window
     flow.level = 1
@@ -338,7 +341,7 @@ def enter_initial(flow: Any, env: FlowEnv) -> None:
 
 
 def initial_on_ack(flow: Any, env: FlowEnv) -> None:
-    """Grow by what is acknowledged, by 1/8 of it after an era without growth, 1/64 after two; end after three."""
+    """Grow by the acknowledged data, 1/8 of it after an era without growth, 1/64 after two; end after three."""
     flow.initial_packets += 1
     slower = 1.0 if flow.no_increase == 0 else 0.125 if flow.no_increase == 1 else 0.015625
     flow.initial_window += slower * flow.newly_acked
@@ -355,22 +358,22 @@ def initial_on_ack(flow: Any, env: FlowEnv) -> None:
 
 
 def leave_initial_if_late(flow: Any) -> None:
-    """Delays end Initial after two eras without growth."""
+    """End Initial at high delays after two eras without growth."""
     if flow.no_increase > 1 and flow.push_rate >= flow.nominal_rate:
         leave_initial(flow)
 
 
 def leave_initial(flow: Any) -> None:
-    """The largest RTT is that of half the window at the rate that was found."""
+    """End Initial; the nominal maximum RTT is the time to send half the window at the nominal rate."""
     if flow.nominal_rate > 0.0:
-        flow.nominal_max_rtt = max(4.0 * flow.initial_window / flow.nominal_rate, LEAST_RTT)
+        flow.nominal_max_rtt = max(4.0 * flow.initial_window / flow.nominal_rate, MIN_RTT)
         flow.no_increase = 0
         flow.level = 1
         enter_recovery(flow, NO_CONGESTION)
 
 
 def enter_recovery(flow: Any, kind: int) -> None:
-    """Less for an era, which measures what was sent before."""
+    """Send less for an era, which measures the data sent before."""
     if flow.state == INITIAL:
         mark_growth(flow)
     flow.marks_after_push = 1 if kind == MARKS else 0
@@ -380,7 +383,7 @@ def enter_recovery(flow: Any, kind: int) -> None:
 
 
 def end_era(flow: Any, env: FlowEnv) -> None:
-    """What comes next."""
+    """Update the nominal maximum RTT, and choose the next state."""
     update_rtts(flow)
     is_jittery = flow.nominal_max_rtt > JITTER_RTT and flow.nominal_max_rtt > JITTER_RATIO * flow.running_min_rtt
     if flow.began_again == 0 and is_jittery and flow.nominal_rate < MIDDLE_RATE:
@@ -403,17 +406,17 @@ def end_era(flow: Any, env: FlowEnv) -> None:
 
 
 def update_rtts(flow: Any) -> None:
-    """The RTTs of an era without queues of its own."""
+    """Update the nominal maximum RTT from an era without queues of the flow's own."""
     if flow.era_gain <= 1.0:
         low = 0.875 * flow.running_min_rtt + 0.125 * flow.era_min_rtt
         flow.running_min_rtt = min(low, flow.era_min_rtt)
-        largest = min(flow.era_max_rtt, flow.running_min_rtt + MOST_JITTER)
+        largest = min(flow.era_max_rtt, flow.running_min_rtt + MAX_JITTER)
         slow = 0.875 * flow.nominal_max_rtt + 0.125 * largest
-        flow.nominal_max_rtt = max(slow, largest, LEAST_RTT)
+        flow.nominal_max_rtt = max(slow, largest, MIN_RTT)
 
 
 def leave_recovery(flow: Any, env: FlowEnv) -> None:
-    """Has what was before raised the rate? Then push; if not, cruise."""
+    """Push if the last probe or push has raised the rate; otherwise cruise."""
     if growth(flow) > 0:
         if flow.marks_after_push == 0:
             flow.level += 1
@@ -440,7 +443,7 @@ def leave_recovery(flow: Any, env: FlowEnv) -> None:
         begin_era(flow)
         if flow.cruises == 0:
             flow.cruises = CRUISES if flow.level > 0 else 1
-        flow.gain = 1.0 + 48.0 / 1024.0 if env.srtt < LEAST_RTT else 1.0
+        flow.gain = 1.0 + 48.0 / 1024.0 if env.srtt < MIN_RTT else 1.0
         flow.state = CRUISING
 
 
@@ -448,7 +451,7 @@ def leave_recovery(flow: Any, env: FlowEnv) -> None:
 
 
 def set_rate_and_window(flow: Any, p: Params, env: FlowEnv) -> None:
-    """Pacing rate and window."""
+    """Set pacing rate and window."""
     s = 1.0 * env.packet_size
     rate = flow.gain * flow.nominal_rate
     window = rate * flow.nominal_max_rtt / 8.0 if rate > 0.0 else windows.first_window(s, p)

@@ -1,32 +1,32 @@
-"""Compound TCP: the window of Reno, and beside it one that grows while queues are short (Tan et al. 2006).
+"""Compound TCP: Reno's window plus a delay-based window that grows while queues are short (Tan et al. 2006).
 
     W = c + d                                             c: loss part (cwnd)   d: delay part (dwnd)
-    c <- c + s a/W                                        an ACK of a: a packet an RTT
+    c <- c + s a/W                                        an ACK of a: a packet per RTT
     d <- d + max(alpha (W/s)^k - 1, 0) s   if Q <  gamma s    once an RTT, if W >= low_window s
     d <- max(d - zeta Q, 0)                if Q >= gamma s    once an RTT               Q = W (D - B)/D
     d <- max((1 - beta) W - c/2, 0)        a loss, after which W is (1 - beta) W
-    d <- 0, B <- D                         a timeout, and slow start of c as Reno's
+    d <- 0, B <- D                         a timeout, with slow start of c as Reno's
 
     gamma <- (1 - lambda) gamma + lambda 3/4 Q_c    a loss, with `adaptive`: from 5 packets to its parameter
-    Q_c = c (D - B)/(D s), lambda = 0.8             what Reno would have in queues
+    Q_c = c (D - B)/(D s), lambda = 0.8             packets that Reno would have in queues
 
-    W  window [bytes in hooks, bit in laws]   D  RTT, mean of the last window [s]   B  least RTT seen [s]
+    W  window [bytes in hooks, bit in laws]   D  RTT, mean of the last window [s]   B  minimum RTT [s]
     s  packet   Q  the flow's data in queues   alpha 1/8   beta 1/2   k 3/4   zeta 1   gamma 30   low_window 41
 
-While queues are short both parts together gain alpha W^k an RTT, in packets: 1 for Reno and the rest for d, which is
-why it has a 1 less. Packets lost evenly, one in 1/p, then leave windows that swing between (1 - beta) M and M,
+While queues are short both parts together gain alpha W^k packets per RTT: 1 for Reno and the rest for d, hence the -1
+in its law. With evenly spaced losses, one packet in 1/p, windows oscillate between (1 - beta) M and M,
 
     M^(2-k) = alpha (2 - k)/(p [1 - (1 - beta)^(2-k)]),        mean ~ p^(-1/(2-k)), p^-0.8 by default,
 
-of random losses `mean_window` has the mean, too. Once a queue holds gamma packets of a flow d falls by what is queued,
-until W is Reno's. In slow start d is 0. What d gains in an RTT is added as its ACKs come, as what Vegas gains.
+and `mean_window` also gives the mean for random losses. Once a queue holds gamma packets of a flow, d falls by the
+queued data until W is Reno's. In slow start d is 0. The gain of d in an RTT is spread over its ACKs, as in Vegas.
 
-Windows grow until a queue overflows or a packet is lost: there is no equilibrium, but over queue disciplines that mark
-or drop at random (`ecc.linearize` with `links=`), where W = s (alpha/(beta p))^(1/(2-k)) while Q < gamma s.
+Windows grow until a queue overflows or a packet is lost: there is no equilibrium, except over queue disciplines that
+mark or drop at random (`ecc.linearize` with `links=`). Then W = s (alpha/(beta p))^(1/(2-k)) while Q < gamma s.
 
-Of the paper and of draft-sridharan-tcpm-ctcp-02 the abstracts were read. Equations and constants agree with three
-programs written from them: Linux modules of 2006 (which ns-2 has) and 2008, and a module for ns-3. docs/compound.md
-lists the differences. low_window is in none of the three, lambda is 1/2 in that of 2008.
+Only the abstracts of the paper and of draft-sridharan-tcpm-ctcp-02 were available. Equations and constants agree with
+three programs written from them: Linux modules of 2006 (also in ns-2) and 2008, and a module for ns-3. docs/compound.md
+lists the differences. None of the three has low_window; lambda is 1/2 in the module of 2008.
 """
 
 from __future__ import annotations
@@ -49,48 +49,48 @@ from ecc.laws.elementary import exp, log
 from ecc.models.shared import hystart, windows
 from ecc.models.vegas import Vegas, queued
 
-LEAST_GAMMA, WEIGHT, SHARE = 5.0, 0.8, 0.75  # packets; of a sample in gamma; of Reno's packets in queues
-UNKNOWN = 1e300  # s, an RTT before any
+MIN_GAMMA, WEIGHT, SHARE = 5.0, 0.8, 0.75  # packets; weight of a sample in gamma; share of Reno's packets in queues
+UNKNOWN = 1e300  # s, an RTT before the first sample
 
 
 def gained(w: float, s: float, p: Params) -> float:
-    """What the delay part gains in an RTT with short queues."""
+    """Return the gain of the delay part per RTT with short queues."""
     if w < p.low_window * s:
         return 0.0
     return max(p.alpha * exp(p.k * log(w / s)) - 1.0, 0.0) * s
 
 
 def delay_part(w: float, d: float, excess: float, gamma: float, s: float, p: Params) -> float:
-    """The delay part an RTT later, with so much of the flow in queues, where no packet is lost."""
+    """Return the delay part after an RTT without a loss, with `excess` of the flow in queues."""
     return d + gained(w, s, p) if excess < gamma * s else max(d - p.zeta * excess, 0.0)
 
 
 def delay_part_after_loss(w: float, d: float, p: Params) -> float:
-    """What is left of the delay part by a loss; something for beta <= 1/2, and nothing of nothing."""
-    left = (0.5 - p.beta) * w + 0.5 * d
-    return left if p.beta <= 0.5 else max(left, 0.0)
+    """Return the delay part after a loss, (1 - beta) W - c/2; for beta <= 1/2 it cannot be negative."""
+    remaining = (0.5 - p.beta) * w + 0.5 * d
+    return remaining if p.beta <= 0.5 else max(remaining, 0.0)
 
 
 def window_after_loss(w: float, s: float, p: Params) -> float:
-    """The window after a loss; two packets at least."""
+    """Return the window after a loss, two packets or more."""
     return max((1.0 - p.beta) * w, 2.0 * s)
 
 
-# As fluid, where the RTT of empty queues is known; R is the wait in queues.
+# Laws for fluid, with a known RTT without queues; R is the queueing delay.
 
 
 def delay_law(w: float, delay: float, lossy: float, R: float, D: float, s: float, p: Params) -> float:
-    """The state of that name, which is 0 until the first loss ends slow start."""
+    """The state `delay`, which is 0 until the first loss ends slow start."""
     return delay_part(w, delay, w * R / D, p.gamma, s, p) if lossy > 0.0 else 0.0
 
 
 def delay_after_loss(w: float, delay: float, p: Params) -> float:
-    """The state of that name after a loss."""
+    """The state `delay` after a loss."""
     return delay_part_after_loss(w, delay, p)
 
 
-def one() -> float:
-    """The state `lossy` after a loss."""
+def lossy_after_loss() -> float:
+    """The state `lossy` after a loss: 1."""
     return 1.0
 
 
@@ -99,14 +99,14 @@ class FlowState(hystart.FlowState):
     """A host's state for one flow."""
 
     delay: float = 0.0  # delay part of the window [bytes]
-    adds: float = 0.0  # what it gains in this RTT [bytes]
-    gamma: float = 0.0  # packets
-    base: float = UNKNOWN  # least RTT since the last timeout [s]
-    rtts: float = 0.0  # sum over the ACKs of this RTT [s]
-    acks: int = 0  # their number
-    acked: float = 0.0  # so far [bytes]
-    mark: float = 0.0  # once so much is ACKed, an RTT is over [bytes]
-    reno: float = -1.0  # what the loss part has in queues [bytes]; < 0: not known since the last loss
+    adds: float = 0.0  # gain of the delay part in this RTT [bytes]
+    gamma: float = 0.0  # current gamma [packets]
+    base: float = UNKNOWN  # minimum RTT since the last timeout [s]
+    rtts: float = 0.0  # sum of the RTT samples of this RTT [s]
+    acks: int = 0  # number of these samples
+    acked: float = 0.0  # volume acknowledged so far [bytes]
+    mark: float = 0.0  # the RTT ends when this volume is acknowledged [bytes]
+    reno: float = -1.0  # queued data of the loss part [bytes]; < 0: not known since the last loss
     undo_delay: float = 0.0  # delay part before the last loss [bytes]
 
 
@@ -117,22 +117,21 @@ class Compound(hystart.SlowStartProtocol):
     Parameters
     ----------
     alpha : float, > 0
-        Packets that a window of one packet would gain in an RTT with short queues.
+        Packets that a window of one packet would gain per RTT with short queues (Tan et al.: 1/8).
     beta : float, in (0, 1)
-        Share of the window that a loss takes.
+        Share of the window that a loss removes.
     k : float, in (0, 1)
-        Exponent of the window in what it gains.
+        Exponent of the window in its gain per RTT.
     gamma : float, packets, > 0
-        Data in queues from which on the delay part falls; with `adaptive` the most that it can be.
+        Data in queues above which the delay part falls; with `adaptive` the maximum of that threshold.
     zeta : float, > 0
         Share of the data in queues by which it falls.
     low_window : float, packets, >= 0
-        Window from which on the delay part grows; 0: any.
+        Minimum window for growth of the delay part; 0: any.
     adaptive : bool
-        Whether gamma follows what Reno would have in queues (tuning by emulation).
+        Whether gamma follows the data that Reno would have in queues (tuning by emulation).
     slow_start, transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart, ecn
-        See `SlowStartProtocol`. Windows has recovered losses by RACK and tail loss probes since 2016, the
-        default here.
+        See `SlowStartProtocol`. The default is recovery by RACK and tail loss probes, as in Windows since 2016.
 
     Raises
     ------
@@ -157,16 +156,16 @@ class Compound(hystart.SlowStartProtocol):
             if not getattr(self, name) < 1.0:
                 raise ValueError(f"{name} must be < 1, got {getattr(self, name):g}")
         check_choice(self, "adaptive", (False, True))
-        if self.adaptive and self.gamma < LEAST_GAMMA:
+        if self.adaptive and self.gamma < MIN_GAMMA:
             raise ValueError(
-                f"gamma must be >= {LEAST_GAMMA:g} packets, the least that it adapts to, got {self.gamma:g}"
+                f"gamma must be >= {MIN_GAMMA:g} packets, the minimum of an adaptive gamma, got {self.gamma:g}"
             )
         super().__post_init__()
 
     @property
     def fluid_refusal(self) -> str | None:
         if self.adaptive:
-            return "Compound(adaptive=True) has no fluid model: its gamma is a parameter there"
+            return "Compound(adaptive=True) has no fluid model: its laws need a constant gamma"
         return super().fluid_refusal
 
     # ---- laws --------------------------------------------------------------------------------------------
@@ -175,7 +174,7 @@ class Compound(hystart.SlowStartProtocol):
 
     @staticmethod
     def source_law(w: float, delay: float, lossy: float, R: float, D: float, s: float, a: float, p: Params) -> float:
-        """Both parts an RTT later."""
+        """Both parts after an RTT."""
         reno = windows.grown(w, s, w * (windows.counted(a, s, p) / a))
         return reno + (delay_law(w, delay, lossy, R, D, s, p) - delay)
 
@@ -186,11 +185,11 @@ class Compound(hystart.SlowStartProtocol):
         def moved(law: Any, jump: Any, unit: str) -> State:
             return State(law, "rtt", jumps={"loss": jump, "mark": jump}, unit=unit)
 
-        return {"delay": moved(delay_law, delay_after_loss, "bit"), "lossy": moved(None, one, "")}
+        return {"delay": moved(delay_law, delay_after_loss, "bit"), "lossy": moved(None, lossy_after_loss, "")}
 
     def params(self) -> dict[str, float]:
-        own = {name: float(getattr(self, name)) for name in ("alpha", "beta", "k", "gamma", "zeta", "low_window")}
-        return {**own, "adaptive": float(self.adaptive), **super().params()}
+        values = {name: float(getattr(self, name)) for name in ("alpha", "beta", "k", "gamma", "zeta", "low_window")}
+        return {**values, "adaptive": float(self.adaptive), **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -202,7 +201,7 @@ class Compound(hystart.SlowStartProtocol):
         }  # fmt: skip
 
     def flow_at(self, x: float, R: float, link: int, window: float = 0.0, min_rtt: float = 0.0, **values: float) -> Any:
-        """Return the state of a flow in congestion avoidance that has met an empty queue once."""
+        """Return the state of a flow in congestion avoidance whose minimum RTT is known."""
         flow = super().flow_at(x, R, link, window, **values)
         flow.base, flow.gamma = min_rtt, self.gamma
         return flow
@@ -211,13 +210,14 @@ class Compound(hystart.SlowStartProtocol):
 
     @check_arguments
     def mean_window(self, loss: float, random: bool = False) -> float:
-        """Return the mean window of a flow with short queues, far above `low_window`, that loses one packet in 1/loss.
+        """Return the mean window of a flow with short queues, far above `low_window`, for a given loss rate.
 
         Parameters
         ----------
         loss : float, in (0, 1)
+            Share of packets lost, for example 1e-5.
         random : bool, optional
-            Whether each packet is lost with that probability, and not one after each 1/loss.
+            Whether packets are lost independently with that probability; False: one after each 1/loss packets.
 
         Returns
         -------
@@ -230,10 +230,10 @@ class Compound(hystart.SlowStartProtocol):
 
         Notes
         -----
-        Between losses that are even, windows go from (1 - beta) M to M. Random ones come at the rate W p/D. Counted in
-        packets sent, W^r, r = 2 - k, grows by alpha r a packet, and a loss leaves c W^r, c = (1 - beta)^r: it is
-        alpha r/p times the sum of c^j E_j with independent exponential E_j, of which every moment is known (Guillemin,
-        Robert, Zwart 2004). The mean over time, that of 1/W over packets inverted, is
+        With evenly spaced losses, windows go from (1 - beta) M to M. Random losses occur at the rate W p/D. Counted in
+        packets sent, W^r with r = 2 - k grows by alpha r per packet, and a loss leaves c W^r, c = (1 - beta)^r. So W^r
+        is alpha r/p times the sum of c^j E_j with independent exponential E_j, with known moments (Guillemin, Robert,
+        Zwart 2004). The mean over time, the inverse of the mean of 1/W over packets, is
 
             M Gamma_c(1 - 1/r)/Gamma(1 - 1/r),    Gamma_c(x) = (1 - c)^(1 - x) prod_(j >= 1) (1 - c^j)/(1 - c^(j-1+x)).
 
@@ -245,13 +245,13 @@ class Compound(hystart.SlowStartProtocol):
         p = as_number(loss, "loss", positive=True)
         if not p < 1.0:
             raise ValueError(f"loss must be < 1, got {shown(p)}")
-        r, kept = 2.0 - self.k, log1p(-self.beta)
-        c, taken = math_exp(r * kept), -expm1(r * kept)  # 1 - c
+        r, log_share = 2.0 - self.k, log1p(-self.beta)
+        c, taken = math_exp(r * log_share), -expm1(r * log_share)  # taken = 1 - c
         M = (self.alpha * r / (p * taken)) ** (1.0 / r)
         if not random:
-            rtts = M ** (1.0 - self.k) * -expm1((1.0 - self.k) * kept) / (self.alpha * (1.0 - self.k))
+            rtts = M ** (1.0 - self.k) * -expm1((1.0 - self.k) * log_share) / (self.alpha * (1.0 - self.k))
             return float(1.0 / (p * rtts))
-        if taken < 1e-5:  # many losses in a mean: hardly any swing
+        if taken < 1e-5:  # small reductions: the window hardly varies
             return float(M)
         powers = c ** np.arange(1.0, 40.0 / taken)
         product = np.prod((1.0 - powers) / (1.0 - powers / (1.0 - self.beta)))
@@ -259,13 +259,13 @@ class Compound(hystart.SlowStartProtocol):
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open with the initial window."""
+    """Start with the initial window and the maximum gamma."""
     windows.flow_on_start(flow, header, p, env)
     flow.gamma = p.gamma
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Average RTTs, decide once an RTT, and add what both parts gain."""
+    """Average RTTs, decide once an RTT, and add this ACK's share of the gain of both parts."""
     if env.undone > 0:
         undo(flow, env)
     flow.base = min(flow.base, env.rtt)
@@ -285,7 +285,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Go on with the restart window; a smaller one has no delay part, as after a timeout."""
+    """Resume with the restart window; a smaller window has no delay part, as after a timeout."""
     before = env.window
     windows.flow_on_restart(flow, header, p, env)
     if env.window < before:
@@ -294,24 +294,24 @@ def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def decide(flow: Any, p: Params, env: FlowEnv) -> None:
-    """Move the delay part by the RTT that ends here."""
+    """Update the delay part from the RTT that ends here."""
     s, D = 1.0 * env.packet_size, flow.rtts / flow.acks
     flow.adds = 0.0
     if not windows.in_slow_start(flow, env):
-        found = delay_part(env.window, flow.delay, queued(env.window, flow.base, D), flow.gamma, s, p)
+        target = delay_part(env.window, flow.delay, queued(env.window, flow.base, D), flow.gamma, s, p)
         flow.reno = queued(env.window - flow.delay, flow.base, D)
-        if found < flow.delay:
-            windows.cut(flow, env.window - flow.delay + found, env)
-            flow.delay = found
+        if target < flow.delay:
+            windows.cut(flow, env.window - flow.delay + target, env)
+            flow.delay = target
         else:
-            flow.adds = found - flow.delay
+            flow.adds = target - flow.delay
     flow.rtts = 0.0
     flow.acks = 0
     flow.mark = flow.acked + env.in_flight
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """What a loss, or a timeout, leaves of both parts."""
+    """Reduce both parts at a loss or a timeout, and adapt gamma."""
     W = windows.on_the_way(env)
     window = window_after_loss(W, 1.0 * env.packet_size, p)
     if env.kind == 0 or flow.backed_off == 0:
@@ -320,7 +320,7 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     flow.adds = 0.0
     if p.adaptive > 0.0 and flow.reno >= 0.0:
         sample = SHARE * flow.reno / env.packet_size
-        flow.gamma = min(max((1.0 - WEIGHT) * flow.gamma + WEIGHT * sample, LEAST_GAMMA), p.gamma)
+        flow.gamma = min(max((1.0 - WEIGHT) * flow.gamma + WEIGHT * sample, MIN_GAMMA), p.gamma)
     flow.reno = -1.0
     if env.kind == 0:
         flow.delay = delay_part_after_loss(W, min(flow.delay, W), p)
@@ -333,7 +333,7 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def undo(flow: Any, env: FlowEnv) -> None:
-    """RFC 4015: the delay part is what it was, as far as a window that comes back in slow start has room for it."""
+    """RFC 4015: restore the delay part after a spurious loss, as far as the window has room for it."""
     if flow.pipe_prev > 0.0 and env.ece == 0:
         windows.undo(flow, env)
         flow.delay = min(flow.undo_delay, env.window)

@@ -1,27 +1,28 @@
-"""Copa (Arun, Balakrishnan 2018): windows move towards 1/delta packets of their own in queues.
+"""Copa (Arun, Balakrishnan 2018): each flow keeps about 1/delta of its packets in queues.
 
     d = D_s - B
-    W <- W + v s a/(delta W)   if W/D_s <= s/(delta d), an ACK of a; else W - v s a/(delta W)              sec. 2.1
-    v <- 2 v   each RTT, once W has moved in one direction for three; 1 where the direction changes        sec. 2.1
+    W <- W + v s a/(delta W)   an ACK of a, if W/D_s <= s/(delta d); else W - v s a/(delta W)              sec. 2.1
+    v <- 2 v   each RTT, once W has moved in one direction for three RTTs; 1 if the direction changes      sec. 2.1
     rate = 2 W/D_s                                                                                         sec. 2.1
 
-    W  window [bytes in hooks, bit in laws]   D_s  least RTT of half a smoothed RTT   B  least RTT of 10 s
+    W  window [bytes in hooks, bit in laws]   D_s  minimum RTT over half a smoothed RTT   B  minimum RTT over 10 s
     s  packet   v  velocity   delta  1/2
 
-Slow start doubles the window in an RTT until it is to fall. The paper leaves open what limits a sender: here a window
-that does not limit its flow grows up to twice the bytes in flight, since it is paced at 2 W/D_s, and v is 1 meanwhile.
-A smaller window after an idle period opens in slow start. No loss moves the window but a timeout, which leaves a
-packet. A change of direction within an RTT resets v at once, as in mvfst; v is at most delta W/s, as in genericCC.
+Slow start doubles the window per RTT until the law says decrease. The paper leaves open what limits a sender. Here a
+window that does not limit its flow grows up to twice the bytes in flight, since it is paced at 2 W/D_s, and v is 1
+meanwhile. A smaller window after an idle period opens in slow start. Losses do not change the window, except that a
+timeout reduces it to one packet. A change of direction within an RTT resets v at once, as in mvfst; v is limited to
+delta W/s, as in genericCC.
 
-With mode="auto" flows look for others that fill buffers: a queue that is never nearly empty in five RTTs,
-d < (D_max - B)/10 with the largest RTT of four. Then 1/delta grows by 1 in an RTT, and is halved by a loss, but not
-below its own value (sec. 2.2). "competitive" does so always.
+With mode="auto" flows detect others that fill buffers by a queue that is not nearly empty within five RTTs, with
+d < (D_max - B)/10 as nearly empty and D_max the largest RTT of four RTTs. Then 1/delta grows by 1 per RTT, and a loss
+halves it, but not below its configured value (sec. 2.2). "competitive" always behaves so.
 
 At equilibrium W d/D = s/delta, so rates are s/(delta d): proportionally fair, with 1/delta packets of each flow in
-queues, as those of Vegas with alpha = beta. Around it queues swing. Hosts know of a rise 1.5 RTTs later, as D_s is the
-least of half an RTT, and of a fall one RTT later: queues go from 0 to 2.5/delta packets a flow, in 5 RTTs (sec. 3). As
-fluid v is 1, D_s the RTT of the moment, and the law a relay, W' = +-s/(delta D): on one link with equal RTTs the cycle
-takes 4 D, the swing is 2/delta packets a flow, from 0.
+queues, as those of Vegas with alpha = beta. Queues oscillate about it. Hosts detect a rise 1.5 RTTs later, as D_s is
+the minimum over half an RTT, and a fall one RTT later: queues go from 0 to 2.5/delta packets per flow, in 5 RTTs (sec.
+3). As fluid v is 1, D_s the current RTT, and the law a relay, W' = +-s/(delta D): on one link with equal RTTs the
+period is 4 D, and the queue goes from 0 to 2/delta packets per flow.
 """
 
 from __future__ import annotations
@@ -40,13 +41,14 @@ from ecc.models.fast import FAST
 from ecc.models.shared import filters, windows
 from ecc.network.network import Network
 
-SAME = 3  # RTTs in one direction before velocity grows
-NEARLY_EMPTY, OF_MAX, OF_EMPTY = 0.1, 4.0, 5.0  # share of the swing of RTTs; RTTs
+DOUBLING_AFTER = 3  # RTTs in one direction before the velocity doubles
+NEARLY_EMPTY = 0.1  # share of the range of RTTs below which a queue counts as nearly empty
+MAX_WINDOW, EMPTY_WINDOW = 4.0, 5.0  # RTTs over which the maximum is taken, and within which a queue has to empty
 MODES = ("default", "auto", "competitive")
 
 
 def is_to_grow(w: float, wait: float, D: float, inverse: float, s: float) -> bool:
-    """Sec. 2.1: whether the rate is below its target, with so many packets of its own as the inverse of delta."""
+    """Sec. 2.1: return whether the rate is below its target, which keeps `inverse` = 1/delta packets in queues."""
     return w * wait <= inverse * s * D
 
 
@@ -54,22 +56,22 @@ def is_to_grow(w: float, wait: float, D: float, inverse: float, s: float) -> boo
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
 
-    slow_start: int = 1
-    inverse: float = 0.0  # 1/delta now [packets]
+    slow_start: int = 1  # 1 until the first decrease
+    inverse: float = 0.0  # current 1/delta [packets]
     velocity: float = 1.0
     direction: int = 0  # 1: up, -1: down
-    same: int = 0  # RTTs that it has stayed
-    rtt_began: float = 0.0  # [s]
-    window_then: float = 0.0  # [bytes]
+    same: int = 0  # RTTs in this direction
+    rtt_began: float = 0.0  # start of this RTT [s]
+    window_then: float = 0.0  # window at that time [bytes]
     base_value: tuple[float, ...] = (0.0,) * 3
     base_time: tuple[float, ...] = (0.0,) * 3
     standing_value: tuple[float, ...] = (0.0,) * 3
     standing_time: tuple[float, ...] = (0.0,) * 3
     largest_value: tuple[float, ...] = (0.0,) * 3
     largest_time: tuple[float, ...] = (0.0,) * 3
-    raised: float = 0.0  # when 1/delta has changed last [s]
-    emptied: float = 0.0  # when the queue was nearly empty last [s]
-    lost: float = -windows.NEVER_LEFT  # when a loss has halved 1/delta last [s]
+    raised: float = 0.0  # time of the last change of 1/delta [s]
+    emptied: float = 0.0  # last time at which the queue was nearly empty [s]
+    lost: float = -windows.NEVER_LEFT  # time of the last halving of 1/delta after a loss [s]
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,11 @@ class Copa(windows.WindowProtocol):
     Parameters
     ----------
     delta : float, 1/packets, > 0
-        Inverse of the packets that a flow keeps in queues.
+        Inverse of the packets that a flow keeps in queues (Arun and Balakrishnan: 0.5).
     mode : str
-        "default", "auto" (competitive where others fill buffers) or "competitive".
+        "default", "auto" (competitive if other flows fill buffers) or "competitive".
     min_rtt_window : float, s, > 0
-        For how long a least RTT counts.
+        Time over which the minimum RTT B is taken (10 s).
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
         See `WindowProtocol`.
 
@@ -114,7 +116,7 @@ class Copa(windows.WindowProtocol):
 
     @property
     def fluid_refusal(self) -> str | None:
-        needs = "its laws keep delta, which losses and other flows move in this mode"
+        needs = "its laws need a constant delta, which losses and other flows change in this mode"
         return None if self.mode == "default" else f"Copa(mode={self.mode!r}) has no fluid model: {needs}"
 
     # ---- laws --------------------------------------------------------------------------------------------
@@ -123,17 +125,19 @@ class Copa(windows.WindowProtocol):
 
     @staticmethod
     def slow_start_law(w: float, R: float, D: float, s: float, a: float, p: Params) -> float:
-        """Doubled in an RTT, until it is to fall."""
+        """Slow start doubles the window per RTT until the first decrease."""
         return windows.doubled(w, s, a, p) if is_to_grow(w, R, D, 1.0 / p.delta, s) else w
 
     @staticmethod
     def source_law(w: float, R: float, D: float, s: float, p: Params) -> float:
-        """Sec. 2.1 with v = 1, with the RTT of empty queues known."""
+        """Sec. 2.1 with v = 1 and a known RTT without queues."""
         return w + s / p.delta if is_to_grow(w, R, D, 1.0 / p.delta, s) else w - s / p.delta
 
     def params(self) -> dict[str, float]:
-        own = {"delta": self.delta, "mode": float(MODES.index(self.mode)), "min_rtt_window": float(self.min_rtt_window)}
-        return {**own, **super().params()}
+        index = float(MODES.index(self.mode))
+        return {
+            "delta": self.delta, "mode": index, "min_rtt_window": float(self.min_rtt_window), **super().params()
+        }  # fmt: skip
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -146,7 +150,7 @@ class Copa(windows.WindowProtocol):
 
     def flow_at(self, x: float, R: float, link: int, window: float = 0.0, rtt: float = 0.0, min_rtt: float = 0.0,
                 **values: float) -> Any:  # fmt: skip
-        """Return the state of a flow whose RTTs have long been `rtt`, with an empty queue once `min_rtt`."""
+        """Return the state of a flow after many RTTs of length `rtt`, with the minimum RTT `min_rtt`."""
         base, standing = (-min_rtt,) * 3, (-rtt,) * 3
         flow = super().flow_at(x, R, link, window)
         flow.slow_start, flow.inverse, flow.window_then = 0, 1.0 / self.delta, window
@@ -156,13 +160,13 @@ class Copa(windows.WindowProtocol):
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """1/delta packets of each flow in queues; `fair_rate` is the wait in one [s]."""
+        """Return the point with 1/delta packets of each flow in queues; `fair_rate` is a link's queueing delay [s]."""
         if assignment is not None:
             raise ValueError("assignment must be None: flows of Copa receive the feedback of all links of their route")
         return windows.equilibrium_with_own(network, 1.0 / self.delta)
 
     def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:
-        """Return the loop from the relays to the packets reported to them, and how much queue [bit] one of these is.
+        """Return the loop gain from relay to reported packets, and the queue [bit] per reported packet.
 
         Parameters
         ----------
@@ -174,14 +178,14 @@ class Copa(windows.WindowProtocol):
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open with the initial window."""
+    """Start with the initial window and the configured delta."""
     windows.flow_on_start(flow, header, p, env)
     flow.inverse = 1.0 / p.delta
     flow.emptied = env.now
 
 
 def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Go on with the restart window; a smaller one opens in slow start."""
+    """Resume with the restart window; a smaller window opens in slow start."""
     before = env.window
     windows.flow_on_restart(flow, header, p, env)
     if env.window < before:
@@ -190,7 +194,7 @@ def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Compare the rate with its target, and move the window."""
+    """Compare the rate with its target, and move the window towards it."""
     s, now = 1.0 * env.packet_size, env.now
     if flow.base_time[0] == 0.0:
         filters.reset(flow.base_value, flow.base_time, now, -env.rtt)
@@ -204,7 +208,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         flow.backed_off = 0
         grows = is_to_grow(env.window, wait, standing, flow.inverse, s)
         if grows and not windows.is_paced_window_limited(env.window, True, env):
-            begin_rtt(flow, 1, 1.0, 0, env)  # the window stays, and a velocity does not count RTTs without growth
+            begin_rtt(flow, 1, 1.0, 0, env)  # the window is unchanged; RTTs without growth must not raise the velocity
         elif flow.slow_start > 0 and grows:
             env.window += windows.counted_in_slow_start(env.acked, s, p.L)
             flow.rtt_began = now
@@ -219,17 +223,18 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def choose_velocity(flow: Any, direction: int, env: FlowEnv) -> None:
-    """Sec. 2.1, once an RTT; reset where a fast window turns round."""
+    """Sec. 2.1: update the velocity once an RTT; reset it at once if a fast window reverses."""
     if flow.velocity > 1.0 and direction != flow.direction:
         begin_rtt(flow, direction, 1.0, 0, env)
     elif env.now - flow.rtt_began >= env.srtt:
         went = 1 if env.window > flow.window_then else -1
         same = flow.same + 1 if went == flow.direction else 0
-        begin_rtt(flow, went, (2.0 * flow.velocity if same >= SAME else flow.velocity) if same > 0 else 1.0, same, env)
+        doubled = 2.0 * flow.velocity if same >= DOUBLING_AFTER else flow.velocity
+        begin_rtt(flow, went, doubled if same > 0 else 1.0, same, env)
 
 
 def begin_rtt(flow: Any, direction: int, velocity: float, same: int, env: FlowEnv) -> None:
-    """Count from here."""
+    """Begin to observe an RTT."""
     flow.direction = direction
     flow.velocity = velocity
     flow.same = same
@@ -238,11 +243,11 @@ def begin_rtt(flow: Any, direction: int, velocity: float, same: int, env: FlowEn
 
 
 def choose_delta(flow: Any, base: float, wait: float, p: Params, env: FlowEnv) -> None:
-    """Sec. 2.2."""
-    largest = filters.windowed_max(flow.largest_value, flow.largest_time, OF_MAX * env.srtt, env.now, env.rtt)
+    """Sec. 2.2: raise 1/delta once an RTT while the flow competes with flows that fill buffers."""
+    largest = filters.windowed_max(flow.largest_value, flow.largest_time, MAX_WINDOW * env.srtt, env.now, env.rtt)
     if wait < NEARLY_EMPTY * (largest - base):
         flow.emptied = env.now
-    competes = p.mode > 1.0 or env.now - flow.emptied > OF_EMPTY * env.srtt
+    competes = p.mode > 1.0 or env.now - flow.emptied > EMPTY_WINDOW * env.srtt
     if not competes:
         flow.inverse = 1.0 / p.delta
     elif env.now - flow.raised >= env.srtt:
@@ -251,7 +256,7 @@ def choose_delta(flow: Any, base: float, wait: float, p: Params, env: FlowEnv) -
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Fewer packets in queues, in competition; one packet after a timeout."""
+    """Halve 1/delta in the competitive modes; restart with one packet after a timeout."""
     if p.mode > 0.0 and env.now - flow.lost >= env.srtt:
         flow.lost = env.now
         flow.raised = env.now

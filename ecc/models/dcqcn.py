@@ -1,31 +1,31 @@
-"""DCQCN: rates of RDMA hosts by marks of the queue (Zhu et al. 2015), and its fluid (Zhu et al. 2016).
+"""DCQCN: rates of RDMA hosts controlled by marks (Zhu et al. 2015), and its fluid model (Zhu et al. 2016).
 
     a packet is marked with      p(q) = 0 | p_max (q - K_min)/(K_max - K_min) | 1      as it leaves the queue q behind
-    x_T <- x,  x <- x (1 - alpha/2),  alpha <- (1 - g) alpha + g      a CNP: tau apart at least, one for all marks since
+    x_T <- x,  x <- x (1 - alpha/2),  alpha <- (1 - g) alpha + g      a CNP, for all marks in an interval of tau or more
     alpha <- (1 - g) alpha                                            tau' without a CNP
-    x <- (x + x_T)/2                                                  B bytes sent, or T, since the last of its kind;
-    x_T <- x_T + R_AI  before that                                    ... more than F of either since the CNP
+    x <- (x + x_T)/2                                                  an increase: B bytes sent, or T passed
+    x_T <- x_T + R_AI  before that                                    after F increases of one kind since the CNP
 
     x  rate [bit/s]    x_T  target    alpha  averaged congestion                   2015, sec. 3.1 and (1)-(4)
 
-As mean fluid, with r = x(t - D) and p what the flow learns now, s its packets; m(n) = 1 - (1 - p)^n is the chance that
-n packets hold a mark, and e(n) = p (1 - p)^n/(1 - (1 - p)^n) that of a packet to end n without one:
+As mean fluid, with r = x(t - D), p the share of marks that the flow receives, s its packets: m(n) = 1 - (1 - p)^n is
+the probability of a mark among n packets, e(n) = p (1 - p)^n/(1 - (1 - p)^n) that a packet completes n unmarked ones:
 
     x'     = -x alpha m(tau r)/(2 tau) + (x_T - x)/2 r [e(B) + e(T r)]                                        2016, (7)
     x_T'   = -(x_T - x) m(tau r)/tau + R_AI r [(1 - p)^(F B) e(B) + (1 - p)^(F T r) e(T r)]                   2016, (6)
     alpha' = g [m(tau' r) - alpha]/tau'                                                                       2016, (5)
 
-(r, B in packets there.) Beyond K_max all packets are marked. Fluid leaves out hyper increase, which they do too. A path
-marks with the sum of what its links do, which are no more than a few percent.
+(r, B in packets there.) Above K_max all packets are marked. Like theirs, the fluid omits hyper increase. A path marks
+with the sum of the shares of its links, a few percent in all.
 
-Hosts answer marks of any discipline: over `PI(mark=True, ...)` they are the PI variant of 2016. A CNP is a packet of
-64 bytes that takes the way of ACKs; for marks less than tau after one, the next goes with the first packet after tau.
-Hyper increase adds R_HAI, not R_AI, where both kinds have come more than F times. No loss is answered.
+Hosts respond to marks of any discipline: over `PI(mark=True, ...)` they are the PI variant of 2016. A CNP is a packet
+of 64 bytes on the path of ACKs. For marks less than tau after a CNP, the next CNP follows the first packet after tau.
+Hyper increase adds R_HAI instead of R_AI, after more than F increases of both kinds. Losses have no response.
 
-At rest x is the only one for its p: one link has x = C/N and one p, of first order p^3 = R_AI/(tau' r^2) [1/B +
-1/(T r)]^2 (in packets; their (14), a sixth to a third too large). Where it is beyond p_max there is no rest, as no
-queue marks between p_max and 1: with the defaults, from 15 flows on. Their loop has a delay tau*, ours that of its
-path: what the queue adds to the RTT delays r, and marks, which packets take on as they leave the queue, not at all.
+At equilibrium each p has a single x. One link has x = C/N and a single p, to first order p^3 = R_AI/(tau' r^2) [1/B +
+1/(T r)]^2 (in packets; their (14) is a sixth to a third too large). If p exceeds p_max there is no equilibrium, as no
+queue marks between p_max and 1: with the defaults, for 15 flows or more. Their loop has a delay tau*, this one the
+delay of its path: the queueing delay acts on r but not on marks, since packets are marked as they leave the queue.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ from ecc.models.shared.equilibria import full_links
 from ecc.models.shared.rate_feedback import minimum_rate
 from ecc.network.network import Network
 
-LEAST_RATE = 1.0  # bit/s: laws divide by rates
-RARE = 1e-5  # expected marks below which their second power is left out
-LEAST_INCREASES = 1e-300  # 1/s: where all is marked, none is left, and the target would be infinite
-NO_COUNTER = 2.0**60  # bytes: there is no byte counter
-CNP_BYTES = 64  # of a CNP on links
-ALPHA = 0  # the timer after which alpha decays; the other one increases rates
-ABOVE = 1e-9  # of a line's rate: by so much a flow would exceed it, so that a link just as fast marks
-CERTAIN = 1.0 - 1e-6  # probability of a mark that counts as 1: logarithms need less
+MIN_RATE = 1.0  # bit/s: laws divide by rates
+RARE = 1e-5  # expected marks below which their second power is neglected
+MIN_INCREASES = 1e-300  # 1/s: if all packets are marked there are no increases, and the target would be infinite
+NO_COUNTER = 2.0**60  # bytes: a byte counter this large counts as absent
+CNP_BYTES = 64  # size of a CNP on links
+ALPHA = 0  # index of the timer that decays alpha; the other timer increases rates
+ABOVE = 1e-9  # share by which a flow at line rate would exceed it, so that a link of the same rate marks
+CERTAIN = 1.0 - 1e-6  # maximum probability of a mark: logarithms need a value below 1
 
 
 def marking(q: float, p: Params) -> float:
-    """2016, (3): the share of packets marked at a queue [bit]."""
+    """2016, (3): the share of packets marked at a queue of q bits."""
     if q <= 8.0 * p.min_threshold:
         return 0.0
     if q <= 8.0 * p.max_threshold:
@@ -85,12 +85,12 @@ def marking(q: float, p: Params) -> float:
 
 
 def cut(x: float, alpha: float) -> float:
-    """2015, (1): a rate after a CNP."""
+    """2015, (1): the rate after a CNP."""
     return x * (1.0 - 0.5 * alpha)
 
 
 def recovered(x: float, target: float) -> float:
-    """2015, (3) and (4): a rate after a timer or a byte counter."""
+    """2015, (3) and (4): the rate after a timer or a byte counter."""
     return 0.5 * (x + target)
 
 
@@ -105,12 +105,12 @@ def decayed_alpha(alpha: float, p: Params) -> float:
 
 
 def unmarked(R: float, n: float) -> float:
-    """The chance that n packets hold no mark."""
+    """The probability that n packets have no mark."""
     return exp(n * log(1.0 - min(R, CERTAIN)))
 
 
 def ends(R: float, n: float) -> float:
-    """e(n): how many of n packets without a mark end, a packet."""
+    """e(n): the number of completed runs of n unmarked packets, per packet."""
     if R * n < RARE:
         return 1.0 / n - 0.5 * R * (1.0 + 1.0 / n)
     clear = unmarked(R, n)
@@ -119,13 +119,13 @@ def ends(R: float, n: float) -> float:
 
 def alpha_law(x_rtt: float, R: float, s: float, alpha: float, p: Params) -> float:
     """2016, (5)."""
-    r = max(x_rtt, LEAST_RATE) / s
+    r = max(x_rtt, MIN_RATE) / s
     return p.g * (1.0 - unmarked(R, p.alpha_interval * r) - alpha) / p.alpha_interval
 
 
 def target_law(x: float, x_rtt: float, R: float, s: float, target: float, p: Params) -> float:
     """2016, (6)."""
-    r = max(x_rtt, LEAST_RATE) / s
+    r = max(x_rtt, MIN_RATE) / s
     B, n = 8.0 * p.byte_counter / s, p.increase_interval * r
     cuts = (1.0 - unmarked(R, p.interval * r)) / p.interval
     raises = r * (unmarked(R, p.fast_recovery * B) * ends(R, B) + unmarked(R, p.fast_recovery * n) * ends(R, n))
@@ -134,15 +134,15 @@ def target_law(x: float, x_rtt: float, R: float, s: float, target: float, p: Par
 
 @dataclass
 class FlowState:
-    """A flow's state, that of its sender (the reaction point) and that of its receiver (the notification point)."""
+    """A flow's state: that of its sender (the reaction point) and that of its receiver (the notification point)."""
 
     x: float = 0.0  # sending rate [bit/s]
     target: float = 0.0  # x_T [bit/s]
     alpha: float = 1.0
-    timer_increases: float = 0.0  # since the last CNP
-    byte_increases: float = 0.0
-    marked: int = 0  # came marked since the last CNP was sent [bytes]
-    notified: float = -inf  # when that was [s]
+    timer_increases: float = 0.0  # increases by the timer since the last CNP
+    byte_increases: float = 0.0  # increases by the byte counter since the last CNP
+    marked: int = 0  # volume received with marks since the last CNP was sent [bytes]
+    notified: float = -inf  # time at which it was sent [s]
 
 
 @dataclass(frozen=True)
@@ -152,23 +152,23 @@ class DCQCN(Protocol):
     Parameters
     ----------
     line_rate : float, bit/s, > 0
-        What flows begin with, and the largest target.
+        Initial rate, and maximum of the target.
     g : float, in (0, 1]
         Weight of a CNP, or of an `alpha_interval` without one, in alpha.
     interval : float, s, > 0
-        Least time between two CNPs of a flow, tau.
+        Minimum time between two CNPs of a flow, tau, for example 50 us.
     alpha_interval : float, s, > 0
         Time without a CNP after which alpha decays, tau'.
     increase_interval : float, s, > 0
         Time after which the timer increases a rate, T.
     byte_counter : int, bytes, > 0
-        What is sent until the byte counter increases a rate, B; from 2^60 on: there is none.
+        Volume sent after which the byte counter increases a rate, B; 2^60 or more: no byte counter.
     fast_recovery : float, >= 0
-        Increases of either kind after a CNP that leave the target as it is, F.
+        Number of increases of one kind after a CNP that leave the target unchanged, F.
     rate_ai, rate_hai : float, bit/s, > 0
-        What is added to the target from then on, and where both kinds have come so far.
+        Additive increase of the target after fast recovery, and after fast recovery of both kinds.
     min_threshold, max_threshold : int, bytes, > 0
-        Queues at which marks begin, and beyond which all packets are marked.
+        Queues above which marks begin, and above which all packets are marked.
     p_max : float, in (0, 1]
         Share marked at `max_threshold`.
     floor : float, > 0
@@ -177,7 +177,7 @@ class DCQCN(Protocol):
     Raises
     ------
     ValueError, TypeError
-        A parameter out of range; thresholds that are crossed.
+        A parameter out of range; `max_threshold` not above `min_threshold`.
     """
 
     line_rate: QuantityField = default(40e9)
@@ -234,16 +234,17 @@ class DCQCN(Protocol):
     @classmethod
     @check_arguments
     def mellanox(cls, line_rate: Quantity = "25 Gb/s", **others: Any) -> DCQCN:
-        """Return the protocol with the parameters of Mellanox' adapters, as the simulator of HPCC has them (2019).
+        """Return the protocol with the parameters of Mellanox's adapters, from the simulator of HPCC (2019).
 
-        Those in bit/s and bytes are for 25 Gb/s there, and go with the line. There is no byte counter. The laws stay
-        those of 2015; the simulator moves alpha and cuts rates by clocks of their own.
+        Values in bit/s and bytes, given there for 25 Gb/s, scale with the line rate. There is no byte counter. The laws
+        are still those of 2015; the simulator uses separate clocks for alpha and for rate reductions.
 
         Parameters
         ----------
         line_rate : float, bit/s, > 0, optional
+            Rate of the hosts' interfaces.
         **others : object
-            Of DCQCN.
+            Other parameters of DCQCN, for example `p_max=0.1`.
         """
         rate = as_rate(line_rate, "line_rate")
         share = rate / 25e9
@@ -258,13 +259,13 @@ class DCQCN(Protocol):
 
     @staticmethod
     def router_law(q: float, p: Params) -> float:
-        """2016, (3); of the links of a path, the sum."""
+        """2016, (3): the share that a link marks; a path has the sum of its links' shares."""
         return marking(q, p)
 
     @staticmethod
     def source_law(x: float, x_rtt: float, R: float, s: float, alpha: float, target: float, p: Params) -> float:
-        """2016, (7): how fast the rate moves."""
-        r = max(x_rtt, LEAST_RATE) / s
+        """2016, (7): the derivative of the rate."""
+        r = max(x_rtt, MIN_RATE) / s
         B, n = 8.0 * p.byte_counter / s, p.increase_interval * r
         cuts = (1.0 - unmarked(R, p.interval * r)) / p.interval
         return 0.5 * (target - x) * r * (ends(R, B) + ends(R, n)) - 0.5 * x * alpha * cuts
@@ -277,7 +278,7 @@ class DCQCN(Protocol):
         }
 
     def opening_rate(self, rtt: Any, packet: Any) -> Any:
-        """The line's."""
+        """The line rate."""
         return self.line_rate
 
     # ---- hooks -------------------------------------------------------------------------------------------
@@ -294,20 +295,22 @@ class DCQCN(Protocol):
         }  # fmt: skip
 
     def flow_at(self, x: float, R: float, link: int, alpha: float = 1.0, target: float = 0.0) -> Any:
-        """Return the state of a flow that has long been notified of the share R of its packets."""
+        """Return the state of a flow with alpha and target in steady state."""
         return FlowState(x=x, alpha=alpha, target=target)
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def resting(self, x: float, R: float, s: float) -> tuple[float, float]:
-        """Return alpha and the target of a flow that keeps the rate x while the share R is marked [bit/s].
+        """Return alpha and the target [bit/s] of a flow with a constant rate x and share R of marks.
 
         Parameters
         ----------
         x : float, bit/s
+            Rate.
         R : float
+            Share of packets marked.
         s : float, bit
-            Packet.
+            Packet size.
         """
         x, R, s = as_number(x, "x", positive=True), as_number(R, "R", minimum=0.0), as_number(s, "s", minimum=1.0)
         p = self.namespace()
@@ -315,18 +318,20 @@ class DCQCN(Protocol):
         increases = r * (ends(R, 8.0 * p.byte_counter / s) + ends(R, p.increase_interval * r))
         cuts = (1.0 - unmarked(R, p.interval * r)) / p.interval
         alpha = 1.0 - unmarked(R, p.alpha_interval * r)
-        return alpha, x * (1.0 + alpha * cuts / max(increases, LEAST_INCREASES))
+        return alpha, x * (1.0 + alpha * cuts / max(increases, MIN_INCREASES))
 
     def resting_rate(self, R: float, s: float) -> float:
-        """Return the rate that a flow keeps while the share R is marked [bit/s]: where the target rests, too.
+        """Return the stationary rate [bit/s] of a flow with a share R of marks, at which the target is constant too.
 
-        It is above `line_rate`, by rounding, where that is what the line allows.
+        If the line rate limits it, the result exceeds `line_rate` by a rounding error, so that a link of that rate is
+        full.
 
         Parameters
         ----------
         R : float
+            Share of packets marked.
         s : float, bit
-            Packet.
+            Packet size.
         """
         from scipy.optimize import brentq
 
@@ -337,32 +342,34 @@ class DCQCN(Protocol):
             x = exp(log_x)
             return target_law(x, x, R, s, self.resting(x, R, s)[1], p) / x
 
-        most = log(self.line_rate)
-        if R <= 0.0 or growth(most) >= 0.0:
+        log_line_rate = log(self.line_rate)
+        if R <= 0.0 or growth(log_line_rate) >= 0.0:
             return self.line_rate * (1.0 + ABOVE)
         if growth(0.0) <= 0.0:
-            return LEAST_RATE
-        log_x, found = brentq(growth, 0.0, most, xtol=1e-14, rtol=1e-14, maxiter=500, full_output=True, disp=False)
-        if not found.converged:
-            raise LinearizationError(f"DCQCN has no rate that it keeps while {R:g} of its packets are marked")
+            return MIN_RATE
+        log_x, result = brentq(
+            growth, 0.0, log_line_rate, xtol=1e-14, rtol=1e-14, maxiter=500, full_output=True, disp=False
+        )
+        if not result.converged:
+            raise LinearizationError(f"DCQCN has no stationary rate for a share {R:g} of marked packets")
         return exp(float(log_x))
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Zhu et al.'s fixed point (2016, Theorem 1), on any network; `fair_rate` is the share that a link marks."""
+        """Return Zhu et al.'s fixed point (2016, Theorem 1), on any network; `fair_rate` is a link's share of marks."""
         if assignment is not None:
-            raise ValueError("assignment must be None: flows of DCQCN answer the marks of their whole path")
+            raise ValueError("assignment must be None: flows of DCQCN respond to the marks of their whole path")
         packets = [8.0 * flow.mean_packet for flow in network.flows]
 
         def demand(marks: NDArray[np.float64]) -> NDArray[np.float64]:
-            found = {key: self.resting_rate(*key) for key in set(zip(marks.tolist(), packets, strict=True))}
-            return np.array([found[key] for key in zip(marks.tolist(), packets, strict=True)])
+            by_key = {key: self.resting_rate(*key) for key in set(zip(marks.tolist(), packets, strict=True))}
+            return np.array([by_key[key] for key in zip(marks.tolist(), packets, strict=True)])
 
-        marks = full_links(network, demand, "DCQCN", "a rate is the only one for its marks", np.zeros(network.n_flows))
+        marks = full_links(network, demand, "DCQCN", "each share of marks has one rate", np.zeros(network.n_flows))
         rates = demand(network.incidence @ marks)
         if np.any(alone := network.incidence @ marks <= 0.0):
             flow = int(alone.argmax())
             loads = network.incidence.T @ rates
-            link = max(network.flows[flow].route, key=lambda one: loads[one] / network.capacities[one])
+            link = max(network.flows[flow].route, key=lambda index: loads[index] / network.capacities[index])
             raise LinearizationError(
                 f"DCQCN has no equilibrium with marks for flow {flow} here: no link of its path is ever full (rates up "
                 f"to line_rate = {self.line_rate / 1e9:g} Gb/s sum to {loads[link] / 1e9:g} of "
@@ -387,13 +394,13 @@ class DCQCN(Protocol):
 
 
 def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """The congestion point: mark by the queue that a packet leaves behind."""
+    """The congestion point: mark a packet by the queue that it leaves behind."""
     if env.random < marking(8.0 * env.queue, p):
         env.mark = 1
 
 
 def flow_on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """The notification point: a CNP at a mark, or for those of the last `interval` with the first packet after it."""
+    """The notification point: send a CNP for marks, with the first packet that is `interval` after the last CNP."""
     flow.marked += env.marked
     if flow.marked > 0 and has_come(env.now, flow.notified + p.interval):
         env.control_size = CNP_BYTES
@@ -402,17 +409,17 @@ def flow_on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open at the rate of the line; nothing is timed or counted until the first CNP."""
+    """Start at the line rate; timers and counter start with the first CNP."""
     flow.x = p.line_rate
     flow.target = p.line_rate
     env.rate = flow.x
 
 
 def flow_on_control(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """A CNP: cut the rate; timers and counter begin anew."""
+    """A CNP: reduce the rate, and restart timers and counter."""
     flow.target = flow.x
-    least = minimum_rate(p, env) if env.rtt > 0.0 else 0.0  # a CNP may come before the first ACK
-    flow.x = max(cut(flow.x, flow.alpha), least)
+    minimum = minimum_rate(p, env) if env.rtt > 0.0 else 0.0  # a CNP may arrive before the first ACK
+    flow.x = max(cut(flow.x, flow.alpha), minimum)
     flow.alpha = raised_alpha(flow.alpha, p)
     flow.timer_increases = 0.0
     flow.byte_increases = 0.0
@@ -434,14 +441,14 @@ def flow_on_timer(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_count(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Increase the rate."""
+    """Increase the rate after B bytes."""
     increase(flow, p, env)
     flow.byte_increases += 1.0
     env.counter = int(p.byte_counter)
 
 
 def increase(flow: Any, p: Params, env: FlowEnv) -> None:
-    """2015, figure 7: fast recovery, additive or hyper increase, by what came before; up to the rate of the line."""
+    """2015, figure 7: fast recovery, additive or hyper increase, by the number of increases since the last CNP."""
     by_bytes = flow.byte_increases if p.byte_counter < NO_COUNTER else flow.timer_increases
     if min(flow.timer_increases, by_bytes) > p.fast_recovery:
         flow.target += p.rate_hai

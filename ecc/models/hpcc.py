@@ -1,35 +1,35 @@
-"""HPCC: windows that keep what is in flight, as links report it, at a share of their capacities (Li et al. 2019).
+"""HPCC: windows that keep the bytes in flight, as reported by links, at a share of C T (Li et al. 2019).
 
-At an ACK, of each link l of its path, with what the ACK before it reported:
+At an ACK, for each link l of its path, compared with the report of the previous ACK:
 
     u_l = min(q, q_prev)/(C T) + (B - B_prev)/(C tau_l),  tau_l = t - t_prev             Algorithm 1, MeasureInflight
     U  <- (1 - tau/T) U + tau/T u,   u = max_l u_l, of link l*,  tau = min(tau_l*, T)
-    W  <- W_c eta/U + W_AI      U >= eta, or after max_stage RTTs of the other           Algorithm 1, ComputeWind
-    W  <- W_c + W_AI            else
+    W  <- W_c eta/U + W_AI      if U >= eta, or after max_stage RTTs of additions        Algorithm 1, ComputeWind
+    W  <- W_c + W_AI            otherwise                                                Algorithm 1, ComputeWind
     W_c <- W                    once an RTT                                              Algorithm 1, NewAck
 
     W  window [bytes], paced at W/T   T  base_rtt [s]   q  queue   B  sent so far [bytes]   C  capacity   t  time [s]
 
-The header is the paper's telemetry (INT): each link writes C, q, B and t as a packet leaves it. W = C_host T at first.
-The paper does not say what comes before the first ACK: this one only keeps its telemetry, and U is 1, as in the
-authors' simulator. There, rates R = W/T follow the same steps, from `min_rate` on (form="rate"), R_AI being W_AI/T,
-with max_stage = 0 in its scripts. In both R <= C_host, without which U near 0, after an outage, leaves windows without
-limit. csg-htsim and uet-htsim divide integers in tau/T, which is 0 or 1; never renew q_prev, B_prev and t_prev; and
-divide W where it says W_c, so that the division compounds ACK by ACK.
+The header is the paper's telemetry (INT): each link writes C, q, B and t as a packet leaves it. Initially W = C_host T.
+The paper does not specify the first ACK. As in the authors' simulator, here it only stores its telemetry, and U is 1.
+In that simulator, rates R = W/T with a minimum of `min_rate` follow the same steps (form="rate"), with W_AI/T as R_AI;
+its scripts set max_stage = 0. Both forms limit R to C_host: otherwise U near 0, after an outage, would give unlimited
+windows. csg-htsim and uet-htsim divide integers in tau/T, which is 0 or 1; they never update q_prev, B_prev and t_prev;
+and they divide W instead of W_c, so that the division compounds ACK by ACK.
 
-As fluid, with D the RTT, y what comes to a link, and W(t) paced, at W/max(T, D):
+As fluid, with D the RTT, y the arrival rate of a link, and W(t) paced at W/max(T, D):
 
     U' = (u - U)/T,   u = max_l [q/(C T) + min(1, y/C + q/(C h))]           reports average over h = T/16
-    W  = W_c eta/U + W_AI,   W_c' = (W - W_c)/D                             W_c: left out of the state, by W and U
-    below eta: W_c' = W_AI/D in max_stage of max_stage + 1 RTTs, a division in the other
+    W  = W_c eta/U + W_AI,   W_c' = (W - W_c)/D                             W_c is not a state: W and U determine it
+    below eta: W_c' = W_AI/D in max_stage of max_stage + 1 RTTs, a division in the other one
 
-Hosts that start with the largest window add for max_stage RTTs after a division where packets find U below eta; the
-linear model is that of the division, U > eta. Without queue and with D = T, sums of rates obey
+Hosts that start with the maximum window add for max_stage RTTs after a division that leaves U below eta; the linear
+model is that of the division, U > eta. Without queue and with D = T, sums of rates obey
 s T + eps + (1 - eps) e^(-s T)/(1 + s h) = 0, eps = W_AI/W, differences s T + eps = 0 (docs/telemetry.md).
 
-At equilibrium U_l = eta W/(W - W_AI) at each flow's link l* of largest U: equal windows, and rates W/max(T, RTT), where
-these are equal max-min fair. One link, N flows:  U = eta + N W_AI/(C T): without queue if W_AI <= (1 - eta) C T/N, a
-rule that is ascribed to its paper, else q = (U - 1) C T.
+At equilibrium U_l = eta W/(W - W_AI) at each flow's link l* with the largest U. Windows are equal, with rates
+W/max(T, RTT): max-min fair for equal RTTs. On one link with N flows U = eta + N W_AI/(C T). The queue is empty if
+W_AI <= (1 - eta) C T/N, a rule ascribed to the paper; otherwise q = (U - 1) C T.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from ecc.network.network import Network
 
 @dataclass
 class FlowState(windows.FlowState):
-    """A host's state for one flow; the arrays are what the last ACK reported."""
+    """A host's state for one flow; the arrays hold the last ACK's report."""
 
     reference: float = 0.0  # W_c [bytes]
     U: float = 1.0
-    stage: int = 0  # RTTs in a row that only added
-    update_end: float = 0.0  # once more is delivered, W_c is renewed [bytes]
+    stage: int = 0  # RTTs in a row with additions only
+    update_end: float = 0.0  # W_c is updated when more than this is delivered [bytes]
     hops: int = 0
     queue: tuple[float, ...] = per_hop()
     sent: tuple[float, ...] = per_hop()
@@ -74,22 +74,24 @@ class HPCC(telemetry.TelemetryProtocol):
     Parameters
     ----------
     eta : float, in (0, 1]
-        Target of U.
+        Target of U (Li et al.: 0.95).
     max_stage : int, >= 0
-        RTTs in a row that may only add.
+        Maximum number of RTTs in a row with additions only.
     w_ai : float, bytes, > 0
-        What an update adds.
+        Additive increase of an update.
     base_rtt : float, s, > 0
         T, the longest RTT of the network without queues.
     line_rate : float, bit/s, > 0
-        Of hosts: the first window is its product with T, or `initial` packets.
+        Rate of the hosts' interfaces: the initial window is its product with T, or `initial` packets.
     form : str
-        "window", the paper's, or "rate", its simulator's: at least `min_rate` T. Both: at most `line_rate` T.
+        "window", as in the paper, or "rate", as in its simulator: windows are `min_rate` T or more. Both forms limit
+        windows to `line_rate` T.
     min_rate : float, bit/s, > 0
+        Minimum rate in the form "rate", for example 100 Mb/s.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`; L plays no part. What is lost is sent again, and the next ACK renews W_c.
-        `restart` is "none". Windows of application-limited flows grow as any others do, up to
-        `line_rate` T, which also bounds the first window.
+        See `WindowProtocol`; L has no effect. Lost data is retransmitted, and the next ACK updates W_c. `restart` is
+        "none". Windows of application-limited flows grow like all others, up to `line_rate` T, which also limits the
+        initial window.
 
     Raises
     ------
@@ -110,12 +112,12 @@ class HPCC(telemetry.TelemetryProtocol):
     dimensions = {"w_ai": SIZE, "base_rtt": TIME, "line_rate": RATE, "min_rate": RATE}
 
     property_exceptions = {
-        "agreement": "its additive increase changes the utilization by less than a packet does, which decides on shares"
+        "agreement": "its additive increase changes the utilization less than a packet does, and packets decide shares"
     }
 
     @property
     def operating_range(self) -> OperatingRange:
-        """The capacity of hosts, and RTTs of a data center."""
+        """Capacities equal to the hosts' line rate, and RTTs of a data center."""
         return OperatingRange(
             (self.line_rate, self.line_rate), (0.8 * self.base_rtt, self.base_rtt), convergence=1000.0
         )
@@ -151,12 +153,12 @@ class HPCC(telemetry.TelemetryProtocol):
 
     @staticmethod
     def router_law(y: float, q: float, C: float, T: float, p: Params) -> float:
-        """What a link reports, u: in T it sends what it holds and what comes, at most C T."""
+        """The report u of a link: in T it sends its queue and its arrivals, limited to C T."""
         return in_flight(q, min(C, y + q / T), C, p.base_rtt)
 
     @staticmethod
     def source_law(w: float, R: float, D: float, U: float, p: Params) -> float:
-        """The window once it is acknowledged; where windows may only add, one of 1 + max_stage RTTs divides."""
+        """The window after it is acknowledged; if windows may only add, one of 1 + max_stage RTTs divides."""
         factor, T = p.eta / U, p.base_rtt
         after = telemetry.renewed(w, D, T, factor, 8.0 * p.w_ai, -factor / U * average_law(R, U, p))
         if U < p.eta:
@@ -177,15 +179,15 @@ class HPCC(telemetry.TelemetryProtocol):
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Equal windows at each link of largest U; `fair_rate` is U."""
+        """Return equal windows at each link with the largest U; `fair_rate` is U."""
         if assignment is not None:
             raise ValueError("assignment must be None: flows of HPCC follow the link of largest U")
-        most = self.line_rate * self.base_rtt
-        return telemetry.equilibrium_of_windows(network, self.base_rtt, self.eta, 8.0 * self.w_ai, most, "HPCC", "U")
+        limit = self.line_rate * self.base_rtt
+        return telemetry.equilibrium_of_windows(network, self.base_rtt, self.eta, 8.0 * self.w_ai, limit, "HPCC", "U")
 
 
 def in_flight(queue: float, rate: float, C: float, T: float) -> float:
-    """Algorithm 1, MeasureInflight: what a link holds and sends, as a share of C T."""
+    """Algorithm 1, MeasureInflight: the volume that a link holds and sends in T, as a share of C T."""
     return queue / (C * T) + rate / C
 
 
@@ -200,13 +202,13 @@ def divided(window: float, U: float, added: float, p: Params) -> float:
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open with a window of the host's line rate."""
+    """Start with a window of the host's line rate."""
     flow.reference = p.initial * env.packet_size if p.initial > 0.0 else p.first
     telemetry.send_with(flow.reference, p, env)
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Algorithm 1, NewAck."""
+    """Algorithm 1, NewAck: update U, the window and, once an RTT, the reference window."""
     is_first = flow.hops == 0
     if not is_first:
         flow.U = measured(flow, header, p)
@@ -223,7 +225,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def measured(flow: Any, header: Any, p: Params) -> float:
-    """Algorithm 1, MeasureInflight; links whose report is no newer than the last one say nothing."""
+    """Algorithm 1, MeasureInflight; links with a report no newer than the last one are skipped."""
     T = p.base_rtt
     largest = 0.0
     tau = 0.0

@@ -1,20 +1,20 @@
-"""Monitor intervals: what became of the packets that were sent in each of consecutive intervals.
+"""Monitor intervals: rate, losses and RTTs of the packets sent in each of consecutive intervals.
 
     x = 8 sent/(end - begin)                   rate [bit/s]; intervals begin with a packet, and end with the next's
     L = 1 - acked/sent                         share lost
-    g = sum (t - t') (D - D')/sum (t - t')^2   dRTT/dt: slope of RTTs D over the times t of sending, ' for their means
+    g = sum (t - t') (D - D')/sum (t - t')^2   dRTT/dt: slope of RTTs D over sending times t; ' marks their means
 
-A packet carries the number of its interval, and its ACK brings it back: the bytes that an ACK newly reports count for
-the interval of the packet that it acknowledges. An interval is complete once everything sent in it has been
-acknowledged, or once a packet has been acknowledged that was sent a quarter of the minimum RTT after its end, as RFC
-8985 waits for reordering; the rest is lost.
+A packet carries the number of its interval, and its ACK returns it: the bytes that an ACK newly reports count for the
+interval of the packet that it acknowledges. An interval is complete when everything sent in it has been acknowledged,
+or when an acknowledged packet was sent more than a quarter of the minimum RTT after its end, the reordering allowance
+of RFC 8985; the rest is lost.
 
-The state has room for SLOTS intervals that are not complete. If the RTT is longer than so many, `begin` begins none
-until the oldest is complete, and the last one continues: its results are right, over a longer time. The results of an
-interval are kept until SLOTS others have begun after it, and are NaN from then on.
+The state has room for SLOTS incomplete intervals. If the RTT is longer than these, `begin` begins no interval until the
+oldest is complete, and the last one continues: its results are correct, over a longer time. The results of an interval
+are available until SLOTS more intervals have begun; afterwards they are NaN.
 
-A protocol's `Header` and `FlowState` derive from those here, with the delivery-rate samples that count what is new; its
-hooks call `on_send`, `delivery_rate.on_receive` and `on_ack`, and `begin` when an interval is to begin.
+A protocol's `Header` and `FlowState` derive from those here, which include delivery-rate samples. Its hooks call
+`on_send`, `delivery_rate.on_receive` and `on_ack`, and `begin` to begin an interval.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ __all__ = [
 ]  # fmt: skip
 
 SLOTS = 32
-REORDERING = 0.25  # of the least RTT
+REORDERING = 0.25  # share of the minimum RTT
 
 
 @dataclass
 class Header(delivery_rate.Header):
-    """What travels with a packet."""
+    """Header fields that travel with a packet and return with its ACK."""
 
-    interval: int = 0
+    interval: int = 0  # number of the interval in which the packet was sent
 
 
 @dataclass
 class FlowState(delivery_rate.FlowState):
-    """Of the last intervals, by their number modulo SLOTS; D and t are counted from their first."""
+    """State of the last intervals, indexed by their number modulo SLOTS; D and t are relative to their first value."""
 
-    number: int = 0  # of the last one; 0: none has begun
+    number: int = 0  # number of the last interval; 0: none has begun
     began: tuple[float, ...] = (0.0,) * SLOTS  # [s]
-    target: tuple[float, ...] = (0.0,) * SLOTS  # the rate that it was to have [bit/s]
+    target: tuple[float, ...] = (0.0,) * SLOTS  # target rate [bit/s]
     sent_in: tuple[float, ...] = (0.0,) * SLOTS  # [bytes]
     acked_in: tuple[float, ...] = (0.0,) * SLOTS
     first_rtt: tuple[float, ...] = (0.0,) * SLOTS  # [s]
@@ -58,13 +58,13 @@ class FlowState(delivery_rate.FlowState):
     sum_tt: tuple[float, ...] = (0.0,) * SLOTS
     sum_td: tuple[float, ...] = (0.0,) * SLOTS
     sum_dd: tuple[float, ...] = (0.0,) * SLOTS
-    oldest: int = 1  # the first that may not be complete
+    oldest: int = 1  # number of the first interval that may be incomplete
 
 
 def begin(flow: Any, target: float, env: FlowEnv) -> bool:
-    """Let the packet that is sent now be the first of an interval, and the last interval end.
+    """Begin an interval with the packet that is sent now, and end the last interval.
 
-    Returns whether one begins: False if SLOTS intervals are not complete.
+    Returns False, and begins no interval, if SLOTS intervals are incomplete.
     """
     if flow.number - flow.oldest + 1 >= SLOTS:
         return False
@@ -84,14 +84,14 @@ def begin(flow: Any, target: float, env: FlowEnv) -> bool:
 
 
 def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Count a packet for the last interval, after `begin` if it is the first of one."""
+    """Count a packet for the last interval; call `begin` before, if the packet is the first of an interval."""
     delivery_rate.on_send(flow, header, p, env)
     header.interval = flow.number
     flow.sent_in[flow.number % SLOTS] += env.packet_size
 
 
 def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Count what an ACK newly reports, and see which intervals are complete."""
+    """Count the data that an ACK newly reports, and determine which intervals are complete."""
     delivery_rate.on_ack(flow, header, p, env)
     if header.interval >= flow.oldest and flow.newly_acked > 0:
         k = header.interval % SLOTS
@@ -118,19 +118,19 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def is_complete(flow: Any, interval: int) -> bool:
-    """Whether an interval is complete; intervals are so in their order."""
+    """Return whether an interval is complete; intervals become complete in their order."""
     complete: bool = interval < flow.oldest
     return complete
 
 
 def is_kept(flow: Any, interval: int) -> bool:
-    """Whether the state still has the results of an interval."""
-    kept: bool = flow.number - SLOTS < interval <= flow.number
-    return kept
+    """Return whether the state still has the results of an interval."""
+    available: bool = flow.number - SLOTS < interval <= flow.number
+    return available
 
 
 def rate(flow: Any, interval: int) -> float:
-    """Return x of an interval that has ended; NaN if it has not, or is not kept."""
+    """Return x of an interval that has ended; NaN if it has not, or if its results are gone."""
     if not is_kept(flow, interval) or interval == flow.number:
         return nan
     k = interval % SLOTS
@@ -139,7 +139,7 @@ def rate(flow: Any, interval: int) -> float:
 
 
 def loss(flow: Any, interval: int) -> float:
-    """Return L of an interval that is complete; NaN if it is not kept."""
+    """Return L of a complete interval; NaN if its results are gone."""
     if not is_kept(flow, interval):
         return nan
     k = interval % SLOTS
@@ -148,7 +148,7 @@ def loss(flow: Any, interval: int) -> float:
 
 
 def gradient(flow: Any, interval: int) -> float:
-    """Return g of an interval that is complete; 0 with fewer than two RTTs, NaN if it is not kept."""
+    """Return g of a complete interval; 0 with fewer than two RTTs, NaN if its results are gone."""
     if not is_kept(flow, interval):
         return nan
     k = interval % SLOTS
@@ -161,7 +161,7 @@ def gradient(flow: Any, interval: int) -> float:
 
 
 def deviation(flow: Any, interval: int) -> float:
-    """Return the root mean square deviation [s] of the RTTs of a complete interval from their line; NaN if not kept."""
+    """Return the RMS deviation [s] of the RTTs of a complete interval from their line; NaN if its results are gone."""
     if not is_kept(flow, interval):
         return nan
     k = interval % SLOTS
@@ -176,7 +176,7 @@ def deviation(flow: Any, interval: int) -> float:
 
 
 def mean_rtt(flow: Any, interval: int) -> float:
-    """Return the mean RTT [s] of an interval that has samples; NaN if it is not kept."""
+    """Return the mean RTT [s] of an interval with samples; NaN if its results are gone."""
     if not is_kept(flow, interval):
         return nan
     k = interval % SLOTS

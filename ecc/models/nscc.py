@@ -1,31 +1,31 @@
-"""NSCC: Ultra Ethernet's windows, moved by marks and by queueing delay at once (UEC 1.0, 2025).
+"""NSCC: Ultra Ethernet's windows, controlled by marks and queueing delay together (UEC 1.0, 2025).
 
-At an ACK of A bytes, d its RTT less the least RTT T, D the target, W the window:
+At an ACK of A bytes, with d its RTT minus the minimum RTT T, D the target, W the window:
 
                  d < D                                               d >= D
     not marked   I <- I + alpha A (D - d);   W <- W + f A, fast      I <- I + fi A
-    marked       nothing                                             W <- W max(1 - gamma (m - D)/m, 1/2)
-                                                                     where m > D, at most once in T
-    m <- (1 - g) m + g d,  T/4 in place of d if d > D and not marked
+    marked       no change                                           W <- W max(1 - gamma (m - D)/m, 1/2)
+                                                                     if m > D, once in T
+    m <- (1 - g) m + g d,  T/4 instead of d if d > D and not marked
     W <- W + I/W, I <- 0        every 8 packets that arrive, or after T_net
-    W <- W + eta                ... if T_net has passed since the last eta
-    W <- W - A                  a trimmed or lost packet of A; g of T_net goes into m, as a delay
+    W <- W + eta                then, if T_net has passed since the last eta
+    W <- W - A                  a trimmed or lost packet of A; m also takes a sample of T_net
     W <- V                      quick adapt: after a trim, or d > 4 D, if V <= W_max/8 has arrived in the last T + D.
-                                Trims, and ACKs with marks, of what was on its way then change nothing
+                                Trims, and ACKs with marks, of data in flight at that time then change nothing
 
     a = C T_net/(100 Gb/s 12 us)   D = 3/4 T_net, or T_net without trimming   alpha = 4 s a/(12 us)   fi = 5 s a
     eta = 0.15 s a   gamma = 0.8   g = 1/80   f = a/4, once d < 1 us for a window
-    s <= W <= W_max = 1.5 C T, at first W_max
+    s <= W <= W_max = 1.5 C T, initially W_max
 
     C  rate of hosts   T_net  RTT of the network   s  packet   I  [bytes^2]   m  averaged delay
 
 This is `htsim/sim/uec.cpp` of ultraethernet/uet-htsim, whose authors set its defaults to those of the specification.
-Windows are its sender's alone: RCCC, credits of receivers, may limit them further and is not here, nor is the choice of
-paths by marks. An ACK reports each packet. Reordering beyond a flow's threshold counts as a trim; there are no probes.
-Windows of application-limited flows grow as any others do, up to W_max, and nothing restarts after an idle period.
+Windows are the sender's only. Not modeled: RCCC (credits of receivers that limit windows further), the choice of paths
+by marks, and probes. An ACK reports each packet. Reordering beyond a flow's threshold counts as a trim. Windows of
+application-limited flows grow like all others, up to W_max, and nothing restarts after an idle period.
 
-As fluid, windows are sent at once, marks are a share of what is acknowledged, and cuts come once in T and a wait for a
-mark; quick adapt and losses are left out, and fast increase begins at once.
+As fluid, windows are sent without pacing, marks are a share of the acknowledged data, and decreases occur once in T
+plus the time to the next mark; quick adapt and losses are omitted, and fast increase begins at once.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from ecc.contract.protocol import Protocol
 from ecc.contract.states import State
 from ecc.models.shared.clock import has_come, is_over
 
-REFERENCE_RATE, REFERENCE_RTT = 100e9, 12e-6  # to which constants are scaled [bit/s, s]
-FAST = 1e-6  # delays below let windows grow fast [s]
-ADJUSTED_PACKETS = 8.0  # of data between two increases
-LEAST_FACTOR = 0.5  # of a cut
-QUICK, QUICK_SHARE = 4.0, 0.125  # of the target, and of the largest window
+REFERENCE_RATE, REFERENCE_RTT = 100e9, 12e-6  # rate and RTT for which the constants are given [bit/s, s]
+FAST = 1e-6  # delay below which windows grow fast [s]
+ADJUSTED_PACKETS = 8.0  # packets received between two increases
+MIN_FACTOR = 0.5  # minimum factor of a decrease
+QUICK, QUICK_SHARE = 4.0, 0.125  # multiple of the target, and share of the maximum window, for quick adapt
 
 
 def cut(w: float, average: float, p: Params) -> float:
-    """The window after a mark with a delay beyond the target."""
-    return w * max(1.0 - p.gamma * (average - p.target) / average, LEAST_FACTOR)
+    """Return the window after a mark with a delay above the target."""
+    return w * max(1.0 - p.gamma * (average - p.target) / average, MIN_FACTOR)
 
 
 def averaged(average: float, sample: float, p: Params) -> float:
-    """The averaged delay after a sample."""
+    """Return the averaged delay after a sample."""
     return average + p.delay_gain * (sample - average)
 
 
 def average_law(w: float, R: float, D: float, s: float, marked: float, average: float, p: Params) -> float:
-    """The averaged delay, an RTT later."""
+    """The averaged delay after an RTT."""
     unmarked = 0.25 * (D - R) if R > p.target else R
     return average + w / s * p.delay_gain * (marked * R + (1.0 - marked) * unmarked - average)
 
@@ -72,18 +72,18 @@ class FlowState:
     base: float = 0.0  # T [s]
     average: float = 0.0  # m [s]
     increase: float = 0.0  # I [bytes^2]
-    received: float = 0.0  # since I was added [bytes]
-    adjusted: float = 0.0  # when eta was [s]
-    decreased: float = -1.0  # when the last cut was [s]
+    received: float = 0.0  # volume received since I was added [bytes]
+    adjusted: float = 0.0  # time of the last addition of eta [s]
+    decreased: float = -1.0  # time of the last decrease [s]
     uncongested: float = 0.0  # bytes in a row with almost no delay
-    is_fast: int = 0  # whether they are more than a window
-    delivered: float = 0.0  # so far [bytes]
-    lost: float = 0.0  # so far [bytes]
+    is_fast: int = 0  # 1 if they exceed a window
+    delivered: float = 0.0  # volume delivered so far [bytes]
+    lost: float = 0.0  # volume lost so far [bytes]
     achieved: float = 0.0  # V [bytes]
-    achieved_until: float = 0.0  # when it is compared [s]; 0: it is not yet
-    is_trimmed: int = 0  # whether a packet was, since quick adapt
-    ignored: float = 0.0  # of what was on its way at quick adapt, so far [bytes]
-    to_ignore: float = 0.0  # of it, all [bytes]
+    achieved_until: float = 0.0  # time at which V is compared [s]; 0: not set yet
+    is_trimmed: int = 0  # 1 if a packet was trimmed since quick adapt
+    ignored: float = 0.0  # volume acknowledged or lost since quick adapt [bytes]
+    to_ignore: float = 0.0  # volume in flight at quick adapt [bytes]
 
 
 @dataclass(frozen=True)
@@ -93,26 +93,27 @@ class NSCC(Protocol):
     Parameters
     ----------
     line_rate : float, bit/s, > 0
-        Of hosts, C.
+        Rate of the hosts' interfaces, C.
     network_rtt : float, s, > 0
         T_net, the longest RTT of the network without queues.
     base_rtt : float, s, > 0, or None
-        T until a packet has a shorter RTT; None: T_net. As fluid, T is the RTT without queues.
+        Initial value of T, the minimum RTT of packets; None: T_net. As fluid, T is the RTT without queues.
     trimming : bool
-        Whether links trim, on which the target depends.
+        Whether links trim, which determines the target.
     target : float, s, > 0, or None
         D; None: 3/4 T_net with trimming, T_net without.
     alpha, fair, eta : float, > 0
-        Increases below and beyond the target, and in T_net always, in packets scaled by a: 4, 5 and 0.15.
+        Increases below and above the target, and in each T_net, in packets scaled by a: 4, 5 and 0.15.
     gamma : float, in (0, 1]
-        Share of the excess delay that a cut takes.
+        Share of the excess delay that a decrease removes.
     delay_gain : float, in (0, 1]
         Weight of a sample in the averaged delay, g.
     fast : float, >= 0
-        Of what is acknowledged that a window grows by without queue, scaled by a; 0: it does not.
+        Growth of a window without queue, as a share of the acknowledged data scaled by a; 0: no fast growth.
     quick_adapt : bool
+        Whether windows can fall at once to the volume that has arrived.
     min_rto : float, s, > 0
-        The least time without an ACK after which what is in flight counts as lost.
+        Minimum time without an ACK after which the flight counts as lost.
 
     Raises
     ------
@@ -143,14 +144,14 @@ class NSCC(Protocol):
     answers: ClassVar[frozenset[str]] = frozenset({"ecn", "loss"})
     equilibrium_is_static = False
     header_bytes = (0, 0)
-    phase_jitter = "always"  # its windows lose packets at a full queue, where ACKs would keep the order of flows
+    phase_jitter = "always"  # its windows lose packets at a full queue, and ACKs would keep the order of flows there
     no_equilibrium = "its windows grow until packets are marked; over a discipline that marks it may have one"
 
     property_exceptions = {"scaling": "its gains refer to 100 Gb/s and 12 us"}
 
     @property
     def operating_range(self) -> OperatingRange:
-        """The capacity of hosts, and RTTs of a data center."""
+        """Capacities equal to the hosts' line rate, and RTTs of a data center."""
         return OperatingRange((self.line_rate, self.line_rate), (0.8 * self.network_rtt, self.network_rtt))
 
     def __post_init__(self) -> None:
@@ -171,8 +172,8 @@ class NSCC(Protocol):
     @property
     def linear_refusal(self) -> str:
         return (
-            "NSCC has no linear model alone: {'flows': NSCC(), 'links': RampMarking()} has marks, without which its "
-            "windows never decrease"
+            "NSCC has no linear model alone: its windows decrease only at marks, which {'flows': NSCC(), 'links': "
+            "RampMarking()} has"
         )
 
     def params(self) -> dict[str, float]:
@@ -196,12 +197,12 @@ class NSCC(Protocol):
 
     @staticmethod
     def router_law(q: float, C: float) -> float:
-        """What a packet waits; of the links of a path, the sum."""
+        """The queueing delay; the delays of a path's links add up."""
         return q / C
 
     @staticmethod
     def source_law(w: float, R: float, D: float, s: float, marked: float, average: float, p: Params) -> float:
-        """The window an RTT later, of which the share `marked` was marked."""
+        """The window after an RTT in which the share `marked` was marked."""
         base = D - R
         grown = p.eta * s * D / p.network_rtt
         if R < FAST and p.fast > 0.0:
@@ -210,7 +211,7 @@ class NSCC(Protocol):
             grown += (1.0 - marked) * p.alpha * s * (p.target - R)
         else:
             grown += (1.0 - marked) * p.fair * s
-            if average > p.target:  # cuts are apart by T and what it takes until another packet comes marked
+            if average > p.target:  # decreases are apart by T plus the time to the next marked packet
                 grown -= (w - cut(w, average, p)) * D * marked * w / (base * marked * w + D * s)
         return min(max(w + grown, s), 1.5 * p.line_rate * base)
 
@@ -222,7 +223,7 @@ class NSCC(Protocol):
 
     @property
     def opening_window(self) -> float:
-        """The largest one."""
+        """The maximum window."""
         return largest(self.network_rtt, self.namespace())
 
     # ---- hooks -------------------------------------------------------------------------------------------
@@ -236,7 +237,7 @@ class NSCC(Protocol):
         return {"on_start": flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
     def flow_at(self, x: float, R: float, link: int, min_rtt: float = 0.0, average: float = 0.0) -> Any:
-        """Return the state of a flow that has long met the delay `average`, and an empty queue once."""
+        """Return the state of a flow in steady state at the delay `average`, with a known minimum RTT."""
         return FlowState(base=min(self.params()["base_rtt"], min_rtt), average=average)
 
 
@@ -246,12 +247,12 @@ def largest(base: float, p: Params) -> float:
 
 
 def send_with(window: float, flow: Any, p: Params, env: FlowEnv) -> None:
-    """Go on with a window between its limits."""
+    """Continue with a window between its limits."""
     env.window = max(min(window, largest(flow.base, p)), 1.0 * env.packet_size)
 
 
 def quickly_adapts(flow: Any, is_marked: bool, delay: float, p: Params, env: FlowEnv) -> bool:
-    """Whether what has arrived becomes the window, or did so after this packet was sent: nothing else then changes."""
+    """Return whether quick adapt sets the window, or did so after this packet was sent: nothing else then changes."""
     adapts = False
     if flow.ignored < flow.to_ignore and is_marked:
         adapts = True
@@ -272,7 +273,7 @@ def quickly_adapts(flow: Any, is_marked: bool, delay: float, p: Params, env: Flo
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open with the largest window; a host sends no faster than its line, and delays begin as a packet leaves it."""
+    """Start with the maximum window, paced at the line rate; delays are measured from a packet's departure."""
     env.rate = p.line_rate
     flow.base = p.base_rtt
     flow.adjusted = env.now
@@ -280,7 +281,7 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """One of the four quadrants; then what is due."""
+    """Apply one of the four quadrants of the table; then add increases that are due."""
     acked = env.delivered - flow.delivered
     flow.delivered = 1.0 * env.delivered
     flow.achieved += acked
@@ -289,8 +290,8 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     flow.base = min(flow.base, env.min_rtt)
     delay = env.rtt - flow.base
     is_marked = env.marked > 0
-    strays = delay > p.target and not is_marked
-    flow.average = averaged(flow.average, 0.25 * flow.base if strays else delay, p)
+    is_stray = delay > p.target and not is_marked  # a long delay without a mark is not taken as a queue
+    flow.average = averaged(flow.average, 0.25 * flow.base if is_stray else delay, p)
     if p.quick_adapt > 0.0 and quickly_adapts(flow, is_marked, delay, p, env):
         return
     if not is_marked:
@@ -317,7 +318,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def increase(flow: Any, acked: float, delay: float, p: Params, env: FlowEnv) -> None:
-    """Below the target: fast after a window without delay, in proportion to what is left to it otherwise."""
+    """Below the target: grow fast after a window without delay, otherwise in proportion to the distance to it."""
     flow.uncongested = flow.uncongested + acked if delay < FAST else 0.0
     if p.fast > 0.0 and delay < FAST and (flow.uncongested > env.window or flow.is_fast > 0):
         flow.is_fast = 1
@@ -328,7 +329,7 @@ def increase(flow: Any, acked: float, delay: float, p: Params, env: FlowEnv) -> 
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """A trimmed packet, or what a timeout gives up."""
+    """Remove a trimmed packet, or the flight after a timeout, from the window."""
     lost = env.lost - flow.lost
     flow.lost = 1.0 * env.lost
     flow.ignored += lost

@@ -1,6 +1,6 @@
 """PowerTCP and theta-PowerTCP: windows divided by the power of their path (Addanki, Michel and Schmid 2022).
 
-At an ACK, of each link l of its path with what the ACK before it reported, or (theta) of the RTT D and the one before:
+At an ACK, for each link l of its path compared with the previous ACK's report, or (theta) for the RTT D and the last:
 
     Gamma_l = lambda (q + C T)/(C^2 T),  lambda = (q - q_prev + B - B_prev)/tau_l,  tau_l = t - t_prev    Algorithm 1
     Gamma   = (1 + (D - D_prev)/tau) D/T,                                           tau = now - now_prev    Algorithm 2
@@ -8,39 +8,40 @@ At an ACK, of each link l of its path with what the ACK before it reported, or (
     W <- gamma (W_old/P + beta) + (1 - gamma) W         at each ACK, theta: once an RTT
 
     W  window [bytes], paced at W/T   W_old  an earlier window (`old_window`)   T  base_rtt [s]
-    q  queue   B  sent so far [bytes]   C  capacity   t  time [s]   beta  added [bytes]   P  smoothed power, 1 at first
+    q  queue   B  sent so far [bytes]   C  capacity   t  time [s]   beta  increase [bytes]   P  power, 1 at first
 
-The paper says two things of W_old. In equation (7), on which its proof stands, and in line 3 of Algorithm 1 it is the
-window with which the acknowledged packet was sent (old_window="packet"). By section 3.3 a host remembers its window
-once an RTT, and line 7 renews it so (old_window="rtt"). The authors' kernel module does the latter
-(inet-tub/powertcp-linux, powertcp.c, `get_cwnd` and `update_old`). These are two loops: they lose stability on
-different paths (docs/telemetry.md). theta changes its window once an RTT, and so has one W_old by both readings.
+The paper defines W_old in two ways. In equation (7), the basis of its proof, and in line 3 of Algorithm 1 it is the
+window when the acknowledged packet was sent (old_window="packet"). By section 3.3 and line 7 a host stores its window
+once an RTT (old_window="rtt"). The authors' kernel module does the latter (inet-tub/powertcp-linux, powertcp.c,
+`get_cwnd` and `update_old`). These are two loops: they lose stability on different paths (docs/telemetry.md). theta
+changes its window once an RTT, so that both definitions give the same W_old.
 
-W = C_host T at first, and at most: with P near 0, after an outage, windows would have no limit. A power of 0 or less,
-which ACKs of theta that come together have, leads there too.
+W = C_host T initially, which is also its maximum: otherwise P near 0, after an outage, would give unlimited windows. A
+power of 0 or less, which theta measures if ACKs arrive together, also drives W to the maximum.
 
-In the authors' simulator (`ns3()`), rates R = W/T follow the same steps (form="rate"): from W_c, which is renewed once
-an RTT, instead of both W_old and W; from `min_rate` on; with P divided by `target`. It reports what came to a queue,
-not what left. There theta's T is the least RTT seen, its current at least `least_current`, and it acts at each ACK.
-Their TCP hosts bound both currents, and jump to W_c/P + beta below half the target.
+In the authors' simulator (`ns3()`), rates R = W/T follow the same steps (form="rate") with three changes: W_c, updated
+once an RTT, takes the place of both W_old and W; `min_rate` is the minimum; P is divided by `target`. It reports
+arrivals at a queue, not departures. There theta's T is the minimum RTT, its current has the minimum `least_current`,
+and it acts at each ACK. Their TCP hosts limit both currents, and jump to W_c/P + beta below half the target.
 
-At equilibrium P = target W/(W - beta), as in HPCC: one link of N flows holds N beta bytes with target 1, and shares are
-equal. Flows of theta have the same windows where their RTTs are the same.
+At equilibrium P = target W/(W - beta), as in HPCC: one link with N flows holds N beta bytes with target 1, and shares
+are equal. Flows of theta have equal windows if their RTTs are equal.
 
-As fluid, with y what comes to a link and D the RTT, W is sent in no less than T, P' = (Gamma - P)/T, and
+As fluid, with y the arrival rate of a link and D the RTT, W is sent in T or more, P' = (Gamma - P)/T, and
 
-    Gamma = max_l (y/C) (1 + q/(C T))           y averaged over h = T/16; a Gamma of 0 leaves P as it is
+    Gamma = max_l (y/C) (1 + q/(C T))           y averaged over h = T/16; a Gamma of 0 leaves P unchanged
     Gamma = (1 + D') D/T                        theta: D' = (D - r)/h, r' = (D - r)/h
-    W' = gamma_r (W_old/P + beta - W)           gamma_r = gamma times ACKs of the flow in a second; theta: gamma/D
+    W' = gamma_r (W_old/P + beta - W)           gamma_r = gamma times ACKs of the flow per second; theta: gamma/D
     W_old = W(t - D), or W_old' = (W - W_old)/D   old_window="packet", or "rtt"
 
-The paper's proof takes P for Gamma, and Gamma for C W(t - D) of all windows together, by which their sum would obey
-s + gamma_r = 0 for any delay. Where flows are clocked by ACKs (D > T) it obeys, k = T/D, q/C = D - T on a path of T,
+The paper's proof identifies P with Gamma, and Gamma with C W(t - D) of the sum of windows, which would then obey
+s + gamma_r = 0 for any delay. If flows are ACK-clocked (D > T) the sum obeys, with k = T/D and q/C = D - T on a path of
+T,
 
     s + gamma_r = gamma_r k [e^(-s D) - e^(-s T) (1 + s D/(1 + s h))/(1 + s T)]
 
 and differences of windows s + gamma_r = gamma_r k e^(-s D): slower, by about 1/(1 - k). On shorter paths, D < T, rates
-W/T meet a queue that integrates them, as `ecc.loops.paced_windows` has it, and lose stability (docs/telemetry.md).
+W/T meet a queue that integrates them (`ecc.loops.paced_windows`), and lose stability (docs/telemetry.md).
 """
 
 from __future__ import annotations
@@ -67,25 +68,25 @@ from ecc.network.network import Network
 
 @dataclass
 class Header(telemetry.Header):
-    """Telemetry, and what stands for the host's memory of its windows."""
+    """Telemetry, and the window that the host would otherwise have to remember for each packet."""
 
-    window: float = 0.0  # with which the packet was sent [bytes]
+    window: float = 0.0  # window when the packet was sent [bytes]
 
 
 @dataclass
 class ThetaHeader:
-    """What stands for the host's memory of its windows."""
+    """The window that the host would otherwise have to remember for each packet."""
 
-    window: float = 0.0  # with which the packet was sent [bytes]
+    window: float = 0.0  # window when the packet was sent [bytes]
 
 
 @dataclass
 class FlowState(windows.FlowState):
-    """A host's state for one flow; the arrays are what the last ACK reported."""
+    """A host's state for one flow; the arrays hold the last ACK's report."""
 
     reference: float = 0.0  # W_c, or W between updates [bytes]
     power: float = 1.0  # P
-    update_end: float = 0.0  # once more is delivered, an RTT is over [bytes]
+    update_end: float = 0.0  # the RTT ends when more than this is delivered [bytes]
     hops: int = 0
     queue: tuple[float, ...] = per_hop()
     sent: tuple[float, ...] = per_hop()
@@ -98,9 +99,9 @@ class ThetaFlowState(windows.FlowState):
 
     reference: float = 0.0  # W_c, or W between updates [bytes]
     power: float = 1.0  # P
-    update_end: float = 0.0  # once more is delivered, an RTT is over [bytes]
-    rtt: float = 0.0  # of the ACK before [s]
-    time: float = 0.0  # when it came [s]
+    update_end: float = 0.0  # the RTT ends when more than this is delivered [bytes]
+    rtt: float = 0.0  # RTT sample of the last ACK [s]
+    time: float = 0.0  # arrival time of the last ACK [s]
 
 
 @dataclass(frozen=True)
@@ -110,27 +111,30 @@ class PowerTCP(telemetry.TelemetryProtocol):
     Parameters
     ----------
     gamma : float, in (0, 1]
-        Weight of an update in the window.
+        Weight of an update in the window (Addanki et al.: 0.9).
     beta : int, bytes, >= 1
-        What is added: C_host T/N in the paper, for N flows at a host.
+        Additive increase: C_host T/N in the paper, for N flows at a host.
     base_rtt : float, s, > 0
         T, the longest RTT of the network without queues.
     line_rate : float, bit/s, > 0
-        Of hosts: the first and the largest window is its product with T; the first is `initial` packets if given.
+        Rate of the hosts' interfaces: its product with T is the maximum window, and the initial one unless `initial`
+        sets it.
     target : float, > 0
-        What power is divided by; the paper's: 1.
+        Divisor of the power; 1 in the paper.
     least_current : float, in [0, 1]
-        The least current, the arrivals of a link as a share of its capacity; 0: there is none.
+        Minimum of the current, the arrivals of a link as a share of its capacity; 0: no minimum.
     form : str
-        "window", the paper's, or "rate", its simulator's: at least `min_rate` T.
+        "window", as in the paper, or "rate", as in its simulator: windows are `min_rate` T or more.
     min_rate : float, bit/s, > 0
+        Minimum rate in the form "rate", for example 100 Mb/s.
     old_window : str
-        The earlier window that is divided by the power: "packet", with which the acknowledged packet was sent
-        (equation 7), or "rtt", which the host remembers once an RTT (section 3.3). The form "rate" has the latter.
+        The earlier window that is divided by the power: "packet", the window when the acknowledged packet was sent
+        (equation 7), or "rtt", the window that the host stores once an RTT (section 3.3). The form "rate" uses the
+        latter.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`; L plays no part. What is lost is sent again, and with the next ACK a new RTT
-        begins. `restart` is "none". Windows of application-limited flows grow as any others do, up to
-        `line_rate` T, which also bounds the first window.
+        See `WindowProtocol`; L has no effect. Lost data is retransmitted, and the next ACK begins a new RTT. `restart`
+        is "none". Windows of application-limited flows grow like all others, up to `line_rate` T, which also limits the
+        initial window.
 
     Raises
     ------
@@ -154,7 +158,7 @@ class PowerTCP(telemetry.TelemetryProtocol):
 
     @property
     def operating_range(self) -> OperatingRange:
-        """The capacity of hosts, and RTTs of a data center."""
+        """Capacities equal to the hosts' line rate, and RTTs of a data center."""
         return OperatingRange(
             (self.line_rate, self.line_rate), (0.8 * self.base_rtt, self.base_rtt), convergence=1000.0
         )
@@ -175,14 +179,16 @@ class PowerTCP(telemetry.TelemetryProtocol):
     @classmethod
     @check_arguments
     def ns3(cls, line_rate: Quantity = "25 Gb/s", base_rtt: Quantity = "13 us", **others: Any) -> PowerTCP:
-        """Return the protocol as the RDMA hosts of the authors' simulator run it (inet-tub/ns3-datacenter, 2022).
+        """Return the protocol as in the RDMA hosts of the authors' simulator (inet-tub/ns3-datacenter, 2022).
 
         Parameters
         ----------
         line_rate : float, bit/s, > 0, optional
+            Rate of the hosts' interfaces.
         base_rtt : float, s, > 0, optional
+            Longest RTT of the network without queues.
         **others : object
-            Of the class.
+            Other parameters of the class, for example `target=1.0`.
         """
         T = as_delay(base_rtt, "base_rtt", positive=True)
         values: dict[str, Any] = {"beta": max(150e6 * T / 8.0, 1.0), "form": "rate"} | cls._constants()
@@ -210,7 +216,7 @@ class PowerTCP(telemetry.TelemetryProtocol):
 
     @property
     def _remembers(self) -> bool:
-        """Whether the window that is divided is the one that the host remembers once an RTT."""
+        """Whether the window that is divided by the power is the one that the host stores once an RTT."""
         return self.form == "window" and self.old_window == "rtt"
 
     # ---- laws --------------------------------------------------------------------------------------------
@@ -222,7 +228,7 @@ class PowerTCP(telemetry.TelemetryProtocol):
 
     @property
     def source_law(self) -> Callable[..., float]:  # type: ignore[override]
-        """The window once it is acknowledged, changed at each ACK."""
+        """The window after it is acknowledged, changed at each ACK."""
         return by_remembered_window if self._remembers else by_window_of_packet
 
     @property
@@ -248,11 +254,11 @@ class PowerTCP(telemetry.TelemetryProtocol):
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Equal windows at each link of largest power; `fair_rate` is the power."""
+        """Return equal windows at each link with the largest power; `fair_rate` is the power."""
         self._check_no_assignment(assignment, "the link of largest power")
-        most = self.line_rate * self.base_rtt
+        limit = self.line_rate * self.base_rtt
         point = telemetry.equilibrium_of_windows(
-            network, self.base_rtt, self.target, 8.0 * self.beta, most, type(self).__name__, "power"
+            network, self.base_rtt, self.target, 8.0 * self.beta, limit, type(self).__name__, "power"
         )
         if not self._remembers:
             return point
@@ -261,21 +267,21 @@ class PowerTCP(telemetry.TelemetryProtocol):
         windows_of_flows = point.rates * np.maximum(D, self.base_rtt)
         return replace(point, states={**point.states, "remembered": windows_of_flows})
 
-    def _check_no_assignment(self, assignment: NDArray[np.int64] | None, what: str) -> None:
+    def _check_no_assignment(self, assignment: NDArray[np.int64] | None, followed: str) -> None:
         if assignment is not None:
-            raise ValueError(f"assignment must be None: flows of {type(self).__name__} follow {what}")
+            raise ValueError(f"assignment must be None: flows of {type(self).__name__} follow {followed}")
 
 
 @dataclass(frozen=True)
 class ThetaPowerTCP(PowerTCP):
-    """theta-PowerTCP, by RTTs instead of telemetry.
+    """theta-PowerTCP, which measures power by RTTs instead of telemetry.
 
     Parameters
     ----------
     gamma, beta, base_rtt, line_rate, target, least_current, form, min_rate
-        As of PowerTCP; in the form "rate" T is at most the least RTT seen.
+        See `PowerTCP`; in the form "rate" T is limited to the minimum RTT.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of PowerTCP.
+        See `PowerTCP`.
 
     Raises
     ------
@@ -295,11 +301,11 @@ class ThetaPowerTCP(PowerTCP):
         """The queueing delay; the delays of a path's links add up."""
         return q / C
 
-    _remembers = False  # its window of an RTT ago is its window
+    _remembers = False  # windows change once an RTT: the window of the packet is the stored one
 
     @staticmethod
     def source_law(w: float, w_rtt: float, R: float, D: float, T: float, power: float, rtt: float, p: Params) -> float:
-        """The window once it is acknowledged, changed once an RTT."""
+        """The window after it is acknowledged, changed once an RTT."""
         if p.is_rate > 0.0:
             return in_rates(w, D, power, theta_averaged(R, D, T, power, rtt, p), p)
         return w + max(D, p.base_rtt) / D * (8.0 * updated(w / 8.0, w_rtt / 8.0, power, p) - w)
@@ -330,7 +336,7 @@ class ThetaPowerTCP(PowerTCP):
         return flow
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Where RTTs are `target` W/(W - beta) T; `fair_rate` is the wait of a link [s]."""
+        """Return the point with RTTs of `target` W/(W - beta) T; `fair_rate` is a link's queueing delay [s]."""
         self._check_no_assignment(assignment, "their whole path")
         p = self.namespace()
         T = np.full(network.n_flows, p.base_rtt)
@@ -342,7 +348,7 @@ class ThetaPowerTCP(PowerTCP):
             W = p.beta / np.maximum(1.0 - aim / np.maximum(D, aim), 1e-15)
             return np.asarray(8.0 * np.clip(W, p.least, p.most) / np.maximum(p.base_rtt, D))
 
-        waits = full_links(network, demand, type(self).__name__, "windows are any")
+        waits = full_links(network, demand, type(self).__name__, "any window is stationary")
         rates = demand(network.rtts + network.incidence @ waits)
         D = network.rtts + network.incidence @ waits
         return Equilibrium(
@@ -354,44 +360,44 @@ class ThetaPowerTCP(PowerTCP):
 
 
 def power(current: float, voltage: float) -> float:
-    """Algorithm 1, NormPower: of a link, arrivals over C and (q + C T)/(C T)."""
+    """Algorithm 1, NormPower: the product of current (arrivals over C) and voltage ((q + C T)/(C T)) of a link."""
     return current * voltage
 
 
 def by_window_of_packet(w: float, w_rtt: float, R: float, D: float, s: float, power: float, p: Params) -> float:
-    """Equation (7): the window once it is acknowledged, by that with which the acknowledged packet was sent."""
+    """Equation (7): the window after it is acknowledged, from the window when the acknowledged packet was sent."""
     if p.is_rate > 0.0:
         return in_rates(w, D, power, averaged(R, power, p), p)
     return w + w / s * (8.0 * updated(w / 8.0, w_rtt / 8.0, power, p) - w)
 
 
 def by_remembered_window(w: float, s: float, power: float, remembered: float, p: Params) -> float:
-    """Section 3.3: the window once it is acknowledged, by that which the host remembers."""
+    """Section 3.3: the window after it is acknowledged, from the window that the host stored."""
     return w + w / s * (8.0 * updated(w / 8.0, remembered / 8.0, power, p) - w)
 
 
 def remembered_law(w: float) -> float:
-    """Section 3.3: once an RTT the host remembers its window [bit]."""
+    """Section 3.3: the window [bit] that the host stores once an RTT."""
     return w
 
 
 def first_window(w: float) -> float:
-    """What it remembers at first [bit]."""
+    """The stored window [bit] at first."""
     return w
 
 
 def averaged(R: float, power: float, p: Params) -> float:
-    """Algorithm 1, NormPower: P' [1/s]; where nothing comes, no link has a Gamma above 0, and the time counts as 0."""
+    """Algorithm 1, NormPower: P' [1/s]; 0 without arrivals, since then no link has a Gamma above 0."""
     return (R - power) / p.base_rtt if R > 0.0 else 0.0
 
 
 def rtt_law(D: float, T: float, rtt: float) -> float:
-    """The RTT that is compared with the present one, its derivative."""
+    """The derivative of the RTT that is compared with the current one."""
     return (D - rtt) / T
 
 
 def theta_averaged(R: float, D: float, T: float, power: float, rtt: float, p: Params) -> float:
-    """Algorithm 2, NormPower: P' [1/s]; an RTT without queues is D - R."""
+    """Algorithm 2, NormPower: P' [1/s]; the RTT without queues is D - R."""
     base = min(p.base_rtt, D - R) if p.is_rate > 0.0 else p.base_rtt
     current = 1.0 + rtt_law(D, T, rtt)
     if p.least_current > 0.0:
@@ -400,20 +406,20 @@ def theta_averaged(R: float, D: float, T: float, power: float, rtt: float, p: Pa
 
 
 def in_rates(w: float, D: float, P: float, P_change: float, p: Params) -> float:
-    """The same in the form "rate": W <- gamma (W_c target/P + beta) + (1 - gamma) W_c at each ACK."""
+    """The window in the form "rate": W <- gamma (W_c target/P + beta) + (1 - gamma) W_c at each ACK."""
     share = p.gamma * p.target / P
     after = telemetry.renewed(w, D, p.base_rtt, share + 1.0 - p.gamma, 8.0 * p.gamma * p.beta, -share / P * P_change)
     return min(max(after, 8.0 * p.least), 8.0 * p.most)
 
 
-def smoothed(before: float, found: float, passed: float, T: float) -> float:
+def smoothed(before: float, sample: float, elapsed: float, T: float) -> float:
     """Algorithms 1 and 2, NormPower: an average over T."""
-    weight = min(passed, T) / T
-    return (1.0 - weight) * before + weight * found
+    weight = min(elapsed, T) / T
+    return (1.0 - weight) * before + weight * sample
 
 
 def updated(window: float, old: float, P: float, p: Params) -> float:
-    """Algorithms 1 and 2, UpdateWindow; what is divided by the power is at most what the host sends in T."""
+    """Algorithms 1 and 2, UpdateWindow; the window divided by the power is limited to the line rate times T."""
     share = p.most
     if old * p.target < p.most * P:
         share = old * p.target / P
@@ -421,18 +427,18 @@ def updated(window: float, old: float, P: float, p: Params) -> float:
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open with a window of the host's line rate."""
+    """Start with a window of the host's line rate."""
     flow.reference = p.initial * env.packet_size if p.initial > 0.0 else p.most
     telemetry.send_with(flow.reference, p, env)
 
 
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Remember the window."""
+    """Write the window into the packet."""
     header.window = env.window
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Algorithm 1, NewAck."""
+    """Algorithm 1, NewAck: update the power, the window and, once an RTT, the stored window."""
     is_first = flow.hops == 0
     if not is_first:
         flow.power = measured(flow, header, p)
@@ -448,7 +454,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def theta_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Algorithm 2, NewAck."""
+    """Algorithm 2, NewAck: update the power at each ACK and, once an RTT, the window."""
     is_first = flow.rtt <= 0.0
     ends = is_first or env.delivered > flow.update_end
     passed = env.now - flow.time
@@ -471,7 +477,7 @@ def theta_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def measured(flow: Any, header: Any, p: Params) -> float:
-    """Algorithm 1, NormPower; links whose report is no newer than the last one say nothing."""
+    """Algorithm 1, NormPower; links with a report no newer than the last one are skipped."""
     T = p.base_rtt
     largest = 0.0
     tau = 0.0
@@ -481,8 +487,8 @@ def measured(flow: Any, header: Any, p: Params) -> float:
             C = header.capacity[k]
             arrived = 8.0 * (header.queue[k] - flow.queue[k] + header.sent[k] - flow.sent[k])
             current = max(arrived / passed / C, p.least_current)
-            found = power(current, 1.0 + 8.0 * header.queue[k] / (C * T))
-            if found > largest:
-                largest = found
+            link_power = power(current, 1.0 + 8.0 * header.queue[k] / (C * T))
+            if link_power > largest:
+                largest = link_power
                 tau = passed
     return smoothed(flow.power, largest, tau, T)

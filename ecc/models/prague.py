@@ -1,30 +1,30 @@
 """Prague (RFC 9331, draft-briscoe-iccrg-prague-congestion-control, udp_prague): DCTCP for the Internet, paced.
 
     V     = max(D, 25 ms)                    virtual RTT
-    alpha <- alpha + (m - alpha)/16          each V and RTT, of whose bytes the share m was marked; first at a mark
-    W     <- W + s (D/V)^2 a/W               a bytes that an ACK reports without marks
+    alpha <- alpha + (m - alpha)/16          once in V and an RTT; m is the share of its bytes marked; from a mark on
+    W     <- W + s (D/V)^2 a/W               a bytes acknowledged without marks
     W     <- (1 - alpha/2) W                 a mark, once in V and an RTT; W/2 at the first one, which ends slow start
-    W     <- W/2                             a loss, once in V and an RTT; W stays until then
+    W     <- W/2                             a loss, once in V and an RTT
     rate  = W/D, twice as much while W < ssthresh/2
 
     W  window [bytes in hooks, bit in laws]   s  packet   D  smoothed RTT
 
-Packets are ECT(1), receivers report marked bytes. In V a flow gains s D/V of what is not marked, and loses alpha W/2 at
-a mark. If each V has one, its rate is
+Packets are ECT(1); receivers report marked bytes. In V a flow gains s D/V times the unmarked share, and loses alpha W/2
+at a mark. If each V has one, its rate is
 
     W/D = x s/(p V)      x = 2 (1 - p)       p  share marked
 
-for any D up to 25 ms: x marks in V, on the average. Where they come at random some V pass without, an answered mark
-comes every V (1 + 1/x), and x is 1 + sqrt(3) for small p (`mean_rate`).
+for any D up to 25 ms, with x marks in V on average. If marks are random, some V pass without a mark, the mean time
+between marks with a response is V (1 + 1/x), and x is 1 + sqrt(3) for small p (`mean_rate`).
 
-After 7 V without a mark, and one more for each 15.36 Mb/s, windows grow by what the rate sends in 1 ms, if that is more
-than a packet. A window grows only while it limits its flow, as in Linux (tcp_is_cwnd_limited). It may be less than two
-packets: they are sent at W/D. Slow start (RFC 5681), the first cut and the pacing in slow start are those of Linux, the
-rest is that of udp_prague. Not here: its rate mode for RTTs below 2 ms, its packets that shrink with the rate, cuts
-that are undone where packets came in another order, and the detection of queues that mark as in RFC 3168.
+After 7 V without a mark, plus one for each 15.36 Mb/s, windows grow per RTT by the volume that the rate sends in 1 ms,
+if that is more than a packet. A window grows only while it limits its flow, as in Linux (tcp_is_cwnd_limited). It may
+be less than two packets: they are sent at W/D. Slow start (RFC 5681), the first reduction and the pacing in slow start
+are those of Linux, everything else that of udp_prague. Not modeled: its rate mode for RTTs below 2 ms, its packets that
+shrink with the rate, the undoing of reductions after reordering, and the detection of queues that mark as in RFC 3168.
 
-As fluid all marks count, as if they came at random: one is answered with the probability 1/(1 + x). With
-signals="random" hosts wait an RTT after each mark besides, too long where a queue marks in bursts (`DualPI2`).
+As fluid all marks count as if they were random: a mark causes a response with the probability 1/(1 + x). With
+signals="random" hosts also wait an RTT after each mark, which is too long if a queue marks in bursts (`DualPI2`).
 """
 
 from __future__ import annotations
@@ -42,39 +42,39 @@ from ecc.contract.states import State
 from ecc.models.newreno import NewReno
 from ecc.models.shared import windows
 
-GROWTH_WAIT, GROWTH_RATE, GROWTH_TIME = 7.0, 15.36e6, 1e-3  # V; bit/s for one more; s of the rate
-ROOM, LEAST_PACKETS = 1.03, 2.0  # the window lets pacing act
+GROWTH_WAIT, GROWTH_RATE, GROWTH_TIME = 7.0, 15.36e6, 1e-3  # V; bit/s for one V more; s of the rate
+ROOM, MIN_PACKETS = 1.03, 2.0  # the engine's window exceeds W, so that pacing and not the window limits the flow
 
 
 def virtual_rtt(D: float, p: Params) -> float:
-    """RTTs below the reference count as that."""
+    """Return the virtual RTT: RTTs below the reference count as the reference."""
     return max(D, p.reference_rtt)
 
 
 def grown(w: float, unmarked: float, D: float, step: float, s: float, p: Params) -> float:
-    """The window after ACKs of so much without marks."""
+    """Return the window after ACKs of `unmarked` without marks."""
     share = D / virtual_rtt(D, p)
     return w + step * unmarked / w * share * share
 
 
 def averaged(alpha: float, marked: float, D: float, p: Params) -> float:
-    """The share of marks an RTT later, of which V has V/D."""
+    """Return the averaged share of marks after an RTT, of which a virtual RTT has V/D."""
     return alpha + p.g * (D / virtual_rtt(D, p)) * (marked - alpha)
 
 
 def reduced(w: float, alpha: float) -> float:
-    """The window after a mark."""
+    """Return the window after a mark."""
     return (1.0 - 0.5 * alpha) * w
 
 
 def answered(w: float, alpha: float, D: float, s: float, p: Params) -> float:
-    """The share of random marks that is answered: none in the V after one that is."""
+    """Return the share of random marks with a response: marks in the V after a response have none."""
     x = alpha * w / s * virtual_rtt(D, p) / D
     return 1.0 / (1.0 + x)
 
 
 def window_after_loss(w: float) -> float:
-    """Half."""
+    """Return half the window."""
     return windows.halved(w)
 
 
@@ -83,17 +83,17 @@ class FlowState(windows.FlowState):
     """A host's state for one flow."""
 
     W: float = 0.0  # window [bytes]
-    alpha: float = 0.0
-    saw_mark: int = 0
-    acked: float = 0.0  # since alpha was updated [bytes]
-    marked: float = 0.0
-    updated: float = 0.0  # when [s]
-    update_after: float = 0.0  # the next update is due once more is delivered [bytes]
-    reduced_at: float = -1.0  # by a mark [s]
-    reduce_after: float = 0.0
-    lost_at: float = -1.0
-    lost_until: float = 0.0
-    wait: float = GROWTH_WAIT  # V until windows grow by what the rate sends
+    alpha: float = 0.0  # averaged share of marks
+    saw_mark: int = 0  # 1 after the first mark
+    acked: float = 0.0  # volume acknowledged since alpha was updated [bytes]
+    marked: float = 0.0  # marked part of it [bytes]
+    updated: float = 0.0  # time of the last update of alpha [s]
+    update_after: float = 0.0  # alpha may be updated when more than this is delivered [bytes]
+    reduced_at: float = -1.0  # time of the last response to a mark [s]; < 0: none yet
+    reduce_after: float = 0.0  # the next response may follow when more than this is delivered [bytes]
+    lost_at: float = -1.0  # time of the last response to a loss [s]; < 0: none yet
+    lost_until: float = 0.0  # the RTT of that loss ends when more than this is delivered [bytes]
+    wait: float = GROWTH_WAIT  # virtual RTTs until windows grow faster
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,14 @@ class Prague(windows.WindowProtocol):
     g : float, in (0, 1]
         Weight of a virtual RTT in the averaged share of marks.
     reference_rtt : float, s, >= 0
-        Least virtual RTT; 0: windows grow and fall as DCTCP's, by their own RTT.
+        Minimum virtual RTT (25 ms); 0: windows grow and fall as DCTCP's, by the actual RTT.
     growth : bool
-        Whether windows grow faster where no marks come for long.
+        Whether windows grow faster after a long time without marks.
     min_rate : float, bit/s, > 0
-        Least rate.
+        Minimum rate, for example 100 kb/s.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        See `WindowProtocol`. Linux recovers losses by RACK-TLP, the default here;
-        its tcp_prague sets the window in recoveries itself, without `prr`.
+        See `WindowProtocol`. The default is recovery by RACK-TLP, as in Linux; its tcp_prague sets the window in
+        recoveries itself, without `prr`.
 
     Raises
     ------
@@ -131,7 +131,7 @@ class Prague(windows.WindowProtocol):
     ecn_echo = "scalable"
     answers: ClassVar[frozenset[str]] = frozenset({"ecn", "loss"})
     no_equilibrium = windows.GROW_UNTIL_MARKED
-    may_use_prr = False  # as in Linux, whose tcp_prague has a congestion control of its own in recoveries
+    may_use_prr = False  # as in Linux, whose tcp_prague controls the window in recoveries itself
 
     def __post_init__(self) -> None:
         check_number(self, g=None, min_rate=as_rate)
@@ -147,12 +147,12 @@ class Prague(windows.WindowProtocol):
 
     @staticmethod
     def source_law(w: float, marked: float, D: float, s: float, p: Params) -> float:
-        """The window an RTT later."""
+        """The window after an RTT."""
         return grown(w, (1.0 - marked) * w, D, s, s, p)
 
     @staticmethod
     def mark_response_law(w: float, alpha: float, D: float, s: float, p: Params) -> float:
-        """The window after a mark, on the average."""
+        """The mean window after a mark."""
         return w - answered(w, alpha, D, s, p) * (w - reduced(w, alpha))
 
     loss_response_law = staticmethod(window_after_loss)
@@ -162,8 +162,8 @@ class Prague(windows.WindowProtocol):
         return {"alpha": State(averaged, "rtt", 0.0, lowest=0.0, highest=1.0)}
 
     def params(self) -> dict[str, float]:
-        own = {name: float(getattr(self, name)) for name in ("g", "reference_rtt", "growth", "min_rate")}
-        return {**own, **super().params()}
+        values = {name: float(getattr(self, name)) for name in ("g", "reference_rtt", "growth", "min_rate")}
+        return {**values, **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class Prague(windows.WindowProtocol):
         }  # fmt: skip
 
     def flow_at(self, x: float, R: float, link: int, window: float = 0.0, **values: float) -> Any:
-        """Return the state of a flow in congestion avoidance that has answered marks."""
+        """Return the state of a flow in congestion avoidance that has seen marks."""
         flow = super().flow_at(x, R, link, window, **values)
         flow.W, flow.saw_mark = window, 1
         return flow
@@ -184,17 +184,19 @@ class Prague(windows.WindowProtocol):
 
     @check_arguments
     def mean_rate(self, marked: float, rtt: Quantity, packet_size: Quantity = 1500.0, random: bool = False) -> float:
-        """Return the rate of a flow of which a share is marked.
+        """Return the rate of a flow with a constant share of marks.
 
-        Implements x s/(p V), as above.
+        Implements x s/(p V), see the docstring of the module.
 
         Parameters
         ----------
         marked : float, in (0, 1)
+            Share of packets marked, for example 0.1.
         rtt : float, s, > 0
+            Round-trip time, for example "5 ms".
         packet_size : float, bytes, > 0, optional
         random : bool, optional
-            Whether marks come at random, and some virtual RTTs pass without.
+            Whether marks are random, so that some virtual RTTs pass without one.
 
         Returns
         -------
@@ -214,26 +216,26 @@ class Prague(windows.WindowProtocol):
         if not share < 1.0:
             raise ValueError(f"marked must be < 1, got {shown(share)}")
         size = as_number(packet_size, "packet_size", positive=True)
-        # x/2 = (1 - p)(1 + 1/x) where marks come at random
+        # random marks: x/2 = (1 - p)(1 + 1/x)
         x = (1.0 - share) + sqrt((1.0 - share) * (3.0 - share)) if random else 2.0 * (1.0 - share)
         return float(8.0 * size * x / (share * virtual_rtt(D, self.namespace())))
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open with the initial window."""
+    """Start with the initial window."""
     windows.flow_on_start(flow, header, p, env)
     flow.W = env.window
     flow.updated = env.now
 
 
 def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Go on with the restart window."""
+    """Resume with the restart window."""
     flow.W = windows.restart_window(flow.W, flow, p, env)
     send(flow, p, env)
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Count marks, open the window by what came without, and answer a mark."""
+    """Count marks, open the window by the unmarked data, and respond to a mark."""
     s, V = 1.0 * env.packet_size, virtual_rtt(env.srtt, p)
     if env.acked > 0:
         flow.backed_off = 0
@@ -258,13 +260,13 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def is_answered(since: float, until: float, V: float, env: FlowEnv) -> bool:
-    """Whether V or an RTT has not yet passed since an answer."""
+    """Return whether a response is less than V or an RTT ago."""
     waits: bool = since >= 0.0 and (env.now - since < V or env.delivered <= until)
     return waits
 
 
 def update_alpha(flow: Any, V: float, p: Params, env: FlowEnv) -> None:
-    """Take in the marks of a virtual RTT."""
+    """Average the marks of a virtual RTT into alpha."""
     flow.acked += env.acked
     flow.marked += env.marked
     if env.delivered > flow.update_after and env.now - flow.updated >= V and flow.acked > 0.0:
@@ -278,14 +280,14 @@ def update_alpha(flow: Any, V: float, p: Params, env: FlowEnv) -> None:
 
 
 def increase(flow: Any, s: float, p: Params, env: FlowEnv) -> float:
-    """What a window of ACKs adds with a long RTT [bytes]."""
+    """Return the growth [bytes] of a window per RTT if the RTT exceeds the reference."""
     grows = p.growth > 0.0 and flow.wait <= 0.0
     step: float = max(flow.W / env.srtt * GROWTH_TIME, s) if grows else s
     return step
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Half the window, once in a virtual RTT, or one packet.
+    """Halve the window, once in a virtual RTT; after a timeout, send one packet.
 
     The engine calls this hook only for packets sent after the last loss that it reported. Waiting for the ACK of all
     data sent before that loss would ignore every further loss of a recovery.
@@ -306,8 +308,8 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def send(flow: Any, p: Params, env: FlowEnv) -> None:
-    """Pace a window an RTT; that of the engine is a little larger."""
+    """Pace a window over an RTT; the engine's window is slightly larger, so that it does not interfere."""
     if env.srtt > 0.0:
         flow.W = max(flow.W, p.min_rate * env.srtt / 8.0)
         env.rate = 8.0 * flow.W / env.srtt * (2.0 if flow.W < 0.5 * flow.ssthresh else 1.0)
-    env.window = max(ROOM * flow.W + env.packet_size, LEAST_PACKETS * env.packet_size)
+    env.window = max(ROOM * flow.W + env.packet_size, MIN_PACKETS * env.packet_size)

@@ -1,4 +1,4 @@
-"""Swift: windows that keep the delay of their path at a target, which grows as windows shrink (Kumar et al. 2020).
+"""Swift: windows that keep the delay of a path at a target, which is larger for small windows (Kumar et al. 2020).
 
     D* = base + n h + clip(a/sqrt(W/s) + b, 0, range)                     n  links of the path           sec. 3.5
          a = range/(1/sqrt(fs_min) - 1/sqrt(fs_max)),  b = -a/sqrt(fs_max)
@@ -9,16 +9,17 @@
 
     W  window [bytes in hooks, bit in laws]   s  packet   D  RTT, with queues [s]   base, h, range  [s]
 
-A window below a packet is sent as one packet each D s/W (sec. 3.2). Links count themselves in the header, as the TTL
-does. There is no slow start, and no target for the delay of a host.
+A window below a packet is sent as one packet each D s/W (sec. 3.2). Links count themselves in the header, as with the
+TTL. There is no slow start, and no target for host delay.
 
-At equilibrium every flow has D = D*. The scaling makes one window for each D: flows with equal paths have equal ones,
-and what it adds to the queue of one link grows about as sqrt(N) with N of them. Where it is cut off at 0 (windows
-beyond fs_max) or at its range, D = D* holds for any shares.
+At equilibrium every flow has D = D*. The scaling gives one window for each D: flows with equal paths have equal
+windows, and it adds to the queue of a link with N flows about as sqrt(N). If it is limited to 0 (windows above fs_max)
+or to its range, D = D* holds for any shares.
 
-A cut takes beta of what D is too long, which leaves D above the target: one flow, or flows that cut at one time, do not
-swing below it. Cuts of many flows are spread over the RTT, and each answers what others have answered already: the
-queue swings by about N ai packets (`ecc.stability.target_cycle`, docs/swift.md).
+A decrease removes beta of the excess delay, so that D remains above the target: one flow, or flows that decrease at the
+same time, do not oscillate below it. Decreases of many flows are spread over the RTT, and each responds to a delay that
+others have responded to already: the queue oscillates by about N ai packets (`ecc.stability.target_cycle`,
+docs/swift.md).
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ from ecc.models.shared.clock import has_come
 from ecc.models.shared.equilibria import full_links
 from ecc.network.network import Network
 
-FLAT = "where windows are so large or so small that the target no longer depends on them, any shares stay"
-RESET_TIMEOUTS = 5  # without an ACK in between
+FLAT = "if windows are so large or so small that the target no longer depends on them, any shares persist"
+RESET_TIMEOUTS = 5  # timeouts without an ACK in between, after which the window is the minimum
 
 
 @dataclass
 class Header:
     """Header fields that travel with a packet and return with its ACK."""
 
-    links: int = 0  # of the path so far
+    links: int = 0  # links of the path so far
 
 
 def window_after_loss(w: float, s: float, p: Params) -> float:
-    """The largest cut."""
+    """Return the window after a loss, the maximum decrease."""
     return max((1.0 - p.max_mdf) * w, p.min_cwnd * s)
 
 
@@ -62,8 +63,8 @@ def window_after_loss(w: float, s: float, p: Params) -> float:
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
 
-    decreased: float = -windows.NEVER_LEFT  # when the window last became smaller [s]
-    timeouts: int = 0  # since the last ACK
+    decreased: float = -windows.NEVER_LEFT  # time of the last decrease of the window [s]
+    timeouts: int = 0  # timeouts since the last ACK
 
 
 @dataclass(frozen=True)
@@ -75,22 +76,23 @@ class Swift(windows.WindowProtocol):
     base_target : float, s, > 0
         Target delay of a path without links, for large windows.
     hop_scaling : float, s, >= 0
-        What each link adds to it.
+        Addition to the target for each link, for example 3 us.
     fs_range : float, s, >= 0
-        The most that a small window adds to it: of `fs_min_cwnd` packets or fewer. Windows of `fs_max_cwnd` or more add
-        nothing.
+        Maximum addition to the target for small windows, of `fs_min_cwnd` packets or fewer. Windows of `fs_max_cwnd` or
+        more add nothing.
     fs_min_cwnd, fs_max_cwnd : float, packets, > 0
+        Windows between which the target depends on the window, for example 0.1 and 100.
     ai : float, packets, > 0
-        What a window grows by in an RTT.
+        Additive increase of a window per RTT.
     beta : float, in (0, 1]
-        Share of the excess delay that a cut takes.
+        Share of the excess delay that a decrease removes.
     max_mdf : float, in (0, 1)
-        Largest cut, and that at a loss.
+        Maximum decrease, as a share of the window, and the decrease at a loss.
     min_cwnd : float, packets, in (0, `fs_min_cwnd`]
-        Least window.
+        Minimum window.
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`; L plays no part. `restart` is "none" by default: without slow start a small window
-        grows by `ai` packets an RTT.
+        See `WindowProtocol`; L has no effect. `restart` is "none" by default: without slow start a small window grows
+        by `ai` packets per RTT only.
 
     Raises
     ------
@@ -142,17 +144,17 @@ class Swift(windows.WindowProtocol):
 
     @staticmethod
     def router_law(p: Params) -> float:
-        """What the link adds to the target; those of a path add up."""
+        """The addition of a link to the target; the additions of a path's links add up."""
         return p.hop_scaling
 
     @staticmethod
     def source_law(w: float, R: float, D: float, s: float, p: Params) -> float:
-        """The window an RTT later, which acknowledges a window."""
+        """The window after an RTT, in which a window is acknowledged."""
         return w + grown(w, w, s, p) if D < target(w, R, s, p) else w
 
     @staticmethod
     def decrease_law(w: float, R: float, D: float, since: float, s: float, p: Params) -> float:
-        """The cut, once an RTT."""
+        """The decrease, once an RTT."""
         aim = target(w, R, s, p)
         return max(cut(w, D, aim, p), p.min_cwnd * s) if D >= aim and since >= D else w
 
@@ -187,7 +189,7 @@ class Swift(windows.WindowProtocol):
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Delays at their targets."""
+        """Return the point at which delays equal their targets."""
         if assignment is not None:
             raise ValueError("assignment must be None: flows of Swift have the target of their whole path")
         crosses, rtts = network.incidence, network.rtts
@@ -201,7 +203,7 @@ class Swift(windows.WindowProtocol):
         rates = demand(rtts + crosses @ waits)
         late = np.flatnonzero(rtts > aims + self.fs_range)
         notes = tuple(
-            f"the RTT of flow {i} is beyond its target without any queue: its window is the least" for i in late[:1]
+            f"the RTT of flow {i} exceeds its target without any queue: its window is the minimum" for i in late[:1]
         )
         feedback = np.full(network.n_flows, -1, dtype=np.int64)
         return Equilibrium(
@@ -209,9 +211,9 @@ class Swift(windows.WindowProtocol):
         )
 
     def steepness(self, network: Network) -> NDArray[np.float64]:
-        """By how much the target of each flow falls as its window grows, both relative: -(W/D) dD*/dW at rest.
+        """Return the relative sensitivity of each flow's target to its window at equilibrium, -(W/D) dD*/dW.
 
-        The argument of `ecc.stability.target_cycle`: a/sqrt(W/s)/(2 D), less than 1/2; 0 where scaling is cut off.
+        The argument of `ecc.stability.target_cycle`: a/sqrt(W/s)/(2 D), less than 1/2; 0 if scaling is at its limits.
 
         Parameters
         ----------
@@ -224,7 +226,7 @@ class Swift(windows.WindowProtocol):
         Raises
         ------
         LinearizationError
-            No single equilibrium.
+            The equilibrium is not unique.
         """
         point, p = self.equilibrium(network), self.namespace()
         assert point.queue is not None
@@ -235,36 +237,36 @@ class Swift(windows.WindowProtocol):
         return slopes
 
     def _windows(self, scaling: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The windows [packets] that add so much to the target; infinite where nothing is to be added."""
+        """Return the windows [packets] with this addition to the target; infinite if it is 0 or less."""
         p = self.namespace()
         inside = (scaling > 0.0) & (scaling <= self.fs_range)
-        found = (p.fs_alpha / np.where(inside, scaling - p.fs_beta, 1.0)) ** 2
-        return np.where(inside, found, np.where(scaling > 0.0, self.min_cwnd, inf))
+        packets = (p.fs_alpha / np.where(inside, scaling - p.fs_beta, 1.0)) ** 2
+        return np.where(inside, packets, np.where(scaling > 0.0, self.min_cwnd, inf))
 
 
 def target(w: float, R: float, s: float, p: Params) -> float:
-    """Sec. 3.5, with what the links add."""
+    """Sec. 3.5: the target delay, with the additions R of the links."""
     return p.base_target + R + min(max(p.fs_alpha / sqrt(w / s) + p.fs_beta, 0.0), p.fs_range)
 
 
 def grown(acked: float, w: float, s: float, p: Params) -> float:
-    """Algorithm 1: what an ACK adds to the window."""
+    """Algorithm 1: the growth of the window at an ACK."""
     return p.ai * s * acked / max(w, s)
 
 
 def cut(w: float, D: float, aim: float, p: Params) -> float:
-    """Algorithm 1: the window after a delay beyond the target."""
+    """Algorithm 1: the window after a delay above the target."""
     return w * max(1.0 - p.beta * (D - aim) / D, 1.0 - p.max_mdf)
 
 
 def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Count the link."""
+    """Count the link in the header."""
     if env.kind == 0:
         header.links += 1
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Compare the delay with the target."""
+    """Compare the delay with the target; grow at each ACK, decrease once an RTT."""
     if windows.moves(flow, env):
         s = 1.0 * env.packet_size
         flow.timeouts = 0
@@ -277,7 +279,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """The largest cut, once an RTT, or the least window."""
+    """Take the maximum decrease, once an RTT; after five timeouts, the minimum window."""
     if env.kind == 1:
         flow.timeouts += 1
     if flow.timeouts >= RESET_TIMEOUTS:
@@ -288,6 +290,6 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def send_with(window: float, p: Params, env: FlowEnv) -> None:
-    """Go on with a window; below a packet, one packet each D s/W."""
+    """Continue with a window; one below a packet is sent as one packet each D s/W."""
     env.window = max(window, p.min_cwnd * env.packet_size)
     env.rate = 8.0 * env.window / env.srtt if env.window < env.packet_size and env.srtt > 0.0 else 0.0

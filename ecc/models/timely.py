@@ -1,6 +1,6 @@
-"""TIMELY: rates by the gradient of the RTT (Mittal et al. 2015), and as patched by Zhu et al. (2016).
+"""TIMELY: rates controlled by the gradient of the RTT (Mittal et al. 2015), and the patch by Zhu et al. (2016).
 
-At an ACK, once in D_min at most, g <- (1 - alpha) g + alpha (D - D_prev)/D_min, D_prev that of the update before:
+At an ACK, once in D_min or less often, g <- (1 - alpha) g + alpha (D - D_prev)/D_min, D_prev that of the last update:
 
     x <- x + delta                                        D < T_low                      Mittal et al., Algorithm 1
     x <- x (1 - beta (1 - T_high/D))                      D > T_high
@@ -11,16 +11,17 @@ At an ACK, once in D_min at most, g <- (1 - alpha) g + alpha (D - D_prev)/D_min,
                                                           Zhu et al., Algorithm 2
     x  rate [bit/s]    D  RTT, with queues [s]    g  gradient    delta  step [bit/s]    T_low, T_high, D_min [s]
 
-An ACK stands for the completion of a segment: packets of the network are segments, 16 or 64 kB, sent evenly spaced. So
-a rate is updated every max(s/x, D_min), s a packet, as in the fluid of Zhu et al. They compare q/C with the thresholds,
-where the algorithms have the RTT, propagation included: so do these laws.
+An ACK stands for the completion of a segment: packets of the network are segments, 16 or 64 kB, evenly spaced. So a
+rate is updated every max(s/x, D_min) with s a packet, as in the fluid of Zhu et al. They compare q/C with the
+thresholds, while the algorithms compare the RTT, propagation included, as these laws do.
 
-TIMELY has no equilibrium (their theorem): a constant RTT has g = 0, which adds. Patched, g = 0 is w = 1/2, and rests at
+TIMELY has no equilibrium (their theorem): at a constant RTT g = 0, and rates increase. With the patch, g = 0 gives
+w = 1/2 and the equilibrium
 
     x_i = delta T_low/(beta (D_i - T_low)),    one link, N equal RTTs:  D = T_low (1 + N delta/(beta C))
 
-(q* = q' + N delta q'/(beta C) there, q' = C T_low): flows with longer RTTs get less. No loss is answered: where a full
-buffer holds the RTT below T_high, TIMELY takes it for constant, and adds.
+(q* = q' + N delta q'/(beta C) there, q' = C T_low): flows with longer RTTs get less. Losses have no response: if a full
+buffer holds the RTT below T_high, TIMELY takes it for constant and increases its rate.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from ecc.models.shared.equilibria import full_links
 from ecc.models.shared.rate_feedback import minimum_rate
 from ecc.network.network import Network
 
-HYPER = 5.0  # updates in a row that increase, and what the increase is multiplied by from then on
+HYPER = 5.0  # consecutive increases before hyperactive increase, and its factor on delta
 
 
 @dataclass
@@ -55,9 +56,9 @@ class FlowState:
 
     x: float = 0.0  # sending rate [bit/s]
     gradient: float = 0.0
-    increases: float = 0.0  # updates since g > 0
-    rtt: float = 0.0  # of the last update [s]; 0 before any
-    updated: float = 0.0  # when it was [s]
+    increases: float = 0.0  # consecutive updates with g <= 0 between the thresholds
+    rtt: float = 0.0  # RTT at the last update [s]; 0 before the first sample
+    updated: float = 0.0  # time of the last update [s]
 
 
 @dataclass(frozen=True)
@@ -67,15 +68,15 @@ class TIMELY(Protocol):
     Parameters
     ----------
     alpha : float, in (0, 1]
-        Weight of a new difference of RTTs.
+        Weight of a new difference of RTTs (Mittal et al.: 0.875).
     beta : float, in (0, 1]
         Factor of decreases.
     delta : float, bit/s, > 0
-        What an update adds; flows begin with it.
+        Additive increase of an update, and initial rate, for example 10 Mb/s.
     low, high : float, s, > 0
         RTTs below which rates always increase, and above which they always decrease.
     interval : float, s, > 0
-        D_min, the least RTT: unit of the gradient, and least time between updates.
+        D_min, the minimum RTT: unit of the gradient, and minimum time between updates.
     floor : float, > 0
         Minimum sending rate, in packets per RTT.
 
@@ -101,7 +102,7 @@ class TIMELY(Protocol):
     equilibrium_is_static = False
     header_bytes = (0, 0)
     phase_jitter = "line rate"
-    no_equilibrium = "a constant RTT has no gradient, and then rates increase"
+    no_equilibrium = "at a constant RTT the gradient is 0, and rates increase"
 
     operating_range = OperatingRange((10e9, 40e9), (20e-6, 40e-6), convergence=1000.0)
 
@@ -137,7 +138,7 @@ class TIMELY(Protocol):
         return {"gradient": State(averaged, "update"), "increases": State(counted, "update", lowest=0.0)}
 
     def opening_rate(self, rtt: Any, packet: Any) -> Any:
-        """What an update adds."""
+        """The additive increase delta."""
         return self.delta
 
     def rate_range(self, capacity: float) -> tuple[float, float]:
@@ -164,12 +165,12 @@ class TIMELY(Protocol):
 
 @dataclass(frozen=True)
 class PatchedTIMELY(TIMELY):
-    """TIMELY as Zhu et al. (2016) patched it: decreases by the RTT, blended with increases by the gradient.
+    """TIMELY with the patch of Zhu et al. (2016): decreases by the RTT, blended with increases by the gradient.
 
     Parameters
     ----------
     alpha, beta, delta, low, high, interval, floor
-        As of `TIMELY`; `low` is the RTT that decreases refer to, too.
+        See `TIMELY`; `low` is also the reference RTT of decreases.
 
     Raises
     ------
@@ -205,9 +206,9 @@ class PatchedTIMELY(TIMELY):
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Zhu et al.'s fixed point, on any network; `fair_rate` is the wait in the queue [s]."""
+        """Return Zhu et al.'s fixed point, on any network; `fair_rate` is a link's queueing delay [s]."""
         if assignment is not None:
-            raise ValueError("assignment must be None: flows of PatchedTIMELY answer the RTT of their whole path")
+            raise ValueError("assignment must be None: flows of PatchedTIMELY respond to the RTT of their whole path")
 
         p = self.namespace()
 
@@ -215,7 +216,7 @@ class PatchedTIMELY(TIMELY):
             late = D > p.low
             return np.where(late, p.delta * p.low / (p.beta * np.where(late, D - p.low, 1.0)), inf)
 
-        waits = full_links(network, demand, "PatchedTIMELY", "rates at the RTT `low` are any")
+        waits = full_links(network, demand, "PatchedTIMELY", "at the RTT `low` any rate is stationary")
         D = network.rtts + network.incidence @ waits
         if D.max() > p.high:
             raise LinearizationError(
@@ -227,22 +228,22 @@ class PatchedTIMELY(TIMELY):
 
 
 def too_late(x: float, D: float, p: Params) -> float:
-    """Algorithm 1: a rate after an RTT that is too long."""
+    """Algorithm 1: the rate after an RTT above `high`."""
     return x * (1.0 - p.beta * (1.0 - p.high / D))
 
 
 def averaged(gradient: float, R: float, R_prev: float, T: float, p: Params) -> float:
-    """Algorithm 1: the gradient, from two RTTs, or what waits add to them."""
+    """Algorithm 1: the gradient, from two RTTs or from two queueing delays."""
     return (1.0 - p.alpha) * gradient + p.alpha * (R - R_prev) / T
 
 
 def counted(increases: float, gradient: float, D: float, p: Params) -> float:
-    """Algorithm 1: how many updates have increased a rate because of the gradient."""
+    """Algorithm 1: the number of consecutive increases by the gradient."""
     return increases + 1.0 if gradient <= 0.0 and D >= p.low and D <= p.high else 0.0
 
 
 def hooks(law: Callable[..., float]) -> dict[str, Hook]:
-    """Return the hooks of a flow, with a law of x, D, gradient, increases and p."""
+    """Return the hooks of a flow, for a law of x, D, gradient, increases and p."""
 
     def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         if flow.rtt == 0.0:
@@ -260,6 +261,6 @@ def hooks(law: Callable[..., float]) -> dict[str, Hook]:
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Open with what an update adds."""
+    """Start at the rate delta."""
     flow.x = p.delta
     env.rate = flow.x

@@ -1,38 +1,39 @@
-"""PCC Vivace: rates climb the gradient of a utility that hosts measure (Dong et al., NSDI 2018).
+"""PCC Vivace: rates follow the gradient of a utility that hosts measure (Dong et al., NSDI 2018).
 
     u(x) = x^t - b x g - c x L                           x [Mb/s], g = dRTT/dt, L share lost        Dong et al. sec. 3
-    gamma = (u(x_1) - u(x_2))/(x_1 - x_2)                of two monitor intervals, x_1,2 = r (1 +- epsilon), any first
-    r <- r + theta m(k) gamma, at most by omega r        k of them in a row with one sign           sec. 4
+    gamma = (u(x_1) - u(x_2))/(x_1 - x_2)                two monitor intervals, x_1,2 = r (1 +- epsilon), random order
+    r <- r + theta m(k) gamma, limited to omega r        k steps in a row with the same sign        sec. 4
     m(k) = k,  2 k - 3 from the fourth on                confidence amplifier
-    omega = 0.05 + 0.1 j                                 change boundary: j grows by one where it binds, otherwise falls
-                                                         to the least with which it would not; 0 where the sign changes
+    omega = 0.05 + 0.1 j                                 change boundary: j grows by one if it limits a step, otherwise
+                                                         falls to the minimum without a limit; 0 if the sign changes
 
     t = 0.9    b = 900    c = 11.35    theta = 1    epsilon = 0.05
 
-An interval lasts for a smoothed RTT, and for 5 packets; its results take one more, in which r is sent. |g| < 0.01
-counts as 0. Flows begin with the first window in an RTT, and double it in each interval whose utility is more than that
-of the one before; then they halve it and probe. m, omega and 0.01 are as in WebRTC's Vivace of 2018.
+An interval lasts for a smoothed RTT, and for 5 packets or more. Its results take one more interval, sent at r.
+|g| < 0.01 counts as 0. Flows begin with the initial window per RTT, and double it in each interval with a higher
+utility than the one before; then they halve it and probe. m, omega and 0.01 are as in WebRTC's Vivace of 2018.
 
 form="pcc-uspace" is the authors' program (PCCproject/PCC-Uspace):
 
-    g                    negative ones are 0, and those below the deviation of RTTs from their line, over the mean RTT
-    probing              three pairs: up if two say so, down if all three do, once more otherwise
-    moving               from r (1 +- epsilon) on by single intervals, gamma of the last two, m(k) = [(k + 1)/2]^1.2
-    omega                0.05 + 0.05 j: j falls by one where it does not bind
-    a step               back where utility falls or rates do not go as decided, and then probing; at least 0.5 Mb/s
-    an interval          the least RTT
+    g                    0 if negative, or below the deviation of RTTs from their line, over the mean RTT
+    probing              three pairs: up if two or more agree, down if all three do, otherwise once more
+    moving               from r (1 +- epsilon) by single intervals, gamma of the last two, m(k) = [(k + 1)/2]^1.2
+    omega                0.05 + 0.05 j: j falls by one if it limits no step
+    a step               back if utility falls or rates do not change as decided, and then probing; 0.5 Mb/s or more
+    an interval          the minimum RTT
 
-(there gamma is by Mb of 2^20 bit; what it keeps of six intervals, to find slow rises of RTTs, is not here). Rates are
-at least `min_rate`; no more than two windows r D_s are in flight, which binds in outages alone.
+(there gamma is per Mb of 2^20 bit; its memory of six intervals, to detect slow rises of RTTs, is not modeled). Rates
+are `min_rate` or more. The flight is limited to two windows r D_s, which matters in outages only.
 
-Equilibrium: on one link of capacity C the queue grows by g = (S - C)/C, S the sum of rates, to which a flow's x adds
-x/C. So none of n flows with C/n gains by more if b/n >= t (C/n)^(t-1), a condition that is ascribed to the paper
+Equilibrium: on one link of capacity C the queue grows by g = (S - C)/C with S the sum of rates, to which a flow's x
+adds x/C. So none of n flows with C/n gains by sending more if b/n >= t (C/n)^(t-1), a condition ascribed to the paper:
 
     b >= t n^(2-t) C^(t-1),   C in Mb/s.
 
-(Nor does any that has (t C/b)^(1/(2-t)) or more, in any split of C; climbing evens rates out, slowly.) With less b
-the queue grows until the buffer is full, where RTTs are constant; then L = 1 - C/S and t x^(t-1) = c (1 - C/S +
-x C/S^2), or S = C if c >= t n^(2-t) C^(t-1). With g clipped nothing empties a queue: it may be any.
+(The same holds for any flow with (t C/b)^(1/(2-t)) or more, in any split of C; the gradient steps equalize rates
+slowly.) With smaller b the queue grows until the buffer is full and RTTs are constant; then L = 1 - C/S and t x^(t-1) =
+c (1 - C/S + x C/S^2), or S = C if c >= t n^(2-t) C^(t-1). With g clipped at 0 queues never drain, and any queue
+persists.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ STATES = ("Starting", "Probing", "Moving")
 """Names of `FlowState.state`."""
 FORMS = ("paper", "pcc-uspace")
 
-FIRST_RTT, LEAST_PACKETS, IN_FLIGHT = 0.1, 5, 2.0  # s; in an interval; windows
-GRADIENT_FLOOR, BOUNDARY, BOUNDARY_STEP = 0.01, 0.05, 0.1
+FIRST_RTT, MIN_PACKETS, IN_FLIGHT = 0.1, 5, 2.0  # s before the first sample; packets of an interval; windows
+GRADIENT_FLOOR, BOUNDARY, BOUNDARY_STEP = 0.01, 0.05, 0.1  # gradient that counts; omega at j = 0, and per j
 USPACE_PAIRS, USPACE_AMPLIFIER, USPACE_BOUNDARY_STEP, USPACE_STEP, USPACE_MEGABIT = 3, 1.2, 0.05, 0.5e6, 2.0**20
 
 
@@ -69,15 +70,15 @@ class FlowState(monitor_intervals.FlowState):
     """A host's state for one flow; rates in bit/s, utilities of Mb/s."""
 
     state: int = STARTING
-    x: float = 0.0  # the rate around which it probes
-    first: int = 1  # interval with which the running experiment begins
-    needed: int = 1  # of how many intervals it is
+    x: float = 0.0  # center of the probes
+    first: int = 1  # first interval of the current experiment
+    needed: int = 1  # number of intervals of the experiment
     ends: int = 0  # 1: the next packet begins an interval
     direction: int = 0  # 1: up, -1: down
     confidence: int = 0  # k
     boundary: int = 0  # j
-    utility: float = 0.0  # to beat
-    utility_rate: float = 0.0  # target of the interval that had it
+    utility: float = 0.0  # utility that the next interval must exceed
+    utility_rate: float = 0.0  # target rate of the interval with that utility
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,19 +88,19 @@ class Vivace(windows.WindowProtocol):
     Parameters
     ----------
     t : float, in (0, 1)
-        Exponent of the rate in the utility.
+        Exponent of the rate in the utility (Dong et al.: 0.9).
     b, c : float, >= 0
-        Weights of the RTT's gradient and of losses.
+        Weights of the RTT's gradient and of losses (900 and 11.35).
     epsilon : float, in (0, 1)
-        By which share of it probes are above and below a rate.
+        Relative distance of probes from the rate (0.05).
     theta : float, > 0
-        Rate [Mb/s] by unit of the utility's slope.
+        Change of the rate [Mb/s] per unit of the utility's slope.
     min_rate : float, bit/s, > 0
-        Least rate.
+        Minimum rate, for example 0.5 Mb/s.
     form : str
         "paper", or "pcc-uspace" (the authors' program).
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`; L plays no part. `restart` is "none": the rate stays after an idle period.
+        See `WindowProtocol`; L has no effect. `restart` is "none": the rate is unchanged by an idle period.
 
     Raises
     ------
@@ -127,8 +128,8 @@ class Vivace(windows.WindowProtocol):
     required_env = frozenset({"random"})
     linear_refusal = "Vivace has no linear model: at its equilibrium its utility has a kink, and no slope"
     fluid_refusal = (
-        "Vivace has no fluid model: the slope of its utility needs the capacities of links beside their feedback, and "
-        "laws of hosts get one number of a path"
+        "Vivace has no fluid model: the slope of its utility needs the capacities of links in addition to their "
+        "feedback, and laws of hosts get one number for a path"
     )
 
     def __post_init__(self) -> None:
@@ -141,8 +142,8 @@ class Vivace(windows.WindowProtocol):
         super().__post_init__()
 
     def params(self) -> dict[str, float]:
-        own = {name: getattr(self, name) for name in ("t", "b", "c", "epsilon", "theta", "min_rate")}
-        return {**own, "form": float(FORMS.index(self.form)), **super().params()}
+        values = {name: getattr(self, name) for name in ("t", "b", "c", "epsilon", "theta", "min_rate")}
+        return {**values, "form": float(FORMS.index(self.form)), **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -156,12 +157,12 @@ class Vivace(windows.WindowProtocol):
         }  # fmt: skip
 
     def flow_at(self, x: float, R: float, link: int, window: float = 0.0, **values: float) -> Any:
-        raise ValueError("start must be 'empty' for packets of Vivace: it moves rates by the monitor intervals before")
+        raise ValueError("start must be 'empty' for packets of Vivace: its rates depend on earlier monitor intervals")
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Equal rates on one link; with a queue that is full, and losses, where b is too small for the flows.
+        """Return equal rates on one link; with a full queue, and losses, if b is too small for the flows.
 
         Parameters
         ----------
@@ -172,36 +173,36 @@ class Vivace(windows.WindowProtocol):
         Raises
         ------
         LinearizationError
-            Several links; or b too small, and no buffer that ends the queue's growth.
+            Several links; or b too small, and no buffer that limits the queue.
         """
         if assignment is not None:
-            raise ValueError("assignment must be None: flows of Vivace answer the RTT of their whole path")
+            raise ValueError("assignment must be None: flows of Vivace respond to the RTT of their whole path")
         if network.n_links != 1:
             raise LinearizationError(f"the equilibrium of Vivace is known on one link, got {network.n_links} links")
         n, C = network.n_flows, float(network.capacities[0])
-        least = least_weight(n, C, self.t)
+        minimum = minimum_weight(n, C, self.t)
         rate, queue = C / n, 0.0
         notes: tuple[str, ...] = ()
-        if self.b < least:
+        if self.b < minimum:
             buffer = network.links[0].buffer
             if buffer is None:
                 raise LinearizationError(
-                    f"Vivace has no equilibrium here: b must be >= {least:g} for {n} flows at {C:g} bit/s, got "
-                    f"{self.b:g}, and no buffer ends the queue's growth"
+                    f"Vivace has no equilibrium here: b must be >= {minimum:g} for {n} flows at {C:g} bit/s, got "
+                    f"{self.b:g}, and no buffer limits the queue"
                 )
             rate, queue = self._rate_with_losses(n, C), 8.0 * buffer
         elif self.form == "pcc-uspace":
-            notes = ("with gradients clipped to 0 no queue is emptied: it may be any",)
+            notes = ("with gradients clipped to 0 queues never drain, and any queue persists",)
         return Equilibrium(
             np.full(n, rate), np.array([queue / C]), np.full(n, -1, dtype=np.int64), np.array([queue]), notes
         )
 
     def _rate_with_losses(self, n: int, C: float) -> float:
-        """Return the rate at which a full buffer's losses cost a flow as much as its rate is worth."""
-        if self.c >= least_weight(n, C, self.t):
+        """Return the rate at which the losses of a full buffer cost a flow as much as more rate gains."""
+        if self.c >= minimum_weight(n, C, self.t):
             return C / n
         if self.c == 0.0:
-            raise LinearizationError("Vivace has no equilibrium here: c must be > 0 where the buffer is full, got 0")
+            raise LinearizationError("Vivace has no equilibrium here: c must be > 0 if the buffer is full, got 0")
 
         def slope(x: float) -> float:
             S = n * x
@@ -218,26 +219,28 @@ class Vivace(windows.WindowProtocol):
         return 0.5 * (low + high)
 
 
-def least_weight(flows: int, capacity: float, t: float) -> float:
-    """Return t n^(2-t) C^(t-1), C in Mb/s: the least b with which no queue is worth its wait, and the least c.
+def minimum_weight(flows: int, capacity: float, t: float) -> float:
+    """Return t n^(2-t) C^(t-1), C in Mb/s: the minimum b for an empty queue, and the minimum c for no losses.
 
     Parameters
     ----------
     flows : int
-    capacity : float
-        [bit/s].
+        Number of flows.
+    capacity : float, bit/s
+        Capacity of their link.
     t : float
+        Exponent of the rate in the utility.
     """
     return float(t * flows ** (2.0 - t) * (1e-6 * capacity) ** (t - 1.0))
 
 
 def utility(x: float, g: float, L: float, p: Params) -> float:
-    """Dong et al. sec. 3, of a rate in Mb/s."""
+    """Dong et al. sec. 3: the utility of a rate in Mb/s."""
     return exp(p.t * log(x)) - p.b * x * g - p.c * x * L
 
 
 def utility_of(flow: Any, interval: int, p: Params) -> float:
-    """The utility of an interval that is complete."""
+    """Return the utility of a complete interval."""
     g = monitor_intervals.gradient(flow, interval)
     if p.form == 0.0:
         if abs(g) < GRADIENT_FLOOR:
@@ -251,18 +254,18 @@ def utility_of(flow: Any, interval: int, p: Params) -> float:
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """The first window, over an RTT that is not known."""
+    """Start with the initial window, paced over an assumed RTT."""
     windows.flow_on_start(flow, header, p, env)
     flow.x = 8.0 * env.window / FIRST_RTT
     env.rate = flow.x
 
 
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Begin an interval where the last is over, with the rate that is its own."""
+    """Begin an interval, with its rate, if the last one is over."""
     k = flow.number % monitor_intervals.SLOTS
     lasts = env.srtt if p.form == 0.0 else env.min_rtt
-    is_over = env.now - flow.began[k] >= lasts and flow.sent_in[k] >= LEAST_PACKETS * env.packet_size
-    is_measured = flow.number < flow.first + flow.needed  # what comes after lasts until its results are there
+    is_over = env.now - flow.began[k] >= lasts and flow.sent_in[k] >= MIN_PACKETS * env.packet_size
+    is_measured = flow.number < flow.first + flow.needed  # a later interval lasts until the results are known
     if flow.number == 0 or flow.ends > 0 or (is_measured and is_over):
         flow.ends = 0
         monitor_intervals.begin(flow, probe_rate(flow, p, env), env)
@@ -271,7 +274,7 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def probe_rate(flow: Any, p: Params, env: FlowEnv) -> float:
-    """The rate of the interval that begins: of a pair, above and below x in random order."""
+    """Return the rate of the next interval: probes of a pair are above and below x in random order."""
     index = flow.number + 1 - flow.first
     center: float = flow.x
     if flow.state != PROBING or index >= flow.needed:
@@ -285,7 +288,7 @@ def probe_rate(flow: Any, p: Params, env: FlowEnv) -> float:
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Once the intervals of an experiment are complete, choose the next rate."""
+    """Choose the next rate when the intervals of an experiment are complete."""
     if flow.delivered == 0:
         flow.x *= max(FIRST_RTT / env.rtt, 1.0)
         flow.ends = 1
@@ -309,15 +312,15 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def pairs(p: Params) -> int:
-    """How many pairs of probes make a decision."""
+    """Return the number of pairs of probes for a decision."""
     return 1 if p.form == 0.0 else USPACE_PAIRS
 
 
 def end_of_doubling(flow: Any, p: Params) -> None:
-    """Double as long as utility grows."""
-    found = utility_of(flow, flow.first, p)
-    if found > flow.utility:
-        flow.utility = found
+    """Double the rate as long as the utility grows."""
+    current = utility_of(flow, flow.first, p)
+    if current > flow.utility:
+        flow.utility = current
         flow.x *= 2.0
     else:
         flow.x *= 0.5
@@ -325,13 +328,13 @@ def end_of_doubling(flow: Any, p: Params) -> None:
 
 
 def slope_of_pair(flow: Any, first: int, p: Params) -> float:
-    """gamma of two intervals, the second next to the first."""
+    """Return gamma of two consecutive intervals."""
     step_up = flow.target[first % monitor_intervals.SLOTS] - flow.target[(first + 1) % monitor_intervals.SLOTS]
     gamma: float = (utility_of(flow, first, p) - utility_of(flow, first + 1, p)) / (1e-6 * step_up)
     return gamma
 
 
-# ---- the paper's steps -----------------------------------------------------------------------------------------------
+# ---- steps of the paper ----------------------------------------------------------------------------------------------
 
 
 def step(flow: Any, p: Params) -> None:
@@ -353,11 +356,11 @@ def step(flow: Any, p: Params) -> None:
     flow.x += sign * change
 
 
-# ---- the program's ---------------------------------------------------------------------------------------------------
+# ---- steps of the authors' program -----------------------------------------------------------------------------------
 
 
 def uspace_probed(flow: Any, p: Params) -> None:
-    """What three pairs say, and the first step away from their rate."""
+    """Decide from three pairs, and take the first step away from their center."""
     up = 0
     for pair in range(USPACE_PAIRS):
         if slope_of_pair(flow, flow.first + 2 * pair, p) > 0.0:
@@ -385,13 +388,13 @@ def uspace_probed(flow: Any, p: Params) -> None:
 
 
 def uspace_moved(flow: Any, p: Params) -> None:
-    """Go on in the direction that was decided, or go back and probe."""
-    found = utility_of(flow, flow.first, p)
+    """Continue in the direction of the decision, or go back and probe."""
+    current = utility_of(flow, flow.first, p)
     target = flow.target[flow.first % monitor_intervals.SLOTS]
-    gamma = (found - flow.utility) / (1e-6 * (target - flow.utility_rate)) if target != flow.utility_rate else 0.0
+    gamma = (current - flow.utility) / (1e-6 * (target - flow.utility_rate)) if target != flow.utility_rate else 0.0
     if gamma * flow.direction > 0.0:
         flow.confidence += 1
-        flow.utility = found
+        flow.utility = current
         flow.utility_rate = target
         uspace_go(flow, flow.direction * uspace_change(flow, abs(gamma), amplified(flow.confidence), p), p)
     else:
@@ -401,7 +404,7 @@ def uspace_moved(flow: Any, p: Params) -> None:
 
 
 def uspace_go(flow: Any, change: float, p: Params) -> None:
-    """A step; below the least rate it begins anew."""
+    """Change the rate; below the minimum rate, probe again."""
     flow.x += change
     if flow.x < p.min_rate:
         flow.boundary = 0
@@ -409,11 +412,11 @@ def uspace_go(flow: Any, change: float, p: Params) -> None:
 
 
 def uspace_change(flow: Any, gamma: float, amplifier: float, p: Params) -> float:
-    """A step's size [bit/s]."""
+    """Return the size of a step [bit/s], within the change boundary."""
     change = USPACE_MEGABIT * USPACE_MEGABIT * 1e-6 * p.theta * gamma * amplifier
-    most = (BOUNDARY + USPACE_BOUNDARY_STEP * flow.boundary) * flow.x
-    if change > most:
-        change = most
+    limit = (BOUNDARY + USPACE_BOUNDARY_STEP * flow.boundary) * flow.x
+    if change > limit:
+        change = limit
         flow.boundary += 1
     elif flow.boundary > 0:
         flow.boundary -= 1
@@ -421,5 +424,5 @@ def uspace_change(flow: Any, gamma: float, amplifier: float, p: Params) -> float
 
 
 def amplified(k: int) -> float:
-    """[(k + 1)/2]^1.2, by whole numbers."""
+    """Return the confidence amplifier [(k + 1)/2]^1.2, with integer division."""
     return exp(USPACE_AMPLIFIER * log(1.0 * ((k + 1) // 2)))

@@ -39,7 +39,10 @@ def flow(**fields):
         (lambda: Compound(zeta=0.0), "zeta must be > 0, got 0.0"),
         (lambda: Compound(low_window=-1.0), "low_window must be >= 0, got -1.0"),
         (lambda: Compound(adaptive="yes"), "adaptive must be one of False, True, got 'yes'"),
-        (lambda: Compound(adaptive=True, gamma=4.0), "gamma must be >= 5 packets, the least that it adapts to, got 4"),
+        (
+            lambda: Compound(adaptive=True, gamma=4.0),
+            "gamma must be >= 5 packets, the minimum of an adaptive gamma, got 4",
+        ),
         (
             lambda: Compound(slow_start="hybrid"),
             "slow_start must be one of 'standard', 'hystart', .*, got 'hybrid'",
@@ -57,7 +60,9 @@ def test_what_no_law_allows_is_refused_in_one_line():
     network = ecc.Network.dumbbell("10 Mb/s", [0.1])
     with pytest.raises(ValueError, match="Compound has no equilibrium to linearize at: its windows grow until a queue"):
         ecc.linearize(Compound(), network)
-    with pytest.raises(ValueError, match=r"Compound\(adaptive=True\) has no fluid model: its gamma is a parameter"):
+    with pytest.raises(
+        ValueError, match=r"Compound\(adaptive=True\) has no fluid model: its laws need a constant gamma"
+    ):
         ecc.fluid.simulate(Scenario(network, Compound(adaptive=True), 1.0))
 
 

@@ -44,7 +44,7 @@ def flow(**fields):
         ),
         (
             lambda: ecc.fluid.simulate(Scenario(Network.dumbbell("1 Mb/s", [0.1]), Copa(mode="auto"), 1.0)),
-            r"Copa\(mode='auto'\) has no fluid model: its laws keep delta",
+            r"Copa\(mode='auto'\) has no fluid model: its laws need a constant delta",
         ),
         (lambda: ecc.linearize(Copa(), Network.dumbbell("1 Mb/s", [0.1])), "Copa's source law is a relay"),
     ],

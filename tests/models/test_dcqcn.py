@@ -238,9 +238,7 @@ def test_rates_are_found_for_increases_of_any_size(rate_ai: float) -> None:
 def test_a_rate_that_is_not_found_is_no_equilibrium(monkeypatch: pytest.MonkeyPatch) -> None:
     missed = SimpleNamespace(converged=False)
     monkeypatch.setattr("scipy.optimize.brentq", lambda *arguments, **options: (0.0, missed))
-    with pytest.raises(
-        LinearizationError, match="^DCQCN has no rate that it keeps while 0.001 of its packets are marked$"
-    ):
+    with pytest.raises(LinearizationError, match="^DCQCN has no stationary rate for a share 0.001 of marked packets$"):
         P.resting_rate(0.001, 8000.0)
 
 

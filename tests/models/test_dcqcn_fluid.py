@@ -83,7 +83,7 @@ def test_paths_of_two_links_add_their_marks():
     assert point.rates == pytest.approx([DCQCN().resting_rate(marks, S) for marks in path])
     with pytest.raises(LinearizationError, match="DCQCN has no linear model where a path has several queues"):
         ecc.linearize(DCQCN(), network)
-    with pytest.raises(ValueError, match="assignment must be None: flows of DCQCN answer the marks of their whole"):
+    with pytest.raises(ValueError, match="assignment must be None: flows of DCQCN respond to the marks of their whole"):
         DCQCN().equilibrium(network, np.zeros(3, dtype=int))
 
 

@@ -122,14 +122,14 @@ def test_at_the_equilibrium_of_several_links_every_path_is_at_its_target():
 
 def test_an_equilibrium_that_is_not_one_is_refused():
     network = Network.dumbbell("100 Gb/s", ["20 us"])
-    with pytest.raises(LinearizationError, match="Swift has no single equilibrium here: where windows are so large"):
+    with pytest.raises(LinearizationError, match="Swift has no single equilibrium here: if windows are so large"):
         Swift().equilibrium(network)
     with pytest.raises(LinearizationError, match="Some has no equilibrium here: the minimum rates exceed the capacity"):
         full_links(network, lambda D: np.full(1, 2e11), "Some", "")
     with pytest.raises(ValueError, match="assignment must be None: flows of Swift have the target of their whole path"):
         Swift().equilibrium(network, np.zeros(1, dtype=int))
     late = Swift().equilibrium(Network.dumbbell("100 Mb/s", ["100 ms", "10 us"]))
-    assert late.notes == ("the RTT of flow 0 is beyond its target without any queue: its window is the least",)
+    assert late.notes == ("the RTT of flow 0 exceeds its target without any queue: its window is the minimum",)
     assert late.rates[0] == pytest.approx(0.01 * 8000 / 0.1, rel=1e-3)
 
 

@@ -146,7 +146,7 @@ def test_steps_are_amplified_in_a_row_and_bounded(slopes, steps, monkeypatch):
 
 
 def test_the_bound_on_b_is_where_no_flow_gains_by_a_queue():
-    least = vivace.least_weight(5, 40e6, 0.9)
+    least = vivace.minimum_weight(5, 40e6, 0.9)
     for b, gains in ((0.999 * least, True), (1.001 * least, False)):
         p = Vivace(b=b).namespace()
         more = vivace.utility(8.0 * (1 + 1e-6), 8e-6 / 40.0, 0.0, p) - vivace.utility(8.0, 0.0, 0.0, p)

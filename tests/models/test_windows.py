@@ -322,8 +322,14 @@ def test_bic_halves_the_distance_in_an_rtt():
 def test_bic_of_linux_is_in_whole_packets():
     """tcp_bic.c: integer division, half at 14 packets too, and snd_cwnd <= snd_ssthresh is slow start."""
     p = BIC(form="linux").namespace()
-    assert [bic.below(w * 1e3, 1e3, p) / 1e3 for w in (9.0, 14.0, 15.0, 100.0)] == [4.0, 7.0, 11.0, 79.0]
-    assert [bic.noted(w * 1e3, 50e3, 1e3, p) / 1e3 for w in (19.0, 20.0, 49.0, 50.0, 60.0)] == [17, 17, 44, 50, 60]
+    assert [bic.window_after_loss(w * 1e3, 1e3, p) / 1e3 for w in (9.0, 14.0, 15.0, 100.0)] == [4.0, 7.0, 11.0, 79.0]
+    assert [bic.next_maximum(w * 1e3, 50e3, 1e3, p) / 1e3 for w in (19.0, 20.0, 49.0, 50.0, 60.0)] == [
+        17,
+        17,
+        44,
+        50,
+        60,
+    ]
     hooks, flow = BIC(form="linux").flow_hooks(), BIC.FlowState(ssthresh=20_000.0, top=100_000.0)
     at = env()
     for _ in range(2):

@@ -61,7 +61,7 @@ def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, 
     assert main(["stability", name, "--rtt", "100ms"]) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.count("\n") == 1
-    probing = "has no linear model: its hosts are machines of states that probe in turns, and never settle"
+    probing = "has no linear model: its hosts are state machines that alternate between probes, and never settle"
     reason = {
         "ABC": "ABC has no ACK-clocked linear model where a window that is not paced meets no queue, got flow 0",
         "BBR": f"BBR {probing}",

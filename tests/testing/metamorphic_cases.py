@@ -89,20 +89,20 @@ def _of(path, dimension, *names):
 
 
 _BBR = [
-    *_of("bbr", TIME, "WAIT", "WAIT_SPREAD", "QUANTUM_TIME"), *_of("bbr", SIZE, "MOST_QUANTUM"),
+    *_of("bbr", TIME, "WAIT", "WAIT_SPREAD", "QUANTUM_TIME"), *_of("bbr", SIZE, "MAX_QUANTUM"),
     *_of("shared.bbr_parts", TIME, "FIRST_RTT"), *_of("shared.bbr_fluid", TIME, "MS", "EDGE", "WAIT", "SPREAD"),
 ]  # fmt: skip
 CONSTANTS = {
     "BBR": _BBR,  # waits of 2 to 3 s between probes, quanta of 1 ms and at most 64 KiB (draft-ietf-ccwg-bbr)
     "BBRv1": [
-        *_of("bbr1", TIME, "QUANTUM_TIME", "AGGREGATION_TIME"), *_of("bbr1", SIZE, "MOST_QUANTUM"),
-        *_of("bbr1", RATE, "LEAST_RATE"), *_of("shared.bbr_parts", TIME, "FIRST_RTT"),
+        *_of("bbr1", TIME, "QUANTUM_TIME", "AGGREGATION_TIME"), *_of("bbr1", SIZE, "MAX_QUANTUM"),
+        *_of("bbr1", RATE, "TWO_PACKET_RATE"), *_of("shared.bbr_parts", TIME, "FIRST_RTT"),
         *_of("shared.bbr_fluid", TIME, "MS", "EDGE", "WAIT", "SPREAD"),
     ],
     "BBRv2": _BBR,
     "C4": [  # sensitivity by rate, margins of delay in ms (draft-huitema-ccwg-c4-spec)
         *_of("c4", RATE, "LOW_RATE", "MIDDLE_RATE", "HIGH_RATE", "FIRST_RATE"),
-        *_of("c4", TIME, "LEAST_RTT", "MARGIN", "MOST_THRESHOLD", "JITTER_RTT"),
+        *_of("c4", TIME, "MIN_RTT", "MARGIN", "MAX_THRESHOLD", "JITTER_RTT"),
     ],
     "NSCC": [  # constants are those of 100 Gb/s and 12 us, and delays below 1 us count as none
         *_of("nscc", RATE, "REFERENCE_RATE"), *_of("nscc", TIME, "REFERENCE_RTT", "FAST"),

@@ -1,34 +1,34 @@
-"""BBR's versions as fluid: machines of states over what ACKs tell at each moment (`ecc.contract.forms.StateMachine`).
+"""BBR's versions as fluid: state machines over the feedback of ACKs at each moment (`ecc.contract.forms.StateMachine`).
 
 Versions 1 and 2 in ProbeBW and ProbeRTT are those of Scherrer, Legner, Perrig, Schmid, "Model-Based Insights on the
-Performance, Fairness, and Stability of BBR" (IMC 2022). d is the least RTT, D the RTT, t' the time since a period began
-z what is delivered, p the share lost, v what is in flight, b = y d; (a)+ = max(a, 0), [a] is 1 where a holds:
+Performance, Fairness, and Stability of BBR" (IMC 2022). d is the minimum RTT, D the RTT, t' the time since a period
+began, z the delivery rate, p the share lost, v the volume in flight, b = y d; (a)+ = max(a, 0), [a] is 1 if a holds:
 
-    m' = 5 (z - m)+ - [t' < 10 ms] m         largest delivery rate, forgotten as a period begins           [1/ms]
-    y' = [t' > T - 10 ms] (m - y)            version 1: bottleneck rate, at the end of a period            [1/ms]
-    y  = max(m, m of the period before)      version 2: ... in DOWN
+    m' = 5 (z - m)+ - [t' < 10 ms] m         maximum delivery rate, discarded as a period begins           [1/ms]
+    y' = [t' > T - 10 ms] (m - y)            version 1: bottleneck rate, updated at the end of a period    [1/ms]
+    y  = max(m, m of the period before)      version 2: bottleneck rate, updated in DOWN
     x  = min(W/D, y (1 + 1/4 [UP] - 1/4 [DOWN]))
 
     version 1   T = 8 d, W = 2 b; UP in the RTT i mod 6 of the periods of flow i, DOWN in the next one
     version 2   T = min(2 + i/N s, 63 d), W = min(2 b, w_lo, w_hi), in CRUISE with 0.85 w_hi; a period begins with an
                 RTT at y, then UP until v > 1.2475 b or p > 2 %, DOWN until v < min(b, 0.85 w_hi), or 10 d, then CRUISE
-      w_hi'     outside CRUISE: 2^(t'/d) packets a ms [v > w_hi, t' > d] - 0.3 w_hi [p > 2 %]/d; at least 1.15 b
+      w_hi'     outside CRUISE: 2^(t'/d) packets per ms [v > w_hi, t' > d] - 0.3 w_hi [p > 2 %]/d; w_hi >= 1.15 b
       w_lo'     in CRUISE: ln(0.9) w_lo [p > 2 %]/d; outside it w_lo = w_hi
-    ProbeRTT    200 ms at W = 4 packets (version 2: b/2), where d has not fallen for 10 s (5 s)
+    ProbeRTT    200 ms at W = 4 packets (version 2: b/2), if d has not fallen for 10 s (5 s)
 
-They begin with their fair shares, and never forget d. Here flows begin with Startup and Drain: at 2.89 z until three
-RTTs pass without a quarter more, or, of version 2, until 8 packets and 2 % of a round are lost, which sets w_hi = 5/4 b
-(there is no w_hi before a loss); then at y/2.89 until v < b. After 10 s d is what ProbeRTT has found. v is exact, D
-that of what is acknowledged (theirs: of what is sent), and z of version 2 the mean of an RTT, as hosts measure it:
-where others pause after a loss, a flow has the link to itself for some ms.
+Their flows begin with fair shares, and never discard d. Here flows begin with Startup and Drain: at 2.89 z until three
+RTTs pass with less than a quarter of growth, or, for version 2, until 8 packets and 2 % of a round are lost, which sets
+w_hi = 5/4 b (there is no w_hi before a loss); then at y/2.89 until v < b. After 10 s d is the RTT measured by ProbeRTT.
+v is exact, D is the RTT of acknowledged data (theirs: of data sent), and z of version 2 the mean over an RTT, as hosts
+measure it: if other flows pause after a loss, a flow has the link to itself for some ms.
 
-Version 3 is no published model. It has the states, bounds and constants of its draft (`ecc.models.bbr`), on delivery
-rates z that are means of an RTT, and rounds of one:
+There is no published fluid model of version 3. This one has the states, bounds and constants of its draft
+(`ecc.models.bbr`), with delivery rates z that are means over an RTT, and rounds of an RTT:
 
     DOWN at 0.9 until v < min(b, 0.85 w_hi); CRUISE until 2 + i/N s or min(b in packets, 63) rounds after UP; REFILL, a
-    round; UP at 5/4, W = 9/4 b, until z grows less than a quarter in each of three rounds, or p > 2 % in a round
+    round; UP at 5/4, W = 9/4 b, until z grows by less than a quarter in three rounds, or p > 2 % in a round
     p > 2 % in REFILL, UP              w_hi <- max(v, 0.7 min(b, W))
-    losses in a round, DOWN, CRUISE    y_lo <- max(z, 0.7 y), w_lo <- max(z D, 0.7 W); forgotten in REFILL
+    losses in a round, DOWN, CRUISE    y_lo <- max(z, 0.7 y), w_lo <- max(z D, 0.7 W); removed in REFILL
 """
 
 from __future__ import annotations
@@ -43,49 +43,49 @@ from ecc.laws.elementary import exp, log
 __all__ = ["VERSION_1", "VERSION_2", "VERSION_3"]
 
 STARTUP, DRAIN, PROBE_BW, PROBE_RTT = range(4)
-CRUISE, REFILL, UP, DOWN = range(4)  # phases of ProbeBW, of versions 2 and 3
+CRUISE, REFILL, UP, DOWN = range(4)  # phases of ProbeBW in versions 2 and 3
 INFINITE = 1e300
 MS = 1e-3
 HIGH_GAIN, FULL_GROWTH, FULL_ROUNDS = 2.885, 1.25, 3.0
-GROWTH, EDGE = 5.0, 10.0 * MS  # of the largest delivery rate [1/ms]; when it is forgotten, and taken over
-PERIOD_1, PHASES = 8.0, 6.0  # least RTTs
-WAIT, SPREAD, ROUNDS = 2.0, 1.0, 63.0  # s, s, least RTTs
-FULL, FIRST_HI, LEAST_HI, LONGEST_DOWN = 1.2475, 1.25, 1.15, 10.0
-LEAST_PACKETS = 4.0
-LEAST_LOSS, STARTUP_LOSSES = 0.5, 8.0  # packets, of which a round knows; that end Startup of version 2
-MOST_DOUBLINGS = 30.0  # of what UP adds, in rounds
+GROWTH, EDGE = 5.0, 10.0 * MS  # rate at which m follows z [1/ms]; time at the ends of a period to discard and adopt m
+PERIOD_1, PHASES = 8.0, 6.0  # minimum RTTs
+WAIT, SPREAD, ROUNDS = 2.0, 1.0, 63.0  # s, s, minimum RTTs
+FULL, FIRST_HI, MIN_HI, LONGEST_DOWN = 1.2475, 1.25, 1.15, 10.0  # multiples of b; minimum RTTs
+MIN_PACKETS = 4.0
+MIN_LOSS, STARTUP_LOSSES = 0.5, 8.0  # packets lost in a round that count, and that end Startup of version 2
+MAX_DOUBLINGS = 30.0  # doublings of the growth in UP, one per round
 UP_GAIN, PACING = 1.25, 0.99
 
 EXCEPTIONS = {
-    "relabeling": "as fluid, the phases in which hosts probe follow from the index of the flow",
-    "scaling": "it probes every 2 to 10 s, for 200 ms, whatever the RTT is",
+    "relabeling": "as fluid, the index of a flow determines the phases in which it probes",
+    "scaling": "it probes every 2 to 10 s, for 200 ms, at any RTT",
 }
 """Properties of `ecc check` that all versions violate."""
 
 
 @dataclass
 class Probing:
-    """What all versions keep; rates bit/s, times s, volumes bits."""
+    """State of all versions; rates in bit/s, times in s, volumes in bits."""
 
     state: float = 0.0
     min_rtt: float = INFINITE
     min_rtt_stamp: float = 0.0
-    probe_rtt_least: float = INFINITE  # since a probe for the RTT was due
+    probe_rtt_least: float = INFINITE  # minimum RTT since the last ProbeRTT was due
     probe_rtt_stamp: float = 0.0
     bw: float = 0.0  # y
     max_bw: float = 0.0  # m
-    began: float = 0.0  # of the period, or of ProbeRTT
-    round_end: float = 0.0  # once so much is delivered
+    began: float = 0.0  # start of the period, or of ProbeRTT
+    round_end: float = 0.0  # delivered volume at which the round ends
     full_bw: float = 0.0
     full_rounds: float = 0.0
 
 
 @dataclass
 class Bounded(Probing):
-    """... and versions 2 and 3."""
+    """State of versions 2 and 3."""
 
     phase: float = 0.0
-    last_max_bw: float = 0.0  # of the period before
+    last_max_bw: float = 0.0  # m of the previous period
     inflight_hi: float = INFINITE
     inflight_lo: float = INFINITE
     round_acked: float = 0.0
@@ -94,15 +94,15 @@ class Bounded(Probing):
 
 @dataclass
 class ByRounds(Bounded):
-    """... and version 3."""
+    """State of version 3."""
 
     bw_lo: float = INFINITE
-    rounds: float = 0.0  # since UP, and in UP since REFILL
-    keeps_cycle: float = 0.0  # whether the cycle of max_bw goes on
+    rounds: float = 0.0  # rounds since UP; in UP, rounds since REFILL
+    keeps_cycle: float = 0.0  # 1 if the cycle of max_bw continues
 
 
 def measures(flow: Any, interval: float, p: Params, env: FluidEnv) -> bool:
-    """The least RTT, with ProbeRTT where it has not fallen for an interval, and whether a round begins."""
+    """Update the minimum RTT, enter ProbeRTT if it has not fallen for an interval; return whether a round begins."""
     if env.rtt > 0.0:
         is_due = env.now > flow.probe_rtt_stamp + interval
         if is_due and flow.state == PROBE_BW:
@@ -120,12 +120,12 @@ def measures(flow: Any, interval: float, p: Params, env: FluidEnv) -> bool:
     return True
 
 
-def lost_in_round(flow: Any, begins_round: bool, least: float, env: FluidEnv) -> float:
-    """Share lost in this round, or in the one that ends; 0 where it is less than so many packets."""
+def lost_in_round(flow: Any, begins_round: bool, minimum: float, env: FluidEnv) -> float:
+    """Return the share lost in this round, or in the one that ends; 0 if fewer than `minimum` packets are lost."""
     flow.round_acked += env.acked
     flow.round_lost += env.lost
     share = 0.0
-    if flow.round_lost >= least * env.packet_size:
+    if flow.round_lost >= minimum * env.packet_size:
         share = flow.round_lost / (flow.round_acked + flow.round_lost)
     if begins_round:
         flow.round_acked = 0.0
@@ -134,7 +134,7 @@ def lost_in_round(flow: Any, begins_round: bool, least: float, env: FluidEnv) ->
 
 
 def opens(flow: Any, begins_round: bool, gain: float, drain: float, p: Params, env: FluidEnv) -> bool:
-    """Startup and Drain; whether ProbeBW begins now."""
+    """Run Startup and Drain; return whether ProbeBW begins now."""
     first = p.initial * env.packet_size
     flow.max_bw = max(flow.max_bw, env.delivery_rate)
     flow.bw = flow.max_bw
@@ -147,7 +147,7 @@ def opens(flow: Any, begins_round: bool, gain: float, drain: float, p: Params, e
         env.rate = gain * max(flow.bw, first / env.rtt)
         env.window = max(first, gain * bdp)
         if begins_round:
-            is_full = grows_no_more(flow, flow.max_bw)
+            is_full = stops_growing(flow, flow.max_bw)
             if is_full:
                 flow.state = DRAIN
     else:
@@ -159,8 +159,8 @@ def opens(flow: Any, begins_round: bool, gain: float, drain: float, p: Params, e
     return False
 
 
-def grows_no_more(flow: Any, rate: float) -> bool:
-    """Whether a rate has not grown by a quarter for three rounds."""
+def stops_growing(flow: Any, rate: float) -> bool:
+    """Return whether a rate has not grown by a quarter for three rounds."""
     if rate >= FULL_GROWTH * flow.full_bw:
         flow.full_bw = rate
         flow.full_rounds = 0.0
@@ -171,11 +171,11 @@ def grows_no_more(flow: Any, rate: float) -> bool:
 
 
 def probes_rtt(flow: Any, window: float, p: Params, env: FluidEnv) -> bool:
-    """ProbeRTT: whether a flow is in it; on return from it `began` is now."""
+    """Run ProbeRTT; return whether a flow is still in it. When it ends, `began` is the current time."""
     if flow.state != PROBE_RTT:
         return False
     env.rate = flow.bw
-    env.window = max(window, LEAST_PACKETS * env.packet_size)
+    env.window = max(window, MIN_PACKETS * env.packet_size)
     if env.now - flow.began < p.probe_rtt_duration + flow.min_rtt:
         return True
     flow.state = PROBE_BW
@@ -185,12 +185,12 @@ def probes_rtt(flow: Any, window: float, p: Params, env: FluidEnv) -> bool:
 
 
 def share_of(time_constants: float) -> float:
-    """What is left to go, of an exponential approach."""
+    """Return the share of an exponential approach that is completed after some time constants."""
     return 1.0 - exp(-time_constants)
 
 
 def follow_largest(flow: Any, z: float, since: float, env: FluidEnv) -> None:
-    """m: it follows the largest delivery rate, and forgets it as a period begins."""
+    """m: follow the maximum delivery rate, and discard it as a period begins."""
     if z > flow.max_bw:
         flow.max_bw += share_of(GROWTH * env.step / MS) * (z - flow.max_bw)
     if since < EDGE:
@@ -198,18 +198,18 @@ def follow_largest(flow: Any, z: float, since: float, env: FluidEnv) -> None:
 
 
 def send(flow: Any, gain: float, window: float, env: FluidEnv) -> None:
-    """x: a gain, bounded by a window over the RTT."""
+    """x: send at a gain, limited by a window over the RTT."""
     env.rate = min(gain * flow.bw, window / env.rtt)
     env.window = INFINITE
 
 
 def step_1(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
-    """Version 1."""
+    """Step version 1 by one interval of the grid."""
     begins_round = measures(flow, p.min_rtt_window, p, env)
     if flow.state < PROBE_BW:
         opens(flow, begins_round, HIGH_GAIN, 1.0 / HIGH_GAIN, p, env)
         return
-    if probes_rtt(flow, LEAST_PACKETS * env.packet_size, p, env):
+    if probes_rtt(flow, MIN_PACKETS * env.packet_size, p, env):
         return
     d = flow.min_rtt
     if env.now - flow.began >= PERIOD_1 * d:
@@ -224,19 +224,19 @@ def step_1(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
 
 
 def begin_period(flow: Any, env: FluidEnv) -> None:
-    """The largest rate of the period that ends is kept for another one."""
+    """Begin a period with REFILL; the maximum rate of the last period stays in use for this one."""
     flow.last_max_bw = flow.max_bw
     flow.began = env.now
     flow.phase = REFILL
 
 
 def set_bound(bound: float, env: FluidEnv) -> float:
-    """A bound; what is in flight, if it is none yet."""
+    """Return a bound, or the volume in flight if the bound is not set yet."""
     return bound if bound < INFINITE else env.in_flight
 
 
 def step_2(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
-    """Version 2."""
+    """Step version 2 by one interval of the grid."""
     begins_round = measures(flow, p.probe_rtt_interval, p, env)
     share = lost_in_round(flow, begins_round, STARTUP_LOSSES, env)
     if flow.state < PROBE_BW:
@@ -275,7 +275,7 @@ def step_2(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
             flow.inflight_hi += exp(log(2.0) * min(since / d, 30.0)) * env.packet_size * env.step / MS
         if is_high:
             flow.inflight_hi = set_bound(flow.inflight_hi, env) * (1.0 - (1.0 - p.beta) * env.step / d)
-    flow.inflight_hi = max(flow.inflight_hi, LEAST_HI * flow.bw * d)
+    flow.inflight_hi = max(flow.inflight_hi, MIN_HI * flow.bw * d)
     if flow.phase != CRUISE:
         flow.inflight_lo = flow.inflight_hi
     high = flow.inflight_hi if flow.phase != CRUISE else (1.0 - p.headroom) * flow.inflight_hi
@@ -283,9 +283,9 @@ def step_2(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
 
 
 def step_3(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
-    """Version 3."""
+    """Step version 3 by one interval of the grid."""
     begins_round = measures(flow, p.probe_rtt_interval, p, env)
-    share = lost_in_round(flow, begins_round, LEAST_LOSS, env)
+    share = lost_in_round(flow, begins_round, MIN_LOSS, env)
     if flow.state < PROBE_BW:
         if opens(flow, begins_round, p.startup_gain, p.drain_gain, p, env):
             start_down(flow, env)
@@ -304,7 +304,7 @@ def step_3(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
 
 
 def start_down(flow: Any, env: FluidEnv) -> None:
-    """DOWN; what comes in its first round is still of this cycle."""
+    """Begin DOWN; feedback of its first round still belongs to the current cycle."""
     flow.phase = DOWN
     flow.began = env.now
     flow.rounds = 0.0
@@ -312,7 +312,7 @@ def start_down(flow: Any, env: FluidEnv) -> None:
 
 
 def probe_bw(flow: Any, begins_round: bool, share: float, p: Params, env: FluidEnv) -> None:
-    """ProbeBW of version 3."""
+    """Step ProbeBW of version 3."""
     largest = max(flow.max_bw, flow.last_max_bw)
     flow.bw = min(largest, flow.bw_lo)
     bdp = flow.bw * flow.min_rtt
@@ -346,18 +346,18 @@ def probe_bw(flow: Any, begins_round: bool, share: float, p: Params, env: FluidE
         if flow.inflight_hi < INFINITE:
             flow.inflight_hi = max(flow.inflight_hi, env.in_flight)
             if env.in_flight >= flow.inflight_hi - env.packet_size:
-                growth = exp(log(2.0) * min(flow.rounds, MOST_DOUBLINGS)) * env.packet_size
+                growth = exp(log(2.0) * min(flow.rounds, MAX_DOUBLINGS)) * env.packet_size
                 flow.inflight_hi += growth * env.acked / max(env.window, env.packet_size)
-        if begins_round and grows_no_more(flow, env.delivery_rate):
+        if begins_round and stops_growing(flow, env.delivery_rate):
             start_down(flow, env)
-    gain, most = 1.0, 2.0 * bdp
+    gain, limit = 1.0, 2.0 * bdp
     if flow.phase == DOWN:
         gain = p.down_gain
     elif flow.phase == UP:
-        gain, most = UP_GAIN, p.up_cwnd_gain * bdp
+        gain, limit = UP_GAIN, p.up_cwnd_gain * bdp
     high = (1.0 - p.headroom) * flow.inflight_hi if flow.phase == CRUISE else flow.inflight_hi
     env.rate = PACING * gain * flow.bw
-    env.window = max(min(most, high, flow.inflight_lo), LEAST_PACKETS * env.packet_size)
+    env.window = max(min(limit, high, flow.inflight_lo), MIN_PACKETS * env.packet_size)
 
 
 VERSION_1 = StateMachine(step_1, Probing)

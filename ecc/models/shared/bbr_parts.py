@@ -1,4 +1,4 @@
-"""What BBR's versions share: what they keep of a path, ACKs that come together, ProbeRTT's end, rates, saved windows.
+"""Parts shared by BBR's versions: state of a path, ACK aggregation, end of ProbeRTT, pacing rates, saved windows.
 
 Names are those of draft-ietf-ccwg-bbr. Volumes are in bytes, rates in bit/s, times in s.
 """
@@ -12,31 +12,31 @@ from ecc.contract.env import FlowEnv, Params
 from ecc.models.shared import delivery_rate, filters, windows
 
 __all__ = [
-    "FIRST_RTT", "INFINITE", "LEAST_PACKETS", "PACING", "FlowState", "ends_probe_rtt", "flow_on_start",
+    "FIRST_RTT", "INFINITE", "MIN_PACKETS", "PACING", "FlowState", "ends_probe_rtt", "flow_on_start",
     "init_pacing_rate", "restart_from_idle", "restore_cwnd", "save_cwnd", "set_pacing_rate", "update_ack_aggregation",
 ]  # fmt: skip
 
 INFINITE = 1e300
-PACING = 0.99  # of the rate, the rest is the margin
-LEAST_PACKETS = 4.0
-FIRST_RTT = 1e-3  # s, where none is known yet
+PACING = 0.99  # share of bw at which flows are paced, so that queues drain
+MIN_PACKETS = 4.0  # minimum window, in packets
+FIRST_RTT = 1e-3  # s, RTT assumed before the first sample
 
 
 @dataclass
 class FlowState(delivery_rate.FlowState):
-    """A host's state for one flow, as far as all versions have it."""
+    """State that all versions have for one flow."""
 
     state: int = 0
     bw: float = 0.0
     min_rtt: float = INFINITE
     min_rtt_stamp: float = 0.0
-    # of ACKs that come together
+    # ACK aggregation
     extra_acked: float = 0.0
     extra_acked_interval_start: float = 0.0
     extra_acked_delivered: float = 0.0
     extra_acked_value: tuple[float, ...] = (0.0,) * 3
     extra_acked_time: tuple[float, ...] = (0.0,) * 3
-    # whether the pipe is full
+    # detection of a full pipe
     full_bw: float = 0.0
     full_bw_count: int = 0
     full_bw_reached: int = 0
@@ -47,11 +47,11 @@ class FlowState(delivery_rate.FlowState):
     idle_restart: int = 0
     # recovery
     prior_cwnd: float = 0.0
-    rto_recovery_point: int = 0  # a timeout is recovered once so much is acknowledged; 0: there is none
+    rto_recovery_point: int = 0  # sequence number whose ACK ends the recovery from a timeout; 0: no such recovery
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """OnInit; no RTT is known."""
+    """OnInit: start with the initial window, paced over an assumed RTT."""
     windows.flow_on_start(flow, header, p, env)
     flow.min_rtt_stamp = env.now
     flow.extra_acked_interval_start = env.now
@@ -59,10 +59,10 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def restart_from_idle(flow: Any, env: FlowEnv) -> bool:
-    """HandleRestartFromIdle, as far as it goes in any state: whether a flow was idle.
+    """HandleRestartFromIdle, the part common to all states; return whether a flow was idle.
 
     As in Linux, the interval of ACK aggregation begins without the data delivered before (ack_epoch_acked). The draft
-    restarts its clock alone: extra_acked and the window then grow with everything that an application-limited flow
+    restarts only its clock: extra_acked and the window then grow with everything that an application-limited flow
     delivers.
     """
     if env.in_flight > 0 or flow.app_limited == 0:
@@ -74,7 +74,7 @@ def restart_from_idle(flow: Any, env: FlowEnv) -> bool:
 
 
 def update_ack_aggregation(flow: Any, rounds: float, env: FlowEnv) -> None:
-    """UpdateACKAggregation: what is acknowledged beyond bw since ACKs last kept up with it, the most of some rounds."""
+    """UpdateACKAggregation: the maximum volume, over some rounds, acknowledged beyond bw since ACKs kept up with it."""
     expected = flow.bw * (env.now - flow.extra_acked_interval_start) / 8.0
     if flow.extra_acked_delivered <= expected:
         flow.extra_acked_delivered = 0.0
@@ -88,7 +88,7 @@ def update_ack_aggregation(flow: Any, rounds: float, env: FlowEnv) -> None:
 
 
 def ends_probe_rtt(flow: Any, level: float, p: Params, env: FlowEnv) -> bool:
-    """HandleProbeRTT: whether it may end, after its time at a level in flight, and a round."""
+    """HandleProbeRTT: return whether ProbeRTT may end, after its duration at a level in flight, and a round."""
     delivery_rate.mark_app_limited(flow, env)
     if flow.probe_rtt_done_stamp > 0.0:
         if flow.round_start > 0:
@@ -103,22 +103,22 @@ def ends_probe_rtt(flow: Any, level: float, p: Params, env: FlowEnv) -> bool:
 
 
 def init_pacing_rate(window: float, rtt: float, p: Params, env: FlowEnv) -> None:
-    """InitPacingRate."""
+    """InitPacingRate: pace the initial window over an RTT, with the gain of Startup."""
     env.rate = p.startup_gain * 8.0 * window / rtt
 
 
 def set_pacing_rate(flow: Any, gain: float, env: FlowEnv) -> None:
-    """SetPacingRateWithGain."""
+    """SetPacingRateWithGain: before the pipe is full, the rate only increases."""
     rate = PACING * gain * flow.bw
     if rate > env.rate or (flow.full_bw_reached > 0 and rate > 0.0):
         env.rate = rate
 
 
 def save_cwnd(flow: Any, is_cut: bool, env: FlowEnv) -> None:
-    """SaveCwnd; `is_cut`: by a recovery or by ProbeRTT, for now."""
+    """SaveCwnd; `is_cut`: a recovery or ProbeRTT currently limits the window, so keep the earlier value."""
     flow.prior_cwnd = max(flow.prior_cwnd, env.window) if is_cut else env.window
 
 
 def restore_cwnd(flow: Any, env: FlowEnv) -> None:
-    """RestoreCwnd."""
+    """RestoreCwnd: return to the saved window, if it is larger."""
     env.window = max(env.window, flow.prior_cwnd)

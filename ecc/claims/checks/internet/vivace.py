@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ecc import packet
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.models import Vivace
-from ecc.models.vivace import FORMS, least_weight
+from ecc.models.vivace import FORMS, minimum_weight
 from ecc.network.network import Network
 from ecc.scenario import Scenario
 
@@ -192,7 +192,7 @@ def vivace_latency(claim: Claim) -> Finding:
     """Check both sides of the bound by the dynamics and by packet runs."""
     measured, sides, packets = [], [], []
     cases = [(flows, factor) for flows in (2, 5, 20) for factor in (0.9, 1.1)]
-    bounds = [least_weight(flows, CAPACITY, Vivace().t) for flows, _ in cases]
+    bounds = [minimum_weight(flows, CAPACITY, Vivace().t) for flows, _ in cases]
     starts = np.full((len(cases), 20), np.nan)
     for start, (flows, _) in zip(starts, cases, strict=True):
         start[:flows] = 1.05e-6 * CAPACITY / flows
@@ -207,7 +207,7 @@ def vivace_latency(claim: Claim) -> Finding:
         )  # fmt: skip
     for form in FORMS:
         for flows, weight in ((2, 0.5), (2, 2.0), (2, None), (5, None), (10, None)):
-            limit = least_weight(flows, CAPACITY, Vivace().t)
+            limit = minimum_weight(flows, CAPACITY, Vivace().t)
             b = Vivace().b if weight is None else weight * limit
             result = shares(form, flows, b)
             packets.append((result.mean < RTT / 3.0) == (b >= limit))
