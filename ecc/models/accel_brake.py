@@ -1,42 +1,43 @@
-"""ABC, Accel-Brake Control: a bit a packet, for links whose capacity varies (Goyal et al. 2020, arXiv:1905.03429).
+"""ABC, Accel-Brake Control: one bit per packet, for links of varying capacity (Goyal et al. 2020, arXiv:1905.03429).
 
-As a packet leaves it, a router works out the rate that it wants in an RTT, and the share of packets that get it there:
+As a packet leaves it, a router computes its target rate for the next RTT, and the share of packets that achieves it:
 
     tr = eta C - (C/delta) (q/C - d_t)^+                 target rate                                 (1)
-    f  = min(tr/(2 cr), 1)                               share of packets that say "accelerate"      (2)
-    cr   what has left in the last `measured_over`, over that time
+    f  = min(tr/(2 cr), 1)                               share of packets marked "accelerate"        (2)
+    cr   departures in the last `measured_over`, over that time
 
-and marks packets so, by a count of tokens: each packet adds f (up to `token_limit`), and goes on as "accelerate" if it
-came as that and takes a token, else as "brake" (Algorithm 1). On a path the smallest f counts. For each ACK of a packet
+It marks packets by a count of tokens: each packet adds f (up to `token_limit`). A packet that arrives as "accelerate"
+and can take a token leaves as "accelerate", all others as "brake" (Algorithm 1). So the smallest f of a path is
+effective. For each ACK of a packet
 
-    W <- W + 1 + 1/W   accelerate,        W <- W - 1 + 1/W   brake        packets, at least one        (3)
+    W <- W + 1 + 1/W   accelerate,        W <- W - 1 + 1/W   brake        packets, >= 1                (3)
 
-W packets come back at cr in an RTT, and as many as 2 f cr are sent for them, and one more.
+In an RTT W packets return at cr, and the flow sends 2 f cr for them, plus one packet.
 
     W  window [packets]   C  capacity [bit/s]   q  queue behind the packet [bit]   D  RTT, with queues [s]
-    d_t  `target_delay` [s]   delta [s]   tau  RTT from the router back to it, without its own queue [s]
+    d_t  `target_delay` [s]   delta [s]   tau  RTT from the router back to it, without its queue [s]
 
-As fluid a link reports the share of brakes 1 - f, of which the largest of a path counts, and
+As fluid a link reports the share of brakes 1 - f, of which the largest of a path is effective, and
 
     w(t + D) = 2 f w + s          R' = 2 (min(C, y + q/T) - R)/`measured_over`,  cr = R        s  packet [bit]
 
-with the average R of what leaves, as old in the mean as that of packets, each T, a tenth of `measured_over`.
-With a queue at all times R = C, and of N flows with one RTT tau, for the wait b = q/C,
+with the average R of departures, on average as old as that of packet runs, and T a tenth of `measured_over`. With a
+queue at all times R = C, and for N flows with one RTT tau and the queueing delay b = q/C,
 
     b'(t) = eta - 1 - (b(t - tau) - d_t)^+/delta + N s/(C D)
 
-With the last term a constant A - (eta - 1), b -> d_t + A delta from any start if delta > 2 tau/3, by Yorke's theorem of
-1970 on one-dimensional equations with delay, whose constant is 3/2. (The paper's section on stability was not read.)
-Near the equilibrium the equation is e' = -e(t - tau)/delta, stable if and only if delta > 2 tau/pi. With D in the last
-term it is s + a + e^(-s tau)/delta = 0 with a = (1 - tr/C)/D: a little more stable.
+If the last term is a constant A - (eta - 1), b -> d_t + A delta from any start if delta > 2 tau/3, by Yorke's theorem
+of 1970 on one-dimensional equations with delay, with its constant 3/2. (The paper's section on stability was not
+available.) Near the equilibrium the equation is e' = -e(t - tau)/delta, stable if and only if delta > 2 tau/pi. With D
+in the last term it is s + a + e^(-s tau)/delta = 0 with a = (1 - tr/C)/D: slightly more stable.
 
-At equilibrium tr/cr = 1 - 1/W at the link of a path where it is smallest: equal windows, hence rates by 1/D. One link:
-its queue is empty where N s/(C tau) < 1 - eta, and f holds it at eta C/(1 - 1/W); it waits up to d_t where only windows
-over C (tau + d_t) would not fill it, and more than d_t beyond.
+At equilibrium tr/cr = 1 - 1/W at the link of a path with the smallest ratio: windows are equal, hence rates are
+proportional to 1/D. On one link the queue is empty if N s/(C tau) < 1 - eta, and f holds the load at eta C/(1 - 1/W).
+The queueing delay is up to d_t if only windows above C (tau + d_t) would not fill the link, and more than d_t beyond.
 
-A path of links that are no routers of ABC says "accelerate" only. The paper has a second window there, of CUBIC, and
-the smaller of both counts; here a loss halves the one window, and a timeout leaves one packet of it, as in NewReno. The
-router counts all that leaves in cr; the paper gives other traffic a queue of its own.
+If no link of a path is an ABC router, all packets say "accelerate". For this case the paper has a second window, of
+CUBIC, and uses the smaller one; here a loss halves the single window, and a timeout reduces it to one packet, as in
+NewReno. The router counts all departures in cr; the paper has a separate queue for other traffic.
 """
 
 from __future__ import annotations
@@ -59,27 +60,27 @@ from ecc.models.shared.telemetry import equilibrium_of_windows
 from ecc.network.network import Network
 
 ACCELERATE, BRAKE = 1, 2  # 0 is a packet of another protocol
-PARTS = 10  # of `measured_over`, in which routers count
+PARTS = 10  # parts of `measured_over` in which routers count
 
 
 @dataclass
 class Header:
     """Header fields that travel with a packet and return with its ACK."""
 
-    mark: int = 0
+    mark: int = 0  # ACCELERATE or BRAKE
 
 
 @dataclass
 class LinkState:
-    """A router's state; the arrays are of the ends of the last parts of `measured_over`, from `oldest` on."""
+    """A router's state; arrays have values at the ends of the last parts of `measured_over`, starting at `oldest`."""
 
     tokens: float = 5.0
-    sent: float = 0.0  # so far [bytes]
-    left: float = -windows.NEVER_LEFT  # when the last packet did [s]
-    part_end: float = 0.0  # s
+    sent: float = 0.0  # departures so far [bytes]
+    departed: float = -windows.NEVER_LEFT  # time of the last departure [s]
+    part_end: float = 0.0  # end of the current part [s]
     oldest: int = 0
     sent_by: tuple[float, ...] = (0.0,) * PARTS
-    left_by: tuple[float, ...] = (0.0,) * PARTS
+    departed_by: tuple[float, ...] = (0.0,) * PARTS
 
 
 @dataclass(frozen=True)
@@ -89,17 +90,17 @@ class ABC(windows.WindowProtocol):
     Parameters
     ----------
     eta : float, in (0, 1]
-        Target utilization (the paper's 0.98).
+        Target utilization (0.98 in the paper).
     delta : float, s, > 0
-        In which a router takes back what waits longer than `target_delay` (133 ms).
+        Time in which a router drains the queue above `target_delay` (133 ms).
     target_delay : float, s, >= 0
-        d_t, what may wait (50 ms).
+        Queueing delay d_t that a router tolerates (50 ms).
     measured_over : float, s, > 0
-        For how long routers count what leaves (20 ms, as the authors' queue for Mahimahi).
+        Time over which routers count departures (20 ms, as in the authors' queue for Mahimahi).
     token_limit : float, >= 1
-        (5, as there.)
+        Maximum number of tokens (5, as in that queue).
     transport, lost_retransmission, prr, initial, receiver_window, min_rto, initial_rto, L, restart
-        As of every `WindowProtocol`; with L = 0 each ACK counts for a packet.
+        See `WindowProtocol`; with L = 0 each ACK counts for a packet.
 
     Raises
     ------
@@ -131,7 +132,7 @@ class ABC(windows.WindowProtocol):
 
     @staticmethod
     def router_law(R: float, y: float, q: float, C: float, T: float, p: Params) -> float:
-        """The average of what leaves: in T a link sends what it holds and what comes, at most C T."""
+        """The average of departures: in T a link sends its queue and its arrivals, limited to C T."""
         return R + 2.0 * T / p.measured_over * (min(C, y + q / T) - R)
 
     @staticmethod
@@ -141,7 +142,7 @@ class ABC(windows.WindowProtocol):
 
     @staticmethod
     def source_law(w: float, R: float, s: float) -> float:
-        """Equation (3), of the ACKs of a window; R is the share of brakes."""
+        """Equation (3), for the ACKs of a window; R is the share of brakes."""
         return max(2.0 * (1.0 - R) * w + s, s)
 
     def params(self) -> dict[str, float]:
@@ -169,60 +170,60 @@ class ABC(windows.WindowProtocol):
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Equal windows at each link of most brakes; `fair_rate` is what leaves it, R."""
+        """Return equal windows at each link with the largest share of brakes; `fair_rate` is its departures R."""
         if assignment is not None:
-            raise ValueError("assignment must be None: flows of ABC follow the link of most brakes")
+            raise ValueError("assignment must be None: flows of ABC follow the link with the largest share of brakes")
         packets = np.array([8.0 * flow.mean_packet for flow in network.flows])
 
         def report(u: NDArray[np.float64]) -> Any:
-            """cr eta/tr of a link with the load u, or with the wait (u - 1) delta."""
+            """Return cr eta/tr of a link with the load u, or with the queueing delay (u - 1) delta."""
             over = np.maximum(u - 1.0 - self.target_delay / self.delta, 0.0)
             return np.minimum(u, 1.0) / np.maximum(1.0 - over / self.eta, 1e-15)
 
         point = equilibrium_of_windows(network, self.delta, self.eta, packets, np.inf, "ABC", "", report, 0.0)
-        left = np.minimum(point.rates @ network.incidence, network.capacities)
-        return replace(point, fair_rate=np.where(np.isfinite(point.fair_rate), left, np.inf), states={})
+        departures = np.minimum(point.rates @ network.incidence, network.capacities)
+        return replace(point, fair_rate=np.where(np.isfinite(point.fair_rate), departures, np.inf), states={})
 
     def published_bounds(self, network: Network) -> list[Bound]:
-        """Yorke's theorem of 1970 for the router's law, of one link, from any start."""
+        """Yorke's theorem of 1970 for the router's law, on one link, from any start."""
         if network.n_links != 1:
             return []
-        least = 2.0 / 3.0 * float(network.rtts.max())
+        minimum = 2.0 / 3.0 * float(network.rtts.max())
         hypotheses = "one link; additive increase of a constant rate; tau the largest RTT without queue"
-        return [Bound("Yorke 1970", "delta", least, "sufficient", "continuous", hypotheses, above=True)]
+        return [Bound("Yorke 1970", "delta", minimum, "sufficient", "continuous", hypotheses, above=True)]
 
 
 def target_rate(q: float, C: float, p: Params) -> float:
-    """Equation (1), at least 0 [bit/s]."""
+    """Equation (1): the target rate [bit/s], or 0 if it is negative."""
     return max(p.eta * C - C / p.delta * max(q / C - p.target_delay, 0.0), 0.0)
 
 
 def accelerated(tr: float, cr: float) -> float:
-    """Equation (2)."""
+    """Equation (2): the share of packets marked "accelerate"."""
     return 1.0 if tr >= 2.0 * cr else 0.5 * tr / cr
 
 
 def counted(link: Any, p: Params, env: LinkEnv) -> float:
-    """Count a packet that leaves; return cr [bit/s], from one that left about `measured_over` ago to this one."""
-    if is_over(env.now, link.left + p.measured_over):  # nothing has left for so long
+    """Count a departure; return cr [bit/s], measured from a departure about `measured_over` ago to this one."""
+    if is_over(env.now, link.departed + p.measured_over):  # no departure for so long: start a new measurement
         for k in range(PARTS):
             link.sent_by[k] = link.sent
-            link.left_by[k] = env.now - p.measured_over
+            link.departed_by[k] = env.now - p.measured_over
         link.part_end = env.now + p.interval
     for _ in range(PARTS + 1):
         if has_come(env.now, link.part_end):
             link.sent_by[link.oldest] = link.sent
-            link.left_by[link.oldest] = link.left
+            link.departed_by[link.oldest] = link.departed
             link.oldest = (link.oldest + 1) % PARTS
             link.part_end += p.interval
     link.sent += env.packet_size
-    link.left = env.now
+    link.departed = env.now
     k = link.oldest
-    return 8.0 * (link.sent - link.sent_by[k]) / (env.now - link.left_by[k])  # type: ignore[no-any-return]
+    return 8.0 * (link.sent - link.sent_by[k]) / (env.now - link.departed_by[k])  # type: ignore[no-any-return]
 
 
 def mark(link: Any, header: Any, cr: float, p: Params, env: LinkEnv) -> None:
-    """Algorithm 1: say to a packet of the protocol whether to brake."""
+    """Algorithm 1: mark a packet of the protocol "brake", unless a token lets it keep "accelerate"."""
     if env.kind == 0 and header.mark != 0:
         tr = target_rate(8.0 * env.queue, env.capacity, p)
         link.tokens = min(link.tokens + accelerated(tr, cr), p.token_limit)
@@ -234,17 +235,17 @@ def mark(link: Any, header: Any, cr: float, p: Params, env: LinkEnv) -> None:
 
 
 def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Count what leaves, and mark by it."""
+    """Count a departure, and mark the packet by the measured rate."""
     mark(link, header, counted(link, p, env), p, env)
 
 
 def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Ask to accelerate."""
+    """Mark each packet "accelerate"; routers may change the mark."""
     header.mark = ACCELERATE
 
 
 def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Equation (3); a flow that its application limits does not accelerate."""
+    """Equation (3); an application-limited flow does not accelerate."""
     s = 1.0 * env.packet_size
     opens = windows.opens(flow, env)
     brakes = header.mark == BRAKE and env.acked > 0 and env.recovering == 0 and env.recovered == 0

@@ -1,32 +1,32 @@
-"""ExpressPass: receivers send credits, links drop what is too much, and each credit lets a packet go (Cho et al. 2017).
+"""ExpressPass: receivers send credits, links drop excess credits, and each credit releases a packet (Cho et al. 2017).
 
-    each RTT of a flow, of the credits whose fate it has learned since the last:  L the share lost, y the rate delivered
+    once an RTT, for the credits with a known outcome since the last update:  L share lost, y rate delivered
 
     T = (1 - x/X) target                            the loss that a flow accepts
     x <- min(y (1 + T), x),   w <- max(w/2, w_min)  if L > T
-    x <- w X + (1 - w) x                            if L <= T; if the RTT before was so too, first
+    x <- w X + (1 - w) x                            if L <= T; before that, if the last RTT also had L <= T,
     w <- min(w + 0.05, 0.5)
 
-    x  rate of credits, from 84/8 bytes in an RTT to X [bit/s]    X  84/(84 + 1538) of the line's rate: a full packet
-    w  aggressiveness                                                of 1538 bytes for each credit of 84 fills the line
+    x  rate of credits, from 84/8 bytes per RTT to X [bit/s]      X  84/(84 + 1538) of the line rate: a full packet of
+    w  aggressiveness                                                1538 bytes for each credit of 84 fills the line
 
-On one link flows that move together have a sum S of x/X that goes round between low and high (`cycle`). Where losses
-are known at once, in two RTTs, with w = w_min:
+On one link, flows that change together have a sum S of x/X that cycles between low and high (`cycle`). If losses are
+known at once, the cycle has two RTTs, with w = w_min:
 
     low = 1 + target (1 - high/N),   high = (1 - w) low + w N
 
-and where they are known an RTT later, as they are, in four: two increases, by w = 1/60 and 1/15, and two decreases, of
-which the second finds x where it should be. Both are stable for all N > 1, for S as for differences between flows. On
-several links losses add up, and a flow over many has little (docs/expresspass.md).
+If losses are known an RTT later, as in a network, it has four: two increases, by w = 1/60 and 1/15, and two decreases,
+of which the second finds x at its correct value. Both are stable for all N > 1, for S and for differences between
+flows. On several links losses add up, and a flow over many links gets little (docs/expresspass.md).
 
-A flow here is one of credits, from the receiver of data to their sender, whose ACKs are the data: `ExpressPass.on`
-makes such a network of one of data. Each of its links is there twice, with 1538/1622 of the capacity for data, and for
-credits, which cross it in the other direction, with 84/1622 and a buffer of a few. Gaps between credits vary by
-`jitter`, at random, as credits of several flows would otherwise be dropped in a fixed order.
+A flow of this model is a flow of credits, from the receiver of data to their sender, with the data as its ACKs.
+`ExpressPass.on` converts a network of data flows. Each link becomes two: one with 1538/1622 of the capacity for data,
+and one for credits, which cross it in the other direction, with 84/1622 and a buffer of a few credits. Gaps between
+credits vary by `jitter`, at random; otherwise credits of several flows would be dropped in a fixed order.
 
-Laws and constants are those of the authors' program, kaist-ina/ns2-xpass; the paper's text was not at hand. Data that
-are lost are not sent again (no link drops any that has room for what its credits' queues allow), credits that come when
-all is sent are none, as receivers know the size, and a request for credits takes no time.
+Laws and constants are those of the authors' program, kaist-ina/ns2-xpass; the paper itself was not available. Lost data
+is not retransmitted: links do not drop data if their buffers match the queues of credits. Credits after the last packet
+are not counted as waste, as receivers know the size. A request for credits takes no time.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
 from ecc.network.network import Flow, Link, Network
 
-CREDIT, DATA, PAYLOAD = 84, 1538, 1460  # bytes: of a credit and a full packet with all that a wire adds; of its data
+CREDIT, DATA, PAYLOAD = 84, 1538, 1460  # bytes: a credit and a full packet with all overhead of a wire; its payload
 W_STEP, W_MAX = 0.05, 0.5
-STEP = Fraction(1, 20)  # W_STEP
-FEW = 40.0  # packets: flows with less to send begin with less
-RTT_WEIGHT = 0.2
+STEP = Fraction(1, 20)  # W_STEP, exactly
+FEW = 40.0  # packets: flows with less to send begin with a lower rate
+RTT_WEIGHT = 0.2  # weight of a sample in the smoothed RTT
 
 
 def accepted(x: float, p: Params) -> float:
-    """T: the share of its credits that a flow lets be lost."""
+    """T: the share of lost credits that a flow accepts."""
     return (1.0 - x / p.max_rate) * p.target
 
 
 def decreased(y: float, x: float, p: Params) -> float:
-    """The rate after too many losses, with y of x delivered [bit/s]."""
+    """Return the rate after too many losses, with y of x delivered [bit/s]."""
     return min(y * (1.0 + accepted(x, p)), x)
 
 
 def increased(x: float, w: float, p: Params) -> float:
-    """The rate after few losses."""
+    """Return the rate after few losses."""
     return w * p.max_rate + (1.0 - w) * x
 
 
@@ -73,29 +73,29 @@ class FlowState:
     """A flow's state at the host that sends its credits."""
 
     x: float = 0.0  # rate of credits [bit/s]
-    w: float = 0.0
-    was_low: int = 0  # losses were accepted in the last RTT
-    rtt: float = 0.0  # smoothed [s]
-    updated: float = 0.0  # when [s]
-    delivered: int = 0  # until then [bytes]
-    lost: int = 0
+    w: float = 0.0  # aggressiveness
+    was_low: int = 0  # 1 if losses were accepted in the last RTT
+    rtt: float = 0.0  # smoothed RTT [s]
+    updated: float = 0.0  # time of the last update [s]
+    delivered: int = 0  # credits delivered by then [bytes]
+    lost: int = 0  # credits lost by then [bytes]
 
 
 class Cycle(NamedTuple):
-    """The cycle of equal flows that move together, exactly.
+    """The exact cycle of equal flows that change together.
 
     Attributes
     ----------
     rtts : int
-        Its length.
+        Length of the cycle in RTTs.
     low, high : Fraction
-        Credits of all flows over what their link lets pass, the least and the most.
+        Minimum and maximum of the credits of all flows, over those that their link can pass.
     w : Fraction
         Mean of w.
     sum_multiplier, difference_multiplier : Fraction
-        What is left after a cycle of a small deviation of all flows, and of one between flows.
+        Factor of a small deviation per cycle: a common one of all flows, and one between flows.
     holds : bool
-        Whether flows do increase and decrease where the cycle says.
+        Whether flows increase and decrease as the cycle assumes.
     """
 
     rtts: int
@@ -114,19 +114,20 @@ class ExpressPass(Protocol):
     Parameters
     ----------
     line_rate : float, bit/s, > 0
-        Of the hosts' links.
+        Rate of the hosts' links.
     target : float, in (0, 1)
-        Share of credits that may be lost at a rate of 0.
+        Share of credits that may be lost at a rate of 0 (Cho et al.'s program: 1/8).
     w_init : float, in (0, 0.5]
-        Aggressiveness with which flows begin.
+        Initial aggressiveness.
     w_min : float, in (0, 0.5]
-        The least.
+        Minimum aggressiveness.
     alpha : float, in (0, 1]
-        Share of the largest rate with which flows begin, of 40 packets or more.
+        Initial rate of flows with 40 packets or more, as a share of the maximum rate.
     jitter : float, in [0, 1)
-        By which share gaps between credits are shorter or longer, at most.
+        Maximum relative variation of the gaps between credits.
     min_rto : float, s, > 0
-        Least time without data after which credits that are out count as lost: it ends flows whose last credits were.
+        Minimum time without data after which outstanding credits count as lost, so that flows with lost last credits
+        end.
 
     Raises
     ------
@@ -149,13 +150,16 @@ class ExpressPass(Protocol):
     answers = frozenset({"loss"})
     required_env = frozenset({"random"})
     header_bytes = (0, 0)
-    no_equilibrium = "rates of credits rise and fall in turns"
-    linear_refusal = "ExpressPass has no linear model: rates of credits rise and fall in turns, by a map of two RTTs"
+    no_equilibrium = "rates of credits alternate between increase and decrease"
+    linear_refusal = (
+        "ExpressPass has no linear model: rates of credits alternate between increase and decrease, by a map "
+        "of two RTTs"
+    )
     fluid_refusal = "ExpressPass has no fluid model: its rates jump once an RTT, by the credits lost in it"
 
     @property
     def operating_range(self) -> OperatingRange:
-        """The capacity of hosts, and RTTs of a data center."""
+        """Capacities equal to the hosts' line rate, and RTTs of a data center."""
         return OperatingRange((self.line_rate, self.line_rate), (20e-6, 40e-6), 1538)
 
     def __post_init__(self) -> None:
@@ -164,13 +168,13 @@ class ExpressPass(Protocol):
         for name in ("target", "jitter"):
             if getattr(self, name) >= 1.0:
                 raise ValueError(f"{name} must be < 1, got {shown(getattr(self, name))}")
-        for name, most in (("w_init", W_MAX), ("w_min", W_MAX), ("alpha", 1.0)):
-            if getattr(self, name) > most:
-                raise ValueError(f"{name} must be <= {most:g}, got {shown(getattr(self, name))}")
+        for name, limit in (("w_init", W_MAX), ("w_min", W_MAX), ("alpha", 1.0)):
+            if getattr(self, name) > limit:
+                raise ValueError(f"{name} must be <= {limit:g}, got {shown(getattr(self, name))}")
 
     @property
     def max_rate(self) -> float:
-        """X, the largest rate of credits [bit/s]."""
+        """X, the maximum rate of credits [bit/s]."""
         return float(self.line_rate) * CREDIT / (CREDIT + DATA)
 
     def params(self) -> dict[str, float]:
@@ -181,27 +185,27 @@ class ExpressPass(Protocol):
     @staticmethod
     @check_arguments
     def on(network: Network, buffer_packets: int = 10, credit_size: int | tuple[int, int] = CREDIT) -> Network:
-        """Return the network of credits of one of data: each flow is that of its credits, and its ACKs are the data.
+        """Return the network of credits for a network of data flows: each flow sends credits, its ACKs are the data.
 
         Parameters
         ----------
         network : Network
-            Network whose flows send data; links that their ACKs would cross are not used.
+            Network of data flows; links that only their ACKs would cross are not used.
         buffer_packets : int, packets, > 0, optional
-            How many credits a link holds.
+            Buffer of a link in credits.
         credit_size : int, bytes, or (int, int), optional
-            (lowest, highest): drawn for each credit, with a mean of 84.
+            Size, or (lowest, highest) size with a mean of 84, from which each credit's size is drawn.
 
         Returns
         -------
         Network
-            Network with twice the links: link k for data, with its buffer, and n_links + k for the credits of what
-            crosses it. Sizes of flows are those of their credits, 84 bytes for 1460 of data.
+            Network with twice the links: link k for data, with its buffer, and n_links + k for the credits of the data
+            that crosses it. Sizes of flows are those of their credits, 84 bytes for 1460 of data.
 
         Raises
         ------
         ValueError
-            A flow has several routes, as data take that of their credits, or its application writes in time.
+            A flow with several routes, as data follows the route of its credits; an application that writes over time.
         """
         places, share = as_count(buffer_packets, "buffer_packets", minimum=1), CREDIT / (CREDIT + DATA)
         flows = []
@@ -232,16 +236,16 @@ class ExpressPass(Protocol):
         Parameters
         ----------
         flows : int, >= 2
-        delay : int, 0 or 1, optional
+            Number of flows, for example 10.
             RTTs until the losses of an RTT are known.
         """
         n, late = as_count(flows, "flows", minimum=2), _delay(delay)
-        target, least = Fraction(self.target), Fraction(self.w_min)
-        aggressive = [least, least]
+        target, w_min = Fraction(self.target), Fraction(self.w_min)
+        aggressive = [w_min, w_min]
         if late:
-            first = max(least, STEP / 3)
+            first = max(w_min, STEP / 3)
             second = min(first + STEP, Fraction(W_MAX))
-            aggressive = [first, second, max(second / 2, least), first]
+            aggressive = [first, second, max(second / 2, w_min), first]
         ups = aggressive[: len(aggressive) // 2]
         keep = 1 - ups[0] if not late else (1 - ups[0]) * (1 - ups[1])
         sums = [
@@ -256,7 +260,7 @@ class ExpressPass(Protocol):
 
         rises = all(is_accepted(low, now) for now in sums[:-1])
         falls = not is_accepted(sums[1], high) and not (late and is_accepted(high, low))
-        # the rate delivered is of the RTT whose losses are known, the loss accepted is of now
+        # the delivered rate is that of the RTT with known losses, the accepted loss that of the current RTT
         difference = (1 - ups[0]) * (1 + target * (1 - high / n)) / sums[1] - target * keep / n
         mean = sum(aggressive, Fraction(0)) / len(aggressive)
         return Cycle(len(aggressive), low, high, mean, -target * keep / n, difference, rises and falls and high <= n)
@@ -265,23 +269,23 @@ class ExpressPass(Protocol):
     def synchronized(
         self, rates: ArrayLike, count: int, capacity: float = 1.0, delay: int = 1
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what flows on one link do in RTTs that are those of all, where each learns the loss of all.
+        """Return rates and w of flows on one link with common RTTs, in which each flow observes the loss of all.
 
         Parameters
         ----------
         rates : array, shape (n_flows,)
-            With which they begin, over the largest; > 0 and <= 1.
+            Initial rates, over the maximum rate; > 0 and <= 1.
         count : int
-            RTTs.
+            Number of RTTs.
         capacity : float, > 0, optional
-            What the link lets pass, over the largest rate.
+            Credits that the link can pass, over the maximum rate.
         delay : int, 0 or 1, optional
             RTTs until the losses of an RTT are known.
 
         Returns
         -------
         tuple of ndarray, shape (count + 1, n_flows)
-            Rates, over the largest, and w.
+            Rates, over the maximum rate, and w.
         """
         p = self.namespace()
         p.max_rate = 1.0
@@ -289,16 +293,16 @@ class ExpressPass(Protocol):
         late, x = _delay(delay), np.array(rates, dtype=float)
         if x.ndim != 1 or not len(x) or not ((x > 0.0) & (x <= 1.0)).all():
             raise ValueError(f"rates must be numbers > 0 and <= 1, one for each flow, got {shown(rates)}")
-        states = [(float(one), self.w_init, 0) for one in x]
+        states = [(float(rate), self.w_init, 0) for rate in x]
         known: list[tuple[float, list[float]]] = [(0.0, x.tolist())]
-        found = [states]
+        history = [states]
         for _ in range(n):
-            total = sum(one for one, _, _ in states)
+            total = sum(rate for rate, _, _ in states)
             loss = max(1.0 - C / total, 0.0)
-            known = [*known, (loss, [(1.0 - loss) * one for one, _, _ in states])][-1 - late :]
-            states = [moved(*one, known[0][0], y, p) for one, y in zip(states, known[0][1], strict=True)]
-            found.append(states)
-        table = np.array(found)
+            known = [*known, (loss, [(1.0 - loss) * rate for rate, _, _ in states])][-1 - late :]
+            states = [moved(*state, known[0][0], y, p) for state, y in zip(states, known[0][1], strict=True)]
+            history.append(states)
+        table = np.array(history)
         return table[:, :, 0], table[:, :, 1]
 
     # ---- hooks -------------------------------------------------------------------------------------------
@@ -306,7 +310,7 @@ class ExpressPass(Protocol):
     FlowState = FlowState
 
     def opening_rate(self, rtt: Any, packet: Any) -> Any:
-        """A share of the largest."""
+        """The initial share of the maximum rate."""
         return self.alpha * self.max_rate
 
     def link_hooks(self) -> dict[str, Hook]:
@@ -316,14 +320,14 @@ class ExpressPass(Protocol):
         return {"on_start": flow_on_start, "on_send": flow_on_send, "on_ack": flow_on_ack}
 
 
-def _delay(given: int) -> int:
-    if as_count(given, "delay") > 1:
-        raise ValueError(f"delay must be 0 or 1, got {given}")
-    return int(given)
+def _delay(delay: int) -> int:
+    if as_count(delay, "delay") > 1:
+        raise ValueError(f"delay must be 0 or 1, got {delay}")
+    return int(delay)
 
 
 def moved(x: float, w: float, was_low: int, loss: float, y: float, p: Params) -> tuple[float, float, int]:
-    """The rate, w, and whether losses were accepted, after an RTT with these losses, of which y was delivered."""
+    """Return the rate, w, and whether losses were accepted, after an RTT with these losses and a delivery of y."""
     if loss > accepted(x, p):
         return decreased(y, x, p), max(0.5 * w, p.w_min), 0
     if was_low > 0:
@@ -332,7 +336,7 @@ def moved(x: float, w: float, was_low: int, loss: float, y: float, p: Params) ->
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Credits at a share of the largest rate."""
+    """Start credits at a share of the maximum rate; short flows at a lower one, to waste fewer credits."""
     packets = env.size / env.packet_size if env.size >= 0 else FEW
     flow.x = p.alpha * p.max_rate * min(packets / FEW, 1.0)
     flow.w = p.w_init
@@ -341,12 +345,12 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Data: they tell the RTT, and by what is missing which credits were lost."""
+    """Measure the RTT from data; the engine infers lost credits from missing data."""
     flow.rtt = env.rtt if flow.rtt == 0.0 else (1.0 - RTT_WEIGHT) * flow.rtt + RTT_WEIGHT * env.rtt
 
 
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """A credit: if an RTT is over, the next rate; and the gap to the next credit."""
+    """Update the rate once an RTT, and draw the gap to the next credit."""
     came = env.delivered - flow.delivered
     gone = env.lost - flow.lost
     elapsed = env.now - flow.updated

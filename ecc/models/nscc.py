@@ -172,8 +172,8 @@ class NSCC(Protocol):
     @property
     def linear_refusal(self) -> str:
         return (
-            "NSCC has no linear model alone: its windows decrease only at marks, which {'flows': NSCC(), 'links': "
-            "RampMarking()} has"
+            "NSCC has no linear model alone: its windows decrease only at marks, as with {'flows': NSCC(), 'links': "
+            "RampMarking()}"
         )
 
     def params(self) -> dict[str, float]:

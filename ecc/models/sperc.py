@@ -1,10 +1,10 @@
-"""s-PERC: exact max-min fair rates, by routers that keep sums and no flows (Jose, Ibanez, Alizadeh, McKeown 2019).
+"""s-PERC: exact max-min fair rates, by routers with sums but no per-flow state (Jose, Ibanez, Alizadeh, McKeown 2019).
 
-A flow has one control packet on its way. It carries for each link l of the path what the link gave it last; at l
+A flow has one control packet in flight. It carries, for each link l of the path, the link's last allocation; at l
 
     E -> B: SumE <- SumE - x_l, NumB <- NumB + 1                    if s_l = E
     b_l = (gamma C - SumE)/NumB                                     bottleneck rate
-    e   = min of b_j over other links j with i_j = 0                limit rate, infinite if there are none
+    e   = min of b_j over other links j with i_j = 0                limit rate, infinite without such links
     x_l = min(b_l, e)                                               allocation
     i_l = 1 if b_l < MaxE, else 0                                   ignore bit
     B -> E: SumE <- SumE + x_l, NumB <- NumB - 1,
@@ -12,23 +12,22 @@ A flow has one control packet on its way. It carries for each link l of the path
 
 and once a round MaxE <- MaxE', MaxE' <- 0. A flow sends at min_l x_l. Flows begin with s = E, x = 0, i = 1.
 
-    s     E: limited elsewhere, B: bottlenecked here    SumE   of the x of flows in E [bit/s]
-    C     capacity [bit/s]                              NumB   how many flows are in B
-    gamma share of it that flows may have               MaxE   largest x of a flow in E, since the last round began
+    s     E: limited elsewhere, B: bottlenecked here    SumE   sum of the x of flows in E [bit/s]
+    C     capacity [bit/s]                              NumB   number of flows in B
+    gamma share of C available to flows                 MaxE   maximum x of flows in E, since the last round began
 
-A link whose b is below what a flow limited elsewhere has says so by i: that b is too low, and will rise. Theorem: in
-6 N rounds rates are max-min fair. N counts the iterations of 2-water-filling, each of which takes out all links whose
-share is no larger than that of links that share a flow with them, and of links that share one with these.
+A link with b below the rate of a flow limited elsewhere sets i: that b is too low, and will rise. Theorem: within 6 N
+rounds rates are max-min fair. N is the number of iterations of 2-water-filling. Each iteration removes all links with a
+share no larger than those of links that share a flow with them, and of links that share a flow with these.
 
-Here the control packet is a packet of data, the next one after the ACK of the one before: a trip takes an RTT and the
-time until that packet. As in the authors' programs (sperc_robust) a link counts in each round anew which flows it has
-seen, and goes on with these sums: flows that have not been seen in a whole round are forgotten, and so are errors by
-rounding, and control packets that were lost. The packet carries the number of the round in which it was seen, so that a
-flow which was forgotten comes as a new one. A host that waits for its control packet for more than `patience` trips
-sends a new one.
+Here the control packet is a packet of data, the next one after the ACK of the last one: a trip takes an RTT plus the
+time to that packet. As in the authors' programs (sperc_robust), a link counts in each round anew the flows that it has
+seen, and continues with these sums. So flows that are not seen in a whole round are discarded, as are rounding errors
+and lost control packets. The packet carries the number of the round in which it was seen, so that a discarded flow is
+treated as a new one. A host that waits for its control packet for more than `patience` trips sends a new one.
 
 A round lasts `margin` times the longest trip that control packets report. A flow that ends says so in its last control
-packet, which takes its shares back; one that is stopped does not know it, and is forgotten within two rounds.
+packet, which removes its allocations. A flow that is stopped from outside cannot, and is discarded within two rounds.
 Comparisons have a tolerance, 1e-7 Gb/s in the programs, as b and e of one bottleneck differ by rounding.
 """
 
@@ -55,22 +54,22 @@ from ecc.contract.records import per_hop
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network.network import Network
 
-NONE, STAYS, LEAVES = 0, 1, 2  # kinds of headers: no control packet, one, and the last one
+NONE, STAYS, LEAVES = 0, 1, 2  # kinds of headers: no control packet, a control packet, the last one of a flow
 E, B = 0, 1
-ANY_RATE = 1e300  # bit/s
+ANY_RATE = 1e300  # bit/s, above any allocation
 
 
 @dataclass
 class Header:
-    """What travels with a control packet and returns with its ACK; arrays have an entry for each link of the path."""
+    """Header fields of a control packet, which return with its ACK; arrays have an entry for each link of the path."""
 
     kind: int = NONE
     sequence: int = 0
-    trip: float = 0.0  # how long trips of the flow take; 0.0: not known [s]
+    trip: float = 0.0  # duration of the flow's trips [s]; 0.0: not known
     hops: int = 0  # links passed
-    links: int = 0  # that have an entry
-    link: tuple[int, ...] = per_hop()  # its index
-    round: tuple[int, ...] = per_hop()  # of the link, when it saw the flow last; 0: never
+    links: int = 0  # number of links with an entry
+    link: tuple[int, ...] = per_hop()  # index of the link
+    round: tuple[int, ...] = per_hop()  # the link's round when it last saw the flow; 0: never
     b: tuple[float, ...] = per_hop()
     x: tuple[float, ...] = per_hop()
     s: tuple[int, ...] = per_hop()
@@ -79,7 +78,7 @@ class Header:
 
 @dataclass
 class LinkState:
-    """A router's state; `seen_` are sums over flows that it has seen in this round."""
+    """A router's state; names with `seen_` are for the flows seen in this round."""
 
     sum_e: float = 0.0
     num_b: float = 0.0
@@ -87,23 +86,23 @@ class LinkState:
     seen_sum_e: float = 0.0
     seen_num_b: float = 0.0
     seen_max_e: float = 0.0
-    trip: float = 0.0  # longest [s]
+    trip: float = 0.0  # longest trip [s]
     seen_trip: float = 0.0
     round: int = 1
-    opened: float = -1.0  # when the round began [s]; before 0: no packet has come
-    late: int = 0  # control packets of flows that had been forgotten
+    opened: float = -1.0  # start of the round [s]; < 0: no packet yet
+    late: int = 0  # number of control packets of discarded flows
 
 
 @dataclass
 class FlowState:
-    """A host's state for one flow: what its control packet brought back."""
+    """A host's state for one flow: the content of its last control packet."""
 
     x: float = 0.0  # allocation [bit/s]
-    sent: float = 0.0  # when the control packet was [s]
-    waits: int = 0  # for it
+    sent: float = 0.0  # time at which the control packet was sent [s]
+    waits: int = 0  # 1 while it is in flight
     sequence: int = 0
-    rtt: float = 0.0  # last one; 0.0: none [s]
-    trip: float = 0.0
+    rtt: float = 0.0  # last RTT sample [s]; 0.0: none yet
+    trip: float = 0.0  # duration of a trip [s]
     links: int = 0
     link: tuple[int, ...] = per_hop()
     round: tuple[int, ...] = per_hop()
@@ -114,21 +113,20 @@ class FlowState:
 
 
 class Rounds(NamedTuple):
-    """What happens in rounds, exactly.
+    """Exact results of rounds.
 
     Attributes
     ----------
     rates : tuple of tuple of Fraction
         Rate of each flow after each round [bit/s].
     fair : tuple of Fraction
-        Max-min fair rates of the flows that stay; 0 of others.
+        Max-min fair rates of the flows that stay; 0 for others.
     iterations : int
-        N, of 2-water-filling.
+        N, the iterations of 2-water-filling.
     converged : int or None
-        Rounds after the last flow came or left from whose end on rates are fair; None: never.
+        Rounds from the last arrival or departure of a flow until rates stay fair; None: never.
     period : int or None
-        After how many rounds the state of all links and control packets is as it was, again and again; 1: at rest,
-        None: it never was.
+        Period, in rounds, of the state of all links and control packets; 1: constant, None: not periodic.
     """
 
     rates: tuple[tuple[Fraction, ...], ...]
@@ -145,20 +143,20 @@ class SPERC(Protocol):
     Parameters
     ----------
     gamma : float, in (0, 1]
-        Share of the capacity that flows may have. What is left drains queues (the programs' headroom of 2 %) and
-        carries ACKs (their 4 % for control packets; 40 of 1000 bytes).
+        Share of the capacity available to flows. The rest drains queues (the programs' headroom of 2 %) and carries
+        ACKs (the programs use 4 % for control packets; here 40 of 1000 bytes).
     margin : float, >= 1
-        Length of a round in longest trips.
+        Length of a round, in longest trips.
     floor : float, > 0
-        Least sending rate, in packets an RTT, that control packets go on.
+        Minimum sending rate, in packets per RTT, so that control packets continue.
     patience : float, >= 1
         Trips after which a control packet counts as lost.
     ignore : bool
-        Whether links set ignore bits; if not, no MaxE is kept.
+        Whether links set ignore bits; False: they keep no MaxE.
     tolerance : float, in [0, 0.1]
         Relative difference up to which two rates are equal.
     min_rto : float, s, > 0
-        Least time without an ACK after which all that is in flight counts as lost.
+        Minimum time without an ACK after which the whole flight counts as lost.
     transport : str or None
         "newreno", "sack" or None: recovery of lost data; None: no retransmission, but its bytes are owed.
 
@@ -180,9 +178,11 @@ class SPERC(Protocol):
     dimensions = {"min_rto": TIME}
 
     times = ()
-    equilibrium_is_static = False  # packet runs begin without flows: links do not know what each has
-    linear_refusal = "SPERC has no linear model: its rates are exact after some rounds: no law moves them by degrees"
-    fluid_refusal = "SPERC has no fluid model: its rates are those that control packets bring, one in an RTT"
+    equilibrium_is_static = False  # packet runs start without flows, since links cannot know allocations in advance
+    linear_refusal = (
+        "SPERC has no linear model: its rates are exact after some rounds, and no law changes them gradually"
+    )
+    fluid_refusal = "SPERC has no fluid model: its rates change with control packets only, once an RTT"
 
     operating_range = OperatingRange((10e9, 40e9), (20e-6, 40e-6))
 
@@ -190,9 +190,9 @@ class SPERC(Protocol):
         check_number(self, gamma=None, margin=1.0, floor=None, patience=1.0, tolerance=0.0, min_rto=as_delay)
         check_choice(self, "ignore", (True, False))
         check_choice(self, "transport", TRANSPORTS)
-        for name, most in (("gamma", 1.0), ("tolerance", 0.1)):
-            if getattr(self, name) > most:
-                raise ValueError(f"{name} must be <= {most:g}, got {shown(getattr(self, name))}")
+        for name, limit in (("gamma", 1.0), ("tolerance", 0.1)):
+            if getattr(self, name) > limit:
+                raise ValueError(f"{name} must be <= {limit:g}, got {shown(getattr(self, name))}")
 
     def params(self) -> dict[str, float]:
         names = ("gamma", "margin", "floor", "patience", "tolerance")
@@ -209,22 +209,22 @@ class SPERC(Protocol):
         leaves: Sequence[int | None] | None = None,
         most: int = 1000,
     ) -> Rounds:
-        """Return what the hooks of links do with control packets, round by round, in exact fractions.
+        """Return the results of the links' hooks for control packets, round by round, in exact fractions.
 
         Parameters
         ----------
         network : Network
-            Network of which capacities and routes count.
+            Network; its capacities and routes are used.
         seed : int, optional
-            For the order within a round: one to three trips of each flow, whose hops are at times drawn at random, at
-            the same ones in each round, as is when each link begins its round. None: flows make a trip one after the
-            other, then links begin theirs.
+            Seed for the order within a round: each flow makes one to three trips, with hops at random times that are
+            the same in each round, as are the times at which links begin their rounds. None: flows make one trip each,
+            in their order, then links begin their rounds.
         joins : sequence of int, shape (n_flows,), optional
-            Round in which each flow begins, from 0 on; default: 0.
+            Round in which each flow begins, 0 or later; default: 0.
         leaves : sequence of int or None, shape (n_flows,), optional
-            Round from which on it makes its last trip; None: it stays.
+            Round from which each flow makes its last trip; None: it stays.
         most : int, optional
-            Rounds, unless the state repeats before.
+            Maximum number of rounds, if the state does not repeat earlier.
 
         Returns
         -------
@@ -233,7 +233,7 @@ class SPERC(Protocol):
         Raises
         ------
         ValueError
-            A flow with several routes, or joins and leaves of another length.
+            A flow with several routes; `joins` or `leaves` of a wrong length.
         """
         for index, flow in enumerate(network.flows):
             if flow.alternatives:
@@ -249,7 +249,7 @@ class SPERC(Protocol):
         order = list(_order(network, seed))
         last = max([*begins, *(end + 1 for end in ends if end is not None)])
         seen: dict[Any, int] = {}
-        found: list[tuple[Fraction, ...]] = []
+        history: list[tuple[Fraction, ...]] = []
         period = None
         for count in range(as_count(most, "most", minimum=1, bits=20)):
             for actor in order:
@@ -266,8 +266,8 @@ class SPERC(Protocol):
                         gone[actor] = header.kind == LEAVES
                         rates[actor] = Fraction(0) if gone[actor] else min(header.x)
                         header.hops = 0
-            found.append(tuple(rates))
-            if count >= last and all(was == (end is not None) for was, end in zip(gone, ends, strict=True)):
+            history.append(tuple(rates))
+            if count >= last and all(is_gone == (end is not None) for is_gone, end in zip(gone, ends, strict=True)):
                 state = _state(links, headers, gone)
                 if state in seen:
                     period = count - seen[state]
@@ -275,19 +275,19 @@ class SPERC(Protocol):
                 seen[state] = count
         stays = [k for k, end in enumerate(ends) if end is None]
         iterations, filled = two_water_filling(
-            [network.flows[k].route for k in stays], [p.gamma * one for one in capacities]
+            [network.flows[k].route for k in stays], [p.gamma * capacity for capacity in capacities]
         )
         fair = dict(zip(stays, filled, strict=True))
         expected = tuple(fair.get(k, Fraction(0)) for k in range(network.n_flows))
-        first = len(found)
-        while first > 0 and found[first - 1] == expected:
+        first = len(history)
+        while first > 0 and history[first - 1] == expected:
             first -= 1
-        is_fair = period is not None and first < len(found)
-        return Rounds(tuple(found), expected, iterations, max(first + 1 - last, 0) if is_fair else None, period)
+        is_fair = period is not None and first < len(history)
+        return Rounds(tuple(history), expected, iterations, max(first + 1 - last, 0) if is_fair else None, period)
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
-    opening_size = 64  # of the control packet that goes ahead of all data, as in the programs
+    opening_size = 64  # bytes of the control packet that precedes all data, as in the programs
     Header = Header
     LinkState = LinkState
     FlowState = FlowState
@@ -301,9 +301,9 @@ class SPERC(Protocol):
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Max-min fair rates over capacities gamma C; `fair_rate` is b."""
+        """Return max-min fair rates for capacities gamma C; `fair_rate` is b."""
         if assignment is not None:
-            raise ValueError("assignment must be None: flows of SPERC come to max-min fair rates alone")
+            raise ValueError("assignment must be None: flows of SPERC converge to max-min fair rates only")
         return shared_fair_rate(network, self.gamma * network.capacities)
 
 
@@ -311,12 +311,12 @@ class SPERC(Protocol):
 
 
 def bottleneck_rate(sum_e: float, num_b: float, C: float, p: Params) -> float:
-    """The rate b of a flow that is in B, with all others that are."""
+    """Return the rate b that a flow in B shares with all others in B."""
     return max((p.gamma * C - sum_e) / num_b, 0)
 
 
 def is_below(rate: float, other: float, p: Params) -> bool:
-    """Whether a rate is less than another."""
+    """Return whether a rate is less than another by more than the tolerance."""
     return rate < (1 - p.tolerance) * other
 
 
@@ -324,7 +324,7 @@ def is_below(rate: float, other: float, p: Params) -> bool:
 
 
 def close_round(link: Any) -> None:
-    """Go on with the flows that were seen in this round."""
+    """Continue with the sums over the flows that were seen in this round."""
     link.sum_e = link.seen_sum_e
     link.num_b = link.seen_num_b
     link.max_e = link.seen_max_e
@@ -337,16 +337,16 @@ def close_round(link: Any) -> None:
 
 
 def keep_rounds(link: Any, trip: float, p: Params, now: float) -> None:
-    """Begin a new round if this one has lasted long enough, and two if no flow has come for as long again."""
+    """Begin a new round if this one has lasted long enough, and two if no flow has appeared for as long again."""
     if link.opened < 0:
         link.opened = now
     link.trip = max(link.trip, trip)
     link.seen_trip = max(link.seen_trip, trip)
     length = p.margin * link.trip
-    passed = now - link.opened
-    if length > 0 and passed >= length:
+    elapsed = now - link.opened
+    if length > 0 and elapsed >= length:
         close_round(link)
-        if passed >= 2 * length:
+        if elapsed >= 2 * length:
             close_round(link)
         link.trip = max(link.trip, trip)
         link.seen_trip = trip
@@ -354,7 +354,7 @@ def keep_rounds(link: Any, trip: float, p: Params, now: float) -> None:
 
 
 def take_back(link: Any, header: Any, k: int, index: int) -> None:
-    """Leave the flow out of all sums that it is in; one that was forgotten, or has another route now, is new."""
+    """Remove the flow from all sums that contain it; a discarded flow, or one with a new route, counts as new."""
     if header.link[k] != index or header.round[k] < link.round - 1:
         if header.round[k] > 0:
             link.late += 1
@@ -372,7 +372,7 @@ def take_back(link: Any, header: Any, k: int, index: int) -> None:
 
 
 def add(link: Any, header: Any, k: int, b: float, e: float, p: Params) -> None:
-    """Count the flow as limited elsewhere or here."""
+    """Allocate a rate, and count the flow as limited elsewhere or here."""
     header.x[k] = min(b, e)
     header.round[k] = link.round
     if is_below(e, b, p):
@@ -388,16 +388,16 @@ def add(link: Any, header: Any, k: int, b: float, e: float, p: Params) -> None:
 
 
 def limit_rate(header: Any, k: int) -> float:
-    """The least b of other links that counts."""
-    least = ANY_RATE
+    """Return the minimum of the other links' valid b."""
+    minimum = ANY_RATE
     for j in range(header.links):
         if j != k and header.counts[j] > 0:
-            least = min(least, header.b[j])
-    return least
+            minimum = min(minimum, header.b[j])
+    return minimum
 
 
 def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Give a control packet the rate of its flow."""
+    """Update a control packet with the flow's allocation at this link."""
     if env.kind == 0 and header.kind != NONE:
         keep_rounds(link, header.trip, p, env.now)
         k = header.hops
@@ -415,12 +415,12 @@ def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Send a control packet, and nothing before it is back."""
+    """Send a control packet, and no data until it returns."""
     env.window = 1.0 * env.packet_size
 
 
 def forget(flow: Any) -> None:
-    """Come to all links as a new flow."""
+    """Present the flow as new to all links."""
     flow.waits = 0
     flow.links = 0
     for k in range(len(flow.round)):
@@ -431,20 +431,20 @@ def forget(flow: Any) -> None:
 
 
 def pace(flow: Any, p: Params, env: FlowEnv) -> None:
-    """Send at the allocation, or the least rate; a trip ends with the packet after the ACK."""
+    """Send at the allocation, or the minimum rate; a trip ends with the packet after the ACK."""
     env.window = 0.0
     env.rate = max(flow.x, p.floor * 8.0 * env.packet_size / flow.rtt)
     flow.trip = flow.rtt + 8.0 * env.packet_size / env.rate
 
 
 def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Make a control packet of this one, unless one is on its way; the last one, if all is sent in less than a trip."""
+    """Send a control packet, unless one is in flight; mark it as the last one if all data leaves within a trip."""
     if flow.rtt > 0.0:
         pace(flow, p, env)
     if flow.waits > 0 and flow.rtt > 0.0 and env.now - flow.sent > p.patience * flow.trip:
         forget(flow)
-    left = 8.0 * (env.size - env.delivered - env.in_flight)
-    ends = flow.rtt > 0.0 and env.size >= 0 and left < flow.x * flow.trip
+    remaining = 8.0 * (env.size - env.delivered - env.in_flight)
+    ends = flow.rtt > 0.0 and env.size >= 0 and remaining < flow.x * flow.trip
     if flow.waits == 0 and (flow.links > 0 or not ends):
         flow.waits = 1
         flow.sent = env.now
@@ -463,7 +463,7 @@ def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Take the rate that a control packet brings; any packet tells the RTT."""
+    """Adopt the rate in a control packet; any packet gives an RTT sample."""
     flow.rtt = env.rtt
     if header.kind == NONE or header.sequence != flow.sequence or flow.waits == 0:
         return
@@ -485,12 +485,12 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """After a timeout the control packet is lost too."""
+    """Restart as a new flow after a timeout: the control packet is lost too."""
     if env.kind == 1:
         forget(flow)
 
 
-# ---- what rounds need ------------------------------------------------------------------------------------------------
+# ---- exact rounds ----------------------------------------------------------------------------------------------------
 
 
 def two_water_filling(
@@ -514,22 +514,22 @@ def two_water_filling(
             if flow not in rates:
                 for link in route:
                     users.setdefault(link, []).append(flow)
-        share = {link: room[link] / len(those) for link, those in users.items()}
-        near = {link: {one for flow in those for one in routes[flow]} for link, those in users.items()}
-        least = {link: min(share[one] for one in near[link]) for link in users}
-        found: dict[int, Fraction] = {}
-        for link, those in users.items():
-            if share[link] <= min(least[one] for one in near[link]):
-                found |= dict.fromkeys(those, share[link])
-        for flow, rate in found.items():
+        share = {link: room[link] / len(flows) for link, flows in users.items()}
+        near = {link: {other for flow in flows for other in routes[flow]} for link, flows in users.items()}
+        lowest = {link: min(share[other] for other in near[link]) for link in users}
+        fixed: dict[int, Fraction] = {}
+        for link, flows in users.items():
+            if share[link] <= min(lowest[other] for other in near[link]):
+                fixed |= dict.fromkeys(flows, share[link])
+        for flow, rate in fixed.items():
             for link in routes[flow]:
                 room[link] -= rate
-        rates |= found
+        rates |= fixed
     return iterations, tuple(rates[flow] for flow in range(len(routes)))
 
 
 def _order(network: Network, seed: int | None) -> Iterator[int]:
-    """Whose turn it is in a round: a flow, or ~k for link k that begins its round."""
+    """Yield the order of actors in a round: a flow, or ~k for link k that begins its round."""
     if seed is None:
         for index, flow in enumerate(network.flows):
             yield from [index] * len(flow.route)
@@ -543,28 +543,32 @@ def _order(network: Network, seed: int | None) -> Iterator[int]:
         yield actor
 
 
-def _rounds_of(name: str, given: Sequence[int | None] | None, network: Network, missing: int | None) -> list[Any]:
-    """Arguments that are a round of each flow."""
-    values = [missing] * network.n_flows if given is None else list(given)
+def _rounds_of(
+    name: str, rounds: Sequence[int | None] | None, network: Network, missing: int | None
+) -> list[Any]:  # fmt: skip
+    """Return the round of each flow in an argument, or the default `missing`."""
+    values = [missing] * network.n_flows if rounds is None else list(rounds)
     if len(values) != network.n_flows:
         raise ValueError(f"{name} must have {network.n_flows} entries, one for each flow, got {len(values)}")
-    return [None if one is None and missing is None else as_count(one, name, bits=20) for one in values]
+    return [None if value is None and missing is None else as_count(value, name, bits=20) for value in values]
 
 
 def _exact(record: Any, hops: int = 0) -> Any:
-    """A record whose numbers are whole, and whose arrays are lists."""
+    """Return a record with integers for floats, and lists for arrays."""
     values = {name: [0] * hops if value == () else value for name, value in vars(record).items()}
-    return SimpleNamespace(**{name: int(one) if isinstance(one, float) else one for name, one in values.items()})
+    return SimpleNamespace(
+        **{name: int(value) if isinstance(value, float) else value for name, value in values.items()}
+    )
 
 
 def _state(links: Sequence[Any], headers: Sequence[Any], gone: Sequence[bool]) -> Any:
-    """All that decides what comes; rounds by how long ago they were."""
-    kept = [(one.sum_e, one.num_b, one.max_e, one.seen_sum_e, one.seen_num_b, one.seen_max_e) for one in links]
+    """Return everything that determines later rounds; round numbers are relative to the current round."""
+    sums = [(link.sum_e, link.num_b, link.max_e, link.seen_sum_e, link.seen_num_b, link.seen_max_e) for link in links]
     carried = [
         None if is_gone else (
-            one.hops, *one.b, *one.x, *one.s, *one.counts,
-            *(min(links[link].round - r, 2) for link, r in zip(one.link, one.round, strict=True)),
+            header.hops, *header.b, *header.x, *header.s, *header.counts,
+            *(min(links[link].round - r, 2) for link, r in zip(header.link, header.round, strict=True)),
         )
-        for one, is_gone in zip(headers, gone, strict=True)
+        for header, is_gone in zip(headers, gone, strict=True)
     ]  # fmt: skip
-    return tuple(kept), tuple(carried)
+    return tuple(sums), tuple(carried)

@@ -1,49 +1,49 @@
 """XCP, the eXplicit Control Protocol (Katabi, Handley, Rohrs 2002; EVAL sec. 2, THESIS II.E.1).
 
-Every mean RTT d, a router shares out the change phi of all windows that would fill the link, and moves a part gamma of
-the traffic from the large flows to the small ones:
+Every mean RTT d, a router divides among flows the change phi of all windows that would fill the link, and moves a part
+gamma of the traffic from large flows to small ones:
 
     phi = alpha d (C - y) - beta q                                          EVAL (1)
-    h = max(0, gamma y d - |phi|)                                           traffic to be shuffled
-    x' = [(h + max(phi, 0))/N - (h + max(-phi, 0)) x/y] / d^2               of a flow at rate x; the least on its path
+    h = max(0, gamma y d - |phi|)                                           shuffled traffic
+    x' = [(h + max(phi, 0))/N - (h + max(-phi, 0)) x/y] / d^2               a flow at rate x; the minimum of its path
 
     y  arrival rate [bit/s]    x  sending rate [bit/s]   alpha  gain on spare capacity
     C  capacity [bit/s]        q  queue [bit]            beta   gain on the queue
     d  mean RTT [s]            N  flows at the link      gamma  share of the traffic that is shuffled
 
-The last line is per-packet feedback added up over a flow's packets, as in Low, Andrew and Wydrowski (INFOCOM 2005):
-increases are equal and decreases in proportion to the rate, for any RTTs. With y < C a flow that is held back
-elsewhere wastes its share of the increase, so the others stop at x = (gamma y/N) y/((gamma + alpha) y - alpha C):
-XCP is max-min fair on one link, but not in networks, and may leave alpha/(alpha + gamma) of a link as its load.
+The last line is the sum of per-packet feedback over a flow's packets, as in Low, Andrew and Wydrowski (INFOCOM 2005):
+increases are equal and decreases proportional to the rate, for any RTTs. With y < C a flow that is limited elsewhere
+wastes its share of the increase, so the others stop at x = (gamma y/N) y/((gamma + alpha) y - alpha C): XCP is max-min
+fair on one link, but not in networks, and may leave alpha/(alpha + gamma) of a link as its load.
 
-Packets carry the RTT D, the spacing X = D s/w of the flow's packets and the change of rate that they ask for; every
-router on the path lowers that to what it grants, as in the internet draft (draft-falk-xcp-spec) and in ns-2. A window
-changes by D times the feedback, so increases go with D^2 s/w and decreases with D s, as Katabi et al. have it:
+Packets carry the RTT D, the spacing X = D s/w of the flow's packets and the requested change of rate. Every router on
+the path lowers the request to its grant, as in the internet draft (draft-falk-xcp-spec) and in ns-2. A window changes
+by D times the feedback, so increases are proportional to D^2 s/w and decreases to D s, as in Katabi et al.:
 
     feedback = up X / sum(X) - down s / sum(s),   up, down = (h + max(+-phi, 0)) T/d^2
 
     s  packet size    w  window, in whole packets    sum  over the packets of the last interval
 
-The papers leave open what becomes of a grant that the application does not use. Here a window that
-does not limit its flow grows up to twice the bytes in flight (as in slow start: draft-ietf-ccwg-ratelimited-increase).
+The papers leave open how to treat a grant that the application does not use. Here a window that does not limit its flow
+grows up to twice the bytes in flight (as in slow start: draft-ietf-ccwg-ratelimited-increase).
 
-A flow sends T x/s packets an interval, so sum(X) = N T and sum(s) = y T: this adds up to x' T. What an interval has
-given away is off its account; a router that grants more than the packet may have keeps the rest. The interval T is the
-mean RTT d, an average over flows, as each adds T to sum(X), and at least `least_interval`; where d is less, the law has
-that in its place: what is granted in an interval acts for one. Q is the lowest queue of the last half RTT or so.
+A flow sends T x/s packets per interval, so sum(X) = N T and sum(s) = y T: feedback adds up to x' T. Grants are deducted
+from the budget of the interval; if another router of the path grants less, the difference stays in the budget. The
+interval T is the mean RTT d, but `least_interval` or more; d is a mean over flows, as each adds T to sum(X). If d is
+shorter, the law uses T instead: grants of an interval act for an interval. q is the minimum queue of about the last
+half RTT.
 
-With h and the larger of +-phi written out the law is x' = [phi/N - (gamma y d - max(phi, 0)) (x/y - 1/N)]/d^2: as
+With h and the larger of +-phi written out the law is x' = [phi/N - (gamma y d - max(phi, 0)) (x/y - 1/N)]/d^2. As
 x = y/N at an equilibrium with y = C, |phi| is of second order there, and the law has a derivative although h has none.
-With u_i the rate of a flow of RTT D_i as it reaches the router, paced windows (`clocking="rate"`), and a queue that may
-be negative,
+With u_i the rate of a flow of RTT D_i as it reaches the router, paced windows (`clocking="rate"`), and a signed queue,
 
     u_i'(t) = phi(t - D_i)/(N d^2) - (gamma/d) [u_i(t - D_i) - y(t - D_i)/N],   y = sum u_i,   q' = y - C
     1 + [(alpha - gamma)/d + beta/(d^2 s)] mean(exp(-s D_i)/(s + (gamma/d) exp(-s D_i))) = 0
 
-and, between flows of one RTT D, s + (gamma/d) exp(-s D) = 0: shuffling is unstable by itself from D = pi d/(2 gamma)
-on. It cancels where RTTs are equal, or gamma = 0: s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)) = 0. Not in this
-model: routers that count for an interval and grant in the next, and windows that ACKs clock, whose flows repeat what
-they sent one RTT ago: with unequal RTTs fluid and packets grow where this model is stable.
+and, between flows of one RTT D, s + (gamma/d) exp(-s D) = 0: shuffling alone is unstable for D >= pi d/(2 gamma). It
+cancels if RTTs are equal or gamma = 0: s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)) = 0. Not in this model: routers
+that measure in an interval and grant in the next, and ACK-clocked windows, with flows that repeat their departures of
+one RTT ago. With unequal RTTs fluid and packet runs grow in cases in which this model is stable.
 """
 
 from __future__ import annotations
@@ -80,20 +80,20 @@ from ecc.models.shared import rate_feedback, windows
 from ecc.models.shared.equilibria import bottleneck_links, shared_rate
 from ecc.network.network import Network
 
-HANDSHAKES = 1.0  # s of spacing by which an interval that saw nothing else is shared out (ns-2)
-LEAST_QUEUE_INTERVAL = 0.002  # s over which the lowest queue is sought (draft-falk-xcp-spec)
-ANY = 1e300  # bit/s that a host requests: all there is
-USED = 2.0  # a window that does not limit its flow grows up to this factor of the bytes in flight
+HANDSHAKES = 1.0  # s of spacing among which an interval without spacing (only handshakes) is divided (ns-2)
+MIN_QUEUE_INTERVAL = 0.002  # s, minimum time over which the lowest queue is measured (draft-falk-xcp-spec)
+ANY = 1e300  # bit/s that a host requests: all available capacity
+USED = 2.0  # a window that does not limit its flow grows up to this multiple of the bytes in flight
 
 
 @dataclass
 class Header:
     """Header fields that travel with a packet and return with its ACK."""
 
-    rtt: float = 0.0  # the sender's smoothed RTT [s]; 0 before the first sample: routers give it nothing
+    rtt: float = 0.0  # the sender's smoothed RTT [s]; 0 before the first sample: routers grant it nothing
     spacing: float = 0.0  # time between the flow's packets [s]
     feedback: float = 0.0  # change of the sending rate, requested and then granted [bit/s]
-    link: int = rate_feedback.NO_LINK  # that granted the least
+    link: int = rate_feedback.NO_LINK  # link with the smallest grant
 
 
 @dataclass
@@ -104,16 +104,16 @@ class LinkState:
     q: float = 0.0  # persistent queue [bit]
     up: float = 0.0  # increase for each second of spacing [bit/s^2]
     down: float = 0.0  # decrease for each byte [bit/s]
-    up_left: float = 0.0  # what the interval may still give ... [bit/s]
-    down_left: float = 0.0  # ... and take [bit/s]
-    arrived: float = 0.0  # since the last control [bytes]
-    spacing: float = 0.0  # sum over those packets [s]
+    up_left: float = 0.0  # remaining increase of this interval [bit/s]
+    down_left: float = 0.0  # remaining decrease of this interval [bit/s]
+    arrived: float = 0.0  # bytes since the last control
+    spacing: float = 0.0  # sum of the spacings of those packets [s]
     rtt_spacing: float = 0.0  # sum of RTT times spacing [s^2]
     rtt_peak: float = 0.0  # largest RTT of those packets [s]
-    lowest: float = 0.0  # queue since it was last looked at [bytes]
-    opened: float = 0.0  # when the control interval began [s]
-    control_due: float = 0.0  # when it ends [s]
-    queue_due: float = 0.0  # when the persistent queue is looked at [s]
+    lowest: float = 0.0  # minimum queue since the last update of q [bytes]
+    opened: float = 0.0  # start of the control interval [s]
+    control_due: float = 0.0  # end of the control interval [s]
+    queue_due: float = 0.0  # time of the next update of q [s]
 
 
 @dataclass
@@ -121,10 +121,10 @@ class FlowState:
     """A host's state for one flow."""
 
     x: float = 0.0  # rate of a flow that is active from the start [bit/s]; 0: it opens with a handshake
-    opened: int = 0  # whether an ACK has come
-    packet: float = 0.0  # a packet, the least window [bytes]
+    opened: int = 0  # 1 after the first ACK
+    packet: float = 0.0  # a packet, the minimum window [bytes]
     recovery: int = 0  # a gap before this offset belongs to a window already halved [bytes]
-    bottleneck: int = rate_feedback.NO_LINK  # link that granted the least
+    bottleneck: int = rate_feedback.NO_LINK  # link with the smallest grant
 
 
 @dataclass(frozen=True)
@@ -138,19 +138,20 @@ class XCP(Protocol):
     beta : float, >= 0
         Gain on the queue (EVAL sec. 4: 0.226).
     gamma : float, >= 0
-        Share of the traffic that is shuffled (Katabi et al.: 0.1).
+        Share of the traffic that is shuffled per RTT (Katabi et al.: 0.1).
     interval : float, s, > 0
-        A router's control interval until it knows RTTs; the linear model has none.
+        A router's control interval until it has RTT samples; the linear model does not use it.
     rtt : str
-        "mean" or "max": the RTT d (JETMAX sec. 3.4 has the maximum instead of the mean).
+        RTT used as d: "mean" or "max" (JETMAX sec. 3.4 has the maximum instead of the mean).
     rtt_limit : float, s, > 0, or None
-        RTTs above it count as this in d (ns-2: 1 s).
+        Longer RTTs count as this in d (ns-2: 1 s).
     least_interval, largest_interval : float, s, > 0, or None
-        Limits of the control interval, else the RTT d (ns-2: 1 ms and none; THESIS VI.A.5: 10 and 500 ms).
+        Limits of the control interval, which otherwise is the RTT d (ns-2: 1 ms and none; THESIS VI.A.5: 10 and 500
+        ms).
     initial : float, > 0
         Window after the handshake, in packets (ns-2: 2).
     paced : bool
-        Packets evenly spread over an RTT, instead of the bursts of a window.
+        Whether packets are spread evenly over an RTT; False: windows are sent in bursts.
     transport : str or None
         "newreno", "sack" or None: recovery of lost data; None: no retransmission, but its bytes are owed.
 
@@ -177,7 +178,7 @@ class XCP(Protocol):
     times = ("continuous",)
     main_parameter = "alpha"
     run_findings = (
-        "fluid, one flow, RTT 100 ms: deviations of 1e-6 die out with beta = 0.226 at alpha up to 1.1 and grow from "
+        "fluid, one flow, RTT 100 ms: deviations of 1e-6 decay with beta = 0.226 at alpha up to 1.1 and grow from "
         "1.2, with beta = sqrt(2) alpha^2 up to 0.9 and from 1; no interval above is proven for XCP, but up to the "
         "published bound none grew"
     )
@@ -204,7 +205,7 @@ class XCP(Protocol):
 
     @staticmethod
     def router_law(x: float, y: float, q: float, N_all: float, C: float, d: float, T: float, p: Params) -> float:
-        """EVAL (1) and the fairness controller: what a flow at rate x is to add to it in T."""
+        """EVAL (1) and the fairness controller: the change in T of the rate of a flow at rate x."""
         up, down = shared_out(y, q, C, d, T, p)
         return up / N_all - down * x / y
 
@@ -215,13 +216,13 @@ class XCP(Protocol):
 
     @staticmethod
     def time_to_measure(d: float, p: Params) -> float:
-        """The control interval T."""
+        """The control interval T for a mean RTT d."""
         return min(max(d, p.least_interval), p.largest_interval)
 
     @staticmethod
     def time_to_look(d: float, q: float, C: float) -> float:
-        """For how long the lowest queue is sought: half an RTT without queues (draft-falk-xcp-spec)."""
-        return max((d - q / C) / 2.0, LEAST_QUEUE_INTERVAL)
+        """The time over which the lowest queue is measured: half an RTT without queues (draft-falk-xcp-spec)."""
+        return max((d - q / C) / 2.0, MIN_QUEUE_INTERVAL)
 
     @property
     def fluid_form(self) -> GrantedWindows:
@@ -299,7 +300,7 @@ class XCP(Protocol):
         return -inf, inf
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Constrained max-min fairness (Low, Andrew, Wydrowski); max-min fair on one link or with gamma = 0."""
+        """Return constrained max-min rates (Low, Andrew, Wydrowski); max-min fair on one link or with gamma = 0."""
         alpha, gamma = self.alpha, self.gamma
         crossing = network.incidence.sum(axis=0)
 
@@ -318,7 +319,7 @@ class XCP(Protocol):
         return Equilibrium(point.rates, np.where(bottleneck_links(point), 0.0, inf), point.bottleneck)
 
     def published_bounds(self, network: Network) -> list[Bound]:
-        """EVAL sec. 2 (Katabi et al.), which is exact in the free-queue model."""
+        """EVAL sec. 2 (Katabi et al.), which is exact in the model with an unconstrained queue."""
         if network.n_links != 1 or np.ptp(network.rtts) > 0.0:
             return []
         hypotheses = "equal RTTs, beta = sqrt(2) alpha^2"
@@ -326,8 +327,8 @@ class XCP(Protocol):
 
 
 def shared_out(y: float, q: float, C: float, d: float, T: float, p: Params) -> tuple[float, float]:
-    """What the rates of all flows together are to gain and to lose in T."""
-    D = max(d, p.least_interval)  # nothing is granted again sooner
+    """Return the increase and the decrease of the rates of all flows together in T."""
+    D = max(d, p.least_interval)  # grants are not repeated sooner
     phi = p.alpha * D * (C - y) - p.beta * q
     h = max(0.0, p.gamma * y * D - abs(phi))
     return T * (h + max(phi, 0.0)) / (D * D), T * (h + max(-phi, 0.0)) / (D * D)
@@ -354,7 +355,7 @@ def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Grant a packet its part of the gain and of the loss, or what a router before granted, if that is less."""
+    """Lower a packet's request to this router's grant; if it already is lower, keep the rest in the budget."""
     if env.kind == 0 and header.rtt > 0.0:
         up = min(link.up * header.spacing, link.up_left)
         down = min(link.down * env.packet_size, link.down_left)
@@ -370,7 +371,7 @@ def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
-    """Look at the persistent queue and share out the capacity, each when it is due."""
+    """Update the persistent queue and the grants, each when it is due."""
     link.lowest = min(link.lowest, env.queue_low)
     if env.now >= link.queue_due:
         link.q = 8.0 * link.lowest
@@ -382,7 +383,7 @@ def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def control(link: Any, p: Params, env: LinkEnv) -> None:
-    """Close a control interval and set what the packets of the next one are granted."""
+    """Close a control interval and compute the grants of the next one."""
     link.up_left = link.down_left = link.up = link.down = 0.0
     if link.spacing > 0.0:
         link.d = link.rtt_peak if p.use_max > 0.0 else link.rtt_spacing / link.spacing
@@ -398,7 +399,7 @@ def control(link: Any, p: Params, env: LinkEnv) -> None:
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Send one small packet for the handshake; a flow placed at an equilibrium sends at its rate for an RTT."""
+    """Send one small packet as a handshake; a flow started at an equilibrium sends at its rate for an RTT."""
     flow.packet = env.packet_size
     if flow.x > 0.0:
         env.rate = flow.x
@@ -407,24 +408,24 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Ask for all there is."""
+    """Request all available capacity; routers lower the request."""
     header.link = rate_feedback.NO_LINK
     header.rtt = env.srtt
     if env.srtt > 0.0 and env.window > 0.0:
-        whole = max(env.window // flow.packet, 1.0) * flow.packet  # what fits, and so is sent in an RTT
+        whole = max(env.window // flow.packet, 1.0) * flow.packet  # only whole packets are sent in an RTT
         header.spacing = env.srtt * env.packet_size / whole
         header.feedback = ANY
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Change the window by the feedback, after the handshake."""
+    """Change the window by the feedback; the first ACK ends the handshake."""
     if flow.opened == 0:
         flow.opened = 1
         if flow.x > 0.0:
             env.rate = 0.0
             set_window(max(flow.x * env.srtt / 8.0, flow.packet), p, env)
         else:
-            env.timer = 0.0  # on_timer sees how large the packets are from now on
+            env.timer = 0.0  # on_timer sees the size of later packets
     elif header.link != rate_feedback.NO_LINK:
         flow.bottleneck = header.link
         window = max(source_law(env.window, header.feedback * env.srtt / 8.0), flow.packet)
@@ -434,13 +435,13 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_timer(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """The handshake is over; where its answer came later than the first timeout, its packet was sent again."""
+    """End the handshake; bytes in flight are its retransmitted packet if its ACK came after the first timeout."""
     flow.packet = env.packet_size
     set_window(p.initial * env.packet_size + env.in_flight, p, env)
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """As TCP: half the window at a gap, once an RTT; one packet after a timeout."""
+    """Respond like TCP: halve the window at a gap, once an RTT; restart from one packet after a timeout."""
     if env.kind == 1 or env.delivered + env.lost > flow.recovery:
         if flow.opened > 0:
             set_window(flow.packet if env.kind == 1 else max(env.window / 2.0, flow.packet), p, env)
@@ -448,7 +449,7 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def set_window(window: float, p: Params, env: FlowEnv) -> None:
-    """Send in bursts, or paced."""
+    """Set the window, and with `paced` the rate that spreads it over an RTT."""
     env.window = window
     if p.paced > 0.0:
         env.rate = 8.0 * window / env.srtt
@@ -460,10 +461,10 @@ def set_window(window: float, p: Params, env: FlowEnv) -> None:
 @check_arguments
 @dataclass(frozen=True)
 class XCPHeader(CongestionHeader):
-    """XCP's, 20 bytes; 12 without reverse data.
+    """XCP header, 20 bytes; 12 without reverse data.
 
     `protocol`: number of the transport above; `version`; `rtt`: the host's estimate [s]; `spacing`: time between its
-    packets [s]; `delta`: change of throughput requested, then allowed [bit/s]; `reverse`: what ACKs bring back of it.
+    packets [s]; `delta`: change of throughput requested, then allowed [bit/s]; `reverse`: `delta` returned by an ACK.
     """
 
     title = "an XCP header"

@@ -55,7 +55,7 @@ def test_the_laws_by_hand():
 def router(**fields):
     """As in a run, where records have arrays."""
     state = ABC.LinkState(**fields)
-    state.sent_by, state.left_by = list(state.sent_by), list(state.left_by)
+    state.sent_by, state.departed_by = list(state.sent_by), list(state.departed_by)
     return state
 
 

@@ -19,7 +19,10 @@ BDP = C * RTT / 8.0
         (lambda: C4(initial=0.0), "initial must be > 0, got 0.0"),
         (lambda: C4(beta=0.5), "C4 must have arguments among transport, .*, initial, .*, ecn, got 'beta'"),
         (lambda: C4(True), "C4 must have at most 0 arguments without a name, got 1"),
-        (lambda: ecc.linearize(C4(), Network.dumbbell(C, [RTT])), "C4 has no linear model: its hosts are machines of"),
+        (
+            lambda: ecc.linearize(C4(), Network.dumbbell(C, [RTT])),
+            "C4 has no linear model: its hosts are state machines",
+        ),
         (
             lambda: ecc.fluid.simulate(Scenario(Network.dumbbell(C, [RTT]), C4(), 1.0)),
             "C4 has no fluid model: it keeps",

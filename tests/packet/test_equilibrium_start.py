@@ -299,7 +299,7 @@ def one_flow(**options: Any) -> Network:
             CROSSED, WithoutState(),
             "^WithoutState has no packet runs from the equilibrium: it does not define link_at and flow_at$",
         ),
-        (CROSSED, Vivace(), "^start must be 'empty' for packets of Vivace: it moves rates by the monitor intervals"),
+        (CROSSED, Vivace(), "^start must be 'empty' for packets of Vivace: its rates depend on earlier monitor"),
         (CROSSED, over(NewReno(), FQCoDel()), "FQCoDel has no linear model"),
     ],
 )  # fmt: skip

@@ -113,7 +113,7 @@ CONSTANTS = {
     "RCP": _of("rcp:RCP", SIZE, "opening_size"),
     "SPERC": _of("sperc:SPERC", SIZE, "opening_size"),  # control packets of 64 bytes
     "XCP": [  # ns-2's 1 s for openings, 2 ms of the draft in which the lowest queue is sought at least
-        *_of("xcp:XCP", SIZE, "opening_size"), *_of("xcp", TIME, "HANDSHAKES", "LEAST_QUEUE_INTERVAL"),
+        *_of("xcp:XCP", SIZE, "opening_size"), *_of("xcp", TIME, "HANDSHAKES", "MIN_QUEUE_INTERVAL"),
     ],
 }  # fmt: skip
 """Constants that have to be scaled with all other sizes, rates and times for results to be the same."""
