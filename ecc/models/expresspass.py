@@ -237,6 +237,7 @@ class ExpressPass(Protocol):
         ----------
         flows : int, >= 2
             Number of flows, for example 10.
+        delay : int, 0 or 1, optional
             RTTs until the losses of an RTT are known.
         """
         n, late = as_count(flows, "flows", minimum=2), _delay(delay)

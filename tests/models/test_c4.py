@@ -25,7 +25,7 @@ BDP = C * RTT / 8.0
         ),
         (
             lambda: ecc.fluid.simulate(Scenario(Network.dumbbell(C, [RTT]), C4(), 1.0)),
-            "C4 has no fluid model: it keeps",
+            "C4 has no fluid model: it uses",
         ),
         (lambda: C4().equilibrium(Network.dumbbell(C, [RTT])), "C4 has no equilibrium"),
     ],
