@@ -8,7 +8,7 @@ from inspect import signature
 from pathlib import Path
 
 from ecc._support.display import number_text
-from ecc.cli import _METRICS
+from ecc.cli.sweep import DEFAULT_METRICS
 from ecc.contract import protocol
 from ecc.results.metrics import METRICS, OF_SWEEPS, lacking
 
@@ -21,11 +21,11 @@ def metrics() -> str:
     lines = [
         "# Metrics of `ecc sweep`", "",
         "`--metric NAME`, as often as wanted; without it these: "
-        f"{', '.join(f'`{name}`' for name in _METRICS)}. Each is computed over the time `--between BEGIN:END`, such as "
-        "`10:30` (seconds) or `5ms:20ms`; the default is the last half of the run. Completion times and slowdowns are "
-        "those of the flows that start in this time, by default of all. `--flow K` and `--link K` choose the flow and "
-        "the link (default 0), `--flows 0,2,5-9` the flows that are compared (default: all). A metric that cannot be "
-        "computed for a run fails alone: the table has the others and the reason.", "",
+        f"{', '.join(f'`{name}`' for name in DEFAULT_METRICS)}. Each is computed over the time `--between BEGIN:END`, "
+        "such as `10:30` (seconds) or `5ms:20ms`; the default is the last half of the run. Completion times and "
+        "slowdowns are those of the flows that start in this time, by default of all. `--flow K` and `--link K` choose "
+        "the flow and the link (default 0), `--flows 0,2,5-9` the flows that are compared (default: all). A metric "
+        "that cannot be computed for a run fails alone: the table has the others and the reason.", "",
         "| name | unit | of | meaning |", "|---|---|---|---|",
     ]  # fmt: skip
     for name, one in METRICS.items():

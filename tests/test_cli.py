@@ -16,13 +16,13 @@ import pytest
 import xarray as xr
 
 import ecc
-from ecc import cli
 from ecc._support.store import Store
 from ecc.batch.sweeps import SweepInterrupted
 from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
 from ecc.claims.ledger import Finding, Measurement, Verdict, claims
-from ecc.cli import _progress, main
+from ecc.cli import main, output
+from ecc.cli.output import progress_bar
 from ecc.results import metrics
 
 SCENARIO = """
@@ -180,7 +180,7 @@ def test_a_long_rtt_without_a_unit_gets_a_note(rtt, said, capsys):
 def test_progress_where_there_is_no_terminal_is_a_line_now_and_then(capsys, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    with _progress() as bar:
+    with progress_bar() as bar:
         task = bar.add_task("runs", total=1.0)
         for now[0], share in ((5.0, 0.1), (12.0, 0.12), (13.0, 0.2), (24.0, 0.22), (40.0, 0.5), (60.0, 1.0)):
             bar.update(task, completed=share)
@@ -267,12 +267,12 @@ def test_the_table_says_what_a_confirmed_claim_does_not(capsys):
     missed = Measurement("packets below the bound", "unstable", met=False)
     one, other = claims()["qi-3"], claims()["qi-4"]
     confirmed = Finding(one, Verdict.CONFIRMED, "Right.", [missed])
-    cli._print(cli._verdicts([confirmed, Finding(other, Verdict.REFUTED, "Wrong.", [missed])]))
+    output.print_items(output.verdict_table([confirmed, Finding(other, Verdict.REFUTED, "Wrong.", [missed])]))
     text = capsys.readouterr().out
     head, _, first, second = (line for line in text.splitlines() if line)
     assert head.endswith("  yet") and first.endswith("  packets below the bound: unstable")
     assert second.endswith("  Wrong.")  # nothing after it, no blanks either
-    cli._print(cli._verdicts([replace(confirmed, measurements=[])]))
+    output.print_items(output.verdict_table([replace(confirmed, measurements=[])]))
     assert "yet" not in capsys.readouterr().out
 
 
@@ -644,7 +644,7 @@ def test_an_interrupted_sweep_writes_a_partial_table_wherever_it_goes(scenario, 
 
 
 def test_a_rule_of_a_piped_table_is_as_long_as_its_head(capsys):
-    cli._print(cli._table("", ("id", "text"), [("a", "x" * 500)]))
+    output.print_items(output.table_of("", ("id", "text"), [("a", "x" * 500)]))
     head, rule, row = filter(None, capsys.readouterr().out.splitlines())
     assert len(rule) <= len(head) < len(row) and set(rule) <= {"─", " "}
 

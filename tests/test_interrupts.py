@@ -16,12 +16,11 @@ import pytest
 import xarray as xr
 from waiting import HANG, advancing, until, without_progress
 
-from ecc import cli
 from ecc._support.files import replacing
 from ecc._support.store import Store
 from ecc.claims import ledger
 from ecc.claims.report.output import Report, write_report
-from ecc.cli import main
+from ecc.cli import main, output
 from ecc.packet import resume
 from ecc.results.trajectory import Trajectory
 
@@ -155,7 +154,7 @@ def test_ctrl_c_while_results_are_written_is_too_late_but_for_the_second(
     else:
         arguments = [scenario(), "--out", out]
         arguments += ["--vary", "seed=1,2", "--jobs", "1"] if command == "sweep" else []
-        writers = cli._TABLES if command == "sweep" else cli._WRITERS
+        writers = output.TABLE_WRITERS if command == "sweep" else output.RUN_WRITERS
         monkeypatch.setitem(writers, ".nc", interrupted(writers[".nc"]))
     assert main([command, *map(str, arguments)]) == (0 if interruptions == 1 else 130)
     assert out.exists() is (interruptions == 1)

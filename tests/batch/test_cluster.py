@@ -22,7 +22,8 @@ from ecc._support.workers import WorkerDied, WorkersLost, in_workers
 from ecc.batch import cluster as clusters
 from ecc.batch.cluster import Cluster
 from ecc.batch.sweeps import SweepError, sweep
-from ecc.cli import _workers, main
+from ecc.cli import main
+from ecc.cli.work import started_workers
 
 # Warnings of distributed's own: about what it imports and about the cores that others have.
 pytestmark = [pytest.mark.filterwarnings("ignore:::distributed"), pytest.mark.filterwarnings("ignore:::dask")]
@@ -102,7 +103,10 @@ def test_without_the_package_it_says_what_to_install(monkeypatch):
     command = r"pip install 'congestion-control\[cluster\]'"
     with pytest.raises(WorkersLost, match=rf"a cluster needs the package cloudpickle, .*: {command}"):
         Cluster("tcp://127.0.0.1:1")
-    with pytest.raises(ValueError, match="--jobs must not be given with --cluster"), _workers(2, "tcp://127.0.0.1:1"):
+    with (
+        pytest.raises(ValueError, match="--jobs must not be given with --cluster"),
+        started_workers(2, "tcp://127.0.0.1:1"),
+    ):
         pass
 
 

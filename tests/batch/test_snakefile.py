@@ -10,7 +10,8 @@ import pytest
 from waiting import HANG
 
 from ecc.batch.snakefile import files_of, snakefile
-from ecc.cli import _part, main
+from ecc.cli import main
+from ecc.cli.sweep import part_of_sweep
 
 SCENARIO = """
 duration = 1.0
@@ -93,8 +94,8 @@ def test_braces_stand_for_themselves_in_commands_and_are_refused_in_names():
 @pytest.mark.parametrize("part", ["0/2", "3/2", "1", "1/3", "-1/2", "x/y"])
 def test_a_part_is_one_of_those_there(part):
     with pytest.raises(ValueError, match=r"--part must be K/N, 1 <= K <= N <= 2 \(points of the grid\), got "):
-        _part(part, 2)
-    assert _part("2/2", 2) == (2, 2)
+        part_of_sweep(part, 2)
+    assert part_of_sweep("2/2", 2) == (2, 2)
 
 
 def test_the_files_that_runs_read_are_inputs():

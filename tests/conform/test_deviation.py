@@ -121,7 +121,7 @@ def test_a_comparison_reports_how_much_of_it_is_done():
 
 
 def test_the_command_shows_progress_where_there_is_no_terminal(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("ecc.cli._SECONDS", 0.0)
+    monkeypatch.setattr("ecc.cli.output.PROGRESS_PERIOD", 0.0)
     path = tmp_path / "scenario.toml"
     path.write_text(scenario(CUBIC(), 8.0).to_toml(), encoding="utf-8")
     assert main(["conform", "CUBIC", "--against", "CUBIC", "--scenario", str(path), "--out", str(tmp_path)]) == 0

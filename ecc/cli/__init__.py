@@ -1,0 +1,16 @@
+"""The command line: `ecc crosscheck`, `reproduce`, `check`, `conform`, `simulate`, `sweep`, `stability`, `claims`.
+
+Exit codes: 0 the work was done (a refuted claim is a result), 1 a check or a run ended in an error, 2 bad input, 3 a
+file could not be written, 4 a protocol does not conform or violates a property, 130 Ctrl-C or SIGTERM. Results go to
+standard output, progress and errors to standard error.
+"""
+
+from ecc.cli.app import BAD_INPUT, FAILED, INTERRUPTED, REFUTED, UNWRITTEN, app
+from ecc.cli.entry import main
+
+# Commands register with `app` when they are imported, in the order of the help.
+from ecc.cli import (  # noqa: F401  # isort: skip
+    root, crosscheck, check, conform, simulate, sweep, stability, claims, node, dissector,
+)  # fmt: skip
+
+__all__ = ["BAD_INPUT", "FAILED", "INTERRUPTED", "REFUTED", "UNWRITTEN", "app", "main"]

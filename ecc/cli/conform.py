@@ -1,0 +1,204 @@
+"""`ecc conform`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ecc._support.files import making, replacing
+from ecc.cli.app import BAD_INPUT, REFUTED, app
+from ecc.cli.arguments import protocol_of
+from ecc.cli.examine import examine_and_report
+from ecc.cli.options import AsJson, Fresh, Jobs, Kept, OnCluster, Out
+from ecc.cli.output import complain, print_items, print_json, progress_bar, table_of
+from ecc.cli.work import result_store
+
+if TYPE_CHECKING:
+    from ecc.claims.crosscheck import Outcome
+    from ecc.claims.report.output import Report
+    from ecc.conform import Divergence
+    from ecc.models import Protocol
+
+__all__ = ["conform"]
+
+
+@app.command()
+def conform(
+    protocol: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROTOCOL", help="Name of a protocol; module:Class, file.py:Class or file.so of your own."
+        ),
+    ],
+    case: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CASE", help="Id of a case, or what it begins with (bbr, cubic); may be given again."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be given again."),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REFERENCE",
+            help="In place of cases: where its variables leave those of this protocol, which sees the same ACKs.",
+        ),
+    ] = None,
+    of_reference: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--against-set",
+            metavar="NAME=VALUE",
+            help="With --against: value of a parameter of the reference; may be given again.",
+        ),
+    ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(metavar="SCENARIO.toml", help="With --against: the run, whose flow 0 is the protocol's."),
+    ] = None,
+    qlog: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="In place of cases: where a stack's trace leaves the protocol, which sees the same ACKs.",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="With --qlog: relative difference up to which values are the same. Default: 0.01."
+        ),
+    ] = None,
+    trace: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="With --qlog: index of the trace in a file of several. Default: the first without an error.",
+        ),
+    ] = None,
+    path: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="With --qlog: identifier of the path of a multipath connection. Default: the lowest.",
+        ),
+    ] = None,
+    out: Out = Path("ecc-conformance"),
+    jobs: Jobs = 0,
+    cluster: OnCluster = None,
+    store: Kept = None,
+    fresh: Fresh = False,
+    json: AsJson = False,
+) -> int:
+    """Run the conformance cases that apply to a protocol; exit code 4 if one of them is refuted, 2 if none applies.
+
+    Each case is a scenario on packets with numbers and bands from a specification; the report has the figures. Cases
+    are run again only if the protocol or the case has changed since the last call.
+    """
+    from ecc.conform.runs import Conformance, cases, conformance_report, examined
+
+    chosen = protocol_of(protocol, settings or ())
+    if qlog is not None and (against is not None or case or scenario is not None):
+        raise ValueError("qlog takes no --against, --case or --scenario: the trace has packets and ACKs")
+    if against is not None and case:
+        raise ValueError("case needs no --against, which runs no case")
+    if scenario is not None and against is None:
+        raise ValueError("scenario needs --against: cases have scenarios of their own")
+    if of_reference and against is None:
+        raise ValueError("against-set needs --against, whose parameters it sets")
+    if tolerance is not None and qlog is None:
+        raise ValueError("tolerance needs --qlog: other values are compared to the last bits")
+    if trace is not None and qlog is None:
+        raise ValueError("trace needs --qlog, whose file may have several")
+    if path is not None and qlog is None:
+        raise ValueError("path needs --qlog, whose connection may have several")
+    if (qlog is not None or against is not None) and (jobs or cluster or store or fresh):
+        raise ValueError("jobs, cluster, store and fresh are for cases, which --against and --qlog do not run")
+    if qlog is not None:
+        return _replay(chosen, qlog, (trace, path), 0.01 if tolerance is None else tolerance, out, json)
+    if against is not None:
+        return _compare(chosen, protocol_of(against, of_reference or (), "--against-set"), scenario, out, json)
+    selected = cases(case or ())
+    kept = result_store(store, fresh)
+    given = ["ecc", "conform", protocol, *(word for one in settings or () for word in ("--set", one))]
+    line = shlex.join([*given, *(word for one in case or () for word in ("--case", one))])
+    found: list[Conformance] = []
+
+    def report(result: Outcome) -> Report:
+        found.append(Conformance(chosen, result.findings, result.failures, result.interrupted))
+        return conformance_report(found[0], line, shlex.join([*given, "--case"]))
+
+    def work(workers: Executor | int, progress: Any, steps: Any) -> Outcome:
+        return examined(chosen, selected, workers, progress, steps, kept)
+
+    code = examine_and_report(
+        work, report, len(selected), out, (jobs, cluster), json, kept, "case",
+        not_applying=lambda: found[0].not_applying,
+    )  # fmt: skip
+    if not code and not found[0].applying:
+        many = f"{len(selected)} case{'s' if selected[1:] else ''}"
+        complain(f"none of {many} applies to {type(chosen).__name__}, which lacks what the findings name")
+        return BAD_INPUT
+    return code or (0 if found[0].conforms else REFUTED)
+
+
+def _compare(protocol: Protocol, reference: Protocol, scenario: Path | None, out: Path, json: bool) -> int:
+    """Print where a protocol leaves a reference, and write the figure."""
+    from ecc.conform import compare
+    from ecc.contract.parameters import label
+    from ecc.scenario import Scenario
+
+    case = None if scenario is None else Scenario.from_toml(scenario)
+    with progress_bar() as bar:
+        task = bar.add_task("comparison", total=1.0)
+        found = compare(protocol, reference, case, progress=lambda share: bar.update(task, completed=share))
+    return _show_divergence(found, label(protocol), label(reference), out, json)
+
+
+def _replay(
+    reference: Protocol, path: Path, which: tuple[int | None, int | None], tolerance: float, out: Path, json: bool
+) -> int:
+    """Print where a trace leaves a reference, and write the figure; `which`: trace and path of the file."""
+    import warnings
+
+    from ecc.conform import replay
+    from ecc.contract.parameters import label
+    from ecc.formats.qlog import read
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # notes say the same
+        log = read(path, *which)
+    for note in log.notes:
+        print(f"note: {note}", file=sys.stderr if json else sys.stdout)
+    return _show_divergence(replay(reference, log, tolerance), "trace", label(reference), out, json)
+
+
+def _show_divergence(found: Divergence, name: str, reference: str, out: Path, json: bool) -> int:
+    from dataclasses import asdict
+
+    from ecc.plot.look import as_html
+
+    making(out)
+    with replacing(out / "deviation.html") as part:
+        part.write_text(as_html(found.figure()), encoding="utf-8")
+    if json:
+        print_json({"deviations": [asdict(one) for one in found.deviations], "compared": list(found.compared),
+                     "lacking": list(found.lacking), "notes": list(found.notes)})  # fmt: skip
+    else:
+        rows = [(one.variable, f"{one.time:.6f}", one.hook, f"{one.value:.6g}", f"{one.reference:.6g}")
+                for one in found.deviations]  # fmt: skip
+        heads = ("variable", "first at [s]", "hook", name, f"{reference}, same ACKs")
+        print_items(*([table_of("", heads, rows)] if rows else []))
+        print(found)
+        for note in found.notes:
+            print(f"note: {note}")
+        if found.lacking:
+            print(f"not compared, of the reference alone: {', '.join(found.lacking)}")
+        print(f"figure: {out / 'deviation.html'}")
+    return 0 if found.first is None else REFUTED

@@ -1,0 +1,326 @@
+"""What commands print and write: tables, progress, files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ecc._support.files import WriteError, replacing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ecc.claims.ledger import Finding
+    from ecc.results.trajectory import Trajectory
+    from ecc.scenario import Scenario
+
+__all__ = [
+    "PROGRESS_PERIOD",
+    "PROGRESS_SHARE",
+    "RUN_WRITERS",
+    "TABLE_WRITERS",
+    "complain",
+    "error_of_writing",
+    "partial_path",
+    "print_items",
+    "print_json",
+    "progress_bar",
+    "protocol_names",
+    "summary_of",
+    "summary_tables",
+    "table_of",
+    "verdict_table",
+]
+
+
+PROGRESS_PERIOD, PROGRESS_SHARE = 10.0, 0.05
+"""Where there is no terminal, a line on the progress comes after so many seconds and such a share of the work."""
+
+
+def complain(message: str) -> None:
+    print(f"ecc: {' '.join(message.split())}", file=sys.stderr)
+
+
+def partial_path(path: Path) -> Path:
+    """Where a result goes that is not whole: table.nc, or, if something is there, beside it to table.partial.nc."""
+    return path.with_suffix(f".partial{path.suffix}") if path.exists() else path
+
+
+def error_of_writing(write: Callable[..., object], *arguments: Any) -> WriteError | None:
+    """Write something, and return the error rather than raise it: what was computed is to be printed first."""
+    try:
+        write(*arguments)
+    except WriteError as error:
+        return error
+    return None
+
+
+def _write_csv(run: Trajectory, path: Path) -> None:
+    import pandas as pd
+
+    columns = {f"{name} {k}": series[:, k] for name, series in run.data.items() for k in range(series.shape[1])}
+    with replacing(path) as part:
+        pd.DataFrame(columns, index=run.data.indexes["time"]).to_csv(part)
+
+
+def _write_figure(run: Trajectory, path: Path) -> None:
+    from ecc.plot.look import as_html
+
+    with replacing(path) as part:
+        part.write_text(as_html(run.plot()), encoding="utf-8")
+
+
+def _write_netcdf(run: Trajectory, path: Path) -> None:
+    run.save(path)
+
+
+RUN_WRITERS: dict[str, Callable[[Any, Path], None]] = {
+    ".nc": _write_netcdf, ".csv": _write_csv, ".html": _write_figure,
+}  # fmt: skip
+
+
+def _write_rows(found: Any, path: Path) -> None:
+    with replacing(path) as part:
+        found.to_dataframe().to_csv(part)
+
+
+def _write_grid(found: Any, path: Path) -> None:
+    with replacing(path) as part:
+        found.to_netcdf(part)
+
+
+TABLE_WRITERS: dict[str, Callable[[Any, Path], None]] = {".nc": _write_grid, ".csv": _write_rows}
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:  # what reads a pipe or a file wraps lines itself, or wants them whole
+        console = Console(highlight=False, width=_WIDE)
+    return console
+
+
+_WIDE = 100_000  # columns: no table is folded or cut
+
+
+def print_items(*items: Any) -> None:
+    console = _console()
+    with console.capture() as text:
+        for item in items:
+            console.print(item)
+    lines = text.get().splitlines()
+    if not console.is_terminal:
+        lines = [line.rstrip() for line in lines]
+        for k, line in enumerate(lines):  # a rule under a head is as long as the head, not as the longest cell
+            if line and not line.strip(" ─"):
+                lines[k] = line[: len(lines[k - 1])]
+    print("\n".join(lines))
+
+
+def print_json(value: Any) -> None:
+    from ecc._support.display import json_text
+
+    print(json_text(value))
+
+
+def progress_bar(shown: bool = True) -> Any:
+    """A bar with the time that has passed and an estimate of what is left; lines with both where there is no terminal.
+
+    `moving`, if it is set, is called before each time that the bar is drawn.
+    """
+    from time import monotonic
+
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+
+    class Moving(Progress):
+        moving: Callable[[], None] | None = None
+        began = said = monotonic()
+        share = 0.0
+
+        def update(self, task_id: Any, **changes: Any) -> None:
+            super().update(task_id, **changes)
+            task, now = self.tasks[task_id], monotonic()
+            if console.is_terminal or not shown or task.total is None or task.finished:
+                return
+            share = task.completed / task.total
+            if now >= self.said + PROGRESS_PERIOD and share >= self.share + PROGRESS_SHARE:
+                self.said, self.share, passed = now, share, now - self.began
+                left = passed * (1.0 - share) / share
+                complain(f"{task.description}: {share:.0%} in {passed:.0f} s, about {left:.0f} s left")
+
+        def get_renderables(self) -> Iterable[Any]:
+            if self.moving is not None:
+                self.moving()
+            return super().get_renderables()
+
+    console = Console(stderr=True, highlight=False)
+    return Moving(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
+
+
+def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    """Cells are shown as they are: no markup, or "[s]" would vanish."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    def cell(content: Any) -> Text:
+        return content if isinstance(content, Text) else Text(str(content))
+
+    heading = Text(title, "bold", no_wrap=True, overflow="ignore") if title else None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left")
+    for column in columns:
+        table.add_column(cell(column), overflow="fold")
+    for row in rows:
+        table.add_row(*map(cell, row))
+    return table
+
+
+_STYLES = {
+    "confirmed": "green",
+    "confirmed in its model": "green",
+    "refuted": "red",
+    "conditional": "yellow",
+    "not comparable": "dim",
+    "answered": "cyan",
+    "failed": "red",
+}
+
+
+def verdict_table(findings: Sequence[Finding], what: str = "claim", failures: Mapping[str, str] | None = None) -> Table:
+    from rich.text import Text
+
+    from ecc._support.display import number_text
+    from ecc.claims.report.text import judged, unexpected
+
+    rows = []
+    for finding in findings:
+        paired = [measurement for measurement in finding.measurements if measurement.reported is not None]
+        pair = next((m for m in paired if not isinstance(m.reported, str)), paired[0] if paired else None)
+        shown = ""
+        if pair is not None:
+            shown = f"{pair.name}: {number_text(pair.reported)} → {number_text(pair.value)} {pair.unit}".strip()
+        verdict = Text(judged(finding), style=_STYLES[finding.verdict])
+        rows.append((Text(finding.claim.id, no_wrap=True), verdict, shown, finding.reason, unexpected(finding)))
+    failed = Text("failed", style=_STYLES["failed"])
+    rows += [(Text(key, no_wrap=True), failed, "", error, "") for key, error in (failures or {}).items()]
+    if what == "case":
+        return table_of("", ("case", "verdict", "reason"), [(*row[:2], row[3]) for row in rows])
+    heads = ("claim", "verdict", "published → found", "reason", "yet")
+    return table_of("", *((heads, rows) if any(row[-1] for row in rows) else (heads[:-1], [row[:-1] for row in rows])))
+
+
+def summary_of(run: Trajectory, case: Scenario) -> dict[str, Any]:
+    """What a run came to: means over its samples, and over the last tenth of them; without samples there are none."""
+    from ecc.results.metrics import utilization
+
+    data = run.data
+    n_flows, n_links = (data.sizes.get(name, 0) if data.sizes["time"] else 0 for name in ("flow", "link"))
+    tail = data.isel(time=slice(-max(1, data.sizes["time"] // 10), None))
+    protocols = protocol_names(case)
+    flows = [
+        {
+            "flow": k,
+            "protocol": protocols[k],
+            "mean_rate": float(data["rate"][:, k].mean()),
+            "last_rate": float(tail["rate"][:, k].mean()),
+        }
+        for k in range(n_flows)
+    ]
+    links = [
+        {
+            "link": k,
+            "capacity": case.network.links[k].capacity,
+            "utilization": utilization(run, case, k),
+            "mean_queue": float(data["queue_mean" if "queue_mean" in data else "queue"][:, k].mean()),
+            "peak_queue": float(data["queue_max" if "queue_max" in data else "queue"][:, k].max()),
+            **{what: float(data[what][:, k].sum()) if what in data else 0.0 for what in ("drops", "marks")},
+        }
+        for k in range(n_links)
+    ]
+    rows = run.transfers["completion_time"]
+    transfers = {
+        "rows": len(rows), "completed": int(rows.notna().sum()),
+        "mean_completion_time": float(rows.mean()) if rows.notna().any() else None,
+    }  # fmt: skip
+    simulated = float(data["time"][-1]) if data.sizes["time"] else 0.0
+    return {
+        "engine": data.attrs.get("engine", ""), "protocol": data.attrs.get("protocol", ""), "stopped": run.stopped,
+        "simulated": simulated, "flows": flows, "links": links, "transfers": transfers, "stats": dict(run.stats),
+    }  # fmt: skip
+
+
+def protocol_names(case: Scenario) -> list[str]:
+    """The protocol of each flow, with its parameters where one class has several."""
+    from ecc.contract.parameters import label
+
+    flows = case.deployment.flows
+    labels = {id(one): label(one) for one in flows}
+    names = {key: name.partition("(")[0] for key, name in labels.items()}
+    chosen = labels if len(set(labels.values())) > len(set(names.values())) else names
+    return [chosen[id(one)] for one in flows]
+
+
+def summary_tables(summary: dict[str, Any]) -> list[Table]:
+    def mbps(*rates: float) -> list[str]:
+        return [f"{rate / 1e6:.4f}" for rate in rates]
+
+    def share(part: float | None) -> str:
+        return "" if part is None else f"{part:.1%}"
+
+    flows = summary["flows"]
+    shown = flows if len(flows) <= _SHOWN else flows[: _SHOWN - 1]
+    several = len({row["protocol"] for row in flows}) > 1
+    rows = [
+        [row["flow"], *([row["protocol"]] if several else []), *mbps(row["mean_rate"], row["last_rate"])]
+        for row in shown
+    ]
+    rest = flows[len(shown) :]
+    if rest:
+        means = [sum(row[key] for row in rest) / len(rest) for key in ("mean_rate", "last_rate")]
+        rows.append([f"mean of {len(rest)} others", *([""] if several else []), *mbps(*means)])
+    has_marks = any(row["marks"] for row in summary["links"])
+    queues = [
+        [
+            row["link"],
+            *mbps(row["capacity"]),
+            share(row["utilization"]),
+            f"{row['mean_queue']:,.0f}",
+            f"{row['peak_queue']:,.0f}",
+            f"{row['drops']:,.0f}",
+            *([f"{row['marks']:,.0f}"] if has_marks else []),
+        ]
+        for row in summary["links"]
+    ]
+    title = f"{summary['protocol']}, {summary['engine']} run of {summary['simulated']:g} s"
+    heads = ("flow", *(["protocol"] if several else []), "mean rate [Mb/s]", "in the last tenth [Mb/s]")
+    of_links = (
+        "link", "capacity [Mb/s]", "utilization", "mean queue [bytes]", "peak queue [bytes]", "drops [packets]",
+        *(["marks [packets]"] if has_marks else []),
+    )  # fmt: skip
+    tables = [table_of(title, heads, rows), table_of("", of_links, queues)]
+    transfers = summary["transfers"]
+    if transfers["rows"]:
+        mean = transfers["mean_completion_time"]
+        row = [transfers["rows"], transfers["completed"], "" if mean is None else f"{mean:.4g}"]
+        tables.append(table_of("", ("transfers", "completed", "mean completion time [s]"), [row]))
+    return tables
+
+
+_SHOWN = 20  # rows of flows

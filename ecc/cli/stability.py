@@ -1,0 +1,116 @@
+"""`ecc stability`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ecc.cli.app import app
+from ecc.cli.arguments import dumbbell_or_chain, linear_protocol, number_or_text, pair_with_settings, settings_of
+from ecc.cli.options import AsJson, MeanRtt, Time
+from ecc.cli.output import complain, print_json, progress_bar
+from ecc.errors import LinearizationError
+
+__all__ = ["stability"]
+
+
+_LONG_RTT = 5.0
+"""Seconds: an RTT from here on that has no unit may have been meant in milliseconds."""
+
+
+@app.command()
+def stability(
+    protocol: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROTOCOL or SCENARIO.toml",
+            help="Name of a protocol; module:Class or file.py:Class of your own; or a scenario file with protocol and"
+            " network.",
+        ),
+    ],
+    rtt: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TIME",
+            help="Propagation RTT of a flow; once for each flow, or once for all flows of a chain of links.",
+        ),
+    ] = None,
+    capacity: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RATE",
+            help="Capacity of the bottleneck. Default: 100 Mb/s. Several times: a chain of links; flow 0"
+            " crosses all, each other flow one.",
+        ),
+    ] = None,
+    network: Annotated[
+        Path | None, typer.Option(metavar="SCENARIO.toml", help="Scenario file that gives links and flows.")
+    ] = None,
+    parameter: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Parameter whose stable interval is computed. Default: the main gain of the protocol."
+        ),
+    ] = "",
+    time: Annotated[list[Time] | None, typer.Option(help="Linear model; may be given again. Default: all.")] = None,
+    mean_rtt: Annotated[MeanRtt | None, typer.Option(help="What a router's mean RTT is over. Default: flows.")] = None,
+    clocking: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<ack|rate>",
+            help="Of windows: 'ack' (clocked by ACKs) or 'rate' (paced: queues integrate rates). Default: 'ack', with"
+            " the verdict of the other.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be given again."),
+    ] = None,
+    json: AsJson = False,
+) -> int:
+    """Print the stable interval of a parameter, the verdicts and the margins of a protocol's linear models."""
+    from dataclasses import replace
+
+    from ecc.models import Protocol
+    from ecc.scenario import Scenario
+    from ecc.stability import analyze
+
+    if network is not None and protocol.endswith(".toml"):
+        raise ValueError(f"network must not be given beside a scenario, which has its own, got {network}")
+    scenario = network or (Path(protocol) if protocol.endswith(".toml") else None)
+    if scenario is None and not rtt:
+        raise ValueError("rtt must be given for each flow (--rtt 100ms), or a network (--network SCENARIO.toml)")
+    if scenario is not None and (rtt or capacity):
+        raise ValueError(f"rtt and capacity must not be given beside a scenario, which has its own, got {scenario}")
+    case = None if scenario is None else Scenario.from_toml(scenario)
+    if case is not None and protocol.endswith(".toml"):
+        chosen: Any = case.protocol
+        if isinstance(chosen, Protocol):
+            chosen = replace(chosen, **settings_of(type(chosen), settings or ()))
+        else:
+            chosen = pair_with_settings(chosen, settings or ())
+    else:
+        chosen = linear_protocol(protocol, settings or ())
+    over = dumbbell_or_chain(rtt or (), capacity or ("100 Mb/s",)) if case is None else case.network
+    for text in rtt or ():
+        if isinstance(number_or_text(text), float) and float(text) >= _LONG_RTT:
+            complain(f"note: an RTT of {text} is {text} s; for milliseconds: --rtt {text}ms")
+    times = None if time is None else [str(one) for one in time]
+    with progress_bar() as bar:
+        task = bar.add_task("", total=None)
+        assigned: dict[str, Any] = {"assignment": case.assigned} if case and case.assignment is not None else {}
+        assigned |= {"mean_rtt": mean_rtt.value} if mean_rtt else {}
+        assigned |= {"clocking": clocking} if clocking else {}
+        try:
+            found = analyze(
+                chosen, over, parameter, times, progress=lambda what: bar.update(task, description=what), **assigned
+            )
+        except LinearizationError as error:
+            raise LinearizationError(str(error).replace("clocking='rate'", "--clocking rate")) from None
+    if json:
+        print_json(found.to_dict())
+    else:
+        print(found)
+    return 0
