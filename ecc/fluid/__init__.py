@@ -1,4 +1,4 @@
-"""The fluid engine: a solver of delay differential equations, and the papers' recurrences and fluids made from laws."""
+"""The fluid engine: a solver of delay differential equations, and recurrences and fluid models built from laws."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ _HOME = {
 }
 
 
-# `ecc.fluid.ahead` compiles the kernels where the package is not installed
+# lazy, because `ecc.fluid.ahead` compiles the kernels before the package is installed
 __getattr__, __dir__ = lazy(__name__, _HOME)

@@ -1,8 +1,8 @@
 """Compile the kernels of the fluid engine when the package is built: `python -m ecc.fluid.ahead FILE`.
 
-They are the same for all protocols and equations, and take Numba half a minute. FILE is what `compiled.SHIPPED` names
-in an installed package. Of what is not standard only Numba is needed. Code that is in the cache of the user who builds
-is taken from there.
+The kernels are the same for all protocols and equations, and take Numba half a minute. An installed package has FILE
+at the path `compiled.SHIPPED`. Numba is the only third-party package needed. If the cache of the user who builds the
+package already holds the code, it is taken from there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KERNELS = (
     "network.sampled_prices.advance", "network.windows.advance", "network.stepped_rates.advance",
     "network.recurrence.advance",
 )  # fmt: skip
-"""Modules of `ecc.fluid` and names, those that take longest first."""
+"""Modules of `ecc.fluid` and names of kernels, the slowest to compile first."""
 
 
 def main(path: str) -> None:
@@ -31,6 +31,7 @@ def main(path: str) -> None:
     Parameters
     ----------
     path : str
+        Path of the zip file, for example "kernels.zip".
     """
     with ProcessPoolExecutor(os.cpu_count()) as processes, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for code in processes.map(_code, KERNELS):

@@ -1,12 +1,13 @@
-"""What the compiled parts of the fluid engine share: how they are compiled and kept, plain pointers, calls by address.
+"""Compilation and caching of the fluid engine's kernels, plain pointers, and calls by address.
 
-Compiled code works on pointers: arrays that pass through many small functions cost more there than the arithmetic.
+Compiled code works on pointers: passing arrays through many small functions costs more than the arithmetic.
 
-Only what Python calls (an `entry`, an `entry_point`) becomes machine code. What it reaches (`compiled`) is lowered to
-LLVM's intermediate code, linked into it as it is, and optimized there, once: to optimize each function, and again in
-all that call it, takes more than twice as long and ends in the same, but where arrays are passed (`optimized`). The
-code is kept in the user's cache, under a digest of all that it was made of. What the package was built with is in
-`SHIPPED`; that is compiled again only on another processor, or under other versions of Python and Numba.
+Only functions that Python calls (an `entry`, an `entry_point`) become machine code. The functions that they reach
+(`compiled`) are lowered to LLVM's intermediate code, linked without optimization, and optimized once, together with
+their caller. Optimizing each function, and again each caller, takes more than twice as long with the same result,
+unless functions pass arrays (`optimized`). The code is stored in the user's cache, under a digest of all its sources.
+`SHIPPED` holds the code compiled when the package was built; it is compiled again only on another processor, or under
+other versions of Python and Numba.
 """
 
 from __future__ import annotations
@@ -57,79 +58,79 @@ _TYPES: dict[str, Any] = {
 }  # fmt: skip
 
 _ARRAYS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
-"""How functions of arrays are compiled: they make none, so that no references are counted."""
+"""Options for compiling functions of arrays: they allocate none, so that reference counting is off."""
 
 SHIPPED = Path(__file__).with_name("kernels.zip")
-"""What `ecc.fluid.ahead` compiled when the package was built: digest -> code."""
+"""Code that `ecc.fluid.ahead` compiled when the package was built: digest -> code."""
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Return the function as other compiled functions call it; Python cannot.
+    """Return the function in a form that other compiled functions can call, but Python cannot.
 
     Parameters
     ----------
     function : callable
-        Of numbers, arrays and pointers. Numbers are not specialized by value: those that are constants become so where
-        it is inlined.
+        Function of numbers, arrays and pointers. It is not specialized by the values of constants; inlining it in its
+        caller does that.
     """
     return to_intermediate_code(function, error_model="numpy")
 
 
 def optimized(function: Callable[..., Any]) -> Any:
-    """Return the function as other compiled functions call it, optimized before it is inlined there.
+    """Return the function for calls from other compiled functions, optimized before it is inlined there.
 
-    Where arrays, rather than pointers, are passed to small functions, code that is optimized only as a whole runs up to
-    1.4 times as long.
+    If small functions take arrays instead of pointers, code that is optimized only as a whole runs up to 1.4 times as
+    long.
 
     Parameters
     ----------
     function : callable
-        Of numbers and arrays.
+        Function of numbers and arrays.
     """
     return numba.njit(**_ARRAYS)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Return the function as other compiled functions call it, its statements put in place of each call.
+    """Return the function for calls from other compiled functions, with each call replaced by its statements.
 
-    To pass a record of twenty arrays costs more than what a small function does with them.
+    Passing a record of twenty arrays costs more than the work of a small function.
 
     Parameters
     ----------
     function : callable
-        Of numbers, arrays and NamedTuples of these.
+        Function of numbers, arrays and NamedTuples of these.
     """
     return numba.njit(inline="always", **_ARRAYS)(function)
 
 
 def entry(function: Callable[..., Any]) -> Any:
-    """Return the function compiled by Numba, for Python to call in any thread, from where it is kept if it is.
+    """Return the function compiled by Numba, for Python to call in any thread, loaded from the cache if it is there.
 
     Parameters
     ----------
     function : callable
-        Of numbers, arrays and NamedTuples of these, which its annotations name: what is compiled when the package is
-        built.
+        Function of numbers, arrays and NamedTuples of these. Its annotations name the types that are compiled when the
+        package is built.
     """
-    made: Any = numba.njit(nogil=True, **_ARRAYS)(function)
-    made._cache = _Kept(function)
-    return made
+    dispatcher: Any = numba.njit(nogil=True, **_ARRAYS)(function)
+    dispatcher._cache = _Cache(function)
+    return dispatcher
 
 
 def entry_point(function: Callable[..., Any]) -> Any:
-    """Return the function as a C callback of `SIGNATURE`, for others to `call`; `.address` is where it is.
+    """Return the function as a C callback of `SIGNATURE`, which compiled code can `call` by its `.address`.
 
     Parameters
     ----------
     function : callable
-        (at, y, lag, out, numbers, indices, held) -> status, 0 for fine.
+        Function (at, y, lag, out, numbers, indices, held) -> status, 0 if all is well.
     """
-    made: Any = numba.core.ccallback.CFunc(
+    callback: Any = numba.core.ccallback.CFunc(
         function, (SIGNATURE.args, SIGNATURE.return_type), {}, {"error_model": "numpy"}
     )
-    made._cache = _Kept(function)
-    made.compile()
-    return made
+    callback._cache = _Cache(function)
+    callback.compile()
+    return callback
 
 
 def code_of(made: Any) -> tuple[str, bytes]:
@@ -138,12 +139,12 @@ def code_of(made: Any) -> tuple[str, bytes]:
     Parameters
     ----------
     made : object
-        What either returned.
+        Result of `entry` or `entry_point`.
 
     Raises
     ------
     OSError
-        There is no folder to keep it in.
+        There is no writable folder for the cache.
     """
     if isinstance(made, registry.CPUDispatcher) and not made.signatures:
         scope = made.py_func.__globals__
@@ -157,8 +158,8 @@ def code_of(made: Any) -> tuple[str, bytes]:
 
 
 def _type_of(annotation: Any, scope: dict[str, Any]) -> Any:
-    """The Numba type that an annotation means: a number, an array, or a NamedTuple of these."""
-    name = getattr(annotation, "__forward_arg__", annotation)  # as NamedTuple keeps them
+    """Return the Numba type of an annotation: a number, an array, or a NamedTuple of these."""
+    name = getattr(annotation, "__forward_arg__", annotation)  # a NamedTuple holds forward references
     if name in _TYPES:
         return _TYPES[name]
     record = scope[name]
@@ -166,15 +167,15 @@ def _type_of(annotation: Any, scope: dict[str, Any]) -> Any:
     return types.NamedTuple([_type_of(kind, inner) for kind in record.__annotations__.values()], record)
 
 
-_OURS = Path(__file__).read_text(encoding="utf-8")
+_THIS_MODULE = Path(__file__).read_text(encoding="utf-8")
 
 
-class _Kept(caching._Cache):
-    """Where Numba finds the code of a function, and leaves it."""
+class _Cache(caching._Cache):
+    """Store that Numba reads the code of one function from, and writes it to."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
-        self.names: list[str] = []  # of the requested code
+        self.names: list[str] = []  # digests of the requested code
 
     @property
     def cache_path(self) -> str:
@@ -196,8 +197,10 @@ class _Kept(caching._Cache):
         keep(self._name(sig, data.codegen), dumps(data._reduce()))
 
     def _name(self, sig: Any, code_generator: Any) -> str:
-        module = self._function.__module__  # which Numba imports where it loads the code
-        return digest_of(self._function, _known, _OURS, module, repr(sig), repr(code_generator.magic_tuple()))
+        module = self._function.__module__  # Numba imports this module when it loads the code
+        return digest_of(
+            self._function, _representation, _THIS_MODULE, module, repr(sig), repr(code_generator.magic_tuple())
+        )
 
     def enable(self) -> None:
         pass
@@ -209,16 +212,16 @@ class _Kept(caching._Cache):
         pass
 
 
-def _known(value: object) -> str | FunctionType | None:
-    """What represents a value in the digest of a function that reaches it."""
+def _representation(value: object) -> str | FunctionType | None:
+    """Return the representation of a value in the digest of a function that reaches it."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
     if isinstance(value, type) and issubclass(value, tuple):
         return f"{value.__name__} {getattr(value, '_fields', ())}"
     if isinstance(value, types.Type):
         return repr(value)
-    made = getattr(value, "_defn", None)  # of an intrinsic
-    return made if isinstance(made, FunctionType) else None
+    definition = getattr(value, "_defn", None)  # attribute of an intrinsic
+    return definition if isinstance(definition, FunctionType) else None
 
 
 @functools.lru_cache
@@ -244,7 +247,7 @@ def call(typing_context: Any, address: Any, pointers: Any) -> Any:
 
 @intrinsic
 def shifted(typing_context: Any, pointer: Any, offset: Any) -> Any:
-    """Return the pointer, so many elements on."""
+    """Return the pointer advanced by a number of elements."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.gep(arguments[0], [arguments[1]])
@@ -268,7 +271,7 @@ def unpacker(kinds: str) -> Any:
     Parameters
     ----------
     kinds : str
-        "f" (to float64) or "i" (to int64) for each.
+        One letter for each pointer, "f" (to float64) or "i" (to int64); for example "ffi".
     """
     fields = types.Tuple([FLOATS if kind == "f" else INTEGERS for kind in kinds])
 

@@ -1,9 +1,9 @@
-"""Ensembles: one model with many parameters and initial states, run on all cores, labelled by what was varied.
+"""Ensembles: one model with many parameters and initial states, run on all cores, labelled by the varied quantities.
 
-Members run in threads, because the compiled engines hold no lock of the interpreter, and each of them is the run that
-`simulate` or `solve_dde` makes of it alone, bit by bit. A thread takes several members at once, and sets up together
-those that are alike: for short runs that is most of the work. What varies is a mapping from names to values as in
-xarray: a list of values is a dimension of its own, and DataArrays that share a dimension vary together.
+Members run in threads, because the compiled engines release the interpreter's lock. Each member equals the run that
+`simulate` or `solve_dde` makes of it alone, bit by bit. A thread takes several members at once, and sets up similar
+members together: for short runs this is the larger part of the work. The varied quantities are a mapping from names to
+values as in xarray: a list of values is a separate dimension, and DataArrays that share a dimension vary together.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPTIONS = tuple(name for name in signature(simulate).parameters if name not in 
 
 @dataclass(frozen=True)
 class _Members:
-    """The members of an ensemble: `shape` over `dims`, and for each, in order, what varies."""
+    """Members of an ensemble: `shape` over `dims`, and the varied values of each member, in order."""
 
     dims: tuple[str, ...]
     shape: tuple[int, ...]
@@ -48,18 +48,18 @@ class _Members:
         import xarray as xr
 
         if not over:
-            raise ValueError("over must name what varies, got {}")
+            raise ValueError("over must name the quantities to vary, got {}")
         indices, choices = [], {}
         coordinates: dict[str, Any] = {}
-        for name, given in over.items():
-            if isinstance(given, xr.DataArray):
-                choices[name] = list(given.to_numpy().ravel())
-                indices.append(given.copy(data=np.arange(given.size).reshape(given.shape)))
-                coordinates[name] = given.variable
+        for name, choice in over.items():
+            if isinstance(choice, xr.DataArray):
+                choices[name] = list(choice.to_numpy().ravel())
+                indices.append(choice.copy(data=np.arange(choice.size).reshape(choice.shape)))
+                coordinates[name] = choice.variable
             else:
-                if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-                    raise TypeError(f"{name} must be a sequence of values, or a DataArray, got {shown(given)}")
-                choices[name] = list(given)
+                if isinstance(choice, str | bytes) or not isinstance(choice, Iterable):
+                    raise TypeError(f"{name} must be a sequence of values, or a DataArray, got {shown(choice)}")
+                choices[name] = list(choice)
                 indices.append(xr.DataArray(np.arange(len(choices[name])), dims=[name]))
                 scalar = all(np.ndim(v) == 0 and isinstance(v, int | float | str | np.generic) for v in choices[name])
                 coordinates[name] = (name, choices[name] if scalar else np.arange(len(choices[name])))
@@ -75,12 +75,12 @@ class _Members:
         return cls(tuple(map(str, broadcast[0].dims)), broadcast[0].shape, coordinates, values)
 
 
-_TOGETHER = 16
-"""The most members that a thread takes at once."""
+_MAX_BATCH = 16
+"""Maximum number of members that a thread takes at once."""
 
 
 class _Interrupt:
-    """What Ctrl-C has set, and members in threads look at: it reaches the main thread only."""
+    """Flag that Ctrl-C sets and members in threads check, because the signal reaches the main thread only."""
 
     def __init__(self) -> None:
         self.came = False
@@ -91,7 +91,7 @@ class _Interrupt:
 
 
 def _or_error(make: Callable[[dict[str, Any]], Any], varied: dict[str, Any]) -> Any:
-    """What a function makes of one member, or what it raises: the member's failure, not the ensemble's."""
+    """Return the result for one member, or the exception that it raises, which must not end the ensemble."""
     try:
         return make(varied)
     except Exception as error:
@@ -106,26 +106,26 @@ def _collected(
     progress: Callable[[float], None] | None,
     interrupt: _Interrupt,
 ) -> tuple[list[Any], list[str]]:
-    """What each member returned (None for those that raised) and, for those that raised, why.
+    """Return the result of each member (None if it raised) and the reason for each that raised.
 
-    `several` returns the result or the exception of each of at most `together` members. The first is run before all
-    others: it compiles what they need. Ctrl-C ends what runs, and keeps what is there.
+    `several` returns the result or the exception of each of at most `together` members. The first member runs before
+    all others, because it compiles the code that they share. Ctrl-C ends the runs, and keeps the results so far.
     """
     threads = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()) or 1
-    size = min(together, -(-count // (4 * threads)))  # shares of work that end at about the same time
+    size = min(together, -(-count // (4 * threads)))  # batches that end at about the same time
     batches = [range(first, min(first + size, count)) for first in range(1, count, size)]
-    found: list[Any] = [None] * count
-    why = ["interrupted"] * count
+    results: list[Any] = [None] * count
+    reasons = ["interrupted"] * count
     errors: list[Exception] = []
     done = 0
 
     def keep(future: Any) -> None:
         for k, result in zip(running.pop(future), future.result(), strict=True):
             if isinstance(result, Exception):
-                why[k] = f"{type(result).__name__}: {result}"
+                reasons[k] = f"{type(result).__name__}: {result}"
                 errors.append(result)
             else:
-                found[k] = result
+                results[k] = result
 
     pool = ThreadPoolExecutor(threads)
     running: dict[Any, range] = {}
@@ -144,9 +144,9 @@ def _collected(
             keep(future)
     finally:
         pool.shutdown(cancel_futures=True)
-    if all(result is None for result in found):
+    if all(result is None for result in results):
         raise errors[0] if errors else KeyboardInterrupt
-    return found, why
+    return results, reasons
 
 
 @check_arguments
@@ -167,36 +167,37 @@ def ensemble(
     clocking: str = "ack",
     signals: str = "rate",
 ) -> xr.Dataset:
-    """Return the fluid runs of a scenario with other parameters, starts or fields, as one labelled Dataset.
+    """Return the fluid runs of a scenario for many parameters, starts or fields, as one labelled Dataset.
 
     Parameters
     ----------
     scenario : Scenario
     over : mapping
-        Name -> values. A name is a parameter of the protocol ("alpha"; of several protocols "flows.alpha" or
-        "links.target"), a field of the scenario ("network", "seed"), or an option of `simulate` ("perturbation",
-        "rtol"). A sequence makes a dimension of this name; an
-        xarray DataArray brings its own dimensions; those with one in common vary together.
+        Name -> values, for example {"alpha": [0.5, 1.0]}. A name is a parameter of the protocol ("alpha"; if there are
+        several protocols, "flows.alpha" or "links.target"), a field of the scenario ("network", "seed"), or an option
+        of `simulate` ("perturbation", "rtol"). A sequence makes a dimension of this name. An xarray DataArray keeps its
+        dimensions; DataArrays that share a dimension vary together.
     workers : int, > 0, optional
-        Threads; None: as many as there are cores for this process.
+        Number of threads; None: the number of cores available to this process.
     progress : callable, optional
-        Called with the share of the members that are done.
+        Called with the share of completed members, from 0 to 1.
     sample, start, perturbation, record, cancel, time, rtol, delays, clocking, signals
-        As in `simulate`, the same for all that do not vary them.
+        As in `simulate`, the same for all members unless `over` names them.
 
     Returns
     -------
     Dataset
-        Dataset with the series of a trajectory over (*what varies, time, flow or link), and for each member `stopped`
-        ("completed", or why it ended before, or what it raised) and `steps`. What a member did not reach is nan (-1 for
-        `bottleneck`). Ctrl-C ends it: members that ran then have what they had reached, and they and those that did not
-        run are "interrupted". Values that are neither numbers nor strings are labelled by their position.
+        Dataset with the series of a trajectory over (*varied dimensions, time, flow or link), and for each member
+        `stopped` ("completed", the reason for an early end, or the exception) and `steps`. Samples that a member did
+        not reach are nan (-1 in `bottleneck`). If Ctrl-C ends the ensemble, running members keep the samples that they
+        reached, and are "interrupted", as are members that did not start. Values that are neither numbers nor strings
+        are labelled by their position.
 
     Raises
     ------
     ValueError
-        A name that is none of these, no values; members of different size; what the first member raised, if all of them
-        raise.
+        If a name is unknown or has no values, if members differ in size, or, if all members raise, the exception of the
+        first.
     KeyboardInterrupt
         Ctrl-C before any member had a result.
 
@@ -225,20 +226,20 @@ def ensemble(
         "progress": interrupt, "time": time, "rtol": rtol, "delays": delays, "clocking": clocking, "signals": signals,
     }  # fmt: skip
 
-    text = scenario.to_toml()  # what cannot be stored with the result is refused before the runs
+    text = scenario.to_toml()  # refuses, before any run, a scenario that cannot be stored with the result
     shared: dict[Any, Any] = {}
 
-    def one(varied: dict[str, Any]) -> Any:
+    def prepare_member(varied: dict[str, Any]) -> Any:
         changed = {name: value for name, value in varied.items() if name in parts}
         tuned = {name: value for name, value in varied.items() if name in parameters and name not in parts}
         if tuned:
             changed["protocol"] = with_parameters(changed.get("protocol", scenario.protocol), tuned)
-        here = replace(scenario, **changed) if changed else scenario
-        own = {name: value for name, value in varied.items() if name not in parts and name not in parameters}
-        return prepare(here, shared=shared, **{**options, **own})
+        scenario_of_member = replace(scenario, **changed) if changed else scenario
+        own_options = {name: value for name, value in varied.items() if name not in parts and name not in parameters}
+        return prepare(scenario_of_member, shared=shared, **{**options, **own_options})
 
     def several(which: range) -> list[Any]:
-        ready = [_or_error(one, members.values[k]) for k in which]
+        ready = [_or_error(prepare_member, members.values[k]) for k in which]
         fit = [prepared for prepared in ready if not isinstance(prepared, Exception)]
         results = iter(run_together(fit))
         return [
@@ -248,14 +249,14 @@ def ensemble(
             for prepared in ready
         ]  # fmt: skip
 
-    found, stopped = _collected(len(members.values), several, _TOGETHER, workers, progress, interrupt)
-    prepared, result = max((run for run in found if run is not None), key=lambda run: len(run[1].time))
+    runs, stopped = _collected(len(members.values), several, _MAX_BATCH, workers, progress, interrupt)
+    prepared, result = max((run for run in runs if run is not None), key=lambda run: len(run[1].time))
     longest = prepared.trajectory(result, text)
-    series = [None if run is None else run[0].series(run[1]) for run in found]
+    series = [None if run is None else run[0].series(run[1]) for run in runs]
     variables: dict[str, Any] = {}
     for name, array in longest.data.data_vars.items():
         shape = array.shape
-        whole = np.full((len(found), *shape), -1 if name == "bottleneck" else np.nan, dtype=array.dtype)
+        values_of_all = np.full((len(runs), *shape), -1 if name == "bottleneck" else np.nan, dtype=array.dtype)
         for k, values_of in enumerate(series):
             if values_of is not None:
                 values = values_of[str(name)]
@@ -263,15 +264,16 @@ def ensemble(
                     raise ValueError(
                         f"members must have one number of flows and links, got {shape[1]} and {values.shape[1]}"
                     )
-                whole[k, : len(values)] = values
-        variables[str(name)] = ((*members.dims, *array.dims), whole.reshape(*members.shape, *shape), array.attrs)
-    reasons = [run[1].stopped if run is not None else why for run, why in zip(found, stopped, strict=True)]
-    counts = [run[1].stats["steps"] if run is not None else 0 for run in found]
+                values_of_all[k, : len(values)] = values
+        labelled = values_of_all.reshape(*members.shape, *shape)
+        variables[str(name)] = ((*members.dims, *array.dims), labelled, array.attrs)
+    reasons = [run[1].stopped if run is not None else why for run, why in zip(runs, stopped, strict=True)]
+    counts = [run[1].stats["steps"] if run is not None else 0 for run in runs]
     variables["stopped"] = (members.dims, np.array(reasons, dtype=object).reshape(members.shape))
     variables["steps"] = (members.dims, np.array(counts).reshape(members.shape))
     labels = {str(name): longest.data[name] for name in ("time", "flow", "link")}
-    kept = {name: longest.data.attrs[name] for name in ("engine", "time", "version")}
-    return xr.Dataset(variables, coords={**labels, **members.coordinates}, attrs={**kept, "scenario": text})
+    attributes = {name: longest.data.attrs[name] for name in ("engine", "time", "version")}
+    return xr.Dataset(variables, coords={**labels, **members.coordinates}, attrs={**attributes, "scenario": text})
 
 
 @check_arguments
@@ -306,60 +308,61 @@ def solve_ensemble(
         may be a DataArray with a dimension "component", `delays` one with a dimension "delay"; their other dimensions
         vary.
     args : mapping
-        Name -> values, numbers: a sequence makes a dimension of this name; a DataArray brings its dimensions. Empty
-        where only the history or the delays vary.
+        Name -> numbers: a sequence makes a dimension of this name, a DataArray keeps its dimensions. Empty if only the
+        history or the delays vary.
     t_eval : array_like, shape (n_times,), increasing
-        Within t_span.
+        Times of the results, within t_span.
     workers : int, > 0, optional
-        Threads; None: as many as there are cores for this process.
+        Number of threads; None: the number of cores available to this process.
     progress : callable, optional
-        Called with the share of the members that are done.
+        Called with the share of completed members, from 0 to 1.
     events, rtol, atol, max_step, first_step, y0, breaks, jit, method, neutral, history_slope
-        As in `solve_dde`, the same for all.
+        As in `solve_dde`, the same for all members.
 
     Returns
     -------
     Dataset
-        `y` (*what varies, component, t), nan where a solution could not be reached; for each member `success`,
-        `message` (of `solve_dde`, or what the member raised), `steps` and `nfev`.
+        Dataset with `y` (*varied dimensions, component, t), nan at times that a solution did not reach, and for each
+        member `success`, `message` (of `solve_dde`, or of the exception), `steps` and `nfev`.
 
     Raises
     ------
     ValueError
-        Nothing varies; what the first member raised, if all of them raise.
+        If no argument varies or, if all members raise, the exception of the first.
     KeyboardInterrupt
-        Ctrl-C before there was any solution; after that, those that were not begun have the message "interrupted".
+        Ctrl-C before there was any solution; if it comes later, members that had not started have the message
+        "interrupted".
 
     Notes
     -----
-    f is compiled once. One that Numba cannot compile runs under the interpreter's lock, on one core.
+    f is compiled once. If Numba cannot compile it, it runs under the interpreter's lock, on one core.
 
     Examples
     --------
     >>> def f(t, y, ylag, gain):
     ...     return -gain * ylag[0]
-    >>> found = solve_ensemble(f, (0, 40), [1.0], [1.0], args={"gain": [1.5, 1.65]}, t_eval=np.arange(30, 41))
-    >>> abs(found.y).max("t").values.round(1).ravel()  # on both sides of pi/2
+    >>> runs = solve_ensemble(f, (0, 40), [1.0], [1.0], args={"gain": [1.5, 1.65]}, t_eval=np.arange(30, 41))
+    >>> abs(runs.y).max("t").values.round(1).ravel()  # on both sides of pi/2
     array([0.4, 4.2])
     """
     import xarray as xr
 
-    own = {"history": (history, "component"), "delays": (delays, "delay")}
+    array_arguments = {"history": (history, "component"), "delays": (delays, "delay")}
     over: dict[str, Any] = dict(args)
-    for name, (given, last) in own.items():
-        if isinstance(given, xr.DataArray):
-            if last not in given.dims:
-                raise ValueError(f"{name} must have a dimension {last!r}, got {given.dims}")
-            others = given.isel({last: 0}, drop=True)
-            over[f" {name}"] = others.copy(data=np.arange(others.size).reshape(others.shape))
+    for name, (argument, last) in array_arguments.items():
+        if isinstance(argument, xr.DataArray):
+            if last not in argument.dims:
+                raise ValueError(f"{name} must have a dimension {last!r}, got {argument.dims}")
+            varying = argument.isel({last: 0}, drop=True)
+            over[f" {name}"] = varying.copy(data=np.arange(varying.size).reshape(varying.shape))
     members = _Members.of(over)
     rows = {
-        name: given.transpose(..., last).to_numpy().reshape(-1, given.sizes[last])
-        for name, (given, last) in own.items()
-        if isinstance(given, xr.DataArray)
+        name: argument.transpose(..., last).to_numpy().reshape(-1, argument.sizes[last])
+        for name, (argument, last) in array_arguments.items()
+        if isinstance(argument, xr.DataArray)
     }
 
-    def one(varied: dict[str, Any]) -> DdeResult:
+    def solve_member(varied: dict[str, Any]) -> DdeResult:
         past = rows["history"][varied[" history"]] if "history" in rows else history
         lags = rows["delays"][varied[" delays"]] if "delays" in rows else delays
         numbers = tuple(float(varied[name]) for name in args)
@@ -370,21 +373,21 @@ def solve_ensemble(
         )  # fmt: skip
 
     def several(which: range) -> list[Any]:
-        return [_or_error(one, members.values[k]) for k in which]
+        return [_or_error(solve_member, members.values[k]) for k in which]
 
-    found, why = _collected(len(members.values), several, 1, workers, progress, _Interrupt())
+    results, why = _collected(len(members.values), several, 1, workers, progress, _Interrupt())
     times = np.asarray(t_eval, dtype=float)
-    size = next(result.y.shape[0] for result in found if result is not None)
-    y = np.full((len(found), size, len(times)), np.nan)
-    for k, result in enumerate(found):
+    size = next(result.y.shape[0] for result in results if result is not None)
+    y = np.full((len(results), size, len(times)), np.nan)
+    for k, result in enumerate(results):
         if result is not None:
             y[k, :, : len(result.t)] = result.y
 
     def each(read: Callable[[DdeResult], Any], otherwise: Any) -> tuple[tuple[str, ...], NDArray[Any]]:
-        values = np.array([otherwise if r is None else read(r) for r in found])
+        values = np.array([otherwise if r is None else read(r) for r in results])
         return members.dims, values.reshape(members.shape)
 
-    messages = np.array([why[k] if r is None else r.message for k, r in enumerate(found)], dtype=object)
+    messages = np.array([why[k] if r is None else r.message for k, r in enumerate(results)], dtype=object)
     return xr.Dataset(
         {
             "y": ((*members.dims, "component", "t"), y.reshape(*members.shape, size, len(times))),

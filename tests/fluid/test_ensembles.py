@@ -233,7 +233,7 @@ def test_a_member_that_fails_is_marked():
     ("over", "message"),
     [
         ({"speed": [1.0]}, "over must name one of alpha, .*, got 'speed'"),
-        ({}, "over must name what varies"),
+        ({}, "over must name the quantities to vary"),
         ({"alpha": []}, "over must have values for each name, got none for 'alpha'"),
         ({"alpha": [-1.0, -2.0]}, "alpha must be > 0"),
         ({"network": [Network.dumbbell("1 Mb/s", [0.1] * n) for n in (1, 2)]}, "members must have one number of flows"),
@@ -303,7 +303,7 @@ def test_bad_solutions():
         solve_ensemble(wright, (0.0, 1.0), begun, [-1.0], args={"gain": [1.0], "level": [1.0, 2.0]}, t_eval=[1.0])
     with pytest.raises(ValueError, match="history must have a dimension 'component'"):
         solve_ensemble(wright, (0.0, 1.0), xr.DataArray([1.0], dims="x"), [1.0], args={}, t_eval=[1.0])
-    with pytest.raises(ValueError, match="over must name what varies"):
+    with pytest.raises(ValueError, match="over must name the quantities to vary"):
         solve_ensemble(wright, (0.0, 1.0), begun, [1.0], args={}, t_eval=[1.0])
 
 

@@ -211,7 +211,7 @@ def test_linear_models_need_marks():
 def test_the_fluid_says_that_losses_are_not_answered():
     network = Network.dumbbell(C, [T] * 4, packet_size=S, buffer=60_000)
     run = ecc.fluid.simulate(Scenario(network, {"flows": NSCC(), "links": RAMP}, 2e-4), sample=1e-5)
-    assert "packets were lost, which windows of NSCC do not answer as fluid" in run.stats["notes"]
+    assert "packets were lost: in fluid runs, windows of NSCC do not respond to losses" in run.stats["notes"]
 
 
 def test_the_average_of_an_rtt_is_that_of_its_acks():

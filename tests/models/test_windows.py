@@ -495,7 +495,7 @@ def test_losses_that_windows_have_not_as_fluid():
     network = Network.dumbbell("10 Mb/s", rtts=[0.1])
     scenario = Scenario(network, BIC(), 1.0, impairments=[RandomLoss(0.1, acks_of="all")])
     with pytest.raises(
-        ValueError, match="^acks_of must be None for windows as fluid: the next ACK reports what a lost"
+        ValueError, match="^acks_of must be None for windows as fluid: the next ACK also reports the data of a lost"
     ):
         ecc.fluid.simulate(scenario)
 

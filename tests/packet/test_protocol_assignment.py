@@ -169,7 +169,7 @@ def test_mappings_that_make_no_sense_are_refused_in_one_line(mapping, message):
 def test_only_packets_run_several_protocols():
     scenario = Scenario(TWO, {"flows": {0: RCP(), 1: QIRCP()}}, 5.0)
     with pytest.raises(
-        ValueError, match="one Protocol, maybe beside unresponsive flows, for a fluid run, got RCP, QIRCP"
+        ValueError, match="one Protocol, optionally with unresponsive flows, for a fluid run, got RCP, QIRCP"
     ):
         ecc.fluid.simulate(scenario)
     with pytest.raises(
@@ -183,7 +183,9 @@ def test_only_packets_run_several_protocols():
         simulate(scenario, start="equilibrium")
     with pytest.raises(ValueError, match="ConstantRate responds to no feedback: it has no linear model"):
         ecc.linearize(ConstantRate("1 Mb/s"), TWO)
-    with pytest.raises(ValueError, match="must be one Protocol, maybe beside unresponsive flows, .* got ConstantRate"):
+    with pytest.raises(
+        ValueError, match="must be one Protocol, optionally with unresponsive flows, .* got ConstantRate"
+    ):
         ecc.fluid.simulate(scenario.with_(protocol=ConstantRate("1 Mb/s")))
     with pytest.raises(ValueError, match="rate must be > 0 bit/s, got 0"):
         ConstantRate(0)

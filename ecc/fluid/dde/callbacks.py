@@ -1,4 +1,4 @@
-"""Python functions of a user as C callbacks: compiled where Numba can, called back where not."""
+"""Python functions of a user as C callbacks: compiled if Numba can compile them, called back if not."""
 
 from __future__ import annotations
 
@@ -34,30 +34,32 @@ def callback(
     jit: bool = True,
     args: tuple[float, ...] = (),
 ) -> Callback:
-    """Return a C callback for a function of t and arrays; one that returns another number of numbers fails.
+    """Return a C callback for a function of t and arrays; the call fails if it does not return `size` numbers.
 
     Parameters
     ----------
     function : callable
-        (t, y[, ylag[, dylag]], *args) -> `size` numbers, or one number where `scalar`.
+        Function (t, y[, ylag[, dylag]], *args) -> `size` numbers, or one number if `scalar`.
     shapes : tuple of tuples of int
-        Shapes of its arrays, of the first len(shapes) of (y, ylag, dylag).
+        Shapes of its arrays, the first len(shapes) of (y, ylag, dylag).
     size : int
+        Number of results.
     scalar : bool
+        Whether the function returns a number instead of a sequence.
     jit : bool, optional
-        Compile it; functions that Numba cannot compile are called back.
+        Whether to compile it; a function that Numba cannot compile is called back.
     args : tuple of float, optional
-        Further numbers. Compiled code, the same for any of them, takes them from `numbers`.
+        Further arguments. Compiled code reads them from `numbers`, so that it is the same for any values.
 
     Returns
     -------
     Callback
-        Keep it for as long as the address is used.
+        Callback to keep for as long as the address is used.
     """
     if jit:
-        found = _jitted(function, shapes, size, scalar, len(args))
-        if found is not None:
-            return Callback(found.address, found, True)
+        compiled_function = _jitted(function, shapes, size, scalar, len(args))
+        if compiled_function is not None:
+            return Callback(compiled_function.address, compiled_function, True)
     return _called_back(function, shapes, size, args)
 
 
@@ -74,7 +76,7 @@ def _jitted(
     try:
         inner = jitable(function, from_python=False)
         key: tuple[Any, ...] | None = (inner, shapes, size, scalar, extra)
-    except TypeError:  # it reaches arrays: frozen as they are now, so compiled anew every time
+    except TypeError:  # it reaches arrays, which are compiled as constants, so each call compiles again
         try:
             inner, key = numba.njit(function), None
         except TypeError:
@@ -100,24 +102,24 @@ def _jitted(
             return inner(at[0], *args(numbers))
 
     elif len(shapes) == 1:
-        (own,) = shapes
+        (shape,) = shapes
 
         def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
-            return inner(at[0], carray(y, own), *args(numbers))
+            return inner(at[0], carray(y, shape), *args(numbers))
 
     elif len(shapes) == 2:
-        own, lagged = shapes
+        shape, lag_shape = shapes
 
         def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
-            return inner(at[0], carray(y, own), carray(lag, lagged), *args(numbers))
+            return inner(at[0], carray(y, shape), carray(lag, lag_shape), *args(numbers))
 
     else:
-        own, lagged, _ = shapes
-        lags = lagged[0] * lagged[1]
+        shape, lag_shape, _ = shapes
+        lags = lag_shape[0] * lag_shape[1]
 
         def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
-            lagging = carray(shifted(lag, lags), lagged)
-            return inner(at[0], carray(y, own), carray(lag, lagged), lagging, *args(numbers))
+            lagging = carray(shifted(lag, lags), lag_shape)
+            return inner(at[0], carray(y, shape), carray(lag, lag_shape), lagging, *args(numbers))
 
     value = to_intermediate_code(evaluate)
     if scalar:
@@ -133,29 +135,31 @@ def _jitted(
 
         def entry(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> Any:
             try:
-                found = value(at, y, lag, numbers)
-                if len(found) != size:
+                result = value(at, y, lag, numbers)
+                if len(result) != size:
                     return 1
                 for i in range(size):
-                    out[i] = found[i]
+                    out[i] = result[i]
             except Exception:
                 return 1
             return 0
 
     try:
-        made = numba.cfunc(SIGNATURE)(entry)
-    except Exception:  # any error of Numba, also its own assertions: Python calls the function then
+        cfunc = numba.cfunc(SIGNATURE)(entry)
+    except Exception:  # any error of Numba, including failed assertions: the function is called back instead
         return None
     if key is not None:
-        _compiled[key] = made
-    return made
+        _compiled[key] = cfunc
+    return cfunc
 
 
 def _called_back(
     function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int, args: tuple[float, ...]
 ) -> Callback:
     views: dict[tuple[int, tuple[int, ...]], NDArray[np.float64]] = {}
-    slopes = 8 * int(np.prod(shapes[2])) if len(shapes) > 2 else 0  # bytes: after as many lags
+    slopes = (
+        8 * int(np.prod(shapes[2])) if len(shapes) > 2 else 0
+    )  # bytes: slopes follow the lags, which have the same size
 
     def view(address: int, shape: tuple[int, ...]) -> NDArray[np.float64]:
         key = (address, shape)
@@ -170,17 +174,17 @@ def _called_back(
         try:
             addresses = (y, lag, lag + slopes)
             arrays = [view(address, shape) for address, shape in zip(addresses, shapes, strict=False)]
-            found = np.asarray(function(float(view(at, (1,))[0]), *arrays, *args), dtype=float)
-            if found.size != size:
+            results = np.asarray(function(float(view(at, (1,))[0]), *arrays, *args), dtype=float)
+            if results.size != size:
                 return 1
-            view(out, (size,))[:] = found
-        except BaseException as error:  # handed on by the solver: nothing may leave a C callback
-            made.error = error
+            view(out, (size,))[:] = results
+        except BaseException as error:  # the solver raises it later: no exception may leave a C callback
+            result.error = error
             return 1
         return 0
 
     prototype = _PROTOTYPE(entry)
     address = ctypes.cast(prototype, ctypes.c_void_p).value
     assert address is not None
-    made = Callback(address, prototype, False)
-    return made
+    result = Callback(address, prototype, False)
+    return result

@@ -1,9 +1,9 @@
 """The history of an integration: its arrays, the lags looked up in them, and a step of Dormand-Prince 5(4).
 
-Interpolants are quartic, of order 4 with error O(h^5), which keeps order 5 for the whole (Shampine 1986; the free
-interpolant of SciPy's RK45). Neutral equations need the derivative as exactly: it is the quartic through its values at
-five points of a step, of which three are computed at the interpolant, where the derivative of the interpolant itself
-would be off by O(h^4).
+Interpolants are quartic, of order 4 with error O(h^5), which preserves order 5 of the method (Shampine 1986; the free
+interpolant of SciPy's RK45). Neutral equations need the derivative with the same accuracy. It is the quartic through
+the derivative at five points of a step, three of them computed at the interpolant. (The derivative of the interpolant
+would have an error of O(h^4).)
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ NO_CONTINUATION, PASSING, SLIDING, DIVERGING = -7, -8, -9, -10
 # indices in Fields.clock
 (
     START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT, CONTRACTION, SLIDING_STEP, SLIDING_UNTIL,
-    FACTORED, PREVIOUS, SUSPECTED_UNTIL, NONSMOOTH_UNTIL, LEAST, AT_POINT,
+    FACTORED, PREVIOUS, SUSPECTED_UNTIL, NONSMOOTH_UNTIL, MIN_DELAY, AT_POINT,
 ) = range(18)  # fmt: skip
 CLOCKS = 18
-# indices in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
+# indices in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none)
 DERIVATIVE, DELAY_OF, HISTORY, HISTORY_SLOPE = range(4)
-# ... sizes ...
+# indices in Fields.count: sizes
 (
     SIZE, STORED, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPACITY, HINTS, LARGEST, KEEP,
     NEUTRAL, IMPLICIT,
 ) = range(4, 19)  # fmt: skip
-# ... and counters
+# indices in Fields.count: counters
 (
     SEGMENTS, USABLE, POINTS, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS,
     SLIDING_STEPS, FAILING, LINEARIZED, LINEARIZATIONS, FACTORIZATIONS, ROUGH,
@@ -46,11 +46,11 @@ COUNTS = 38
 
 
 class Fields(NamedTuple):
-    """The arrays of an integration (pointers, in compiled code): what is integrated, and its state."""
+    """The arrays of an integration (pointers, in compiled code): the problem and its state."""
 
     clock: Any  # scalars, see above
-    numbers: Any  # handed to the functions
-    past: Any  # (n,): the history, where it is constant
+    numbers: Any  # passed to the functions
+    past: Any  # (n,): the history, if it is constant
     lower: Any  # (n,)
     upper: Any  # (n,)
     absolute: Any  # (n,): absolute tolerance
@@ -59,42 +59,42 @@ class Fields(NamedTuple):
     y: Any  # (n,)
     rates: Any  # (7, n): the stages; neutral (10, n): then the derivative at three points of the step
     stage: Any  # (n,): argument of a stage
-    trial: Any  # (n,): end of the step that is tried
-    last: Any  # (n,): `trial` of the iteration before; y where a function failed
+    trial: Any  # (n,): end of the trial step
+    last: Any  # (n,): `trial` of the previous iteration; y at which a function failed
     raw: Any  # (n,): derivative before components were held
     ends: Any  # (n,): `raw` at the end of the trial step
     lag: Any  # (n_lags,); neutral (2, n_lags): then the derivatives there
     delays: Any  # (n_delays,)
-    points: Any  # breaking points that such delays pass
+    points: Any  # breaking points that delays may pass
     at: Any  # (1,)
-    begun: Any  # (capacity,): where a segment begins
+    begun: Any  # (capacity,): start of a segment
     width: Any  # (capacity,)
     curve: Any  # (capacity, n_stored, 5): coefficients in (t - begun)/width; neutral: of y, then of its derivative
-    sums: Any  # (n - n_stored, 5): the same for components that nothing looks back to, last segment only
+    sums: Any  # (n - n_stored, 5): coefficients of components without stored history, last segment only
     peak: Any  # (n_peaked,): largest values since the last sample
     sampled: Any  # (n_samples, n)
     peaks: Any  # (n_samples, n_peaked)
     seen: Any  # (n_samples, n_watched)
-    above_y: Any  # (3, n): implicit: stages of the step that is tried, less y
-    residual: Any  # (3, n): implicit: of their equations; then the error
-    jacobian: Any  # (3, n, 3, n): implicit: of the derivative at each stage in each stage
+    above_y: Any  # (3, n): implicit: stages of the trial step, minus y
+    residual: Any  # (3, n): implicit: residual of the stage equations; then the error
+    jacobian: Any  # (3, n, 3, n): implicit: derivative of the rate at each stage by each stage
     newton: Any  # (3, n, 3, n): implicit: triangular factors of the matrix of the iteration
-    filter: Any  # (n, n): implicit: the same of the matrix that errors are filtered by
-    count: Any  # whole scalars, see above
-    indices: Any  # handed to the functions
+    filter: Any  # (n, n): implicit: triangular factors of the matrix that filters errors
+    count: Any  # integer scalars, see above
+    indices: Any  # passed to the functions
     first: Any  # (n_delays + 1,): the lags of delay k are those from first[k] to first[k + 1]
-    component: Any  # (n_lags,): component that a lag is of
+    component: Any  # (n_lags,): component of each lag
     bounded: Any  # components with a bound
-    stopping: Any  # (n,): 1 where reaching the upper bound returns LOCATED
+    stopping: Any  # (n,): 1 if reaching the upper bound returns LOCATED
     measured: Any  # components under error control
-    peaked: Any  # components whose largest value between samples is written out
+    peaked: Any  # components with their largest value between samples written out
     watched: Any  # numbers written out with each sample, as the derivative left them
     held: Any  # (n,): -1 or 1 at a bound
-    order: Any  # of the derivative that jumps in each of `points`
-    below: Any  # (n_delays,): which of `points` is the next one below where such a delay looks to, -1 for none
-    above: Any  # (n_delays,)
-    pivots: Any  # (4, n): implicit: of `newton`, then of `filter`
-    hint: Any  # (n_hints,): segment where a delay, or a function that looks back by itself, was last
+    order: Any  # order of the derivative that jumps in each of `points`
+    below: Any  # (n_delays,): index of the next of `points` below the time that a delay refers to, -1 for none
+    above: Any  # (n_delays,): index of the next of `points` above that time, -1 for none
+    pivots: Any  # (4, n): implicit: pivots of `newton`, then of `filter`
+    hint: Any  # (n_hints,): segment found by the last search for a delay, or for a function that looks back by itself
 
 
 _WHOLE = Fields._fields.index("count")
@@ -133,16 +133,16 @@ _QUARTIC = np.array([
 
 EPS = 2.220446049250313e-16
 _ITERATIONS = 10
-MOST_POINTS = 1000
-_POINTS = np.array([0.1, 0.5, 0.95])  # at one of them the defect of a jump or kink exceeds its error: 1.5 times
-_TRUSTED, _SUSPECTED = 10.0, 5.0  # tolerances: largest defect of a step, and of one where a jump or kink may be
-_CONTRACTED = 0.1  # of the tolerance: what may be left of an iteration inside a step
-_MAX_CHANGE = 10.0  # tolerances: largest change by an iteration that is not repeated
+MAX_POINTS = 1000
+_POINTS = np.array([0.1, 0.5, 0.95])  # at one of them the defect of a jump or kink exceeds 1.5 times its error
+_TRUSTED, _SUSPECTED = 10.0, 5.0  # tolerances: maximum defect of a step, and of a step that may contain a jump or kink
+_RESIDUE = 0.1  # tolerances: maximum remaining change of an iteration inside a step
+_MAX_CHANGE = 10.0  # tolerances: maximum change by an iteration that is not repeated
 
 
 @compiled
 def _coefficients(w: Any, j: int, i: int) -> Any:
-    """Where those of component i in segment j are."""
+    """Return a pointer to the coefficients of component i in segment j."""
     stored = w.count[STORED]
     return shifted(w.curve, (j * stored + i) * 5) if i < stored else shifted(w.sums, (i - stored) * 5)
 
@@ -155,7 +155,7 @@ def curve_at(w: Any, j: int, i: int, theta: float) -> Any:
 
 @compiled
 def _incline(w: Any, j: int, i: int, theta: float) -> Any:
-    """Derivative of `curve_at` in theta."""
+    """Return the derivative of `curve_at` in theta."""
     c = _coefficients(w, j, i)
     return c[1] + theta * (2.0 * c[2] + theta * (3.0 * c[3] + theta * 4.0 * c[4]))
 
@@ -167,14 +167,14 @@ def fields_at(address: int) -> Any:
     Parameters
     ----------
     address : int
-        Of the table of addresses.
+        Address of the table of addresses.
     """
     return Fields(*unpack(pointer_at(address)))
 
 
 @compiled
 def segment_at(w: Any, s: float, slot: int) -> Any:
-    """Return the usable segment in which s lies, noting it as the hint of a slot.
+    """Return the usable segment that contains s, and store it as the hint of a slot.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def value_at(w: Any, y: Any, i: int, s: float, slot: int) -> Any:
     ----------
     w : Fields
     y : object
-        State now.
+        Present state.
     i : int
         Component.
     s : float
@@ -249,7 +249,7 @@ def slope_at(w: Any, i: int, s: float, slot: int) -> Any:
 
 @compiled
 def _failed(w: Any, which: int, y: Any) -> Any:
-    """Note that a function failed, when and where, and return the status of that."""
+    """Record that a function failed, with its time and state, and return the status FAILED."""
     w.clock[FAILED_AT] = w.at[0]
     w.count[FAILING] = which
     for i in range(w.count[SIZE]):
@@ -259,7 +259,7 @@ def _failed(w: Any, which: int, y: Any) -> Any:
 
 @compiled
 def look(w: Any, t: float, y: Any) -> Any:
-    """Write the delays at (t, y) that are not constant; 0 or a status."""
+    """Write the delays at (t, y) that are not constant; return 0 or a status."""
     w.at[0] = t
     if call(w.count[DELAY_OF], (w.at, y, w.lag, w.delays, w.numbers, w.indices, w.held)) != 0:
         return _failed(w, DELAY_OF, y)
@@ -275,7 +275,7 @@ def look(w: Any, t: float, y: Any) -> Any:
 
 @compiled
 def _remember(w: Any, s: float, k: int, y: Any) -> Any:
-    """Fill the lags of delay k from the history at s; 0 or a status."""
+    """Fill the lags of delay k from the history at s; return 0 or a status."""
     a, b, slopes = w.first[k], w.first[k + 1], w.first[w.count[DELAYS]]
     t = w.at[0]
     w.at[0] = s
@@ -300,7 +300,7 @@ def _remember(w: Any, s: float, k: int, y: Any) -> Any:
 
 @compiled
 def _look_at(w: Any, k: int, t: float, y: Any, segments: int) -> Any:
-    """Fill the lags of delay k at t from the first `segments` segments; 0 or a status."""
+    """Fill the lags of delay k at t from the first `segments` segments; return 0 or a status."""
     a, b, slopes = w.first[k], w.first[k + 1], w.first[w.count[DELAYS]]
     n, now, neutral = w.count[SIZE], w.clock[NOW], w.count[NEUTRAL] != 0
     if w.delays[k] == 0.0 and not neutral:
@@ -308,7 +308,7 @@ def _look_at(w: Any, k: int, t: float, y: Any, segments: int) -> Any:
             w.lag[i] = y[w.component[i]]
         return 0
     s = t - w.delays[k]
-    if w.count[DELAY_OF] != 0:  # on its side of the breaking points
+    if w.count[DELAY_OF] != 0:  # stay on the present side of the breaking points
         if w.below[k] >= 0:
             edge = w.points[w.below[k]]
             s = max(s, edge + 4.0 * EPS * max(abs(edge), w.clock[REACH]))
@@ -340,7 +340,7 @@ def _look_at(w: Any, k: int, t: float, y: Any, segments: int) -> Any:
 
 @compiled
 def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
-    """Fill the lags at t from the first `segments` segments; 0 or a status."""
+    """Fill the lags at t from the first `segments` segments; return 0 or a status."""
     start, now, last = w.clock[START], w.clock[NOW], segments - 1
     w.at[0] = t
     w.count[USABLE] = segments
@@ -348,12 +348,12 @@ def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
         status = look(w, t, y)
         if status != 0:
             return status
-    # most lags by far are of constant delays and fall into known segments: these are looked up here, those that follow
-    # one another in a segment together
+    # nearly all lags have constant delays and fall into known segments: these are looked up here, consecutive lags in
+    # the same segment together
     delays = w.count[DELAYS]
     together = segments > 0 and w.count[DELAY_OF] == 0 and w.count[NEUTRAL] == 0
     until = t if together else -np.inf
-    if together and t - w.clock[LEAST] > now:
+    if together and t - w.clock[MIN_DELAY] > now:
         w.count[INSIDE] = 1
     k = 0
     while k < delays:
@@ -379,11 +379,11 @@ def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
 
 @compiled
 def _read(w: Any, j: int, begin: int, end: int, t: float, scale: float) -> None:
-    """Fill the lags of some delays, which fall into segment j, at t after its start."""
+    """Fill the lags of some delays that fall into segment j, at time t after its start."""
     first, stored = w.first[begin], w.count[STORED]
     if stored == 1 and w.first[end] - first == end - begin:
         c = shifted(w.curve, 5 * j)
-        c0, c1, c2, c3, c4 = c[0], c[1], c[2], c[3], c[4]  # read once: so vectorized
+        c0, c1, c2, c3, c4 = c[0], c[1], c[2], c[3], c[4]  # read once, so that the loop is vectorized
         for k in range(end - begin):
             theta = (t - w.delays[begin + k]) * scale
             w.lag[first + k] = c0 + theta * (c1 + theta * (c2 + theta * (c3 + theta * c4)))
@@ -397,7 +397,7 @@ def _read(w: Any, j: int, begin: int, end: int, t: float, scale: float) -> None:
 
 @compiled
 def derive(w: Any, t: float, y: Any, out: Any, segments: int) -> Any:
-    """Write the derivative at (t, y), held components fixed; 0 or a status."""
+    """Write the derivative at (t, y), held components fixed; return 0 or a status."""
     status = _look_back(w, t, y, segments)
     if status != 0:
         return status
@@ -432,9 +432,9 @@ def draw(w: Any, j: int, t: float, h: float, last: int) -> None:
 
 @compiled
 def draw_slopes(w: Any, j: int, anew: bool) -> Any:
-    """Write the derivative along segment j, the step that is tried. (status, error norm of the interpolant's own).
+    """Write the derivative along segment j, the trial step; return (status, error norm of the interpolant's slope).
 
-    It may depend on itself: then on what was written before, or, anew, on the derivative of the interpolant.
+    The derivative may depend on itself: then it reads the previous one or, if `anew`, that of the interpolant.
     """
     n, t, h = w.count[SIZE], w.begun[j], w.width[j]
     if anew:
@@ -464,12 +464,12 @@ def draw_slopes(w: Any, j: int, anew: bool) -> Any:
 
 @compiled
 def defect(w: Any, j: int, suspected: bool) -> Any:
-    """(status, norm of the defect of segment j, the step that is tried, in units of what is allowed).
+    """Return (status, norm of the defect of segment j, the trial step, in units of its limit).
 
-    It is h f - h u' of the interpolant u, and of the order of the error where f is smooth. Of a jump or kink inside a
-    step the error estimate may see nothing: no stage lies between 0.3 and 0.8. With the defect at 0.2, one that passes
-    both in a quadrature errs 28 tolerances at most. Most steps are spared that evaluation: the second stage, at 0.2
-    too, is as close already.
+    The defect is h f - h u' of the interpolant u, and of the order of the error if f is smooth. The error estimate may
+    miss a jump or kink inside a step, because no stage lies between 0.3 and 0.8. If the defect at 0.2 is checked as
+    well, a step that passes both checks in a quadrature has an error of not more than 28 tolerances. Usually the second
+    stage, also at 0.2, is close enough to save that evaluation.
     """
     if suspected:
         status, worst = 0, 0.0
@@ -487,7 +487,7 @@ def defect(w: Any, j: int, suspected: bool) -> Any:
 
 @compiled
 def _defect_at(w: Any, j: int, theta: float, anew: bool) -> Any:
-    """(status, defect at a point of the step in units of the tolerance), of the second stage if not anew."""
+    """Return (status, defect at a point of the step in units of the tolerance); if not `anew`, of the second stage."""
     n, h = w.count[SIZE], w.width[j]
     slope = shifted(w.rates, n)
     status = 0
@@ -502,7 +502,7 @@ def _defect_at(w: Any, j: int, theta: float, anew: bool) -> Any:
 
 @compiled
 def norm(w: Any, a: Any, b: Any, error: Any) -> Any:
-    """Root mean square of the error, or its largest component, in units of the tolerance."""
+    """Return the root mean square of the error, or its largest component, in units of the tolerance."""
     total, largest = 0.0, 0.0
     for m in range(w.count[MEASURED]):
         i = w.measured[m]
@@ -517,7 +517,7 @@ def norm(w: Any, a: Any, b: Any, error: Any) -> Any:
 
 @compiled
 def _stages(w: Any, h: float, begin: int, segments: int, tiny: float) -> Any:
-    """Take the stages of a step of h from `begin` on, its end in `trial`. (status, first one with lags inside)."""
+    """Compute the stages of a step of h from `begin`, its end in `trial`; return (status, first with lags inside)."""
     now = w.clock[NOW]
     latest = now + h - tiny
     n = w.count[SIZE]
@@ -539,7 +539,7 @@ def _stages(w: Any, h: float, begin: int, segments: int, tiny: float) -> Any:
 
 @compiled
 def attempt(w: Any, h: float, tiny: float) -> Any:
-    """Try a step of h; its segment lies after the last one. (status, error norm)."""
+    """Try a step of h, and write its segment after the last one; return (status, error norm)."""
     j, n = w.count[SEGMENTS], w.count[SIZE]
     w.count[INSIDE] = 0
     w.clock[OLDEST] = np.inf
@@ -556,7 +556,7 @@ def attempt(w: Any, h: float, tiny: float) -> Any:
             status, _ = draw_slopes(w, j, turn == 1)
             if status != 0:
                 return status, np.inf
-        status, _ = _stages(w, h, first, j + 1, tiny)  # those before it stay as they are
+        status, _ = _stages(w, h, first, j + 1, tiny)  # earlier stages do not change
         if status != 0:
             return status, np.inf
         w.count[ITERATIONS] += 1
@@ -567,13 +567,13 @@ def attempt(w: Any, h: float, tiny: float) -> Any:
             w.clock[CONTRACTION] = change / previous
         rate = w.clock[CONTRACTION]
         if turn == 1:  # a rate of an earlier step, which may be zero, does not hold for a jump inside this one
-            rate = max(rate, _CONTRACTED / _MAX_CHANGE)
-        left, most = _CONTRACTED, _ITERATIONS
-        if w.count[NEUTRAL] != 0:  # what is left comes back undamped
-            left, most = 9e-3 * _CONTRACTED, 3 * _ITERATIONS
-        if change * rate <= left * (1.0 - rate) or change <= 3e-4 * _CONTRACTED:
+            rate = max(rate, _RESIDUE / _MAX_CHANGE)
+        remaining, max_iterations = _RESIDUE, _ITERATIONS
+        if w.count[NEUTRAL] != 0:  # the remaining change returns undamped
+            remaining, max_iterations = 9e-3 * _RESIDUE, 3 * _ITERATIONS
+        if change * rate <= remaining * (1.0 - rate) or change <= 3e-4 * _RESIDUE:
             break
-        if turn == most or not change < 1e6 or (turn > 2 and rate >= 1.0):
+        if turn == max_iterations or not change < 1e6 or (turn > 2 and rate >= 1.0):
             return 0, np.inf
     for i in range(n):
         total = 0.0

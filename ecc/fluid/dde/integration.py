@@ -1,4 +1,4 @@
-"""An integration from Python: allocates what the compiled core works on, feeds it, and reads its curves."""
+"""An integration from Python: it allocates the arrays of the compiled core, runs it, and reads its curves."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ __all__ = ["Integration", "breaking_points", "curve_values", "in_one_line"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_GENERATIONS = 5  # after the first: what order 5 can feel
-_MOST_BREAKS = 200
-_SEGMENTS = 64  # to begin with
+_GENERATIONS = 5  # generations after the first that affect a method of order 5
+_MAX_BREAKS = 200
+_SEGMENTS = 64  # initial capacity
 
 
 def breaking_points(
-    roots: ArrayLike, delays: ArrayLike, end: float, generations: int = _GENERATIONS, most: int = _MOST_BREAKS
+    roots: ArrayLike, delays: ArrayLike, end: float, generations: int = _GENERATIONS, max_points: int = _MAX_BREAKS
 ) -> FloatArray:
-    """Return the points in which a derivative may jump: the roots, and from each one delay further, again and again.
+    """Return the points at which a derivative may jump: the roots, and repeatedly all points one delay later.
 
-    Every delay smoothes a jump by one order. Where there are more than `most` points the later generations, which are
-    the smoothest, are left to error control.
+    Every delay smoothes a jump by one order. If there are more than `max_points` points, the later generations, which
+    are the smoothest, are left to error control.
 
     Parameters
     ----------
     roots : array_like, shape (n,), s
     delays : array_like, shape (n_delays,), s
     end : float, s
-        Of the integration.
+        End of the integration.
     generations : int, optional
-        How often a delay is added.
-    most : int, optional
-        Points at most.
+        Number of times that a delay is added.
+    max_points : int, optional
+        Maximum number of points.
 
     Returns
     -------
     points : ndarray
-        Increasing, < end; points closer than rounding are one.
+        Increasing times < end; points that differ by rounding only are merged.
     """
     steps = np.unique(np.asarray(delays, dtype=float))
     steps = steps[steps > 0.0]
-    frontier = found = _apart(np.asarray(roots, dtype=float), end)
+    frontier = points = _apart(np.asarray(roots, dtype=float), end)
     for _ in range(generations):
-        if len(frontier) * len(steps) > 100 * most:
+        if len(frontier) * len(steps) > 100 * max_points:
             break
         if len(frontier) == 0:
             break
         frontier = _apart((frontier[:, None] + steps).ravel(), end)
-        if len(found) + len(frontier) > most:
+        if len(points) + len(frontier) > max_points:
             break
-        found = _apart(np.concatenate([found, frontier]), end)
-    return found
+        points = _apart(np.concatenate([points, frontier]), end)
+    return points
 
 
 def _apart(points: FloatArray, end: float) -> FloatArray:
@@ -86,7 +86,7 @@ def curve_values(begun: FloatArray, width: FloatArray, curve: FloatArray, times:
 
 
 def in_one_line(y: FloatArray) -> str:
-    """Return a state as messages show it.
+    """Return the text of a state in messages.
 
     Parameters
     ----------
@@ -101,38 +101,39 @@ class Integration:
     Parameters
     ----------
     y : ndarray, shape (n,)
-        At the start.
+        State at the start.
     span : tuple of two float
         (start, end), s.
     derivative, delay_of, history
         Addresses (see `compiled.SIGNATURE`), 0 for none.
     delays : ndarray, shape (n_delays,), s
     reach : float, s, optional
-        Longest delay, inf to keep everything.
+        Longest delay, inf to keep the entire history.
     lags : sequence of array_like
-        For each delay the components that are wanted at it.
+        Components that are read at each delay.
     relative, absolute : float, ndarray
-        Tolerances; absolute inf takes a component out of error control.
+        Tolerances; absolute inf excludes a component from error control.
     keep : bool, optional
-        Keep all interpolants.
+        Whether to keep all interpolants.
     hints : int, optional
-        Places for functions that look back by themselves.
+        Number of hints for functions that look back by themselves.
     stored : int, optional
-        How many components, the first, are looked back to; None: all.
+        Number of components with a stored history, the first ones; None: all.
     first_jump : int, optional
         Order of the derivative that jumps at the start.
     largest : bool, optional
-        Control the largest error of a component, not the mean square.
+        Whether to control the largest error of a component instead of the root mean square.
     sliding_step : float, s, optional
-        Of steps where the derivative switches to and fro; 0: give up there.
+        Maximum step if the derivative switches to and fro; 0: end the run instead.
     neutral : bool, optional
-        After the lags come the derivatives there, before the start those of `history_slope` (an address, 0: zero).
+        Whether the derivatives at the delays follow the lags. Before the start they are those of `history_slope` (an
+        address, 0: zero).
     slope : ndarray, shape (n,), optional
-        The derivative before the start, a first guess of that after it.
+        Derivative before the start, a first guess of that after it.
     implicit : bool, optional
-        Radau IIA instead of Dormand-Prince.
+        Whether to use Radau IIA instead of Dormand-Prince.
     named : callable, optional
-        What to call a component in messages; None: all of y.
+        Function that returns the name of a component in messages; None: messages show all of y.
 
     Notes
     -----
@@ -179,7 +180,7 @@ class Integration:
         self._named = named
         n = len(y)
         initial = np.array(y, dtype=float)
-        bounds = [np.full(n, fill) if given is None else given for given, fill in ((lower, -np.inf), (upper, np.inf))]
+        bounds = [np.full(n, fill) if bound is None else bound for bound, fill in ((lower, -np.inf), (upper, np.inf))]
         wanted = [np.array(lag, dtype=np.int64, ndmin=1) for lag in lags]
         grid = np.empty(0) if samples is None else samples
         floats: dict[str, Any] = {
@@ -196,7 +197,7 @@ class Integration:
             "rates": np.zeros((10 if neutral else 7, n)),
             "lag": np.zeros((2 if neutral else 1, sum(map(len, wanted)))),
             "delays": delays,
-            "points": np.zeros(core.MOST_POINTS),
+            "points": np.zeros(core.MAX_POINTS),
             "at": np.zeros(1),
             "begun": np.zeros(_SEGMENTS),
             "width": np.ones(_SEGMENTS),
@@ -221,7 +222,7 @@ class Integration:
             "peaked": peaked,
             "watched": watched,
             "held": np.zeros(n),
-            "order": np.zeros(core.MOST_POINTS),
+            "order": np.zeros(core.MAX_POINTS),
             "below": np.full(len(delays), -1),
             "above": np.full(len(delays), -1),
             "pivots": np.zeros(4 * n * implicit),
@@ -242,7 +243,7 @@ class Integration:
         w.clock[core.PREVIOUS] = 1.0
         w.clock[[core.SLIDING_UNTIL, core.SUSPECTED_UNTIL, core.NONSMOOTH_UNTIL]] = -np.inf
         w.clock[core.SLIDING_STEP] = sliding_step
-        w.clock[core.LEAST] = min((delay for delay in w.delays.tolist() if delay > 0.0), default=np.inf)
+        w.clock[core.MIN_DELAY] = min((delay for delay in w.delays.tolist() if delay > 0.0), default=np.inf)
         callbacks = [core.DERIVATIVE, core.DELAY_OF, core.HISTORY, core.HISTORY_SLOPE]
         w.count[callbacks] = derivative, delay_of, history, history_slope
         w.count[core.NEUTRAL] = neutral
@@ -260,7 +261,7 @@ class Integration:
         w.count[core.FRESH] = 1
         w.count[core.LARGEST] = largest
         if delay_of:
-            passed = [span[0], *w.breaks[: core.MOST_POINTS - 1]]
+            passed = [span[0], *w.breaks[: core.MAX_POINTS - 1]]
             w.points[: len(passed)] = passed
             w.order[0] = first_jump
             w.count[core.POINTS] = len(passed)
@@ -274,7 +275,7 @@ class Integration:
         self.table = np.array([array.ctypes.data for array in w], dtype=np.int64)
 
     def replace(self, **arrays: NDArray[Any]) -> None:
-        """Replace some arrays by others; their sizes are the caller's to set.
+        """Replace some arrays by others; the caller must update their sizes.
 
         Parameters
         ----------
@@ -285,7 +286,7 @@ class Integration:
         self.table[:] = [array.ctypes.data for array in self.work]
 
     def advance(self, steps: int = 1 << 62) -> int:
-        """Go on for at most `steps` steps; return a status of `core`.
+        """Continue for up to `steps` steps; return a status of `core`.
 
         Parameters
         ----------
@@ -308,28 +309,28 @@ class Integration:
         """Time reached, s."""
         return float(self.work.clock[core.NOW])
 
-    def counted(self, what: int) -> int:
+    def counted(self, counter: int) -> int:
         """Return a counter of `core`.
 
         Parameters
         ----------
-        what : int
-            Index, such as core.STEPS.
+        counter : int
+            Index, for example core.STEPS.
         """
-        return int(self.work.count[what])
+        return int(self.work.count[counter])
 
     def segments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return (begun, width, curve) of the interpolants that are kept."""
+        """Return (begun, width, curve) of the stored interpolants."""
         j = self.counted(core.SEGMENTS)
         return self.work.begun[:j], self.work.width[:j], self.work.curve[:j, : len(self.work.y)]
 
     def trouble(self, status: int) -> str:
-        """Return one line on why the core could not go on.
+        """Return a line with the reason why the core could not continue.
 
         Parameters
         ----------
         status : int
-            Negative, from `advance`.
+            Negative status from `advance`.
         """
         at = f"at t = {self.now:.9g}"
         y = f"y = {in_one_line(self.work.y)}"
@@ -362,7 +363,7 @@ class Integration:
         return f"{reasons[status]} {at}, {y}"
 
     def _worst(self, status: int) -> int:
-        """The component that is not finite, or else errs most in units of its tolerance."""
+        """Return the component that is not finite or, if all are, has the largest error in units of its tolerance."""
         w = self.work
         odd = ~np.isfinite(np.vstack([w.rates, w.trial])).all(axis=0)
         if status == core.NOT_FINITE and odd.any():

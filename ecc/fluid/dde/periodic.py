@@ -1,14 +1,14 @@
 """Periodic solutions of delay differential equations, and their Floquet multipliers.
 
-On [0, 1] of time over the period P the orbit u is a continuous piecewise polynomial that obeys, at Gauss points,
+On the interval [0, 1] of time over the period P, the orbit u is a continuous piecewise polynomial. At Gauss points,
 
     u'(s) = P f(u(s), u(s - tau_1 / P), ...),   u(s + 1) = u(s),   integral of <u_0', u - u_0> = 0
 
 (Engelborghs, Luzyanina, in 't Hout, Roose, "Collocation methods for the computation of periodic solutions of delay
-differential equations", SIAM J. Sci. Comput. 22(5), 2001). The equation of variations, on the same points, maps what a
-small deviation was over the longest delay (in whole periods) to what it is one period later: the monodromy operator,
-whose eigenvalues are the multipliers (Luzyanina, Engelborghs, "Computing Floquet multipliers for functional
-differential equations", Int. J. Bifurcation Chaos 12(12), 2002).
+differential equations", SIAM J. Sci. Comput. 22(5), 2001). The equation of variations, on the same points, gives the
+monodromy operator. It maps a small deviation over the longest delay (rounded up to entire periods) to the deviation one
+period later, and its eigenvalues are the multipliers (Luzyanina, Engelborghs, "Computing Floquet multipliers for
+functional differential equations", Int. J. Bifurcation Chaos 12(12), 2002).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ __all__ = ["PeriodicOrbit", "periodic_orbit"]
 FloatArray = NDArray[np.float64]
 
 _ITERATIONS = 30
-_MOST_PERIODS = 1e6  # of a delay
+_MAX_PERIODS = 1e6  # maximum delay, in periods
 
 
 @dataclass(frozen=True, repr=False)
 class PeriodicOrbit(Displayed):
     """A periodic solution: `period` [s], `t` (n_points,) from 0 to the period and `y` (n, n_points) there.
 
-    `amplitude` (n,) is half the peak-to-peak range. `multipliers`: Floquet multipliers, the largest first, one
-    of them 1, for shifts along the orbit; `trivial_error` is its distance from 1: how well the orbit is resolved.
+    `amplitude` (n,) is half the peak-to-peak range. `multipliers`: Floquet multipliers, the largest first. One of them
+    is 1, for shifts along the orbit; `trivial_error` is its distance from 1, which measures the accuracy of the orbit.
     `is_stable`: all others are within the unit circle.
     """
 
@@ -51,20 +51,20 @@ class PeriodicOrbit(Displayed):
 
     @property
     def amplitude(self) -> FloatArray:
-        """Half the distance from trough to peak, of each component."""
+        """Half the peak-to-peak range of each component."""
         half: FloatArray = 0.5 * np.ptp(self.y, axis=1)
         return half
 
     @property
     def trivial_error(self) -> float:
-        """Distance from 1 of the multiplier that is 1."""
+        """Distance from 1 of the trivial multiplier, which is 1 for an exact orbit."""
         return float(np.abs(self.multipliers - 1.0).min())
 
     @property
     def is_stable(self) -> bool:
-        """Whether neighbors of the orbit come back to it."""
-        others = np.delete(self.multipliers, np.argmin(np.abs(self.multipliers - 1.0)))
-        return bool(np.all(np.abs(others) < 1.0))
+        """True if small deviations from the orbit decay."""
+        nontrivial = np.delete(self.multipliers, np.argmin(np.abs(self.multipliers - 1.0)))
+        return bool(np.all(np.abs(nontrivial) < 1.0))
 
 
 @check_arguments
@@ -83,21 +83,22 @@ def periodic_orbit(
     Parameters
     ----------
     f : callable (t, y, ylag) -> shape (n,)
-        As for `solve_dde`, that does not depend on t.
+        Right-hand side as for `solve_dde`, which must not depend on t.
     delays : array_like, shape (n_delays,), s, >= 0
+        Constant delays.
     guess : DdeSolution or callable
-        A dense solution that ends on, or near, the orbit (`solve_dde(..., dense_output=True).sol`), or a callable t ->
-        shape (n,) for 0 <= t <= period.
+        A dense solution that ends on, or near, the orbit (for example `solve_dde(..., dense_output=True).sol`), or a
+        callable t -> shape (n,) for 0 <= t <= period.
     period : float, s, > 0, optional
-        Roughly. None: read off the guess, which must be a solution.
+        Approximate period. None: estimated from the guess, which must be a solution.
     intervals : int, >= 2, optional
-        Pieces of equal length.
+        Number of pieces, all of equal length.
     degree : int, from 2 to 8, optional
-        Of their polynomials.
+        Degree of the polynomials on the pieces.
     rtol : float, > 0, optional
-        Newton's iteration ends when its step is smaller than this share of the orbit.
+        Newton's iteration ends if its step is smaller than this share of the orbit.
     multipliers : int, >= 1, optional
-        How many are returned at most.
+        Maximum number of multipliers in the result.
 
     Returns
     -------
@@ -106,14 +107,15 @@ def periodic_orbit(
     Raises
     ------
     ValueError
-        A bad delay or period, a delay of a million periods, a guess that is on no cycle.
+        If a delay or the period is out of range, if a delay exceeds a million periods, or if the guess has no cycle.
     ConvergenceError
-        Newton's iteration does not settle, or settles on an equilibrium; `last` is the orbit so far, (n_points, n).
+        If Newton's iteration does not converge, or converges to an equilibrium; `last` is the last iterate, (n_points,
+        n).
 
     Notes
     -----
-    Errors fall as intervals^-degree or faster: see `trivial_error`. An orbit that is unstable is found as well from a
-    guess that is near. Costs grow as (n intervals degree (1 + longest delay / period))^3.
+    Errors fall as intervals^-degree or faster: see `trivial_error`. Unstable orbits are found as well if the guess is
+    close. Costs grow as (n intervals degree (1 + longest delay / period))^3.
 
     Examples
     --------
@@ -137,33 +139,33 @@ def periodic_orbit(
         start = guess.t_max - period
     if not (np.isfinite(period) and period > 0.0):
         raise ValueError(f"period must be > 0 s, got {shown(period)}")
-    if not np.all(lags < _MOST_PERIODS * period):
-        raise ValueError(f"delays must be < {_MOST_PERIODS:g} periods ({period:g} s), got {shown(delays)}")
+    if not np.all(lags < _MAX_PERIODS * period):
+        raise ValueError(f"delays must be < {_MAX_PERIODS:g} periods ({period:g} s), got {shown(delays)}")
     mesh = _Mesh(intervals, degree)
     u = np.array([np.atleast_1d(np.asarray(guess(start + period * s), dtype=float)) for s in mesh.points[:-1]])
-    orbit, found, slopes = _newton(f, lags, mesh, u, period, rtol)
+    orbit, final_period, slopes = _newton(f, lags, mesh, u, period, rtol)
     return PeriodicOrbit(
-        found,
-        found * mesh.points,
+        final_period,
+        final_period * mesh.points,
         np.vstack([orbit, orbit[:1]]).T,
-        _multipliers(lags, mesh, found, slopes)[:multipliers],
+        _multipliers(lags, mesh, final_period, slopes)[:multipliers],
     )
 
 
 def _last_cycle(guess: Any) -> tuple[float, float]:
-    """Start and period of the last cycle of a solution, by the component that moves most."""
+    """Return the start and the period of the last cycle of a solution, from the component with the largest range."""
     if not isinstance(guess, DdeSolution):
-        raise ValueError("period must be given where the guess is no solution of solve_dde")
+        raise ValueError("period must be given if the guess is not a solution of solve_dde")
     t = np.linspace(guess.t_min, guess.t_max, 20001)
     values = guess(t)
     cycle = limit_cycle(t, values[np.argmax(np.ptp(values, axis=1))], regular=0.2)
     if cycle is None:
-        raise ValueError("guess must end on a cycle, or period be given: it repeats nothing")
+        raise ValueError("guess must end on a cycle, or period must be given: no repetition was found")
     return guess.t_max - cycle.period, cycle.period
 
 
 class _Mesh:
-    """Points that hold the polynomials of equal pieces on [0, 1], and the Gauss points where equations are obeyed."""
+    """Points that define the polynomials of equal pieces on [0, 1], and the Gauss points of the equations."""
 
     def __init__(self, intervals: int, degree: int) -> None:
         self.intervals, self.degree = intervals, degree
@@ -175,7 +177,7 @@ class _Mesh:
         self.gauss = ((np.arange(intervals)[:, None] + gauss) / intervals).ravel()
 
     def weights(self, at: FloatArray, slope: bool = False) -> tuple[NDArray[np.int64], FloatArray]:
-        """Points, counted from that at 0 (those before are negative), and weights of the value, or slope, at times."""
+        """Return the points, counted from the one at time 0, and weights that give the value or slope at some times."""
         piece = np.floor(at * self.intervals * (1.0 + 1e-15)).astype(np.int64)
         local = at * self.intervals - piece
         k = np.arange(self.degree + 1.0)
@@ -190,10 +192,10 @@ def _evaluate(f: Callable[..., Any], now: FloatArray, then: FloatArray) -> Float
 
 
 def _derivatives(f: Callable[..., Any], now: FloatArray, then: FloatArray) -> FloatArray:
-    """Derivative of f by the state and by each lagged state, shape (1 + n_delays, n, n), by central differences."""
+    """Return central differences of f by the state and by each lagged state, shape (1 + n_delays, n, n)."""
     n = len(now)
     states = np.vstack([now[None], then])
-    found = np.zeros((len(states), n, n))
+    differences = np.zeros((len(states), n, n))
     for k in range(len(states)):
         for j in range(n):
             h = 6e-6 * max(1e-3 * float(np.abs(states).max()), abs(states[k, j]), 1e-300)
@@ -202,14 +204,14 @@ def _derivatives(f: Callable[..., Any], now: FloatArray, then: FloatArray) -> Fl
                 moved = states.copy()
                 moved[k, j] += sign * h
                 sides.append(_evaluate(f, moved[0].copy(), moved[1:].copy()))
-            found[k, :, j] = (sides[0] - sides[1]) / (2.0 * h)
-    return found
+            differences[k, :, j] = (sides[0] - sides[1]) / (2.0 * h)
+    return differences
 
 
 def _newton(
     f: Callable[..., Any], lags: FloatArray, mesh: _Mesh, u: FloatArray, period: float, rtol: float
 ) -> tuple[FloatArray, float, FloatArray]:
-    """The orbit on the mesh, its period, and the derivatives of f along it, (n_gauss, 1 + n_delays, n, n)."""
+    """Return the orbit on the mesh, its period, and the derivatives of f along it, (n_gauss, 1 + n_delays, n, n)."""
     m, n = u.shape
     slope_at, slope_by = mesh.weights(mesh.gauss, slope=True)
     reference = np.einsum("cw,cwn->cn", slope_by, u[slope_at % m])
@@ -259,7 +261,7 @@ def _newton(
 
 
 def _multipliers(lags: FloatArray, mesh: _Mesh, period: float, along: FloatArray) -> NDArray[np.complex128]:
-    """Eigenvalues of the monodromy operator, the largest first."""
+    """Return the eigenvalues of the monodromy operator, the largest first."""
     m, n = mesh.count, along.shape[-1]
     reach = max(1, int(np.ceil(lags.max(initial=0.0) / period - 1e-12)))
     old = reach * m + 1  # points from -reach to 0
@@ -276,6 +278,6 @@ def _multipliers(lags: FloatArray, mesh: _Mesh, period: float, along: FloatArray
     flat = equations.reshape(m * n, (old + m) * n)
     after = -np.linalg.solve(flat[:, old * n :], flat[:, : old * n])
     operator = np.vstack([np.eye(old * n)[m * n :], after])
-    found = np.linalg.eigvals(operator).astype(complex)
-    ordered: NDArray[np.complex128] = found[np.argsort(-np.abs(found))]
+    eigenvalues = np.linalg.eigvals(operator).astype(complex)
+    ordered: NDArray[np.complex128] = eigenvalues[np.argsort(-np.abs(eigenvalues))]
     return ordered

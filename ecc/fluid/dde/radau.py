@@ -1,13 +1,13 @@
 """A step of Radau IIA of order 5, for stiff equations: the collocation polynomial through three stages of a step.
 
-Its values are the unknowns, and a lag inside the step reads the polynomial that is being sought: Newton's iteration
-covers it like any other dependence, delays shorter than the step, vanishing and state-dependent ones included (what
-RADAR5 of Guglielmi & Hairer 2001 does with derivatives of the lags is done here by differences of the whole). The
-matrix of an iteration is (3n, 3n), kept from step to step for as long as the iteration contracts.
+Its values are the unknowns, and a lag inside the step reads the unknown polynomial. Newton's iteration covers this
+dependence like any other, including delays that are shorter than the step, vanish or depend on the state. (RADAR5 of
+Guglielmi & Hairer 2001 uses derivatives of the lags for this purpose; here, differences include the lags.) The matrix
+of an iteration is (3n, 3n), and is reused from step to step for as long as the iteration contracts.
 
 Errors are estimated as in RADAU5 (Hairer & Wanner 1996, IV.8): order 3, filtered by (gamma/h - J)^-1. The polynomial is
-the interpolant, with error O(h^4): the method has order 5 without delays, and order 4 where lags fall between the ends
-of steps.
+the interpolant, with error O(h^4): the method has order 5 without delays, and order 4 if lags fall between the ends of
+steps.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _SLOPES = np.array([1, 2, 3]) * _C[:, None] ** [0, 1, 2] @ _SHAPE  # -> h times 
 _GAMMA = 3.0 + 3.0 ** (2 / 3) - 3.0 ** (1 / 3)  # the real eigenvalue of _SLOPES
 _ERROR = np.array([-13.0 - 7.0 * _ROOT, -13.0 + 7.0 * _ROOT, -1.0]) / 3.0
 
-_BETWEEN = 0.36  # of a step: where its polynomial errs most if its start is off
+_BETWEEN = 0.36  # point of a step with the largest error of its polynomial if its start is off
 _VALUE_BETWEEN = _BETWEEN ** np.array([1, 2, 3]) @ _SHAPE  # values above the start at _C -> value there
 _SLOPE_BETWEEN = np.array([1, 2, 3]) * _BETWEEN ** np.array([0, 1, 2]) @ _SHAPE  # -> h times the derivative there
 
-_TRUSTED = 10.0  # tolerances: largest error between the stages
+_TRUSTED = 10.0  # tolerances: maximum error between the stages
 _ITERATIONS = 8
-_FAR = 5.0  # steps longer than so many of the last one begin with no guess
+_FAR = 5.0  # ratio to the last step above which a step begins without a guess
 
 
 @compiled
@@ -88,7 +88,7 @@ def _guess(w: Any, h: float) -> None:
 
 @compiled
 def _stage(w: Any, h: float, s: int, tiny: float, out: Any) -> Any:
-    """Write the derivative at stage s; 0 or a status."""
+    """Write the derivative at stage s; return 0 or a status."""
     n, now = w.count[SIZE], w.clock[NOW]
     for i in range(n):
         w.stage[i] = w.y[i] + w.above_y[s * n + i]
@@ -97,7 +97,7 @@ def _stage(w: Any, h: float, s: int, tiny: float, out: Any) -> Any:
 
 @compiled
 def _stages(w: Any, h: float, tiny: float) -> Any:
-    """Write the derivatives at all stages, rows 1 to 3 of the rates; 0 or a status."""
+    """Write the derivatives at all stages, rows 1 to 3 of the rates; return 0 or a status."""
     n = w.count[SIZE]
     _trace(w, h, 0, n)
     for s in range(3):
@@ -118,42 +118,45 @@ def _nudge(w: Any, i: int, h: float) -> Any:
 
 
 @compiled
-def _linearize(w: Any, h: float, tiny: float, whole: bool) -> Any:
-    """Write the Jacobian of the stages' derivatives in all stages, or of each in its own; 0 or a status."""
+def _linearize(w: Any, h: float, tiny: float, coupled: bool) -> Any:
+    """Write the Jacobian of the stages' derivatives, by all stages if `coupled`, by the same stage only if not.
+
+    Returns 0 or a status.
+    """
     n = w.count[SIZE]
     for k in range(9 * n * n):
         w.jacobian[k] = 0.0
     probe = shifted(w.rates, 4 * n)
-    for s in range(3 if whole else 1):
+    for s in range(3 if coupled else 1):
         for i in range(n):
             column = s * n + i
-            kept = w.above_y[column]
+            unchanged = w.above_y[column]
             change = _nudge(w, i, h)
             status = 0
-            for _ in range(2):  # the other direction where this one makes a delay negative
-                w.above_y[column] = kept + change
-                change = w.above_y[column] - kept
-                if whole:
+            for _ in range(2):  # the second time in the opposite direction, if the first makes a delay negative
+                w.above_y[column] = unchanged + change
+                change = w.above_y[column] - unchanged
+                if coupled:
                     _trace(w, h, i, i + 1)
-                for at in range(3 if whole else 1):
+                for at in range(3 if coupled else 1):
                     status = _stage(w, h, at, tiny, probe)
                     if status != 0:
                         break
                     for r in range(n):
                         slope = (probe[r] - w.rates[(at + 1) * n + r]) / change
                         w.jacobian[(at * n + r) * 3 * n + column] = slope
-                        if not whole:
+                        if not coupled:
                             for other in range(1, 3):
                                 w.jacobian[(other * n + r) * 3 * n + other * n + i] = slope
                 if status != BAD_DELAY:
                     break
                 change = -change
-            w.above_y[column] = kept
-            if whole:
+            w.above_y[column] = unchanged
+            if coupled:
                 _trace(w, h, i, i + 1)
             if status != 0:
                 return status
-    w.count[LINEARIZED] = 2 if whole else 1
+    w.count[LINEARIZED] = 2 if coupled else 1
     w.count[LINEARIZATIONS] += 1
     w.clock[FACTORED] = 0.0
     return 0
@@ -218,7 +221,7 @@ def _factorize(w: Any, h: float) -> None:
 
 @compiled
 def _iterate(w: Any, h: float, tiny: float) -> Any:
-    """Newton's iteration from stages that are evaluated: (status, whether it converged)."""
+    """Run Newton's iteration, with the stages evaluated; return (status, whether it converged)."""
     n = w.count[SIZE]
     enough = max(10.0 * EPS / w.clock[RELATIVE], min(0.03, np.sqrt(w.clock[RELATIVE])))
     before, rate = 0.0, 0.0
@@ -242,9 +245,9 @@ def _iterate(w: Any, h: float, tiny: float) -> Any:
         change = np.sqrt(total / max(1, 3 * w.count[MEASURED]))
         if turn > 0:
             rate = change / before
-        left = _ITERATIONS - 1 - turn
-        w.trial[0] = change  # not finite: for `advance` to see
-        if not change < np.inf or (turn > 0 and (rate >= 1.0 or rate**left / (1.0 - rate) * change > enough)):
+        remaining = _ITERATIONS - 1 - turn
+        w.trial[0] = change  # if it is not finite, `advance` will notice
+        if not change < np.inf or (turn > 0 and (rate >= 1.0 or rate**remaining / (1.0 - rate) * change > enough)):
             return 0, False
         for k in range(3 * n):
             w.above_y[k] += w.residual[k]
@@ -258,7 +261,7 @@ def _iterate(w: Any, h: float, tiny: float) -> Any:
 
 @compiled
 def _estimate(w: Any, rates: Any) -> Any:
-    """Write the filtered error of the step into `residual`, given the derivative at its start; its norm."""
+    """Write the filtered error of the step into `residual`, given the derivative at its start; return its norm."""
     n = w.count[SIZE]
     for i in range(n):
         w.residual[i] = rates[i]
@@ -270,10 +273,10 @@ def _estimate(w: Any, rates: Any) -> Any:
 
 @compiled
 def _between(w: Any, h: float) -> Any:
-    """(status, norm of the error of the polynomial between the stages, from its filtered defect).
+    """Return (status, norm of the error of the polynomial between the stages, from its filtered defect).
 
-    The estimate shows nothing of a fast change before the first stage, after a jump in a lag. Values between the stages
-    are then wrong, and so are lags that refer to them.
+    The error estimate misses a fast change before the first stage, after a jump in a lag. Values between the stages are
+    then wrong, and so are lags that refer to them.
     """
     n = w.count[SIZE]
     probe = shifted(w.rates, 4 * n)
@@ -292,7 +295,7 @@ def _between(w: Any, h: float) -> Any:
 
 @compiled
 def attempt_implicit(w: Any, h: float, tiny: float) -> Any:
-    """Try a step of h; its segment lies after the last one. (status, error norm).
+    """Try a step of h, and write its segment after the last one; return (status, error norm).
 
     Parameters
     ----------
@@ -300,7 +303,7 @@ def attempt_implicit(w: Any, h: float, tiny: float) -> Any:
     h : float
         Step.
     tiny : float
-        How far before the end of the step its end is looked at.
+        Distance before the end of the step at which its end is evaluated.
     """
     n, j = w.count[SIZE], w.count[SEGMENTS]
     w.clock[OLDEST] = np.inf
@@ -314,10 +317,10 @@ def attempt_implicit(w: Any, h: float, tiny: float) -> Any:
             status = _stages(w, h, tiny)
         if status != 0:
             return status, np.inf
-        whole = w.count[INSIDE] != 0
-        current = w.count[LINEARIZED] == (2 if whole else 1)
+        coupled = w.count[INSIDE] != 0
+        current = w.count[LINEARIZED] == (2 if coupled else 1)
         if not current:
-            status = _linearize(w, h, tiny, whole)
+            status = _linearize(w, h, tiny, coupled)
             if status != 0:
                 return status, np.inf
         if w.clock[FACTORED] != h:
@@ -334,7 +337,7 @@ def attempt_implicit(w: Any, h: float, tiny: float) -> Any:
     for i in range(n):
         w.trial[i] = w.y[i] + w.above_y[2 * n + i]
     error = _estimate(w, w.rates)
-    if error > 1.0:  # stiff components may be off at the start already: once more from there
+    if error > 1.0:  # stiff components may have an error at the start already: estimate again from there
         for i in range(n):
             w.stage[i] = w.y[i] + w.residual[i]
         if derive(w, w.clock[NOW] + tiny, w.stage, shifted(w.rates, 4 * n), j) == 0:

@@ -24,7 +24,7 @@ __all__ = ["DdeResult", "DdeSolution", "solve_dde"]
 FloatArray = NDArray[np.float64]
 
 _NOTICE = 1_000_000  # steps between two warnings that report progress
-_MOST_JUMPS = 5000  # breaking points of a neutral equation
+_MAX_JUMPS = 5000  # maximum number of breaking points of a neutral equation
 
 
 class DdeSolution:
@@ -45,12 +45,12 @@ class DdeSolution:
         return float(self._begun[-1] + self._width[-1])
 
     def __call__(self, t: ArrayLike) -> FloatArray:
-        """Return shape (n,) for a time, (n, n_times) for an array of times.
+        """Return the solution, shape (n,) for a time, (n, n_times) for an array of times.
 
         Parameters
         ----------
         t : array_like
-            Float or shape (n_times,), up to the end of the solution.
+            Time or times, float or shape (n_times,), up to the end of the solution.
         """
         from ecc.fluid.dde.integration import curve_values
 
@@ -65,11 +65,11 @@ class DdeSolution:
 
 @dataclass(frozen=True, repr=False)
 class DdeResult(Displayed):
-    """What `solve_dde` returns: the fields of SciPy's, and counts of steps.
+    """Result of `solve_dde`: the fields of SciPy's result, and counts of steps.
 
     `t` (n_points,), `y` (n, n_points), `sol` (DdeSolution or None), `t_events`, `y_events` (lists of arrays or None),
-    `nfev`, `njev` and `nlu` (Jacobians and factorizations, of Radau), `status` (0: reached the end, 1: stopped by an
-    event, -1: could not go on), `message`, `success`, `steps`, `rejected`, `compiled` (whether f was).
+    `nfev`, `njev` and `nlu` (Jacobians and factorizations of Radau), `status` (0: reached the end, 1: stopped by an
+    event, -1: could not continue), `message`, `success`, `steps`, `rejected`, `compiled` (whether f was compiled).
     """
 
     t: FloatArray
@@ -123,60 +123,63 @@ def solve_dde(
 ) -> DdeResult:
     """Return the solution of y'(t) = f(t, y(t), [y(t - delay) for each delay]) from its history.
 
-    Dormand-Prince 5(4) with its interpolant of order 4, whose error the steps control as SciPy's RK45 does; or, for
-    stiff equations, Radau IIA of order 5 (4 where lags fall between the ends of steps), as SciPy's Radau. Steps end on
-    the breaking points, where a jump at the start or at one of `breaks` comes back through the delays, until it is in
-    the sixth derivative; they may be longer than a delay. In a neutral equation, y'(t) = f(t, y, ylag, dylag), the
-    jumps come back undamped: steps end on all of them.
+    The method is Dormand-Prince 5(4) with its interpolant of order 4, with error control as in SciPy's RK45; or, for
+    stiff equations, Radau IIA of order 5 (4 if lags fall between the ends of steps), as in SciPy's Radau. Steps may be
+    longer than a delay, and end on the breaking points: the times at which a jump at the start or at one of `breaks`
+    returns through the delays, until it is in the sixth derivative. In a neutral equation, y'(t) = f(t, y, ylag,
+    dylag), the jumps return undamped, and steps end on all of them.
 
     Parameters
     ----------
     f : callable (t, y, ylag) -> shape (n,)
-        y has shape (n,), ylag (n_delays, n): ylag[k] is y(t - delays[k]). It is compiled where Numba can (a plain
-        function of numbers and arrays); give it fixed values by closure. A tuple of numbers is faster to return than an
-        array, which is allocated at each call. Where `neutral`: (t, y, ylag, dylag), dylag[k] is y'(t - delays[k]).
+        Right-hand side. y has shape (n,), ylag (n_delays, n): ylag[k] is y(t - delays[k]). f is compiled if Numba can
+        compile it (a plain function of numbers and arrays); a closure can supply fixed values. Returning a tuple of
+        numbers is faster than returning an array, which is allocated at each call. If `neutral`, f is called as (t, y,
+        ylag, dylag): dylag[k] is y'(t - delays[k]).
     t_span : sequence of float
-        (start, end), start < end.
+        (start, end), start < end, for example (0, 100).
     history : object
-        Callable t -> shape (n,) for t <= start, or shape (n,) for a constant one.
+        Callable t -> shape (n,) for t <= start, or an array of shape (n,) for a constant history.
     delays : object, shape (n_delays,)
-        >= 0 (> 0 where `neutral`); or a callable (t, y) -> shape (n_delays,), which may vanish but not be negative:
-        down to -100 rtol (1 % at most) of the time since the start counts as 0.
+        Delays >= 0 (> 0 if `neutral`); or a callable (t, y) -> shape (n_delays,). Such delays may vanish but must not
+        be negative; values down to -100 rtol (not more than 1 %) of the time since the start count as 0.
     t_eval : array_like, optional
-        Increasing, within t_span: where to return y; None: at the ends of the steps.
+        Times of the results, increasing, within t_span; None: the ends of the steps.
     dense_output : bool, optional
-        Return `sol`.
+        Whether to return `sol`.
     events : callable, optional
-        Callable (t, y) -> float or a list of them, located where they cross zero; attributes `terminal` and `direction`
-        as in SciPy.
+        Callable (t, y) -> float or a list of them. Their zeros are located; attributes `terminal` and `direction` as in
+        SciPy.
     rtol, atol
-        Relative and absolute tolerance (atol: one for all, or shape (n,)). An rtol below 100 machine precisions is
-        refused.
+        Relative and absolute tolerance (atol: one for all, or shape (n,)). rtol must be at least 100 machine
+        precisions.
     max_step, first_step : float, > 0, optional
+        Maximum step, and length of the first step.
     y0 : array_like, shape (n,), optional
-        Value at the start where it differs from the history's.
+        Value at the start, if it differs from the history.
     breaks : array_like, optional
-        Times at which f, or before the start the history, or a derivative of it jumps in t.
+        Times at which f (or, before the start, the history) or a derivative of it jumps in t.
     jit : bool, optional
-        False: f is called as it is, which is slower and allows anything.
+        Whether to compile f. If False, f may use any Python code, but is slower.
     method : str, optional
-        "RK45" or "Radau"; the latter where something in f is much faster than the solution, not if `neutral`.
+        "RK45" or "Radau". The latter suits stiff equations, with changes in f that are much faster than the solution;
+        it does not support `neutral`.
     neutral : bool, optional
-        f takes dylag. Where a delay vanishes y' depends on itself: f must contract in that dylag.
+        Whether f takes dylag. If a delay vanishes, y' depends on itself: f must be a contraction in that dylag.
     history_slope : callable, optional
-        Callable t -> shape (n,), the derivative of `history` where that is a callable and f `neutral`.
+        Callable t -> shape (n,), the derivative of `history`, needed if `history` is a callable and f is `neutral`.
     args : sequence of float, optional
         Numbers that all of these callables take after their other arguments; f is compiled once for all values.
 
     Returns
     -------
     DdeResult
-        Status -1 with the reason in `message`, and what was reached, where it could not go on.
+        Solution. If the solver could not continue, `status` is -1, `message` is the reason, and the solution is short.
 
     Raises
     ------
     ValueError
-        A bad span, delay, tolerance or shape. Whatever f raises.
+        If the span, a delay, a tolerance or a shape is out of range. Exceptions of f are raised, too.
 
     Warns
     -----
@@ -186,9 +189,9 @@ def solve_dde(
     Notes
     -----
     Compiling f takes about a second the first time; equal functions are compiled once a process. Breaking points beyond
-    the first 200 (5000 where `neutral`, 1000 of delays that are not constant) are left to error control. A step of
-    Radau factorizes a (3n, 3n) matrix unless the last one's will do; its Jacobians are differences of f, which `nfev`
-    counts.
+    the first 200 (5000 if `neutral`, 1000 if delays are not constant) are left to error control. A step of Radau
+    factorizes a (3n, 3n) matrix unless it can reuse the previous factors; its Jacobians are differences of f, which
+    `nfev` counts.
 
     Examples
     --------
@@ -206,7 +209,7 @@ def solve_dde(
     taken = {"f": with_lags, "history": t_only, "history_slope": t_only, "delays": ("t", "y")}
     for (name, first_ones), value in zip(taken.items(), plain.values(), strict=True):
         _check_call(name, value, (*first_ones, *(f"args[{k}]" for k in range(len(fixed)))))
-    f, history, history_slope, delays = (_given(value, fixed) for value in plain.values())
+    f, history, history_slope, delays = (_with_arguments(value, fixed) for value in plain.values())
     past = history if callable(history) else None
     initial = _vector(past(start) if past else history, "history")
     n = len(initial)
@@ -221,7 +224,7 @@ def solve_dde(
     if method not in ("RK45", "Radau"):
         raise ValueError(f"method must be 'RK45' or 'Radau', got {shown(method)}")
     if method == "Radau" and neutral:
-        raise ValueError("method must be 'RK45' where neutral, got 'Radau'")
+        raise ValueError("method must be 'RK45' if neutral, got 'Radau'")
     absolute = np.full(n, atol) if np.ndim(atol) == 0 else np.asarray(atol, dtype=float)
     if absolute.shape != (n,) or not np.all((absolute >= 0.0) & np.isfinite(absolute)):
         raise ValueError(f"atol must be >= 0, one number or {n}, got {shown(atol)}")
@@ -240,7 +243,7 @@ def solve_dde(
 
     slope = _slope(history_slope, past is not None, neutral, start, n)
     if neutral and not callable(delays) and not np.all(lag_values > 0.0):
-        raise ValueError(f"delays must be > 0 where neutral, got {shown(float(lag_values.min()))}")
+        raise ValueError(f"delays must be > 0 if neutral, got {shown(float(lag_values.min()))}")
     if past:
         lagged = np.array([before(start - d) if d > 0.0 else first for d in lag_values]).reshape(count, n)
     else:
@@ -270,14 +273,14 @@ def solve_dde(
             functions[index] = (name, function, size)
             scalar = np.ndim(function(start, *arguments[: len(shapes)])) == 0
             callbacks[index] = callback(plain[index], shapes, size, scalar, jit, fixed)
-    given = np.asarray(breaks, dtype=float)
-    roots = np.concatenate([[start], given[(given < end) & (given != start)]])
+    break_times = np.asarray(breaks, dtype=float)
+    roots = np.concatenate([[start], break_times[(break_times < end) & (break_times != start)]])
     if callable(delays):
         points = roots
     elif neutral:
-        points = breaking_points(roots, lag_values, end, generations=_MOST_JUMPS, most=_MOST_JUMPS)
+        points = breaking_points(roots, lag_values, end, generations=_MAX_JUMPS, max_points=_MAX_JUMPS)
     else:
-        points = breaking_points(roots, lag_values, end, generations=5 + (jumps or bool(np.any(given < start))))
+        points = breaking_points(roots, lag_values, end, generations=5 + (jumps or bool(np.any(break_times < start))))
     watch = _events(events, fixed)
     run = Integration(
         first,
@@ -303,26 +306,26 @@ def solve_dde(
         slope=slope,
         implicit=method == "Radau",
     )
-    status, message, found = _integrate(run, watch, first)
-    for made in callbacks.values():
-        if made.error is not None:
-            raise made.error
-    if status == core.FAILED:  # once more in Python, which raises what compiled code cannot
+    status, message, event_time = _integrate(run, watch, first)
+    for compiled_or_not in callbacks.values():
+        if compiled_or_not.error is not None:
+            raise compiled_or_not.error
+    if status == core.FAILED:  # call it again in Python, to raise exceptions that compiled code cannot
         name, function, size = functions[run.counted(core.FAILING)]
         at = float(run.work.clock[core.FAILED_AT])
         state = [run.work.last.copy(), *run.work.lag.reshape(-1, count, n).copy()]
         value = function(at, *state[: {"f": 2 + neutral, "delays": 1}.get(name, 0)])
         _vector(value, f"{name} at t = {at:.9g}, y = {in_one_line(run.work.last)}", size)
-    reached = found[0] if status == 1 and found else run.now
-    whole = grid is None or dense_output
-    sol = DdeSolution(run.segments(), before) if whole and run.counted(core.SEGMENTS) else None
+    reached = event_time[0] if status == 1 and event_time else run.now
+    keeps_all = grid is None or dense_output
+    sol = DdeSolution(run.segments(), before) if keeps_all and run.counted(core.SEGMENTS) else None
     t, y = _points(run, grid, sol, first, start, reached)
     return DdeResult(
         t=t,
         y=y,
         sol=sol if dense_output else None,
-        t_events=None if watch is None else [np.array([at for at, _ in e.found]) for e in watch],
-        y_events=None if watch is None else [np.array([value for _, value in e.found]) for e in watch],
+        t_events=None if watch is None else [np.array([at for at, _ in e.occurrences]) for e in watch],
+        y_events=None if watch is None else [np.array([value for _, value in e.occurrences]) for e in watch],
         nfev=run.counted(core.CALLS),
         njev=run.counted(core.LINEARIZATIONS),
         nlu=run.counted(core.FACTORIZATIONS),
@@ -336,19 +339,19 @@ def solve_dde(
 
 
 class _Event:
-    """An event function, its attributes as SciPy reads them, and where it was found."""
+    """An event function, its attributes with their meaning in SciPy, and its occurrences."""
 
     def __init__(self, function: Callable[..., float], args: tuple[float, ...]) -> None:
-        self.function = _given(function, args)
+        self.function = _with_arguments(function, args)
         terminal = getattr(function, "terminal", False)
         self.stop_after = (1 if terminal is True else int(terminal)) if terminal else 0
         self.direction = float(getattr(function, "direction", 0.0))
         self.value = 0.0
-        self.found: list[tuple[float, FloatArray]] = []
+        self.occurrences: list[tuple[float, FloatArray]] = []
 
 
 def _check_call(name: str, function: Any, taken: tuple[str, ...]) -> None:
-    """Refuse a function that cannot be called with so many arguments; one without a signature is called as it is."""
+    """Raise if a function cannot take that number of arguments; functions without a signature pass unchecked."""
     if callable(function):
         with suppress(ValueError):
             try:
@@ -358,8 +361,8 @@ def _check_call(name: str, function: Any, taken: tuple[str, ...]) -> None:
                 raise TypeError(f"{name} must take {len(taken)} arguments ({listed}), got {shown(function)}") from None
 
 
-def _given(function: Any, args: tuple[float, ...]) -> Any:
-    """The function with its last arguments; what is no function, or takes none, as it is."""
+def _with_arguments(function: Any, args: tuple[float, ...]) -> Any:
+    """Return the function with its last arguments bound, or the object unchanged if it is not callable."""
     return (lambda *first: function(*first, *args)) if args and callable(function) else function
 
 
@@ -370,7 +373,7 @@ def _events(events: Any, args: tuple[float, ...]) -> list[_Event] | None:
 
 
 def _integrate(run: Integration, watch: list[_Event] | None, first: FloatArray) -> tuple[int, str, tuple[float, ...]]:
-    """Run to the end or a terminal event: status, message and, for an event, its time."""
+    """Run to the end or a terminal event; return status, message and, for an event, its time."""
     from ecc.fluid.dde import history_and_step as core
 
     status = core.PAUSED
@@ -411,7 +414,7 @@ def _report_progress(run: Integration) -> None:
 
 
 def _step_events(run: Integration, watch: list[_Event], before: float) -> float | None:
-    """Note the events of the last step; the time of a terminal one, or None."""
+    """Record the events of the last step; return the time of a terminal one, or None."""
     from scipy.optimize import brentq
 
     from ecc.fluid.dde.integration import curve_values
@@ -436,13 +439,15 @@ def _step_events(run: Integration, watch: list[_Event], before: float) -> float 
 
             root = now if value == 0.0 else float(brentq(height, before, now, xtol=4e-16 * abs(now), rtol=1e-15))
             step = float(np.spacing(root))
-            while root < now and height(root) * value < 0.0:  # not before it: a run from there would find it again
+            while (
+                root < now and height(root) * value < 0.0
+            ):  # not before the root: a run that continues there would find it again
                 root, step = min(root + step, now), 2.0 * step
             crossed.append((root, event))
         event.value = value
     for root, event in sorted(crossed, key=lambda pair: pair[0]):
-        event.found.append((root, state(root)))
-        if event.stop_after and len(event.found) >= event.stop_after:
+        event.occurrences.append((root, state(root)))
+        if event.stop_after and len(event.occurrences) >= event.stop_after:
             return root
     return None
 
@@ -450,7 +455,7 @@ def _step_events(run: Integration, watch: list[_Event], before: float) -> float 
 def _points(
     run: Integration, grid: FloatArray | None, sol: DdeSolution | None, first: FloatArray, start: float, reached: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Where to report: t_eval as far as it was reached, or the ends of the steps."""
+    """Return the reported times and values: t_eval as far as it was reached, or the ends of the steps."""
     from ecc.fluid.dde import history_and_step as core
 
     if grid is not None:
@@ -470,13 +475,15 @@ def _address(callbacks: dict[int, Callback], index: int) -> int:
     return callbacks[index].address if index in callbacks else 0
 
 
-def _slope(given: Callable[[float], Any] | None, moves: bool, neutral: bool, start: float, size: int) -> FloatArray:
-    """Derivative of the history at the start."""
-    if given is None and moves and neutral:
-        raise ValueError("history_slope must be given where neutral and history is a callable")
-    if given is not None and not (moves and neutral):
+def _slope(
+    history_slope: Callable[[float], Any] | None, moves: bool, neutral: bool, start: float, size: int
+) -> FloatArray:
+    """Return the derivative of the history at the start."""
+    if history_slope is None and moves and neutral:
+        raise ValueError("history_slope must be given if neutral and history is a callable")
+    if history_slope is not None and not (moves and neutral):
         raise ValueError("history_slope must be None unless neutral and history is a callable")
-    return np.zeros(size) if given is None else _vector(given(start), "history_slope", size)
+    return np.zeros(size) if history_slope is None else _vector(history_slope(start), "history_slope", size)
 
 
 def _span(t_span: Sequence[float]) -> tuple[float, float]:
@@ -490,15 +497,15 @@ def _span(t_span: Sequence[float]) -> tuple[float, float]:
 
 def _vector(value: Any, name: str, size: int | None = None) -> FloatArray:
     try:
-        found = np.atleast_1d(np.asarray(value, dtype=float))
+        vector = np.atleast_1d(np.asarray(value, dtype=float))
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{name} must be numbers, got {shown(value)}") from None
-    if found.ndim != 1 or (size is not None and found.shape != (size,)):
+    if vector.ndim != 1 or (size is not None and vector.shape != (size,)):
         wanted = "shape (n,)" if size is None else f"{size} numbers"
-        raise ValueError(f"{name} must have {wanted}, got shape {found.shape}")
-    if not np.all(np.isfinite(found)):
-        raise ValueError(f"{name} must be finite, got {shown(found[~np.isfinite(found)][0])}")
-    return found.copy()
+        raise ValueError(f"{name} must have {wanted}, got shape {vector.shape}")
+    if not np.all(np.isfinite(vector)):
+        raise ValueError(f"{name} must be finite, got {shown(vector[~np.isfinite(vector)][0])}")
+    return vector.copy()
 
 
 def _grid(t_eval: ArrayLike, start: float, end: float) -> FloatArray:

@@ -1,18 +1,21 @@
-"""The compiled integrator of delay differential equations: steps, and what happens between them.
+"""The compiled integrator of delay differential equations: steps, and the work between them.
 
-`advance` takes steps until it needs its caller. Its arrays are the whole state of an integration: how a run is sliced
-never changes the result. A step, explicit (history_and_step.py) or implicit (radau.py),
+`advance` takes steps until it needs its caller. Its arrays are the complete state of an integration: the division of a
+run into slices never changes the result. A step is explicit (history_and_step.py) or implicit (radau.py), and follows
+these rules:
 
-- ends exactly on the next break (a point where some derivative jumps) and looks at neither side of it from the other;
-- may be longer than a delay: lags inside the step are read from the interpolant of the step itself, by iteration;
-- reads a delay that is not constant from one side of the breaking points, and is shortened to end where it passes one;
-  the run ends there if the derivatives on both sides lead the delay back to the other side;
-- keeps components inside their bounds: one that reaches a bound is held there while its derivative points outward, and
-  the step is shortened to end where a component is held or released;
-- is as short as a jump or kink that is no break requires: the defect of the interpolant shows it where the error
-  estimate does not, and rejections whose errors decrease too slowly distinguish it from smooth change;
-- may be one of a sliding mode: where the derivative switches to and fro without end (a flow between two bottlenecks),
-  steps of at most `SLIDING_STEP` are accepted with any error, and counted; if `SLIDING_STEP` is 0, the run ends there.
+It ends exactly on the next break (a point with a jump of some derivative), and never evaluates one side of a break from
+the other. It may be longer than a delay: lags inside the step are read from the interpolant of the step itself, by
+iteration. It reads a delay that is not constant from one side of the breaking points, and is shortened to end at a
+passage. The run ends there if the derivatives on both sides lead the delay back to the other side.
+
+It keeps components inside their bounds: a component that reaches a bound is held there while its derivative points
+outward, and the step is shortened to end at the time of holding or release.
+
+It becomes short at a jump or kink that is not a break. The defect of the interpolant detects it even if the error
+estimate does not, and rejections with slowly decreasing errors distinguish it from smooth change. If the derivative
+switches to and fro endlessly (a flow between two bottlenecks), the steps are those of a sliding mode: steps up to
+`SLIDING_STEP` are accepted with any error, and counted; if `SLIDING_STEP` is 0, the run ends there.
 """
 
 from __future__ import annotations
@@ -45,8 +48,8 @@ from ecc.fluid.dde.history_and_step import (
     INSIDE,
     KEEP,
     LOCATED,
+    MAX_POINTS,
     MAX_STEP,
-    MOST_POINTS,
     NEUTRAL,
     NO_CONTINUATION,
     NONSMOOTH_UNTIL,
@@ -93,24 +96,24 @@ from ecc.fluid.dde.radau import attempt_implicit
 __all__ = ["advance"]
 
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
-_MEMORY = 0.08  # of the error of the step before in the size of the next (Hairer & Wanner 1996, IV.2)
-_SUSPICIOUS = 3.0  # errors of steps that were foreseen so badly that something else than smooth change is suspected
-_NONSMOOTH = 4.0  # order of the error below which something jumps or has a kink ...
-_STRICTLY = 1e2  # ... which is crossed by a step so much better than the tolerance
-_SETTLING = 200  # iterations of a derivative that depends on itself
-_PARTS = 8  # of a segment, in the search for its peak
-_ORDERS = 6  # derivatives whose jumps matter
+_MEMORY = 0.08  # exponent of the previous step's error in the next step size (Hairer & Wanner 1996, IV.2)
+_SUSPICIOUS = 3.0  # error of a step, in tolerances, above which a discontinuity is suspected
+_NONSMOOTH = 4.0  # order of the error below which the solution has a jump or kink
+_STRICTLY = 1e2  # factor by which a step across a jump or kink must be more accurate than the tolerance
+_SETTLING = 200  # maximum number of iterations of a derivative that depends on itself
+_PARTS = 8  # parts of a segment in the search for its peak
+_ORDERS = 6  # number of derivatives with relevant jumps
 _ROUNDING = 16.0  # units in the last place: rounding of the time that a delay refers to
-_ROUGH = 100  # rejections, and steps near a suspected discontinuity, after which a sliding solution is sought ...
-_AHEAD = 20.0  # ... within so many steps
-_ARRIVED = 1e-2  # of a step: distance from the jump at which such a solution ends
-_MAX_PASSAGES = 100  # by each delay without progress in time
-_SLIDING_LENGTH = 1e4  # steps that are taken in spite of their error, once one had to be
+_ROUGH = 100  # rejections, and steps near a suspected discontinuity, that start the search for a sliding solution
+_AHEAD = 20.0  # steps: range of the search for a sliding solution
+_ARRIVED = 1e-2  # steps: distance from the jump at which a sliding solution ends
+_MAX_PASSAGES = 100  # maximum number of passages by each delay without progress in time
+_SLIDING_LENGTH = 1e4  # steps during which any error is accepted, after the first such step
 
 
 @compiled
 def _consistent(w: Any, t: float) -> Any:
-    """Write the derivative at t, the start of a step, by iteration where it depends on itself; 0 or a status."""
+    """Write the derivative at t, the start of a step, by iteration if it depends on itself; return 0 or a status."""
     for _ in range(_SETTLING):
         w.count[INSIDE] = 0
         for i in range(w.count[SIZE]):
@@ -157,8 +160,8 @@ def _settle(w: Any) -> Any:
 
 
 @compiled
-def _beyond(w: Any, i: int, value: float) -> Any:
-    """Whether a value is outside the bounds of component i, by more than a thousandth of the tolerance: -1, 0 or 1."""
+def _out_of_bounds(w: Any, i: int, value: float) -> Any:
+    """Return -1 or 1 if a value is outside the bounds of component i by more than 0.001 of the tolerance, else 0."""
     absolute = w.absolute[i] if w.absolute[i] < np.inf else 0.0
     if value < w.lower[i] - 1e-3 * (absolute + w.clock[RELATIVE] * abs(w.lower[i])):
         return -1
@@ -169,7 +172,7 @@ def _beyond(w: Any, i: int, value: float) -> Any:
 
 @compiled
 def _inward(w: Any, i: int, theta: float) -> Any:
-    """(status, derivative of held component i inside the trial step, positive where it leaves its bound)."""
+    """Return (status, derivative of held component i inside the trial step, positive if it leaves its bound)."""
     j = w.count[SEGMENTS]
     for c in range(w.count[SIZE]):
         w.stage[c] = curve_at(w, j, c, theta)
@@ -179,7 +182,7 @@ def _inward(w: Any, i: int, theta: float) -> Any:
 
 @compiled
 def _first_event(w: Any) -> Any:
-    """Earliest point of the trial step where a bound is met or left: (status, theta, component), theta 2 for none."""
+    """Return (status, theta, component) of the first bound met or left in the trial step; theta is 2 for none."""
     j = w.count[SEGMENTS]
     best, which = 2.0, -1
     for b in range(w.count[BOUNDED]):
@@ -190,11 +193,11 @@ def _first_event(w: Any) -> Any:
                 theta = 0.25 * quarter
                 if below >= best:
                     break
-                if _beyond(w, i, curve_at(w, j, i, theta)) != 0:
+                if _out_of_bounds(w, i, curve_at(w, j, i, theta)) != 0:
                     low, high = below, theta
                     for _ in range(48):
                         middle = 0.5 * (low + high)
-                        if _beyond(w, i, curve_at(w, j, i, middle)) != 0:
+                        if _out_of_bounds(w, i, curve_at(w, j, i, middle)) != 0:
                             high = middle
                         else:
                             low = middle
@@ -234,7 +237,7 @@ def _first_event(w: Any) -> Any:
 
 @compiled
 def _lagged_time(w: Any, k: int, theta: float) -> Any:
-    """(status, time that delay k refers to at a point of the trial step)."""
+    """Return (status, time that delay k refers to at a point of the trial step)."""
     j = w.count[SEGMENTS]
     for c in range(w.count[SIZE]):
         w.stage[c] = curve_at(w, j, c, theta)
@@ -245,11 +248,12 @@ def _lagged_time(w: Any, k: int, theta: float) -> Any:
 
 @compiled
 def _first_passage(w: Any, best: float, which: int) -> Any:
-    """Like `_first_event`, of delays that pass a breaking point: which is n + 2k, and 1 more upward.
+    """Return the result of `_first_event` extended by delays that pass a breaking point.
 
-    Steps end at passages up to rounding and the tolerance, so a step may begin on the wrong side of a point that was
-    passed just before, or at a point that a vanishing delay follows. Therefore a passage needs a motion by more than
-    rounding, both past the point and away from where the step began. Where it begins is not affected by this margin.
+    The component of delay k is n + 2k, and one more for an upward passage. Steps end at passages up to rounding and the
+    tolerance, so a step may begin on the wrong side of a point that was passed just before, or at a point that a
+    vanishing delay follows. Therefore a passage needs a motion by more than rounding, both past the point and away from
+    the start of the step. This margin does not affect the located start of the passage.
     """
     margin = _ROUNDING * EPS * max(abs(w.clock[NOW]), w.clock[REACH])
     for k in range(w.count[DELAYS]):
@@ -289,16 +293,16 @@ def _first_passage(w: Any, best: float, which: int) -> Any:
 
 @compiled
 def _next_point(w: Any, s: float, above: bool) -> Any:
-    """Return which breaking point is the next one above or below s, -1 for none."""
-    found = -1
+    """Return the index of the next breaking point above or below s, -1 for none."""
+    nearest = -1
     margin = 4.0 * EPS * max(abs(s), w.clock[REACH])
     for point in range(w.count[POINTS]):
         if w.order[point] >= _ORDERS:
             continue
         away = w.points[point] - s if above else s - w.points[point]
-        if away > margin and (found < 0 or (w.points[point] < w.points[found]) == above):
-            found = point
-    return found
+        if away > margin and (nearest < 0 or (w.points[point] < w.points[nearest]) == above):
+            nearest = point
+    return nearest
 
 
 @compiled
@@ -321,9 +325,9 @@ def _motion(w: Any, k: int) -> Any:
 
 @compiled
 def _pass(w: Any, k: int, up: bool) -> Any:
-    """Take delay k past a breaking point, and others that pass it too; 0 or a status.
+    """Take delay k past a breaking point, and others that pass it too; return 0 or a status.
 
-    What jumps at the point jumps again now, one derivative later. If the derivative itself jumps now, it may lead the
+    The jump at the point occurs again now, one derivative higher. If the derivative itself jumps now, it may lead the
     delay back to the side from which it arrived. Then no solution exists from here on: NO_CONTINUATION.
     """
     point = w.above[k] if up else w.below[k]
@@ -359,10 +363,10 @@ def _register(w: Any, k: int, up: bool) -> None:
     else:
         w.below[k], w.above[k] = _next_point(w, w.points[point], False), point
     order = w.order[point] + (1 if w.count[NEUTRAL] == 0 else 0)
-    if fresh == MOST_POINTS or order >= _ORDERS:
+    if fresh == MAX_POINTS or order >= _ORDERS:
         return
     rounding = 4.0 * _ROUNDING * EPS * max(abs(now), w.clock[REACH])
-    for known in range(fresh):  # of another delay that passes now, or the same point if this delay vanishes
+    for known in range(fresh):  # a point added by another delay that passes now, or the same one if this delay vanishes
         if abs(w.points[known] - now) <= rounding and w.order[known] <= order:
             return
     w.points[fresh] = now
@@ -388,7 +392,7 @@ def _switch(w: Any, i: int) -> None:
 
 @compiled
 def _write_samples(w: Any, now: float, reached: float) -> Any:
-    """Write out the samples inside the accepted step, the last segment; 0 or a status."""
+    """Write out the samples inside the accepted step, the last segment; return 0 or a status."""
     j, n = w.count[SEGMENTS] - 1, w.count[SIZE]
     begun, width = w.begun[j], w.width[j]
     last = now
@@ -416,7 +420,7 @@ def _write_samples(w: Any, now: float, reached: float) -> Any:
 
 @compiled
 def _climb(w: Any, j: int, low: float, high: float) -> None:
-    """Raise the peaks to what is reached between two points of a segment."""
+    """Raise the peaks to the largest values between two points of a segment."""
     for m in range(w.count[PEAKED]):
         i = w.peaked[m]
         best, at = -np.inf, 0.0
@@ -425,7 +429,7 @@ def _climb(w: Any, j: int, low: float, high: float) -> None:
             if value > best:
                 best, at = value, part / _PARTS
         reach = 1.0 / _PARTS
-        while reach > 1e-4:  # a parabola through three points, again closer by
+        while reach > 1e-4:  # fit a parabola through three points, with decreasing spacing
             middle = min(max(at, reach), 1.0 - reach)
             a = curve_at(w, j, i, low + (middle - reach) * (high - low))
             b = curve_at(w, j, i, low + middle * (high - low))
@@ -440,7 +444,7 @@ def _climb(w: Any, j: int, low: float, high: float) -> None:
 
 @compiled
 def _forget(w: Any) -> None:
-    """Drop segments that no delay reaches any more."""
+    """Drop segments that delays no longer reach."""
     segments = w.count[SEGMENTS]
     oldest = min(w.clock[OLDEST], w.clock[NOW]) - w.clock[REACH] * (1.0 + 1e-9)
     drop = 0
@@ -461,7 +465,7 @@ def _forget(w: Any) -> None:
 
 @compiled
 def _distance(w: Any, a: Any, b: Any) -> Any:
-    """Norm of the difference of two derivatives, in units of the tolerance per second."""
+    """Return the norm of the difference of two derivatives, in units of the tolerance per second."""
     for i in range(w.count[SIZE]):
         w.stage[i] = a[i] - b[i]
     return norm(w, w.y, w.y, w.stage)
@@ -469,7 +473,7 @@ def _distance(w: Any, a: Any, b: Any) -> Any:
 
 @compiled
 def _derive_ahead(w: Any, ahead: float, further: float, slope: Any, out: Any) -> Any:
-    """Write the derivative after a motion with the present derivative, then with another one; 0 or a status."""
+    """Write the derivative after a motion with the present derivative, then with another one; return 0 or a status."""
     for i in range(w.count[SIZE]):
         w.stage[i] = w.y[i] + ahead * w.rates[i] + further * slope[i]
     return derive(w, w.clock[NOW] + ahead + further, w.stage, out, w.count[SEGMENTS])
@@ -508,7 +512,7 @@ def _time_to_sliding(w: Any, reach: float) -> Any:
 
 @compiled
 def _first_step(w: Any) -> Any:
-    """Hairer, Norsett, Wanner (1993), sec. II.4, as SciPy has it. (status, step)."""
+    """Return (status, first step) by the method of Hairer, Norsett, Wanner (1993), sec. II.4, as in SciPy."""
     n = w.count[SIZE]
     for i in range(n):
         if not np.isfinite(w.rates[i]):
@@ -531,13 +535,14 @@ def _first_step(w: Any) -> Any:
 
 @entry
 def advance(table: Integers, steps: int) -> Any:
-    """Integrate for at most `steps` steps; returns a status. FULL requests more segments.
+    """Integrate for up to `steps` steps; return a status. FULL requests more segments.
 
     Parameters
     ----------
     table : Integers
-        Shape (len(Fields._fields),), i8: addresses of the arrays.
+        Addresses of the arrays, shape (len(Fields._fields),), i8.
     steps : int
+        Maximum number of steps.
     """
     w = Fields(*unpack(table))
     clock, count = w.clock, w.count
@@ -569,7 +574,7 @@ def advance(table: Integers, steps: int) -> Any:
         stop = clock[END]
         if count[BREAK] < count[BREAKS]:
             stop = min(stop, w.breaks[count[BREAK]])
-        least = 10.0 * EPS * max(abs(now), abs(stop) * 1e-3)
+        min_step = 10.0 * EPS * max(abs(now), abs(stop) * 1e-3)
         rejections = 0
         trouble = TOO_SMALL
         landing = -1
@@ -578,14 +583,14 @@ def advance(table: Integers, steps: int) -> Any:
         while True:
             h = min(clock[STEP], clock[MAX_STEP], limit)
             reached = now + h
-            if reached >= stop - least:
+            if reached >= stop - min_step:
                 reached = stop
                 h = stop - now
-            elif landing < 0 and reached > stop - 0.5 * h:  # no sliver before the break
+            elif landing < 0 and reached > stop - 0.5 * h:  # avoid a very short step before the break
                 h = 0.5 * (stop - now)
                 reached = now + h
-            if landing < 0 and h < least and reached < stop:
-                if clock[SLIDING_STEP] == 0.0 and _time_to_sliding(w, 1e3 * least) < np.inf:
+            if landing < 0 and h < min_step and reached < stop:
+                if clock[SLIDING_STEP] == 0.0 and _time_to_sliding(w, 1e3 * min_step) < np.inf:
                     return SLIDING
                 if trouble == NOT_FINITE or trouble == BAD_DELAY or clock[SLIDING_STEP] == 0.0:
                     return trouble
@@ -624,7 +629,7 @@ def advance(table: Integers, steps: int) -> Any:
                         error *= _STRICTLY
                 if status == 0 and error <= 1.0:
                     status, theta, which = _first_event(w)
-            if status == BAD_DELAY:  # perhaps this step alone looks so far
+            if status == BAD_DELAY:  # a shorter step may keep the delay valid
                 trouble = BAD_DELAY
                 error = np.inf
             elif status != 0:
@@ -645,7 +650,7 @@ def advance(table: Integers, steps: int) -> Any:
             if which >= 0 and theta < 1.0 - 1e-9 and not (landing >= 0 and theta > 0.9):
                 limit = theta * h
                 landing = which
-                if limit < 4.0 * least:
+                if limit < 4.0 * min_step:
                     if which < n:
                         _switch(w, which)
                         instant += 1
@@ -657,7 +662,7 @@ def advance(table: Integers, steps: int) -> Any:
                 landing = which
             remembered = clock[PREVIOUS] ** memory * error ** (power + 0.75 * memory)
             factor = _GROW if error == 0.0 else min(_GROW, _SAFETY * remembered)
-            clock[PREVIOUS] = max(error, 1e-4) if reached < stop else 1.0  # integration starts anew after a break
+            clock[PREVIOUS] = max(error, 1e-4) if reached < stop else 1.0  # the controller restarts after a break
             if rejections > 0:
                 factor = min(1.0, factor)
             clock[STEP] = h * factor if h == clock[STEP] or factor < 1.0 else max(clock[STEP], h * factor)
@@ -681,7 +686,7 @@ def advance(table: Integers, steps: int) -> Any:
             count[ROUGH] += rejections + (1 if now < clock[NONSMOOTH_UNTIL] else 0)
             if count[ROUGH] > _ROUGH and landing < 0 and count[FRESH] == 0 and clock[SLIDING_STEP] == 0.0:
                 ahead = _time_to_sliding(w, _AHEAD * h)
-                if ahead < max(_ARRIVED * h, 4.0 * least):
+                if ahead < max(_ARRIVED * h, 4.0 * min_step):
                     return SLIDING
                 if ahead < np.inf:
                     clock[STEP] = min(clock[STEP], ahead)

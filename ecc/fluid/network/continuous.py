@@ -4,26 +4,27 @@ For link l with fair rate R_l and queue q_l, and flow i with rate x_i, T the con
 
     R_l' = [router_law(R_l(t), y_l(t), y_l(t - T), q_l(t), C_l, d_l(t), T, ...) - R_l(t)]/T   within its range
     q_l' = y_l(t) - C_l(t)                                                   within 0 and the buffer; the excess is lost
-    x_i' = [source_law(x_i(t - h), R_i(t), R_i(t - h)) - x_i(t - h)]/h          where it steps from its own rate
-    x_i' = [source_law(x_i(t - rtt), R_i(t)) - x_i(t)]/h                        from that of one RTT ago
+    x_i' = [source_law(x_i(t - h), R_i(t), R_i(t - h)) - x_i(t - h)]/h          if it steps from its current rate
+    x_i' = [source_law(x_i(t - rtt), R_i(t)) - x_i(t)]/h                        if it steps from the rate of one RTT ago
     x_i  = source_law(R_i(t))                                                   without memory
     v_i' = [law(v_i(t), x_i(t - h), R_i(t), R_i(t - h)) - v_i(t)]/h              any other state; first its `initial`
     x_i' = source_law(x_i(t), x_i(t - rtt), v_i(t), R_i(t)),  v_i' = law(...)    with the `source_clock` "continuous"
-    y_l(t) = sum over its flows of what arrives,  R_i(t) = min over its route of the R_l that its headers read
+    y_l(t) = sum of the arrivals of its flows,  R_i(t) = min over its route of the R_l that its headers read
 
-A source updates when an ACK brings new feedback: h is T, or the time between its ACKs where that is longer; with
-another `source_clock` it is the time between ACKs, or the RTT.
+A source updates when an ACK brings new feedback: h is T, or the time between its ACKs if that is longer; with another
+`source_clock` it is the time between ACKs, or the RTT.
 
 A router without a state R_l, or with an announce law, evaluates its law for every header, with the rate in the header
 and with averages of its measurements that lag by T: y, u, N, N_all and d. N_l counts the flows bottlenecked at link l,
-at least 1, and u_l is the arrivals of the others; a link that is no flow's bottleneck is taken to be empty.
+but not less than 1, and u_l is the arrival rate of the others; a link that is not a bottleneck of any flow counts as
+empty.
 
 Fluid has propagation delays and the delays of the queues on its path, first in, first out; a busy link serves it at its
 capacity. A header reads R_l as it leaves link l for the wire. d_l is the mean of the RTTs in the headers that arrive at
-l (the last that their senders measured), weighted by rates as packets weight it, or the largest (`scaling_rtt`). A
-router does nothing before its first arrival. Where routers announce a rate from the start (`initial`), a flow sends
-from its first feedback on, one RTT after its start; else at once, at its `opening_rate`. No router announces and no
-flow sends less than the `floor` of the protocol, in packets an RTT.
+l (each is the last one that its sender measured), weighted by rates as packets weight it, or the largest
+(`scaling_rtt`). A router does nothing before its first arrival. If routers announce a rate from the start (`initial`),
+a flow sends from its first feedback on, one RTT after its start; if not, it sends at once, at its `opening_rate`. The
+`floor` of the protocol, in packets an RTT, is the minimum of announced rates and of flows' rates.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from ecc.contract.states import State
 from ecc.contract.values import clock_of_states, states_of
 from ecc.fluid.dde import history_and_step as core
 from ecc.fluid.dde.integration import Integration, breaking_points
-from ecc.fluid.network.groups import LEAST, FluidNetwork
+from ecc.fluid.network.groups import MIN_SHARE, FluidNetwork
 from ecc.fluid.network.initial_conditions import MEASURED, InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.network.problem import Problem
@@ -52,8 +53,8 @@ __all__ = ["run"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_SLICE = 20_000  # steps between two reports of progress, at most
-_SLIDING_STEP = 1e-3  # of the control interval: steps where bottlenecks switch without end
+_SLICE = 20_000  # maximum number of steps between two reports of progress
+_SLIDING_STEP = 1e-3  # step, in control intervals, if bottlenecks switch endlessly
 
 
 def run(problem: Problem) -> Result:
@@ -80,11 +81,11 @@ def run(problem: Problem) -> Result:
     opens = initial.opens
     crossings = sum(map(len, fluid.routes))
     windows = protocol.windowed
-    asked = {*laws.wants["source"], *(name for one in states.values() for name in law_arguments(one.law))}
+    asked = {*laws.wants["source"], *(name for state in states.values() for name in law_arguments(state.law))}
     measures = not laws.remembers or laws.announce != 0 or laws.priority != 0
     blocks = {
         "state": L if laws.remembers else 0, "measured": 5 * L if measures else 0, "queue": L, "arrived": L,
-        "dropped": L, "own": G if memory else 0, "host": G * len(states), "sent": G, "delivered": G, "lost": G,
+        "dropped": L, "source_state": G if memory else 0, "host": G * len(states), "sent": G, "delivered": G, "lost": G,
     }  # fmt: skip
     signals = {*laws.wants["announce" if laws.announce else "router"], *laws.wants.get("priority", ())}
     read = signals | {"y"} | ({"N"} if "u" in signals else set())  # a router that sees no arrivals is silent
@@ -111,18 +112,18 @@ def run(problem: Problem) -> Result:
         },
         {
             "begins": changing[0], "capacity": changing[1], "known_capacity": changing[2], "level": levels,
-            "interval": [T], "opens": opens, "stops": fluid.stop, "least": floor,
+            "interval": [T], "opens": opens, "stops": fluid.stop, "floor": floor,
             "members": fluid.members, "packet": 8.0 * fluid.packet_size, "wire": fluid.wire,
             "forward": np.concatenate(fluid.forward), "backward": np.concatenate(fluid.backward),
-            "fewest": fluid.fewest, "steady": fluid.steady,
+            "min_count": fluid.min_count, "steady": fluid.steady,
             "reaches": np.concatenate(fluid.reaches), "survives": fluid.survives, "acks_kept": fluid.acks_kept,
-            "leasts": fluid.mean_floor(protocol) if initial.announces_first else np.full(L, -np.inf),
+            "router_floor": fluid.mean_floor(protocol) if initial.announces_first else np.full(L, -np.inf),
             "record": np.zeros(len(ARGUMENTS) + 2 * len(states)), "params": laws.params, "arrival": np.zeros(L),
             "before": np.zeros(L), "weighted": np.zeros(L), "responsive": np.zeros(L),
             "other": np.zeros(L), "bottlenecked": np.zeros(L), "crossing": np.zeros(L),
             "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": initial.rtt,
             "bottleneck": np.full(G, -1.0), "reads": reads, "failed": np.zeros(3),
-            "advertises_from": initial.advertises_from, "left": np.zeros(crossings),
+            "advertises_from": initial.advertises_from, "left_at": np.zeros(crossings),
         },
         {
             "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": np.concatenate(fluid.routes),
@@ -135,14 +136,14 @@ def run(problem: Problem) -> Result:
     y, lower, upper = np.zeros(size), np.full(size, -np.inf), np.full(size, np.inf)
     absolute = np.full(size, np.inf)
     if laws.remembers:
-        y[block["state"]], absolute[block["state"]] = initial.state, rtol * LEAST * fluid.capacity
-        least = LEAST * fluid.capacity if initial.announces_first else initial.least  # none is lost in zero
-        lower[block["state"]], upper[block["state"]] = least, initial.most
+        y[block["state"]], absolute[block["state"]] = initial.state, rtol * MIN_SHARE * fluid.capacity
+        lowest = MIN_SHARE * fluid.capacity if initial.announces_first else initial.lowest  # a rate of 0 could not grow
+        lower[block["state"]], upper[block["state"]] = lowest, initial.highest
     if measures:
         y[block["measured"]] = initial.measured.ravel()
         for row, name in enumerate(MEASURED):
             if reads[row] != 0.0:
-                of_link = rtol * LEAST * (fluid.capacity if name in ("y", "u") else np.ones(L))
+                of_link = rtol * MIN_SHARE * (fluid.capacity if name in ("y", "u") else np.ones(L))
                 absolute[block["measured"]][row * L : (row + 1) * L] = of_link
     y[block["queue"]] = initial.queue
     lower[block["queue"]], upper[block["queue"]] = 0.0, fluid.buffer
@@ -153,14 +154,16 @@ def run(problem: Problem) -> Result:
     absolute[block["delivered"]] = 8.0 * fluid.packet_size + 1e-3 * busiest * T
     absolute[block["queue"]] = rtol * fluid.capacity * T
     if memory:
-        y[block["own"]] = initial.x * (initial.rtt if windows else 1.0)
-        lower[block["own"]] = 8.0 * fluid.packet_size if windows else 0.0
-        absolute[block["own"]] = rtol * LEAST * busiest * (fluid.rtt if windows else 1.0)
+        y[block["source_state"]] = initial.x * (initial.rtt if windows else 1.0)
+        lower[block["source_state"]] = 8.0 * fluid.packet_size if windows else 0.0
+        absolute[block["source_state"]] = rtol * MIN_SHARE * busiest * (fluid.rtt if windows else 1.0)
     for k, (name, state) in enumerate(states.items()):
         its = slice(block["host"].start + k * G, block["host"].start + (k + 1) * G)
         if callable(state.initial):
             kind = type(protocol).__name__
-            raise ValueError(f"initial of state {name} of {kind} must be a number: only windows begin states by a law")
+            raise ValueError(
+                f"initial of state {name} of {kind} must be a number: only window protocols can start states by a law"
+            )
         y[its], lower[its], upper[its], absolute[its] = state.initial, state.lowest, state.highest, rtol
         if problem.point is not None and name in problem.point.states:
             y[its] = problem.point.states[name][fluid.first_flow]
@@ -181,7 +184,7 @@ def run(problem: Problem) -> Result:
         lower=lower,
         upper=upper,
         stopping=stopping,
-        breaks=breaking_points(np.append(gates[gates > 0.0], 0.0), loops, end, generations=3, most=2000),
+        breaks=breaking_points(np.append(gates[gates > 0.0], 0.0), loops, end, generations=3, max_points=2000),
         samples=samples,
         peaked=np.arange(size)[block["queue"]],
         watched=offset["bottleneck"] + np.arange(G),
@@ -204,7 +207,7 @@ def run(problem: Problem) -> Result:
     try:
         while status in (core.PAUSED, core.LOCATED):
             status = integration.advance(next(steps))
-            if status == core.DONE and integration.now < end:  # capacities change, and with them the range of routers
+            if status == core.DONE and integration.now < end:  # a change of capacities changes the range of routers
                 status = core.PAUSED
                 integration.work.clock[core.END] = min([end, *changes[changes > integration.now]])
                 if laws.remembers:
@@ -252,57 +255,59 @@ def run(problem: Problem) -> Result:
         stopped=stopped,
         recorded={
             name: sampled[:, block[part]]
-            for name, part in (("link.R", "state"), ("flow.x", "own"))
-            if part != "own" or not windows
+            for name, part in (("link.R", "state"), ("flow.x", "source_state"))
+            if part != "source_state" or not windows
         }
         | {f"flow.{name}": sampled[:, block["host"]][:, k * G : (k + 1) * G] for k, name in enumerate(states)},
     )
 
 
 def _states_of(protocol: Protocol) -> Mapping[str, State]:
-    """The states of hosts that set rates, which move as these are updated."""
+    """Return the states of hosts that set rates; the states move when the rates are updated."""
     states = states_of(protocol)
     for name, state in states.items():
         clock = clock_of_states(protocol)
         if state.clock != clock or state.law is None or state.jumps:
             raise ValueError(
                 f"{type(protocol).__name__} has no fluid model: its state {name} must have a law, the clock {clock!r}, "
-                "and no jumps, as hosts set rates"
+                "and no jumps, because hosts set rates"
             )
     return states
 
 
 def _named(component: int, block: dict[str, slice], links: int) -> str:
-    """What a component of the state is."""
+    """Return a description of a component of the state."""
     name, offset = next((name, offset) for name, offset in block.items() if offset.start <= component < offset.stop)
     which = component - offset.start
     if name == "measured":
         return f"{MEASURED[which // links]} measured at link {which % links}"
-    names = {"state": "R", "arrived": "arrivals", "dropped": "drops", "own": "rate", "host": "state"}
-    what = names.get(name, name)
-    return f"{what} of {'link' if name in ('state', 'queue', 'arrived', 'dropped') else 'flow group'} {which}"
+    names = {"state": "R", "arrived": "arrivals", "dropped": "drops", "source_state": "rate", "host": "state"}
+    quantity = names.get(name, name)
+    return f"{quantity} of {'link' if name in ('state', 'queue', 'arrived', 'dropped') else 'flow group'} {which}"
 
 
 def _law_failed(run: Integration, status: int, at: int, code: Any, flows: IntArray) -> str | None:
-    """Which law failed, when, and why; None if none did."""
+    """Return a message with the law that failed, the time and the reason; None if no law failed."""
     from ecc.fluid.network.right_hand_side import ROUTER_FAILED, SOURCE_FAILED
 
-    what, which, why = run.work.numbers[at : at + 3]
-    if what == 0.0 or status not in (core.FAILED, core.NOT_FINITE):
+    kind, which, why = run.work.numbers[at : at + 3]
+    if kind == 0.0 or status not in (core.FAILED, core.NOT_FINITE):
         return None
     time = run.work.clock[core.FAILED_AT] if status == core.FAILED else run.now
-    of = f"link {which:.0f}" if what == ROUTER_FAILED else f"flow {flows[int(which)]}"
-    law = "router law" if what == ROUTER_FAILED else "source law" if what == SOURCE_FAILED else "law of a state"
+    owner = f"link {which:.0f}" if kind == ROUTER_FAILED else f"flow {flows[int(which)]}"
+    law = "router law" if kind == ROUTER_FAILED else "source law" if kind == SOURCE_FAILED else "law of a state"
     reason = code.reasons.get(int(why), "an exception") if status == core.FAILED else "its result is not finite"
-    return f"the {law} of {of} failed at t = {time:.9g} s: {reason}"
+    return f"the {law} of {owner} failed at t = {time:.9g} s: {reason}"
 
 
-def _packed(whole: dict[str, int], floats: dict[str, Any], integers: dict[str, Any]) -> tuple[FloatArray, IntArray]:
-    """(numbers, indices) that hold whole numbers and arrays where the header of `rates` says."""
+def _packed(
+    numbers_of_header: dict[str, int], floats: dict[str, Any], integers: dict[str, Any]
+) -> tuple[FloatArray, IntArray]:
+    """Return the arrays (numbers, indices) that hold integers and arrays in the order of the header of `rates`."""
     from ecc.fluid.network.right_hand_side import HEADER
 
     header = np.zeros(len(HEADER), dtype=np.int64)
-    for name, value in whole.items():
+    for name, value in numbers_of_header.items():
         header[HEADER.index(name)] = value
     for arrays, at in ((floats, 0), (integers, len(HEADER))):
         for name, array in arrays.items():
@@ -314,19 +319,19 @@ def _packed(whole: dict[str, int], floats: dict[str, Any], integers: dict[str, A
 
 
 def _gates(fluid: FluidNetwork, opens: FloatArray, T: float) -> FloatArray:
-    """Times at which the start or the end of a flow arrives anywhere."""
+    """Return the times at which the start or the end of a flow arrives at a link, a receiver or the sender."""
     edges = [(g, edge) for g in range(fluid.n_groups) for edge in (opens[g], fluid.stop[g]) if np.isfinite(edge)]
     return np.concatenate([np.empty(0), *[edge + _notice_times(fluid, g, T) for g, edge in edges]])
 
 
 def _notice_times(fluid: FluidNetwork, g: int, T: float) -> FloatArray:
-    """How long after its sender the links, these one interval later, and the receiver notice a flow, without queues."""
+    """Return the delays, without queues, from a sender to itself, the links, the links plus T, and the receiver."""
     forward = fluid.forward[g]
     return np.concatenate([[0.0], forward, forward + T, [forward[-1] + fluid.wire[g]]])
 
 
 def _bound(run: Integration, states: slice, protocol: Protocol, capacities: list[float]) -> None:
-    """Keep routers within the range that new capacities leave them."""
+    """Limit the states of routers to their range under new capacities."""
     w = run.work
     w.upper[states] = [protocol.rate_range(C)[1] for C in capacities]
     w.y[states] = np.minimum(w.y[states], w.upper[states])

@@ -1,13 +1,13 @@
 """Cumulative curves of a network on a grid of times: bits sent, arrived at each queue, departed from it, and dropped.
 
 Queues are first in, first out. Curves are linear between points of the grid; a position on the grid is a row number,
-not necessarily whole. A crossing c is a group of flows at a link of its path; the crossings of a group are consecutive.
+possibly fractional. A crossing c is a group of flows at a link of its path; the crossings of a group are consecutive.
 For link l with capacity C_l,
 
-    out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)     a full buffer drops what it has no room for
-    out_l(u) = in_l(e)                                    what leaves at u entered at e
+    out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)     a full buffer drops the excess
+    out_l(u) = in_l(e)                                    data that leave at u entered at e
 
-The drops of a link are shared among its crossings in proportion to what arrived with them. Each step has the same
+The drops of a link are shared among its crossings in proportion to their arrivals. Each step has the same
 order: sources look back along their paths (`look_back`), fluid arrives at the queues (`arrive`), links serve (`serve`),
 and drops are subtracted from the arrivals, before these travel to receivers (`drop`).
 """
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, inlined, optimized
 from ecc.fluid.network.grid import Grid
-from ecc.fluid.network.groups import LEAST, FluidNetwork
+from ecc.fluid.network.groups import MIN_SHARE, FluidNetwork
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
 
@@ -33,11 +33,11 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 
 _BACK, _ONWARD, _RECEIVED, OTHER = range(4)
-"""Purposes of looking back through a queue, each with its own hints; the last is free for the model."""
+"""Purposes of looking back through a queue, each with separate hints; the last is free for the model."""
 
 
 class Paths(NamedTuple):
-    """Constants of a run: crossings, delays between them in steps of the grid, and the share that is not lost."""
+    """Constants of a run: crossings, delays between them in steps of the grid, and the shares that are not lost."""
 
     first: Integers  # (n_groups + 1,): the crossings of group g are those from first[g] to first[g + 1]
     owner: Integers  # (n_crossings,): group
@@ -47,18 +47,18 @@ class Paths(NamedTuple):
     hop: Floats  # (n_crossings,): delay from the upstream queue, or from the sender
     back: Floats  # (n_groups,): delay from the last queue back to the sender
     wire: Floats  # (n_groups,): delay from the last queue to the receiver
-    reaches: Floats  # (n_crossings,): share of what was sent that random losses leave for the queue
-    kept: Floats  # (n_crossings,): share of what leaves the queue that reaches the next one
-    survives: Floats  # (n_groups,): share of what was sent that random losses leave
+    reaches: Floats  # (n_crossings,): share of the data sent that random losses leave for the queue
+    pass_share: Floats  # (n_crossings,): share of the departures from the queue that reach the next one
+    survives: Floats  # (n_groups,): share of the data sent that random losses leave
     acks_kept: Floats  # (n_groups,): share of the ACKs that random losses leave
     packet: Floats  # (n_groups,) [bit]
     acknowledged: Floats  # (n_groups,) [bit]: by an ACK
     steady: Floats  # (n_groups,) [bit/s]: rate of unresponsive flows, 0 of others
     start: Floats  # (n_groups,) [s]
     stop: Floats  # (n_groups,) [s]; also set when a flow has sent its size
-    size: Floats  # (n_groups,) [bit]: where `sent` ends
+    size: Floats  # (n_groups,) [bit]: final value of `sent`
     capacity: FloatRows  # (n_links, n_times) [bit/s], as routers know it
-    served: FloatRows  # (n_links, n_times) [bit]: what links can have served since 0 s
+    served: FloatRows  # (n_links, n_times) [bit]: maximum service since 0 s
     buffer: Floats  # (n_links,) [bit]
 
 
@@ -70,17 +70,17 @@ class Curves(NamedTuple):
     bottleneck: IntegerRows  # (n_groups, n_times): link that the group is bottlenecked at, -1 for none
     lost: Floats  # (n_groups,)
     arrived: FloatRows  # (n_crossings, n_times): accepted by the queue
-    origin: FloatRows  # (n_crossings, n_times): position at which what arrives was sent
-    crossing_drops: FloatRows  # (n_crossings, n_times), or (n_crossings, 0) where the model does not use it
+    origin: FloatRows  # (n_crossings, n_times): position at which the arrivals were sent
+    crossing_drops: FloatRows  # (n_crossings, n_times), or (n_crossings, 0) if the model does not use it
     offered: Floats  # (n_crossings,): arrived at the queue, accepted or dropped
     into: FloatRows  # (n_links, n_times)
     out: FloatRows  # (n_links, n_times)
     link_drops: FloatRows  # (n_links, n_times)
-    incoming: Floats  # (n_links,): what arrives in this step
-    entered_at: Floats  # (n_crossings,): position at which what is acknowledged now entered the queue
-    left_at: Floats  # (n_crossings,): position at which it left it
+    incoming: Floats  # (n_links,): arrivals in this step
+    entered_at: Floats  # (n_crossings,): position at which the data acknowledged now entered the queue
+    left_at: Floats  # (n_crossings,): position at which the data acknowledged now left the queue
     hints: IntegerRows  # (4, n_crossings): row in which the last search ended
-    head_drops: FloatRows  # (n_crossings, n_times): dropped as they were to be served; or (n_crossings, 0)
+    head_drops: FloatRows  # (n_crossings, n_times): dropped at the head of the queue; or (n_crossings, 0)
 
 
 def paths_of(fluid: FluidNetwork, grid: Grid) -> Paths:
@@ -106,7 +106,7 @@ def paths_of(fluid: FluidNetwork, grid: Grid) -> Paths:
         back=np.array([delays[-1] for delays in fluid.backward]) / h,
         wire=fluid.wire / h,
         reaches=np.concatenate(fluid.reaches),
-        kept=np.concatenate([r[1:] / np.maximum(r[:-1], LEAST) for r in reaches]),
+        pass_share=np.concatenate([r[1:] / np.maximum(r[:-1], MIN_SHARE) for r in reaches]),
         survives=fluid.survives,
         acks_kept=fluid.acks_kept,
         packet=8.0 * fluid.packet_size,
@@ -132,9 +132,9 @@ def curves_of(
     fluid : FluidNetwork
     grid : Grid
     keeps_drops : bool, optional
-        Whether the drops of each crossing are a curve; then `origin` is none.
+        Whether the drops of each crossing are stored as a curve; if so, `origin` is empty.
     head_drops : bool, optional
-        Whether there may be drops of what has waited.
+        Whether there may be drops at the heads of queues.
     """
     n, zero = grid.rows, grid.zero
     L, G, P = len(paths.buffer), len(paths.members), len(paths.links)
@@ -152,14 +152,14 @@ def curves_of(
 def at_equilibrium(
     paths: Paths, curves: Curves, problem: Problem, grid: Grid, x: FloatArray, queue: FloatArray
 ) -> NDArray[np.int64]:
-    """Set what all flows have sent for all t < 0; return the crossing at which each group is bottlenecked.
+    """Set the bits sent by all flows for all t < 0; return the crossing at which each group is bottlenecked.
 
     Parameters
     ----------
     paths, curves : Paths, Curves
-        Of an empty network, changed in place.
+        Paths and curves of an empty network, changed in place.
     problem : Problem
-        With an equilibrium.
+        Problem with an equilibrium.
     grid : Grid
     x : ndarray, shape (n_groups,), bit/s
     queue : ndarray, shape (n_links,), bit
@@ -192,15 +192,15 @@ def result_of(grid: Grid, paths: Paths, curves: Curves) -> Result:
     Parameters
     ----------
     grid : Grid
-        After `run`.
+        Grid after its `run`.
     paths : Paths
     curves : Curves
     """
     width, ends = float(grid.samples[0]), grid.ends()
-    whole = np.rint(ends).astype(np.int64)
+    rows = np.rint(ends).astype(np.int64)
     waiting = np.clip(curves.into - curves.out, 0.0, paths.buffer[:, None])
     queue = grid.values(waiting)[1:]
-    peaks = [waiting[:, min(a + 1, b) : b + 1].max(axis=1) for a, b in zip(whole[:-1], whole[1:], strict=True)]
+    peaks = [waiting[:, min(a + 1, b) : b + 1].max(axis=1) for a, b in zip(rows[:-1], rows[1:], strict=True)]
     last = float(grid.samples[len(ends) - 2]) if len(ends) > 1 else 0.0
     sent, received = grid.sums(curves.sent), grid.sums(curves.received)
     return Result(
@@ -231,7 +231,7 @@ def at(curve: Any, position: float) -> Any:
 
 @optimized
 def entered(into: Any, out: Any, u: float, hints: Any, k: int) -> Any:
-    """Return when what leaves a queue at u entered it, both as positions on the grid."""
+    """Return the position on the grid at which the data that leave a queue at position u entered it."""
     level = at(out, u)
     if at(into, u) <= level:
         return u
@@ -244,7 +244,7 @@ def entered(into: Any, out: Any, u: float, hints: Any, k: int) -> Any:
 
 @inlined
 def look_back(paths: Any, curves: Any, g: int, i: int) -> Any:
-    """Trace what is acknowledged at time i back, into `entered_at` and `left_at`; return when it was sent."""
+    """Trace the data acknowledged at time i back, into `entered_at` and `left_at`; return the position of sending."""
     u = min(i - paths.back[g], i - 1.0)
     for c in range(paths.first[g + 1] - 1, paths.first[g] - 1, -1):
         link = paths.links[c]
@@ -256,16 +256,16 @@ def look_back(paths: Any, curves: Any, g: int, i: int) -> Any:
 
 @inlined
 def passed(paths: Any, curves: Any, c: int, e: float, u: float) -> Any:
-    """Return the bits of a crossing that have come through the link behind its queue, which they left by u."""
+    """Return the bits of a crossing that entered its queue by e, left it by u, and passed the link behind it."""
     amount = at(curves.arrived[c], e)
     if curves.head_drops.shape[1] > 0:
         amount -= at(curves.head_drops[c], u)
-    return paths.kept[c] * amount
+    return paths.pass_share[c] * amount
 
 
 @inlined
 def reached(paths: Any, curves: Any, c: int, i: int) -> Any:
-    """Return (bits, position): what has arrived at a crossing by time i, and its position on the upstream curve."""
+    """Return the bits that have arrived at a crossing by time i, and their position on the upstream curve."""
     g = paths.owner[c]
     if c == paths.first[g]:
         position = i - paths.hop[c]
@@ -278,14 +278,14 @@ def reached(paths: Any, curves: Any, c: int, i: int) -> Any:
 
 @inlined
 def clear(curves: Any) -> None:
-    """Begin a step: nothing has arrived yet."""
+    """Begin a step: set the arrivals at all links to 0."""
     for link in range(len(curves.incoming)):
         curves.incoming[link] = 0.0
 
 
 @inlined
 def arrive(paths: Any, curves: Any, c: int, i: int) -> Any:
-    """Record what arrives at a crossing at time i, as if there were room for all, and return it."""
+    """Record the arrivals at a crossing at time i, as if the buffer were unlimited, and return their amount."""
     g = paths.owner[c]
     amount, e = reached(paths, curves, c, i)
     curves.origin[c, i] = e if c == paths.first[g] else at(curves.origin[c - 1], e)
@@ -298,18 +298,18 @@ def arrive(paths: Any, curves: Any, c: int, i: int) -> Any:
 
 @inlined
 def serve(paths: Any, curves: Any, link: int, i: int) -> None:
-    """Let a queue accept what it has room for, and serve what its link can have served, at time i."""
+    """Let a queue accept the arrivals that fit, and serve as much as its link can, at time i."""
     into, out = curves.into[link], curves.out[link]
-    most = out[i - 1] + paths.served[link, i] - paths.served[link, i - 1]
-    accepted = min(curves.incoming[link], max(0.0, paths.buffer[link] + most - into[i - 1]))
+    max_out = out[i - 1] + paths.served[link, i] - paths.served[link, i - 1]
+    accepted = min(curves.incoming[link], max(0.0, paths.buffer[link] + max_out - into[i - 1]))
     into[i] = into[i - 1] + accepted
-    out[i] = min(into[i], most)
+    out[i] = min(into[i], max_out)
     curves.link_drops[link, i] = curves.link_drops[link, i - 1] + curves.incoming[link] - accepted
 
 
 @inlined
 def drop(paths: Any, curves: Any, i: int) -> None:
-    """Subtract drops from what arrived at time i, and let what left the last queues reach the receivers."""
+    """Subtract drops from the arrivals at time i, and let departures from the last queues reach the receivers."""
     keeps = curves.crossing_drops.shape[1] > 0
     for g in range(len(paths.members)):
         for c in range(paths.first[g], paths.first[g + 1]):

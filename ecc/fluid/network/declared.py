@@ -1,4 +1,4 @@
-"""What each fluid form takes of a protocol's declaration (`ecc.contract.declared`)."""
+"""Parts of a protocol's declaration that each kind of fluid supports (`ecc.contract.declared`)."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ EQUATIONS = Taken(
     },
     without_memory=("y", "x", *_MEASURED),
     acted_on={
-        "router_clock": lambda router, source: "R" not in router,  # of averages
-        "source_clock": lambda router, source: "x" in source or "x_rtt" in source,  # of steps from a rate
+        "router_clock": lambda router, source: "R" not in router,  # the clock of averages
+        "source_clock": lambda router, source: "x" in source or "x_rtt" in source,  # the clock of steps from a rate
         "windowed": lambda router, source: "x" in source or "x_rtt" in source,
         "opening_rate": lambda router, source: "x" in source or "x_rtt" in source,
         "states": lambda router, source: "x" in source,  # they move as the rate is updated
     },
     of_states=(*_SOURCE, "s"),
 )  # fmt: skip
-"""Of `ecc.fluid.network.continuous`."""
+"""Declaration supported by `ecc.fluid.network.continuous`."""
 
 RECURRENCE = Taken(
     "a recurrence",
@@ -56,7 +56,7 @@ RECURRENCE = Taken(
     },
     {"combine": None, "scaling_rtt": None, "opening_rate": None, "floor": None, "initial": None},
     {
-        "stamping": "",  # waits delay nothing here
+        "stamping": "",  # queueing delays do not delay feedback here
         "rtt_weights": "routers weight RTTs by rates here, not by flows (rtt_weights)",
         **_LIMITED,
         **dict.fromkeys(
@@ -66,12 +66,12 @@ RECURRENCE = Taken(
                 "router_clock",
                 "fluid_form",
             ),
-            "routers and sources step once an interval here, for any clocks and windows of their own",
+            "routers and sources step once an interval here, for any declared clocks and windows",
         ),
     },
     without_memory=("y", "y_prev", "x", *_MEASURED),
 )
-"""Of `ecc.fluid.network.recurrence`: the papers' systems."""
+"""Declaration supported by `ecc.fluid.network.recurrence`: the papers' systems."""
 
 STEPPED = Taken(
     "a fluid of stepped rates",
@@ -83,7 +83,7 @@ STEPPED = Taken(
     },
     {"fluid_form": None, "stamping": ("arrival",), "floor": None},
 )
-"""Of `ecc.fluid.network.stepped_rates`."""
+"""Declaration supported by `ecc.fluid.network.stepped_rates`."""
 
 SAMPLED = Taken(
     "a fluid of sampled prices",
@@ -98,7 +98,7 @@ SAMPLED = Taken(
     },
     _LIMITED,
 )  # fmt: skip
-"""Of `ecc.fluid.network.sampled_prices`."""
+"""Declaration supported by `ecc.fluid.network.sampled_prices`."""
 
 GRANTED = Taken(
     "a fluid of granted windows",
@@ -114,7 +114,7 @@ GRANTED = Taken(
     },
     _LIMITED,
 )  # fmt: skip
-"""Of `ecc.fluid.network.granted_windows`."""
+"""Declaration supported by `ecc.fluid.network.granted_windows`."""
 
 WINDOWS = Taken(
     "a fluid of windows",
@@ -129,11 +129,11 @@ WINDOWS = Taken(
     {"combine": None, "receiver_window": None, "paced_over": None, "initial": None, "opening_window": None},
     {
         "mark_response_law": "",  # without disciplines no packet is marked
-        "states": "",  # they move; what that changes is for the laws that ask for them
+        "states": "",  # they move; only laws that take them depend on that
     },
     of_states=_WINDOW,
 )
-"""Of `ecc.fluid.network.windows`."""
+"""Declaration supported by `ecc.fluid.network.windows`."""
 
 MACHINES = Taken(
     "a fluid of machines",
@@ -149,7 +149,7 @@ MACHINES = Taken(
     ),
     needs=(),
 )  # fmt: skip
-"""Of `ecc.fluid.network.machines`, in that of windows."""
+"""Declaration supported by `ecc.fluid.network.machines`, a part of the fluid of windows."""
 
 _MODULES = (
     (EQUATIONS, "continuous"), (RECURRENCE, "recurrence"), (STEPPED, "stepped_rates"), (SAMPLED, "sampled_prices"),
@@ -158,7 +158,7 @@ _MODULES = (
 
 
 def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
-    """Return what is taken of a protocol by the fluid form that it runs in.
+    """Return the declaration that the fluid of a protocol supports.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
     Raises
     ------
     TypeError
-        It declares a `fluid_form` that is none.
+        If its `fluid_form` has a wrong type.
     """
     if isinstance(protocol.fluid_form, StateMachine):
         return MACHINES
@@ -192,11 +192,11 @@ def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
 
 
 def module_of(taken: Taken) -> str:
-    """Return the module of `ecc.fluid.network` whose `run` takes that of a protocol.
+    """Return the module of `ecc.fluid.network` with the `run` for a declaration.
 
     Parameters
     ----------
     taken : Taken
-        One of those above.
+        One of the constants of this module.
     """
     return next(module for kind, module in _MODULES if kind is taken)

@@ -1,11 +1,11 @@
-"""Queue disciplines that choose packets as they are taken for service, in a fluid of windows: by their own hooks.
+"""Queue disciplines that choose packets as they are taken for service, in a fluid of windows, by their packet hooks.
 
-Fluid has no packets, but a packet's worth: each time so much of a queue has been served, the hook `on_dequeue` is
-called for what is next, with the time that it has waited and the queue, as in packets. What it drops leaves the queue
-there and then, and the next is looked at; what it marks is marked of what has just been served. `on_interval` is
-called at its times. Flows lose, or have marked, their part of what is chosen, or, with signals "random", one that is
-drawn by its part loses all of it. Where packets in a queue have several ECN codepoints, each packet's worth is taken to
-be of one of them, in turn by their parts, or of the flow that is drawn.
+The fluid is divided into packets' worth: each time that amount of a queue has been served, the hook `on_dequeue` is
+called for the next packet's worth, with its waiting time and the queue, as in packet runs. If the hook drops it, it
+leaves the queue at once, and the hook is called for the next. If the hook marks, the packet's worth just served is
+marked. `on_interval` is called at its times. Each flow bears its part of the chosen data; with signals "random", a flow
+drawn in proportion to its part bears all of it. If packets in a queue have several ECN codepoints, each packet's worth
+counts as one of them: in turn by their parts, or that of the drawn flow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ecc.jit import compile_hooks
 __all__ = ["HOOKS", "Departures", "choose_departures", "departures_of"]
 
 HOOKS = frozenset({"on_classify", "on_dequeue", "on_interval"})
-"""Of a discipline that this runs; the first is asked once a flow (`queues`)."""
+"""Hooks of a discipline that the fluid runs; the first is called once for each flow (`queues`)."""
 
 _STATE, _PARAMS, _ENV, _DEQUEUE, _INTERVAL = range(5)
 _ENV_FIELDS = {
@@ -34,35 +34,35 @@ _ENV_FIELDS = {
     "packet_size": "i8", "link": "i8", "sojourn": "f8", "random": "f8", "ecn": "i8", "drop": "i8", "mark": "i8",
     "next_interval": "f8",
 }  # fmt: skip
-_LAYOUT = np.dtype(list(_ENV_FIELDS.items()))  # what of `LinkEnv` a fluid has
+_LAYOUT = np.dtype(list(_ENV_FIELDS.items()))  # fields of `LinkEnv` that a fluid has
 (
     _NOW, _CAPACITY, _BUFFER, _QUEUE, _BACKLOG, _INDEX, _SIZE, _LINK, _SOJOURN, _RANDOM, _ECN, _DROP, _MARK, _NEXT,
 ) = range(len(_ENV_FIELDS))  # fmt: skip
 _WRITABLE = {"on_dequeue": ("drop", "mark"), "on_interval": ("next_interval",)}
-_MOST = 100_000  # packets that are dropped one after the other before one is served
+_MAX_DROPS = 100_000  # consecutive packets dropped before one is served
 _pointers = unpacker("fff")
 
 
 class Departures(NamedTuple):
-    """State of those disciplines; arrays are empty where no link has one."""
+    """State of the disciplines that choose departures; arrays are empty if no link has one."""
 
-    addresses: IntegerRows  # (n_links, 5): state, parameters, env, and hooks (0: none); 0 of links without
-    ecn: Integers  # (n_queues,): codepoint of what comes to the queue, -1 for several
-    codes: Integers  # (n_crossings,): codepoint of what the group sends
-    credit: FloatRows  # (n_queues, n_codepoints): packets that have come with it, less those taken as such
-    numbers: FloatRows  # (n_links, n_words): env of each link ...
-    words: IntegerRows  # ... and the same memory as integers
+    addresses: IntegerRows  # (n_links, 5): state, parameters, env, and hooks (0: none); 0 of links without one
+    ecn: Integers  # (n_queues,): codepoint of the arrivals at the queue, -1 for several
+    codes: Integers  # (n_crossings,): codepoint of the group's packets
+    credit: FloatRows  # (n_queues, n_codepoints): packets arrived with the codepoint, minus those counted as such
+    numbers: FloatRows  # (n_links, n_words): env of each link
+    words: IntegerRows  # memory of `numbers` as integers
     first: Integers  # (n_links + 1,): the queues of link l are those from first[l] to first[l + 1]
-    index: Integers  # (n_queues,): of the queue at its link
+    index: Integers  # (n_queues,): index of the queue at its link
     packet: Floats  # (n_queues,) [bit]
-    until_next: Floats  # (n_queues,) [bit]: to be served before the next packet is taken
-    heads: Integers  # (n_queues,): row in which the search for what is at the head ended
-    before: Floats  # (n_queues,): position at which what was at the head before the step entered the queue
+    until_next: Floats  # (n_queues,) [bit]: amount to serve before the next packet is taken
+    heads: Integers  # (n_queues,): row in which the search for the head of the queue ended
+    before: Floats  # (n_queues,): position at which the head before the step had entered the queue
     due: Floats  # (n_links,) [s], next tick
     draws: IntegerRows  # (n_links, 1): state of the generator of random numbers
-    share: Floats  # (n_crossings,): of what is chosen, per flow of the group
+    share: Floats  # (n_crossings,): share of the chosen data, per flow of the group
     marks: FloatRows  # (n_crossings, n_times) [bit]: marked so far, per flow of the group
-    drawn: int  # whether one flow has all of what is chosen
+    drawn: int  # whether one flow bears all of the chosen data
 
 
 def departures_of(
@@ -78,48 +78,50 @@ def departures_of(
     seed: int,
     drawn: bool,
 ) -> tuple[Departures, list[Any]]:
-    """Return the disciplines of all links, at the start of a run, and what keeps their code and records.
+    """Return the disciplines of all links at the start of a run, and the objects that own their code and records.
 
     Parameters
     ----------
     at_links : sequence of Protocol or None
-        Those of each link that choose packets as they leave.
+        Discipline of each link that chooses packets as they leave, or None.
     first : ndarray, shape (n_links + 1,)
-        Queues of each link.
+        First queue of each link.
     index : ndarray, shape (n_queues,)
-        Of the queues at their links.
+        Index of each queue at its link.
     ecn : sequence of int
-        Codepoint of what each group sends.
+        Codepoint of each group's packets.
     paths : Paths
-        Those of the queues.
+        Paths through the queues.
     capacity, buffer : ndarray, shape (n_links,), bit/s and bit
     grid : Grid
     ticks : ndarray, shape (n_links,)
-        When routers first tick, in intervals.
+        Time of the first tick of each router, in intervals.
     seed : int
     drawn : bool
-        Whether one flow has all of what is chosen.
+        Whether one flow bears all of the chosen data.
     """
     L, n = len(at_links), len(index)
     codes = np.array(ecn, np.int64)[paths.owner]
-    came = [set(codes[paths.links == k].tolist()) for k in range(n)]
-    of_queue = [-1 if len(some) > 1 else max(some, default=NOT_ECT) for some in came]
+    arrival_codes = [set(codes[paths.links == k].tolist()) for k in range(n)]
+    of_queue = [
+        -1 if len(codes_of_queue) > 1 else max(codes_of_queue, default=NOT_ECT) for codes_of_queue in arrival_codes
+    ]
     crossings = len(codes) if L > 0 else 0
     numbers = np.zeros((L, len(_ENV_FIELDS)))
     words = numbers.view(np.int64)
     addresses = np.zeros((L, 5), np.int64)
     packet, due = np.ones(n), np.full(L, np.inf)
-    kept: list[Any] = [numbers]
+    owners: list[Any] = [numbers]
     draws = np.random.default_rng([seed, 1]).integers(1 << 62, size=(L, 1))
-    for link, one in enumerate(at_links):
-        if one is None:
+    for link, discipline in enumerate(at_links):
+        if discipline is None:
             continue
-        values = one.params()
+        values = discipline.params()
         params = np.array([tuple(values.values())], dtype=[(name, "f8") for name in values])
-        state = records(one.link_record(), 1)
-        hooks = {name: hook for name, hook in one.link_hooks().items() if name != "on_classify"}
+        state = records(discipline.link_record(), 1)
+        hooks = {name: hook for name, hook in discipline.link_hooks().items() if name != "on_classify"}
         code = compile_hooks(hooks, state.dtype, np.dtype([]), params.dtype, _LAYOUT, _WRITABLE)
-        kept += [params, state, code]
+        owners += [params, state, code]
         addresses[link, :3] = state.ctypes.data, params.ctypes.data, numbers[link].ctypes.data
         addresses[link, 3:] = [code[name] if name in code else 0 for name in ("on_dequeue", "on_interval")]
         packet[first[link] : first[link + 1]] = 8.0 * values["packet_size"]
@@ -132,7 +134,7 @@ def departures_of(
         addresses, np.array(of_queue, np.int64), codes, np.zeros((n, ECT_0 + 1)), numbers, words, first, index, packet,
         packet.copy(), np.zeros(n, np.int64), np.full(n, float(grid.zero - 1)), due, draws, np.zeros(crossings),
         np.zeros((crossings, grid.rows)), int(drawn),
-    ), kept  # fmt: skip
+    ), owners  # fmt: skip
 
 
 @inlined
@@ -147,9 +149,9 @@ def _uniform(draws: Any) -> float:
 
 @inlined
 def _part(departures: Any, paths: Any, curves: Any, k: int, before: float, after: float, ecn: int, draws: Any) -> None:
-    """Set each crossing's share of what entered a queue between two positions; of one of them, if it is drawn.
+    """Set each crossing's share of the data that entered a queue between two positions, for one codepoint.
 
-    Of a codepoint alone; of all if that is < 0.
+    A codepoint < 0 means all. If flows are drawn, the drawn crossing has the entire share.
     """
     total = 0.0
     share = departures.share
@@ -162,9 +164,9 @@ def _part(departures: Any, paths: Any, curves: Any, k: int, before: float, after
         chosen = total * _uniform(draws)
         for c in range(len(paths.links)):
             if share[c] > 0.0:
-                mine = 1.0 if 0.0 <= chosen < share[c] else 0.0
+                drawn_share = 1.0 if 0.0 <= chosen < share[c] else 0.0
                 chosen -= share[c]
-                share[c] = mine
+                share[c] = drawn_share
     elif total > 0.0:
         for c in range(len(paths.links)):
             share[c] /= total
@@ -172,9 +174,9 @@ def _part(departures: Any, paths: Any, curves: Any, k: int, before: float, after
 
 @optimized
 def _next_codepoint(departures: Any, paths: Any, curves: Any, k: int, before: float, after: float, draws: Any) -> int:
-    """Return the codepoint of the packet between two positions of a queue to which several come, and set the shares."""
+    """Return the codepoint of the packet between two positions of a queue with several, and set the shares."""
     _part(departures, paths, curves, k, before, after, -1, draws)
-    credit, ecn, most = departures.credit[k], NOT_ECT, 0.0
+    credit, ecn, max_credit = departures.credit[k], NOT_ECT, 0.0
     for c in range(len(paths.links)):
         if departures.drawn == 0:
             credit[departures.codes[c]] += paths.members[paths.owner[c]] * departures.share[c]
@@ -182,8 +184,8 @@ def _next_codepoint(departures: Any, paths: Any, curves: Any, k: int, before: fl
             ecn = departures.codes[c]
     if departures.drawn == 0:
         for code in range(len(credit)):
-            if credit[code] > most:
-                ecn, most = code, credit[code]
+            if credit[code] > max_credit:
+                ecn, max_credit = code, credit[code]
         credit[ecn] -= 1.0
         _part(departures, paths, curves, k, before, after, ecn, draws)
     return ecn
@@ -191,7 +193,7 @@ def _next_codepoint(departures: Any, paths: Any, curves: Any, k: int, before: fl
 
 @inlined
 def choose_departures(departures: Any, paths: Any, curves: Any, link: int, i: int, t: float, h: float) -> int:
-    """Look at what has come to the heads of a link's queues in a step; 0, or what a hook returned."""
+    """Call the hooks for the data that reached the heads of a link's queues in a step; return 0, or a hook's status."""
     addresses = departures.addresses[link]
     state, params, env = _pointers(addresses)
     numbers, words, draws = departures.numbers[link], departures.words[link], departures.draws[link]
@@ -206,7 +208,7 @@ def choose_departures(departures: Any, paths: Any, curves: Any, link: int, i: in
         head = entered(into, out, float(i), departures.heads, k)
         while departures.until_next[k] <= 0.0 and status == 0:
             departures.until_next[k] += size
-            for _ in range(_MOST):
+            for _ in range(_MAX_DROPS):
                 waits, several = into[i] - out[i], departures.ecn[k] < 0
                 if several:
                     ahead, row, served = head, departures.heads[k], out[i]

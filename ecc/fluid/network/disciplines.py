@@ -1,16 +1,16 @@
-"""Queue disciplines at the links of a fluid of windows: their states on the grid, and the probability they choose with.
+"""Queue disciplines at the links of a fluid of windows: their states on the grid, and their choice probabilities.
 
-For a discipline with probability_law P and states v, on a link where so much comes (y, in packets of the discipline):
+For a discipline with probability_law P and states v, at a link with arrival rate y (in packets of the discipline):
 
-    v <- v + n [law(v, ...) - v]           "arrival": n = y h packets come in a step h, several times if n > 1
+    v <- v + n [law(v, ...) - v]           "arrival": n = y h packets arrive in a step h, several times if n > 1
     v <- law(v, y averaged, ...)           "interval": at its ticks
     v <- v + h law(v, ...)                 "continuous"
     P  = probability_law(v, q, q_prev, y, C)
 
-As windows send in trains, the y of P is the mean over the shortest RTT. P of the end of a step holds for what comes in
-the next one. It is one P for each ECN codepoint of what comes, as laws may ask for it (`scalable`). The share P is
-dropped at once, or, where the discipline marks and the codepoint allows it, travels marked. What is marked at several
-links is counted at each of them.
+Because windows send in trains, the y of P is the mean over the shortest RTT. P at the end of a step holds for arrivals
+in the next one. There is one P for each ECN codepoint of the arrivals, because laws may depend on it (`scalable`). If
+the discipline marks and the codepoint allows it, the share P is marked; otherwise it is dropped at once. Data marked at
+several links count at each of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ecc.fluid.network.queues import ECT_1, NOT_ECT
 from ecc.jit import CompiledHooks
 from ecc.laws.arguments import law_arguments
 
-if TYPE_CHECKING:  # kernels are compiled where there is no SciPy
+if TYPE_CHECKING:  # kernels are compiled in environments without SciPy
     from ecc.loops.marked_hosts import MarkingEquilibrium
 
 __all__ = [
@@ -48,43 +48,43 @@ __all__ = [
 ]
 
 _OF_STATES = ("q", "q_prev", "y", "y_passed", "C", "T")
-_GIVEN = (*_OF_STATES, "scalable")
+_SUPPLIED = (*_OF_STATES, "scalable")
 _Q, _Q_PREV, _Y, _Y_PASSED, _C, _T, _SCALABLE, _CAME, _STEP, _RESULT, _STATES = range(11)
 _RECORD, _PARAMS, _ARRIVE, _TICK, _PROBABILITY = range(5)
-_MOST = 64  # packets of a step that are taken one by one; of more, several at once
-_TRICKLE = 1e-3  # of the capacity: the least rate, so that laws can divide by it and what arrivals clock never stops
+_MAX_SINGLE = 64  # maximum number of packets of a step taken one by one; larger numbers are taken in batches
+_TRICKLE = 1e-3  # minimum rate, as a share of the capacity: laws can divide by it, and states on "arrival" never stop
 _pointers = unpacker("ff")
 
 
 class Disciplines(NamedTuple):
-    """State of the disciplines of a run; arrays are empty where no link has one."""
+    """State of the disciplines of a run; arrays are empty if no link has one."""
 
     addresses: IntegerRows  # (n_links, 5): record, parameters, and laws (0: none); 0 of links without a discipline
     records: FloatRows  # (n_links, n_fields)
-    scalable: Floats  # (n_codepoints,): 1 of what comes with ECT(1), else 0
-    marked_part: FloatRows  # (n_codepoints, n_links): of what came in the step, as far as it is marked and not dropped
+    scalable: Floats  # (n_codepoints,): 1 for ECT(1), else 0
+    marked_part: FloatRows  # (n_codepoints, n_links): share of the accepted arrivals for which choosing means marking
     rows: Integers  # (n_crossings,): codepoint of the group times the number of links, plus the link
-    marks: Integers  # (n_crossings,): whether what is chosen of the group is marked
-    passed: Floats  # (n_links,) [bit]: what came in the step and was not chosen
+    marks: Integers  # (n_crossings,): whether the chosen data of the group are marked
+    passed: Floats  # (n_links,) [bit]: arrivals in the step that were not chosen
     packet: Floats  # (n_links,) [bit]
     interval: Floats  # (n_links,) [s]
     due: Floats  # (n_links,) [s], next tick
     ticked: Integers  # (n_links,): last tick, row of the grid
-    probability: FloatRows  # (n_codepoints * n_links, n_times): for what comes in the step after
+    probability: FloatRows  # (n_codepoints * n_links, n_times): for arrivals in the next step
     marked: FloatRows  # (n_links, n_times) [bit]: marked so far
     span: int  # steps of the shortest RTT
     early: FloatRows  # (n_crossings, n_times) [bit]: dropped by disciplines so far, per flow of the group
 
 
 class Compiled(NamedTuple):
-    """What keeps the code and the parameters of disciplines where their addresses say, and the names of states."""
+    """Owners of the code and parameters that the addresses of disciplines point to, and the names of states."""
 
-    states: dict[str, int]  # column of the records
-    kept: list[Any]
+    states: dict[str, int]  # name -> column of the records
+    owners: list[Any]
 
 
 def discipline_refusal(discipline: Protocol) -> str | None:
-    """Return why a discipline has no fluid model; None: it has one.
+    """Return the reason why a discipline has no fluid model, or None if it has one.
 
     Parameters
     ----------
@@ -93,8 +93,9 @@ def discipline_refusal(discipline: Protocol) -> str | None:
     name = type(discipline).__name__
     hooks = set(discipline.link_hooks()) if discipline.has_packet_hooks() else set()
     if chooses_departures(discipline):
-        if others := sorted(hooks - HOOKS):
-            return f"{name} has no fluid model: of its hooks it would run {', '.join(sorted(HOOKS))}, got {others[0]}"
+        if unsupported := sorted(hooks - HOOKS):
+            hooks_of_fluid = ", ".join(sorted(HOOKS))
+            return f"{name} has no fluid model: fluid runs support the hooks {hooks_of_fluid}, got {unsupported[0]}"
         return None
     if discipline.queues is not None and hooks <= {"on_classify"}:
         return None
@@ -103,23 +104,27 @@ def discipline_refusal(discipline: Protocol) -> str | None:
     if discipline.queues is not None:
         return f"{name} has no fluid model: it has a probability_law, and several queues at a link"
     states = states_of(discipline)
-    if hosts := [state for state, its in states.items() if its.clock == "rtt"]:
-        return f"{name} has no fluid model: its state {hosts[0]} has the clock 'rtt', which is of hosts"
+    if on_rtt := [state for state, its in states.items() if its.clock == "rtt"]:
+        return f"{name} has no fluid model: its state {on_rtt[0]} has the clock 'rtt', which is of hosts"
     laws = {"probability": discipline.probability_law, **{name: its.law for name, its in states.items() if its.law}}
-    for what, law in laws.items():
-        given = (*(_GIVEN if what == "probability" else _OF_STATES), "p", *states)
-        if unknown := [one for one in law_arguments(law) if one not in given]:
-            listed = ", ".join(given)
-            return f"{name} has no fluid model: its {what} law takes {', '.join(unknown)}, and it is given {listed}"
+    for owner_of_law, law in laws.items():
+        supplied = (*(_SUPPLIED if owner_of_law == "probability" else _OF_STATES), "p", *states)
+        if unknown := [argument for argument in law_arguments(law) if argument not in supplied]:
+            listed = ", ".join(supplied)
+            return (
+                f"{name} has no fluid model: its {owner_of_law} law takes {', '.join(unknown)}; available arguments: "
+                f"{listed}"
+            )
         if "q_prev" in law_arguments(law) and not any(its.clock == "interval" and its.law for its in states.values()):
             return (
-                f"{name} has no fluid model: its {what} law takes q_prev, and no state of it has the clock 'interval'"
+                f"{name} has no fluid model: its {owner_of_law} law takes q_prev, and no state of it has the clock "
+                "'interval'"
             )
     return None
 
 
 def chooses_departures(discipline: Protocol) -> bool:
-    """Return whether a discipline chooses packets as they leave, by its hooks.
+    """Return whether a discipline chooses packets as they leave, by a hook.
 
     Parameters
     ----------
@@ -129,11 +134,12 @@ def chooses_departures(discipline: Protocol) -> bool:
 
 
 def without() -> Disciplines:
-    """Return that of a run without disciplines."""
-    rows, whole, row = np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros(0)
+    """Return the state of a run without disciplines."""
+    rows, integers, row = np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros(0)
     return Disciplines(
-        np.zeros((0, 0), np.int64), rows, row, rows, whole, whole, row, row, row, row, whole, rows, rows, 1, rows
-    )
+        np.zeros((0, 0), np.int64), rows, row, rows, integers, integers, row, row, row, row, integers, rows, rows, 1,
+        rows,
+    )  # fmt: skip
 
 
 def disciplines_of(
@@ -144,38 +150,38 @@ def disciplines_of(
     Parameters
     ----------
     at_links : sequence of Protocol or None
-        That of each link.
+        Discipline of each link, or None.
     ecn : sequence of int
-        Codepoint of what each group sends.
+        Codepoint of each group's packets.
     paths : Paths
     grid : Grid
     ticks : ndarray, shape (n_links,)
-        When routers first tick, in intervals.
+        Time of the first tick of each router, in intervals.
     rtt : float, s
-        The shortest.
+        Shortest RTT.
     """
     if not any(at_links):
         return without(), Compiled({}, [])
-    names = list(dict.fromkeys(name for one in at_links if one is not None for name in one.states))
+    names = list(dict.fromkeys(name for discipline in at_links if discipline for name in discipline.states))
     columns = {name: _STATES + k for k, name in enumerate(names)}
     layout = np.dtype(
-        [(name, "f8") for name in (*_GIVEN, "came", "step", "result")] + [(f"state_{name}", "f8") for name in names]
+        [(name, "f8") for name in (*_SUPPLIED, "came", "step", "result")] + [(f"state_{name}", "f8") for name in names]
     )
     L = len(at_links)
     records, addresses = np.zeros((L, _STATES + len(names))), np.zeros((L, 5), np.int64)
     packet, interval = np.ones(L), np.full(L, np.inf)
     sent = list(dict.fromkeys(ecn))
-    codes = np.array([sent.index(one) for one in ecn], np.int64)[paths.owner]
-    can_mark = np.array([one is not None and "ecn" in one.gives for one in at_links])
-    marks = np.outer([one != NOT_ECT for one in sent], can_mark)
-    kept: list[Any] = []
-    for link, one in enumerate(at_links):
-        if one is None:
+    codes = np.array([sent.index(codepoint) for codepoint in ecn], np.int64)[paths.owner]
+    can_mark = np.array([discipline is not None and "ecn" in discipline.gives for discipline in at_links])
+    marks = np.outer([codepoint != NOT_ECT for codepoint in sent], can_mark)
+    owners: list[Any] = []
+    for link, discipline in enumerate(at_links):
+        if discipline is None:
             continue
-        params = one.params()
+        params = discipline.params()
         numbers = np.array(list(params.values()), dtype=float)
-        code = _compiled(one, layout, np.dtype([(name, "f8") for name in params]))
-        kept += [numbers, code]
+        code = _compiled(discipline, layout, np.dtype([(name, "f8") for name in params]))
+        owners += [numbers, code]
         addresses[link, :2] = records[link].ctypes.data, numbers.ctypes.data
         addresses[link, 2:] = [code[name] if name in code else 0 for name in ("arrive", "tick", "probability")]
         packet[link] = 8.0 * params["packet_size"]
@@ -183,11 +189,11 @@ def disciplines_of(
         records[link, _T] = params.get("interval", grid.h)
     due = np.where(np.isfinite(interval), np.where(np.isfinite(interval), interval, 1.0) * ticks, np.inf)
     return Disciplines(
-        addresses, records, np.array([float(one == ECT_1) for one in sent]), marks.astype(float),
+        addresses, records, np.array([float(codepoint == ECT_1) for codepoint in sent]), marks.astype(float),
         codes * L + paths.links, marks[codes, paths.links].astype(np.int64), np.zeros(L), packet, interval, due,
         np.full(L, grid.zero - 1), np.zeros((len(sent) * L, grid.rows)), np.zeros((L, grid.rows)),
         max(1, round(rtt / grid.h)), np.zeros((len(codes), grid.rows)),
-    ), Compiled(columns, kept)  # fmt: skip
+    ), Compiled(columns, owners)  # fmt: skip
 
 
 def begin(
@@ -202,17 +208,17 @@ def begin(
     at_links : sequence of Protocol or None
     capacity : ndarray, shape (n_links,), bit/s
     point : MarkingEquilibrium, optional
-        One that has held for all t < 0; None: an empty network.
+        Equilibrium that has held for all t < 0; None: an empty network.
     """
-    for link, one in enumerate(at_links):
-        if one is None:
+    for link, discipline in enumerate(at_links):
+        if discipline is None:
             continue
         C = capacity[link] / disciplines.packet[link]
         disciplines.records[link, _Y] = C
-        for name, state in one.states.items():
+        for name, state in discipline.states.items():
             value = state.initial
             if callable(value):
-                supply: dict[str, Any] = {"C": C, "T": disciplines.records[link, _T], "p": one.namespace()}
+                supply: dict[str, Any] = {"C": C, "T": disciplines.records[link, _T], "p": discipline.namespace()}
                 value = value(**{argument: supply[argument] for argument in law_arguments(value)})
             disciplines.records[link, compiled.states[name]] = value if point is None else point.states[link][name]
         if point is not None:
@@ -220,26 +226,26 @@ def begin(
 
 
 def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]) -> CompiledHooks:
-    """Code of the laws: `arrive` of a step, `tick` of an interval, and `probability`."""
+    """Return the code of the laws: `arrive` for a step, `tick` for an interval, and `probability`."""
     states = discipline.states
     lines: dict[str, list[str]] = {"arrive": [], "tick": [], "probability": []}
     scope: dict[str, Any] = {"finite": finite, "probability_law": discipline.probability_law}
 
     def supplied(law: Callable[..., Any]) -> str:
         return ", ".join(
-            "params" if one == "p" else f"record.state_{one}" if one in states else f"record.{one}"
-            for one in law_arguments(law)
+            "params" if name == "p" else f"record.state_{name}" if name in states else f"record.{name}"
+            for name in law_arguments(law)
         )
 
     def moved(name: str, state: State, law: Callable[..., float]) -> str:
-        found = f"law_{name}({supplied(law)})"
+        by_law = f"law_{name}({supplied(law)})"
         now = f"record.state_{name}"
-        found = {
-            "arrival": f"{now} + record.came * ({found} - {now})",
-            "continuous": f"{now} + record.step * {found}",
-            "interval": found,
+        following = {
+            "arrival": f"{now} + record.came * ({by_law} - {now})",
+            "continuous": f"{now} + record.step * {by_law}",
+            "interval": by_law,
         }[state.clock]
-        return f"{now} = min(max(finite({found}), lowest_{name}), highest_{name})"
+        return f"{now} = min(max(finite({following}), lowest_{name}), highest_{name})"
 
     for name, state in states.items():
         if state.law is None:
@@ -254,15 +260,18 @@ def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]
 
 @optimized
 def part(disciplines: Any, paths: Any, curves: Any, i: int) -> None:
-    """Set, of what each link accepted in a step, the part of each codepoint that is marked, where there are several."""
+    """Set, for each link and codepoint, the part of the arrivals accepted in a step for which choosing means marking.
+
+    Needed only if there are several codepoints.
+    """
     parts, n = disciplines.marked_part, disciplines.marked_part.shape[1]
     curves.incoming[:] = 0.0
     parts[:] = 0.0
     for c in range(len(paths.links)):
-        came = paths.members[paths.owner[c]] * (curves.arrived[c, i] - curves.arrived[c, i - 1])
-        curves.incoming[paths.links[c]] += came
+        arrivals = paths.members[paths.owner[c]] * (curves.arrived[c, i] - curves.arrived[c, i - 1])
+        curves.incoming[paths.links[c]] += arrivals
         if disciplines.marks[c] != 0:
-            parts[disciplines.rows[c] // n, paths.links[c]] += came
+            parts[disciplines.rows[c] // n, paths.links[c]] += arrivals
     for link in range(n):
         for k in range(len(parts)):
             parts[k, link] /= max(curves.incoming[link], 1e-300)
@@ -270,23 +279,23 @@ def part(disciplines: Any, paths: Any, curves: Any, i: int) -> None:
 
 @inlined
 def choose(disciplines: Any, paths: Any, curves: Any, link: int, i: int, t: float, h: float) -> int:
-    """Move the states of a link by a step, and set the probability for the next one; 0, or what a law returned."""
+    """Move the states of a link by a step, and set the probability for the next one; return 0, or a law's status."""
     addresses, record = disciplines.addresses[link], disciplines.records[link]
     into, out, lost, s = curves.into[link], curves.out[link], curves.link_drops[link], disciplines.packet[link]
     disciplines.marked[link, i] = disciplines.marked[link, i - 1]
     status = 0
     if addresses[_PROBABILITY] != 0:
         pointer, params = _pointers(addresses)
-        came = into[i] + lost[i] - into[i - 1] - lost[i - 1]
+        arrivals = into[i] + lost[i] - into[i - 1] - lost[i - 1]
         for k in range(len(disciplines.scalable)):
             accepted = disciplines.marked_part[k, link] * (into[i] - into[i - 1])
             chosen = disciplines.probability[k * len(disciplines.packet) + link, i - 1]
             disciplines.marked[link, i] += chosen * accepted
         record[_Q], record[_C] = (into[i] - out[i]) / s, paths.capacity[link, i] / s
-        n = max(came / s, _TRICKLE * record[_C] * h)
+        n = max(arrivals / s, _TRICKLE * record[_C] * h)
         record[_Y], record[_Y_PASSED] = n / h, disciplines.passed[link] / (s * h)
         if addresses[_ARRIVE] != 0:
-            parts = min(int(n) + 1, _MOST)
+            parts = min(int(n) + 1, _MAX_SINGLE)
             record[_CAME], record[_STEP] = n / parts, h / parts
             for _ in range(parts):
                 status = max(status, abs(call(addresses[_ARRIVE], (pointer, pointer, params, pointer))))

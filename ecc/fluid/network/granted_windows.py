@@ -1,20 +1,20 @@
-"""Fluid of windows whose changes routers grant: routers count an interval, and share out in the next what it left over.
+"""Fluid of windows with changes granted by routers: routers measure an interval, and share out its rest in the next.
 
 Routers measure for T, the `interval_law` of the mean RTT d of the flows (or the largest), and take the lowest queue Q
 of every `queue_interval_law`. The changes of the rates of all flows in the next interval, up and down,
 
     up = router_law(x=0, N_all=1),   down = up - router_law(x=y, N_all=1),
 
-are granted to what leaves the queue in that interval: up in equal parts to each flow, for the time that its bits took
-to send (as flows report it: their RTT over their window), down to each bit. When either is used up no more is granted.
-The grant of an upstream link is a limit: a link keeps what exceeds it.
+are granted to departures from the queue in that interval: up in equal parts to each flow, for the time that its bits
+took to send (as flows report it: their RTT over their window), down to each bit. When either is used up, no more is
+granted. The grant of an upstream link is a limit: a link keeps the excess for other flows.
 
-    w'  = D (what came back with the ACKs of the moment)                        D the smoothed RTT
-    sent(t) = acknowledged(t) + w(t), and, where packets are `paced`, sent' <= w/D   never decreasing
+    w'  = D (grants returned by the ACKs of the moment)                         D the smoothed RTT
+    sent(t) = acknowledged(t) + w(t), and, if packets are `paced`, sent' <= w/D      never decreasing
 
-A flow opens with a packet of `opening_size`, which is granted nothing; once it is acknowledged the window is `initial`
-packets. Windows are not whole packets here, and losses do not change them. Curves and queues are as in `curves`, on a
-grid of a 100th of the shortest RTT.
+A flow opens with a packet of `opening_size`, which gets no grant; once it is acknowledged the window is `initial`
+packets. Windows may be fractions of a packet here, and losses do not change them. Curves and queues are as in `curves`,
+on a grid of a 100th of the shortest RTT.
 """
 
 from __future__ import annotations
@@ -55,15 +55,16 @@ __all__ = ["GRANT_ARGUMENTS", "advance", "run"]
 FloatArray = NDArray[np.float64]
 
 GRANT_ARGUMENTS = ("R", "y", "q", "N_all", "C", "d", "T", "x", "result")
-"""Fields of the record that laws read, and the one they write."""
+"""Fields of the record that laws read, and `result`, which they write."""
 
 _R, _Y, _Q, _N_ALL, _C, _D, _T, _X, _RESULT = range(len(GRANT_ARGUMENTS))
 _PER_RTT = 100
-_SMOOTHING = 1.0 / 8.0  # of RTTs, by each packet
+_SMOOTHING = 1.0 / 8.0  # gain of the smoothed RTT for each packet
 _pointers = unpacker("ff")
 
-# state of a router: RTT, lowest queue, its grants (of time, of bits) and what is left of both; since the last tick:
-# bits, time that they took to send, that times RTTs, largest RTT; lowest queue of now; last, next ticks
+# state of a router: RTT, lowest queue, its grants (per time, per bit) and the rest of both; since the last tick: bits,
+# their sending time, the sum of sending time times RTT, largest RTT; lowest queue since the last look; times of the
+# last tick, of the next tick and of the next look
 (
     _RTT, _LOWEST, _UP, _DOWN, _UP_LEFT, _DOWN_LEFT, _BITS, _TIME, _RTT_TIME, _LARGEST, _LOW, _OPENED, _DUE, _LOOKS,
     _KEPT,
@@ -71,26 +72,26 @@ _pointers = unpacker("ff")
 
 
 class Rules(NamedTuple):
-    """Laws, and how they are applied."""
+    """Laws, and the options of their application."""
 
     router: int
     interval: int
     queue_interval: int
     source: int
-    addresses: Integers  # of the record and of the parameters
+    addresses: Integers  # addresses of the record and of the parameters
     record: Floats
-    failed: Floats  # of `Grid`
+    failed: Floats  # `Grid.failed`
     longest: int  # whether d is the largest RTT
-    paced: int  # whether sources send at no more than w/D
-    handshake_time: float  # for which flows count if an interval saw nothing but their openings [s]
+    paced: int  # whether w/D limits the rate of sources
+    handshake_time: float  # sending time counted if an interval saw only opening packets [s]
 
 
 class Routers(NamedTuple):
-    """What each link's router counts and grants."""
+    """Counters and grants of each link's router."""
 
     state: FloatRows  # (n_links, 14)
     grants: FloatRows  # (n_crossings, n_times): change of the rate for each bit that leaves the queue
-    granter: IntegerRows  # (n_crossings, n_times): link that granted it, -1 for none
+    granter: IntegerRows  # (n_crossings, n_times): link that made the grant, -1 for none
     passed: Floats  # (n_crossings,): bits that have left the queue
 
 
@@ -116,7 +117,7 @@ def _call_law(law: int, rules: Any) -> Any:
 
 @optimized
 def _share_out(b: Any, link: int, t: float, bits: float, rules: Any) -> Any:
-    """Set the grants of an interval by what arrived in the last one; a status."""
+    """Set the grants of an interval by the arrivals in the last one; return a status."""
     record = rules.record
     record[_D] = b[_RTT]
     status, T = _call_law(rules.interval, rules)
@@ -142,7 +143,7 @@ def _share_out(b: Any, link: int, t: float, bits: float, rules: Any) -> Any:
 
 @optimized
 def _grant(paths: Any, curves: Any, routers: Any, sources: Any, c: int, i: int) -> None:
-    """Grant its share to what leaves a queue."""
+    """Set the grant of the departures from a queue."""
     g, link = paths.owner[c], paths.links[c]
     b, grants, granter = routers.state[link], routers.grants, routers.granter
     grants[c, i], granter[c, i] = grants[c, i - 1], granter[c, i - 1]
@@ -178,12 +179,12 @@ def advance(
     begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
     sources: Sources,
 ) -> Any:  # fmt: skip
-    """Take steps on the grid; 0, or what a law returned."""
+    """Take steps on the grid; return 0, or the status of a law that failed."""
     record, sent, start, stop, steady = rules.record, curves.sent, paths.start, paths.stop, paths.steady
     window, srtt, opened, acked = sources.window, sources.srtt, sources.opened, sources.acked
     for i in range(begin, end):
         t = (i - zero) * h
-        # sources: what is acknowledged now, back along its path
+        # sources: trace the data acknowledged now back along their path
         for g in range(len(paths.members)):
             last = paths.first[g + 1] - 1
             sigma = look_back(paths, curves, g, i)
@@ -213,7 +214,7 @@ def advance(
                             return failed(rules.failed, SOURCE, g, t, status)
                         window[g] = max(new_window, paths.packet[g])
                         curves.bottleneck[g, i] = routers.granter[last, k]
-                    allowed = at(sent[g], sigma) + window[g]  # what was sent after sigma is in flight
+                    allowed = at(sent[g], sigma) + window[g]  # data sent after sigma are in flight
                     if rules.paced != 0:
                         allowed = min(allowed, sent[g, i - 1] + h * window[g] / srtt[g])
                     sent[g, i] = min(max(sent[g, i - 1], allowed), paths.size[g])
@@ -221,7 +222,7 @@ def advance(
             if sent[g, i] >= paths.size[g]:
                 stop[g] = t
 
-        # what arrives at the queues and leaves them, and what routers count of it
+        # arrivals at the queues, departures from them, and the counters of routers
         clear(curves)
         for c in range(len(paths.links)):
             g, b = paths.owner[c], routers.state[paths.links[c]]
@@ -239,7 +240,7 @@ def advance(
         for c in range(len(paths.links)):
             _grant(paths, curves, routers, sources, c, i)
 
-        # routers look at their queues, and close their intervals
+        # routers check their queues, and close their intervals
         for link in range(len(paths.buffer)):
             b = routers.state[link]
             queue = curves.into[link, i] - curves.out[link, i]
@@ -283,7 +284,7 @@ def run(problem: Problem) -> Result:
     Parameters
     ----------
     problem : Problem
-        Of a protocol whose `fluid_form` is `GrantedWindows`.
+        Problem with a `fluid_form` of type `GrantedWindows`.
 
     Returns
     -------
@@ -331,7 +332,7 @@ def run(problem: Problem) -> Result:
         code=[laws.code],
         flows=fluid.first_flow,
     )
-    found = result_of(grid, paths, curves)
+    result = result_of(grid, paths, curves)
     if problem.records:
-        found.recorded["env.window"] /= 8.0
-    return found
+        result.recorded["env.window"] /= 8.0
+    return result

@@ -22,9 +22,9 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 
 _SLICE = 20_000  # steps between two reports of progress, at most
-_NEAR = 1e-6  # of a step: a sample that ends so close to the grid ends on it
+_NEAR = 1e-6  # steps: a sample that ends this close to a row of the grid ends on the row
 
-# what may fail: first that of queues, then that of links, then that of flows
+# parts that may fail: those of queues, then those of links, then those of flows
 (
     ROUTER, ANNOUNCE, PRIORITY, REFUSAL, INTERVAL, QUEUE_INTERVAL, DISCIPLINE, DEPARTURE,
     SOURCE, SLOW_START, DECREASE, LOSS, MARK, MEMORY, STATE, MACHINE,
@@ -34,7 +34,7 @@ _NAMES = (
     "queue discipline", "queue discipline", "source law", "slow start law", "decrease law", "loss response law",
     "mark response law", "memory law", "law of a state", "machine of states",
 )  # fmt: skip
-TOO_LARGE, NO_RATE, NOT_POSITIVE = 2, 4, 6  # statuses beside those of laws, which are odd
+TOO_LARGE, NO_RATE, NOT_POSITIVE = 2, 4, 6  # even statuses, because those of laws are odd
 _WHY = {
     TOO_LARGE: "its window is more than 2^63 bytes",
     NO_RATE: "its rate or its window is not a number >= 0",
@@ -43,9 +43,9 @@ _WHY = {
 
 
 @inlined
-def failed(place: Floats, what: int, which: int, t: float, status: int) -> int:
-    """Note in `Grid.failed` what failed, of which link or group, and when [s]; returns the status."""
-    place[0], place[1], place[2] = what, which, t
+def failed(place: Floats, part: int, which: int, t: float, status: int) -> int:
+    """Record in `Grid.failed` the part that failed, its link or group, and the time [s]; return the status."""
+    place[0], place[1], place[2] = part, which, t
     return status
 
 
@@ -53,9 +53,9 @@ def failed(place: Floats, what: int, which: int, t: float, status: int) -> int:
 class Grid:
     """Times (i - zero + 1) h for rows i of the curves; `advance(begin, end)` computes rows, and returns a status.
 
-    `rows`: how many there are, those up to time 0 included; `samples`: ends of samples [s], equally far apart. After
-    `run`: `reached`, the row that would be next; `stopped`; `recorded`, name -> states at the ends of samples.
-    `failed` is for the function of that name.
+    `rows`: number of rows, including those up to time 0. `samples`: ends of samples [s], equally far apart. After
+    `run`: `reached`, the row after the last one computed; `stopped`, why the run ended; `recorded`, name -> states at
+    the ends of samples. The function `failed` writes `failed`.
     """
 
     h: float
@@ -71,15 +71,15 @@ class Grid:
     def of(cls, h: float, zero: int, samples: FloatArray) -> Grid:
         """Return the grid that reaches the end of the last sample.
 
-        The step does not depend on the samples, which end on the grid or between two of its rows: the result of a run
-        is the same for any sampling period.
+        The step does not depend on the samples, which end on a row of the grid or between two rows. Therefore the
+        result of a run is the same for any sampling period.
 
         Parameters
         ----------
         h : float, s
             Step.
         zero : int
-            Number of rows up to time 0, which is included.
+            Number of rows up to and including time 0.
         samples : ndarray, s
             Ends of samples.
         """
@@ -95,24 +95,24 @@ class Grid:
         flows: NDArray[np.int64],
         links: NDArray[np.int64] | None = None,
     ) -> None:
-        """Compute all rows, until a law fails or Ctrl-C.
+        """Compute all rows, unless a law fails or Ctrl-C ends the run.
 
         Parameters
         ----------
         advance : callable
             Called as advance(begin, end).
         progress : callable
-            Called with the share done.
+            Called with the share done, from 0 to 1.
         states : mapping, optional
-            What is recorded, name -> the array that `advance` works on; None: nothing.
+            States to record, name -> the array that `advance` works on.
         code : iterable of CompiledHooks
-            Of the laws: their exceptions.
+            Compiled laws, which hold the messages of their exceptions.
         flows : ndarray, shape (n_groups,)
-            The first flow of each group.
+            First flow of each group.
         links : ndarray, optional
-            The link of each queue, where links may have several.
+            Link of each queue, if links may have several.
         """
-        found: dict[str, list[FloatArray]] = {name: [] for name in states or {}}
+        recorded: dict[str, list[FloatArray]] = {name: [] for name in states or {}}
         marks = self._rows_of(self.samples).astype(np.int64) + 1 if states else np.empty(0, np.int64)
         taken, i, steps = 0, self.zero, turns(_SLICE)
         try:
@@ -125,36 +125,36 @@ class Grid:
                 while taken < len(marks) and marks[taken] == i:
                     taken += 1
                     for name, state in (states or {}).items():
-                        found[name].append(state.copy())
+                        recorded[name].append(state.copy())
                 progress((i - self.zero) / (self.rows - self.zero))
         except KeyboardInterrupt:
             self.stopped = "interrupted"
         self.reached = i
         rows = len(self.ends()) - 1
         self.recorded = {
-            name: np.array(values[:rows]).reshape(rows, len((states or {})[name])) for name, values in found.items()
+            name: np.array(values[:rows]).reshape(rows, len((states or {})[name])) for name, values in recorded.items()
         }
 
     def _failure(
         self, status: int, code: Iterable[Any], flows: NDArray[np.int64], links: NDArray[np.int64] | None
     ) -> str:
-        """What failed, of which link or flow, when, and why."""
-        what, which = self.failed[:2].astype(int)
-        of = f"link {which if links is None or what == DEPARTURE else links[which]}"
-        if what >= SOURCE:
-            of = f"flow {flows[which]}"
-        reasons = _WHY | {k: v for one in code for k, v in getattr(one, "reasons", {}).items()}
+        """Return a message with the part that failed, its link or flow, the time and the reason."""
+        part, which = self.failed[:2].astype(int)
+        owner = f"link {which if links is None or part == DEPARTURE else links[which]}"
+        if part >= SOURCE:
+            owner = f"flow {flows[which]}"
+        reasons = _WHY | {k: v for compiled in code for k, v in getattr(compiled, "reasons", {}).items()}
         why = reasons.get(status, reasons.get(-status, "an exception"))
-        return f"the {_NAMES[what]} of {of} failed at t = {self.failed[2]:.9g} s: {why}"
+        return f"the {_NAMES[part]} of {owner} failed at t = {self.failed[2]:.9g} s: {why}"
 
     def _rows_of(self, times: Any) -> FloatArray:
-        """Rows of times, between two of them where a time is not on the grid."""
+        """Return the rows of times, fractional if a time is not on the grid."""
         at: FloatArray = self.zero - 1 + np.asarray(times) / self.h
         near = np.rint(at)
         return np.where(np.abs(at - near) < _NEAR, near, at)
 
     def ends(self) -> FloatArray:
-        """Return the rows of time 0 and of the ends of the samples that are whole, between two where they lie so."""
+        """Return the rows of time 0 and of the ends of complete samples, fractional if they are not on the grid."""
         at = self._rows_of(np.concatenate([[0.0], self.samples]))
         return at[at <= self.reached - 1] if self.reached > self.zero else at[:1]
 
@@ -175,11 +175,11 @@ class Grid:
         curves : ndarray, shape (n_curves, rows)
         """
         ends = self.ends()
-        found = [np.interp(ends, np.arange(self.rows), curve) for curve in curves]
-        return np.array(found).reshape(len(curves), -1).T
+        columns = [np.interp(ends, np.arange(self.rows), curve) for curve in curves]
+        return np.array(columns).reshape(len(curves), -1).T
 
     def sums(self, curves: FloatArray) -> FloatArray:
-        """Return by how much cumulative curves grew in each sample: shape (n_samples, n_curves).
+        """Return the growth of cumulative curves in each sample: shape (n_samples, n_curves).
 
         Parameters
         ----------

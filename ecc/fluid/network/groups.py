@@ -16,26 +16,25 @@ from ecc.network.impairments import CapacitySchedule, RandomLoss, flows_of
 from ecc.network.network import Network
 from ecc.scenario import Scenario
 
-__all__ = ["LEAST", "FluidNetwork", "StepDelays", "step_delays"]
+__all__ = ["MIN_SHARE", "FluidNetwork", "StepDelays", "step_delays"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-LEAST = 1e-9  # of the capacity: the smallest rate that a router announces, as it could not grow from zero
+MIN_SHARE = 1e-9  # minimum rate that a router announces, as a share of the capacity: a rate of zero could not grow
 
 
 @dataclass(frozen=True)
 class FluidNetwork:
-    """Equal flows have equal rates: a group of them is computed as one.
+    """Groups of equal flows: their rates are equal, so that each group is computed once.
 
     `members` (n_groups,): flows in the group; `group_of` (n_flows,), -1 for idle flows, which have no group. For each
-    group g: `routes[g]` the links it crosses and `responds[g]` which of them it responds to; `forward[g]` and
-    `backward[g]` the delays from the sender to the queue of each and from there back to the sender, `wire` that of the
-    last link; `rtt`, `start`, `stop` (inf),
-    `size` [bit] (inf), `packet_size` and `acknowledged`, by an ACK [bytes]; `steady` [bit/s], the rate of unresponsive
-    flows, else 0. Of what was sent, random losses leave the share `reaches[g]` for the queue of each link and
-    `survives` for the receiver, and the share `acks_kept` of the ACKs. `capacity` of each link is `changes[link][1]`
-    from the times `changes[link][0]` on.
+    group g: `routes[g]`, the links that it crosses; `responds[g]`, whether it responds to each; `forward[g]`, the delay
+    from the sender to the queue of each; `backward[g]`, the delay from there back to the sender; `wire`, the delay of
+    the last link; `rtt`, `start`, `stop` (inf), `size` [bit] (inf), `packet_size` [bytes]; `acknowledged` [bytes], by
+    an ACK; `steady` [bit/s], the rate of unresponsive flows, else 0. Random losses leave the share `reaches[g]` of the
+    data sent for the queue of each link, `survives` for the receiver, and `acks_kept` of the ACKs. The `capacity` of
+    each link changes to `changes[link][1]` at the times `changes[link][0]`.
     """
 
     members: FloatArray
@@ -73,19 +72,19 @@ class FluidNetwork:
         Parameters
         ----------
         scenario : Scenario
-            Whose only impairments are random losses and schedules of capacities.
+            Scenario without impairments other than random losses and schedules of capacities.
         separate : bool, optional
-            Every flow is a group of its own.
+            Whether every flow is a separate group.
         steady : ndarray, shape (n_flows,), bit/s, optional
             Rates of unresponsive flows, 0 for others; None: no such flows.
         unlike : sequence, optional
-            For each flow, what else is the same for all of its group.
+            Further key of each flow: flows with different keys are in different groups.
         idle : ndarray, shape (n_flows,), optional
             Flows that never send, which are left out: steps and tolerances do not depend on them. None: no such flows.
         """
         network = scenario.network
         unresponsive = np.zeros(network.n_flows) if steady is None else steady
-        kept, acks_kept = np.ones(network.n_links), np.ones(network.n_flows)
+        pass_shares, acks_kept = np.ones(network.n_links), np.ones(network.n_flows)
         changes = [(np.empty(0), np.empty(0))] * network.n_links
         for loss in scenario.impairments:
             if isinstance(loss, CapacitySchedule):
@@ -93,7 +92,7 @@ class FluidNetwork:
                 continue
             assert isinstance(loss, RandomLoss)
             if loss.link is not None:
-                kept[loss.link] = 1.0 - loss.probability
+                pass_shares[loss.link] = 1.0 - loss.probability
             acks_kept[list(flows_of(loss, network.n_flows))] = 1.0 - loss.probability
         assigned = scenario.assignment
         keys: dict[tuple[object, ...], int] = {}
@@ -131,8 +130,8 @@ class FluidNetwork:
             stop=or_inf([flow.stop for flow in flows]),
             size=or_inf([flow.size for flow in flows], 8.0),
             steady=unresponsive[first],
-            reaches=[np.cumprod([1.0, *kept[list(route)]])[:-1] for route in routes],
-            survives=np.array([kept[list(route)].prod() for route in routes]),
+            reaches=[np.cumprod([1.0, *pass_shares[list(route)]])[:-1] for route in routes],
+            survives=np.array([pass_shares[list(route)].prod() for route in routes]),
             acks_kept=acks_kept[first],
             packet_size=np.array([flow.mean_packet for flow in flows]),
             acknowledged=np.array([flow.mean_acknowledged for flow in flows]),
@@ -153,24 +152,24 @@ class FluidNetwork:
 
     @cached_property
     def crosses(self) -> FloatArray:
-        """Shape (n_groups, n_links): 1 where the link is on the group's route, else 0."""
+        """Shape (n_groups, n_links): 1 if the link is on the group's route, else 0."""
         return np.array([[link in route for link in range(self.n_links)] for route in self.routes], dtype=float)
 
     @property
-    def fewest(self) -> FloatArray:
-        """Shape (n_links,): one flow as a link counts it by its packets, of which random losses leave a share."""
-        fewest = np.ones(self.n_links)
+    def min_count(self) -> FloatArray:
+        """Shape (n_links,): minimum count of a flow at a link that counts its packets, which random losses reduce."""
+        counts = np.ones(self.n_links)
         for route, reaches in zip(self.routes, self.reaches, strict=True):
-            fewest[list(route)] = np.minimum(fewest[list(route)], reaches)
-        return np.maximum(fewest, LEAST)
+            counts[list(route)] = np.minimum(counts[list(route)], reaches)
+        return np.maximum(counts, MIN_SHARE)
 
     def capacities(self, link: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return (times, capacity, as routers know it) of a link: from 0 s on and from each change of it.
+        """Return (times, capacities, known capacities) of a link, for 0 s and each change.
 
         Parameters
         ----------
         link : int
-            In an outage routers know the capacity before it.
+            Index of the link. In an outage routers know the capacity before it.
         """
         times, values = (np.concatenate([[first], rest]) for first, rest in
                          zip((0.0, self.capacity[link]), self.changes[link], strict=True))  # fmt: skip
@@ -185,7 +184,7 @@ class FluidNetwork:
         Parameters
         ----------
         times : array_like, shape (n_times,), s
-            Before 0 s capacities are those of the links.
+            Times; before 0 s capacities are those of the links.
         """
         when = np.asarray(times, dtype=float)
         served, known = np.empty((2, self.n_links, len(when)))
@@ -197,7 +196,7 @@ class FluidNetwork:
         return served, known
 
     def floor(self, protocol: Protocol) -> FloatArray:
-        """Return what each flow of a group sends at least, bits an RTT: its protocol's `floor`, in packets.
+        """Return the minimum rate of each flow of a group, in bits an RTT: its protocol's `floor`, in packets.
 
         Parameters
         ----------
@@ -206,18 +205,18 @@ class FluidNetwork:
         return protocol.floor * 8.0 * self.packet_size
 
     def mean_floor(self, protocol: Protocol) -> FloatArray:
-        """Return for each link the mean of that over the flows that cross it, 0 where none does.
+        """Return for each link the mean of `floor` over the flows that cross it, 0 without such flows.
 
         Parameters
         ----------
         protocol : Protocol
         """
-        floor, many = np.zeros(self.n_links), np.full(self.n_links, 1e-300)
-        for route, members, least in zip(self.routes, self.members, self.floor(protocol), strict=True):
-            floor[list(route)] += members * least
-            many[list(route)] += members
-        found: FloatArray = floor / many
-        return found
+        floor, n_flows = np.zeros(self.n_links), np.full(self.n_links, 1e-300)
+        for route, members, floor_of_flow in zip(self.routes, self.members, self.floor(protocol), strict=True):
+            floor[list(route)] += members * floor_of_flow
+            n_flows[list(route)] += members
+        means: FloatArray = floor / n_flows
+        return means
 
     @cached_property
     def active(self) -> IntArray:
@@ -237,17 +236,17 @@ class FluidNetwork:
         ----------
         values : ndarray, shape (..., n_groups)
         idle : float, optional
-            The value of flows that have no group.
+            Value of flows that have no group.
         """
-        found: NDArray[Any] = values[..., self.group_of]
-        found[..., self.group_of < 0] = idle
-        return found
+        by_flow: NDArray[Any] = values[..., self.group_of]
+        by_flow[..., self.group_of < 0] = idle
+        return by_flow
 
 
 def _in_order(network: Network, idle: NDArray[np.bool_] | None) -> list[int]:
-    """The flows that are not idle, in an order that does not depend on their labels, nor on those of links.
+    """Return the flows that are not idle, in an order that does not depend on the labels of flows or links.
 
-    Sums over flows are then the same to the last bit whatever the labels are.
+    Sums over flows are then the same to the last bit for any labels.
     """
 
     def place(i: int) -> tuple[float, ...]:
@@ -263,7 +262,7 @@ def _in_order(network: Network, idle: NDArray[np.bool_] | None) -> list[int]:
 class StepDelays:
     """Delays of a recurrence at each crossing, shape (period, n_crossings), in steps: `ahead` >= 0 and `back` >= 1.
 
-    `longest` (n_groups,): the most steps that a round trip can take.
+    `longest` (n_groups,): maximum number of steps of a round trip.
     """
 
     ahead: IntArray
@@ -272,37 +271,37 @@ class StepDelays:
 
 
 def step_delays(delays: tuple[ArrayLike, ArrayLike], fluid: FluidNetwork) -> StepDelays:
-    """Return the delays of a recurrence that are given as (forward, backward) over (period, n_flows, n_links).
+    """Return the delays of a recurrence from arrays (forward, backward) over (period, n_flows, n_links).
 
     Parameters
     ----------
     delays : tuple of two array_like
         Integers that broadcast to that shape.
     fluid : FluidNetwork
-        One in which every flow is a group.
+        Network in which every flow is a group.
 
     Raises
     ------
     ValueError
-        Not two arrays, another shape, numbers that are not whole or too small.
+        If there are not two arrays, if a shape does not fit, or if numbers are not integers or are too small.
     """
     if not isinstance(delays, tuple) or len(delays) != 2:
         raise ValueError(f"delays must be (forward, backward), got {shown(delays)}")
     owner = np.repeat(np.arange(fluid.n_groups), [len(route) for route in fluid.routes])
     links = np.concatenate(fluid.routes).astype(np.int64)
     tables = []
-    for name, given, least in zip(("forward", "backward"), delays, (0, 1), strict=True):
-        table = np.asarray(given)
-        if not np.issubdtype(table.dtype, np.integer) or np.any(table < least):
-            raise ValueError(f"{name} delays must be integers >= {least}, got {shown(given)}")
+    for name, delay, lowest in zip(("forward", "backward"), delays, (0, 1), strict=True):
+        table = np.asarray(delay)
+        if not np.issubdtype(table.dtype, np.integer) or np.any(table < lowest):
+            raise ValueError(f"{name} delays must be integers >= {lowest}, got {shown(delay)}")
         period = len(table) if table.ndim == 3 else 1
         try:
-            whole = np.broadcast_to(table, (period, fluid.n_groups, fluid.n_links))
+            full_table = np.broadcast_to(table, (period, fluid.n_groups, fluid.n_links))
         except ValueError:
             raise ValueError(
                 f"{name} delays must broadcast to (period, {fluid.n_groups}, {fluid.n_links}), got {table.shape}"
             ) from None
-        tables.append(whole[:, fluid.first_flow[owner], links].astype(np.int64))
+        tables.append(full_table[:, fluid.first_flow[owner], links].astype(np.int64))
     ahead, back = tables
     period = int(np.lcm(len(ahead), len(back)))
     ahead, back = (np.tile(table, (period // len(table), 1)) for table in (ahead, back))

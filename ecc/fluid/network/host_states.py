@@ -1,9 +1,9 @@
-"""The states of a host beside its window, in a fluid of windows: how they move in a step, and at a loss or a mark.
+"""States of a host in addition to its window, in the fluid of windows: their change in a step, and at a loss or a mark.
 
 v <- v + n/w [law(v, ...) - v]      "rtt": n of a window w is acknowledged in a step h
 v <- v + h/T [law(v, ...) - v]      "interval"
 v <- v + h law(v, ...)              "continuous"
-v <- v + k [jump(v, ...) - v]       k losses or marks: 1 where one is met, fewer where they come at a rate
+v <- v + k [jump(v, ...) - v]       k losses or marks: 1 if a single one is met, a fraction if they arrive at a rate
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ecc.laws.arguments import law_arguments
 __all__ = ["STEP_FIELDS", "compiled_moves"]
 
 STEP_FIELDS = ("acked_share", "time_step", "jumps")
-"""What a step is, in the record of the laws: n/w, h and k above."""
+"""Fields of the laws' record that describe a step: n/w, h and k above."""
 
 _MOVED = {
-    "rtt": "{now} + record.acked_share * ({found} - {now})",
-    "interval": "{now} + record.time_step / record.T * ({found} - {now})",
-    "continuous": "{now} + record.time_step * {found}",
+    "rtt": "{now} + record.acked_share * ({by_law} - {now})",
+    "interval": "{now} + record.time_step / record.T * ({by_law} - {now})",
+    "continuous": "{now} + record.time_step * {by_law}",
 }
 
 
@@ -37,14 +37,14 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
     Parameters
     ----------
     protocol : Protocol
-        Functions that nothing moves are left out.
+        Protocol of the host. A function that would move no state is left out.
     fields : tuple of str
-        Of the record, those of the states among them.
+        Fields of the record, which include the states.
 
     Raises
     ------
     ValueError
-        A state with a clock that hosts have not.
+        If a state has a clock that hosts do not support.
     """
     states = states_of(protocol)
     scope: dict[str, Any] = {"finite": finite}
@@ -63,15 +63,15 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
         if state.law is None:
             continue
         scope |= {f"law_{name}": state.law, f"lowest_{name}": state.lowest, f"highest_{name}": state.highest}
-        found = _MOVED[state.clock].format(now=f"record.{name}", found=f"law_{name}({supplied(state.law)})")
-        lines["move"].append(f"record.{name} = min(max(finite({found}), lowest_{name}), highest_{name})")
+        moved = _MOVED[state.clock].format(now=f"record.{name}", by_law=f"law_{name}({supplied(state.law)})")
+        lines["move"].append(f"record.{name} = min(max(finite({moved}), lowest_{name}), highest_{name})")
     for signal in JUMPS:
         jumps = {name: state.jumps[signal] for name, state in states.items() if signal in state.jumps}
         scope |= {f"{signal}_{name}": jump for name, jump in jumps.items()}
         lines[f"after_{signal}"] = [
             *(
                 f"new_{name} = finite({signal}_{name}({supplied(jump)}))" for name, jump in jumps.items()
-            ),  # by all values before
+            ),  # every jump reads the values before the jumps
             *(f"record.{name} += record.jumps * (new_{name} - record.{name})" for name in jumps),
         ]
     laws = {f"law_{name}": f"the law of state {name}" for name in states}

@@ -1,8 +1,8 @@
-"""The laws of a protocol as C functions, by way of the compiler of hooks and its cache.
+"""The laws of a protocol as C functions, made by the compiler of hooks and its cache.
 
-The feedback that a header carries to a flow is a *signal* of a router. A router has one signal for all of its flows, or
-one for each of them where the feedback depends on the rate in their headers. The signal is the router's state, or what
-the announce law makes of it; of a router without a state it is what the router law returns.
+The feedback that a header carries to a flow is a *signal* of a router. A router has one signal for all of its flows,
+or one for each flow if the feedback depends on the rate in the header. The signal is the router's state, or the result
+of the announce law for it; if a router has no state, the signal is the result of the router law.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from ecc.jit.reach import where
 if TYPE_CHECKING:
     from ecc.contract.protocol import Protocol
 
-__all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws", "compile_lines", "finite", "made"]
+__all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws", "compile_lines", "finite", "generated_hook"]
 
 ARGUMENTS = ("R", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "x_rtt", "R_prev", "D", "s", "result")
 """Fields of the record that a compiled law reads, and the one it writes."""
 
 LANES = 8
-"""How many flows a law is called for at once in a block, where calls would cost more than what they do."""
+"""Number of flows that one call of a law in a block serves, because a call costs more than the law itself."""
 
 LANED = ("R", "R_prev", "x", "x_rtt", "D", "result")
-"""What a block holds for each of its flows, after the arguments that are the same for all of them."""
+"""Fields that a block holds for each of its flows, after the arguments that are the same for all of them."""
 
 BLOCK = len(ARGUMENTS) + len(LANED) * LANES
 
 _ATTRIBUTES = {"loss": "loss_response_law", "mark": "mark_response_law", "states": "the law of a state"}
-"""Of those laws whose names here are not theirs in a protocol without `_law`."""
+"""Attributes of a protocol for laws with a name in this module that is not the attribute's name without `_law`."""
 
 _NOTHING = np.dtype([])
 _BLOCK = np.dtype([(name, "f8") for name in ARGUMENTS] + [(f"{n}{i}", "f8") for n in LANED for i in range(LANES)])
@@ -44,27 +44,26 @@ class CompiledLaws:
     """The laws of a protocol: addresses of C functions (record, -, params, -) -> status, and their arguments.
 
     `router`, `source`, `announce`, `priority`, `refusal`, `loss`, `mark`, `memory`, `slow_start`, `decrease`,
-    `interval`, `queue_interval`, `states`: addresses, 0 where there is no such law (of `mark`: that of `loss`). `code`:
-    where they are from. `given`: the laws by these names.
-    `remembers`: whether routers have a state; `by_flow`: whether they have a signal for each flow; `source_remembers`:
-    whether sources have a state.
+    `interval`, `queue_interval`, `states`: addresses, 0 if there is no such law (`mark` defaults to `loss`). `code`:
+    the compiled functions. `by_name`: the laws under these names. `remembers`: whether routers have a state. `by_flow`:
+    whether they have a signal for each flow. `source_remembers`: whether sources have a state.
 
     Parameters
     ----------
     protocol : Protocol
-        All of whose laws the fluid calls.
+        Protocol with laws that the fluid calls.
     arguments : tuple of str, optional
-        What their record holds, "result" last.
+        Fields of the record of the laws, "result" last.
     shared : dict, optional
-        Where code is kept that protocols with the same laws share, as long as no law is changed.
+        Cache of code, for protocols with the same laws; it is valid while no law changes.
     checked : bool, optional
-        Whether a result that is not finite is an exception. The solver of differential equations tries a shorter step
-        there, and the recurrence looks at results itself.
+        Whether a result that is not finite raises an exception. If not, the caller must check: the solver of
+        differential equations tries a shorter step, and the recurrence checks results itself.
 
     Raises
     ------
     TypeError
-        A law that cannot be compiled.
+        If a law cannot be compiled.
     """
 
     def __init__(
@@ -78,14 +77,14 @@ class CompiledLaws:
         from ecc.contract.declared import form_laws
         from ecc.laws.arguments import law_arguments
 
-        given: dict[str, Callable[..., Any] | None] = {
+        laws_or_none: dict[str, Callable[..., Any] | None] = {
             "router": getattr(protocol, "router_law", None), "source": getattr(protocol, "source_law", None),
             "announce": protocol.announce_law, "priority": protocol.priority_law,
             "loss": protocol.loss_response_law, "mark": protocol.mark_response_law, "memory": protocol.memory_law,
             "slow_start": protocol.slow_start_law, "decrease": protocol.decrease_law,
             **{name.removesuffix("_law"): law for name, law in form_laws(protocol).items()},
         }  # fmt: skip
-        laws = {name: law for name, law in given.items() if law is not None}
+        laws = {name: law for name, law in laws_or_none.items() if law is not None}
         self.wants = {name: law_arguments(law) for name, law in laws.items()}
         params = protocol.params()
         self.params = np.array(list(params.values()), dtype=float)
@@ -115,7 +114,7 @@ class CompiledLaws:
         self.by_flow = "x" in self.wants.get("announce", router)
         self.source_remembers = "x" in source or "x_rtt" in source
         self.states = self.code.get("states", 0)
-        self.given = laws
+        self.by_name = laws
 
     def blocks(self) -> tuple[int, int]:
         """Return the addresses of two laws over blocks: the sources', and, if `by_flow`, that of signals (else 0)."""
@@ -127,14 +126,14 @@ class CompiledLaws:
 
     def _compiled_blocks(self) -> CompiledHooks:
         announced = "announce" if self.announce else "router"
-        blocks = {"sources": _block("sources", self.given["source"], self.wants["source"], LANED)}
+        blocks = {"sources": _block("sources", self.by_name["source"], self.wants["source"], LANED)}
         if self.by_flow:
-            blocks["signals"] = _block("signals", self.given[announced], self.wants[announced], ("x",))
+            blocks["signals"] = _block("signals", self.by_name[announced], self.wants[announced], ("x",))
         return compile_hooks(blocks, _BLOCK, _NOTHING, self._kinds, _NOTHING)
 
 
 def finite(value: float) -> float:
-    """Return the result of a law; raises where it is not finite, which a limit in one direction or both would hide.
+    """Return the result of a law, or raise if it is not finite, which a limit applied later would hide.
 
     Parameters
     ----------
@@ -146,18 +145,18 @@ def finite(value: float) -> float:
 
 
 def _compiled(owner: str, hooks: dict[str, Any], layout: np.dtype[Any], params: np.dtype[Any]) -> CompiledHooks:
-    """Compile laws; what cannot be is named as it is in the protocol."""
+    """Compile laws; the error for a law that cannot be compiled names its attribute of the protocol."""
     try:
         return compile_hooks(hooks, layout, _NOTHING, params, _NOTHING)
     except TypeError as error:
         for name, hook in hooks.items():
-            ours = f"hook {name}, {where(hook)}: "
-            if str(error).startswith(ours):
-                cause = str(error).removeprefix(ours)
+            prefix = f"hook {name}, {where(hook)}: "
+            if str(error).startswith(prefix):
+                cause = str(error).removeprefix(prefix)
                 kind = re.match(r"a number must be there, not an? (\w+)", cause)
-                what = f"cannot be compiled: {cause}" if kind is None else f"must return a number, got {kind[1]}"
+                outcome = f"cannot be compiled: {cause}" if kind is None else f"must return a number, got {kind[1]}"
                 law = _ATTRIBUTES.get(name, f"{name}_law")
-                raise TypeError(f"{law} of {owner} {what.replace('got none', 'got None')}") from None
+                raise TypeError(f"{law} of {owner} {outcome.replace('got none', 'got None')}") from None
         raise
 
 
@@ -176,9 +175,9 @@ def compile_lines(
     owner : str
         Class of the protocol, for messages.
     lines : mapping
-        Function -> its statements; functions without any are left out.
+        Function -> its statements; a function without statements is left out.
     scope : dict
-        Objects that the statements name.
+        Objects that the statements refer to, by name.
     laws : mapping
         Name in the statements -> name of the law in messages.
     layout, params : dtype
@@ -186,16 +185,16 @@ def compile_lines(
     Raises
     ------
     TypeError
-        A law that cannot be compiled, with its name.
+        If a law cannot be compiled; the message names it.
     """
-    hooks = {name: made(name, its, scope) for name, its in lines.items() if its}
+    hooks = {name: generated_hook(name, its, scope) for name, its in lines.items() if its}
     try:
         return compile_hooks(hooks, layout, _NOTHING, params, _NOTHING)
     except TypeError:
         for name, text in laws.items():
             calls = [line for its in lines.values() for line in its if f"{name}(" in line]
             if calls:
-                _compiled_law(owner, text, made("law", calls[:1], scope), layout, params)
+                _compiled_law(owner, text, generated_hook("law", calls[:1], scope), layout, params)
         raise
 
 
@@ -211,11 +210,11 @@ def _compiled_law(owner: str, text: str, hook: Callable[..., None], layout: np.d
 def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...], checked: bool) -> Callable[..., None]:
     supplied = ", ".join("params" if argument == "p" else f"record.{argument}" for argument in arguments)
     lines = [f"record.result = law({supplied})", *(["finite(record.result)"] if checked else [])]
-    return made(name, lines, {"law": law, "finite": finite})
+    return generated_hook(name, lines, {"law": law, "finite": finite})
 
 
 def _updated(protocol: Protocol) -> Callable[..., None] | None:
-    """Return what makes the next values of the states of a host, or their derivatives; None: it has none."""
+    """Return the hook that writes the next values of the states of a host, or their derivatives; None without any."""
     from ecc.laws.arguments import law_arguments
 
     moved = {
@@ -227,7 +226,7 @@ def _updated(protocol: Protocol) -> Callable[..., None] | None:
     for name, law in moved.items():
         supplied = ", ".join("params" if argument == "p" else f"record.{argument}" for argument in law_arguments(law))
         lines.append(f"record.next_{name} = law_{name}({supplied})")
-    return made("states", lines, {f"law_{name}": law for name, law in moved.items()}) if moved else None
+    return generated_hook("states", lines, {f"law_{name}": law for name, law in moved.items()}) if moved else None
 
 
 def _block(name: str, law: Callable[..., Any], arguments: tuple[str, ...], own: tuple[str, ...]) -> Callable[..., None]:
@@ -238,21 +237,21 @@ def _block(name: str, law: Callable[..., Any], arguments: tuple[str, ...], own: 
             for argument in arguments
         )
         lines.append(f"record.result{i} = law({supplied})")
-    return made(name, lines, {"law": law})
+    return generated_hook(name, lines, {"law": law})
 
 
-def made(name: str, lines: list[str], scope: dict[str, Any]) -> Callable[..., None]:
+def generated_hook(name: str, lines: list[str], scope: dict[str, Any]) -> Callable[..., None]:
     """Return a hook of `record` and `params`.
 
     Parameters
     ----------
     name : str
     lines : list of str
-        Its statements.
+        Statements of its body.
     scope : dict
-        What these name.
+        Objects that the statements refer to, by name.
     """
-    known: dict[str, Any] = {**scope, "__name__": __name__}
-    exec("\n    ".join([f"def {name}(record, nothing, params, also_nothing):", *lines, ""]), known)
-    found: Callable[..., None] = known[name]
-    return found
+    namespace: dict[str, Any] = {**scope, "__name__": __name__}
+    exec("\n    ".join([f"def {name}(record, nothing, params, also_nothing):", *lines, ""]), namespace)
+    function: Callable[..., None] = namespace[name]
+    return function

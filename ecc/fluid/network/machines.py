@@ -1,12 +1,12 @@
 """Hosts that are machines of states, in a fluid of windows: a hook moves the state of a flow in each step of the grid.
 
-It gets what ACKs tell of the path at that moment (`MACHINE_ENV`; rates bit/s, volumes bits, times s), and sets a rate
-and a window:
+The hook reads the state of the path as measured by ACKs at that moment (`MACHINE_ENV`; rates bit/s, volumes bits,
+times s), and sets a rate and a window:
 
     sent(t + h) = min(sent(t) + h rate, acknowledged + lost + window)          never decreasing
 
-rtt, loss and marked are of what is acknowledged now; delivery_rate is the mean of what was acknowledged since that was
-sent. They are 0 before the first ACK.
+rtt, loss and marked are measured for the data acknowledged now; delivery_rate is the mean rate of ACKs since these data
+were sent. They are 0 before the first ACK.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ MACHINE_ENV = (
     _NOW, _STEP, _RTT, _DELIVERY_RATE, _ACKED, _LOST, _LOSS, _MARKED, _DELIVERED, _IN_FLIGHT, _PACKET, _FLOW, _FLOWS,
     _RATE, _WINDOW,
 ) = range(len(MACHINE_ENV))  # fmt: skip
-_LEAST = 1e-9  # of a packet, acknowledged in a step: less is rounding
+_MIN_LOST = 1e-9  # packets lost in a step: a smaller amount is rounding
 _NOTHING = np.dtype([])
 _pointers = unpacker("fff")
 
 
 class Machines(NamedTuple):
-    """What hooks of machines work on; groups have one flow each where there are any."""
+    """Data of the machines' hooks; if there are machines, each group has one flow."""
 
-    hook: Integers  # (n_groups,): address, 0 of groups without one
+    hook: Integers  # (n_groups,): address, 0 for groups without one
     records: IntegerRows  # (n_groups, 3): addresses of state, parameters and env
     env: Floats
     flow: Floats  # (n_groups,): index in the network
@@ -57,7 +57,7 @@ class Machines(NamedTuple):
 
 
 def is_machine(protocol: Protocol) -> bool:
-    """Return whether a protocol has a machine of states as its fluid form.
+    """Return whether the fluid form of a protocol is a machine of states.
 
     Parameters
     ----------
@@ -67,53 +67,53 @@ def is_machine(protocol: Protocol) -> bool:
 
 
 def machine_fields(protocol: Protocol) -> Mapping[str, float]:
-    """Return what a machine keeps, and with which values it begins.
+    """Return the fields of a machine's state and their initial values.
 
     Parameters
     ----------
     protocol : Protocol
-        Nothing for one that is no machine.
+        Protocol of the host; the result is empty if it is not a machine.
 
     Raises
     ------
     TypeError, ValueError
-        Fields that are not float, or have names that laws have for something else.
+        If a field is not float, or if laws use its name for another quantity.
     """
     form = protocol.fluid_form
     if not isinstance(form, StateMachine):
         return {}
     kind = f"{type(protocol).__name__}'s {form.state.__name__}"
-    for one in fields(form.state):
-        if one.type not in (float, "float"):
-            raise TypeError(f"{kind}.{one.name} must be float for a fluid run, got {shown(one.type)}")
-        if one.name in RESERVED_NAMES:
-            raise ValueError(f"{kind} must have fields with names that laws have for nothing else, got {one.name}")
+    for item in fields(form.state):
+        if item.type not in (float, "float"):
+            raise TypeError(f"{kind}.{item.name} must be float for a fluid run, got {shown(item.type)}")
+        if item.name in RESERVED_NAMES:
+            raise ValueError(f"{kind} must not have fields with names that laws reserve, got {item.name}")
     begun = form.state()
-    return {one.name: float(getattr(begun, one.name)) for one in fields(form.state)}
+    return {item.name: float(getattr(begun, item.name)) for item in fields(form.state)}
 
 
 def machines_of(
     protocols: Sequence[Protocol], names: Sequence[str], states: Any, flows: Any, count: int, rows: int
 ) -> tuple[Machines, list[Any]]:
-    """Return the machines of a run, and what keeps their code and parameters where their addresses say.
+    """Return the machines of a run, and the objects that own the code and parameters at their addresses.
 
     Parameters
     ----------
     protocols : sequence of Protocol
-        Of each group.
+        Protocol of each group.
     names : sequence of str
-        The columns of `states`.
+        Names of the columns of `states`.
     states : ndarray, shape (n_groups, n_states)
     flows : ndarray, shape (n_groups,)
         Index of the first flow of each group.
     count : int
-        Flows in the network.
+        Number of flows in the network.
     rows : int
-        Times of the grid.
+        Number of times of the grid.
     """
     G, env = len(protocols), np.zeros(len(MACHINE_ENV))
     hook, records = np.zeros(G, np.int64), np.zeros((G, 3), np.int64)
-    kept: list[Any] = [env]
+    owners: list[Any] = [env]
     code: dict[Protocol, tuple[CompiledHooks, Any]] = {}
     layout, seen = (np.dtype([(name, "f8") for name in its]) for its in (names, MACHINE_ENV))
     for g, protocol in enumerate(protocols):
@@ -124,14 +124,16 @@ def machines_of(
             params = protocol.params()
             hooks = {"on_step": form.on_step}
             kinds = np.dtype([(name, "f8") for name in params])
-            made = compile_hooks(hooks, layout, _NOTHING, kinds, seen, {"on_step": ("rate", "window")})
-            code[protocol] = made, np.array(list(params.values()), dtype=float)
-        made, numbers = code[protocol]
-        hook[g] = made["on_step"]
+            compiled = compile_hooks(hooks, layout, _NOTHING, kinds, seen, {"on_step": ("rate", "window")})
+            code[protocol] = compiled, np.array(list(params.values()), dtype=float)
+        compiled, numbers = code[protocol]
+        hook[g] = compiled["on_step"]
         records[g] = states[g].ctypes.data, numbers.ctypes.data, env.ctypes.data
-    kept += list(code.values())
+    owners += list(code.values())
     history = np.zeros((G, rows if code else 0))
-    return Machines(hook, records, env, np.asarray(flows, float), float(count), np.zeros(G), history, np.zeros(G)), kept
+    return Machines(
+        hook, records, env, np.asarray(flows, float), float(count), np.zeros(G), history, np.zeros(G)
+    ), owners
 
 
 @inlined
@@ -139,7 +141,7 @@ def move_machine(
     machines: Any, paths: Any, sources: Any, sent: Any, g: int, i: int, t: float, h: float, sigma: float,
     answered: bool, acknowledged: float, lost: float, marked: float, limit: float,
 ) -> int:  # fmt: skip
-    """Move a machine by a step, and send; 0, or what its hook returned. `answered`: there have been ACKs."""
+    """Move a machine by a step, and send; return 0, or the hook's status. `answered`: ACKs have arrived."""
     env, status = machines.env, 0
     machines.acknowledged[g, i] = acknowledged
     if t > paths.start[g] + 1e-6 * h:
@@ -151,7 +153,7 @@ def move_machine(
         if answered:
             env[_RTT], env[_MARKED] = (i - sigma) * h, marked
             env[_DELIVERY_RATE] = (acknowledged - at(machines.acknowledged[g], sigma)) / env[_RTT]
-            if gone > _LEAST * paths.packet[g]:
+            if gone > _MIN_LOST * paths.packet[g]:
                 env[_LOSS] = gone / (newly + gone)
         env[_RATE], env[_WINDOW] = machines.pace[g], sources.window[g]
         state, params, seen = _pointers(machines.records[g])

@@ -13,7 +13,7 @@ from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.protocol import Protocol
 from ecc.fluid.network.groups import FluidNetwork, StepDelays
 
-if TYPE_CHECKING:  # kernels are compiled where there is no SciPy
+if TYPE_CHECKING:  # kernels are compiled in environments without SciPy
     from ecc.loops.marked_hosts import MarkingEquilibrium
 
 __all__ = ["Problem"]
@@ -28,38 +28,38 @@ class Problem:
     Attributes
     ----------
     protocols : tuple of Protocol
-        Of each group; those of responsive flows declare what the model has.
+        Protocol of each group; those of responsive flows declare the parts of the model.
     fluid : FluidNetwork
     samples : ndarray, s
         Ends of samples, equally far apart.
     progress : callable
-        Called with the share done.
+        Called with the share done, from 0 to 1.
     ticks : ndarray, shape (n_links,)
-        When routers first tick, in control intervals.
+        Time of the first tick of each router, in control intervals.
     point : Equilibrium or None
         Equilibrium that has held for all t < 0, or None: an empty network.
     marking : MarkingEquilibrium or None
-        The same, of windows over queue disciplines, with states and probabilities.
+        Equilibrium of windows over queue disciplines, with states and probabilities, if there is one.
     factor : float, > 0
-        By which rates, windows and what routers announce differ from those of the point.
+        Ratio of the initial rates, windows and announcements of routers to those of the point.
     records : bool
         Whether the states of laws are recorded at the end of each sample.
     rtol : float
-        Relative tolerance, where steps are not fixed.
+        Relative tolerance, if steps are not fixed.
     ack_clocked : bool
-        Whether ACKs clock windows; else flows send at the rate w/D.
+        Whether ACKs clock windows; if not, flows send at the rate w/D.
     seed : int
-        Of random losses, where windows detect them.
+        Seed of random losses, if windows detect them.
     delays : StepDelays or None
-        Of a recurrence, or None: those of the network.
+        Delays of a recurrence, or None: those of the network.
     disciplines : sequence of Protocol or None
-        The queue discipline of each link, of windows.
+        Queue discipline of each link, for windows.
     joined : sequence of sequence of int
-        For each group, the index of the queue that it joins at each link of its route; empty: links have one each.
+        Index of the queue that each group joins at each link of its route; empty if each link has one queue.
     signals : str
-        How windows meet what disciplines choose: "rate" or "random".
+        How windows meet the choices of disciplines: "rate" or "random".
     shared : dict
-        What runs of one ensemble have in common, by what it is made of.
+        Objects that the runs of an ensemble share, keyed by the data that they are made from.
     """
 
     protocols: tuple[Protocol, ...]
@@ -82,5 +82,5 @@ class Problem:
 
     @property
     def protocol(self) -> Protocol:
-        """The protocol of all responsive flows, where they have one."""
+        """The protocol of all responsive flows, if they share one."""
         return self.protocols[0]

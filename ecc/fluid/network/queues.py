@@ -1,12 +1,13 @@
-"""Several queues behind a link of a fluid of windows: which a flow joins, and how they share the link.
+"""Several queues at a link of a fluid of windows: the queue that a flow joins, and how queues share the link.
 
 Each queue that a flow joins is a row of the curves, as a link with one queue is. The hook `on_classify` of the
-discipline is asked once for each flow. Of a link of capacity C, with queues k in which b_k waits or comes in a step h,
+discipline is called once for each flow. For a link of capacity C and a step h, let b_k be the bits that wait at queue k
+or arrive there in the step. Then
 
-    priority    serves the first that is not empty: min(b_k, what those before it leave of C h)
-    drr, fq     serve all in proportion to their quanta; what one cannot use goes to the others
+    priority    serves queues in order: min(b_k, C h minus the service of the queues before it)
+    drr, fq     serve all queues in proportion to their quanta; the others share the service that one cannot use
 
-A full buffer drops what comes to the longest queue, or, without `drops_longest`, of what comes to all the same share.
+A full buffer drops arrivals to the longest queue or, without `drops_longest`, the same share of all arrivals.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ __all__ = ["ECT_0", "ECT_1", "NOT_ECT", "LinkQueues", "Service", "codepoint", "j
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_MOST_SHOWN = 64  # queues of a link whose bytes are in a result, as in packet runs
+_MAX_SHOWN = 64  # queues of a link that have their bytes in a result, as in packet runs
 _DATA = 0  # kind of a packet
 NOT_ECT, ECT_1, ECT_0 = range(3)
-"""ECN codepoints of what hosts send (RFC 3168)."""
+"""ECN codepoints of the packets of hosts (RFC 3168)."""
 
 
 class Service(NamedTuple):
-    """How links serve their queues."""
+    """Scheduling of the queues of all links."""
 
     first: Integers  # (n_links + 1,): the queues of link l are those from first[l] to first[l + 1]
     by_priority: Integers  # (n_links,)
@@ -51,11 +52,11 @@ class LinkQueues:
     Attributes
     ----------
     link : ndarray, shape (n_queues,)
-        In ascending order; a link that no flow crosses has one, too.
+        Link of each queue, in ascending order; a link that no flow crosses has one queue, too.
     index : ndarray, shape (n_queues,)
-        Of the queue at its link.
+        Index of each queue at its link.
     fluid : FluidNetwork
-        Whose links are the queues.
+        Network with the queues as its links.
     service : Service
     """
 
@@ -74,9 +75,9 @@ class LinkQueues:
         ----------
         fluid : FluidNetwork
         at_links : sequence of Protocol or None
-            The discipline of each link.
+            Discipline of each link.
         joined : sequence of sequence of int
-            For each group, the index of the queue that it joins at each link of its route.
+            Index of the queue that each group joins at each link of its route.
         """
         crossed = {(link, k) for route, ks in zip(fluid.routes, joined, strict=True)
                    for link, k in zip(route, ks, strict=True)}  # fmt: skip
@@ -84,59 +85,62 @@ class LinkQueues:
         queues = sorted(crossed | {(link, 0) for link in idle})
         row = {queue: k for k, queue in enumerate(queues)}
         link = np.array([link for link, _ in queues])
-        several = [None if one is None else one.queues for one in at_links]
+        several = [None if discipline is None else discipline.queues for discipline in at_links]
         owners = [(several[link], k) for link, k in queues]
         service = Service(
             np.searchsorted(link, np.arange(fluid.n_links + 1)).astype(np.int64),
-            np.array([int(one is not None and one.scheduler == "priority") for one in several]),
-            np.array([int(one is not None and one.drops_longest) for one in several]),
-            np.array([1.0 if one is None else float(one.quanta[k]) for one, k in owners]),
+            np.array([int(discipline is not None and discipline.scheduler == "priority") for discipline in several]),
+            np.array([int(discipline is not None and discipline.drops_longest) for discipline in several]),
+            np.array([1.0 if discipline is None else float(discipline.quanta[k]) for discipline, k in owners]),
         )
         routes = [
             tuple(row[queue] for queue in zip(route, ks, strict=True))
             for route, ks in zip(fluid.routes, joined, strict=True)
         ]
-        changes = [fluid.changes[one] for one in link]
+        changes = [fluid.changes[index] for index in link]
         as_links = replace(
             fluid, routes=routes, capacity=fluid.capacity[link], buffer=fluid.buffer[link], changes=changes
         )
         return cls(link, np.array([k for _, k in queues], np.int64), as_links, service)
 
     def by_link(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return what belongs to queues, in the first axis, added up for each link.
+        """Return values of queues, in the first axis, added up for each link.
 
         Parameters
         ----------
         values : ndarray, shape (n_queues, ...)
         """
-        found: NDArray[Any] = np.add.reduceat(values, self.service.first[:-1])
-        return found
+        sums: NDArray[Any] = np.add.reduceat(values, self.service.first[:-1])
+        return sums
 
     def classes(self, at_links: Sequence[Protocol | None]) -> tuple[IntArray, IntArray]:
-        """Return the queues that results show, those of links with 2 to 64, and the row of each, -1 for an idle one.
+        """Return the queues that results show (at links with 2 to 64 queues), and the row of each, -1 for an idle one.
 
         Parameters
         ----------
         at_links : sequence of Protocol or None
-            The discipline of each link.
+            Discipline of each link.
 
         Returns
         -------
-        tuple of ndarray
-            Shapes (2, n_classes), link and index there, and (n_classes,).
+        queues : ndarray, shape (2, n_classes)
+            Link of each queue, and its index at the link.
+        rows : ndarray, shape (n_classes,)
+            Row of each queue in the curves.
         """
-        sizes = [1 if one is None or one.queues is None else len(one.queues.quanta) for one in at_links]
+        queues = [None if discipline is None else discipline.queues for discipline in at_links]
+        sizes = [1 if several is None else len(several.quanta) for several in queues]
         row = {queue: k for k, queue in enumerate(zip(self.link.tolist(), self.index.tolist(), strict=True))}
-        shown = [(link, k) for link, n in enumerate(sizes) if 1 < n <= _MOST_SHOWN for k in range(n)]
+        shown = [(link, k) for link, n in enumerate(sizes) if 1 < n <= _MAX_SHOWN for k in range(n)]
         return np.array(shown, np.int64).reshape(-1, 2).T, np.array([row.get(queue, -1) for queue in shown], np.int64)
 
-    def whole(self, paths: Paths, curves: Curves) -> tuple[Paths, Curves]:
+    def of_links(self, paths: Paths, curves: Curves) -> tuple[Paths, Curves]:
         """Return paths and curves of the links.
 
         Parameters
         ----------
         paths, curves : Paths, Curves
-            Of the queues.
+            Paths and curves of the queues.
         """
         into, out, drops = map(self.by_link, (curves.into, curves.out, curves.link_drops))
         return (
@@ -161,15 +165,16 @@ def joined_queue(discipline: Protocol | None, flow: int, host: Protocol) -> int:
     Parameters
     ----------
     discipline : Protocol or None
-        Of the link.
+        Discipline of the link.
     flow : int
+        Index of the flow.
     host : Protocol
-        Of the flow.
+        Protocol of the flow.
 
     Raises
     ------
     ValueError
-        The hook asks for what differs from packet to packet, or there is no such queue.
+        If the hook reads a field that differs from packet to packet, or if its queue does not exist.
     """
     if discipline is None or discipline.queues is None or "on_classify" not in discipline.link_hooks():
         return 0
@@ -191,21 +196,21 @@ def joined_queue(discipline: Protocol | None, flow: int, host: Protocol) -> int:
 
 @inlined
 def serve_several(paths: Any, curves: Any, service: Any, link: int, i: int) -> None:
-    """Let the queues of a link accept what the link has room for, and serve them, at time i."""
+    """Let the queues of a link accept the arrivals that fit in its buffer, and serve them, at time i."""
     a, b = service.first[link], service.first[link + 1]
     into, out, incoming = curves.into, curves.out, curves.incoming
-    left = paths.served[a, i] - paths.served[a, i - 1]
+    remaining = paths.served[a, i] - paths.served[a, i - 1]
     for k in range(a, b):
         into[k, i], out[k, i] = into[k, i - 1] + incoming[k], out[k, i - 1]
         curves.link_drops[k, i] = curves.link_drops[k, i - 1]
     if service.by_priority[link] != 0:
         for k in range(a, b):
-            amount = min(into[k, i] - out[k, i], left)
+            amount = min(into[k, i] - out[k, i], remaining)
             out[k, i] += amount
-            left -= amount
+            remaining -= amount
     else:
         emptied = True
-        while emptied and left > 0.0:
+        while emptied and remaining > 0.0:
             emptied, quanta, spent = False, 0.0, 0.0
             for k in range(a, b):
                 if into[k, i] > out[k, i]:
@@ -213,32 +218,32 @@ def serve_several(paths: Any, curves: Any, service: Any, link: int, i: int) -> N
             for k in range(a, b):
                 waits = into[k, i] - out[k, i]
                 if waits > 0.0:
-                    share = left * service.quantum[k] / quanta
+                    share = remaining * service.quantum[k] / quanta
                     if waits <= share:
                         emptied, spent, out[k, i] = True, spent + waits, into[k, i]
                     else:
                         spent, out[k, i] = spent + share, out[k, i] + share
-            left -= spent
-    came, excess = 0.0, -paths.buffer[a]
+            remaining -= spent
+    arrivals, excess = 0.0, -paths.buffer[a]
     for k in range(a, b):
-        came += incoming[k]
+        arrivals += incoming[k]
         excess += into[k, i] - out[k, i]
-    if excess > 0.0 and came > 0.0:
+    if excess > 0.0 and arrivals > 0.0:
         if service.drops_longest[link] == 0:
             for k in range(a, b):
-                cut = min(excess * incoming[k] / came, incoming[k], into[k, i] - out[k, i])
+                cut = min(excess * incoming[k] / arrivals, incoming[k], into[k, i] - out[k, i])
                 into[k, i] -= cut
                 curves.link_drops[k, i] += cut
         else:
             for _ in range(a, b):
-                longest, most = -1, 0.0
+                longest, max_length = -1, 0.0
                 for k in range(a, b):
                     cut = incoming[k] - (curves.link_drops[k, i] - curves.link_drops[k, i - 1])
-                    if cut > 0.0 and into[k, i] - out[k, i] > most:
-                        longest, most = k, into[k, i] - out[k, i]
+                    if cut > 0.0 and into[k, i] - out[k, i] > max_length:
+                        longest, max_length = k, into[k, i] - out[k, i]
                 if longest >= 0 and excess > 0.0:
                     cut = incoming[longest] - (curves.link_drops[longest, i] - curves.link_drops[longest, i - 1])
-                    cut = min(excess, cut, most)
+                    cut = min(excess, cut, max_length)
                     into[longest, i] -= cut
                     curves.link_drops[longest, i] += cut
                     excess -= cut

@@ -1,7 +1,7 @@
-"""The papers' discrete-time systems: one step a control interval, delays in whole intervals.
+"""The papers' discrete-time systems: one step a control interval, delays in integer numbers of intervals.
 
-With D_i = ceil(RTT_i/T) split into D_il^-> steps from source i to link l and D_il^<- = D_i - D_il^-> >= 1 back, and n
-counting intervals (a D may be another one in every step: that of what arrives in it):
+Let D_i = ceil(RTT_i/T), split into D_il^-> steps from source i to link l and D_il^<- = D_i - D_il^-> >= 1 back, and let
+n count intervals (D may differ from step to step: step n uses the delays of its arrivals):
 
     x_i[n] = source_law(x_i[n - 1], x_i[n - D_i], R_i[n], R_i[n - 1]),   R_i[n] = min over its route of R_l[n - D_il^<-]
     y_l[n] = sum over flows of x_i[n - D_il^->]
@@ -9,11 +9,11 @@ counting intervals (a D may be another one in every step: that of what arrives i
     R_l[n] = router_law(R_l[n - 1], y_l[n], y_l[n - 1], q_l[n], C_l, d_l[n], T, ...)     within the router's range
 
 The signal of a router without a state, or with an announce law, is constant while nothing arrives; the rate in a header
-is the one that arrives. N_l counts the flows bottlenecked at link l, at least 1, and u_l is the arrivals of the others;
-a link that is no flow's bottleneck is taken to be empty. d_l is the mean of the RTTs that arrive, weighted by rates (or
-the largest): those rounded up to intervals, plus the queueing delays that senders measured last. Rates are constant
-within an interval. Queueing delays change d_l but no delay D, and what one link drops still arrives at the next: these
-are the papers' systems.
+is the arriving one. N_l counts the flows bottlenecked at link l, but not less than 1, and u_l is the arrival rate of
+the others; a link that is not a bottleneck of any flow counts as empty. d_l is the mean of the arriving RTTs, weighted
+by rates (or the largest RTT): RTTs rounded up to intervals, plus the queueing delays that senders measured last. Rates
+are constant within an interval. As in the papers, queueing delays change d_l but not the delays D, and drops of one
+link still arrive at the next.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ __all__ = ["advance", "likeness", "run", "run_alike"]
 
 FloatArray = NDArray[np.float64]
 
-_SLICE = 4096  # steps between two reports of progress, at most
-_MEMORY = 1 << 16  # steps: the most that a queue can hold
+_SLICE = 4096  # maximum number of steps between two reports of progress
+_MEMORY = 1 << 16  # maximum number of steps with arrivals that still wait in a queue
 _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _S, _RESULT = range(len(ARGUMENTS))
 # indices in a block of flows: the first lane of each
 _RS, _RS_PREV, _XS, _XS_RTT, _OWN_RTTS, _RESULTS = range(len(ARGUMENTS), BLOCK, LANES)
@@ -59,25 +59,25 @@ class Fields(NamedTuple):
     """
 
     record: Any  # arguments of a law
-    block: Any  # (n_blocks, BLOCK): arguments of the source law for so many groups at once, with their states
+    block: Any  # (n_blocks, BLOCK): arguments of the source law for LANES groups at once, with their states
     signal_block: Any  # (BLOCK,): arguments of a signal's law
     params: Any
     capacity: Any  # (n_links,)
     buffer: Any
-    least: Any  # range of the state
-    most: Any
-    state: Any  # (n_links,): of routers, if they have one
+    lowest: Any  # minimum of the state
+    highest: Any  # maximum of the state
+    state: Any  # (n_links,): state of routers, if they have one
     advertised: Any  # (size, n_signals)
     priority: Any  # (size, n_links), or of size 0
-    wait: Any  # (size, n_links): how long what left at the end of a step had waited [s]
+    wait: Any  # (size, n_links): waiting time of the departures at the end of a step [s]
     volume: Any  # (n_links, memory): accepted in a step, by step modulo memory
-    left: Any  # (n_links,): of the volume of the step that is being served
+    remaining: Any  # (n_links,): rest of the volume of the step that is being served
     queue: Any  # (n_links,)
     arrival: Any
     before: Any  # arrival one step ago
     weighted: Any  # RTTs, times the rates that carry them
     idle: Any  # RTTs of the flows seen, while nothing arrives
-    mean: Any  # RTT of the router law; 0: not known
+    mean: Any  # RTT of the router law; 0: unknown
     bottlenecked: Any
     crossing: Any  # flows that cross the link
     other: Any  # arrivals of flows that follow another link
@@ -87,14 +87,14 @@ class Fields(NamedTuple):
     peak: Any
     rtt: Any  # (n_groups,)
     members: Any
-    floor: Any  # least rate, as bits an RTT
-    least_rate: Any  # that, by RTTs without a wait
+    floor: Any  # minimum rate, as bits an RTT
+    floor_rate: Any  # minimum rate for RTTs without queueing delays
     size: Any
     total: Any  # cumulative
     delivered: Any
     lost: Any
     finished: Any  # step in which all of a group's size was sent
-    x: Any  # (size, n_groups): what the source law remembers, if it looks back further than a step
+    x: Any  # (size, n_groups): past rates, if the source law looks back further than a step
     sent: Any  # (size, n_groups): rate
     carried: Any  # (size, n_groups): RTT in the headers
     reaching: Any  # (P,): rate at the crossing
@@ -105,17 +105,17 @@ class Fields(NamedTuple):
     crossings: Any  # (n_groups + 1,)
     crossing_link: Any  # (P,)
     owner: Any  # (P,): group
-    through: Any  # (P,): crossings, link by link ...
-    first: Any  # ... (n_links + 1,): where those of a link begin
+    through: Any  # (P,): crossings, link by link
+    first: Any  # (n_links + 1,): position in `through` of the first crossing of each link
     ahead: Any  # (period, P): steps from the source to the link
     back: Any  # (period, P): steps from the link to the source, > 0
     bottleneck: Any  # (size, n_groups): link that the packets are bottlenecked at, or NO_LINK, STOPPED, NOT_STARTED
-    responds: Any  # (P,): 1 where the flow responds to the link
+    responds: Any  # (P,): 1 if the flow responds to the link
     signal: Any  # (P,): index of the signal that the flow reads there
     advertises_from: Any  # (n_links,): first step in which the router advertised
-    opens: Any  # (n_groups,): active after this step ...
-    stops: Any  # ... until this one
-    responds_after: Any  # (n_groups,): feedback counts whose header left after this step
+    opens: Any  # (n_groups,): step before the first in which the group sends
+    stops: Any  # (n_groups,): last step in which the group sends
+    responds_after: Any  # (n_groups,): feedback counts if its header left after this step
     selected: Any  # (n_groups,): link whose feedback a group uses now, or NO_LINK
     head: Any  # (n_links,): step whose arrivals are being served
 
@@ -126,21 +126,21 @@ _unpack = unpacker("f" * _FLOATS + "i" * (len(Fields._fields) - _FLOATS))
 
 @compiled
 def _receive(w: Any) -> None:
-    """Feedback that each group receives in this step, its link, the RTT, and the rate an RTT ago if a law needs it."""
+    """Set the feedback that each group receives, its link, the RTT, and the rate an RTT ago if a law needs it."""
     c = w.count
     n, mask, links, signals, groups = c[STEP], c[MASK], c[LINKS], c[SIGNALS], c[GROUPS]
     period, combine, ranked, looks_back = c[PERIOD], c[COMBINE], c[PRIORITY] != 0, c[LOOKS_BACK] != 0
-    calm = _is_calm(c)
+    no_wait = _has_no_wait(c)
     crossings = w.crossings[groups]
     now = (n % period) * crossings if period > 1 else 0
     for g in range(groups):
-        best, which, rank, own_rate = 0.0, NO_LINK, 0.0, 0.0
+        best, which, rank, past_rate = 0.0, NO_LINK, 0.0, 0.0
         rtt, responds_after = w.rtt[g], w.responds_after[g]
         for p in range(w.crossings[g], w.crossings[g + 1]):
             link = w.crossing_link[p]
             step = n - w.back[now + p]
             sent = step - (w.ahead[p] if period == 1 else w.ahead[(step % period) * crossings + p])
-            if not calm:
+            if not no_wait:
                 rtt += w.wait[(step & mask) * links + link]
             if w.responds[p] != 0 and step >= w.advertises_from[link] and sent > responds_after:
                 value = w.advertised[(step & mask) * signals + w.signal[p]]
@@ -154,25 +154,28 @@ def _receive(w: Any) -> None:
                 ):
                     best, which, rank = value, link, urgency
                     if looks_back:
-                        own_rate = w.x[(sent & mask) * groups + g]
+                        past_rate = w.x[(sent & mask) * groups + g]
                 elif combine == SUM:
                     best += value
-        own = (g // LANES) * BLOCK + g % LANES
-        w.block[own + _RS_PREV] = w.block[own + _RS] if w.selected[g] >= 0 else best
-        w.block[own + _RS] = best
-        w.block[own + _OWN_RTTS] = rtt
-        w.block[own + _XS_RTT] = own_rate
+        lane_of_group = (g // LANES) * BLOCK + g % LANES
+        w.block[lane_of_group + _RS_PREV] = w.block[lane_of_group + _RS] if w.selected[g] >= 0 else best
+        w.block[lane_of_group + _RS] = best
+        w.block[lane_of_group + _OWN_RTTS] = rtt
+        w.block[lane_of_group + _XS_RTT] = past_rate
         w.selected[g] = which
-    last = (groups - 1) % LANES  # the lanes beyond it do as it does
+    last = (groups - 1) % LANES  # the lanes after it copy its arguments
     for lane in range(last + 1, LANES):
-        own = (groups // LANES) * BLOCK
+        lane_of_group = (groups // LANES) * BLOCK
         for k in (_RS, _RS_PREV, _XS, _XS_RTT, _OWN_RTTS):
-            w.block[own + k + lane] = w.block[own + k + last]
+            w.block[lane_of_group + k + lane] = w.block[lane_of_group + k + last]
 
 
 @compiled
 def _update_sources(w: Any) -> Any:
-    """The source law for all groups; a status. Where it fails for a block, it is called for each with feedback."""
+    """Call the source law for all groups; return a status.
+
+    If it fails for a block, it is called for each group of the block that has feedback.
+    """
     c = w.count
     groups = c[GROUPS]
     for first in range(0, groups, LANES):
@@ -194,15 +197,15 @@ def _update_sources(w: Any) -> Any:
 
 @compiled
 def _send(w: Any) -> Any:
-    """What each group sends in this step; a status."""
+    """Set the rate of each group in this step; return a status."""
     c = w.count
     n, groups, T, looks_back = c[STEP], c[GROUPS], w.record[_T], c[LOOKS_BACK] != 0
     row = (n & c[MASK]) * groups
-    calm = _is_calm(c)
+    no_wait = _has_no_wait(c)
     c[NEXT_STOP] = NEVER
     for g in range(groups):
-        own = (g // LANES) * BLOCK + g % LANES
-        which, rate, x = w.selected[g], 0.0, w.block[own + _XS]
+        lane_of_group = (g // LANES) * BLOCK + g % LANES
+        which, rate, x = w.selected[g], 0.0, w.block[lane_of_group + _XS]
         if n <= w.opens[g]:
             which = NOT_STARTED
         elif n > w.stops[g]:
@@ -210,7 +213,10 @@ def _send(w: Any) -> Any:
         else:
             if which >= 0:
                 floor = w.floor[g]
-                x = max(w.block[own + _RESULTS], floor / w.block[own + _OWN_RTTS] if floor > 0.0 else 0.0)
+                x = max(
+                    w.block[lane_of_group + _RESULTS],
+                    floor / w.block[lane_of_group + _OWN_RTTS] if floor > 0.0 else 0.0,
+                )
             rate = x
             if rate * T >= w.size[g] - w.total[g]:
                 rate = (w.size[g] - w.total[g]) / T
@@ -218,15 +224,15 @@ def _send(w: Any) -> Any:
                 w.finished[g] = n
             if not np.isfinite(rate):
                 return NOT_FINITE
-        w.block[own + _XS] = x
+        w.block[lane_of_group + _XS] = x
         w.sent[row + g] = rate
         w.bottleneck[row + g] = which
         w.total[g] += rate * T
         if which < 0 or w.size[g] < np.inf:
             c[UNEVEN] = n
         c[NEXT_STOP] = min(c[NEXT_STOP], w.stops[g])
-        if not calm:
-            w.carried[row + g] = w.block[own + _OWN_RTTS]
+        if not no_wait:
+            w.carried[row + g] = w.block[lane_of_group + _OWN_RTTS]
         if looks_back:
             w.x[row + g] = x
     return FINE
@@ -234,22 +240,25 @@ def _send(w: Any) -> Any:
 
 @compiled
 def _is_steady(c: Any) -> Any:
-    """Whether every flow crosses one link and is, has long been and will be bottlenecked there."""
+    """Return whether every flow crosses one link and has long been, is and will be bottlenecked there."""
     return c[SINGLE] != 0 and c[STEP] - c[UNEVEN] > c[MASK] + 1 and c[STEP] <= c[NEXT_STOP]
 
 
 @compiled
-def _is_calm(c: Any) -> Any:
-    """Whether no packet has waited for so long that the RTTs in all headers are without queueing delay."""
+def _has_no_wait(c: Any) -> Any:
+    """Return whether no packet has waited recently, so that the RTTs in all headers are without queueing delay."""
     return c[STEP] - c[WAITED] > 2 * c[MASK] + 2
 
 
 @compiled
 def _advance_steadily(w: Any) -> Any:
-    """What `_receive`, `_update_sources` and `_send` do where all is steady, which is most of the time; a status."""
+    """Do the work of `_receive`, `_update_sources` and `_send` faster if all is steady, the usual case.
+
+    Returns a status.
+    """
     c = w.count
     n, mask, signals, groups, T = c[STEP], c[MASK], c[SIGNALS], c[GROUPS], w.record[_T]
-    row, looks_back, calm, links = (n & mask) * groups, c[LOOKS_BACK] != 0, _is_calm(c), c[LINKS]
+    row, looks_back, no_wait, links = (n & mask) * groups, c[LOOKS_BACK] != 0, _has_no_wait(c), c[LINKS]
     check = 0.0
     for first in range(0, groups, LANES):
         block = shifted(w.block, first // LANES * BLOCK)
@@ -259,7 +268,7 @@ def _advance_steadily(w: Any) -> Any:
             step = n - w.back[g]
             block[_RS_PREV + lane] = block[_RS + lane]
             block[_RS + lane] = w.advertised[(step & mask) * signals + w.signal[g]]
-            if not calm:
+            if not no_wait:
                 rtt = w.rtt[g] + w.wait[(step & mask) * links + w.crossing_link[g]]
                 block[_OWN_RTTS + lane] = w.carried[row + g] = rtt
             if looks_back:
@@ -268,7 +277,7 @@ def _advance_steadily(w: Any) -> Any:
             return LAW_FAILED
         for lane in range(count):
             g = first + lane
-            x = max(block[_RESULTS + lane], w.least_rate[g] if calm else w.floor[g] / block[_OWN_RTTS + lane])
+            x = max(block[_RESULTS + lane], w.floor_rate[g] if no_wait else w.floor[g] / block[_OWN_RTTS + lane])
             check += x * 0.0
             block[_XS + lane] = x
             w.sent[row + g] = x
@@ -280,16 +289,16 @@ def _advance_steadily(w: Any) -> Any:
 
 @compiled
 def _arrive_steadily(w: Any, link: int) -> None:
-    """What `_arrive` does where all is steady: the bottlenecks are known."""
+    """Do the work of `_arrive` if all is steady, so that the bottlenecks are known."""
     c = w.count
     n, mask, groups, longest = c[STEP], c[MASK], c[GROUPS], c[LONGEST] != 0
-    calm = _is_calm(c)
+    no_wait = _has_no_wait(c)
     arrival = weighted = idle = 0.0
     for k in range(w.first[link], w.first[link + 1]):
         g = w.through[k]
         at = ((n - w.ahead[g]) & mask) * groups + g
         rate = w.sent[at]
-        rtt = w.rtt[g] if calm else w.carried[at]
+        rtt = w.rtt[g] if no_wait else w.carried[at]
         flow = rate * w.members[g]
         w.reaching[g] = rate
         arrival += flow
@@ -304,11 +313,11 @@ def _arrive_steadily(w: Any, link: int) -> None:
 
 @compiled
 def _arrive(w: Any, link: int) -> None:
-    """Add up what reaches a link in this step."""
+    """Add up the arrivals at a link in this step."""
     c = w.count
     n, mask, groups, period = c[STEP], c[MASK], c[GROUPS], c[PERIOD]
     longest, adds_up = c[LONGEST] != 0, c[COMBINE] == SUM
-    calm = _is_calm(c)
+    no_wait = _has_no_wait(c)
     now = (n % period) * w.crossings[groups] if period > 1 else 0
     arrival = weighted = idle = bottlenecked = crossing = other = 0.0
     for k in range(w.first[link], w.first[link + 1]):
@@ -316,7 +325,7 @@ def _arrive(w: Any, link: int) -> None:
         g = w.owner[p]
         at = ((n - w.ahead[now + p]) & mask) * groups + g
         rate, bottleneck, members = w.sent[at], w.bottleneck[at], w.members[g]
-        rtt = w.rtt[g] if calm else w.carried[at]
+        rtt = w.rtt[g] if no_wait else w.carried[at]
         flow = rate * members
         w.reaching[p] = rate
         arrival += flow
@@ -339,9 +348,10 @@ def _arrive(w: Any, link: int) -> None:
 
 @compiled
 def _queue_up(w: Any, link: int, accepted: float, served: float) -> Any:
-    """Add what a step brought to a queue and take out what it served: how long what leaves now has waited, in steps.
+    """Add the accepted bits of a step to a queue and remove the served ones.
 
-    Negative where the memory of the queue is too short.
+    Returns the waiting time of the bits that leave now, in steps, or a negative number if the memory of the queue is
+    too short.
     """
     c = w.count
     n, size = c[STEP], c[MEMORY]
@@ -349,22 +359,22 @@ def _queue_up(w: Any, link: int, accepted: float, served: float) -> Any:
     w.volume[row + n % size] = accepted
     if w.queue[link] <= 0.0:
         w.head[link] = n
-        w.left[link] = 0.0
+        w.remaining[link] = 0.0
         return 0.0
-    while served > w.left[link] and w.head[link] < n:
-        served -= w.left[link]
+    while served > w.remaining[link] and w.head[link] < n:
+        served -= w.remaining[link]
         w.head[link] += 1
-        w.left[link] = w.volume[row + w.head[link] % size]
-    w.left[link] = max(0.0, w.left[link] - served)
+        w.remaining[link] = w.volume[row + w.head[link] % size]
+    w.remaining[link] = max(0.0, w.remaining[link] - served)
     if n - w.head[link] >= size - 1:
         return -1.0
     volume = w.volume[row + w.head[link] % size]
-    return n - w.head[link] + (w.left[link] / volume if volume > 0.0 else 0.0)
+    return n - w.head[link] + (w.remaining[link] / volume if volume > 0.0 else 0.0)
 
 
 @compiled
 def _queue(w: Any, link: int) -> Any:
-    """Queue up what has arrived; a status."""
+    """Add the arrivals to the queue of a link; return a status."""
     c = w.count
     T, C, y = w.record[_T], w.capacity[link], w.arrival[link]
     w.arrived[link] += y * T
@@ -403,7 +413,7 @@ def _set_arguments(w: Any, link: int, record: Any) -> None:
 
 @compiled
 def _call_law(w: Any, link: int, law: int) -> Any:
-    """Call a law of a router; a status. The result is in the record."""
+    """Call a law of a router; return a status. The result is in the record."""
     _set_arguments(w, link, w.record)
     if call(law, (w.record, w.record, w.params, w.record)) != 0:
         return LAW_FAILED
@@ -411,8 +421,8 @@ def _call_law(w: Any, link: int, law: int) -> Any:
 
 
 @compiled
-def _keep(w: Any, link: int) -> Any:
-    """Update the state of a router after a step, and its priority; a status."""
+def _update_router(w: Any, link: int) -> Any:
+    """Update the state of a router after a step, and its priority; return a status."""
     c = w.count
     n = c[STEP]
     w.mean[link] = w.idle[link]
@@ -431,13 +441,13 @@ def _keep(w: Any, link: int) -> Any:
         status = _call_law(w, link, c[ROUTER])
         if status != FINE:
             return status
-        w.state[link] = min(max(w.record[_RESULT], w.least[link]), w.most[link])
+        w.state[link] = min(max(w.record[_RESULT], w.lowest[link]), w.highest[link])
     return FINE
 
 
 @compiled
 def _advertise(w: Any, link: int) -> Any:
-    """Update the signals of a link after a step; a status."""
+    """Update the signals of a link after a step; return a status."""
     c = w.count
     now, before = (c[STEP] & c[MASK]) * c[SIGNALS], ((c[STEP] - 1) & c[MASK]) * c[SIGNALS]
     if c[BY_FLOW] != 0:
@@ -481,7 +491,7 @@ def _advertise_by_flow(w: Any, link: int, now: int, before: int) -> Any:
 
 @compiled
 def _loss_rate(w: Any, g: int) -> Any:
-    """Rate that a flow loses at all links of its route."""
+    """Return the rate that a flow loses at all links of its route."""
     lost_rate = 0.0
     for p in range(w.crossings[g], w.crossings[g + 1]):
         lost_rate += w.reaching[p] * w.loss[w.crossing_link[p]]
@@ -490,7 +500,7 @@ def _loss_rate(w: Any, g: int) -> Any:
 
 @compiled
 def _step(w: Any) -> Any:
-    """One control interval; a status."""
+    """Advance by one control interval; return a status."""
     c = w.count
     links, groups, T = c[LINKS], c[GROUPS], w.record[_T]
     c[LOSES] = 0
@@ -512,7 +522,7 @@ def _step(w: Any) -> Any:
         status = _queue(w, link)
         if status != FINE:
             return status
-        status = _keep(w, link)
+        status = _update_router(w, link)
         if status != FINE:
             return status
         status = _advertise(w, link)
@@ -556,7 +566,7 @@ def _write(w: Any, row: int, share: float) -> None:
 
 @entry
 def advance(table: Integers, steps: int) -> Any:
-    """Take at most `steps` steps, not beyond the last one; a status."""
+    """Take up to `steps` steps, but not beyond the last one; return a status."""
     w = Fields(*_unpack(table))
     c = w.count
     end = min(c[LAST], c[STEP] + steps)
@@ -577,7 +587,7 @@ _LAWS = ("router_law", "source_law", "announce_law", "priority_law")
 
 
 def likeness(problem: Problem) -> Hashable:
-    """Return what is equal for problems that can be given to `run_alike` together: all but parameters and rates.
+    """Return a key that is equal for problems that `run_alike` can take together: all but parameters and rates.
 
     Parameters
     ----------
@@ -606,12 +616,12 @@ def run(problem: Problem) -> Result:
 
 
 def run_alike(problems: Sequence[Problem]) -> list[Result]:
-    """Run recurrences that differ in parameters and initial rates, which are set up together: this is less work.
+    """Run recurrences that differ in parameters and initial rates; setting them up together saves work.
 
     Parameters
     ----------
     problems : sequence of Problem
-        Of one `likeness`.
+        Problems with the same `likeness`.
     """
     from ecc.loops.closed_loop import steps_of
 
@@ -619,7 +629,9 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
         problems[0].protocol, problems[0].fluid, problems[0].samples, problems[0].delays,
     )  # fmt: skip
     laws = CompiledLaws(protocol, shared=problems[0].shared, checked=False)
-    initial = [InitialConditions.of(one.protocol, laws, fluid, one.point, one.factor) for one in problems]
+    initial = [
+        InitialConditions.of(problem.protocol, laws, fluid, problem.point, problem.factor) for problem in problems
+    ]
     B, L, G, V = len(problems), fluid.n_links, fluid.n_groups, len(initial[0].advertised)
     T = float(protocol.params()["interval"])
     links = np.concatenate(fluid.routes).astype(np.int64)
@@ -633,7 +645,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
     groups_padded = -(-G // LANES) * LANES
 
     def each(name: str) -> NDArray[Any]:
-        return np.array([getattr(one, name) for one in initial])
+        return np.array([getattr(conditions, name) for conditions in initial])
 
     def steps(times: FloatArray) -> NDArray[np.int64]:
         finite = np.isfinite(times)
@@ -662,7 +674,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
     at = np.where(np.abs(at - np.round(at)) < 1e-9 * np.maximum(1.0, at), np.round(at), at)
     rtt = around * T
     looks_back = "x_rtt" in laws.wants["source"]
-    floor = np.array([fluid.floor(one.protocol) for one in problems])
+    floor = np.array([fluid.floor(problem.protocol) for problem in problems])
     counts = np.zeros((B, COUNTS), dtype=np.int64)
     counts[:, LAST] = ceil(at[-1])
     counts[:, [SAMPLES, LINKS, GROUPS, SIGNALS]] = count, L, G, V
@@ -676,9 +688,10 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
     counts[:, WAITED] = np.where(waiting.any(axis=1), 0, -NEVER)
     of_each: dict[str, Any] = {
         "record": record, "block": block, "signal_block": zeros(BLOCK),
-        "params": np.array([list(one.protocol.params().values()) for one in problems], dtype=float),
-        "least": each("least"), "most": each("most"), "state": each("state"), "advertised": always(advertised),
-        "queue": queue, "peak": queue.copy(), "left": waiting % 1.0 * fluid.capacity * T,
+        "params": np.array([list(problem.protocol.params().values()) for problem in problems], dtype=float),
+        "lowest": each("lowest"), "highest": each("highest"), "state": each("state"),
+        "advertised": always(advertised),
+        "queue": queue, "peak": queue.copy(), "remaining": waiting % 1.0 * fluid.capacity * T,
         "priority": always(each("priority")) if laws.priority else zeros(0), "wait": always(waiting * T),
         **{
             name: zeros(L)
@@ -689,7 +702,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
         "arrival": each("measured")[:, 0].copy(), "floor": floor, "total": zeros(G),
         "delivered": zeros(G), "lost": zeros(G), "finished": np.full((B, G), np.nan),
         "x": always(x) if looks_back else zeros(0),
-        "sent": always(np.where(sending, x, 0.0)), "least_rate": floor / rtt,
+        "sent": always(np.where(sending, x, 0.0)), "floor_rate": floor / rtt,
         "carried": always(rtt + each("rtt") - fluid.rtt), "reaching": zeros(len(links)),
         "out_links": zeros(count, 4, L), "out_groups": zeros(count, 4, G), "count": counts,
         "bottleneck": always(np.where(sending, each("bottleneck"), NOT_STARTED)), "opens": opens,
@@ -722,8 +735,8 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
         try:
             while status == FINE and counters[STEP] < counters[LAST]:
                 row = int(counters[SAMPLE])
-                most = int(np.ceil(at[row])) - int(counters[STEP]) if problem.records else _SLICE
-                status = int(advance(table, min(next(slices), most)))
+                until_sample = int(np.ceil(at[row])) - int(counters[STEP]) if problem.records else _SLICE
+                status = int(advance(table, min(next(slices), until_sample)))
                 if problem.records:
                     rates[k, row : counters[SAMPLE]] = w.block[k, :, _XS : _XS + LANES].ravel()[:G]
                     states[k, row : counters[SAMPLE]] = w.state[k]
@@ -737,7 +750,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
     rate, goodput, arrival = group_sums[:, :, 0] / widths, group_sums[:, :, 1] / widths, link_sums[:, :, 0] / widths
     bottleneck = w.out_groups[:, :, 3].astype(np.int64)
     stopped_at = np.where(np.isfinite(w.finished), w.finished * T, fluid.stop)
-    found = []
+    results = []
     for k, status in enumerate(statuses):
         rows, taken = int(w.count[k, SAMPLE]), int(w.count[k, STEP])
         now = taken * T
@@ -748,7 +761,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
             f"a queue takes more than {_MEMORY} steps to drain at t = {now:.9g} s",
             "interrupted",
         )
-        found.append(
+        results.append(
             Result(
                 time=samples[:rows],
                 rate=rate[k, :rows],
@@ -767,4 +780,4 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
                 recorded={"flow.x": rates[k, :rows], "link.R": states[k, :rows]},
             )
         )
-    return found
+    return results

@@ -1,4 +1,4 @@
-"""The result of a fluid run, group by group, in bits: the same for all forms."""
+"""The result of a fluid run, group by group, in bits: the same for all kinds of fluid."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ __all__ = ["Result", "turns"]
 
 FloatArray = NDArray[np.float64]
 
-_TURN = 0.1  # s between two reports of progress, and looks at Ctrl-C
+_TURN = 0.1  # s between two reports of progress, and checks for Ctrl-C
 
 
-def turns(most: int) -> Iterator[int]:
-    """Yield how many steps to take before the next report, which take a tenth of a second together.
+def turns(max_steps: int) -> Iterator[int]:
+    """Yield the number of steps to take before the next report, so that they take a tenth of a second together.
 
     Parameters
     ----------
-    most : int
-        Never more than that.
+    max_steps : int
+        Maximum number of steps.
 
     Notes
     -----
-    How a run is cut never changes its result.
+    The division of a run into turns never changes its result.
     """
-    steps = min(100, most)
+    steps = min(100, max_steps)
     while True:
         began = perf_counter()
         yield steps
         taken = perf_counter() - began
-        steps = min(most, max(1, round(steps * min(10.0, _TURN / max(taken, 1e-9)))))
+        steps = min(max_steps, max(1, round(steps * min(10.0, _TURN / max(taken, 1e-9)))))
 
 
 @dataclass
 class Result:
-    """Series over (sample, group) and (sample, link), totals over groups; rates in bit/s, all else in bits."""
+    """Series over (sample, group) and (sample, link), totals over groups; rates in bit/s, amounts in bits."""
 
     time: FloatArray
     rate: FloatArray
@@ -52,9 +52,9 @@ class Result:
     sent: FloatArray
     delivered: FloatArray
     lost: FloatArray
-    stopped_at: FloatArray  # s, NaN where a flow did not stop
+    stopped_at: FloatArray  # s, NaN if a flow did not stop
     stats: dict[str, Any] = field(default_factory=dict)
-    marks: FloatArray | None = None  # over (sample, link), where links have queue disciplines
+    marks: FloatArray | None = None  # over (sample, link), if links have queue disciplines
     classes: NDArray[np.int64] | None = None  # (2, n_classes): link and index of each queue of links with several
     by_class: dict[str, FloatArray] = field(default_factory=dict)  # over (sample, class)
     recorded: dict[str, FloatArray] = field(default_factory=dict)  # "link.", "flow." or "env." and name -> series

@@ -1,13 +1,13 @@
-"""The right-hand side of a network of fluids, compiled: laws by address, everything else in two flat arrays.
+"""The right-hand side of a network of fluids, compiled: laws by address, all other data in two flat arrays.
 
-State: R of routers (links, where the router law has memory), what they measure (five numbers a link, where a law is
-called as a header is stamped), queues, cumulative arrivals and drops (links), x (groups, where the source law has
-memory) and other states of hosts (groups, state by state); then, not looked back to, cumulative sent, delivered and
-lost (groups). Rates are bit/s, queues and sums bits.
+State: R of routers (links, if the router law has memory), their measurements (five numbers a link, if a law is called
+as a header is stamped), queues, cumulative arrivals and drops (links), x (groups, if the source law has memory) and
+other states of hosts (groups, state by state); then, without a stored history, cumulative sent, delivered and lost
+(groups). Rates are bit/s, queues and sums bits.
 
-Fluid keeps its order in queues: what leaves link l at time u had entered it at e, where e + q_l(e)/C_l = u. Walking
-back along a path from queue to queue gives when what arrives now was sent, and what a header read on its way,
-as it left a queue or, if `early`, as it came to it.
+Fluid keeps its order in queues: departures from link l at time u had entered it at e, with e + q_l(e)/C_l = u. Walking
+back along a path from queue to queue gives the time at which the data that arrive now were sent, and the feedback that
+a header read on its way, as it left a queue or, if `early`, as it arrived there.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ HEADER = (
     "lagged_feedback", "router", "source", "announce", "priority", "combine", "longest", "clock",
     "windows", "by_rtt", "per_flow", "counts_all", "early", "host_states", "states_law",
     # arrays in the state
-    "state", "measured", "queue", "arrived", "dropped", "own", "host", "sent", "delivered", "lost",
+    "state", "measured", "queue", "arrived", "dropped", "source_state", "host", "sent", "delivered", "lost",
     # arrays in numbers
     "begins", "capacity", "known_capacity", "level",
-    "interval", "opens", "stops", "least", "members", "packet", "wire", "forward", "backward",
-    "steady", "fewest", "reaches", "survives", "acks_kept", "leasts",
+    "interval", "opens", "stops", "floor", "members", "packet", "wire", "forward", "backward",
+    "steady", "min_count", "reaches", "survives", "acks_kept", "router_floor",
     "record", "params", "arrival", "before", "weighted", "responsive", "other", "bottlenecked", "crossing",
     "loss", "share", "reads", "failed",
-    "round_trip", "bottleneck", "advertises_from", "left",
+    "round_trip", "bottleneck", "advertises_from", "left_at",
     # arrays in indices
     "crossings", "crossing_link", "responds", "changes",
 )  # fmt: skip
-"""What the first indices are: whole numbers, then where arrays begin in `numbers` and in `indices`."""
+"""Meaning of the first indices: integers, then the positions of the first elements of arrays in the two flat arrays."""
 
 (
     TABLE, LINKS, GROUPS, REMEMBERS, MEASURES, BY_FLOW, MEMORY, STEPPING, LAGGED_ARRIVALS,
     LAGGED_FEEDBACK, ROUTER, SOURCE, ANNOUNCE, PRIORITY, COMBINE, LONGEST, CLOCK,
     WINDOWS, BY_RTT, PER_FLOW, COUNTS_ALL, EARLY, HOST_STATES, STATES_LAW,
-    STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, HOST, SENT, DELIVERED, LOST,
-    BEGINS, CAPACITY, KNOWN_CAPACITY, LEVEL, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
-    STEADY, FEWEST, REACHES, SURVIVES, ACKS_KEPT, LEASTS,
+    STATE, MEASURED, QUEUE, ARRIVED, DROPPED, SOURCE_STATE, HOST, SENT, DELIVERED, LOST,
+    BEGINS, CAPACITY, KNOWN_CAPACITY, LEVEL, INTERVAL, OPENS, STOPS, FLOOR, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
+    STEADY, MIN_COUNT, REACHES, SURVIVES, ACKS_KEPT, ROUTER_FLOOR,
     RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, RESPONSIVE, OTHER, BOTTLENECKED, CROSSING,
     LOSS, SHARE, READS, FAILED,
-    ROUND_TRIP, BOTTLENECK, ADVERTISES_FROM, LEFT,
+    ROUND_TRIP, BOTTLENECK, ADVERTISES_FROM, LEFT_AT,
     CROSSINGS, CROSSING_LINK, RESPONDS, CHANGES,
 ) = range(len(HEADER))  # fmt: skip
 
@@ -59,18 +59,18 @@ EACH_INTERVAL, EACH_ACK, EACH_RTT, AT_ALL_TIMES, CONTINUOUS = range(5)
 (
     _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _S, _RESULT,
 ) = range(len(ARGUMENTS))  # fmt: skip
-# purposes of looking back: each has its own hints at every crossing
-_ARRIVING, _EARLIER, _RECEIVED, _OWN, _ACKED, _ROUND = 0, 4, 8, 12, 16, 20
+# purposes of looking back: each has separate hints at every crossing
+_ARRIVING, _EARLIER, _RECEIVED, _SOURCE, _ACKED, _ROUND = 0, 4, 8, 12, 16, 20
 _PATH, _FEEDBACK, _FEEDBACK_BEFORE, _RATE = range(4)
-_ROUNDING = 1e-9  # of a capacity: what leaves a busy link has that error as it comes to another one that is as fast,
-_EMPTY = 1.0  # bit: and begins no queue there
-_FAR = 21  # where fluid entered a queue is far from where it left
+_ROUNDING = 1e-9  # relative error of the rate from a busy link, which must start no queue at another of equal capacity
+_EMPTY = 1.0  # bit: a smaller queue counts as empty for that purpose
+_FAR = 21  # offset of the hints for times of entering a queue, which are far from those of leaving
 HINTS_PER_CROSSING = 2 * _FAR
 
 
 @compiled
 def _change(t: float, link: int, numbers: Any, indices: Any) -> Any:
-    """Which of the changes of capacities is the last of a link's at t; before 0 s, the first."""
+    """Return the index of a link's last change of capacity by time t; before 0 s, of the first."""
     k, following = indices[indices[CHANGES] + link], indices[indices[CHANGES] + link + 1]
     while k + 1 < following and numbers[indices[BEGINS] + k + 1] <= t:
         k += 1
@@ -79,7 +79,10 @@ def _change(t: float, link: int, numbers: Any, indices: Any) -> Any:
 
 @compiled
 def _entered(w: Any, y: Any, u: float, link: int, slot: int, numbers: Any, indices: Any) -> Any:
-    """When what leaves a link at u entered its queue, at e: it is what the link served in between that it found."""
+    """Return the time at which the data that leave a link at u entered its queue.
+
+    The queue that they met is the service of the link in between.
+    """
     i = indices[QUEUE] + link
     queue = value_at(w, y, i, u, slot)
     if queue <= 0.0:
@@ -132,26 +135,26 @@ def _entered(w: Any, y: Any, u: float, link: int, slot: int, numbers: Any, indic
 
 @compiled
 def _level(t: float, link: int, numbers: Any, indices: Any) -> Any:
-    """Bits that a link can have served since 0 s."""
+    """Return the maximum service of a link since 0 s, in bits."""
     k = _change(t, link, numbers, indices)
     return numbers[indices[LEVEL] + k] + numbers[indices[CAPACITY] + k] * (t - numbers[indices[BEGINS] + k])
 
 
 @compiled
 def _passed(w: Any, e: float, u: float, link: int, slot: int, numbers: Any, indices: Any) -> Any:
-    """Rate with which fluid leaves a link at u, as a share of the rate with which it entered at e."""
+    """Return the ratio of the rate at which fluid leaves a link at u to the rate at which it entered at e."""
     if e >= u:
         return 1.0
     far = slot + _FAR * indices[indices[CROSSINGS] + indices[GROUPS]]
     C = numbers[indices[CAPACITY] + _change(u, link, numbers, indices)]
     before = numbers[indices[CAPACITY] + _change(e, link, numbers, indices)]
     swelling = before + slope_at(w, indices[QUEUE] + link, e, far)
-    return _kept(w, e, link, far, indices) * C / max(swelling, 1e-9 * C) if C > 0.0 else 0.0
+    return _accepted_share(w, e, link, far, indices) * C / max(swelling, 1e-9 * C) if C > 0.0 else 0.0
 
 
 @compiled
-def _kept(w: Any, e: float, link: int, slot: int, indices: Any) -> Any:
-    """Share of what came to a queue at e that it had room for."""
+def _accepted_share(w: Any, e: float, link: int, slot: int, indices: Any) -> Any:
+    """Return the share of the arrivals at a queue at e that it accepted."""
     dropped = slope_at(w, indices[DROPPED] + link, e, slot)
     if dropped <= 0.0:
         return 1.0
@@ -162,7 +165,7 @@ def _kept(w: Any, e: float, link: int, slot: int, indices: Any) -> Any:
 def _back_to_sender(
     w: Any, y: Any, v: float, group: int, crossing: int, purpose: int, numbers: Any, indices: Any
 ) -> Any:
-    """When what reaches the queue of a crossing at v was sent, and its rate there as a share of its rate then."""
+    """Return the time at which arrivals at the queue of a crossing at v were sent, and the ratio of the two rates."""
     first = indices[indices[CROSSINGS] + group]
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     forward = indices[FORWARD]
@@ -179,25 +182,28 @@ def _back_to_sender(
 
 
 @compiled
-def _fail(what: float, which: int, status: int, numbers: Any, indices: Any) -> None:
-    """Note which law failed first in this evaluation; status 0: its result is not finite."""
+def _fail(kind: float, which: int, status: int, numbers: Any, indices: Any) -> None:
+    """Record the first law that failed in this evaluation; status 0: its result is not finite."""
     failed = indices[FAILED]
     if numbers[failed] == 0.0 or status != 0:
-        numbers[failed], numbers[failed + 1], numbers[failed + 2] = what, which, status
+        numbers[failed], numbers[failed + 1], numbers[failed + 2] = kind, which, status
 
 
 @compiled
 def _call_router_law(law: int, u: float, link: int, R: float, x: float, numbers: Any, indices: Any) -> Any:
-    """Call a law of a router at u, most of its arguments being in the record; a status. The result is there, too."""
+    """Call a law of a router at u; return a status.
+
+    The other arguments must be in the record, which also takes the result.
+    """
     record = indices[RECORD]
     numbers[record + _R] = R
     numbers[record + _X] = x
     numbers[record + _C] = numbers[indices[KNOWN_CAPACITY] + _change(u, link, numbers, indices)]
     numbers[record + _T] = numbers[indices[INTERVAL]]
-    one = numbers[indices[FEWEST] + link]
-    numbers[record + _U] *= min(1.0, numbers[record + _N] / one)
-    numbers[record + _N] = max(one, numbers[record + _N])
-    numbers[record + _N_ALL] = max(one, numbers[record + _N_ALL])
+    min_count = numbers[indices[MIN_COUNT] + link]
+    numbers[record + _U] *= min(1.0, numbers[record + _N] / min_count)
+    numbers[record + _N] = max(min_count, numbers[record + _N])
+    numbers[record + _N_ALL] = max(min_count, numbers[record + _N_ALL])
     pointer = shifted(numbers, record)
     status = call(law, (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
     if status != 0 or not abs(numbers[record + _RESULT]) < inf:
@@ -207,20 +213,20 @@ def _call_router_law(law: int, u: float, link: int, R: float, x: float, numbers:
 
 @compiled
 def _present(u: float, link: int, numbers: Any, indices: Any) -> Any:
-    """Number of flows whose packets come to a link at u, if those of newcomers wait nowhere."""
-    many = 0.0
+    """Return the number of flows with packets that arrive at a link at u, if those of new flows wait nowhere."""
+    n_flows = 0.0
     for g in range(indices[GROUPS]):
         for p in range(indices[indices[CROSSINGS] + g], indices[indices[CROSSINGS] + g + 1]):
             sent = u - numbers[indices[FORWARD] + p]
             if indices[indices[CROSSING_LINK] + p] == link and numbers[indices[STEADY] + g] == 0.0:
                 if sent >= numbers[indices[OPENS] + g] and sent < numbers[indices[STOPS] + g]:
-                    many += numbers[indices[MEMBERS] + g]
-    return many
+                    n_flows += numbers[indices[MEMBERS] + g]
+    return n_flows
 
 
 @compiled
 def _advertised(w: Any, y: Any, u: float, link: int, x: float, slot: int, numbers: Any, indices: Any) -> Any:
-    """What a link stamps at u into the header of a flow at rate x: (status, feedback, priority)."""
+    """Return (status, feedback, priority) that a link stamps at u into the header of a flow at rate x."""
     R = value_at(w, y, indices[STATE] + link, u, slot) if indices[REMEMBERS] != 0 else 0.0
     if indices[MEASURES] == 0:
         return 0, R, 0.0
@@ -233,7 +239,7 @@ def _advertised(w: Any, y: Any, u: float, link: int, x: float, slot: int, number
     numbers[record + _U] = value_at(w, y, at + links, u, slot)
     numbers[record + _N] = value_at(w, y, at + 2 * links, u, slot)
     numbers[record + _N_ALL] = value_at(w, y, at + 3 * links, u, slot)
-    if indices[COUNTS_ALL] != 0:  # newcomers get their shares, but of what there is
+    if indices[COUNTS_ALL] != 0:  # count new flows at once, so that shares do not exceed the capacity
         numbers[record + _N_ALL] = max(numbers[record + _N_ALL], _present(u, link, numbers, indices))
     numbers[record + _D] = value_at(w, y, at + 4 * links, u, slot)
     numbers[record + _Q] = max(0.0, value_at(w, y, indices[QUEUE] + link, u, slot))
@@ -253,11 +259,11 @@ def _advertised(w: Any, y: Any, u: float, link: int, x: float, slot: int, number
 
 @compiled
 def _received(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any, indices: Any) -> Any:
-    """What a sender receives at a time: (status, feedback of its path, crossing that gave it or -1, RTT)."""
+    """Return (status, feedback of the path, crossing that gave it or -1, RTT) for a sender at a time."""
     first, last = indices[indices[CROSSINGS] + group], indices[indices[CROSSINGS] + group + 1] - 1
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     how = indices[COMBINE]
-    forward, left = indices[FORWARD], indices[LEFT]
+    forward, left_at = indices[FORWARD], indices[LEFT_AT]
     u = sigma - numbers[indices[BACKWARD] + last]
     sent = u
     for p in range(last, first - 1, -1):
@@ -266,20 +272,20 @@ def _received(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: A
         if numbers[indices[CAPACITY] + k] == 0.0:  # nothing has left since the outage began
             u = numbers[indices[BEGINS] + k]
         e = _entered(w, y, u, link, purpose * total + p, numbers, indices)
-        numbers[left + p] = u if indices[EARLY] == 0 else e
+        numbers[left_at + p] = u if indices[EARLY] == 0 else e
         if p > first:
             u = e - (numbers[forward + p] - numbers[forward + p - 1])
         else:
             sent = e - numbers[forward + p]
     x = 0.0
     if indices[BY_FLOW] != 0:
-        x = value_at(w, y, indices[OWN] + group, sent, purpose * total + first)
+        x = value_at(w, y, indices[SOURCE_STATE] + group, sent, purpose * total + first)
         if indices[WINDOWS] != 0:
             x /= sigma - sent
     best, which, rank = 0.0, -1, -inf
     for p in range(last, first - 1, -1):
         link = indices[indices[CROSSING_LINK] + p]
-        u = numbers[left + p]
+        u = numbers[left_at + p]
         if indices[indices[RESPONDS] + p] == 0 or u < numbers[indices[ADVERTISES_FROM] + p]:
             continue
         status, value, urgency = _advertised(w, y, u, link, x, purpose * total + p, numbers, indices)
@@ -302,8 +308,10 @@ def _received(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: A
 def _source(
     group: int, numbers: Any, indices: Any, x: float, x_rtt: float, R: float, R_prev: float, rtt: float, received: bool
 ) -> Any:
-    """(status, rate by the source law); `received`: R is the feedback of a link, not 0 before any, of which laws may
-    make -inf."""
+    """Return (status, rate by the source law).
+
+    `received`: R is feedback of a link. If not, R is 0, for which a law may return -inf.
+    """
     record = indices[RECORD]
     numbers[record + _OWN_RTT] = rtt
     numbers[record + _T] = numbers[indices[INTERVAL]]
@@ -322,7 +330,7 @@ def _source(
 
 @compiled
 def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int, numbers: Any, indices: Any) -> Any:
-    """What a flow of a group sends at a time: (status, rate, last RTT, crossing at which it is bottlenecked)."""
+    """Return (status, rate, last RTT, crossing at which it is bottlenecked) of a flow of a group at a time."""
     open_now = sigma >= numbers[indices[OPENS] + group] and sigma < numbers[indices[STOPS] + group]
     steady = numbers[indices[STEADY] + group]
     if steady > 0.0:
@@ -332,13 +340,13 @@ def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int,
     if status != 0 or not open_now:
         return status, 0.0, rtt, which
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
-    least = numbers[indices[LEAST] + group] / rtt
+    floor = numbers[indices[FLOOR] + group] / rtt
     slot = (purpose + _RATE) * total + crossing
     if indices[MEMORY] != 0:
-        rate = value_at(w, y, indices[OWN] + group, sigma, slot)
+        rate = value_at(w, y, indices[SOURCE_STATE] + group, sigma, slot)
         if indices[WINDOWS] != 0:
             rate /= rtt
-        return 0, max(least, rate), rtt, which
+        return 0, max(floor, rate), rtt, which
     R_prev = R
     if indices[LAGGED_FEEDBACK] != 0:
         earlier = sigma - numbers[indices[INTERVAL]]
@@ -346,12 +354,12 @@ def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int,
         if status != 0:
             return status, 0.0, rtt, which
     status, rate = _source(group, numbers, indices, 0.0, 0.0, R, R_prev, rtt, which >= 0)
-    return status, max(least, rate), rtt, which
+    return status, max(floor, rate), rtt, which
 
 
 @compiled
 def _arriving(w: Any, y: Any, v: float, group: int, purpose: int, numbers: Any, indices: Any) -> Any:
-    """Rate at which what a flow of a group sent leaves its last queue at a time: (status, rate)."""
+    """Return (status, rate) at which the data of a flow of a group leave its last queue at a time."""
     first, last = indices[indices[CROSSINGS] + group], indices[indices[CROSSINGS] + group + 1] - 1
     link = indices[indices[CROSSING_LINK] + last]
     slot = purpose * indices[indices[CROSSINGS] + indices[GROUPS]] + last
@@ -364,9 +372,9 @@ def _arriving(w: Any, y: Any, v: float, group: int, purpose: int, numbers: Any, 
 
 @compiled
 def _update_time(w: Any, y: Any, t: float, group: int, rtt: float, numbers: Any, indices: Any) -> Any:
-    """Time from one update of a source to the next, which ACKs bring: (status, seconds).
+    """Return (status, seconds from one update of a source to the next), which depends on the spacing of ACKs.
 
-    The first feedback makes one update, within T, an RTT before the ACKs of what is sent then.
+    The first feedback makes one update, within T, an RTT before the ACKs of the data sent then.
     """
     T, clock = numbers[indices[INTERVAL]], indices[CLOCK]
     if clock == AT_ALL_TIMES or clock == CONTINUOUS or t < numbers[indices[OPENS] + group] + T:
@@ -386,56 +394,56 @@ def _update(
     w: Any, y: Any, t: float, g: int, received: bool, rtt: float, out: Any, numbers: Any,
     indices: Any,
 ) -> Any:  # fmt: skip
-    """Write the derivative of what a source remembers; a status."""
-    own, first = indices[OWN] + g, indices[indices[CROSSINGS] + g]
+    """Write the derivatives of the states of a source; return a status."""
+    source_state, first = indices[SOURCE_STATE] + g, indices[indices[CROSSINGS] + g]
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
-    out[own] = 0.0
-    many, states = indices[HOST_STATES], indices[HOST] + g
-    for k in range(many):
+    out[source_state] = 0.0
+    n_states, states = indices[HOST_STATES], indices[HOST] + g
+    for k in range(n_states):
         out[states + k * indices[GROUPS]] = 0.0
     if not received or numbers[indices[STEADY] + g] > 0.0:
         return 0
     status, step = _update_time(w, y, t, g, rtt, numbers, indices)
     if status != 0 or step == inf:
         return status
-    status, R, _, _ = _received(w, y, t, g, _OWN + _FEEDBACK, numbers, indices)
+    status, R, _, _ = _received(w, y, t, g, _SOURCE + _FEEDBACK, numbers, indices)
     R_prev = R
     if indices[LAGGED_FEEDBACK] != 0:
-        status, earlier, found, _ = _received(w, y, t - step, g, _OWN + _FEEDBACK_BEFORE, numbers, indices)
+        status, earlier, which, _ = _received(w, y, t - step, g, _SOURCE + _FEEDBACK_BEFORE, numbers, indices)
         if status != 0:
             return status
-        if found >= 0:
+        if which >= 0:
             R_prev = earlier
-    x = y[own]
-    x_rtt = value_at(w, y, own, t - rtt, _ROUND * total + first)
+    x = y[source_state]
+    x_rtt = value_at(w, y, source_state, t - rtt, _ROUND * total + first)
     continuous = indices[CLOCK] == CONTINUOUS
     if indices[STEPPING] != 0 and not continuous:
-        x = value_at(w, y, own, t - step, _OWN * total + first)
+        x = value_at(w, y, source_state, t - step, _SOURCE * total + first)
     if indices[WINDOWS] != 0:
         x, x_rtt = x / rtt, x_rtt / rtt
     record = indices[RECORD] + len(ARGUMENTS)
-    for k in range(many):
+    for k in range(n_states):
         numbers[record + k] = y[states + k * indices[GROUPS]]
     status, updated = _source(g, numbers, indices, x, x_rtt, R, R_prev, rtt, True)
     if status != 0:
         return status
-    if many > 0:
+    if n_states > 0:
         pointer = shifted(numbers, indices[RECORD])
         status = call(indices[STATES_LAW], (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
         if status != 0:
             _fail(STATE_FAILED, g, status, numbers, indices)
             return status
-        for k in range(many):
-            found = numbers[record + many + k]
-            out[states + k * indices[GROUPS]] = found if continuous else (found - numbers[record + k]) / step
-    out[own] = updated if continuous else (updated - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
+        for k in range(n_states):
+            by_law = numbers[record + n_states + k]
+            out[states + k * indices[GROUPS]] = by_law if continuous else (by_law - numbers[record + k]) / step
+    out[source_state] = updated if continuous else (updated - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
     return 0
 
 
 @compiled
 def _idle_rtt(t: float, link: int, numbers: Any, indices: Any) -> Any:
-    """RTT at a link without arrivals: over the flows that it has seen, 0 before any."""
-    total, many = 0.0, 0.0
+    """Return the RTT at a link without arrivals: over the flows that it has seen, 0 if it has seen no flow."""
+    total, n_flows = 0.0, 0.0
     for g in range(indices[GROUPS]):
         for p in range(indices[indices[CROSSINGS] + g], indices[indices[CROSSINGS] + g + 1]):
             if indices[indices[CROSSING_LINK] + p] == link:
@@ -443,16 +451,16 @@ def _idle_rtt(t: float, link: int, numbers: Any, indices: Any) -> Any:
                     rtt = numbers[indices[ROUND_TRIP] + g]
                     if indices[LONGEST] != 0:
                         total = max(total, rtt)
-                        many = 1.0
+                        n_flows = 1.0
                     else:
                         total += rtt * numbers[indices[MEMBERS] + g]
-                        many += numbers[indices[MEMBERS] + g]
-    return total / many if many > 0.0 else 0.0
+                        n_flows += numbers[indices[MEMBERS] + g]
+    return total / n_flows if n_flows > 0.0 else 0.0
 
 
 @entry_point
 def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> Any:
-    """Write the derivative of the state of a network; 0, or what a law returned."""
+    """Write the derivative of the state of a network; return 0, or the status of a law that failed."""
     t = at[0]
     w = fields_at(indices[TABLE])
     numbers[indices[FAILED]] = 0.0
@@ -473,10 +481,10 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
         numbers[bottlenecked + link] = 0.0
         numbers[crossing + link] = 0.0
 
-    # what arrives at the links, and the RTTs that it carries
+    # arrivals at the links, and the RTTs in their headers
     responsive = indices[RESPONSIVE]
     for g in range(groups):
-        many = numbers[indices[MEMBERS] + g]
+        members = numbers[indices[MEMBERS] + g]
         for p in range(indices[crossings + g], indices[crossings + g + 1]):
             link = indices[indices[CROSSING_LINK] + p]
             reaches = numbers[indices[REACHES] + p]
@@ -487,21 +495,21 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
             part *= reaches
             rate *= part
             numbers[share + p] = rate
-            numbers[arrival + link] += many * rate
+            numbers[arrival + link] += members * rate
             if numbers[indices[STEADY] + g] > 0.0:
-                numbers[other + link] += many * rate
+                numbers[other + link] += members * rate
             else:
                 if rate > 0.0:
-                    numbers[crossing + link] += many * reaches
+                    numbers[crossing + link] += members * reaches
                     if which == p or how == SUM:
-                        numbers[bottlenecked + link] += many * reaches
+                        numbers[bottlenecked + link] += members * reaches
                     else:
-                        numbers[other + link] += many * rate
+                        numbers[other + link] += members * rate
                     if indices[LONGEST] != 0:
                         numbers[weighted + link] = max(numbers[weighted + link], rtt)
-                carries = many * rate
+                carries = members * rate
                 if indices[PER_FLOW] != 0 and rate > 0.0:
-                    carries = many * reaches
+                    carries = members * reaches
                 numbers[responsive + link] += carries
                 if indices[LONGEST] == 0:
                     numbers[weighted + link] += carries * rtt
@@ -510,9 +518,9 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                 status, earlier, _, _ = _sent(w, y, sigma, g, p, _EARLIER, numbers, indices)
                 if status != 0:
                     return status
-                numbers[before + link] += many * earlier * part * reaches
+                numbers[before + link] += members * earlier * part * reaches
 
-    # queues, and what routers measure and keep
+    # queues, measurements of routers, and their states
     record = indices[RECORD]
     for link in range(links):
         rate, C = numbers[arrival + link], numbers[capacity + _change(t, link, numbers, indices)]
@@ -533,7 +541,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
             lag = T
             if indices[BY_RTT] != 0 and numbers[weighted + link] > 0.0:
                 lag = 0.5 * numbers[weighted + link]
-            reads = indices[READS]  # 0 for what no law reads: it would escape error control
+            reads = indices[READS]  # 0 for measurements that no law reads: they would escape error control
             out[at] = (rate - y[at]) / lag
             out[at + links] = numbers[reads + 1] * (numbers[other + link] - y[at + links]) / lag
             out[at + 2 * links] = numbers[reads + 2] * (numbers[bottlenecked + link] - y[at + 2 * links]) / lag
@@ -553,19 +561,19 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                 status = _call_router_law(indices[ROUTER], t, link, y[at], 0.0, numbers, indices)
                 if status != 0:
                     return status
-                least = numbers[indices[LEASTS] + link] / numbers[weighted + link]
-                out[at] = (max(numbers[record + _RESULT], least) - y[at]) / T
+                router_floor = numbers[indices[ROUTER_FLOOR] + link] / numbers[weighted + link]
+                out[at] = (max(numbers[record + _RESULT], router_floor) - y[at]) / T
 
     # sources and receivers
     for g in range(groups):
         first, last = indices[crossings + g], indices[crossings + g + 1] - 1
-        status, rate, rtt, which = _sent(w, y, t, g, first, _OWN, numbers, indices)
+        status, rate, rtt, which = _sent(w, y, t, g, first, _SOURCE, numbers, indices)
         if status != 0:
             return status
         opened = t >= numbers[indices[OPENS] + g] and t < numbers[indices[STOPS] + g]
         numbers[indices[ROUND_TRIP] + g] = rtt
-        found = opened and which >= 0 and how != SUM
-        numbers[indices[BOTTLENECK] + g] = indices[indices[CROSSING_LINK] + which] if found else -1
+        has_bottleneck = opened and which >= 0 and how != SUM
+        numbers[indices[BOTTLENECK] + g] = indices[indices[CROSSING_LINK] + which] if has_bottleneck else -1
         out[sent + g] = rate
         if indices[MEMORY] != 0:
             status = _update(w, y, t, g, opened and which >= 0, rtt, out, numbers, indices)

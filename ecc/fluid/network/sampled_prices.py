@@ -1,22 +1,22 @@
-"""Fluid whose routers compute prices of intervals and whose sources step at each new price.
+"""Fluid with routers that compute a price for each interval and sources that step at each new price.
 
-A router turns what arrived in each interval of T into y, and its laws turn y into its price until the next tick. It
-advertises nothing before the first whole interval, and keeps its price over an interval without arrivals:
+A router measures the arrival rate y in each interval of T, and its laws turn y into its price until the next tick. It
+advertises nothing before the end of the first full interval, and keeps its price over an interval without arrivals:
 
     R_l <- router_law(R_l, y_l, d_l, C_l, ...),   price_l = announce_law(R_l, y_l, ...), or R_l itself
 
 d is the largest RTT that arrived in an interval, or the mean, as a moving average of weight `rtt_gain`. A packet reads
-the price on arrival at a queue. ACKs return packet by packet with the prices of the path (the largest, the least or
-their sum) and the rate at which their packet was sent. With a `source_clock` of "interval" a new price, of another link
-or a later tick, is answered once:
+the price on arrival at a queue. ACKs return packet by packet with the prices of the path (the maximum, the minimum or
+their sum) and the rate at which their packet was sent. With a `source_clock` of "interval" the source responds once to
+each new price, from another link or a later tick:
 
     x <- source_law(x, x_rtt, R, ...),   x_rtt the mean rate of the packets that arrived since the previous price
 
-except for the first two prices of a flow, whose intervals it joined midway. With "always" a source steps on its own
-clock, every T from the first price on, and x_rtt is the rate of the packet acknowledged last. A flow begins at its
-`opening_rate`, and sends at least `floor` packets an RTT. Equations in which y lags by T and x moves by (f(x) - x)/T
-(`continuous`) are no model of such a loop: the price (y - C)/y of an idle link, multiplied by a rate that has already
-left that y behind, gives peaks of several capacities.
+It ignores the first two prices of a flow, because it joined their intervals midway. With "always" a source steps on a
+separate clock, every T from the first price on, and x_rtt is the rate of the packet acknowledged last. A flow begins at
+its `opening_rate`, and its minimum rate is `floor` packets an RTT. Equations in which y lags by T and x moves by
+(f(x) - x)/T (`continuous`) do not model such a loop: they multiply the price (y - C)/y of an idle link by a rate that
+has already changed, which gives peaks of several times the capacity.
 
 The grid is a hundredth of the interval, or a twentieth of the shortest RTT; queues are as in `curves`.
 """
@@ -57,7 +57,7 @@ FloatArray = NDArray[np.float64]
 
 _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _S, _RESULT = range(len(ARGUMENTS))
 _PER_INTERVAL, _PER_RTT, _FINEST = 100, 20, 10_000
-_UNANSWERED = 2  # prices at the start of a flow
+_UNANSWERED = 2  # prices that a source ignores at the start of a flow
 _MINIMUM, _MAXIMUM, _SUM = range(3)
 # counters of a router: bits and RTTs since the last tick, the moving average of RTTs, ticks, y before
 _BITS, _RTT, _MEAN, _TICKS, _BEFORE = range(5)
@@ -65,19 +65,19 @@ _pointers = unpacker("ff")
 
 
 class Rules(NamedTuple):
-    """Laws, and how routers and sources apply them."""
+    """Laws, and the options of their application by routers and sources."""
 
     router: int
     source: int
     announce: int  # 0: none
-    addresses: Integers  # of the record and of the parameters
+    addresses: Integers  # addresses of the record and of the parameters
     record: Floats
-    failed: Floats  # of `Grid`
+    failed: Floats  # `Grid.failed`
     per: int  # steps of the grid in an interval
     combine: int
-    timed: int  # whether sources step on their own clock
+    timed: int  # whether sources step on a separate clock
     longest: int  # whether d is the largest RTT
-    gain: float  # of the moving average of RTTs
+    gain: float  # gain of the moving average of RTTs
     remembers: int  # whether routers have a state
 
 
@@ -86,8 +86,8 @@ class Routers(NamedTuple):
 
     tick: Integers  # steps of the grid until it first ticks
     state: Floats
-    least: Floats
-    most: Floats
+    lowest: Floats
+    highest: Floats
     advertised: FloatRows  # (n_links, n_times): the price
     counters: FloatRows  # (n_links, 5)
 
@@ -101,17 +101,17 @@ class Sources(NamedTuple):
     price: Floats
     rtt: Floats
     acked: Floats  # packets
-    since: Floats  # position at which the last packet that the last price counts was sent
+    since: Floats  # position of sending of the last packet that the last price counts
     prices: Integers  # received so far
     owner: Integers  # crossing of the last price, -1 for none
     stamp: Floats  # tick of that price
-    due: Floats  # s, when it steps on its own clock
+    due: Floats  # s, next step on a separate clock
     squares: FloatRows  # (n_groups, n_times): integral of the squared rate
 
 
 @optimized
 def _close(link: int, i: int, t: float, rules: Any, capacity: Any, queue: float, routers: Any) -> Any:
-    """Close the interval of a router; a status."""
+    """Close the interval of a router; return a status."""
     pointer, params = _pointers(rules.addresses)
     record, b = rules.record, routers.counters[link]
     status = 0
@@ -129,7 +129,7 @@ def _close(link: int, i: int, t: float, rules: Any, capacity: Any, queue: float,
             status = call(rules.router, (pointer, pointer, params, pointer))
             if status != 0:
                 return failed(rules.failed, ROUTER, link, t, status)
-            record[_RESULT] = min(max(record[_RESULT], routers.least[link]), routers.most[link])
+            record[_RESULT] = min(max(record[_RESULT], routers.lowest[link]), routers.highest[link])
             routers.state[link] = record[_RESULT]
         if rules.announce != 0:
             record[_R] = routers.state[link]
@@ -146,7 +146,7 @@ def _close(link: int, i: int, t: float, rules: Any, capacity: Any, queue: float,
 
 @optimized
 def _rate(squares: Any, sent: Any, g: int, sigma: float) -> Any:
-    """The rate at which a flow sent in the step of the grid before a position, 0 if nothing."""
+    """Return the rate of a flow in the step of the grid before a position, 0 if it sent nothing."""
     bits = at(sent[g], sigma) - at(sent[g], sigma - 1.0)
     return (at(squares[g], sigma) - at(squares[g], sigma - 1.0)) / bits if bits > 0.0 else 0.0
 
@@ -156,13 +156,13 @@ def advance(
     begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
     sources: Sources,
 ) -> Any:  # fmt: skip
-    """Take steps on the grid; 0, or what a law returned."""
+    """Take steps on the grid; return 0, or the status of a law that failed."""
     pointer, params = _pointers(rules.addresses)
     record, sent, squares, counters = rules.record, curves.sent, sources.squares, routers.counters
     start, stop, steady = paths.start, paths.stop, paths.steady
     for i in range(begin, end):
         t = (i - zero) * h
-        # sources: what is acknowledged now, back along its path
+        # sources: trace the data acknowledged now back along their path
         for g in range(len(paths.members)):
             a, b = paths.first[g], paths.first[g + 1]
             look_back(paths, curves, g, i)
@@ -190,7 +190,7 @@ def advance(
                         sources.due[g] = t + record[_T]
                     sources.owner[g] = which
                 elif which >= 0 and (which != sources.owner[g] or latest > sources.stamp[g]):
-                    # the price counts what arrived until its tick
+                    # the price counts arrivals until its tick
                     closed = int(zero + routers.tick[paths.links[which]] + latest * rules.per)
                     counted = min(sigma, curves.origin[which, min(closed, i - 1)])
                     since = sources.since[g]
@@ -222,7 +222,7 @@ def advance(
             if sent[g, i] >= paths.size[g] and stop[g] > t:
                 stop[g] = t
 
-        # what arrives at the queues and leaves them, and what routers note of it
+        # arrivals at the queues, departures from them, and the counters of routers
         clear(curves)
         for c in range(len(paths.links)):
             g, link = paths.owner[c], paths.links[c]
@@ -251,7 +251,7 @@ def run(problem: Problem) -> Result:
     Parameters
     ----------
     problem : Problem
-        Of a protocol whose `fluid_form` is `SampledPrices`.
+        Problem with a `fluid_form` of type `SampledPrices`.
 
     Returns
     -------
@@ -284,7 +284,7 @@ def run(problem: Problem) -> Result:
         advertised[:, :zero] = initial.advertised[:, None]
         counters[:, _MEAN], counters[:, _BEFORE] = initial.measured[4], initial.measured[0]
         counters[:, _TICKS] = 1.0
-        counters[:, _BITS] = (per - tick) * h * initial.measured[0]  # of the interval that runs
+        counters[:, _BITS] = (per - tick) * h * initial.measured[0]  # bits of the current interval
         counters[:, _RTT] = initial.measured[4] * (1.0 if protocol.scaling_rtt == "max" else counters[:, _BITS])
         squares[:, :zero] = x[:, None] * curves.sent[:, :zero]
         sent = [at.py_func(curves.sent[g, :zero], s) for g, s in enumerate(since)]
@@ -297,7 +297,7 @@ def run(problem: Problem) -> Result:
         ("min", "max", "sum").index(protocol.combine), int(protocol.source_clock == "always"),
         int(protocol.scaling_rtt == "max"), form.rtt_gain, int(laws.remembers),
     )  # fmt: skip
-    routers = Routers(tick, initial.state.copy(), initial.least, initial.most, advertised, counters)
+    routers = Routers(tick, initial.state.copy(), initial.lowest, initial.highest, advertised, counters)
     sources = Sources(
         floor=fluid.floor(protocol), x=x, x_rtt=x.copy(), price=initial.advertised[paths.links[np.maximum(owner, 0)]],
         rtt=initial.rtt.copy(), acked=acked, since=since, prices=prices, owner=owner, stamp=np.full(G, -1.0),

@@ -56,74 +56,76 @@ def simulate(
     clocking: str = "ack",
     signals: str = "rate",
 ) -> Trajectory:
-    """Return the run of a scenario as fluid: rates and queues without packets, from the protocol's laws.
+    """Return the fluid run of a scenario: rates and queues without packets, from the protocol's laws.
 
-    Continuous runs solve delay differential equations (module continuous of ecc.fluid.network says which), discrete
-    ones the papers' recurrences, one step a control interval with delays rounded up, where headers read routers as
-    packets leave their queues (recurrence). In continuous time some are cumulative curves in fixed steps: protocols of
-    windows (windows; they have no recurrence), and those with a `fluid_form`: routers that grant in an interval what
-    the last one left (granted_windows), sources that change rates in steps (stepped_rates), and those that answer
-    prices of intervals (sampled_prices), and hosts that are machines of states, among windows (machines).
+    Continuous runs solve delay differential equations, which the module continuous of ecc.fluid.network describes.
+    Discrete runs compute the papers' recurrences (recurrence), with one step a control interval, delays rounded up, and
+    headers that read routers as packets leave their queues. In continuous time some protocols are computed as
+    cumulative curves in fixed steps. These are window protocols (windows; they have no recurrence), and protocols with
+    a `fluid_form`: routers that grant the rest of the last interval (granted_windows), sources that change rates in
+    steps (stepped_rates), sources that respond to prices of intervals (sampled_prices), and hosts that are machines of
+    states (machines, a part of windows).
 
     Parameters
     ----------
     scenario : Scenario
-        Scenario without a workload of transfers, of one protocol, or of several of windows, over queue disciplines
-        where these need no routers; in continuous time with random losses, capacities that change and, where ACKs clock
-        no windows, with unresponsive flows beside it.
+        Scenario without a workload of transfers, of one protocol, or of several window protocols, over queue
+        disciplines if these need no routers. In continuous time it may have random losses, capacities that change and,
+        unless ACKs clock windows, unresponsive flows.
     sample : float, s, > 0, optional
-        Averages are taken over it, and it labels its end.
+        Sampling period: series are averages over it, labelled by its end; for example 0.1.
     start : str or array_like, optional
-        "empty": queues empty, routers at `initial` times their capacity, flows join at their start; "equilibrium":
-        everything at the stationary point of the laws for all t < 0, with all flows active for any start of theirs
-        (over queue disciplines that of `ecc.loops.marked_hosts`, with their states and those of hosts); or
-        shape (n_flows,), bit/s, > 0: rates that all flows have sent for all t < 0, bottlenecked at the first link of
-        their route or the assigned one, before the first tick of the routers (not of windows).
+        "empty": queues are empty, routers are at `initial` times their capacity, and flows join at their start.
+        "equilibrium": the stationary point of the laws has held for all t < 0, with all flows active at any start time
+        (over queue disciplines, the point of `ecc.loops.marked_hosts`, with their states and those of hosts). An array
+        of shape (n_flows,), bit/s, > 0: rates of all flows for all t < 0, bottlenecked at the first link of their route
+        or the assigned one, before the first tick of the routers (not for window protocols).
     perturbation : float, > -1, optional
-        With "equilibrium", the relative deviation of all rates, before and at the start; of windows, their deviation at
-        the start.
+        Relative deviation of all rates from the equilibrium, before and at the start (windows deviate at the start
+        only). Only with start "equilibrium".
     record : sequence of str, optional
-        States to record, as series of the trajectory, at the end of each sample, where the protocol's laws have them:
-        "link.R" and "flow.x" [bit/s]; of windows "env.window" [bytes], "flow.m", "link.R", and states of queue
-        disciplines by name ("link.average"); of machines "env.window" and what they keep, by name; of granted windows
-        "env.window", "env.srtt" [s] and "link.d" [s], the mean RTT that a router counts with.
+        States to record at the end of each sample, as series of the trajectory, if the protocol's laws have them:
+        "link.R" and "flow.x" [bit/s]. For windows: "env.window" [bytes], "flow.m", "link.R", and states of queue
+        disciplines by name ("link.average"). For machines: "env.window" and their states by name. For granted windows:
+        "env.window", "env.srtt" [s] and "link.d" [s], the mean RTT that a router uses.
     progress : callable, optional
-        Called with the share of the duration that is done, now and then.
+        Called at intervals with the completed share of the duration, from 0 to 1.
     cancel : callable, optional
-        Called now and then; the run ends when it returns True (`threading.Event().is_set`).
+        Called at intervals; the run ends if it returns True, for example `threading.Event().is_set`.
     time : str, optional
         "continuous" or "discrete".
     rtol : float, in [1e-13, 0.1], optional
-        Relative tolerance of the continuous solver; windows have none.
+        Relative tolerance of the continuous solver; not used for windows.
     delays : tuple of two array_like, optional
-        (forward, backward), for discrete runs: whole control intervals, >= 0 from each flow to each link and >= 1 back,
-        that broadcast to (period, n_flows, n_links). Row n % period holds in step n, for what arrives then: random
-        delays are a table of draws. Those of the network then play no part, and RTTs that laws ask for are the longest.
+        (forward, backward), for discrete runs: integer numbers of control intervals, >= 0 from each flow to each link
+        and >= 1 back, that broadcast to (period, n_flows, n_links). Row n % period holds for the arrivals of step n, so
+        that a table of draws gives random delays. The delays of the network are then not used, and laws that take RTTs
+        get the longest.
     clocking : str, optional
-        Of windows: "ack", ACKs admit what they acknowledge, and queues track windows within an RTT; "rate", a
-        flow sends at its window over its RTT, as in the models of Low and others where queues integrate that rate less
-        the capacity, and routers that grant windows act on averages at every moment. Verdicts differ:
+        For windows. "ack": ACKs admit as much as they acknowledge, and queues track windows within an RTT. "rate": a
+        flow sends at its window over its RTT, as in the models of Low and others, in which queues integrate that rate
+        minus the capacity, and routers that grant windows act on averages at every moment. Verdicts differ:
         docs/fluid_against_packets.md.
     signals : str, optional
-        Of windows over queue disciplines: "rate", a window moves by the mean of what the packets do that are chosen, to
-        be marked or dropped; "random", it jumps when one is chosen, drawn from the scenario's seed, once an RTT.
+        For windows over queue disciplines. "rate": a window moves by the mean response to the packets that are marked
+        or dropped. "random": it jumps if a packet is chosen, drawn from the scenario's seed, once an RTT.
 
     Returns
     -------
     Trajectory
-        Drops in packets of the size that crosses the link on average; `stats` has steps, rejected, cpu_seconds, and
-        `stopped`: "completed", "canceled", "interrupted" (Ctrl-C), or why the run could not go on.
+        Drops are in packets of the mean size at the link; `stats` has steps, rejected, cpu_seconds, and `stopped`:
+        "completed", "canceled", "interrupted" (Ctrl-C), or the reason why the run could not continue.
 
     Raises
     ------
     ValueError
-        What a fluid does not have, an unknown time or start, a value out of range.
+        If the fluid does not support a part of the scenario, if time or start is unknown, or a value is out of range.
     LinearizationError
-        No equilibrium.
+        If there is no equilibrium.
 
     Notes
     -----
-    Equal flows are computed once, unless random losses make their windows differ. Dropped fluid is not sent again.
+    Equal flows are computed once, unless random losses make their windows differ. Dropped fluid is not retransmitted.
 
     Examples
     --------
@@ -136,15 +138,15 @@ def simulate(
         scenario, sample, start, perturbation, {}, record=record, progress=progress, cancel=cancel, time=time,
         rtol=rtol, delays=delays, clocking=clocking, signals=signals,
     )  # fmt: skip
-    text = scenario.to_toml()  # what cannot be stored with the result is refused before the run
+    text = scenario.to_toml()  # refuses, before the run, a scenario that cannot be stored with the result
     return prepared.trajectory(prepared.run(), text)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that has passed all checks: its problem, the fluid `model` that solves it, and what its result shows.
+    """A run that has passed all checks: its problem, the fluid `model` that solves it, and the parts of its result.
 
-    `begun`: CPU time when its work began [s].
+    `begun`: CPU time at the start of its work [s].
     """
 
     scenario: Scenario
@@ -157,11 +159,11 @@ class Prepared:
     begun: float
 
     def run(self) -> Result:
-        """Return what the model finds."""
+        """Return the result of the model."""
         return self.ended(self.model.run(self.problem))
 
     def ended(self, result: Result) -> Result:
-        """Return what the model has found, marked as canceled where the run was.
+        """Return the result of the model, marked as canceled if the run was.
 
         Parameters
         ----------
@@ -188,14 +190,14 @@ class Prepared:
         ----------
         result : Result
         text : str
-            The scenario, as it is stored with it.
+            The scenario, as it is stored with the trajectory.
         """
         seconds = process_time() - self.begun
         return _trajectory(self.scenario, text, self.problem.fluid, result, seconds, self.time, self.notes, self.record)
 
 
 def run_together(members: Sequence[Prepared]) -> list[Result | Exception]:
-    """Return what each member of an ensemble finds, or what it raises; those that are alike are set up together.
+    """Return the result or the exception of each member of an ensemble; similar members are set up together.
 
     Parameters
     ----------
@@ -205,17 +207,17 @@ def run_together(members: Sequence[Prepared]) -> list[Result | Exception]:
     def alone(prepared: Prepared) -> Result | Exception:
         try:
             return prepared.run()
-        except Exception as error:  # the member's, not the ensemble's
+        except Exception as error:  # the failure of one member must not end the ensemble
             return error
 
     alike: dict[Any, list[int]] = {}
     for k, prepared in enumerate(members):
         kind: Any = k
         if hasattr(prepared.model, "likeness"):
-            with suppress(Exception):  # which it raises again where it is alone
+            with suppress(Exception):  # `alone` will raise the exception again
                 kind = prepared.model.likeness(prepared.problem)
         alike.setdefault(kind, []).append(k)
-    found: list[Any] = [None] * len(members)
+    results_of_all: list[Any] = [None] * len(members)
     for those in alike.values():
         results: list[Any] = []
         if len(those) > 1:
@@ -225,11 +227,11 @@ def run_together(members: Sequence[Prepared]) -> list[Result | Exception]:
                     members[k].ended(result)
                     for k, result in zip(those, model.run_alike([members[k].problem for k in those]), strict=True)
                 ]
-            except Exception:  # of one of them: each alone tells of which
+            except Exception:  # one member failed: running each alone shows which
                 results = []
         for k, result in zip(those, results or [alone(members[k]) for k in those], strict=True):
-            found[k] = result
-    return found
+            results_of_all[k] = result
+    return results_of_all
 
 
 @check_arguments
@@ -254,7 +256,7 @@ def prepare(
     Parameters
     ----------
     shared : dict
-        What runs of one ensemble have in common, empty before the first.
+        Objects that the runs of one ensemble share, empty before the first.
     scenario, sample, start, perturbation, record, progress, cancel, time, rtol, delays, clocking, signals
         As in `simulate`.
 
@@ -292,8 +294,8 @@ def prepare(
     tolerance = as_number(rtol, "rtol")
     if not 1e-13 <= tolerance <= 0.1:
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {shown(tolerance)}")
-    for one in scenario.deployment.protocols:
-        check_params(one)
+    for deployed in scenario.deployment.protocols:
+        check_params(deployed)
     runs, steady, disciplines = _responsive(scenario)
     hosts = list(dict.fromkeys(runs))
     protocol = hosts[0]
@@ -314,12 +316,13 @@ def prepare(
     if time != "continuous" and "stamping" in type(protocol).__dataclass_fields__ and protocol.stamping != "departure":
         raise ValueError(f"time must be 'continuous' for stamping={protocol.stamping!r}, got {shown(time)}")
     if windows and rates is not None:
-        raise ValueError(f"start must be a word for the windows of {type(protocol).__name__}, got {shown(start)}")
+        kind = type(protocol).__name__
+        raise ValueError(f"start must be 'empty' or 'equilibrium' for {kind}, a window protocol, got {shown(start)}")
     if delays is not None and time != "discrete":
         raise ValueError(f"delays belong to time='discrete', got time={time!r}")
-    losses = [one for one in scenario.impairments if isinstance(one, RandomLoss)]
-    if windows and any(one.acks_of is not None for one in losses):
-        raise ValueError("acks_of must be None for windows as fluid: the next ACK reports what a lost one would have")
+    losses = [impairment for impairment in scenario.impairments if isinstance(impairment, RandomLoss)]
+    if windows and any(loss.acks_of is not None for loss in losses):
+        raise ValueError("acks_of must be None for windows as fluid: the next ACK also reports the data of a lost ACK")
     if time == "discrete" and len(losses) < len(scenario.impairments):
         raise ValueError("schedules of capacities belong to time='continuous', got 'discrete'")
     if any(disciplines) and losses and start != "empty":
@@ -327,8 +330,8 @@ def prepare(
             f"start must be 'empty' for a fluid run over queue disciplines with random losses, got {shown(start)}"
         )
     if signals != "rate" and not any(disciplines):
-        raise ValueError(f"signals must be 'rate' where no link has a queue discipline, got {shown(signals)}")
-    drawn = _drawn(disciplines, signals, losses if windows else ())
+        raise ValueError(f"signals must be 'rate' if no link has a queue discipline, got {shown(signals)}")
+    drawn = _notes_on_draws(disciplines, signals, losses if windows else ())
     notes = tuple(dict.fromkeys([*(note for host in hosts for note in taken_of[host].check(host)), *drawn]))
     if len(hosts) > 1 and start != "empty" and not any(disciplines):
         raise ValueError(
@@ -339,9 +342,12 @@ def prepare(
     _check_record(record, list(dict.fromkeys(states)))
     if steady.any() or losses:
         if time == "discrete" or (windows and steady.any()):
-            raise ValueError("unresponsive flows belong to rates and time='continuous', losses to the latter")
+            raise ValueError(
+                "unresponsive flows need a protocol that sets rates and time='continuous'; losses need "
+                "time='continuous'"
+            )
         if steady.any() and (rates is not None or start != "empty"):
-            raise ValueError(f"start must be 'empty' for a fluid run beside unresponsive flows, got {shown(start)}")
+            raise ValueError(f"start must be 'empty' for a fluid run with unresponsive flows, got {shown(start)}")
     separate = rates is not None or delays is not None or (windows and bool(losses)) or signals == "random" or machines
     joined = _joined(scenario, runs, disciplines)
     unlike = list(zip(map(hosts.index, runs), joined or [()] * len(runs), strict=True))
@@ -357,9 +363,9 @@ def prepare(
     point: Equilibrium | None = None
     marking: MarkingEquilibrium | None = None
     if rates is not None:
-        most = np.array([protocol.rate_range(float(C))[1] for C in scenario.network.capacities])
+        max_rates = np.array([protocol.rate_range(float(C))[1] for C in scenario.network.capacities])
         entered = [flow.route[0] for flow in scenario.network.flows]
-        point = Equilibrium(rates, most, np.array(entered if scenario.assignment is None else scenario.assignment))
+        point = Equilibrium(rates, max_rates, np.array(entered if scenario.assignment is None else scenario.assignment))
     elif start == "equilibrium" and any(disciplines):
         from ecc.loops.marked_hosts import equilibrium_of_marks
 
@@ -381,7 +387,7 @@ def prepare(
 
 
 def _idle(scenario: Scenario) -> NDArray[np.bool_] | None:
-    """Which flows never send in a run that starts empty; None if none of them, or all, do."""
+    """Return whether each flow never sends in a run that starts empty; None if this holds for no flow, or for all."""
     flows = scenario.network.flows
     idle = np.array(
         [f.start >= scenario.duration or (f.stop is not None and f.stop <= f.start) for f in flows], dtype=bool
@@ -397,18 +403,18 @@ def _network(
     idle: NDArray[np.bool_] | None,
     shared: dict[Any, Any],
 ) -> FluidNetwork:
-    """The fluid network of a scenario, which others with the same parts share."""
+    """Return the fluid network of a scenario, shared with other scenarios that have the same parts."""
     parts = (scenario.network, scenario.impairments)
     left_out = b"" if idle is None else idle.tobytes()
     key = (*map(id, parts), scenario.assignment, separate, steady.tobytes(), tuple(unlike), left_out)
     if key not in shared:
         shared[key] = parts, FluidNetwork.of(scenario, separate, steady, unlike, idle)  # parts keep their ids
-    found: FluidNetwork = shared[key][1]
-    return found
+    network: FluidNetwork = shared[key][1]
+    return network
 
 
 class _Watch:
-    """What a run calls at intervals: it reports progress, and ends a canceled run as Ctrl-C does."""
+    """Callback of a run at intervals: it reports progress, and ends a canceled run as Ctrl-C does."""
 
     def __init__(self, progress: Callable[[float], None] | None, cancel: Callable[[], bool] | None) -> None:
         self.progress, self.cancel, self.canceled = progress, cancel, False
@@ -422,7 +428,7 @@ class _Watch:
 
 
 def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol | None]) -> list[str]:
-    """The states of laws that a fluid has at the ends of samples."""
+    """Return the names of the states of laws that a fluid can record."""
     from ecc.fluid.network import declared
     from ecc.laws.arguments import law_arguments
 
@@ -433,7 +439,7 @@ def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol
     router, source = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
     if taken is declared.WINDOWS:
         named = {*router, *law_arguments(protocol.announce_law)}
-        states = [f"link.{name}" for one in disciplines if one is not None for name in one.states]
+        states = [f"link.{name}" for discipline in disciplines if discipline is not None for name in discipline.states]
         states += [f"flow.{name}" for name in protocol.states]
         keeps = ["flow.m"] * (protocol.memory_law is not None) + ["link.R"] * ("R" in named)
         return ["env.window", *keeps, *dict.fromkeys(states)]
@@ -449,14 +455,16 @@ def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol
     return ["flow.x"] * keeps_rate + ["link.R"] * keeps_state + states
 
 
-def _drawn(disciplines: Sequence[Protocol | None], signals: str, losses: Sequence[RandomLoss]) -> Iterator[str]:
+def _notes_on_draws(
+    disciplines: Sequence[Protocol | None], signals: str, losses: Sequence[RandomLoss]
+) -> Iterator[str]:
     """Yield a note for each part of a run that draws random numbers, other than phases, from the scenario's seed."""
     from ecc.fluid.network.disciplines import chooses_departures
 
     parts = [
-        type(one).__name__
-        for one in disciplines
-        if one is not None and chooses_departures(one) and "random" in one.required_env
+        type(discipline).__name__
+        for discipline in disciplines
+        if discipline is not None and chooses_departures(discipline) and "random" in discipline.required_env
     ]
     parts += ["signals='random'"] if signals == "random" else []
     parts += ["RandomLoss"] if losses else []
@@ -480,43 +488,46 @@ def _check_record(names: Sequence[str], allowed: Sequence[str]) -> None:
 def _rates(start: ArrayLike, flows: int) -> NDArray[np.float64]:
     rates = np.asarray(start, dtype=float)
     if rates.shape != (flows,) or not np.all((rates > 0.0) & np.isfinite(rates)):
-        raise ValueError(f"start must be a word or {flows} rates > 0 bit/s, got {shown(start)}")
+        raise ValueError(f"start must be 'empty', 'equilibrium' or {flows} rates > 0 bit/s, got {shown(start)}")
     return rates
 
 
 def _responsive(scenario: Scenario) -> tuple[list[Protocol], NDArray[np.float64], tuple[Protocol | None, ...]]:
-    """The protocol of each flow, for unresponsive ones that of the others; their rates; the disciplines of links."""
+    """Return the protocol of each flow, the rates of unresponsive flows, and the disciplines of links.
+
+    Unresponsive flows get the protocol of the responsive ones.
+    """
     from ecc.fluid.network.declared import taken_by
 
     network, protocols, routers = scenario.network, scenario.deployment.flows, scenario.deployment.links
-    responsive = list(dict.fromkeys(one for one in protocols if one.is_responsive))
-    for one in responsive:
-        if one.fluid_refusal is not None:
-            raise ValueError(one.fluid_refusal)
-        taken_by(one, "continuous", ack_clocked=True).check_laws(one)  # which it needs in any form
+    responsive = list(dict.fromkeys(host for host in protocols if host.is_responsive))
+    for host in responsive:
+        if host.fluid_refusal is not None:
+            raise ValueError(host.fluid_refusal)
+        taken_by(host, "continuous", ack_clocked=True).check_laws(host)  # laws that it needs for any options
     if len(responsive) != 1 and not (responsive and all(map(_sets_windows, responsive))):
         raise ValueError(
-            "protocol must be one Protocol, maybe beside unresponsive flows, for a fluid run, got "
-            f"{scenario.protocol}{': several have to set windows, all of them' if responsive else ''}"
+            "protocol must be one Protocol, optionally with unresponsive flows, for a fluid run, got "
+            f"{scenario.protocol}{': several protocols must all be window protocols' if responsive else ''}"
         )
     disciplines: list[Protocol | None] = [None] * network.n_links
     for flow, protocol in zip(network.flows, protocols, strict=True):
         for link in flow.route if protocol.is_responsive else ():
-            deployed = [one for one in routers[link] if one.is_responsive]
+            deployed = [router for router in routers[link] if router.is_responsive]
             disciplines[link] = _discipline(link, deployed, protocol, responsive)
     rates = [
-        0.0 if one.is_responsive else one.opening_rate(rtt, 8.0 * flow.mean_packet)
-        for flow, rtt, one in zip(network.flows, network.rtts, protocols, strict=True)
+        0.0 if host.is_responsive else host.opening_rate(rtt, 8.0 * flow.mean_packet)
+        for flow, rtt, host in zip(network.flows, network.rtts, protocols, strict=True)
     ]
-    runs = [one if one.is_responsive else responsive[0] for one in protocols]
+    runs = [host if host.is_responsive else responsive[0] for host in protocols]
     return runs, np.array(rates, float), tuple(disciplines)
 
 
 def _joined(
     scenario: Scenario, runs: Sequence[Protocol], disciplines: Sequence[Protocol | None]
 ) -> list[tuple[int, ...]] | None:
-    """The queue that each flow joins at each link of its route; None: each link has one."""
-    if not any(one is not None and one.queues is not None for one in disciplines):
+    """Return the index of the queue that each flow joins at each link of its route; None if each link has one queue."""
+    if not any(discipline is not None and discipline.queues is not None for discipline in disciplines):
         return None
     from ecc.fluid.network.queues import joined_queue
 
@@ -533,16 +544,17 @@ def _sets_windows(host: Protocol) -> bool:
 
 
 def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol, hosts: Sequence[Protocol]) -> Protocol | None:
-    """The queue discipline of a link that has not just the routers of hosts; None: `host` needs none there."""
+    """Return the queue discipline of a link that has not only the routers of hosts; None if `host` needs no other."""
     from ecc.fluid.network.disciplines import discipline_refusal
     from ecc.laws.arguments import law_arguments
 
     if list(deployed) == [host]:
         return None
     acting = [
-        one
-        for one in deployed
-        if one not in hosts and (one.probability_law is not None or (one.has_packet_hooks() and one.link_hooks()))
+        router
+        for router in deployed
+        if router not in hosts
+        and (router.probability_law is not None or (router.has_packet_hooks() and router.link_hooks()))
     ]
     name = type(host).__name__
     needs_own = not host.has_packet_hooks() or host.link_hooks()
@@ -562,16 +574,16 @@ def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol, hosts: 
 
 
 def _check_losses(scenario: Scenario) -> None:
-    """Refuse impairments that only packets have."""
-    for index, one in enumerate(scenario.impairments):
-        kind = type(one).__name__
-        if isinstance(one, CapacitySchedule):
+    """Raise for impairments that only packet runs support."""
+    for index, impairment in enumerate(scenario.impairments):
+        kind = type(impairment).__name__
+        if isinstance(impairment, CapacitySchedule):
             continue
-        if not isinstance(one, RandomLoss):
+        if not isinstance(impairment, RandomLoss):
             raise ValueError(
                 f"impairments must be RandomLoss or CapacitySchedule for a fluid run, got {kind} (impairments[{index}])"
             )
-        if one.link is not None and one.kind == "ack":
+        if impairment.link is not None and impairment.kind == "ack":
             raise ValueError(f"kind must be 'data' or 'all' for a fluid run, got 'ack' (impairments[{index}])")
 
 

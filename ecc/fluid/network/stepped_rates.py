@@ -1,24 +1,23 @@
-"""Fluid whose sources change their rate in steps, each after routers have reported a whole interval since the last.
+"""Fluid with sources that change their rate in steps, each after routers have reported a full interval since the last.
 
-Rates are constant between steps. A router measures in each interval of T what flows request:
+Rates are constant between steps. A router measures the requests of flows in each interval of T:
 
-    y_l  requested by all flows     u_l  ... by flows bottlenecked at another link, or at none
+    y_l  rate requested by all flows     u_l  rate requested by flows not bottlenecked at l
     N_l  flows bottlenecked at l: the time that their arrivals took to send, over T; random losses are not counted
     R_l = router_law(u_l, N_l, ...),  priority_law and refusal_law alike; if N_l = 0: of an empty link, or 0 if refused
 
 A header reads them on arrival at a queue, and ACKs return packet by packet. An ACK counts if its packet was sent after
-the source's last step. The first that counts marks an interval of the router of the source's bottleneck; once an ACK
-returns from the interval `wait` after the next one, the source
+the source's last step. The first ACK that counts marks an interval of the router of the source's bottleneck. Once an
+ACK returns from the interval `wait` after the next one, the source does one of two things. If a link has a higher
+priority than its bottleneck (or the same and a lower offer), and if the source is near the offer of its bottleneck or
+that link refuses, it changes to another bottleneck. Otherwise it takes the rate it requested, if no link refuses, and
+requests source_law(x, R); it takes a lower rate at once.
 
-- changes to another bottleneck, if a link has a higher priority (or the same and offers less) and the source is near
-  the offer of its own link, or its own link refuses; otherwise
-- takes the rate it requested, if no link refuses, and requests source_law(x, R); a lower rate it takes at once.
-
-Each then waits again, after a change of bottleneck and after a step as `SteppedRates` says. A new flow sends `floor`
-packets an interval, or its `opening_rate`, and changes to the first link whose feedback it receives; until
-`opening_bytes` are acknowledged it does not respond. Where a flow limits its requests to the rate it desires, its size
-over its RTT, no offer is more, and a link that offers more counts it among flows bottlenecked elsewhere. The grid is a
-hundredth of the interval; queues are as in `curves`.
+Each then waits again, for times that `SteppedRates` gives for a change of bottleneck and for a step. A new flow sends
+`floor` packets an interval, or its `opening_rate`, and changes to the first link that sends it feedback; until
+`opening_bytes` are acknowledged it does not respond. If a flow limits its requests to its desired rate (its size over
+its RTT), offers are limited to that rate, and a link that offers more counts it among flows bottlenecked elsewhere. The
+grid is a hundredth of the interval; queues are as in `curves`.
 """
 
 from __future__ import annotations
@@ -52,26 +51,27 @@ from ecc.fluid.network.result import Result
 __all__ = ["STEP_ARGUMENTS", "advance", "run"]
 
 STEP_ARGUMENTS = ("R", "y", "u", "N", "q", "C", "T", "x", "x_rtt", "result")
-"""What laws find in their record, and where they leave their result."""
+"""Fields of the record that laws read, and `result`, which they write."""
 
 _R, _Y, _U, _N, _Q, _C, _T, _X, _X_RTT, _RESULT = range(len(STEP_ARGUMENTS))
 _PER_INTERVAL = 100
 _NOT_YET = -1
-# counters of a router since its last tick: bits requested, those of flows bottlenecked elsewhere, s that its own took
+# counters of a router since its last tick: bits requested, bits requested by flows bottlenecked elsewhere, and the
+# sending time of the flows bottlenecked here [s]
 _REQUESTED, _OTHERS, _TOOK = range(3)
 _pointers = unpacker("ff")
 
 
 class Rules(NamedTuple):
-    """Laws, and how sources apply them."""
+    """Laws, and the options of their application by sources."""
 
     router: int
     priority: int  # 0: none
     refusal: int  # 0: none
     source: int
-    addresses: Integers  # of the record and of the parameters
+    addresses: Integers  # addresses of the record and of the parameters
     record: Floats
-    failed: Floats  # of `Grid`
+    failed: Floats  # `Grid.failed`
     switch_wait: int  # intervals
     step_wait: int  # intervals
     near: float  # share of an offer
@@ -79,7 +79,7 @@ class Rules(NamedTuple):
 
 
 class Routers(NamedTuple):
-    """What each link's router advertises, at each time, and what it counts."""
+    """Signals of each link's router at each time, and its counters."""
 
     tick: Integers  # steps of the grid until it first ticks
     advertised: FloatRows  # (n_links, n_times): the rate that it offers
@@ -91,15 +91,15 @@ class Routers(NamedTuple):
 class Sources(NamedTuple):
     """State of a source of each group."""
 
-    least: Floats  # rate
-    desired: Floats  # rate, inf where it has no limit
-    responds_after: Floats  # bits that are acknowledged before it responds to feedback
+    lowest: Floats  # minimum rate
+    desired: Floats  # rate, inf without a limit
+    responds_after: Floats  # bits that must be acknowledged before it responds to feedback
     x: Floats  # rate
-    proposed: Floats  # rate that it requests
-    offered: Floats  # rate of its last step
+    proposed: Floats  # requested rate
+    offered: Floats  # offer at its last step
     owner: Integers  # crossing at which it is bottlenecked, -1 for none
     changed: Floats  # position of its last step
-    first_interval: Integers  # interval of the router that the first ACK since then came from
+    first_interval: Integers  # interval of the router reported by the first ACK since then
     wait: Integers  # intervals to let pass
     acked: Floats  # packets acknowledged
     requested: FloatRows  # (n_groups, n_times): integral of the rate requested
@@ -107,7 +107,7 @@ class Sources(NamedTuple):
 
 @optimized
 def _close(link: int, i: int, t: float, rules: Any, routers: Any, paths: Any, curves: Any) -> Any:
-    """Close the interval of a router; a status."""
+    """Close the interval of a router; return a status."""
     pointer, params = _pointers(rules.addresses)
     record, counters = rules.record, routers.counters[link]
     T = record[_T]
@@ -137,13 +137,13 @@ def _close(link: int, i: int, t: float, rules: Any, routers: Any, paths: Any, cu
 
 @optimized
 def _aim(g: int, rules: Any, sources: Any) -> Any:
-    """(status, rate by the source law)."""
+    """Return (status, rate by the source law)."""
     pointer, params = _pointers(rules.addresses)
     record = rules.record
     record[_X] = record[_X_RTT] = sources.x[g]
     record[_R] = sources.offered[g]
     status = call(rules.source, (pointer, pointer, params, pointer))
-    return status, max(record[_RESULT], sources.least[g])
+    return status, max(record[_RESULT], sources.lowest[g])
 
 
 @entry
@@ -151,13 +151,13 @@ def advance(
     begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
     sources: Sources,
 ) -> Any:  # fmt: skip
-    """Take steps on the grid; 0, or what a law returned."""
+    """Take steps on the grid; return 0, or the status of a law that failed."""
     sent, requested, origin, met = curves.sent, sources.requested, curves.origin, curves.entered_at
     x, proposed, owner, counters = sources.x, sources.proposed, sources.owner, routers.counters
     start, stop, steady, advertised = paths.start, paths.stop, paths.steady, routers.advertised
     for i in range(begin, end):
         t = (i - zero) * h
-        # sources: what is acknowledged now, back along its path
+        # sources: trace the data acknowledged now back along their path
         for g in range(len(paths.members)):
             a, b = paths.first[g], paths.first[g + 1]
             look_back(paths, curves, g, i)
@@ -212,21 +212,21 @@ def advance(
             if sent[g, i] >= paths.size[g] and stop[g] > t:
                 stop[g] = t
 
-        # what arrives at the queues and leaves them, and what routers note of it
+        # arrivals at the queues, departures from them, and the counters of routers
         clear(curves)
         for c in range(len(paths.links)):
             g, link = paths.owner[c], paths.links[c]
             arrive(paths, curves, c, i)
             early, late = origin[c, i - 1], origin[c, i]
-            many = paths.members[g] * paths.reaches[c]
-            proposing = many * max(0.0, at(requested[g], late) - at(requested[g], early))
+            flows_of_crossing = paths.members[g] * paths.reaches[c]
+            proposing = flows_of_crossing * max(0.0, at(requested[g], late) - at(requested[g], early))
             counters[link, _REQUESTED] += proposing
             if (
                 curves.bottleneck[g, max(0, int(late))] == link
                 and sources.desired[g] >= routers.advertised[link, i - 1]
             ):
                 opens, ends = zero + start[g] / h, zero + stop[g] / h
-                counters[link, _TOOK] += many * h * max(0.0, min(late, ends) - max(early, opens))
+                counters[link, _TOOK] += flows_of_crossing * h * max(0.0, min(late, ends) - max(early, opens))
             else:
                 counters[link, _OTHERS] += proposing
         for link in range(len(paths.buffer)):
@@ -253,7 +253,7 @@ def run(problem: Problem) -> Result:
     Parameters
     ----------
     problem : Problem
-        Of a protocol whose `fluid_form` is `SteppedRates`.
+        Problem with a `fluid_form` of type `SteppedRates`.
 
     Returns
     -------
@@ -270,13 +270,13 @@ def run(problem: Problem) -> Result:
     grid = Grid.of(h, zero, problem.samples)
     paths = paths_of(fluid, grid)
     curves = curves_of(paths, fluid, grid)
-    least = (protocol.floor or 1.0) * paths.packet / T
-    x, owner = np.maximum(least, form.opening_rate), np.full(G, -1, dtype=np.int64)
+    lowest = (protocol.floor or 1.0) * paths.packet / T
+    x, owner = np.maximum(lowest, form.opening_rate), np.full(G, -1, dtype=np.int64)
     offers = np.array([protocol.rate_range(float(C))[1] for C in fluid.capacity])
     acked, requested = np.full(G, -1.0), np.zeros((G, grid.rows))
     changed = zero + paths.start / h - 1e-9
     if point is not None:
-        x = np.maximum(problem.factor * point.rates[problem.fluid.first_flow], least)
+        x = np.maximum(problem.factor * point.rates[problem.fluid.first_flow], lowest)
         offers = np.where(np.isfinite(point.fair_rate), problem.factor * point.fair_rate, offers)
         owner = at_equilibrium(paths, curves, problem, grid, x, np.zeros(L))
         requested[:, :zero] = curves.sent[:, :zero]
@@ -294,7 +294,7 @@ def run(problem: Problem) -> Result:
     tick = np.maximum(1, np.rint(_PER_INTERVAL * problem.ticks)).astype(np.int64)
     routers = Routers(tick, advertised, priority, refusal, np.zeros((L, 3)))
     sources = Sources(
-        least=least, desired=fluid.size / fluid.rtt if form.limits_requests else np.full(G, np.inf),
+        lowest=lowest, desired=fluid.size / fluid.rtt if form.limits_requests else np.full(G, np.inf),
         responds_after=curves.sent[:, zero - 1] + 8.0 * form.opening_bytes, x=x, proposed=x.copy(),
         offered=offers[paths.links[np.maximum(owner, 0)]], owner=owner, changed=changed,
         first_interval=np.full(G, _NOT_YET), wait=np.zeros(G, np.int64), acked=acked, requested=requested,
@@ -306,7 +306,7 @@ def run(problem: Problem) -> Result:
         code=[laws.code],
         flows=problem.fluid.first_flow,
     )
-    found = result_of(grid, paths, curves)
+    result = result_of(grid, paths, curves)
     if problem.records:
-        found.recorded["link.R"] = grid.at_ends(advertised)
-    return found
+        result.recorded["link.R"] = grid.at_ends(advertised)
+    return result

@@ -1,54 +1,56 @@
-"""Window flows as fluid, clocked by ACKs: what a flow has sent is what has been acknowledged, plus its window.
+"""Window flows as fluid, clocked by ACKs: the data sent are the data acknowledged, plus the window.
 
 For a flow with window w, and a link l of capacity C_l, as cumulative curves of time:
 
-    sent(t) = acknowledged(t) + lost(t) + w(t)                       never decreasing; lost: what is detected by then
+    sent(t) = acknowledged(t) + lost(t) + w(t)                       never decreasing; lost: losses detected by time t
     dw      = [law(w, m, R, D, ...) - w] da/w                        da: newly acknowledged
-    sent'  <= w/T_p                                                  where windows are paced over T_p
+    sent'  <= w/T_p                                                  if windows are paced over T_p
     w, m   <- loss_response_law(w, m, ...), memory_law(w, m, ...)    at a loss; w is then constant for one RTT
-    w      <- decrease_law(w, R, since, ...)                         where that is less than w; since = 0
-    out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)                a full buffer drops what it has no room for
-    out_l(u) = in_l(e)                                               first in, first out: what leaves at u entered at e
+    w      <- decrease_law(w, R, since, ...)                         if that is less than w; since = 0
+    out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)                a full buffer drops the excess
+    out_l(u) = in_l(e)                                               first in, first out: departures at u entered at e
 
-or, where links integrate rates (`clocking` "rate"): sent' = w/D and da = w dt/D. The law is `slow_start_law`, if there
-is one, until it returns no more than w, which is then the window, or until a loss; afterwards it is `source_law`. A
-flow sends its first window at once when it starts. ACKs come back in trains at the rate of the bottleneck and slow
-start sends at twice that rate: half a window is queued before windows fill the path, as in packets.
+or, if links integrate rates (`clocking` "rate"): sent' = w/D and da = w dt/D. If there is a `slow_start_law`, it is the
+law until its result is not above w (the result is then the window), or until a loss; afterwards the law is
+`source_law`. A flow sends its first window at once when it starts. ACKs return in trains at the rate of the bottleneck,
+and slow start sends at twice that rate. Therefore half a window is queued before windows fill the path, as in packets.
 
-Tracing what is acknowledged now back along its path, queue by queue, gives the RTT D with all queueing delays, what was
-lost beside it, and the feedback R. R is the sum of the feedback of the links, its minimum or its maximum. The feedback
-of a link is its `router_law`, with the queue as it was found on arrival, the flow's own part of it and the share lost
-of what arrived at the same time. Routers whose laws need averages over intervals (y, q_mean, a state R) compute it at
-their ticks and advertise it until the next one. Between trains nothing is acknowledged, and no law is called.
+Tracing the data acknowledged now back along their path, queue by queue, gives the RTT D with all queueing delays, the
+losses among these data, and the feedback R. R is the sum of the feedback of the links, its minimum or its maximum. The
+feedback of a link is the result of its `router_law` for the queue found on arrival, the part of the queue that belongs
+to the flow, and the share of simultaneous arrivals that was lost. If laws of routers need averages over intervals (y,
+q_mean, a state R), the routers compute the feedback at their ticks and advertise it until the next one. Between trains
+nothing is acknowledged, and no law is called.
 
-Random losses take their share of what a link has sent. A flow with a `loss_response_law` detects a loss once queues
-have dropped half a packet: ACKs admit as much as has left, therefore a full queue drops what windows have grown by, of
-each flow its own growth. Random losses are detected as a Poisson process, one in a packet's worth of what was lost,
-drawn from the scenario's seed. Then the window jumps and, for an RTT, the recovery, is constant: what else was lost of
-the old window is detected without a response, as SACK repairs it, in one RTT for any number of losses. There are no
-timeouts and no lost retransmissions; where these would have mattered, the run has a note. `m`, the memory of losses, is
-0 before the first.
+Random losses remove a share of the departures of a link. A flow with a `loss_response_law` detects a loss once queues
+have dropped half a packet: ACKs admit as much as has left, therefore a full queue drops the growth of each flow's
+window. Random losses are detected as a Poisson process, with a mean of one detection for each packet's worth of lost
+data, drawn from the scenario's seed. At a detection the window jumps and is then constant for an RTT, the recovery.
+Other losses of the old window are detected without a response, because SACK repairs any number of them in one RTT.
+There are no timeouts and no lost retransmissions; if these would have mattered, the run has a note. `m`, the memory of
+losses, is 0 before the first.
 
-A queue discipline at a link (`disciplines`) chooses a share P of what comes to it. Windows know it by the ACKs of what
-came with it, of several links 1 - prod(1 - P), and, where it is dropped, as it is found lost:
+A queue discipline at a link (`disciplines`) chooses a share P of the arrivals. If it marks them, windows learn of it by
+the ACKs of these arrivals (for several links, the share is 1 - prod(1 - P)). If it drops them, windows learn of it when
+the loss is detected:
 
-    w' = [law(w, ...) - w]/D + a/s [loss_response_law(w, ...) - w]         a: what was chosen, in a second; s: a packet
+    w' = [law(w, ...) - w]/D + a/s [loss_response_law(w, ...) - w]         a: bits chosen per second; s: a packet
 
-the mean of what many flows do (`signals` "rate"), or, of each flow for itself, they jump at random as above, one time
-in a packet's worth of what was chosen ("random"). In slow start, and where all is chosen (P = 1), they jump as at the
-drops of a full queue in either case: once for the recovery that follows.
+This is the mean over many flows (`signals` "rate"). With `signals` "random", each flow jumps at random as above, once
+for each packet's worth of chosen data on average. In slow start, and if all arrivals are chosen (P = 1), windows jump
+as at the drops of a full queue in either case: once for the recovery that follows.
 
-Flows may run several protocols: each group has the laws of its own, and routers that average compute one state for
-each protocol that has them. A discipline that marks drops what cannot be marked.
+Flows may run several protocols: each group has separate laws, and routers that average compute a state for each
+protocol with such laws. A discipline that marks drops packets that cannot be marked.
 
-Links may have several queues (`queues`), each with curves of its own, and disciplines that look at what is to be served
-(`departures`): what these drop leaves the queue unserved, and the flow hears of it when that would have come back.
+Links may have several queues (`queues`), each with separate curves, and disciplines that examine packets as they leave
+(`departures`). Their drops leave the queue unserved, and the flow learns of them when the ACKs would have returned.
 
 Hosts that are machines of states (`machines`) set a rate and a window by themselves.
 
 Curves are stored on a grid, a 200th of the shortest RTT apart, and are linear in between. Laws may jump, and the burst
-that a jump sends returns with the ACKs, RTT after RTT. What is sent within a step of the grid is spread over it: trains
-shorter than that build no queue of their own.
+that a jump sends returns with the ACKs, RTT after RTT. Data sent within a step of the grid are spread over it: trains
+shorter than a step build no queue.
 """
 
 from __future__ import annotations
@@ -120,28 +122,28 @@ WINDOW_ARGUMENTS = (
     "R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "w_rtt", "m", "D", "s", "a", "since", "marked",
     *STEP_FIELDS, "result",
 )  # fmt: skip
-"""Fields of the record that laws of window protocols read, and the one they write; states of the host follow."""
+"""Fields of the record of window protocols' laws: laws read them, and write `result`; states of the host follow."""
 
 (
     _R, _Y, _Q, _Q_MEAN, _Q_FLOW, _LOSS, _C, _T, _W, _W_RTT, _M, _D, _S, _A, _SINCE, _MARKED, _SHARE, _STEP, _JUMPS,
     _RESULT,
 ) = range(len(WINDOW_ARGUMENTS))  # fmt: skip
 _STATES = len(WINDOW_ARGUMENTS)
-_AVERAGED, _ON_ARRIVAL = ("R", "y", "q_mean"), ("q_flow", "loss", "s")  # over intervals; as a flow arrives
-_STEPS = 200  # in the shortest RTT
-_SMEARED = 0.01  # windows an RTT: ACKs slower than this are trains smeared by the grid
-_LOSS_SIZE = 0.5  # packets: queues drop whole packets, and trains get a little more or less than their share
+_AVERAGED, _ON_ARRIVAL = ("R", "y", "q_mean"), ("q_flow", "loss", "s")  # known over intervals; known on arrival
+_STEPS = 200  # steps of the grid in the shortest RTT
+_SMEARED = 0.01  # windows an RTT: slower ACKs are trains smeared by the grid
+_LOSS_SIZE = 0.5  # packets: queues drop entire packets, and trains get slightly more or less than their share
 _REPAIRED, _REPEATED = 10.0, 2  # packets lost of a window, and losses right after recoveries, that need no note
-_EQUAL_RTTS = 1.05  # ratio of RTTs up to which flows are taken for equal
-_LARGEST = 2.0**66  # bits of a window
+_EQUAL_RTTS = 1.05  # ratio of RTTs up to which they count as equal
+_MAX_WINDOW = 2.0**66  # bits
 _MINIMUM, _MAXIMUM = range(2)
 _pointers = unpacker("ff")
 
 
 class Rules(NamedTuple):
-    """Laws of each protocol (0: none), and how they are applied."""
+    """Laws of each protocol (0: none), and the options of their application."""
 
-    host: Integers  # (n_groups,): which one a group runs
+    host: Integers  # (n_groups,): index of the protocol that a group runs
     router: Integers
     source: Integers
     slow_start: Integers
@@ -149,20 +151,20 @@ class Rules(NamedTuple):
     loss: Integers
     mark: Integers
     memory: Integers
-    move: Integers  # of the states of a host, by a step ...
-    after_loss: Integers  # ... at a loss ...
-    after_mark: Integers  # ... and at a mark
-    addresses: IntegerRows  # (n_hosts, 2): of the record and of the parameters
+    move: Integers  # function that moves the states of a host by a step
+    after_loss: Integers  # function that moves the states of a host at a loss
+    after_mark: Integers  # function that moves the states of a host at a mark
+    addresses: IntegerRows  # (n_hosts, 2): addresses of the record and of the parameters
     interval: Floats  # s
     combine: Integers
     by_flow: Integers  # whether the router law has the argument q_flow
-    averaged: Integers  # row of the router at link 0, of those that average; -1: none
-    limit: Floats  # of what is in flight [bit]
+    averaged: Integers  # row of the router at link 0 among the routers that average; -1: none
+    limit: Floats  # maximum of the data in flight [bit]
     paced_over: Floats  # s
     record: Floats
-    failed: Floats  # of `Grid`
+    failed: Floats  # `Grid.failed`
     ack_clocked: int
-    random: int  # whether disciplines choose at random, not at a rate
+    random: int  # whether disciplines choose at random instead of at a rate
 
 
 class Routers(NamedTuple):
@@ -171,13 +173,13 @@ class Routers(NamedTuple):
     link: Integers
     law: Integers
     announce: Integers  # 0: none
-    addresses: IntegerRows  # of the record and of the parameters
+    addresses: IntegerRows  # addresses of the record and of the parameters
     interval: Floats  # s
     advertised: FloatRows  # (n_routers, n_times)
     state: Floats
     due: Floats  # [s], next tick
     ticked: Integers  # last tick, row of the grid
-    queue_sum: Floats  # over the rows since then
+    queue_sum: Floats  # sum of the queue over the rows since the last tick
 
 
 class Sources(NamedTuple):
@@ -191,26 +193,26 @@ class Sources(NamedTuple):
     memory: Floats
     recovery_end: Floats  # s
     drops_before: Floats  # drops_seen when the recovery began
-    burst: Floats  # most packets lost of one window
+    burst: Floats  # maximum number of packets lost of one window
     repeated: Integers  # losses within an RTT after a recovery
     drops_seen: Floats  # bits dropped by full queues, as far as detected
     random_seen: Floats  # bits lost at random, as far as detected
     draws: FloatRows  # (n_groups, n_losses): packets between random losses
-    losses: Integers  # so far
+    losses: Integers  # number of losses so far
     early_seen: Floats  # bits dropped by disciplines, as far as detected
-    early: Floats  # bits of them that no answer was given to
-    marked: Floats  # bits marked that no answer was given to
-    heads_seen: Floats  # bits dropped as they were to be served, as far as detected ...
-    marked_seen: Floats  # ... and marked then, as far as acknowledged
-    at_heads: Floats  # bits of both that no answer was given to
-    answered: Floats  # s: when the last one was; what was sent before needs no other
+    early: Floats  # bits dropped by disciplines, not yet responded to
+    marked: Floats  # bits marked, not yet responded to
+    heads_seen: Floats  # bits dropped at the head of a queue, as far as detected
+    marked_seen: Floats  # bits marked at the head of a queue, as far as acknowledged
+    at_heads: Floats  # bits dropped or marked at the head of a queue, not yet responded to
+    answered: Floats  # s: time of the last response; data sent before it need no other
     pace: Floats  # [bit/s]: w/D at the end of the last step
-    windows: FloatRows  # (n_groups, n_times), of those that a law asks for
+    windows: FloatRows  # (n_groups, n_times), if a law takes a past window
 
 
 @inlined
 def jump_states(rules: Any, host: int, pointer: Any, params: Any, is_mark: bool) -> int:
-    """Move the states of a host at a loss or a mark; 0, or what a law returned."""
+    """Move the states of a host at a loss or a mark; return 0, or the status of a law that failed."""
     law = rules.after_mark[host] if is_mark else rules.after_loss[host]
     status: int = call(law, (pointer, pointer, params, pointer)) if law != 0 else 0
     return status
@@ -221,10 +223,10 @@ def advance(
     begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
     sources: Sources, disciplines: Disciplines, service: Service, departures: Departures, machines: Machines,
 ) -> Any:  # fmt: skip
-    """Take steps on the grid; 0, or what a law returned."""
+    """Take steps on the grid; return 0, or the status of a law that failed."""
     record, place = rules.record, rules.failed
     into, out, arrived, drops = curves.into, curves.out, curves.arrived, curves.crossing_drops
-    sent, kept, packet, window = curves.sent, paths.kept, paths.packet, sources.window
+    sent, pass_share, packet, window = curves.sent, paths.pass_share, paths.packet, sources.window
     drops_seen, random_seen, slow_start = sources.drops_seen, sources.random_seen, sources.slow_start
     advertised, due = routers.advertised, routers.due
     at_departure = len(departures.share) > 0
@@ -245,27 +247,27 @@ def advance(
                 decrease_law, move, period = rules.decrease[host], rules.move[host], rules.interval[host]
                 combine, by_flow, averaged = rules.combine[host], rules.by_flow[host], rules.averaged[host]
                 limit, over = rules.limit[host], rules.paced_over[host]
-            # what is acknowledged now, back along its path
+            # trace the data acknowledged now back along their path
             a, b = paths.first[g], paths.first[g + 1]
             u = look_back(paths, curves, g, i)
             D = (i - u) * h
             R, dropped, random_lost, acknowledged = 0.0, 0.0, 0.0, 0.0
             early, unmarked, certain, at_heads, marked_at_heads = 0.0, 1.0, False, 0.0, 0.0
             for c in range(b - 1, a - 1, -1):
-                link, e, left = paths.links[c], curves.entered_at[c], int(curves.left_at[c])
-                came = at(arrived[c], e)
+                link, e, row_left = paths.links[c], curves.entered_at[c], int(curves.left_at[c])
+                arrived_bits = at(arrived[c], e)
                 if c == b - 1:
                     acknowledged = passed(paths, curves, c, e, curves.left_at[c])
                 dropped += at(drops[c], e)
-                random_lost += (1.0 - kept[c]) * came
+                random_lost += (1.0 - pass_share[c]) * arrived_bits
                 if at_departure:
                     at_heads += at(curves.head_drops[c], curves.left_at[c])
                     marked_at_heads += at(departures.marks[c], curves.left_at[c])
                 if len(disciplines.marks) > 0:
                     latest, before = max(0, ceil(e) - 1), max(0, int(e) - 1)
                     row = disciplines.rows[c]
-                    chosen = disciplines.probability[row, latest]  # set at the end of the step before it came; and ...
-                    earlier = disciplines.probability[row, before]  # ... of what came in that step, as this is h long
+                    chosen = disciplines.probability[row, latest]  # set at the end of the step before the arrival
+                    earlier = disciplines.probability[row, before]  # holds for the part that arrived in that step
                     certain = certain or max(chosen, earlier) >= 1.0
                     chosen = earlier + (e - int(e)) * (chosen - earlier)
                     early += at(disciplines.early[c], e)
@@ -274,17 +276,17 @@ def advance(
                 if router_law == 0:
                     signal = 0.0
                 elif averaged >= 0:
-                    signal = advertised[averaged + link, left]
+                    signal = advertised[averaged + link, row_left]
                 else:
                     lost = at(drops[c], e) - at(drops[c], e - 1.0)
-                    accepted = came - at(arrived[c], e - 1.0)
-                    record[_LOSS] = 1.0 - kept[c] * (accepted / (lost + accepted) if lost > 0.0 else 1.0)
+                    accepted = arrived_bits - at(arrived[c], e - 1.0)
+                    record[_LOSS] = 1.0 - pass_share[c] * (accepted / (lost + accepted) if lost > 0.0 else 1.0)
                     record[_Q] = at(into[link], e) - at(out[link], e)
                     if by_flow != 0:
                         record[_Q_FLOW] = at(arrived[c], e) - at(
                             arrived[c], entered(into[link], out[link], e, curves.hints[OTHER], c)
                         )
-                    record[_C], record[_T], record[_S] = paths.capacity[link, left], period, packet[g]
+                    record[_C], record[_T], record[_S] = paths.capacity[link, row_left], period, packet[g]
                     status = call(router_law, (pointer, pointer, params, pointer))
                     if status != 0:
                         return failed(place, ROUTER, link, t, status)
@@ -332,10 +334,10 @@ def advance(
                 if not by_rate:
                     sources.early[g] += new_early
                     sources.marked[g] += new_marked
-                whole = sources.early[g] + sources.marked[g]
+                unanswered = sources.early[g] + sources.marked[g]
                 if rules.random != 0:
-                    new_random += whole - sources.at_heads[g]
-                    whole = sources.at_heads[g]
+                    new_random += unanswered - sources.at_heads[g]
+                    unanswered = sources.at_heads[g]
                 share = h / D
                 if rules.ack_clocked != 0:
                     share = min(1.0, (acknowledged - sources.acked[g]) / window[g])
@@ -350,7 +352,7 @@ def advance(
                     sources.early[g], sources.marked[g], sources.at_heads[g] = 0.0, 0.0, 0.0
                     sources.burst[g] = max(sources.burst[g], (drops_seen[g] - sources.drops_before[g]) / packet[g])
                 elif loss_law != 0 and (
-                    new_drops + whole >= _LOSS_SIZE * packet[g]
+                    new_drops + unanswered >= _LOSS_SIZE * packet[g]
                     or new_random >= packet[g] * sources.draws[g, sources.losses[g]] > 0.0
                 ):
                     is_mark = sources.marked[g] > new_drops + random_lost - random_seen[g] + sources.early[g]
@@ -359,12 +361,12 @@ def advance(
                         return failed(place, MARK if is_mark else LOSS, g, t, status)
                     if not record[_RESULT] > 0.0:
                         return failed(place, MARK if is_mark else LOSS, g, t, NOT_POSITIVE)
-                    found, record[_JUMPS] = record[_RESULT], 1.0
+                    new_window, record[_JUMPS] = record[_RESULT], 1.0
                     status = jump_states(rules, host, pointer, params, is_mark)
                     if status != 0:
                         return failed(place, STATE, g, t, status)
                     sources.repeated[g] += int(new_drops >= _LOSS_SIZE * packet[g] and t < sources.recovery_end[g] + D)
-                    window[g], sources.recovery_end[g], sources.drops_before[g] = found, t + D, drops_seen[g]
+                    window[g], sources.recovery_end[g], sources.drops_before[g] = new_window, t + D, drops_seen[g]
                     slow_start[g], drops_seen[g], random_seen[g] = 0, dropped - early, random_lost
                     sources.early[g], sources.marked[g], sources.at_heads[g] = 0.0, 0.0, 0.0
                     sources.answered[g] = t
@@ -416,7 +418,7 @@ def advance(
                     window[g] += jump
                 for column in range(sources.states.shape[1]):
                     sources.states[g, column] = record[_STATES + column]
-            if not 0.0 < window[g] <= _LARGEST:
+            if not 0.0 < window[g] <= _MAX_WINDOW:
                 return failed(place, SOURCE, g, t, NOT_POSITIVE if window[g] <= 0.0 else TOO_LARGE)
             sources.early_seen[g] = early
             sources.acked[g] = acknowledged
@@ -433,13 +435,13 @@ def advance(
                 sources.windows[g, i] = window[g]
             sent[g, i] = min(max(sent[g, i - 1], allowed), paths.size[g])
 
-        # what arrives at the queues, and leaves them
+        # arrivals at the queues, and departures from them
         clear(curves)
         for link in range(len(disciplines.passed)):
             disciplines.passed[link] = 0.0
         for c in range(len(paths.links)):
             amount, _ = reached(paths, curves, c, i)
-            arrived[c, i] = max(amount - drops[c, i - 1], arrived[c, i - 1])  # as if there were room for all
+            arrived[c, i] = max(amount - drops[c, i - 1], arrived[c, i - 1])  # as if the buffer were unlimited
             if len(disciplines.marks) > 0:
                 disciplines.early[c, i] = disciplines.early[c, i - 1]
                 new, chosen = arrived[c, i] - arrived[c, i - 1], disciplines.probability[disciplines.rows[c], i - 1]
@@ -465,9 +467,9 @@ def advance(
                 its_record, its_params = _pointers(routers.addresses[k])
                 ticked, lost_by = routers.ticked[k], curves.link_drops[link]
                 steps = i - ticked
-                came = into[link, i] + lost_by[i] - into[link, ticked] - lost_by[ticked]
+                arrived_bits = into[link, i] + lost_by[i] - into[link, ticked] - lost_by[ticked]
                 record[_R], record[_Y], record[_Q_MEAN] = (
-                    routers.state[k], came / (steps * h), routers.queue_sum[k] / steps,
+                    routers.state[k], arrived_bits / (steps * h), routers.queue_sum[k] / steps,
                 )  # fmt: skip
                 record[_Q], record[_C], record[_T] = (
                     into[link, i] - out[link, i], paths.capacity[link, i], routers.interval[k],
@@ -507,7 +509,7 @@ def advance(
 
 
 def _recoveries(protocol: Protocol, burst: float, repeated: int) -> tuple[str, ...]:
-    """Notes on what transports of packets take longer for."""
+    """Return notes on losses that packet transports need longer to repair."""
     notes = []
     if protocol.transport == "newreno" and burst > _REPAIRED:
         notes.append(
@@ -523,7 +525,7 @@ def _recoveries(protocol: Protocol, burst: float, repeated: int) -> tuple[str, .
 
 
 def _unequal_rtts(fluid: FluidNetwork, full: Sequence[int]) -> tuple[str, ...]:
-    """Note that flows with different RTTs lost packets at a queue that was full."""
+    """Return a note if flows with different RTTs lost packets at a full queue."""
     for link in full:
         rtts = [rtt for rtt, route in zip(fluid.rtt, fluid.routes, strict=True) if link in route]
         if max(rtts) > _EQUAL_RTTS * min(rtts):
@@ -536,13 +538,13 @@ def _unequal_rtts(fluid: FluidNetwork, full: Sequence[int]) -> tuple[str, ...]:
 
 
 def _averages(protocol: Protocol, laws: CompiledLaws) -> bool:
-    """Whether routers average over intervals; if not, their law is evaluated for each flow as it arrives."""
+    """Return whether routers average over intervals; if not, their law is evaluated for each flow as it arrives."""
     wanted = [*laws.wants.get("router", ()), *laws.wants.get("announce", ())]
     averaged, on_arrival = ([name for name in names if name in wanted] for names in (_AVERAGED, _ON_ARRIVAL))
     if averaged and on_arrival:
         raise ValueError(
             f"{type(protocol).__name__} has no fluid model: its routers average {', '.join(averaged)} over intervals, "
-            f"where {', '.join(on_arrival)} is not known"
+            f"but {', '.join(on_arrival)} is known only as a packet arrives"
         )
     return bool(averaged) or laws.announce != 0
 
@@ -550,7 +552,7 @@ def _averages(protocol: Protocol, laws: CompiledLaws) -> bool:
 def _announced(
     protocol: Protocol, laws: CompiledLaws, fluid: FluidNetwork, link: int, interval: float, point: Equilibrium | None
 ) -> tuple[float, float]:
-    """State of a router and what it advertises before its first tick: of an idle link, or at the equilibrium."""
+    """Return the state and signal of a router before its first tick: those of an idle link, or of the equilibrium."""
     supply: dict[str, Any] = {"C": float(fluid.capacity[link]), "T": interval, "p": protocol.namespace()}
     supply |= {"R": protocol.rate_range(supply["C"])[0], "y": 0.0, "q": 0.0, "q_mean": 0.0}
     if point is not None:
@@ -585,20 +587,20 @@ class _Host:
         return cls(protocol, laws, compiled_moves(protocol, fields), _averages(protocol, laws), interval)
 
     def all_laws(self) -> Iterator[Any]:
-        """Yield its laws, and those of its states."""
-        yield from self.laws.given.values()
+        """Yield the laws of the protocol, and those of its states."""
+        yield from self.laws.by_name.values()
         for state in self.protocol.states.values():
             yield from (law for law in (state.law, *state.jumps.values()) if law is not None)
 
     def initial_window(self, packet_size: float) -> float:
-        """In bytes."""
+        """Return the initial window in bytes."""
         if self.protocol.opening_window is not None:
             return self.protocol.opening_window
         return self.protocol.initial * packet_size if self.protocol.initial else initial_window(packet_size)
 
 
 def _rules(hosts: Sequence[_Host], averaged: Sequence[int], record: FloatArray, grid: Grid, problem: Problem) -> Rules:
-    """The laws of some hosts; `averaged`: the row of the router of each at link 0."""
+    """Return the laws of some hosts; `averaged` is the row of each host's router at link 0."""
     runs = [[host.protocol for host in hosts].index(protocol) for protocol in problem.protocols]
 
     def laws(name: str) -> NDArray[np.int64]:
@@ -625,7 +627,7 @@ def _routers(
     hosts: Sequence[_Host], fluid: FluidNetwork, grid: Grid, record: FloatArray, ticks: FloatArray,
     point: Equilibrium | None,
 ) -> Routers:  # fmt: skip
-    """The routers of some hosts, one at each link, before their first ticks."""
+    """Return the routers of some hosts, one at each link, before their first ticks."""
     rows = [(link, host) for host in hosts for link in range(fluid.n_links)]
     state, advertised = np.zeros(len(rows)), np.zeros((len(rows), grid.rows))
     for k, (link, host) in enumerate(rows):
@@ -642,7 +644,7 @@ def _routers(
 
 
 def _ticks(discipline: Protocol) -> bool:
-    """Whether a discipline has a state that moves at intervals."""
+    """Return whether a discipline has a state that moves at intervals."""
     return any(state.clock == "interval" for state in discipline.states.values())
 
 
@@ -652,7 +654,7 @@ def run(problem: Problem) -> Result:
     Parameters
     ----------
     problem : Problem
-        Of protocols whose source laws have the argument `w`.
+        Problem with source laws that take the argument `w`.
 
     Returns
     -------
@@ -663,16 +665,23 @@ def run(problem: Problem) -> Result:
     if len(problem.joined) > 0:
         queues = LinkQueues.of(fluid, at_links, problem.joined)
         at_links, ticks, fluid = [at_links[link] for link in queues.link], ticks[queues.link], queues.fluid
-    at_departure = [one if one is not None and chooses_departures(one) else None for one in problem.disciplines]
-    at_links = [one if one is None or one.probability_law is not None else None for one in at_links]
+    at_departure = [
+        discipline if discipline is not None and chooses_departures(discipline) else None
+        for discipline in problem.disciplines
+    ]
+    at_links = [
+        discipline if discipline is None or discipline.probability_law is not None else None for discipline in at_links
+    ]
     L, G = fluid.n_links, fluid.n_groups
     shortest = float(fluid.rtt.min())
     crossed = {link for route in fluid.routes for link in route}
     ticking = [
-        interval_of(one) for link, one in enumerate(at_links) if one is not None and link in crossed and _ticks(one)
+        interval_of(discipline)
+        for link, discipline in enumerate(at_links)
+        if discipline is not None and link in crossed and _ticks(discipline)
     ]
     h = shortest / _STEPS
-    if ticking:  # the shortest interval is a whole number of steps, as ticks happen on the grid
+    if ticking:  # the shortest interval is an integer number of steps, because ticks happen on the grid
         h = min(ticking) / ceil(min(ticking) / h)
     queue = np.zeros(L) if point is None or point.queue is None else point.queue
     waits = queue / fluid.capacity
@@ -684,8 +693,8 @@ def run(problem: Problem) -> Result:
     ecn = [codepoint(protocol) for protocol in problem.protocols]
     disciplines, code = disciplines_of(at_links, ecn, paths, grid, ticks, shortest)
     begin(disciplines, code, at_links, fluid.capacity, problem.marking)
-    begun = {one: machine_fields(one) for one in dict.fromkeys(problem.protocols)}
-    names = list(dict.fromkeys(name for one in begun for name in (*states_of(one), *begun[one])))
+    begun = {protocol: machine_fields(protocol) for protocol in dict.fromkeys(problem.protocols)}
+    names = list(dict.fromkeys(name for protocol in begun for name in (*states_of(protocol), *begun[protocol])))
     fields = (*WINDOW_ARGUMENTS, *names)
     hosts = {protocol: _Host.of(protocol, fields, h) for protocol in dict.fromkeys(problem.protocols)}
     of_group = [hosts[protocol] for protocol in problem.protocols]
@@ -717,7 +726,7 @@ def run(problem: Problem) -> Result:
             chosen_before = problem.marking.chosen[flows, paths.links]
             disciplines.probability[disciplines.rows, :zero] = chosen_before[:, None]
         let_through = _sent_before(paths, curves, disciplines, fluid, grid, x, waits, chosen_before)
-        acked -= paths.kept[paths.first[1:] - 1] * let_through * delay
+        acked -= paths.pass_share[paths.first[1:] - 1] * let_through * delay
         early_seen -= (x - let_through) * delay
     if problem.marking is not None:
         for g, flow in enumerate(fluid.first_flow):
@@ -728,7 +737,7 @@ def run(problem: Problem) -> Result:
     averaged = [L * averaging.index(host) if host.averages else -1 for host in hosts.values()]
     rules = _rules(list(hosts.values()), averaged, record, grid, problem)
     routers = _routers(averaging, fluid, grid, record, ticks, point)
-    most_losses = int(grid.rows * h / shortest) + 2  # one an RTT
+    max_losses = int(grid.rows * h / shortest) + 2  # one an RTT
     memory, recovery_end, drops_before, burst, drops_seen, random_seen, early, marked = np.zeros((8, G))
     heads_seen, marked_seen, at_heads = np.zeros((3, G))
     begins = np.array([int(point is None and host.laws.slow_start != 0) for host in of_group])
@@ -739,11 +748,11 @@ def run(problem: Problem) -> Result:
     sources = Sources(
         window, states_now, begins, np.full(G, -np.inf), acked,
         memory, recovery_end, drops_before, burst, np.zeros(G, np.int64), drops_seen, random_seen,
-        np.random.default_rng(problem.seed).exponential(size=(G, most_losses)), np.zeros(G, np.int64),
+        np.random.default_rng(problem.seed).exponential(size=(G, max_losses)), np.zeros(G, np.int64),
         early_seen, early, marked, heads_seen, marked_seen, at_heads, np.full(G, -np.inf), np.zeros(G), windows,
     )  # fmt: skip
-    none = np.zeros(0, np.int64)
-    service = Service(none, none, none, np.zeros(0)) if queues is None else queues.service
+    empty = np.zeros(0, np.int64)
+    service = Service(empty, empty, empty, np.zeros(0)) if queues is None else queues.service
     n, chosen = problem.fluid.n_links, any(at_departure)
     departures, hooks = departures_of(
         at_departure if chosen else [],
@@ -785,7 +794,7 @@ def run(problem: Problem) -> Result:
         recorded if problem.records else None,
         code=[
             *(its for host in hosts.values() for its in (host.laws.code, host.moves)),
-            *code.kept, *hooks, *code_of_machines,
+            *code.owners, *hooks, *code_of_machines,
         ],
         flows=fluid.first_flow,
         links=None if queues is None else queues.link,
@@ -796,49 +805,51 @@ def run(problem: Problem) -> Result:
     full = [link for link in range(L) if at_links[link] is None and curves.link_drops[link, last] > 0.0]
     full = [] if chosen or queues is not None else full
     lost = curves.crossing_drops[:, last] - curves.crossing_drops[:, zero - 1]
-    lost += (1.0 - paths.kept) * curves.arrived[:, last]
+    lost += (1.0 - paths.pass_share) * curves.arrived[:, last]
     if chosen:
         lost += curves.head_drops[:, last]
     curves.lost[:] = [lost[a:b].sum() for a, b in zip(paths.first[:-1], paths.first[1:], strict=True)]
     marked = disciplines.marked if len(disciplines.marked) > 0 else np.zeros_like(curves.into)
     if chosen:
-        each = paths.members[paths.owner][:, None]
-        np.add.at(marked, paths.links, each * departures.marks)
-        np.add.at(curves.link_drops, paths.links, each * curves.head_drops)
+        members_of_crossing = paths.members[paths.owner][:, None]
+        np.add.at(marked, paths.links, members_of_crossing * departures.marks)
+        np.add.at(curves.link_drops, paths.links, members_of_crossing * curves.head_drops)
     classes, by_class = None, {}
     if queues is not None:
         classes, rows = queues.classes(problem.disciplines)
         cumulative = {"class_drops": curves.link_drops, "class_marks": marked}
         by_class = {name: grid.sums(curve)[:, rows] * (rows >= 0) for name, curve in cumulative.items()}
         by_class["class_queue"] = grid.values(curves.into - curves.out)[1:, rows] * (rows >= 0)
-        paths, curves = queues.whole(paths, curves)
+        paths, curves = queues.of_links(paths, curves)
         marked = queues.by_link(marked)
         for name in [name for name in grid.recorded if name.startswith("link.")]:
             grid.recorded[name] = grid.recorded[name][:, queues.service.first[:-1]]
-    found = result_of(grid, paths, curves)
+    result = result_of(grid, paths, curves)
     if classes is not None and classes.size > 0:
-        found.classes, found.by_class = classes, by_class
+        result.classes, result.by_class = classes, by_class
     if any(problem.disciplines):
-        found.marks = grid.sums(marked)
+        result.marks = grid.sums(marked)
     notes: list[str] = list(_unequal_rtts(fluid, full))
     for protocol in hosts:
-        own = [g for g, one in enumerate(problem.protocols) if one == protocol]
+        groups = [g for g, of_g in enumerate(problem.protocols) if of_g == protocol]
         if not is_machine(protocol):
-            notes += _recoveries(protocol, float(sources.burst[own].max()), int(sources.repeated[own].max()))
-        if protocol.loss_response_law is None and not is_machine(protocol) and curves.lost[own].any():
-            notes.append(f"packets were lost, which windows of {type(protocol).__name__} do not answer as fluid")
-    found.stats["notes"] = tuple(dict.fromkeys(notes))
+            notes += _recoveries(protocol, float(sources.burst[groups].max()), int(sources.repeated[groups].max()))
+        if protocol.loss_response_law is None and not is_machine(protocol) and curves.lost[groups].any():
+            notes.append(
+                f"packets were lost: in fluid runs, windows of {type(protocol).__name__} do not respond to losses"
+            )
+    result.stats["notes"] = tuple(dict.fromkeys(notes))
     if problem.records:
-        found.recorded["env.window"] /= 8.0
+        result.recorded["env.window"] /= 8.0
         for g, host in enumerate(of_group):
             for name in names:
                 if name not in host.protocol.states and name not in begun[host.protocol]:
-                    found.recorded[f"flow.{name}"][:, g] = np.nan
-    return found
+                    result.recorded[f"flow.{name}"][:, g] = np.nan
+    return result
 
 
 def _check_since(protocol: Protocol) -> None:
-    """Refuse a law of the time since a decrease by feedback if only losses and marks decrease windows."""
+    """Raise if a source law takes the time since a decrease by feedback, but only losses and marks decrease windows."""
     law = getattr(protocol, "source_law", None)
     if (
         law is not None
@@ -848,19 +859,19 @@ def _check_since(protocol: Protocol) -> None:
     ):
         raise ValueError(
             f"source_law of {type(protocol).__name__} must not take since, the time since the last decrease by "
-            "decrease_law, which it does not have: the time since a loss or mark is a State that jumps at it"
+            "decrease_law, because there is no decrease_law: the time since a loss or mark is a State that jumps at it"
         )
 
 
 def _first_value(protocol: Protocol, name: str, law: Callable[..., float], window: float) -> float:
-    """Return the value with which a state begins if its initial value is a law of the first window [bit]."""
+    """Return the initial value of a state that a law derives from the first window [bit]."""
     supply: dict[str, Any] = {"w": float(window), "p": protocol.namespace()}
     arguments = law_arguments(law)
-    if unknown := [one for one in arguments if one not in supply]:
+    if unknown := [argument for argument in arguments if argument not in supply]:
         raise ValueError(
             f"initial of state {name} of {type(protocol).__name__} may take w and p, got the argument {unknown[0]!r}"
         )
-    return float(law(**{one: supply[one] for one in arguments}))
+    return float(law(**{argument: supply[argument] for argument in arguments}))
 
 
 def _sent_before(
@@ -873,7 +884,7 @@ def _sent_before(
     waits: FloatArray,
     chosen: FloatArray,
 ) -> FloatArray:
-    """Set what all flows have sent for all t < 0, counted from 0 s; return the rates that disciplines have let pass."""
+    """Set the bits sent by all flows for all t < 0, counted from 0 s; return the rates after drops by disciplines."""
     zero = grid.zero
     paths.start[:] = -np.inf
     past = grid.h * (np.arange(zero) - zero + 1.0)

@@ -140,7 +140,7 @@ def test_events_and_a_failing_derivative():
     ("change", "message"),
     [
         ({"method": "BDF"}, "method must be 'RK45' or 'Radau', got 'BDF'"),
-        ({"method": "Radau", "neutral": True}, "method must be 'RK45' where neutral, got 'Radau'"),
+        ({"method": "Radau", "neutral": True}, "method must be 'RK45' if neutral, got 'Radau'"),
     ],
 )
 def test_bad_input(change, message):

@@ -94,7 +94,7 @@ def test_an_unstable_cycle():
     [
         ({"delays": [-1.0]}, "delays must be >= 0 s"),
         ({"intervals": 1}, "intervals must be >= 2, degree from 2 to 8 and multipliers >= 1, got 1, 4, 10"),
-        ({"period": None}, "period must be given where the guess is no solution"),
+        ({"period": None}, "period must be given if the guess is not a solution"),
         ({"period": -1.0}, "period must be > 0 s, got -1.0"),
     ],
 )
@@ -107,7 +107,7 @@ def test_bad_input(options, message):
 @pytest.mark.slow
 def test_no_cycle_to_begin_with():
     sol = solve_dde(wright(1.0), (0.0, 50.0), [0.5], [1.0], dense_output=True).sol
-    with pytest.raises(ValueError, match="guess must end on a cycle, or period be given"):
+    with pytest.raises(ValueError, match="guess must end on a cycle, or period must be given"):
         periodic_orbit(wright(1.0), [1.0], sol)
     with pytest.raises(ConvergenceError, match=r"the orbit shrinks|does not settle"):
         periodic_orbit(wright(1.0), [1.0], lambda t: 0.1 * np.cos(t), 6.0)

@@ -324,7 +324,7 @@ def test_exceptions_of_the_function_are_raised(jit):
         ({"t_eval": [0.5, 0.2]}, "t_eval must increase"),
         ({"f": lambda t, y, ylag: [1.0, 2.0]}, "f must return 1 numbers"),
         ({"y0": [1.0, 2.0]}, "y0 must have 1 numbers"),
-        ({"f": neutral, "neutral": True, "delays": [0.0]}, "delays must be > 0 where neutral, got 0.0"),
+        ({"f": neutral, "neutral": True, "delays": [0.0]}, "delays must be > 0 if neutral, got 0.0"),
         ({"f": neutral, "neutral": True, "history": np.cos}, "history_slope must be given"),
         ({"history": np.cos, "history_slope": np.sin}, "history_slope must be None"),
     ],

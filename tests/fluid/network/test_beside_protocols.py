@@ -58,9 +58,9 @@ def test_proposals_keep_queues_short():
         ({"impairments": [RandomLoss(0.1, link=0, kind="ack")]}, "kind must be 'data' or 'all' for a fluid run"),
         (
             {"protocol": {"flows": {"0-1": RCP(), 2: XCP()}}},
-            "protocol must be one Protocol, maybe beside unresponsive flows",
+            "protocol must be one Protocol, optionally with unresponsive flows",
         ),
-        ({"protocol": ConstantRate("1 Mb/s")}, "protocol must be one Protocol, maybe beside unresponsive flows"),
+        ({"protocol": ConstantRate("1 Mb/s")}, "protocol must be one Protocol, optionally with unresponsive flows"),
         (
             {"protocol": {"flows": {"0-1": RCP(), 2: ConstantRate("1 Mb/s")}, "links": {0: XCP()}}},
             "link 0 must have the routers of RCP for a fluid run",
@@ -74,9 +74,9 @@ def test_what_no_fluid_has_is_refused(change, message):
 
 def test_what_only_equations_have_is_refused_elsewhere():
     beside = Scenario(BESIDE, {"flows": {"0-1": RCP(), 2: ConstantRate("1 Mb/s")}}, 10.0)
-    with pytest.raises(ValueError, match="unresponsive flows belong to rates and time='continuous'"):
+    with pytest.raises(ValueError, match="unresponsive flows need a protocol that sets rates and time='continuous'"):
         simulate(beside, time="discrete")
-    with pytest.raises(ValueError, match="start must be 'empty' for a fluid run beside unresponsive flows"):
+    with pytest.raises(ValueError, match="start must be 'empty' for a fluid run with unresponsive flows"):
         simulate(beside, start="equilibrium")
 
 

@@ -132,7 +132,10 @@ class Taken:
     ("form", "how", "kind", "message"),
     [
         (StateMachine(listen, Whole), {}, TypeError, "Listens's Whole.count must be float for a fluid run"),
-        (StateMachine(listen, Taken), {}, ValueError, "Listens's Taken must have fields with names that laws have for"),
+        (
+            StateMachine(listen, Taken), {}, ValueError,
+            "Listens's Taken must not have fields with names that laws reserve, got w",
+        ),
         (Listener.fluid_form, {"start": "equilibrium"}, ValueError, "start must be 'empty' for hosts that are"),
         (Listener.fluid_form, {"clocking": "rate"}, ValueError, "clocking must be 'ack' for hosts that are machines"),
         (Listener.fluid_form, {"time": "discrete"}, ValueError, "time must be 'continuous' for the windows of Listens"),

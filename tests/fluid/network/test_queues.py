@@ -223,7 +223,7 @@ class WatchesArrivals(DropOld):
         (Beyond(), "queue_index of Beyond must be from 0 to 1, got 2 for flow 0"),
         (
             WatchesArrivals(),
-            "WatchesArrivals has no fluid model: of its hooks it would run on_classify, on_dequeue, on_interval, "
+            "WatchesArrivals has no fluid model: fluid runs support the hooks on_classify, on_dequeue, on_interval, "
             "got on_arrival",
         ),
     ],

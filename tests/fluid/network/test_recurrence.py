@@ -126,8 +126,8 @@ def test_a_law_that_fails_ends_the_run():
         ({"delays": [0, 1]}, r"delays must be \(forward, backward\)"),
         ({"delays": (np.zeros((2, 3), int), 1)}, r"forward delays must broadcast to \(period, 2, 1\), got \(2, 3\)"),
         ({"delays": (0, 1), "time": "continuous"}, "delays belong to time='discrete'"),
-        ({"start": [1e6]}, "start must be a word or 2 rates > 0 bit/s"),
-        ({"start": [1e6, 0.0]}, "start must be a word or 2 rates > 0 bit/s"),
+        ({"start": [1e6]}, "start must be 'empty', 'equilibrium' or 2 rates > 0 bit/s"),
+        ({"start": [1e6, 0.0]}, "start must be 'empty', 'equilibrium' or 2 rates > 0 bit/s"),
         ({"start": [1e6, 1e6], "perturbation": 0.1}, "perturbation belongs to start='equilibrium'"),
     ],
 )

@@ -52,7 +52,7 @@ OVER = [
 def test_one_host_under_two_names_runs_as_one(host, discipline, signals):
     """To the bit, where packets are marked."""
     if discipline is None and signals == "random":
-        with pytest.raises(ValueError, match="signals must be 'rate' where no link has a queue discipline"):
+        with pytest.raises(ValueError, match="signals must be 'rate' if no link has a queue discipline"):
             both(host, discipline, signals=signals)
     else:
         one, other = both(host, discipline, signals=signals)
@@ -175,7 +175,7 @@ def test_shares_and_queues_are_those_of_packets(network, hosts, discipline, sign
 
 def test_what_does_not_mix_is_refused():
     network = Network.dumbbell("10 Mb/s", rtts=[0.05] * 2)
-    with pytest.raises(ValueError, match=r"got NewReno, RCP: several have to set windows, all of them"):
+    with pytest.raises(ValueError, match=r"got NewReno, RCP: several protocols must all be window protocols"):
         simulate(Scenario(network, {"flows": {0: NewReno(), 1: RCP()}}, 1.0))
     with pytest.raises(ValueError, match="link 0 must have the routers of VCP for a fluid run"):
         simulate(Scenario(network, {"flows": {0: NewReno(), 1: VCP()}, "links": {0: [RED(), VCP()]}}, 1.0))
@@ -193,4 +193,5 @@ class ByCodepoint(Constant):
 
 
 def test_only_probabilities_depend_on_the_codepoint():
-    assert "its share law takes scalable, and it is given q, q_prev" in (discipline_refusal(ByCodepoint()) or "")
+    message = "its share law takes scalable; available arguments: q, q_prev"
+    assert message in (discipline_refusal(ByCodepoint()) or "")

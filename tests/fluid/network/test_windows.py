@@ -239,7 +239,7 @@ class Torn(Held):
 def test_a_router_counts_or_is_met():
     net = Network.dumbbell("10 Mb/s", rtts=[0.05])
     with pytest.raises(
-        ValueError, match="Torn has no fluid model: its routers average y over intervals, where loss is not"
+        ValueError, match="Torn has no fluid model: its routers average y over intervals, but loss is known only"
     ):
         ecc.fluid.simulate(ecc.Scenario(net, Torn(), 1.0))
 
