@@ -1,7 +1,7 @@
-"""Conformance laboratory: does a controller do what its specification says?
+"""Conformance laboratory: does a controller implement its specification?
 
-`run` runs the cases of specifications; `compare` shows where a controller leaves a reference that sees the same ACKs,
-and `replay` where a trace in qlog does.
+`run` runs the cases of specifications. `compare` finds the first deviations of a controller from a reference that sees
+the same ACKs, and `replay` those of a trace in qlog.
 """
 
 from __future__ import annotations

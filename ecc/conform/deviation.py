@@ -1,4 +1,4 @@
-"""Where a controller leaves a reference: both are fed with the same ACKs, and their variables are compared at each."""
+"""Deviations of a controller from a reference: both see the same ACKs, and their variables are compared at each ACK."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from ecc.scenario import Scenario, protocol_class
 __all__ = ["Deviation", "Divergence", "compare", "divergence"]
 
 TOLERANCE = 1e-9
-"""Largest relative difference of values that are the same."""
+"""Maximum relative difference of values that count as equal."""
 DRAWN, BEFORE = 3, 0.1
-"""Variables in the figure, and the share of the run that it has before the first deviation."""
+"""Number of variables in the figure, and the share of the run that it shows before the first deviation."""
 SLICE = 1000
 """Events between two calls of `progress`."""
 STREAM = 2**32
-"""Of random numbers, of flow 0 in a run."""
+"""Stream of random numbers of flow 0 in a run."""
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """The first ACK after which a variable differs: when [s], and both values; `hook`: which hook was called."""
+    """The first ACK after which a variable differs: its time [s], both values, and the `hook` that was called."""
 
     variable: str
     time: float
@@ -50,11 +50,11 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Divergence:
-    """What replaying a controller's ACKs to a reference shows.
+    """Result of replaying a controller's ACKs to a reference.
 
-    `deviations`: the first of each variable, in the order of time; `compared`: all variables; `time` [s], `values` and
-    `reference_values`: those of each call of a hook, by variable; `lacking`: variables of the reference that the
-    controller has not; `notes`: what a reader must know, one line each.
+    `deviations`: the first deviation of each variable, in the order of time; `compared`: all compared variables; `time`
+    [s], `values` and `reference_values`: those at each call of a hook, by variable; `lacking`: variables that only the
+    reference has; `notes`: restrictions of the comparison, one line each.
     """
 
     deviations: tuple[Deviation, ...]
@@ -67,7 +67,7 @@ class Divergence:
 
     @property
     def first(self) -> Deviation | None:
-        """The first of all, or None."""
+        """The first deviation of all, or None."""
         return self.deviations[0] if self.deviations else None
 
     def __str__(self) -> str:
@@ -78,14 +78,16 @@ class Divergence:
         return f"{first.variable} deviates first, at {first.time:.6g} s in {first.hook}: {values}"
 
     def figure(self) -> Any:
-        """Return the first variables that deviate, of both, from shortly before the first deviation on."""
-        names = [one.variable for one in self.deviations[:DRAWN]] or list(self.compared[:1])
+        """Return a figure of the first deviating variables of both, from shortly before the first deviation on."""
+        names = [deviation.variable for deviation in self.deviations[:DRAWN]] or list(self.compared[:1])
         begin = self.first.time - BEFORE * float(self.time[-1]) if self.first is not None else 0.0
         drawn = self.time >= begin
         panels = {}
         for name in names:
             both = {name: self.values[name], f"{name}, reference": self.reference_values[name]}
-            panels[name] = {key: np.where(np.abs(one) < 1e290, one, np.nan)[drawn] for key, one in both.items()}
+            panels[name] = {
+                key: np.where(np.abs(values) < 1e290, values, np.nan)[drawn] for key, values in both.items()
+            }
         marks = [self.first.time] if self.first is not None else []
         return states_figure(self.time[drawn], panels, marks=marks, title="Same ACKs, two controllers")
 
@@ -97,18 +99,18 @@ def compare(
     scenario: Scenario | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Divergence:
-    """Return where a protocol's variables leave those of a reference that sees the same ACKs.
+    """Return the deviations of a protocol's variables from those of a reference that sees the same ACKs.
 
     Parameters
     ----------
     protocol, reference : Protocol or str
-        Of flow 0; the reference sends nothing. Variables are compared that both have by name (`conformance_names`),
-        and `env.rate` and `env.window`, unless the reference never sets them.
+        Protocols of flow 0; the reference sends nothing. The comparison covers variables with the same name in both
+        (`conformance_names`), and `env.rate` and `env.window`, unless the reference never sets them.
     scenario : Scenario, optional
-        Whose flow 0 runs the protocol in place of its own; other flows, links and impairments are as they are there.
-        None: a flow over 10 Mb/s, RTT 40 ms, a buffer of 75 kB, 8 s.
+        Scenario in which flow 0 runs the protocol; other flows, links and impairments do not change. None: a flow over
+        10 Mb/s, RTT 40 ms, a buffer of 75 kB, 8 s.
     progress : callable, optional
-        Called as progress(share), now and then, with the share of the run that is done, from 0 to 1.
+        Called at intervals as progress(share), with the completed share of the run, from 0 to 1.
 
     Returns
     -------
@@ -117,19 +119,19 @@ def compare(
     Raises
     ------
     ValueError
-        A reference that acts by timers.
+        If the reference has timers.
 
     Notes
     -----
-    A reference that draws random numbers is given those of the protocol, or has its own where the protocol draws none.
-    Made by the engine in plain Python, some 100,000 events a second.
+    If the reference draws random numbers, it gets those of the protocol, or a separate stream if the protocol draws
+    none. The engine in plain Python computes the run, about 100,000 events a second.
 
     Examples
     --------
     >>> compare("CUBIC", "CUBIC").first is None
     True
     """
-    subject, other = (protocol_class(one)() if isinstance(one, str) else one for one in (protocol, reference))
+    subject, other = (protocol_class(law)() if isinstance(law, str) else law for law in (protocol, reference))
     if scenario is None:
         network = Network.dumbbell("10 Mb/s", rtts=["40 ms"], buffer="75 kB", packet_size=1500)
         scenario = Scenario(network, subject, 8.0)
@@ -142,38 +144,38 @@ def compare(
     notes: tuple[str, ...] = ()
     if "random" in other.required_env - subject.required_env:
         shadow.random = Random(scenario.seed, STREAM)
-        whose = f"{type(subject).__name__} draws no random numbers, and reference {type(other).__name__} may"
-        notes = (f"{whose}: the reference has a stream of its own, that of flow 0",)
-    parts = [replace(one, flow_hooks=_followed(one, shadow)) if one is part else one for one in setup.parts]
+        difference = f"{type(subject).__name__} draws no random numbers, and reference {type(other).__name__} may"
+        notes = (f"{difference}: the reference has a separate stream, that of flow 0",)
+    parts = [replace(each, flow_hooks=_followed(each, shadow)) if each is part else each for each in setup.parts]
     engine = build_twin(replace(setup, parts=parts), seed=scenario.seed)
     while engine.advance(scenario.duration, SLICE) == "max_events":
         if progress is not None:
             progress(min(to_seconds(engine.now) / scenario.duration, 1.0))
     lacking = tuple(name for name in named_variables(other) if name not in names)
-    found = shadow.divergence(lacking)
-    return replace(found, notes=notes + found.notes)
+    divergence_found = shadow.divergence(lacking)
+    return replace(divergence_found, notes=notes + divergence_found.notes)
 
 
 def _with_flow_0(scenario: Scenario, protocol: Protocol) -> Scenario:
-    """The scenario in which flow 0 runs another protocol; links that it does not name have the routers of all flows."""
-    given = scenario.protocol
-    others = given if isinstance(given, ProtocolAssignment) else ProtocolAssignment(given)
-    return scenario.with_(protocol=others.with_flow(0, protocol, scenario.network.n_flows))
+    """Return the scenario with another protocol for flow 0; links not named in it have the routers of all flows."""
+    current = scenario.protocol
+    assignment = current if isinstance(current, ProtocolAssignment) else ProtocolAssignment(current)
+    return scenario.with_(protocol=assignment.with_flow(0, protocol, scenario.network.n_flows))
 
 
 def _part(setup: Setup) -> Part:
-    """That of flow 0."""
-    return next(one for one in setup.parts if 0 in one.flows)
+    """Return the part of flow 0."""
+    return next(part for part in setup.parts if 0 in part.flows)
 
 
 def _common(subject: Protocol, other: Protocol) -> dict[str, tuple[str, str]]:
-    """Variable -> its fields in both."""
-    ours, theirs = named_variables(subject), named_variables(other)
-    return {name: (ours[name], theirs[name]) for name in ours if name in theirs}
+    """Return the common variables: name -> its fields in both."""
+    of_subject, of_other = named_variables(subject), named_variables(other)
+    return {name: (of_subject[name], of_other[name]) for name in of_subject if name in of_other}
 
 
 class _Shadow:
-    """The reference: its state, the headers that it has written, and what both had at each call."""
+    """The reference: its state, the headers that it has written, and the values of both at each call."""
 
     def __init__(self, protocol: Protocol, part: Part, names: Mapping[str, tuple[str, str]]) -> None:
         self.hooks, self.names = flow_hooks_of(protocol), names
@@ -182,26 +184,28 @@ class _Shadow:
         self.header = part.header
         self.rate: float | None = None
         self.window: float | None = None
-        self.random: Random | None = None  # of its own; None: it is given what the protocol draws
+        self.random: Random | None = (
+            None  # separate stream; None: the reference gets the numbers that the protocol draws
+        )
         self.rows: list[tuple[float, ...]] = []
         self.called: list[str] = []
 
     def call(self, name: str, header: Any, env: Any, before: Any, state: Any) -> None:
-        """Call the reference's hook with what the protocol's hook saw, and take note of both."""
+        """Call the reference's hook with the arguments of the protocol's hook, and record the values of both."""
         if self.rate is not None:
             before.rate, before.window = self.rate, self.window
         if name in self.hooks:
             if self.random is not None:
                 before.random = self.random.next()
-            own = header.__dict__.setdefault("_of_reference", Record(self.header))
-            self.hooks[name](self.state, own, self.params, before)
+            header_of_reference = header.__dict__.setdefault("_of_reference", Record(self.header))
+            self.hooks[name](self.state, header_of_reference, self.params, before)
         if name == "on_receive":
             return
         self.rate, self.window = before.rate, before.window
         self.rows.append((
             env.now, env.rate, env.window, before.rate, before.window,
-            *(variable_value(state, ours) for ours, _ in self.names.values()),
-            *(variable_value(self.state, theirs) for _, theirs in self.names.values()),
+            *(variable_value(state, variable) for variable, _ in self.names.values()),
+            *(variable_value(self.state, variable) for _, variable in self.names.values()),
         ))  # fmt: skip
         self.called.append(name)
 
@@ -209,12 +213,16 @@ class _Shadow:
         """Return the first difference of each variable."""
         table, n = np.array(self.rows), len(self.names)
         columns = {"env.rate": (table[:, 1], table[:, 3]), "env.window": (table[:, 2], table[:, 4])}
-        unset = [name for name, (values, own) in columns.items() if not (own > 0.0).any() and (values > 0.0).any()]
+        unset = [
+            name
+            for name, (values, reference) in columns.items()
+            if not (reference > 0.0).any() and (values > 0.0).any()
+        ]
         for name in unset:
             del columns[name]
         for k, name in enumerate(self.names):
             columns[name] = (table[:, 5 + k], table[:, 5 + n + k])
-        notes = tuple(f"{name} is not compared, as the reference sets none" for name in unset)
+        notes = tuple(f"{name} is not compared, because the reference sets none" for name in unset)
         return replace(divergence(table[:, 0], self.called, columns, lacking), notes=notes)
 
 
@@ -232,30 +240,30 @@ def divergence(
     ----------
     time : ndarray, shape (n_calls,), s
     called : sequence of str
-        Which hook, at each time.
+        Hook that was called at each time.
     columns : mapping
-        Variable -> its values and the reference's, each of shape (n_calls,); NaN: not known.
+        Variable -> its values and the reference's, each of shape (n_calls,); NaN: unknown.
     lacking : tuple of str
-        Variables of the reference alone.
+        Variables that only the reference has.
     tolerance : float, optional
-        Relative difference up to which values are the same.
+        Relative difference up to which values count as equal.
     allowed : mapping, optional
-        Variable -> difference that is allowed beside it.
+        Variable -> difference that is allowed in addition to the relative one.
     """
-    found = []
+    deviations = []
     for name, (values, reference) in columns.items():
         scale = np.maximum(np.abs(values), np.abs(reference))
         off = np.flatnonzero(np.abs(values - reference) > tolerance * scale + (allowed or {}).get(name, 0.0))
         if len(off):
             k = int(off[0])
-            found.append((k, Deviation(name, float(time[k]), float(values[k]), float(reference[k]), called[k])))
-    order = tuple(one for _, one in sorted(found, key=lambda item: item[0]))
-    ours, theirs = ({name: both[side] for name, both in columns.items()} for side in (0, 1))
-    return Divergence(order, tuple(ours), lacking, time, ours, theirs)
+            deviations.append((k, Deviation(name, float(time[k]), float(values[k]), float(reference[k]), called[k])))
+    order = tuple(deviation for _, deviation in sorted(deviations, key=lambda item: item[0]))
+    all_values, all_references = ({name: both[side] for name, both in columns.items()} for side in (0, 1))
+    return Divergence(order, tuple(all_values), lacking, time, all_values, all_references)
 
 
 def _followed(part: Part, shadow: _Shadow) -> dict[str, Hook]:
-    """The hooks of a part's flows; for flow 0 each is followed by that of the reference."""
+    """Return the hooks of a part's flows; for flow 0 the reference's hook follows each."""
     hooks = part.flow_hooks
 
     def both(name: str) -> Callable[[Any, Any, Any, Any], None]:

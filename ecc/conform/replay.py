@@ -1,4 +1,4 @@
-"""A trace of somebody's stack beside a reference that sees the same ACKs and losses."""
+"""Comparison of a trace from any stack with a reference that sees the same ACKs and losses."""
 
 from __future__ import annotations
 
@@ -27,48 +27,50 @@ from ecc.scenario import Scenario, protocol_class
 __all__ = ["replay"]
 
 TOLERANCE = 0.01
-WHOLE = 1.0
-"""What qlog has as whole numbers (bytes, bit/s) may differ by one."""
+ROUNDING = 1.0
+"""Allowed difference of values that qlog rounds to integers (bytes, bit/s)."""
 SEED, STREAM = 0, 2**32
 HOOKS = {"on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_restart", "on_stop"}
 METRICS = {"congestion_window": "window", "pacing_rate": "rate"}
-"""Metrics that hooks set themselves -> fields of `env`."""
+"""Metrics that hooks set in `env` -> fields of `env`."""
 
 
 @check_arguments
 def replay(reference: Protocol | str, trace: Trace | str | Path, tolerance: float = TOLERANCE) -> Divergence:
-    """Return where the window, the pacing rate and other variables of a trace leave those of a reference.
+    """Return the deviations of the window, pacing rate and other variables of a trace from those of a reference.
 
-    The reference sends nothing: its hooks are called with the packets, ACKs and losses of the trace (docs/qlog.md), and
-    after each ACK, loss and start its values are compared with those that the trace has.
+    The reference sends nothing: its hooks are called with the packets, ACKs and losses of the trace (docs/qlog.md).
+    After each ACK, loss and start its values are compared with the values in the trace.
 
     Parameters
     ----------
     reference : Protocol or str
-        Protocol, or the name of one. Where its first window is not given (`initial`), it is that of the trace.
+        Protocol or its name, for example "CUBIC". If it does not specify its first window (`initial`), it gets that of
+        the trace.
     trace : Trace, or str or Path
-        Of `ecc.qlog.read`, or a file of qlog.
+        Result of `ecc.qlog.read`, or a file in qlog format.
     tolerance : float, >= 0, optional
-        Relative difference up to which values are the same; volumes and rates may differ by 1 byte or bit/s, too.
+        Relative difference up to which values count as equal; volumes and rates may also differ by 1 byte or bit/s.
 
     Returns
     -------
     Divergence
-        Of `congestion_window`, `pacing_rate`, and the variables of the reference that metrics of the trace name.
+        Deviations of `congestion_window`, `pacing_rate`, and the variables of the reference that metrics of the trace
+        name.
 
     Raises
     ------
     ValueError
-        No qlog or a bad record (`ecc.qlog.read`), a trace without ACKs or windows, a reference that acts by timers or
-        with routers, or that fails on the trace.
+        If the file is not qlog or has a bad record (`ecc.qlog.read`), if the trace has no ACKs or windows, or if the
+        reference has timers or routers, or fails on the trace.
     OSError
-        The file cannot be read.
+        If the file cannot be read.
 
     Notes
     -----
-    A reference that sets no pacing rate, or no window, has none to compare: paced CUBIC or NewReno (RFC 9002 sec. 7.7)
-    is compared by its windows; a note says so. Random numbers are the reference's own, unless the trace has them, as
-    ours do.
+    If the reference sets no pacing rate, or no window, this metric is not compared, and a note reports it. For example,
+    paced CUBIC or NewReno (RFC 9002 sec. 7.7) is compared by its windows. The reference draws separate random numbers,
+    unless the trace has them, as traces of `ecc` do.
 
     Examples
     --------
@@ -83,7 +85,7 @@ def replay(reference: Protocol | str, trace: Trace | str | Path, tolerance: floa
     if unfit := sorted(set(law.flow_hooks()) - HOOKS):
         raise ValueError(f"reference must act at ACKs and losses alone, got {name}, which has {unfit[0]}")
     if law.link_hooks():
-        raise ValueError(f"reference must act at ACKs and losses alone, got {name}, whose routers answer")
+        raise ValueError(f"reference must act at ACKs and losses alone, got {name}, which has routers")
     log = trace if isinstance(trace, Trace) else read(trace)
     if log.packet_size < 1:
         raise ValueError("trace must have packets of at least a byte")
@@ -99,8 +101,8 @@ def replay(reference: Protocol | str, trace: Trace | str | Path, tolerance: floa
 
 
 def _begun(law: Protocol, log: Trace) -> Protocol:
-    """The reference with the trace's first window, where its own is not given."""
-    opens = any(one.name == "initial" for one in fields(law)) and getattr(law, "initial", 0) is None
+    """Return the reference with the trace's first window, if it does not specify one."""
+    opens = any(field.name == "initial" for field in fields(law)) and getattr(law, "initial", 0) is None
     if not opens or log.initial_window is None or log.initial_window <= 0.0:
         return law
     initial: Any = {"initial": log.initial_window / log.packet_size}
@@ -108,7 +110,7 @@ def _begun(law: Protocol, log: Trace) -> Protocol:
 
 
 class _Shadow:
-    """The reference, headers of packets, and what both had after each ACK and loss."""
+    """The reference, headers of packets, and the values of both after each ACK and loss."""
 
     def __init__(self, law: Protocol, log: Trace) -> None:
         self.hooks, self.name = flow_hooks_of(law), type(law).__name__
@@ -121,12 +123,12 @@ class _Shadow:
         self.rate, self.window = 0.0, 0.0
         self.random = Random(SEED, STREAM)
         self.variables = named_variables(law)
-        self.known = [*METRICS, *(one for one in self.variables if one not in ("min_rtt", *METRICS))]
+        self.known = [*METRICS, *(name for name in self.variables if name not in ("min_rtt", *METRICS))]
         self.times: list[float] = []
         self.called: list[str] = []
         self.first: str | None = None  # hook that an event called
         self.rows: list[list[float]] = []
-        self.own: list[list[float]] = []
+        self.reference_rows: list[list[float]] = []
         self.in_trace: set[str] = set()  # variables with a value in some row
         self.positive: set[str] = set()  # variables that the reference has set above 0
 
@@ -160,14 +162,14 @@ class _Shadow:
             self.called.append(hook)
             self.rows.append([call.metrics.get(name, np.nan) for name in self.known])
             values = {"congestion_window": self.window, "pacing_rate": self.rate}
-            self.own.append([
+            self.reference_rows.append([
                 values[name] if name in values else variable_value(self.state, self.variables[name])
                 for name in self.known
             ])  # fmt: skip
-            for name, logged, own in zip(self.known, self.rows[-1], self.own[-1], strict=True):
+            for name, logged, value in zip(self.known, self.rows[-1], self.reference_rows[-1], strict=True):
                 if logged == logged:
                     self.in_trace.add(name)
-                if own > 0.0:
+                if value > 0.0:
                     self.positive.add(name)
 
     def call(self, hook: str, call: Call, packet: tuple[str, int] | None, values: Mapping[str, float]) -> None:
@@ -181,7 +183,7 @@ class _Shadow:
             self.hooks[hook](self.state, header, self.params, env)
         except Exception as error:
             raise ValueError(
-                f"reference must stand the trace, got {type(error).__name__}: {error} "
+                f"reference must run on the trace, got {type(error).__name__}: {error} "
                 f"({self.name}, {hook}, t = {env.now:.6g} s, record {call.event.record})"
             ) from None
         for field in ("rate", "window"):
@@ -192,13 +194,13 @@ class _Shadow:
             self.rate, self.window = env.rate, env.window
 
     def divergence(self, tolerance: float) -> Divergence:
-        rows, own = np.array(self.rows), np.array(self.own)
-        own[np.abs(own) > 1e290] = np.nan
+        rows, reference = np.array(self.rows), np.array(self.reference_rows)
+        reference[np.abs(reference) > 1e290] = np.nan
         columns: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {
-            name: (rows[:, k], own[:, k]) for k, name in enumerate(self.known) if name in self.compared
+            name: (rows[:, k], reference[:, k]) for k, name in enumerate(self.known) if name in self.compared
         }
         lacking = tuple(name for name in self.known if name not in columns and name not in self.unset)
-        whole = {name: WHOLE for name in ("ssthresh", *METRICS)}
-        notes = tuple(f"{name} of the trace is not compared, as {self.name} sets none" for name in self.unset)
-        found = divergence(np.array(self.times), self.called, columns, lacking, tolerance, whole)
-        return replace(found, notes=notes)
+        rounding = {name: ROUNDING for name in ("ssthresh", *METRICS)}
+        notes = tuple(f"{name} of the trace is not compared, because {self.name} sets none" for name in self.unset)
+        result = divergence(np.array(self.times), self.called, columns, lacking, tolerance, rounding)
+        return replace(result, notes=notes)

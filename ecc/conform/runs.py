@@ -1,4 +1,4 @@
-"""Runs of the cases for one protocol, in this process or in several."""
+"""Runs of the conformance cases for one protocol, in this process or in several."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from ecc.scenario import protocol_class
 __all__ = ["Conformance", "cases", "conformance_report", "examined", "run"]
 
 INTRODUCTION = (
-    "Each case runs the controller on packets, in a scenario of its own, and compares what it does with what the "
-    "specification says: numbers and bands are in the tables. Confirmed: all is in its band. Conditional: it is under "
-    "a condition, which is named. Refuted: it is not. Not comparable: the case does not apply, as the controller lacks "
-    "what it needs."
+    "Each case runs the controller in the packet engine, in a separate scenario, and compares its behavior with the "
+    "specification: numbers and bands are in the tables. Confirmed: all numbers are in their bands. Conditional: they "
+    "are, under a condition that is named. Refuted: they are not. Not comparable: the case does not apply, because the "
+    "controller lacks a feature that the case needs."
 )
 SECTION = "conformance"
 
 
 @dataclass(frozen=True)
 class Conformance:
-    """What the cases found of a protocol.
+    """Findings of the cases on a protocol.
 
-    `findings` in the order of the ledger; `failures`: id of a case -> error in one line, of those that raised;
-    `interrupted`: Ctrl-C ended it before all were done.
+    `findings`: in the order of the ledger; `failures`: id of a case that raised -> its error in one line;
+    `interrupted`: Ctrl-C ended the run before all cases were done.
     """
 
     protocol: Protocol
@@ -52,32 +52,33 @@ class Conformance:
     @property
     def applying(self) -> list[Finding]:
         """Findings of the cases that apply."""
-        return [one for one in self.findings if one.verdict is not Verdict.NOT_COMPARABLE]
+        return [finding for finding in self.findings if finding.verdict is not Verdict.NOT_COMPARABLE]
 
     @property
     def not_applying(self) -> list[str]:
-        """What the protocol lacks for cases that do not apply: a line for those whose ids begin alike."""
+        """Features that the protocol lacks for cases that do not apply: a line for each group of ids."""
         groups: dict[str, list[str]] = {}
-        for one in self.findings:
-            if one.verdict is Verdict.NOT_COMPARABLE:
-                groups.setdefault(one.claim.id.partition("-")[0], []).append(one.claim.id)
+        for finding in self.findings:
+            if finding.verdict is Verdict.NOT_COMPARABLE:
+                groups.setdefault(finding.claim.id.partition("-")[0], []).append(finding.claim.id)
         lines = []
         for group, ids in groups.items():
             needs = dict.fromkeys(need for key in ids for need in CASES[key].needs)
-            many = f"{group}-*: {len(ids)} cases do" if ids[1:] else f"{ids[0]}: does"
-            lines.append(f"{many} not apply: {', '.join(missing(self.protocol, list(needs)))}")
+            subject = f"{group}-*: {len(ids)} cases do" if ids[1:] else f"{ids[0]}: does"
+            lines.append(f"{subject} not apply: {', '.join(missing(self.protocol, list(needs)))}")
         return lines
 
     @property
     def conforms(self) -> bool:
-        """Whether cases apply, of which none is refuted and none has failed."""
+        """True if cases apply, and none of them is refuted or has failed."""
         applying = self.applying
-        return bool(applying) and not self.failures and all(one.verdict is not Verdict.REFUTED for one in applying)
+        refuted = any(finding.verdict is Verdict.REFUTED for finding in applying)
+        return bool(applying) and not self.failures and not refuted
 
     def __getitem__(self, case_id: str) -> Finding:
-        for one in self.findings:
-            if one.claim.id == case_id:
-                return one
+        for finding in self.findings:
+            if finding.claim.id == case_id:
+                return finding
         raise KeyError(case_id)
 
     @check_arguments
@@ -93,31 +94,31 @@ class Conformance:
 
 @check_arguments
 def cases(names: Sequence[str] = ()) -> list[Claim]:
-    """Return the cases that there are, as claims of the ledger.
+    """Return the available cases, as claims of the ledger.
 
     Parameters
     ----------
     names : sequence of str, optional
-        Ids, or what they begin with: "bbr", "cubic-spur". None: all.
+        Ids, or prefixes of ids, for example "bbr" or "cubic-spur". None: all.
 
     Raises
     ------
     ValueError
-        A name of no case.
+        If a name matches no case.
     """
     checks()
-    there = {key: claim for key, claim in claims().items() if key in CASES}
+    available = {key: claim for key, claim in claims().items() if key in CASES}
     chosen: set[str] = set()
     for name in names:
-        begun = {key for key in there if name and key.startswith(name)}
+        begun = {key for key in available if name and key.startswith(name)}
         if not begun:
-            groups = ", ".join(dict.fromkeys(key.split("-")[0] for key in there))
+            groups = ", ".join(dict.fromkeys(key.split("-")[0] for key in available))
             raise ValueError(
-                f"case must be one of {groups}, or an id such as {next(iter(there))}, got {shown(name)}"
-                f"{nearest(name, dict.fromkeys(there, ''))}"
+                f"case must be one of {groups}, or an id such as {next(iter(available))}, got {shown(name)}"
+                f"{nearest(name, dict.fromkeys(available, ''))}"
             )
-        chosen |= {name} if name in there else begun
-    return [claim for key, claim in there.items() if not names or key in chosen]
+        chosen |= {name} if name in available else begun
+    return [claim for key, claim in available.items() if not names or key in chosen]
 
 
 @check_arguments
@@ -128,21 +129,21 @@ def run(
     progress: Callable[[Claim, Finding | None], None] | None = None,
     store: str | Path | None = None,
 ) -> Conformance:
-    """Return what the cases find of a protocol.
+    """Return the findings of the cases on a protocol.
 
     Parameters
     ----------
     protocol : Protocol or str
-        Protocol; or the name of one, or "module:Class" or "file.py:Class" of your own, with its default parameters.
+        Protocol; or the name of one, or "module:Class" or "file.py:Class" of a custom one, with its default parameters.
     cases : sequence of str, optional
-        Ids of cases, or what they begin with ("bbr"). None: all.
+        Ids of cases, or prefixes of ids, for example "bbr". None: all.
     jobs : Executor or int, >= 1, optional
-        Worker processes; 1: this process; or what has some, such as `ecc.batch.cluster.Cluster`.
+        Number of worker processes (1: this process), or an executor such as `ecc.cluster.Cluster`.
     progress : callable, optional
-        Called as progress(case, finding) when each case ends.
+        Called as progress(case, finding) at the end of each case.
     store : str or Path, optional
-        File (of a folder: its "results.sqlite") that keeps each finding, by the code of case and protocol, parameters:
-        a later call makes only what is not there. With one, `jobs` = 1 is a worker process too.
+        File (or a folder, for its "results.sqlite") that stores each finding under the code of case and protocol, and
+        its parameters; a later call runs only missing cases. If it is given, `jobs` = 1 means a worker process, too.
 
     Returns
     -------
@@ -151,31 +152,32 @@ def run(
     Raises
     ------
     ValueError
-        A name of no protocol, or of no case; a store that is another file.
+        If there is no such protocol or case, or if the store is a file of another kind.
     WorkersLost
-        An executor cannot go on.
+        If an executor cannot continue.
 
     Warns
     -----
     RuntimeWarning
-        The store cannot be written, or the protocol reaches what cannot be compared; the result is whole.
+        If the store cannot be written, or if the protocol depends on objects that cannot be compared; the result is
+        complete.
 
     Examples
     --------
-    >>> found = run("BBR", cases=["bbr-startup-plateau"])
-    >>> found.conforms, str(found["bbr-startup-plateau"].verdict)
+    >>> result = run("BBR", cases=["bbr-startup-plateau"])
+    >>> result.conforms, str(result["bbr-startup-plateau"].verdict)
     (True, 'confirmed')
     """
     chosen: Protocol = protocol_class(protocol)() if isinstance(protocol, str) else protocol
     selected = _cases(cases)
     if store is not None or isinstance(jobs, Executor) or as_count(jobs, "jobs", minimum=1) > 1:
-        kept = None if store is None else Store(store)
-        found = examined(chosen, selected, jobs, progress, store=kept)
-        if kept is not None and kept.trouble is not None:
-            warn(kept.trouble)
-        if found.lost:
-            raise WorkersLost(found.lost)
-        return Conformance(chosen, found.findings, found.failures, found.interrupted)
+        open_store = None if store is None else Store(store)
+        outcome = examined(chosen, selected, jobs, progress, store=open_store)
+        if open_store is not None and open_store.trouble is not None:
+            warn(open_store.trouble)
+        if outcome.lost:
+            raise WorkersLost(outcome.lost)
+        return Conformance(chosen, outcome.findings, outcome.failures, outcome.interrupted)
     findings = []
     for claim in selected:
         try:
@@ -198,7 +200,7 @@ def examined(
     steps: Steps | None = None,
     store: Store | None = None,
 ) -> Outcome:
-    """Return what cases find, in worker processes; neither one that raises nor Ctrl-C loses what others found.
+    """Return the findings of cases in worker processes; if a case raises, or at Ctrl-C, the other findings remain.
 
     Parameters
     ----------
@@ -206,10 +208,10 @@ def examined(
     selected : sequence of Claim
     jobs : Executor or int, >= 1
     progress, steps : callable, optional
-        As of `ecc.claims.crosscheck.examine`.
+        As in `ecc.claims.crosscheck.examine`.
     store : Store, optional
-        Keeps what is found, by the case and by what the protocol is: its code, parameters and names of states. A
-        protocol of which that cannot be said is the store's trouble.
+        Store of findings, under the case and the protocol's identity: its code, parameters and names of states. If the
+        identity cannot be computed, the findings are not stored, and `store.trouble` has the reason.
     """
     of_protocol = ""
     if store is not None:
@@ -217,38 +219,43 @@ def examined(
             of_protocol = identity(protocol)
         except TypeError as error:
             store.trouble, store = f"results are not kept: {error}", None
-    own: dict[str, Any] = {}
+    checks_of_cases: dict[str, Any] = {}
     for claim in selected:
-        own[claim.id] = partial(_examined, protocol)
-        own[claim.id].__module__ = CASES[claim.id].function.__module__  # whose code a stored result is of
-        own[claim.id].cost, own[claim.id].identity = CASES[claim.id].cost, partial(_known, of_protocol)
+        checks_of_cases[claim.id] = partial(_examined, protocol)
+        checks_of_cases[claim.id].__module__ = CASES[
+            claim.id
+        ].function.__module__  # a stored result depends on the code of this module
+        checks_of_cases[claim.id].cost, checks_of_cases[claim.id].identity = (
+            CASES[claim.id].cost,
+            partial(_identity_of_protocol, of_protocol),
+        )
     about = [replace(claim, protocols=(type(protocol).__name__,)) for claim in selected]
-    return examine_claims(about, jobs, progress, store, steps=steps, checks=own)
+    return examine_claims(about, jobs, progress, store, steps=steps, checks=checks_of_cases)
 
 
-def _known(identity: str, claim: Claim) -> str:
+def _identity_of_protocol(identity: str, claim: Claim) -> str:
     return identity
 
 
 def _examined(protocol: Protocol, claim: Claim) -> Finding:
     checks()
-    with warnings.catch_warnings():  # a finding says why its runs ended
+    with warnings.catch_warnings():  # a finding reports why its runs ended
         warnings.filterwarnings("ignore", "the run ended at", RuntimeWarning)
         return examine(claim.id, claim, protocol)
 
 
-def conformance_report(found: Conformance, command: str = "", again: str = "") -> Report:
-    """Return the report on what the cases found.
+def conformance_report(result: Conformance, command: str = "", again: str = "") -> Report:
+    """Return the report on the findings of the cases.
 
     Parameters
     ----------
-    found : Conformance
+    result : Conformance
     command, again : str, optional
-        What was run, and what runs a case again, before its id.
+        Command that made the report, and the command that runs a case again when followed by its id.
     """
-    name = type(found.protocol).__name__
+    name = type(result.protocol).__name__
     return Report(
-        found.findings, command or f"ecc conform {name}", found.interrupted, failures=found.failures,
-        title=f"Conformance of {label(found.protocol)}", introduction=INTRODUCTION,
+        result.findings, command or f"ecc conform {name}", result.interrupted, failures=result.failures,
+        title=f"Conformance of {label(result.protocol)}", introduction=INTRODUCTION,
         again=again or f"ecc conform {name} --case",
     )  # fmt: skip

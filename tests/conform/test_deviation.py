@@ -95,7 +95,7 @@ def test_a_reference_has_random_numbers_of_its_own_where_the_protocol_draws_none
     assert alike.first is None and alike.notes == ()
     found = conform.compare(NewReno(), Drawing(), scenario(NewReno(), 0.3))
     assert found.notes == (
-        "NewReno draws no random numbers, and reference Drawing may: the reference has a stream of its own, "
+        "NewReno draws no random numbers, and reference Drawing may: the reference has a separate stream, "
         "that of flow 0",
     )
     rates = found.reference_values["env.rate"]

@@ -183,7 +183,7 @@ def test_a_reference_without_a_pacing_rate_has_none_to_compare(tmp_path, referen
     path = by_hand(tmp_path, paced[0], *_acked(100.0, [[0]], 5000), paced[1])
     found = conform.replay(reference, path)
     assert found.first is None and "congestion_window" in found.compared
-    note = f"pacing_rate of the trace is not compared, as {type(reference).__name__} sets none"
+    note = f"pacing_rate of the trace is not compared, because {type(reference).__name__} sets none"
     assert found.notes == (note,) and "pacing_rate" not in (*found.compared, *found.lacking)
     settings = [word for name in ("L",) if hasattr(reference, name) for word in ("--set", f"{name}=1e6")]
     assert main(["conform", type(reference).__name__, "--qlog", str(path), "--out", str(tmp_path), *settings]) == 0
