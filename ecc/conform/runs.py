@@ -138,7 +138,7 @@ def run(
     cases : sequence of str, optional
         Ids of cases, or prefixes of ids, for example "bbr". None: all.
     jobs : Executor or int, >= 1, optional
-        Number of worker processes (1: this process), or an executor such as `ecc.cluster.Cluster`.
+        Number of worker processes (1: this process), or an executor such as `ecc.batch.cluster.Cluster`.
     progress : callable, optional
         Called as progress(case, finding) at the end of each case.
     store : str or Path, optional

@@ -1,4 +1,4 @@
-"""Figures from arrays: arrays in, a Plotly figure out. Nothing is computed here and nothing is shown."""
+"""Plotly figures from arrays. The functions compute no results and do not display the figures."""
 
 from ecc.plot.boundary import boundary_figure, envelope_figure, stability_map_figure
 from ecc.plot.frequency import bode_figure, nyquist_figure, root_figure

@@ -1,4 +1,4 @@
-"""Stability boundaries, what was measured beside them, and maps of the plane between."""
+"""Stability boundaries with measured points, envelopes of perturbations, and maps of stability."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ecc.plot.look import INK, PALETTE, axis, buckets_for, colors, faded, figure
 
 __all__ = ["boundary_figure", "envelope_figure", "stability_map_figure"]
 
-_LONGEST = 40  # characters of a line along the y axis: a longer one is longer than that
+_MAX_LINE = 40  # characters of a line of the y title: a longer one would exceed the axis
 _BELOW_ABOVE = ((0.0, PALETTE[0]), (0.5, "#ffffff"), (1.0, PALETTE[1]))
 
 
@@ -37,7 +37,7 @@ def boundary_figure(
     Parameters
     ----------
     x : Vector, shape (n,)
-        In the unit that `x_title` names.
+        Abscissa of the curves, in the unit that `x_title` names.
     curves : mapping
         Name -> shape (n,), computed boundaries; infinite and NaN values leave gaps, few values get markers.
     published : mapping, optional
@@ -45,9 +45,9 @@ def boundary_figure(
     points : mapping, optional
         Name -> (x, y, error), each of shape (m,); error: half-width, a pair (below, above), or None.
     x_title, y_title : str, optional
-        With units.
+        Titles of the axes with units, for example "RTT [s]".
     log_x, log_y : bool, optional
-        Logarithmic axes.
+        Whether axes are logarithmic.
     title : str, optional
     errors : mapping, optional
         Name of a curve -> shape (n,), half-widths of intervals, drawn as bars.
@@ -59,10 +59,10 @@ def boundary_figure(
     Raises
     ------
     ValueError
-        Errors whose name is not among the curves, or a curve of another shape.
+        If errors have a name that no curve has, or if a curve has another shape.
     """
     at = np.asarray(x, dtype=float)
-    made = figure(title=title, height=440)
+    fig = figure(title=title, height=440)
     published, points, errors = published or {}, points or {}, errors or {}
     for name in errors:
         if name not in curves and name not in published:
@@ -76,7 +76,7 @@ def boundary_figure(
         values = np.broadcast_to(np.asarray(y, dtype=float), at.shape)
         values = np.where(np.isfinite(values), values, np.nan)
         drawn.append(values)
-        made.add_scatter(
+        fig.add_scatter(
             **dict(zip("xy", thinned(at, values, len(at) if name in errors else buckets_for(len(lines))), strict=True)),
             name=name, mode=line_mode(values), line={"color": color, "width": 2, "dash": dash},
             error_y=_bars(errors.get(name)),
@@ -84,17 +84,17 @@ def boundary_figure(
         )  # fmt: skip
     markers = zip(points.items(), palette[len(lines) :], strict=True)
     for k, ((name, (px, py, error)), color) in enumerate(markers):
-        made.add_scatter(
+        fig.add_scatter(
             x=np.asarray(px, dtype=float), y=np.asarray(py, dtype=float), error_y=_bars(error), name=name,
             mode="markers", marker=marker(color, k, hollow=True, count=np.size(px)),
             hovertemplate=f"{name}: %{{y:.6g}}<extra></extra>",
         )  # fmt: skip
         at = np.append(at, np.asarray(px, dtype=float))
         drawn.append(np.atleast_1d(np.asarray(py, dtype=float)))
-    made.update_layout(hovermode="x unified")
-    made.update_xaxes(**axis(x_title, log_x, at), hoverformat=".4g")
-    made.update_yaxes(**axis("<br>".join(wrap(y_title, _LONGEST)), log_y, np.concatenate(drawn)))
-    return made
+    fig.update_layout(hovermode="x unified")
+    fig.update_xaxes(**axis(x_title, log_x, at), hoverformat=".4g")
+    fig.update_yaxes(**axis("<br>".join(wrap(y_title, _MAX_LINE)), log_y, np.concatenate(drawn)))
+    return fig
 
 
 def _bars(error: Any) -> dict[str, Any] | None:
@@ -116,22 +116,22 @@ def envelope_figure(
     decades: float = 6.0,
     x_title: str = "time [s]",
 ) -> go.Figure:
-    """Return how a perturbation grows or dies: |deviation| on a logarithmic axis, with the fitted envelopes.
+    """Return the growth or decay of perturbations: |deviation| on a logarithmic axis, with fitted envelopes.
 
     Parameters
     ----------
     runs : mapping
-        Name -> (time [s], deviation), each of shape (n,): one run on either side of a boundary, say.
+        Name -> (time [s], deviation), each of shape (n,); for example, a run on either side of a boundary.
     fits : mapping, optional
-        Name in `runs` -> (time [s], amplitude), each of shape (m,): the fitted envelope, dashed, in the legend in place
-        of the run.
+        Name in `runs` -> (time [s], amplitude), each of shape (m,): the fitted envelope, dashed, which replaces the run
+        in the legend.
     y_title : str, optional
-        With unit.
+        Title with unit.
     title : str, optional
     decades : float, > 0, optional
-        Span of the amplitude axis below the largest value drawn, at most.
+        Maximum span of the amplitude axis below the largest value.
     x_title : str, optional
-        With unit.
+        Title with unit.
 
     Returns
     -------
@@ -140,37 +140,37 @@ def envelope_figure(
     Raises
     ------
     ValueError
-        A fit whose name is not among the runs.
+        If a fit has a name that no run has.
     """
     fits = fits or {}
     for name in fits:
         if name not in runs:
             raise ValueError(f"fits must have the names of runs ({', '.join(runs)}), got {shown(name)}")
     fits = {name: fit for name, fit in fits.items() if np.size(fit[0]) > 1}  # one value has no slope to draw
-    made = figure(title=title, height=420)
+    fig = figure(title=title, height=420)
     drawn: list[np.ndarray] = []
     for k, ((name, (time, deviation)), color) in enumerate(zip(runs.items(), colors(len(runs)), strict=True)):
         size = np.abs(np.asarray(deviation, dtype=float))
         size = np.where(size > 0.0, size, np.nan)  # a logarithmic axis has no zero
         drawn.append(size)
         raw = faded(color, 0.45) if name in fits and color.startswith("#") else color
-        made.add_scatter(
+        fig.add_scatter(
             **dict(zip("xy", thinned(time, size, buckets_for(len(runs))), strict=True)), name=name, legendgroup=name,
             mode=line_mode(size), line={"color": raw, "width": 1.4}, marker=marker(raw, k, hollow=True),
             showlegend=name not in fits,
             hovertemplate=f"{name}: %{{y:.3g}}<extra></extra>",
         )  # fmt: skip
         if name in fits:
-            made.add_scatter(
+            fig.add_scatter(
                 x=lean(fits[name][0]), y=lean(fits[name][1]), name=name, legendgroup=name, mode="lines",
                 line={"color": color, "width": 2.5, "dash": "dash"},
                 hovertemplate=f"{name}, fitted: %{{y:.3g}}<extra></extra>",
             )  # fmt: skip
-    made.update_layout(hovermode="x unified")
-    made.update_xaxes(title_text=x_title, hoverformat=".4g")
+    fig.update_layout(hovermode="x unified")
+    fig.update_xaxes(title_text=x_title, hoverformat=".4g")
     span = _log_range(drawn, decades)
-    made.update_yaxes(**axis(y_title, log=True, values=() if span is None else 10.0 ** np.array(span)), range=span)
-    return made
+    fig.update_yaxes(**axis(y_title, log=True, values=() if span is None else 10.0 ** np.array(span)), range=span)
+    return fig
 
 
 def _log_range(drawn: list[np.ndarray], decades: float) -> list[float] | None:
@@ -196,22 +196,22 @@ def stability_map_figure(
     span: float | None = None,
     title: str = "",
 ) -> go.Figure:
-    """Return a map of stability: blue where stable, orange where not, the boundary as a line.
+    """Return a map of stability: blue is stable, orange is unstable, and the boundary is a line.
 
     Parameters
     ----------
     x : Vector, shape (n,)
     y : Vector, shape (m,)
     values : Matrix, shape (m, n)
-        Spectral radius or abscissa; NaN is left white.
+        Spectral radius or abscissa; NaN is white.
     threshold : float, optional
-        Stable below it. 1 for a radius, 0 for an abscissa.
+        Values below it are stable: 1 for a radius, 0 for an abscissa.
     x_title, y_title, value_title : str, optional
-        With units.
+        Titles with units.
     log_x, log_y : bool, optional
-        Logarithmic axes.
+        Whether axes are logarithmic.
     span : float, > 0, or None
-        The colors saturate this far from the threshold; default: nowhere.
+        Distance from the threshold at which colors saturate; None: the largest distance.
     title : str, optional
 
     Returns
@@ -221,7 +221,7 @@ def stability_map_figure(
     Raises
     ------
     ValueError
-        Values of another shape than (len(y), len(x)).
+        If values do not have the shape (len(y), len(x)).
     """
     xs, ys, z = (np.asarray(array, dtype=float) for array in (x, y, values))
     if z.shape != (len(ys), len(xs)):
@@ -229,19 +229,19 @@ def stability_map_figure(
     finite = z[np.isfinite(z)]
     widest = float(np.abs(finite - threshold).max()) if finite.size else 0.0
     reach = span if span is not None else (widest or 1.0)
-    made = figure(title=title, height=460)
-    made.add_heatmap(
+    fig = figure(title=title, height=460)
+    fig.add_heatmap(
         x=lean(xs), y=lean(ys), z=lean(z), zmin=threshold - reach, zmax=threshold + reach,
         colorscale=[list(stop) for stop in _BELOW_ABOVE],
         colorbar={"title": {"text": value_title, "side": "right"}, "outlinewidth": 0, "thickness": 14},
         hovertemplate=f"{x_title or 'x'}: %{{x:.4g}}<br>{y_title or 'y'}: %{{y:.4g}}<br>"
         f"{value_title}: %{{z:.5g}}<extra></extra>",
     )  # fmt: skip
-    made.add_contour(
+    fig.add_contour(
         x=lean(xs), y=lean(ys), z=lean(z), showscale=False, hoverinfo="skip", name="boundary", showlegend=True,
         contours={"start": threshold, "end": threshold, "size": 1.0, "coloring": "none"},
         line={"color": INK, "width": 2, "smoothing": 0},
     )  # fmt: skip
-    made.update_xaxes(**axis(x_title, log_x, xs), showgrid=False)
-    made.update_yaxes(**axis(y_title, log_y, ys), showgrid=False)
-    return made
+    fig.update_xaxes(**axis(x_title, log_x, xs), showgrid=False)
+    fig.update_yaxes(**axis(y_title, log_y, ys), showgrid=False)
+    return fig

@@ -23,15 +23,15 @@ class Response(Protocol):
 
     @property
     def frequency(self) -> NDArray[np.float64]:
-        """Shape (n,)."""
+        """Frequencies, shape (n,)."""
 
     @property
     def response(self) -> NDArray[np.complex128]:
-        """Shape (n,)."""
+        """Complex loop gain, shape (n,)."""
 
     @property
     def unit(self) -> str:
-        """Of the frequency."""
+        """Unit of the frequency."""
 
 
 Curves: TypeAlias = Mapping[str, tuple[ArrayLike, ArrayLike] | Response]
@@ -51,18 +51,17 @@ def nyquist_figure(
     Parameters
     ----------
     curves : Curves
-        Name -> what `system.nyquist()` returns, or (frequency, L): shape (n,), frequencies > 0 in order and the complex
-        loop gain there. Mirror images (negative frequencies) are dotted. Characteristic loci are drawn as one curve
-        each.
+        Name -> result of `system.nyquist()`, or (frequency, L): shape (n,), ascending frequencies > 0 and the complex
+        loop gain there. Mirror images (negative frequencies) are dotted. Each characteristic locus is a curve.
     title : str, optional
     frequency_unit : str, optional
-        Of pairs (frequency, L): "rad/s" or "rad/step"; "": rad/s.
+        Unit of pairs (frequency, L): "rad/s" or "rad/step"; "": rad/s.
     window : float, > 0, optional
-        The real axis is shown from -window to 0.6 window; what lies outside is not drawn.
+        The real axis is shown from -window to 0.6 window; points outside are not drawn.
     marks : Marks, optional
-        Name -> (frequency, L there): points to mark, such as those at which the margins are found.
+        Name -> (frequency, L there): points to mark, for example those of the margins.
     encirclements : int or None
-        Net clockwise encirclements of -1, written beside the critical point.
+        Net clockwise encirclements of -1, shown in the label of the critical point.
 
     Returns
     -------
@@ -72,84 +71,84 @@ def nyquist_figure(
     Raises
     ------
     ValueError
-        Frequencies and loop gain of different lengths; curves in different units.
+        If frequencies and loop gain differ in length, or if curves have different units.
     """
     frequency_unit, pairs = _in_one_unit(curves, frequency_unit)
-    made = figure(title=title, height=480)
+    fig = figure(title=title, height=480)
     critical = "critical point −1"
     if encirclements is not None:
         critical += f", encircled {_times(encirclements)}"
     shown = {name: _shown(name, *pair, 0.0, window) for name, pair in pairs.items()}
-    _draw_plane(made, shown, frequency_unit, marks or {}, critical)
+    _draw_plane(fig, shown, frequency_unit, marks or {}, critical)
     axis_line = {"zeroline": True, "zerolinecolor": "#bbbbbb", "zerolinewidth": 1}
-    made.update_xaxes(title_text="Re L", range=[-window, 0.6 * window], constrain="domain", **axis_line)
-    made.update_yaxes(title_text="Im L", range=[-0.8 * window, 0.8 * window], scaleanchor="x", **axis_line)
+    fig.update_xaxes(title_text="Re L", range=[-window, 0.6 * window], constrain="domain", **axis_line)
+    fig.update_yaxes(title_text="Im L", range=[-0.8 * window, 0.8 * window], scaleanchor="x", **axis_line)
     passing = [float(np.nanmin(np.abs(value + 1.0))) for _, value in shown.values() if np.isfinite(value).any()]
     close = [distance for distance in passing if distance < window / 10.0]
     if close:
-        _enlarge(made, pairs, frequency_unit, marks or {}, critical, max(3.0 * max(close), window / 50.0))
-    return made
+        _enlarge(fig, pairs, frequency_unit, marks or {}, critical, max(3.0 * max(close), window / 50.0))
+    return fig
 
 
 def _draw_plane(
-    made: go.Figure,
+    fig: go.Figure,
     shown: Mapping[str, tuple[NDArray[np.float64], NDArray[np.complex128]]],
     unit: str,
     marks: Marks,
     critical: str,
     inset: bool = False,
 ) -> None:
-    """The unit circle, the curves, the marks and -1, in the main axes or in those of the inset, which has no legend."""
+    """Draw the unit circle, the curves, the marks and -1, in the main axes or in the inset, which has no legend."""
     axes = {"xaxis": "x2", "yaxis": "y2"} if inset else {}
-    where = " (enlarged)" if inset else ""
+    suffix = " (enlarged)" if inset else ""
     turn = np.linspace(0.0, 2.0 * np.pi, 3601 if inset else 181)
-    made.add_scatter(
-        x=lean(np.cos(turn)), y=lean(np.sin(turn)), mode="lines", name=f"unit circle{where}", hoverinfo="skip",
+    fig.add_scatter(
+        x=lean(np.cos(turn)), y=lean(np.sin(turn)), mode="lines", name=f"unit circle{suffix}", hoverinfo="skip",
         line={"color": GREY, "width": 1, "dash": "dash"}, showlegend=not inset, **axes,
     )  # fmt: skip
     for (name, (w, value)), color in zip(shown.items(), colors(len(shown)), strict=True):
         if not w.size:
             continue
-        made.add_scatter(
-            x=lean(value.real), y=lean(value.imag), customdata=lean(w), mode="lines", name=name + where,
+        fig.add_scatter(
+            x=lean(value.real), y=lean(value.imag), customdata=lean(w), mode="lines", name=name + suffix,
             legendgroup=name, line={"color": color, "width": 2}, showlegend=not inset, **axes,
             hovertemplate=f"{name}<br>ω = %{{customdata:.4g}} {unit}<br>L = %{{x:.4f}} %{{y:+.4f}} j<extra></extra>",
         )  # fmt: skip
-        made.add_scatter(
+        fig.add_scatter(
             x=lean(value.real), y=lean(-value.imag), mode="lines", legendgroup=name, showlegend=False,
             hoverinfo="skip", line={"color": color, "width": 1, "dash": "dot"}, **axes,
         )  # fmt: skip
         if not inset:
-            made.add_scatter(**_arrow(value), mode="markers", legendgroup=name, showlegend=False, hoverinfo="skip",
+            fig.add_scatter(**_arrow(value), mode="markers", legendgroup=name, showlegend=False, hoverinfo="skip",
                              marker={"color": color, "symbol": "arrow", "size": [0, 11], "angleref": "previous",
                                      "opacity": 1})  # fmt: skip
     for k, (name, (at, point)) in enumerate(marks.items()):
-        made.add_scatter(
-            x=[point.real], y=[point.imag], name=name + where, mode="markers", showlegend=not inset, **axes,
+        fig.add_scatter(
+            x=[point.real], y=[point.imag], name=name + suffix, mode="markers", showlegend=not inset, **axes,
             marker=marker(INK, k, hollow=True),
             hovertemplate=f"{name}<br>ω = {at:.6g} {unit}<br>L = %{{x:.4f}} %{{y:+.4f}} j<extra></extra>",
         )  # fmt: skip
-    made.add_scatter(
-        x=[-1], y=[0], mode="markers", name=critical + where, hovertemplate=f"{critical}<extra></extra>",
+    fig.add_scatter(
+        x=[-1], y=[0], mode="markers", name=critical + suffix, hovertemplate=f"{critical}<extra></extra>",
         marker={"symbol": "x-thin", "size": 11, "line": {"width": 2.5, "color": INK}}, showlegend=not inset, **axes,
     )  # fmt: skip
 
 
 def _enlarge(
-    made: go.Figure,
+    fig: go.Figure,
     pairs: Mapping[str, tuple[ArrayLike, ArrayLike]],
     unit: str,
     marks: Marks,
     critical: str,
     reach: float,
 ) -> None:
-    """Draw the surroundings of -1 once more at the right: there it is decided, too small to be seen."""
+    """Draw the surroundings of -1 enlarged at the right: they decide stability, and may be too small to see."""
     shown = {name: _shown(name, *pair, -1.0, reach) for name, pair in pairs.items()}
     near = {name: mark for name, mark in marks.items() if abs(mark[1] + 1.0) < reach}
-    _draw_plane(made, shown, unit, near, critical, inset=True)
-    made.update_layout(xaxis_domain=[0.0, 0.66])
+    _draw_plane(fig, shown, unit, near, critical, inset=True)
+    fig.update_layout(xaxis_domain=[0.0, 0.66])
     frame = {"mirror": True, "nticks": 5, "tickfont": {"size": 11}, "constrain": "domain"}
-    made.update_layout(
+    fig.update_layout(
         xaxis2={**frame, "domain": [0.74, 1.0], "anchor": "y2", "range": [-1.0 - reach, -1.0 + reach]},
         yaxis2={**frame, "domain": [0.5, 1.0], "anchor": "x2", "range": [-reach, reach], "scaleanchor": "x2"},
     )  # fmt: skip
@@ -164,7 +163,7 @@ def _times(number: int) -> str:
 def _shown(
     name: str, frequency: ArrayLike, gain: ArrayLike, center: float, reach: float
 ) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
-    """The points to draw: NaN where the curve leaves the surroundings of the center, no steps below a pixel."""
+    """Return the points to draw: NaN outside the surroundings of the center, without steps below a pixel."""
     w, value = _curve(name, frequency, gain)
     near = (np.abs(value.real - center) < 2.0 * reach) & (np.abs(value.imag) < 2.0 * reach)
     value = np.where(near, value, complex(np.nan, np.nan))
@@ -178,16 +177,17 @@ def _shown(
     return w[keep], value[keep]
 
 
-def _in_one_unit(curves: Curves, given: str) -> tuple[str, dict[str, tuple[ArrayLike, ArrayLike]]]:
-    """The unit of all frequencies, and curves as pairs."""
-    for name, one in curves.items():
-        if not (isinstance(one, tuple | list) and len(one) == 2 or hasattr(one, "response")):
-            raise TypeError(f"curves must be pairs or frequency responses, got {shown(one)} ({name!r})")
+def _in_one_unit(curves: Curves, default: str) -> tuple[str, dict[str, tuple[ArrayLike, ArrayLike]]]:
+    """Return the unit of all frequencies, and curves as pairs."""
+    for name, curve in curves.items():
+        if not (isinstance(curve, tuple | list) and len(curve) == 2 or hasattr(curve, "response")):
+            raise TypeError(f"curves must be pairs or frequency responses, got {shown(curve)} ({name!r})")
     pairs = {
-        name: one if isinstance(one, tuple | list) else (one.frequency, one.response) for name, one in curves.items()
+        name: curve if isinstance(curve, tuple | list) else (curve.frequency, curve.response)
+        for name, curve in curves.items()
     }
-    units = {given or "rad/s" if isinstance(one, tuple | list) else one.unit for one in curves.values()} or {
-        given or "rad/s"
+    units = {default or "rad/s" if isinstance(curve, tuple | list) else curve.unit for curve in curves.values()} or {
+        default or "rad/s"
     }
     if len(units) > 1:
         raise ValueError(f"curves must have one unit of frequency, got {' and '.join(sorted(units))}")
@@ -202,8 +202,8 @@ def _curve(name: str, frequency: ArrayLike, gain: ArrayLike) -> tuple[NDArray[np
 
 
 def _arrow(value: NDArray[np.complex128]) -> dict[str, NDArray[np.float32]]:
-    """Two neighboring points, the second of which carries the head of an arrow."""
-    steps = np.abs(np.abs(value[1:]) - 1.5)  # outside the unit circle: -1 stays free
+    """Return two neighboring points; the second one carries the head of an arrow."""
+    steps = np.abs(np.abs(value[1:]) - 1.5)  # outside the unit circle, to keep -1 visible
     steps = np.where(np.isfinite(value[:-1]), steps, np.nan)
     k = int(np.nanargmin(steps)) if np.isfinite(steps).any() else len(value)
     pair = value[k : k + 2]
@@ -222,27 +222,27 @@ def bode_figure(
     Parameters
     ----------
     curves : Curves
-        Name -> what `system.nyquist()` returns (in rad/s where the length of a step is known), or (frequency, L): shape
-        (n,), frequencies > 0 in order and the complex loop gain there, dense enough that the phase moves by less than
-        180 degrees from point to point.
+        Name -> result of `system.nyquist()` (in rad/s if the length of a step is known), or (frequency, L): shape (n,),
+        ascending frequencies > 0 and the complex loop gain there, dense enough that the phase moves by less than 180
+        degrees from point to point.
     title : str, optional
     frequency_unit : str, optional
-        Of pairs (frequency, L): "rad/s" or "rad/step"; "": rad/s.
+        Unit of pairs (frequency, L): "rad/s" or "rad/step"; "": rad/s.
     marks : Marks, optional
-        Name -> (frequency, L there), drawn on both curves: where the margins are found.
+        Name -> (frequency, L there), drawn on both curves: for example, the points of the margins.
 
     Returns
     -------
     plotly Figure
-        With lines at |L| = 1 and at -180 degrees; it opens on 1e-3 < |L| < 1e3, phases above -720.
+        Figure with lines at |L| = 1 and at -180 degrees; it opens on 1e-3 < |L| < 1e3, phases above -720.
 
     Raises
     ------
     ValueError
-        Frequencies and loop gain of different lengths; curves in different units.
+        If frequencies and loop gain differ in length, or if curves have different units.
     """
     frequency_unit, pairs = _in_one_unit(curves, frequency_unit)
-    made = figure(
+    fig = figure(
         make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.5, 0.5]),
         title=title, height=520,
     )  # fmt: skip
@@ -259,47 +259,47 @@ def bode_figure(
         seen += list(zip(np.abs(value[shown]), phase[shown], w[shown], strict=True))
         phases.append((w, phase))
         line = {"color": color, "width": 2}
-        for row, y, said in ((1, np.abs(value), "|L| = %{y:.4g}"), (2, phase, "phase %{y:.4g}°")):
-            made.add_scatter(
+        for row, y, reading in ((1, np.abs(value), "|L| = %{y:.4g}"), (2, phase, "phase %{y:.4g}°")):
+            fig.add_scatter(
                 **dict(zip("xy", thinned(w, y, buckets), strict=True)), name=name, legendgroup=name, mode="lines",
                 line=line, showlegend=row == 1, row=row, col=1,
-                hovertemplate=f"{name}: {said}<extra></extra>",
+                hovertemplate=f"{name}: {reading}<extra></extra>",
             )  # fmt: skip
     for k, (name, (at, point)) in enumerate((marks or {}).items()):
         degrees = _nearest_phase(at, point, phases)
         for row, level in ((1, abs(point)), (2, degrees)):
-            made.add_scatter(
+            fig.add_scatter(
                 x=[at], y=[level], name=name, legendgroup=name, mode="markers",
                 marker=marker(INK, k, hollow=True), showlegend=row == 1,
                 hovertemplate=f"{name}, ω = {at:.6g} {frequency_unit}: %{{y:.4g}}<extra></extra>", row=row, col=1,
             )  # fmt: skip
     dashed = {"color": GREY, "width": 1.2, "dash": "dash"}
-    made.add_hline(y=1.0, row=1, col=1, line=dashed)
-    made.add_hline(y=-180.0, row=2, col=1, line=dashed)
+    fig.add_hline(y=1.0, row=1, col=1, line=dashed)
+    fig.add_hline(y=-180.0, row=2, col=1, line=dashed)
     size, phase, w = np.array(seen).T
     low, high = max(-720.0, float(phase.min())) - 20.0, max(0.0, float(phase.max())) + 20.0
-    made.update_yaxes(**axis("|L|", log=True), range=np.log10([size.min() / 1.5, size.max() * 1.5]).tolist(), row=1)
-    made.update_yaxes(title_text="phase [degrees]", range=[low, high], dtick=90, row=2)
-    made.update_layout(hovermode="x unified")
-    made.update_yaxes(dtick=1, tickformat=None, exponentformat="power", row=1)
-    made.update_xaxes(type="log", dtick=1, exponentformat="power", hoverformat=".4g")
+    fig.update_yaxes(**axis("|L|", log=True), range=np.log10([size.min() / 1.5, size.max() * 1.5]).tolist(), row=1)
+    fig.update_yaxes(title_text="phase [degrees]", range=[low, high], dtick=90, row=2)
+    fig.update_layout(hovermode="x unified")
+    fig.update_yaxes(dtick=1, tickformat=None, exponentformat="power", row=1)
+    fig.update_xaxes(type="log", dtick=1, exponentformat="power", hoverformat=".4g")
     if len(seen) > 1:
-        made.update_xaxes(range=np.log10([np.nanmin(w), np.nanmax(w)]).tolist())
-    made.update_xaxes(title_text=f"frequency [{frequency_unit}]", row=2)
-    return made
+        fig.update_xaxes(range=np.log10([np.nanmin(w), np.nanmax(w)]).tolist())
+    fig.update_xaxes(title_text=f"frequency [{frequency_unit}]", row=2)
+    return fig
 
 
 def _nearest_phase(
     w: float, point: complex, phases: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]
 ) -> float:
-    """The phase of a point on the turn that a curve has there."""
+    """Return the phase of a point, plus the full turns that bring it closest to a curve."""
     degrees = float(np.degrees(np.angle(point)))
     best = degrees
     for frequency, phase in phases:
         if frequency.size:
-            here = float(np.interp(w, frequency, phase))
-            turned = degrees + 360.0 * round((here - degrees) / 360.0)
-            if abs(turned - here) < abs(best - here) or best == degrees:
+            phase_of_curve = float(np.interp(w, frequency, phase))
+            turned = degrees + 360.0 * round((phase_of_curve - degrees) / 360.0)
+            if abs(turned - phase_of_curve) < abs(best - phase_of_curve) or best == degrees:
                 best = turned
     return best
 
@@ -318,7 +318,7 @@ def root_figure(
     roots : mapping
         Name -> shape (k,), complex: s [rad/s], or z of a sampled system.
     sampled : bool, optional
-        The boundary is the unit circle; otherwise the imaginary axis.
+        Whether the boundary is the unit circle instead of the imaginary axis.
     title : str, optional
     approximate : mapping, optional
         Name -> shape (k,), complex, drawn as open markers: roots of an approximation, to compare with.
@@ -328,61 +328,61 @@ def root_figure(
     plotly Figure
         The unstable side is shaded, hovering shows the root.
     """
-    made = figure(title=title, height=480)
+    fig = figure(title=title, height=480)
     every = [np.atleast_1d(np.asarray(r, dtype=complex)) for r in (*roots.values(), *(approximate or {}).values())]
     points = np.concatenate(every) if every else np.zeros(0, complex)
     if sampled:
-        _circle(made, float(np.abs(points).max()) if points.size else 1.0)
+        _circle(fig, float(np.abs(points).max()) if points.size else 1.0)
     else:
-        _half_plane(made, points)
+        _half_plane(fig, points)
     sets = [(name, r, False) for name, r in roots.items()]
     sets += [(name, r, True) for name, r in (approximate or {}).items()]
     letter = "z" if sampled else "s"
     for k, ((name, values, open_), color) in enumerate(zip(sets, colors(len(sets)), strict=True)):
         at = np.atleast_1d(np.asarray(values, dtype=complex))
         extra = "|z| = %{customdata:.8f}<br>" if sampled else ""
-        made.add_scatter(
+        fig.add_scatter(
             x=lean(at.real), y=lean(at.imag), customdata=lean(np.abs(at)), name=name, mode="markers",
             marker=marker(color, k, hollow=open_),
             hovertemplate=f"{name}<br>{extra}{letter} = %{{x:.6g}} %{{y:+.6g}} j<extra></extra>",
         )  # fmt: skip
     unit = "" if sampled else " [rad/s]"
-    made.update_xaxes(title_text=f"Re {letter}{unit}")
-    made.update_yaxes(title_text=f"Im {letter}{unit}")
-    return made
+    fig.update_xaxes(title_text=f"Re {letter}{unit}")
+    fig.update_yaxes(title_text=f"Im {letter}{unit}")
+    return fig
 
 
 _SHADE = {"fillcolor": "#fbe9de", "line": {"width": 0}, "layer": "below"}
 
 
-def _circle(made: go.Figure, largest: float) -> None:
-    """The unit circle, outside shaded."""
+def _circle(fig: go.Figure, largest: float) -> None:
+    """Draw the unit circle, with its outside shaded."""
     reach = max(1.15, 1.1 * largest)
-    made.update_layout(shapes=[
+    fig.update_layout(shapes=[
         {"type": "rect", "x0": -reach, "x1": reach, "y0": -reach, "y1": reach, **_SHADE},
         {"type": "circle", "x0": -1, "x1": 1, "y0": -1, "y1": 1, "layer": "below", "fillcolor": "white",
          "line": {"width": 0}},
     ])  # fmt: skip
     turn = np.linspace(0.0, 2.0 * np.pi, 361)
-    made.add_scatter(
+    fig.add_scatter(
         x=lean(np.cos(turn)), y=lean(np.sin(turn)), mode="lines", name="boundary of stability", hoverinfo="skip",
         line={"color": INK, "width": 1.5},
     )  # fmt: skip
-    made.update_xaxes(range=[-reach, reach], constrain="domain", showgrid=False)
-    made.update_yaxes(range=[-reach, reach], scaleanchor="x", showgrid=False)
+    fig.update_xaxes(range=[-reach, reach], constrain="domain", showgrid=False)
+    fig.update_yaxes(range=[-reach, reach], scaleanchor="x", showgrid=False)
 
 
-def _half_plane(made: go.Figure, points: NDArray[np.complex128]) -> None:
-    """The imaginary axis, its right side shaded."""
+def _half_plane(fig: go.Figure, points: NDArray[np.complex128]) -> None:
+    """Draw the imaginary axis, with its right side shaded."""
     real, imag = points.real, np.abs(points.imag)
     low, high = (float(real.min()), float(real.max())) if points.size else (-1.0, 1.0)
     low, high = min(low, 0.0), max(high, 0.0)
     room = 0.12 * ((high - low) or 1.0)
     reach = 1.1 * (float(imag.max()) if points.size and imag.max() > 0.0 else 1.0)
-    made.update_layout(shapes=[{"type": "rect", "x0": 0, "x1": high + room, "y0": -reach, "y1": reach, **_SHADE}])
-    made.add_scatter(
+    fig.update_layout(shapes=[{"type": "rect", "x0": 0, "x1": high + room, "y0": -reach, "y1": reach, **_SHADE}])
+    fig.add_scatter(
         x=[0, 0], y=lean([-reach, reach]), mode="lines", name="boundary of stability", hoverinfo="skip",
         line={"color": INK, "width": 1.5},
     )  # fmt: skip
-    made.update_xaxes(range=[low - room, high + room])
-    made.update_yaxes(range=[-reach, reach])
+    fig.update_xaxes(range=[low - room, high + room])
+    fig.update_yaxes(range=[-reach, reach])

@@ -28,15 +28,15 @@ RATE: Units = ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "bit/s"))
 SIZE: Units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
-_FEW = 20  # values of a series: so many and fewer are samples, which the eye can count
-_CROWD = 100  # markers of a series: more are drawn smaller, since they overlap
-_POINTS = 9_000  # of a figure, over all of its series: about 100 kB of JSON
+_FEW = 20  # maximum number of values in a series that is drawn with markers
+_CROWD = 100  # markers of a series: more are drawn smaller, because they overlap
+_POINTS = 9_000  # maximum number of points in a figure, over all of its series: about 100 kB of JSON
 _AXIS = {
     "showline": True, "linecolor": INK, "linewidth": 1, "ticks": "outside", "ticklen": 5, "tickcolor": INK,
     "gridcolor": "#e9e9e9", "zeroline": False, "automargin": True, "title": {"standoff": 8}, "exponentformat": "none",
     "separatethousands": True,
 }  # fmt: skip
-_DECADES = 3.0  # of a logarithmic axis: so many and fewer have room for plain numbers at 1, 2, 5
+_DECADES = 3.0  # maximum span of a logarithmic axis that has room for plain numbers at 1, 2, 5
 _PLAIN: dict[str, Any] = {"dtick": "D2", "tickformat": "~g"}
 _POWERS: dict[str, Any] = {"dtick": 1, "exponentformat": "power"}
 _TEMPLATE = go.layout.Template(
@@ -57,24 +57,24 @@ _TEMPLATE = go.layout.Template(
 
 
 def figure(base: go.Figure | None = None, *, title: str = "", height: int = 420) -> go.Figure:
-    """Return a figure (a given one, or an empty one) in the shared look.
+    """Return a figure (`base`, or an empty one) in the shared look.
 
     Parameters
     ----------
     base : Figure, or None
     title : str, optional
     height : int, optional
-        Pixels.
+        Height in pixels.
     """
-    made = go.Figure() if base is None else base
-    made.update_layout(template=_TEMPLATE, height=height)
+    fig = go.Figure() if base is None else base
+    fig.update_layout(template=_TEMPLATE, height=height)
     if title:
-        made.update_layout(title_text=title, margin_t=56)
-    return made
+        fig.update_layout(title_text=title, margin_t=56)
+    return fig
 
 
 def colors(count: int) -> list[str]:
-    """Return `count` colors: the palette, or steps of a color-blind-safe scale where that is too short.
+    """Return `count` colors: the palette, or steps of a color-blind-safe scale if the palette is too short.
 
     Parameters
     ----------
@@ -100,16 +100,17 @@ def faded(color: str, opacity: float) -> str:
 def axis(title: str, log: bool = False, values: ArrayLike = ()) -> dict[str, Any]:
     """Return the settings of an axis, linear or logarithmic.
 
-    Ticks of a logarithmic axis are plain numbers at 1, 2, 5, and powers of ten where it has many decades or numbers of
-    many digits; a few whole numbers on a linear axis get no ticks between them.
+    Ticks of a logarithmic axis are plain numbers at 1, 2, 5, or powers of ten if it has many decades or numbers of many
+    digits. If the values on a linear axis are a few integers, there are no ticks between them.
 
     Parameters
     ----------
     title : str
-        With unit.
+        Title with unit, for example "time [s]".
     log : bool, optional
+        Whether the axis is logarithmic.
     values : array, optional
-        Drawn along it.
+        Values drawn along the axis.
     """
     settings: dict[str, Any] = {"title": {"text": title}}
     drawn = np.asarray(values, dtype=float)
@@ -123,35 +124,36 @@ def axis(title: str, log: bool = False, values: ArrayLike = ()) -> dict[str, Any
 
 
 def line_mode(values: ArrayLike) -> str:
-    """Return the mode of a line: with markers where few values are there, which a line alone does not show.
+    """Return the mode of a line: with markers if there are few values, which a line alone does not show.
 
-    A line through one value shows nothing, one through five looks like a curve with corners; a level needs no markers.
+    A line through one value is invisible, and one through five looks like a curve with corners; a level needs no
+    markers.
 
     Parameters
     ----------
     values : array_like, shape (n,)
-        NaN where the line has gaps.
+        Values of the line; NaN for gaps.
     """
-    there = np.isfinite(np.asarray(values, dtype=float))
-    drawn = np.asarray(values, dtype=float)[there]
+    finite = np.isfinite(np.asarray(values, dtype=float))
+    drawn = np.asarray(values, dtype=float)[finite]
     if not 0 < drawn.size <= _FEW:
         return "lines"
-    beside = np.concatenate([[False], there, [False]])
-    alone = bool(np.any(there & ~beside[:-2] & ~beside[2:]))
-    return "lines+markers" if alone or np.ptp(drawn) > 0.0 else "lines"
+    padded = np.concatenate([[False], finite, [False]])
+    isolated = bool(np.any(finite & ~padded[:-2] & ~padded[2:]))
+    return "lines+markers" if isolated or np.ptp(drawn) > 0.0 else "lines"
 
 
 def marker(color: str, index: int, hollow: bool = False, count: int = 1) -> dict[str, Any]:
-    """Return a marker that distinguishes one of several series; hollow ones hide nothing, smaller ones not all.
+    """Return the marker of one of several series; markers are hollow or decrease in size, to leave others visible.
 
     Parameters
     ----------
     color : str
     index : int
-        Of the series.
+        Index of the series.
     hollow : bool, optional
     count : int, optional
-        Of the markers of a hollow series.
+        Number of markers of a hollow series.
     """
     symbol = _SYMBOLS[index % len(_SYMBOLS)]
     if hollow:
@@ -161,7 +163,7 @@ def marker(color: str, index: int, hollow: bool = False, count: int = 1) -> dict
 
 
 def unit_for(values: ArrayLike, units: Units) -> tuple[float, str]:
-    """Return (factor, name) of the largest unit in which the largest of the values is at least 1.
+    """Return (factor, name) of the largest unit in which the largest value is >= 1.
 
     Parameters
     ----------
@@ -177,7 +179,7 @@ def unit_for(values: ArrayLike, units: Units) -> tuple[float, str]:
 
 
 def buckets_for(series: int) -> int:
-    """Return into how many buckets each of several series is thinned, which keeps a figure small.
+    """Return the number of buckets for thinning each of several series, which keeps a figure small.
 
     Parameters
     ----------
@@ -194,12 +196,12 @@ def thinned(x: ArrayLike, y: ArrayLike, buckets: int) -> tuple[NDArray[np.float3
     ----------
     x, y : array_like, shape (n,)
     buckets : int
-        About one a pixel of width; 2 * buckets points or fewer are all kept.
+        Number of buckets, about one for each pixel of width; a series of up to 2 * buckets points is not thinned.
 
     Returns
     -------
     x, y : NDArray[float32], shape (m,)
-        m <= 2 * buckets + 2, the first and the last point among them.
+        Thinned series with m <= 2 * buckets + 2, including the first and the last point.
     """
     xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(xs) <= 2 * buckets:
@@ -214,8 +216,7 @@ def thinned(x: ArrayLike, y: ArrayLike, buckets: int) -> tuple[NDArray[np.float3
 
 
 def lean(values: Any) -> NDArray[np.float32]:
-    """Return an array in single precision, which a screen cannot distinguish from double and which takes half the
-    bytes.
+    """Return an array in single precision, which takes half the bytes of double and looks the same on a screen.
 
     Parameters
     ----------
@@ -225,12 +226,12 @@ def lean(values: Any) -> NDArray[np.float32]:
 
 
 def decoded(values: Any) -> NDArray[np.float64]:
-    """Return a series of a trace as an array: Plotly keeps one that came as JSON in base 64.
+    """Return a series of a trace as an array, decoded if Plotly stores it in base 64, as after reading JSON.
 
     Parameters
     ----------
     values : array
-        Or {"bdata": ..., "dtype": ...}.
+        Array, or {"bdata": ..., "dtype": ...}.
     """
     if isinstance(values, Mapping):
         values = np.frombuffer(b64decode(values["bdata"]), values["dtype"])
@@ -238,24 +239,24 @@ def decoded(values: Any) -> NDArray[np.float64]:
 
 
 def as_html(drawn: go.Figure, page: bool = True) -> str:
-    """Return a figure as HTML with an alternative text: its title, what is on its axes, and the names of its curves.
+    """Return a figure as HTML with an alternative text: its title, the titles of its axes, and the names of its curves.
 
     Parameters
     ----------
     drawn : Figure
     page : bool, optional
-        A whole page that opens without a network; otherwise a part of one that has Plotly's script.
+        Whether to return a complete page that works without a network; if not, a part of a page with Plotly's script.
     """
     layout = drawn.layout
     titles = [layout[key].title.text for key in sorted(layout) if re.fullmatch(r"[xy]axis\d*", key)]
     names = [trace.name for trace in drawn.data if trace.name and trace.showlegend is not False]
-    said = [
+    texts = [
         layout.title.text or "Figure",
         ", ".join(dict.fromkeys(filter(None, titles))),
         ", ".join(dict.fromkeys(names)),
     ]
-    said[1] = said[1].replace("<br>", " ")
-    text = ": ".join(filter(None, said[:2])) + (f". Curves: {said[2]}." if said[2] else ".")
+    texts[1] = texts[1].replace("<br>", " ")
+    text = ": ".join(filter(None, texts[:2])) + (f". Curves: {texts[2]}." if texts[2] else ".")
     html = str(drawn.to_html(include_plotlyjs=page, full_html=page, config={"displaylogo": False}))
     before, place, rest = html.rpartition('class="plotly-graph-div"')
     return f'{before}{place} role="img" aria-label="{escape(text)}"{rest}'

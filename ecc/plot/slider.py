@@ -1,4 +1,4 @@
-"""Several figures of one kind as one: with a slider to go from one to the next, or side by side."""
+"""Several figures of one kind in one figure, selected by a slider or side by side."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["slider_figure", "small_multiples_figure"]
 
 @check_arguments(gaps=True)
 def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int = 0) -> go.Figure:
-    """Return one figure that shows one of several, as a slider selects; it moves without a kernel, in a saved page too.
+    """Return a figure that shows one of several, selected by a slider, which works without a kernel and in saved pages.
 
-    Each position has the title, axes, shapes and annotations of its own figure. Rates and sizes are drawn in one unit
-    at all positions: numbers can be compared across them.
+    Each position has the title, axes, shapes and annotations of its figure. Rates and sizes are drawn in one unit at
+    all positions, so that numbers can be compared.
 
     Parameters
     ----------
     figures : mapping
-        Label -> plotly Figure, all with the same panels; a panel that one does not have is not shown there.
+        Label -> plotly Figure, all with the same panels; a panel that a figure lacks is hidden at its position.
     name : str, optional
-        Shown before the label, such as "alpha = ".
+        Text before the label, for example "alpha = ".
     first : int, optional
-        0 to len(figures) - 1: the figure that is shown to begin with.
+        Index of the figure that is shown first, from 0 to len(figures) - 1.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int =
     Raises
     ------
     ValueError
-        No figures, or no figure of that number.
+        If there are no figures, or if `first` is out of range.
     """
     if not 0 <= first < len(figures):
         raise ValueError(f"first must be 0 to {len(figures) - 1} for {len(figures)} figures, got {first}")
@@ -48,23 +48,23 @@ def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int =
         _use_one_unit(parts, units)
     _give_all_axes(parts)
     owners = [k for k, part in enumerate(parts) for _ in part.data]
-    made = go.Figure([trace for part in parts for trace in part.data], parts[first].layout)
-    for trace, owner in zip(made.data, owners, strict=True):
+    fig = go.Figure([trace for part in parts for trace in part.data], parts[first].layout)
+    for trace, owner in zip(fig.data, owners, strict=True):
         trace.visible = owner == first
     steps = [
         {"method": "update", "label": label, "args": [{"visible": [owner == k for owner in owners]}, layout]}
         for k, (label, layout) in enumerate(zip(figures, _differences(parts), strict=True))
     ]
     pad = {"t": 60, "r": 4 * len(list(figures)[-1])}  # half of the last label extends beyond the end of the slider
-    made.update_layout(
+    fig.update_layout(
         sliders=[{"steps": steps, "active": first, "currentvalue": {"prefix": name}, "pad": pad}],
         height=max(part.layout.height or 450 for part in parts) + 90,
     )
-    return made
+    return fig
 
 
 def _use_one_unit(parts: Sequence[go.Figure], units: Units) -> None:
-    """Redraw y axes whose traces name one of these units: all in the unit of the geometric mean of the peaks."""
+    """Redraw y axes if their traces name one of these units: all in the unit of the geometric mean of the peaks."""
     for axis in sorted({trace.yaxis or "y" for part in parts for trace in part.data}):
         drawn = [
             (part, trace, decoded(trace.y))
@@ -86,21 +86,24 @@ def _use_one_unit(parts: Sequence[go.Figure], units: Units) -> None:
 
 
 def _give_all_axes(parts: Sequence[go.Figure]) -> None:
-    """Give each figure the axes of all, not shown where they are not its own: Plotly cannot take an axis away."""
+    """Give each figure the axes of all, hidden if it lacks them, because Plotly cannot remove an axis."""
     layouts = [part.layout.to_plotly_json() for part in parts]
     settings = {key: layout[key] for layout in layouts for key in layout if re.fullmatch(r"[xy]axis\d*", key)}
     for axis, of_another in settings.items():
         for part, layout in zip(parts, layouts, strict=True):
-            hidden = of_another | {"domain": [0.0, 1e-3], "visible": False}  # of no size: it has a background
+            hidden = of_another | {
+                "domain": [0.0, 1e-3],
+                "visible": False,
+            }  # minimal size, because it has a background
             part.layout[axis] = {"domain": [0.0, 1.0], "visible": True} | layout.get(axis, hidden)
 
 
 def _differences(parts: Sequence[go.Figure]) -> list[dict[str, Any]]:
-    """For each figure, the settings of its layout in which the figures differ: dotted path -> value."""
+    """Return, for each figure, the settings of its layout in which the figures differ: dotted path -> value."""
     layouts = [dict(_settings(part.layout.to_plotly_json())) for part in parts]
     ranges = {path for layout in layouts for path in layout if re.fullmatch(r"[xy]axis\d*\.range", path)}
     for layout in layouts:
-        for path in ranges:  # an axis without a range is one that Plotly fits to what is shown
+        for path in ranges:  # without a range, Plotly fits the axis to the visible data
             layout.setdefault(path.replace("range", "autorange"), path not in layout)
     paths = [
         path
@@ -111,7 +114,7 @@ def _differences(parts: Sequence[go.Figure]) -> list[dict[str, Any]]:
 
 
 def _settings(layout: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of nested settings by dotted path; a list, such as the shapes, is one setting."""
+    """Yield the leaves of nested settings by dotted path; a list, such as the shapes, is one setting."""
     for key, value in layout.items():
         if isinstance(value, Mapping) and key != "template":
             yield from _settings(value, f"{prefix}{key}.")
@@ -121,17 +124,17 @@ def _settings(layout: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 @check_arguments(gaps=True)
 def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, title: str = "") -> go.Figure:
-    """Return one figure that shows several side by side, row by row, for comparison at a glance.
+    """Return a figure that shows several side by side, row by row, for comparison at a glance.
 
-    Rates and sizes are drawn in one unit in all of them. Axes of the same panel have one range, unless what they show
-    differs by more than a factor of 10: then each has its own. Curves of one name share an entry of the legend.
+    Rates and sizes are drawn in one unit in all of them. Axes of the same panel have one range, unless their peaks
+    differ by more than a factor of 10: then the ranges are separate. Curves of one name share an entry of the legend.
 
     Parameters
     ----------
     figures : mapping
-        Label -> plotly Figure, all with the same panels; the label is above it.
+        Label -> plotly Figure, all with the same panels; the label is drawn above the figure.
     columns : int, >= 1, optional
-        How many in a row.
+        Number of figures in a row.
     title : str, optional
 
     Returns
@@ -141,7 +144,7 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
     Raises
     ------
     ValueError
-        No figures, no columns, or figures with different panels.
+        If there are no figures or columns, or if figures have different panels.
     """
     if columns < 1 or not figures:
         raise ValueError(f"columns and figures must be 1 or more, got {columns} and {len(figures)}")
@@ -154,9 +157,9 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
     columns = min(columns, len(parts))
     rows = -(-len(parts) // columns)
     labels = {label: wrap(label, 112 // columns, break_long_words=False) or [""] for label in figures}
-    above = 10 + 16 * max(map(len, labels.values()))  # pixels: of the labels, and of the ticks below
+    above = 10 + 16 * max(map(len, labels.values()))  # pixels: height of the labels, and of the ticks below
     cell = 0.72 * max(part.layout.height or 420 for part in parts)
-    made = figure(title=title, height=round(cell * rows) + 90)
+    fig = figure(title=title, height=round(cell * rows) + 90)
     one_range = {axis: _alike(parts, axis) for letter in "xy" for axis in _axes(parts[0], letter)}
     named: set[tuple[str, str]] = set()
     for k, (lines, part) in enumerate(zip(labels.values(), parts, strict=True)):
@@ -167,20 +170,22 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
         }
         number = {axis: str(k * len(panels[0]) + int(axis[1:] or 1)) if k or axis[1:] else "" for axis in one_range}
         for axis, shared in one_range.items():
-            (low, high), own = domain[axis[0]], part.layout[_long(axis)].to_plotly_json()
-            begin, end = own.get("domain", (0.0, 1.0))
-            own |= {
+            (low, high), settings = domain[axis[0]], part.layout[_long(axis)].to_plotly_json()
+            begin, end = settings.get("domain", (0.0, 1.0))
+            settings |= {
                 "domain": [low + (high - low) * begin, low + (high - low) * end],
                 "anchor": ("y" if axis[0] == "x" else "x") + number[axis],
                 "matches": axis if shared and k else None,
             }
-            if shared and len({one.layout[_long(axis)].dtick for one in parts}) > 1:
-                own["dtick"] = None  # ticks at each whole number of a short range would crowd a longer one
-            if "scaleanchor" in own:
-                own["scaleanchor"] = _moved(own["scaleanchor"], number)
-            if column if axis[0] == "y" else k + columns < len(parts):  # another one on this side has it
-                own["title"] = None
-            made.layout[_long(axis[0] + number[axis])] = own
+            if shared and len({each.layout[_long(axis)].dtick for each in parts}) > 1:
+                settings["dtick"] = None  # ticks at each whole number of a short range would crowd a longer one
+            if "scaleanchor" in settings:
+                settings["scaleanchor"] = _moved(settings["scaleanchor"], number)
+            if (
+                column if axis[0] == "y" else k + columns < len(parts)
+            ):  # another figure of this row or column has the title
+                settings["title"] = None
+            fig.layout[_long(axis[0] + number[axis])] = settings
         for trace in part.data:
             entry = (str(trace.legendgroup or trace.name), str(getattr(getattr(trace, "line", None), "color", "")))
             trace.update(
@@ -189,37 +194,37 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
             )  # fmt: skip
             if trace.showlegend:
                 named.add(entry)
-            made.add_trace(trace)
+            fig.add_trace(trace)
         for shape in part.layout.shapes:
-            made.add_shape(shape, xref=_moved(shape.xref, number), yref=_moved(shape.yref, number))
-        made.add_annotation(
+            fig.add_shape(shape, xref=_moved(shape.xref, number), yref=_moved(shape.yref, number))
+        fig.add_annotation(
             text="<br>".join(lines), x=domain["x"][0], y=domain["y"][1], xref="paper", yref="paper", align="left",
             xanchor="left", yanchor="bottom", showarrow=False,
         )  # fmt: skip
-    made.update_layout(hovermode=parts[0].layout.hovermode)
-    return made
+    fig.update_layout(hovermode=parts[0].layout.hovermode)
+    return fig
 
 
 def _axes(part: go.Figure, letter: str) -> list[str]:
-    """The axes of a figure as its traces name them: "y", "y2", ..."""
+    """Return the axes of a figure as its traces name them: "y", "y2", ..."""
     laid_out = [key for key in part.layout.to_plotly_json() if re.fullmatch(rf"{letter}axis\d*", key)]
     drawn_on = [trace[f"{letter}axis"] or letter for trace in part.data]
     return sorted({key.replace("axis", "") for key in (*laid_out, *drawn_on)})
 
 
 def _long(axis: str) -> str:
-    """The name of an axis in a layout: "yaxis2" for "y2"."""
+    """Return the name of an axis in a layout: "yaxis2" for "y2"."""
     return f"{axis[0]}axis{axis[1:]}"
 
 
 def _moved(reference: str | None, number: Mapping[str, str]) -> str | None:
-    """What a shape refers to, such as "y2 domain", in the numbers of another figure."""
+    """Return the reference of a shape, for example "y2 domain", with the axis numbers of another figure."""
     axis, _, rest = (reference or "").partition(" ")
     return f"{axis[0]}{number[axis]} {rest}".strip() if axis in number else reference
 
 
 def _alike(parts: Sequence[go.Figure], axis: str) -> bool:
-    """Whether what the figures show along an axis is of one magnitude, and no range of their own parts them."""
+    """Return whether the data of the figures along an axis have one magnitude, and their ranges do not differ."""
     if len({part.layout[_long(axis)].range for part in parts}) > 1:
         return False
     peaks = []

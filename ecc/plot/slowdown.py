@@ -18,13 +18,13 @@ _DASHES = ("solid", "dash", "dot")
 
 @check_arguments
 def slowdown_figure(tables: Mapping[str, Any], title: str = "") -> go.Figure:
-    """Return quantiles of the slowdown over flow size, both axes logarithmic: a color a run, a dash a quantile.
+    """Return quantiles of the slowdown over flow size on logarithmic axes; colors are runs, dashes are quantiles.
 
     Parameters
     ----------
     tables : mapping
-        Name of a run -> table with a column "size" [bytes] and columns "p50", "p95", ... of the slowdown, one row a bin
-        of sizes: those of `Trajectory.slowdowns`.
+        Name of a run -> table with a column "size" [bytes] and columns "p50", "p95", ... of the slowdown, one row for
+        each bin of sizes, for example the result of `Trajectory.slowdowns`.
     title : str, optional
 
     Returns
@@ -34,10 +34,10 @@ def slowdown_figure(tables: Mapping[str, Any], title: str = "") -> go.Figure:
     Raises
     ------
     ValueError
-        No table, or one without such columns.
+        If there is no table, or if a table lacks such columns.
     """
-    made = figure(title=title)
-    made.update_layout(hovermode="x unified")
+    fig = figure(title=title)
+    fig.update_layout(hovermode="x unified")
     values: list[Any] = []
     sizes: list[Any] = []
     if not tables:
@@ -52,11 +52,11 @@ def slowdown_figure(tables: Mapping[str, Any], title: str = "") -> go.Figure:
             y = np.asarray(table[key], dtype=float)
             values.append(y)
             label = "median" if key == "p50" else f"{key[1:]} %"
-            made.add_scatter(
+            fig.add_scatter(
                 x=lean(x), y=lean(y), name=f"{name}, {label}" if name else label, mode="lines+markers",
                 line={"color": color, "dash": _DASHES[index % len(_DASHES)], "width": 1.8}, marker={"size": 5},
                 hovertemplate=f"{name}, {label}: %{{y:.3g}}<extra></extra>",
             )  # fmt: skip
-    made.update_xaxes(**axis("flow size [bytes]", log=True, values=np.concatenate(sizes)), hoverformat=".4g")
-    made.update_yaxes(**axis("slowdown (completion / ideal time)", log=True, values=np.concatenate(values)))
-    return made
+    fig.update_xaxes(**axis("flow size [bytes]", log=True, values=np.concatenate(sizes)), hoverformat=".4g")
+    fig.update_yaxes(**axis("slowdown (completion / ideal time)", log=True, values=np.concatenate(values)))
+    return fig

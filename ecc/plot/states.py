@@ -1,4 +1,4 @@
-"""States of a controller against time, above its rates and volumes."""
+"""States of a controller over time, above its rates and volumes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def states_figure(
     marks: Sequence[float] = (),
     title: str = "",
 ) -> go.Figure:
-    """Return series under one another on one time axis, below the states that a controller was in.
+    """Return series in panels on one time axis, below the states of a controller.
 
     Parameters
     ----------
     time : Vector, shape (n_times,), s
     panels : mapping
-        Title of an axis, with its unit -> name of a series -> values of shape (n_times,); a panel for each.
+        Title of an axis, with its unit -> name of a series -> values of shape (n_times,); a panel for each title.
     states : sequence of str, optional
-        One for each time; none: no such panel.
+        State at each time; if empty, there is no panel of states.
     marks : sequence of float, s, optional
-        When something happened: dotted lines through all panels.
+        Times of events, drawn as dotted lines through all panels.
     title : str, optional
 
     Returns
@@ -41,7 +41,7 @@ def states_figure(
     series = [(name, values) for curves in panels.values() for name, values in curves.items()]
     first = 1 if len(states) else 0
     rows = first + len(panels)
-    made = figure(
+    fig = figure(
         make_subplots(rows=rows, cols=1, shared_xaxes=True, vertical_spacing=0.05), title=title, height=140 + 150 * rows
     )
     at = np.asarray(time, dtype=float)
@@ -49,20 +49,20 @@ def states_figure(
         names = list(dict.fromkeys(states))
         edges = [k for k in range(len(states)) if k == 0 or states[k] != states[k - 1]]
         shown = [*edges, len(states) - 1]
-        made.add_scatter(
+        fig.add_scatter(
             x=at[shown], y=[states[k] for k in shown], name="state", mode="lines", line={"color": GREY, "shape": "hv"},
             showlegend=False, row=1, col=1,
         )  # fmt: skip
-        made.update_yaxes(categoryorder="array", categoryarray=names, type="category", row=1, col=1)
+        fig.update_yaxes(categoryorder="array", categoryarray=names, type="category", row=1, col=1)
     shades = dict(zip(dict.fromkeys(name for name, _ in series), colors(len(series)), strict=False))
     for row, (label, curves) in enumerate(panels.items(), 1 + first):
         for name, values in curves.items():
             x, y = thinned(at, values, buckets_for(len(series)))
-            made.add_scatter(
+            fig.add_scatter(
                 x=x, y=y, name=name, mode="lines", line={"color": shades[name], "width": 1.6}, row=row, col=1
             )
-        made.update_yaxes(**axis(label), rangemode="tozero", row=row, col=1)
+        fig.update_yaxes(**axis(label), rangemode="tozero", row=row, col=1)
     for mark in marks:
-        made.add_vline(x=mark, line={"dash": "dot", "color": GREY, "width": 1})
-    made.update_xaxes(**axis("time [s]"), row=rows, col=1)
-    return made
+        fig.add_vline(x=mark, line={"dash": "dot", "color": GREY, "width": 1})
+    fig.update_xaxes(**axis("time [s]"), row=rows, col=1)
+    return fig

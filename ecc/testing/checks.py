@@ -57,20 +57,20 @@ FloatArray = NDArray[np.float64]
 Subject = Protocol | ProtocolAssignment | Mapping[str, Any] | Scenario
 
 ROUNDING = 1e-6
-"""Relative differences up to this come from the order of floating-point additions in fluid runs."""
+"""Relative differences up to this are due to the order of floating-point additions in fluid runs."""
 RATE_TOLERANCE, QUEUE_TOLERANCE, PACKETS_PER_FLOW = 0.1, 0.25, 6.0
-"""Differences of fluid and packets: of rates, of queues, and packets of each flow, which a fluid does not have."""
+"""Allowed differences of fluid and packets: of rates, of queues, and packets of each flow, absent from a fluid."""
 FLOW_TOLERANCE = 0.25
-"""Difference of the rates of flows between two packet runs, of which single packets may differ."""
+"""Allowed difference of the rates of flows between two packet runs, which may differ in single packets."""
 SMALL, LARGE = 1e-2, 0.05
-"""Relative deviations from an equilibrium: at which a run still rests, and from which on it is not close."""
+"""Relative deviations from an equilibrium: the maximum for a run at rest, and the maximum for a run close to it."""
 NOT_IN_MODEL = 0.02
-"""Relative distance up to which a mode of a run is a root of the linear model."""
+"""Maximum relative distance between a mode of a run and a root of the linear model."""
 MAX_RTTS = 300.0
 """Duration of a fluid run that measures a mode, in RTTs."""
 TOO_SLOW = "deviations of the fluid grow or decay too slowly to measure"
 TWIN_PACKETS = 1500
-"""Packets of a run of the engine in Python, which is some hundred times slower than the C engine."""
+"""Number of packets in a run of the engine in Python, which is hundreds of times slower than the C engine."""
 
 
 class PropertyError(EccError, AssertionError):
@@ -89,9 +89,9 @@ class Refused(NotApplicable):
 
 
 def packet_run(subject: Subject) -> None:
-    """Check that the packet engine accepts what a protocol declares, and that its hooks run without an error.
+    """Check that the packet engine accepts the declarations of a protocol, and that its hooks run without an error.
 
-    The engine refuses a class that replaces a law which its inherited hooks do not use, or declares ECN without reading
+    The engine rejects a class that replaces a law which its inherited hooks do not use, or declares ECN without reading
     marks (`ecc.contract.packet_hooks`).
 
     Parameters
@@ -101,9 +101,9 @@ def packet_run(subject: Subject) -> None:
     Raises
     ------
     PropertyError
-        The run ended early, or delivered nothing.
+        If the run ended early, or delivered nothing.
     NotApplicable
-        The protocol has no packet hooks.
+        If the protocol has no packet hooks.
 
     Examples
     --------
@@ -128,9 +128,9 @@ def fluid_run(subject: Subject) -> None:
     Raises
     ------
     PropertyError
-        The run ended early; a rate or queue is negative or not finite; no data was sent.
+        If the run ended early, if a rate or queue is negative or not finite, or if no data was sent.
     NotApplicable
-        The protocol declares no laws, or declares why it has no fluid model.
+        If the protocol declares no laws, or declares why it has no fluid model.
 
     Examples
     --------
@@ -154,8 +154,8 @@ def fluid_run(subject: Subject) -> None:
 def twin(subject: Subject) -> None:
     """Check that hooks compute the same in the C engine, compiled, and in the engine in Python, event by event.
 
-    They differ if a hook keeps state outside the declared records, or uses what Python and compiled code compute
-    differently, such as powers with a constant exponent.
+    They differ if a hook keeps state outside the declared records, or uses an operation that Python and compiled code
+    compute differently, for example a power with a constant exponent.
 
     Parameters
     ----------
@@ -165,9 +165,9 @@ def twin(subject: Subject) -> None:
     Raises
     ------
     PropertyError
-        The runs differ.
+        If the runs differ.
     NotApplicable
-        The protocol has no packet hooks.
+        If the protocol has no packet hooks.
 
     Examples
     --------
@@ -199,9 +199,9 @@ def checkpoint(subject: Subject) -> None:
     Raises
     ------
     PropertyError
-        The runs differ.
+        If the runs differ.
     NotApplicable
-        The protocol has no packet hooks.
+        If the protocol has no packet hooks.
 
     Examples
     --------
@@ -210,15 +210,15 @@ def checkpoint(subject: Subject) -> None:
     """
     scenario = _scenario(subject, buffer=1.0)
     _require_packets(scenario.protocol)
-    whole, again = packet.simulate(scenario), packet.simulate(scenario)
-    _require_complete(whole, "packet run")
-    _require_same_digest(whole, again, "a run", "the same run again")
+    run, repeated = packet.simulate(scenario), packet.simulate(scenario)
+    _require_complete(run, "packet run")
+    _require_same_digest(run, repeated, "a run", "the same run again")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run.ckpt"
         Run(scenario).advance(0.4 * float(scenario.duration)).save(path)
         resumed = resume(path, scenario).advance()
         resumed.close()
-    _require_same_digest(whole, resumed.trajectory(), "a run", "the run that was resumed from a checkpoint at 40 %")
+    _require_same_digest(run, resumed.trajectory(), "a run", "the run that was resumed from a checkpoint at 40 %")
 
 
 def conservation(subject: Subject) -> None:
@@ -233,10 +233,10 @@ def conservation(subject: Subject) -> None:
     Raises
     ------
     PropertyError
-        Bytes are missing or were created; a router drops packets from an unlimited buffer; a link delivers more than
-        its capacity.
+        If bytes are missing or were created, if a router drops packets from an unlimited buffer, or if a link delivers
+        more than its capacity.
     NotApplicable
-        The protocol has neither packet hooks nor laws.
+        If the protocol has neither packet hooks nor laws.
 
     Examples
     --------
@@ -264,14 +264,14 @@ def _require_conserved(scenario: Scenario, run: Trajectory, name: str) -> None:
     dropped = float(
         run.data["dropped_bytes"].sum() if "dropped_bytes" in run.data else run.drops.sum() * packets.mean()
     )
-    way = sent - received - queued - dropped  # or sent again, or at the receiver, waiting for a gap to be filled
+    way = sent - received - queued - dropped  # or sent twice, or at the receiver, waiting for a gap to be filled
     late = min(len(time), 2 + int(np.ceil(float(network.rtts.max()) / period)))
     bound = float(run.rate[-late:].sum()) * period / 8.0 if dropped == 0.0 or name == "fluid run" else sent
     slack = 1e-6 * sent + 4.0 * float(packets.sum())
     if not -slack <= way <= bound + slack:
         raise PropertyError(
-            f"{name}: of {sent:.6g} bytes sent, {received:.6g} were received, {dropped:.6g} dropped, {queued:.6g} are "
-            f"queued, which leaves {way:.6g} on the way, and 0 to {bound:.6g} are possible"
+            f"{name}: {sent:.6g} bytes were sent, {received:.6g} received, {dropped:.6g} dropped, and {queued:.6g} are "
+            f"queued; the difference, {way:.6g} bytes on the way, must be from 0 to {bound:.6g}"
         )
     carried = run.goodput.to_numpy().mean(axis=0) @ network.incidence
     room = network.capacities * (1.0 + ROUNDING) + 8.0 * packets.sum() / float(scenario.duration)
@@ -293,21 +293,21 @@ def _require_conserved(scenario: Scenario, run: Trajectory, name: str) -> None:
 def relabeling(subject: Subject) -> None:
     """Check that the labels of flows and links have no effect: another order permutes the results.
 
-    Fluid runs must be equal. Packet runs may differ in single packets, as the engine treats events of one instant in
-    the order of their labels: means of loads and queues are compared as in `agreement`, and those of rates within 25 %
-    of the capacity. Packet runs of hooks that draw random numbers are not compared.
+    Fluid runs must be equal. Packet runs may differ in single packets, because the engine handles events of one instant
+    in the order of their labels: means of loads and queues are compared as in `agreement`, and those of rates within
+    25 % of the capacity. Packet runs of hooks that draw random numbers are not compared.
 
     Parameters
     ----------
     subject : Protocol, pair or Scenario
-        With two flows or more.
+        Subject with two flows or more.
 
     Raises
     ------
     PropertyError
-        Some flow has another rate under another label.
+        If the rate of a flow depends on its label.
     NotApplicable
-        No engine runs the protocol.
+        If no engine runs the protocol.
 
     Examples
     --------
@@ -333,9 +333,9 @@ def idle_parts(subject: Subject) -> None:
     Raises
     ------
     PropertyError
-        They change the rate of a flow.
+        If they change the rate of a flow.
     NotApplicable
-        No engine runs the protocol.
+        If no engine runs the protocol.
 
     Examples
     --------
@@ -350,9 +350,9 @@ def idle_parts(subject: Subject) -> None:
 def scaling(subject: Subject) -> None:
     """Check that the units of size and time have no effect: twice all sizes and rates, or twice all times.
 
-    The sizes, rates and times among the parameters of the protocol are scaled, too (`Protocol.dimensions`). What
-    differs then is a number in a law or hook that has a unit, for example a threshold of 10,000 bytes. Fluid runs must
-    be equal. Of packet runs means are compared, as in `relabeling`.
+    The sizes, rates and times among the parameters of the protocol are scaled, too (`Protocol.dimensions`). Results can
+    then differ only if a law or hook has a number with a unit, for example a threshold of 10,000 bytes. Fluid runs must
+    be equal. For packet runs, means are compared as in `relabeling`.
 
     Parameters
     ----------
@@ -361,9 +361,9 @@ def scaling(subject: Subject) -> None:
     Raises
     ------
     PropertyError
-        The rate of a flow does not scale.
+        If the rate of a flow does not scale.
     NotApplicable
-        No engine runs the protocol.
+        If no engine runs the protocol.
 
     Examples
     --------
@@ -375,46 +375,46 @@ def scaling(subject: Subject) -> None:
     _require_same_results(scenario, transforms.scale_times(scenario, 2.0), "twice all times")
 
 
-def _require_same_results(scenario: Scenario, changed: Transformed, what: str) -> None:
+def _require_same_results(scenario: Scenario, changed: Transformed, change: str) -> None:
     """Run a scenario and a transformed one in both engines, and compare rates and queues in the original units."""
     if not (_has_fluid(scenario.protocol) or _has_packets(scenario.protocol)):
         raise NotApplicable("the protocol has neither packet hooks nor laws")
-    draws = any("random" in one.required_env for one in _protocols(scenario.protocol))
+    draws = any("random" in each.required_env for each in _protocols(scenario.protocol))
     if draws and not _has_fluid(scenario.protocol):
         raise NotApplicable("no fluid model, and packet hooks that draw random numbers")
     if _has_packets(scenario.protocol) and not draws:
-        run, other = _runs_of_both(scenario, changed, packet, what)
-        names = ("in packets", f"in packets with {what}")
+        run, other = _runs_of_both(scenario, changed, packet, change)
+        names = ("in packets", f"in packets with {change}")
         _require_same_means(scenario.network, run, other, names)
         _require_same_rates(scenario.network, run, other, names, FLOW_TOLERANCE)
     if _has_fluid(scenario.protocol):
-        _require_same_series(scenario.network, *_runs_of_both(scenario, changed, fluid, what), what)
+        _require_same_series(scenario.network, *_runs_of_both(scenario, changed, fluid, change), change)
 
 
-def _runs_of_both(scenario: Scenario, changed: Transformed, engine: Any, what: str) -> tuple[Trajectory, Trajectory]:
+def _runs_of_both(scenario: Scenario, changed: Transformed, engine: Any, change: str) -> tuple[Trajectory, Trajectory]:
     period = float(scenario.duration) / 20.0
-    one, two = (_without_randomness(case, engine) for case in (scenario, changed.scenario))
-    run, other = engine.simulate(one, sample=period), engine.simulate(two, sample=period * changed.time)
+    original, transformed = (_without_randomness(case, engine) for case in (scenario, changed.scenario))
+    run, other = engine.simulate(original, sample=period), engine.simulate(transformed, sample=period * changed.time)
     _require_complete(run, "packet run" if engine is packet else "fluid run")
-    _require_complete(other, f"{'packet' if engine is packet else 'fluid'} run with {what}")
+    _require_complete(other, f"{'packet' if engine is packet else 'fluid'} run with {change}")
     return run, changed.restored(other)
 
 
-def _require_same_series(network: Network, run: Trajectory, other: Trajectory, what: str) -> None:
+def _require_same_series(network: Network, run: Trajectory, other: Trajectory, change: str) -> None:
     for series, scale, unit in _compared_series(network):
-        first, second = (found.data[series].to_numpy() for found in (run, other))
+        first, second = (trajectory.data[series].to_numpy() for trajectory in (run, other))
         off = np.abs(first - second) / scale
         if off.max() > ROUNDING:
             time, index = np.unravel_index(int(off.argmax()), off.shape)
             at = float(run.data["time"][time])
             raise PropertyError(
-                f"with {what}, {series} {index} is {second[time, index]:.6g} instead of {first[time, index]:.6g} "
+                f"with {change}, {series} {index} is {second[time, index]:.6g} instead of {first[time, index]:.6g} "
                 f"{unit} at {at:g} s as fluid"
             )
 
 
 def _without_randomness(scenario: Scenario, engine: Any) -> Scenario:
-    """The scenario without the random phases of senders; as fluid, with ACKs of the one size that fluids have."""
+    """Return the scenario without the random phases of senders; for fluid, with the ACK size that fluids assume."""
     if engine is packet:
         return scenario.with_(phase_jitter=False)
     flows = [replace(flow, ack_size=Flow([0]).ack_size) for flow in scenario.network.flows]
@@ -430,12 +430,12 @@ def _compared_series(network: Network) -> Iterator[tuple[str, float, str]]:
 
 
 def agreement(subject: Subject) -> None:
-    """Check that fluid and packets agree in the load and the queue of each link, once the start is forgotten.
+    """Check that fluid and packets agree in the load and the queue of each link, after the initial transient.
 
     Loads are compared within 10 % of the capacity, mean queues within 25 % and six packets of each flow, which the
     fluid does not have. The rates of flows are compared as well if the protocol has an equilibrium, except for
-    protocols that switch like relays or overload their links, whose shares are not determined. The engines differ if
-    the hooks do something else than the laws; `ecc.compare` shows the two runs.
+    protocols that switch like relays or overload their links: they do not determine the shares of flows. The engines
+    differ if the hooks do not implement the laws; `ecc.compare` shows the two runs.
 
     Parameters
     ----------
@@ -444,9 +444,9 @@ def agreement(subject: Subject) -> None:
     Raises
     ------
     PropertyError
-        The engines disagree.
+        If the engines disagree.
     NotApplicable
-        One of the engines does not run the protocol.
+        If one of the engines does not run the protocol.
 
     Examples
     --------
@@ -498,12 +498,12 @@ def _require_same_means(network: Network, run: Trajectory, other: Trajectory, na
 
 
 def _granularity(network: Network, run: Trajectory) -> float:
-    """A packet of each flow in the duration of a run [bit/s]."""
+    """Return the rate of one packet of each flow in the duration of a run [bit/s]."""
     return 8.0 * sum(flow.mean_packet for flow in network.flows) / float(run.data["time"][-1])
 
 
 def _late_means(run: Trajectory) -> tuple[FloatArray, FloatArray]:
-    """Means over the last two thirds of a run: goodputs of flows [bit/s], and queues of links [bytes]."""
+    """Return means over the last two thirds of a run: goodputs of flows [bit/s], and queues of links [bytes]."""
     begin = len(run.data["time"]) // 3
     queue = run.data["queue_mean"] if "queue_mean" in run.data else run.queue
     return run.goodput[begin:].to_numpy().mean(axis=0), queue[begin:].to_numpy().mean(axis=0)
@@ -515,9 +515,9 @@ def _late_means(run: Trajectory) -> tuple[FloatArray, FloatArray]:
 def fixed_point(subject: Subject) -> None:
     """Check that runs which start at the declared equilibrium stay there.
 
-    Fluid runs must stay within 1 % of the rates. Packet runs must be within 5 % on average, and fluid runs of protocols
-    that switch like relays, too, which cycle around their equilibrium. The queues must be those of the equilibrium
-    within 25 % and six packets of each flow.
+    Fluid runs must stay within 1 % of the rates. Packet runs must be within 5 % on average; so must fluid runs of
+    protocols that switch like relays, because they cycle around their equilibrium. The queues must be those of the
+    equilibrium within 25 % and six packets of each flow.
 
     Parameters
     ----------
@@ -526,11 +526,11 @@ def fixed_point(subject: Subject) -> None:
     Raises
     ------
     PropertyError
-        A run leaves the equilibrium.
+        If a run leaves the equilibrium.
     Refused
-        No equilibrium is found on this network, and the fluid comes to rest all the same.
+        If no equilibrium is found on this network, although the fluid converges.
     NotApplicable
-        The protocol declares no equilibrium, or says why it has none.
+        If the protocol declares no equilibrium, or declares why it has none.
 
     Examples
     --------
@@ -559,13 +559,13 @@ def fixed_point(subject: Subject) -> None:
     _require_queues(network, run, queues, "in packets")
 
 
-def _require_at(found: FloatArray, rates: FloatArray, tolerance: float, how: str) -> None:
-    off = np.abs(found / rates - 1.0)
+def _require_at(values: FloatArray, rates: FloatArray, tolerance: float, how: str) -> None:
+    off = np.abs(values / rates - 1.0)
     if not off.max() <= tolerance:
         time, flow = np.unravel_index(int(np.nanargmax(off)), off.shape)
         raise PropertyError(
             f"the equilibrium of flow {flow} is {rates[flow]:.5g} bit/s, and a run from there leaves it for "
-            f"{found[time, flow]:.5g} bit/s {how}"
+            f"{values[time, flow]:.5g} bit/s {how}"
         )
 
 
@@ -573,13 +573,13 @@ def _require_queues(network: Network, run: Trajectory, queues: FloatArray | None
     if queues is None:  # the protocol declares nothing about queues that are not empty
         return
     packets = np.array([flow.mean_packet for flow in network.flows]) @ network.incidence
-    found = run.queue[-1].to_numpy()
-    off = np.abs(found - queues) - QUEUE_TOLERANCE * np.maximum(found, queues) - PACKETS_PER_FLOW * packets
+    ends = run.queue[-1].to_numpy()
+    off = np.abs(ends - queues) - QUEUE_TOLERANCE * np.maximum(ends, queues) - PACKETS_PER_FLOW * packets
     if off.max() > 0.0:
         link = int(off.argmax())
         raise PropertyError(
             f"the equilibrium has a queue of {queues[link]:.5g} bytes at link {link}, and a run from there ends with "
-            f"{found[link]:.5g} bytes {how}"
+            f"{ends[link]:.5g} bytes {how}"
         )
 
 
@@ -597,10 +597,10 @@ def linearization(subject: Subject) -> None:
     Raises
     ------
     PropertyError
-        The mode is not among the roots of the model; there is an equilibrium, and no linear model is found.
+        If the mode is not among the roots of the model, or if there is an equilibrium without a linear model.
     NotApplicable
-        The protocol declares no equilibrium, or declares why it has no linear model; the fluid forgets deviations too
-        fast to measure a mode; the linear model has a queue that can be negative.
+        If the protocol declares no equilibrium, or declares why it has no linear model; if deviations of the fluid
+        decay too fast to measure a mode; or if the queue can be negative in the linear model.
 
     Examples
     --------
@@ -646,9 +646,10 @@ def stability_limit(subject: Subject) -> None:
     Raises
     ------
     PropertyError
-        The fluid contradicts the linear model.
+        If the fluid contradicts the linear model.
     NotApplicable
-        No main parameter or no linear model; the queue can be negative in the model; a mode grows or decays too slowly.
+        If there is no main parameter or no linear model, if the queue can be negative in the model, or if a mode grows
+        or decays too slowly.
 
     Examples
     --------
@@ -672,7 +673,7 @@ def stability_limit(subject: Subject) -> None:
             continue
         try:
             limit = critical_gain(scenario.protocol, scenario.network, parameter, time)
-        except (EccError, ValueError) as error:  # no model at some other value of the parameter
+        except (EccError, ValueError) as error:  # for example, no model at another value of the parameter
             reasons.append(f"no limit of {parameter} is found: {error}")
             continue
         for at in _sides(limit):
@@ -697,19 +698,23 @@ def stability_limit(subject: Subject) -> None:
 
 
 def _sides(limit: StabilityLimit) -> tuple[float | None, ...]:
-    """Values of a parameter on both sides of its limit; None: the current one."""
+    """Return values of a parameter on both sides of its limit; None stands for the current value."""
     return (0.8 * limit.value, 1.25 * limit.value) if 0.0 < limit.value < np.inf else (None,)
 
 
 def _main_parameter(protocol: Protocol | ProtocolAssignment) -> str:
     if isinstance(protocol, Protocol):
         return protocol.main_parameter
-    named = [f"{half}.{one.main_parameter}" for half, one in protocol.halves if half == "links" and one.main_parameter]
-    return named[0] if named else ""
+    names = [
+        f"{half}.{member.main_parameter}"
+        for half, member in protocol.halves
+        if half == "links" and member.main_parameter
+    ]
+    return names[0] if names else ""
 
 
 def _times(scenario: Scenario) -> tuple[str, ...]:
-    """The kinds of linear models with a fluid of their own: the hybrid one is compared with packets elsewhere."""
+    """Return the kinds of linear models that have a fluid; the hybrid one is compared with packets elsewhere."""
     _required_equilibrium(scenario)
     if isinstance(scenario.protocol, Protocol) and scenario.protocol.linear_refusal is not None:
         raise NotApplicable(scenario.protocol.linear_refusal)
@@ -717,7 +722,10 @@ def _times(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _linear_model(scenario: Scenario, time: str) -> DelaySystem | SampledSystem | str:
-    """The linear model, or why it is not that of the fluid. An equilibrium without a model is a fault."""
+    """Return the linear model, or the reason why it is not that of the fluid.
+
+    An equilibrium without a model is a fault.
+    """
     try:
         model = linearize(scenario.protocol, scenario.network, time)
     except (EccError, ValueError) as error:
@@ -728,7 +736,7 @@ def _linear_model(scenario: Scenario, time: str) -> DelaySystem | SampledSystem 
 
 
 def _continuous_roots(model: DelaySystem | SampledSystem) -> NDArray[np.complex128]:
-    """The dominant characteristic roots [1/s], the rightmost first."""
+    """Return the dominant characteristic roots [1/s], the rightmost first."""
     roots = np.asarray(model.roots(16), dtype=complex)
     if isinstance(model, SampledSystem):
         roots = np.log(roots[np.abs(roots) > 1e-12]) / (model.dt or 1.0)
@@ -739,9 +747,9 @@ def _continuous_roots(model: DelaySystem | SampledSystem) -> NDArray[np.complex1
 def _response(
     scenario: Scenario, time: str, model: DelaySystem | SampledSystem, root: complex, decades: float
 ) -> tuple[float, FloatArray]:
-    """Period of the samples, and the derivative of the fluid with respect to the size of a perturbation.
+    """Return the sampling period, and the derivative of the fluid with respect to the size of a perturbation.
 
-    It begins when the first transients are over, and ends when the deviation is no longer small.
+    The series begins after the first transients, and ends when the deviation is no longer small.
     """
     rtt = float(scenario.network.rtts.max())
     growth = max(abs(root.real), 1.0 / (MAX_RTTS * rtt))
@@ -765,31 +773,31 @@ def _response(
         ends.append(run)
     capacity = float(scenario.network.capacities.min())
     scale = capacity * rtt / 8.0 if windows else capacity
-    one, two = (run.data["env.window" if windows else "rate"].to_numpy().sum(axis=1) for run in ends)
-    derivative = (one - two) / (2.0 * size * scale)
+    upper, lower = (run.data["env.window" if windows else "rate"].to_numpy().sum(axis=1) for run in ends)
+    derivative = (upper - lower) / (2.0 * size * scale)
     derivative = derivative[ends[0].data["time"].to_numpy() > skip]
     large = np.flatnonzero(np.abs(derivative) * size > SMALL)
     return period, derivative[: large[0]] if len(large) else derivative
 
 
 def _dominant_mode(scenario: Scenario, time: str, model: DelaySystem | SampledSystem, root: complex) -> complex | str:
-    """The strongest mode of small deviations of the fluid [1/s], or why none can be measured."""
+    """Return the strongest mode of small deviations of the fluid [1/s], or the reason why it cannot be measured."""
     period, derivative = _response(scenario, time, model, root, decades=3.0)
     large = np.abs(derivative).max(initial=0.0)
-    if large > 0.0:  # what has decayed is rounding
+    if large > 0.0:  # drop the decayed end of the series, which is rounding
         derivative = derivative[: 1 + np.flatnonzero(np.abs(derivative) > 1e-3 * large)[-1]]
     if len(derivative) < 8 or large < 1e-6:
         return "deviations of the fluid decay within a few RTTs, too fast to measure a mode"
     step = max(1, len(derivative) // 160)
     modes, energies, residual = _matrix_pencil(derivative[::step])
     if residual > 1e-2:
-        return "deviations of the fluid are no sum of a few modes"
+        return "deviations of the fluid are not a sum of a few modes"
     strongest = complex(np.log(complex(modes[energies.argmax()])) / (period * step))
     return strongest if strongest.imag >= 0.0 else strongest.conjugate()
 
 
 def _matrix_pencil(values: FloatArray, order: int = 8) -> tuple[NDArray[np.complex128], FloatArray, float]:
-    """Factors per sample of the modes of a series, their energies as shares, and the residual."""
+    """Return the factors per sample of the modes of a series, their energies as shares, and the residual."""
     rows = np.lib.stride_tricks.sliding_window_view(values, len(values) // 2 + 1)
     _, singular, right = np.linalg.svd(rows, full_matrices=False)
     rank = min(order, int((singular > 1e-5 * singular[0]).sum()))
@@ -804,7 +812,7 @@ def _matrix_pencil(values: FloatArray, order: int = 8) -> tuple[NDArray[np.compl
 
 
 def _measured_verdict(scenario: Scenario, time: str, model: DelaySystem | SampledSystem) -> str:
-    """Whether small deviations of the fluid decay or grow: "stable", "unstable", or why neither is seen."""
+    """Return "stable" if small deviations of the fluid decay, "unstable" if they grow, or why neither is seen."""
     root = complex(_continuous_roots(model)[0])
     if _is_slow(scenario, root):
         return TOO_SLOW
@@ -828,7 +836,7 @@ def _complex(number: complex) -> str:
     return f"{number.real:.4g} + {abs(number.imag):.4g}i"
 
 
-# ---- what applies --------------------------------------------------------------------------------------------
+# ---- applicability -------------------------------------------------------------------------------------------
 
 
 def _range_of(subject: Subject) -> Any:
@@ -836,7 +844,7 @@ def _range_of(subject: Subject) -> Any:
 
 
 def _scenario(subject: Subject, buffer: float | None = None, rtts: float = 30.0, *, apart: bool = False) -> Scenario:
-    """The scenario itself, or the simplest one of a protocol."""
+    """Return the subject if it is a scenario, or the simplest scenario of a protocol."""
     if isinstance(subject, Scenario):
         return subject
     protocol = read_protocol(subject)
@@ -845,7 +853,7 @@ def _scenario(subject: Subject, buffer: float | None = None, rtts: float = 30.0,
 
 
 def _has_packets(protocol: Protocol | ProtocolAssignment) -> bool:
-    return all(type(one).has_packet_hooks() for one in _protocols(protocol))
+    return all(type(member).has_packet_hooks() for member in _protocols(protocol))
 
 
 def _has_fluid(protocol: Protocol | ProtocolAssignment) -> bool:
@@ -853,14 +861,14 @@ def _has_fluid(protocol: Protocol | ProtocolAssignment) -> bool:
 
 
 def _without_fluid(protocol: Protocol | ProtocolAssignment) -> str | None:
-    """Why there is no fluid model by declaration; None: a fluid run must be possible."""
-    for one in _protocols(protocol):
-        if one.fluid_refusal is not None:
-            return one.fluid_refusal
-        if one.has_hosts() and getattr(one, "source_law", None) is None and one.fluid_form is None:
-            return f"{type(one).__name__} has no laws"
-        if not one.has_hosts() and one.probability_law is None and one.link_hooks():
-            return f"{type(one).__name__} has no probability_law"
+    """Return the declared reason why there is no fluid model, or None if a fluid run must be possible."""
+    for member in _protocols(protocol):
+        if member.fluid_refusal is not None:
+            return member.fluid_refusal
+        if member.has_hosts() and getattr(member, "source_law", None) is None and member.fluid_form is None:
+            return f"{type(member).__name__} has no laws"
+        if not member.has_hosts() and member.probability_law is None and member.link_hooks():
+            return f"{type(member).__name__} has no probability_law"
     return None
 
 
@@ -869,18 +877,18 @@ def _protocols(protocol: Protocol | ProtocolAssignment) -> list[Protocol]:
 
 
 def _is_relay(protocol: Protocol | ProtocolAssignment) -> bool:
-    return any(type(one).has_relay() for one in _protocols(protocol))
+    return any(type(member).has_relay() for member in _protocols(protocol))
 
 
 def _is_undetermined(protocol: Protocol | ProtocolAssignment) -> bool:
-    """Whether the shares of flows are not determined by the equilibrium: relays, and links that drop packets there."""
-    return _is_relay(protocol) or any(one.overloads_at_equilibrium for one in _protocols(protocol))
+    """Return whether the equilibrium leaves the shares of flows open: relays, and links that drop packets there."""
+    return _is_relay(protocol) or any(member.overloads_at_equilibrium for member in _protocols(protocol))
 
 
 def _require_packets(protocol: Protocol | ProtocolAssignment) -> None:
-    for one in _protocols(protocol):
-        if not type(one).has_packet_hooks():
-            raise NotApplicable(f"{type(one).__name__} has no packet hooks")
+    for member in _protocols(protocol):
+        if not type(member).has_packet_hooks():
+            raise NotApplicable(f"{type(member).__name__} has no packet hooks")
 
 
 def _require_fluid(protocol: Protocol | ProtocolAssignment) -> None:
@@ -894,14 +902,14 @@ def _require_complete(run: Trajectory, name: str) -> None:
         raise PropertyError(f"{name} stopped: {run.stopped}")
 
 
-def _require_same_digest(one: Trajectory, two: Trajectory, first: str, second: str) -> None:
+def _require_same_digest(run: Trajectory, other: Trajectory, first: str, second: str) -> None:
     for name in ("events", "data_packets", "digest"):
-        if one.stats[name] != two.stats[name]:
-            raise PropertyError(f"{name} of {first} and of {second}: {one.stats[name]} and {two.stats[name]}")
+        if run.stats[name] != other.stats[name]:
+            raise PropertyError(f"{name} of {first} and of {second}: {run.stats[name]} and {other.stats[name]}")
 
 
 def _equilibrium(scenario: Scenario) -> tuple[FloatArray, FloatArray | None] | None:
-    """Rates [bit/s] and queues [bytes] of the equilibrium; None if there is none."""
+    """Return rates [bit/s] and queues [bytes] of the equilibrium, or None without an equilibrium."""
     try:
         return _point(scenario)
     except (EccError, ValueError):
@@ -919,7 +927,7 @@ def _point(scenario: Scenario) -> tuple[FloatArray, FloatArray | None]:
 
 
 def _required_equilibrium(scenario: Scenario) -> tuple[FloatArray, FloatArray | None]:
-    """The equilibrium. A refusal on all networks counts as a fault if the fluid comes to rest all the same."""
+    """Return the equilibrium. A refusal on all networks counts as a fault if the fluid converges nevertheless."""
     protocol = scenario.protocol
     if isinstance(protocol, Protocol):
         if protocol.no_equilibrium:
@@ -936,7 +944,7 @@ def _required_equilibrium(scenario: Scenario) -> tuple[FloatArray, FloatArray | 
 
 
 def _rest_of_fluid(scenario: Scenario) -> str | None:
-    """Where the fluid is at rest at the end of a long run; None if it moves, or does not run."""
+    """Return the state in which the fluid rests at the end of a long run; None if it moves, or does not run."""
     if not _has_fluid(scenario.protocol):
         return None
     long = 2.0 * operating_range(scenario.protocol).convergence * float(scenario.network.rtts.max())
@@ -948,7 +956,10 @@ def _rest_of_fluid(scenario: Scenario) -> str | None:
 
 
 def _starts_at_equilibrium(scenario: Scenario) -> bool:
-    """Whether packet runs can start at the equilibrium: routers and hosts have a state for it, and queues are empty."""
+    """Return whether packet runs can start at the equilibrium.
+
+    Routers and hosts must have a state for it, and queues must be empty.
+    """
     protocol = scenario.protocol
     if not isinstance(protocol, Protocol) or not protocol.equilibrium_is_static:
         return False

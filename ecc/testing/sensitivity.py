@@ -28,7 +28,7 @@ def check_sensitivity(
     The scenario runs twice, the second time with all delays of links longer by a relative change of 1e-6. A run is
     sensitive if the goodput of a flow, averaged over the second half of the run, then differs by more than 1 % of the
     largest goodput. Runs are sensitive if they are chaotic, if a flow may settle in one of several states, or if single
-    losses decide for long which flow is faster. One such trajectory says little: average over several.
+    losses decide for a long time which flow is faster. One such trajectory is not conclusive: average over several.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ def check_sensitivity(
     Raises
     ------
     ValueError
-        No link has a delay > 0.
+        If no link has a delay > 0.
 
     Notes
     -----
-    The distribution of a sensitive result is that of an ensemble whose members differ in what no user can know, such
-    as the seed, the starts of flows, or the last digits of delays (`ecc.fluid.ensemble`).
+    The distribution of a sensitive result is that of an ensemble with members that differ in unknown details, for
+    example the seed, the starts of flows, or the last digits of delays (`ecc.fluid.ensemble`).
 
     Examples
     --------
@@ -70,7 +70,7 @@ def check_sensitivity(
     links = [replace(link, delay=link.delay * factor) for link in network.links]
     run = simulate(scenario, **options)
     other = simulate(scenario.with_(network=replace(network, links=links, _rtts=None)), **options)
-    means = [_late_goodput(one) for one in (run, other)]
+    means = [_late_goodput(each) for each in (run, other)]
     largest = max(float(means[0].max(initial=0.0)), 1e-9)
     difference = float(np.abs(means[1] - means[0]).max(initial=0.0)) / largest
     stats = {**run.stats, "sensitivity": difference}
@@ -84,5 +84,5 @@ def check_sensitivity(
 
 
 def _late_goodput(run: Trajectory) -> Any:
-    """Goodput of each flow, averaged over the second half of a run."""
+    """Return the goodput of each flow, averaged over the second half of a run."""
     return run.goodput.to_numpy()[len(run.goodput) // 2 :].mean(axis=0)

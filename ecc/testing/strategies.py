@@ -1,7 +1,7 @@
 """Hypothesis strategies for networks, parameters and scenarios within the operating range of a protocol.
 
 All of them shrink to the simplest value: one link, one flow, the lower ends of the operating range, no buffer limit,
-and the parameters of the protocol as they are.
+and unchanged parameters of the protocol.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["example_network", "networks", "operating_range", "parameters", "scenarios"]
 
-STEPS = 8  # values that are drawn from a range; few, so that examples are short and shrink fast
+STEPS = 8  # number of values drawn from a range; small, so that examples are short and shrink fast
 FACTORS = (1.0, 0.8, 1.25, 0.9, 1.1)
 """Factors of the parameters; the first is the simplest."""
 
@@ -36,7 +36,7 @@ def hypothesis() -> Any:
     Raises
     ------
     EccError
-        It is not installed.
+        If it is not installed.
     """
     try:
         import hypothesis
@@ -48,7 +48,7 @@ def hypothesis() -> Any:
 
 @check_arguments
 def operating_range(protocol: Protocol | ProtocolAssignment) -> OperatingRange:
-    """Return the range of networks that a protocol, or the hosts of a pair, are made for.
+    """Return the range of networks that a protocol, or the hosts of a pair, are designed for.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def example_network(
     buffer : float, optional
         Buffer of the link, in products of capacity and RTT; None: unlimited.
     apart : bool, optional
-        As in `networks`.
+        Whether flows act at different times, as in `networks`.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def example_network(
 
 
 def _apart(index: int, rtt: float, apart: bool) -> dict[str, Any]:
-    """Start and additional delay of a flow: no simple multiples of the time in which a link sends a packet."""
+    """Return start and additional delay of a flow, which are not simple multiples of a packet's transmission time."""
     if not apart:
         return {}
     start, delay = 0.3173741 * index * rtt, 0.01371373 * (index + 1) * rtt
@@ -123,16 +123,17 @@ def networks(
     links : tuple of two int, optional
         Minimum and maximum number of links.
     equal_rtts : bool, optional
-        All flows have the same RTT and cross all links.
+        Whether all flows have the same RTT and cross all links.
     buffers : sequence of float or None, optional
         Buffers of links, in products of capacity and RTT; None: unlimited.
     apart : bool, optional
-        Flows start at different times and have different delays, so that no two of them act at the same instant.
+        Whether flows start at different times and have different delays, so that no two of them act at the same
+        instant.
 
     Raises
     ------
     EccError
-        Hypothesis is not installed.
+        If Hypothesis is not installed.
 
     Examples
     --------
@@ -161,8 +162,8 @@ def networks(
             if not equal_rtts:
                 first = draw(st.integers(0, last))
                 last = draw(st.integers(first, last))
-                own = max(rtt, _between(limits.rtt, draw(step)))  # not below what the links take
-                access = _rounded(max(0.0, 0.5 * own - sum(link.delay for link in chain[first : last + 1])))
+                flow_rtt = max(rtt, _between(limits.rtt, draw(step)))  # not below the delays of the links
+                access = _rounded(max(0.0, 0.5 * flow_rtt - sum(link.delay for link in chain[first : last + 1])))
             access = float(f"{access + other.pop('access_delay', 0.0):.9g}")
             parts.append(Flow(range(first, last + 1), access_delay=access, packet_size=limits.packet_size, **other))
         return Network(chain, parts)
@@ -173,10 +174,10 @@ def networks(
 
 @check_arguments
 def parameters(protocol: Protocol) -> SearchStrategy[Protocol]:
-    """Return a strategy for a protocol with other values of its numeric parameters, within what its class accepts.
+    """Return a strategy for a protocol with other values of its numeric parameters, within the range of its class.
 
-    Each parameter that is a positive number of type float is multiplied by a factor from 0.8 to 1.25. A value that the
-    class refuses in its constructor is not drawn.
+    Each parameter that is a positive number of type float is multiplied by a factor from 0.8 to 1.25. Values that the
+    constructor of the class rejects are not drawn.
 
     Parameters
     ----------
@@ -185,7 +186,7 @@ def parameters(protocol: Protocol) -> SearchStrategy[Protocol]:
     Raises
     ------
     EccError
-        Hypothesis is not installed.
+        If Hypothesis is not installed.
 
     Examples
     --------
@@ -198,15 +199,15 @@ def parameters(protocol: Protocol) -> SearchStrategy[Protocol]:
 
     @st.composite  # type: ignore[untyped-decorator]
     def drawn(draw: DrawFn) -> Protocol:
-        found = protocol
+        changed = protocol
         for name in names:
             factor = draw(st.sampled_from(FACTORS))
             if factor != 1.0:
                 try:
-                    found = replace(found, **{name: _rounded(factor * getattr(protocol, name))})
+                    changed = replace(changed, **{name: _rounded(factor * getattr(protocol, name))})
                 except (ValueError, TypeError):  # outside the range that the class declares
                     continue
-        return found
+        return changed
 
     strategy: SearchStrategy[Protocol] = drawn()
     return strategy
@@ -228,14 +229,14 @@ def scenarios(
     rtts : float, optional
         Duration, in RTTs of the network.
     vary : bool, optional
-        Draw the parameters of the protocol, too.
+        Whether to vary the parameters of the protocol, too.
     **options
-        As in `networks`.
+        Options of `networks`.
 
     Raises
     ------
     EccError
-        Hypothesis is not installed.
+        If Hypothesis is not installed.
 
     Examples
     --------
@@ -262,13 +263,13 @@ def _is_scalable(value: Any) -> bool:
 
 
 def _between(limits: tuple[float, float], step: int) -> float:
-    """A value between two limits, on a logarithmic scale; step 0 is the lower limit."""
+    """Return a value between two limits, on a logarithmic scale; step 0 is the lower limit."""
     low, high = limits
     return low if step == 0 else _rounded(low * (high / low) ** (step / STEPS))
 
 
 def _rounded(value: float) -> float:
-    """A value with three digits, which is short to print."""
+    """Return a value rounded to three digits, which is short to print."""
     return float(f"{value:.3g}")
 
 

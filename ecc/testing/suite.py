@@ -1,7 +1,7 @@
 """All checks of a protocol, on scenarios that Hypothesis draws, with the smallest scenario that violates a property.
 
-`check_protocol` is what the command `ecc check` runs. A property is checked on the simplest scenario first, then on
-drawn ones; a scenario that violates it is made as simple as possible ("shrunk") before it is reported.
+The command `ecc check` runs `check_protocol`. A property is checked on the simplest scenario first, then on drawn ones;
+a scenario that violates it is made as simple as possible ("shrunk") before it is reported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["PROPERTIES", "Finding", "ProtocolReport", "check_protocol", "constructor_call"]
 
 EXAMPLES, QUICK_EXAMPLES = 8, 2
-"""Scenarios on which each property is checked, by default and with `quick`."""
+"""Number of scenarios on which each property is checked, by default and with `quick`."""
 SECONDS, QUICK_SECONDS = 12.0, 3.0
 """Time after which no further scenario is drawn for a property, and the time for which a violation is shrunk [s]."""
 
@@ -43,13 +43,13 @@ class Property:
     Attributes
     ----------
     check : callable
-        Of `ecc.testing.checks`.
+        Function of `ecc.testing.checks`.
     question : str
-        What is compared, in a few words.
+        Short statement of the property.
     options : mapping
-        Of `ecc.testing.scenarios`.
+        Options of `ecc.testing.scenarios`.
     needs : tuple of str
-        Names of properties without which this one cannot be checked.
+        Names of properties that must hold before this one can be checked.
     share : float
         Share of the examples: expensive checks have fewer.
     """
@@ -103,7 +103,7 @@ PROPERTIES: Mapping[str, Property] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one property.
+    """Result of checking one property.
 
     Attributes
     ----------
@@ -112,15 +112,15 @@ class Finding:
     status : str
         "holds", "violated", "not applicable", or "exception": it is violated, and the protocol declares why.
     detail : str
-        Numbers of the violation, or why the property is not applicable; empty if it holds.
+        Numbers of the violation, or the reason why the property is not applicable; empty if it holds.
     reason : str
-        Why the protocol is an exception; empty if it declares none.
+        Declared reason why the protocol is an exception; empty if it declares no exception.
     example : str
         The smallest scenario that violates the property, as a call of the constructor.
     scenario : dict
-        The same as the tables of a scenario file; empty if it cannot be written.
+        The example as the tables of a scenario file; empty if it cannot be written.
     examples : int
-        Scenarios on which it was checked.
+        Number of scenarios on which it was checked.
     seconds : float
     """
 
@@ -135,7 +135,7 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """What was found, in one line without the example."""
+        """The finding in one line, without the example."""
         parts = [self.detail, f"exception: {self.reason}" if self.status == "exception" else ""]
         return "; ".join(part for part in parts if part) or PROPERTIES[self.name].question
 
@@ -161,7 +161,7 @@ class ProtocolReport(Displayed):
 
     @property
     def passed(self) -> bool:
-        """Whether no property is violated, other than those that the protocol declares as exceptions."""
+        """True if no property is violated, except those that the protocol declares as exceptions."""
         return not self.violated
 
     @property
@@ -211,18 +211,18 @@ def check_protocol(
     quick: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> ProtocolReport:
-    """Return which properties hold for a protocol, and the smallest example of each violation.
+    """Return the properties that hold for a protocol, and the smallest example of each violation.
 
     Parameters
     ----------
     protocol : Protocol, ProtocolAssignment or mapping
-        Also a pair {"flows": hosts, "links": queue discipline}.
+        Protocol, or a pair {"flows": hosts, "links": queue discipline}.
     properties : sequence of str, optional
-        Names of `PROPERTIES`; none: all.
+        Names from `PROPERTIES`, for example ["twin"]; if empty, all.
     examples : int, >= 1, optional
-        Scenarios on which each property is checked. Default: 8, with `quick` 2.
+        Number of scenarios on which each property is checked. Default: 8, with `quick` 2.
     quick : bool, optional
-        Fewer examples, and less time to make a violating example simple.
+        Whether to check fewer examples, and to spend less time on simplifying a violating one.
     progress : callable, optional
         Called as progress(name of the property, number of finished properties, number of all).
 
@@ -233,9 +233,9 @@ def check_protocol(
     Raises
     ------
     ValueError
-        An unknown property, or examples < 1.
+        If a property is unknown, or if examples < 1.
     EccError
-        Hypothesis is not installed.
+        If Hypothesis is not installed.
 
     Examples
     --------
@@ -267,7 +267,7 @@ class _Violation(Exception):
 
 
 def _search(subject: Protocol | ProtocolAssignment, name: str, examples: int, seconds: float) -> Finding:
-    """Look for a scenario that violates a property, and make it simple."""
+    """Search for a scenario that violates a property, and simplify it."""
     tested = hypothesis()
     rule = PROPERTIES[name]
     options = dict(rule.options)
@@ -276,23 +276,23 @@ def _search(subject: Protocol | ProtocolAssignment, name: str, examples: int, se
     outcomes: dict[str, str | None] = {}
     reasons: list[NotApplicable] = []
     refused: list[tuple[Scenario, str]] = []
-    found: list[tuple[Scenario, str]] = []
+    violations: list[tuple[Scenario, str]] = []
     begin = time.perf_counter()
     limit = [seconds]
 
     def check(scenario: Scenario) -> None:
         key = constructor_call(scenario)
         if key not in outcomes:
-            if time.perf_counter() - begin > limit[0] and (found or outcomes):
+            if time.perf_counter() - begin > limit[0] and (violations or outcomes):
                 return  # no time for a further example, or for a simpler one
             outcomes[key] = _outcome(rule.check, scenario, reasons)
             if reasons and isinstance(reasons[-1], Refused) and outcomes[key] is None and not refused:
                 refused.append((scenario, str(reasons[-1])))
-            if outcomes[key] is not None and not found:
+            if outcomes[key] is not None and not violations:
                 limit[0] = time.perf_counter() - begin + seconds
         message = outcomes[key]
         if message is not None:
-            found.append((scenario, message))
+            violations.append((scenario, message))
             raise _Violation(message)
 
     drawn = tested.given(scenarios(subject, **options))
@@ -308,16 +308,16 @@ def _search(subject: Protocol | ProtocolAssignment, name: str, examples: int, se
         except _Violation:
             pass
         except Exception as error:
-            if not found and not isinstance(error, EccError):
+            if not violations and not isinstance(error, EccError):
                 return Finding(name, "violated", _in_short(error), examples=len(outcomes))
-            if not found:
+            if not violations:
                 raise
     spent = time.perf_counter() - begin
     reason = _exceptions(subject).get(name, "")
     if len(reasons) == len(outcomes) and all(isinstance(error, Refused) for error in reasons):
-        found += refused
-    if found:
-        scenario, message = found[-1]
+        violations += refused
+    if violations:
+        scenario, message = violations[-1]
         return Finding(
             name, "exception" if reason else "violated", message, reason, constructor_call(scenario),
             _tables(scenario), len(outcomes), spent,
@@ -328,7 +328,7 @@ def _search(subject: Protocol | ProtocolAssignment, name: str, examples: int, se
 
 
 def _outcome(check: Callable[[Scenario], None], scenario: Scenario, reasons: list[NotApplicable]) -> str | None:
-    """Message of a violation, or None; the reason of a property that is not applicable is added to `reasons`."""
+    """Return the message of a violation, or None; if a property is not applicable, `reasons` gets the reason."""
     try:
         check(scenario)
     except NotApplicable as error:
@@ -348,9 +348,9 @@ def _in_short(error: BaseException) -> str:
 
 
 def _exceptions(subject: Protocol | ProtocolAssignment) -> dict[str, str]:
-    """The declared exceptions of a protocol, or of both halves of a pair."""
+    """Return the declared exceptions of a protocol, or of both halves of a pair."""
     members = [subject] if isinstance(subject, Protocol) else subject.protocols
-    return {name: reason for one in members for name, reason in one.property_exceptions.items()}
+    return {name: reason for member in members for name, reason in member.property_exceptions.items()}
 
 
 def _tables(scenario: Scenario) -> Mapping[str, Any]:
@@ -367,18 +367,19 @@ def _name(subject: Protocol | ProtocolAssignment) -> str:
     if isinstance(subject, Protocol):
         return _call(type(subject).__name__, settings(subject))
     hosts, links = (
-        _each(half) for half in (subject.flows.values(), [one for some in subject.links.values() for one in some])
+        _each(half)
+        for half in (subject.flows.values(), [router for routers in subject.links.values() for router in routers])
     )
     return f"{hosts} over {links}"
 
 
 def _each(protocols: Any) -> str:
-    return ", ".join(dict.fromkeys(_name(one) for one in protocols))
+    return ", ".join(dict.fromkeys(_name(protocol) for protocol in protocols))
 
 
 @check_arguments
 def constructor_call(scenario: Scenario) -> str:
-    """Return a scenario as a call of its constructor, which can be pasted after `import ecc`.
+    """Return the call of the constructor that makes a scenario, which can be pasted after `import ecc`.
 
     Parameters
     ----------
@@ -413,7 +414,7 @@ def _half(table: Mapping[Any, Any]) -> str:
 
 
 def network_call(network: Network) -> str:
-    """Return a network as a call of its constructor.
+    """Return the call of the constructor that makes a network.
 
     Parameters
     ----------
@@ -428,7 +429,7 @@ def network_call(network: Network) -> str:
 
 
 def _changed(item: Any, *positional: str) -> dict[str, Any]:
-    """The fields of a link or flow that differ from their defaults."""
+    """Return the fields of a link or flow that differ from their defaults."""
     values = {f.name: (getattr(item, f.name), f.default) for f in fields(item) if f.name not in positional}
     return {name: value for name, (value, default) in values.items() if value != default and value is not None}
 

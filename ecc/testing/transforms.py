@@ -2,10 +2,10 @@
 
 A run must not depend on the labels of flows and links, on flows that never send, on links that no flow crosses, or on
 the units of size and time. Each function here returns the transformed scenario and the way back: `Transformed.restored`
-has the results in the labels and units of the original scenario, where they can be compared with its own.
+returns the results in the labels and units of the original scenario, to be compared with the original results.
 
 Random phases of routers, and random numbers of impairments and workloads, are drawn in the order of links and flows:
-give `Scenario.phases` if runs are to be equal.
+set `Scenario.phases` if runs must be equal.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ DIMENSIONS: Mapping[type, Mapping[str, Any]] = {
     impairments.DeliveryTrace: {"times": TIME, "opportunity": SIZE},
     impairments.Aggregation: {"wait": TIME, "max_size": SIZE},
 }  # fmt: skip
-"""Dimension of the fields of a scenario's parts; of a pair, of each of its items. A protocol declares its own."""
+"""Dimension of the fields of a scenario's parts; for a pair, of each item. Protocols declare theirs themselves."""
 
 UNITS: Mapping[str, Dimension] = {"bit/s": RATE, "bytes": SIZE, "bit": SIZE, "s": TIME}
 """Dimensions of the units of series; all other series are pure numbers."""
@@ -81,7 +81,7 @@ COLUMNS: Mapping[str, Dimension] = {
 @check_arguments
 @dataclass(frozen=True)
 class Transformed:
-    """A transformed scenario, and how its results map back to the original one.
+    """A transformed scenario, and the mapping of its results back to the original one.
 
     Attributes
     ----------
@@ -90,13 +90,13 @@ class Transformed:
     flows : tuple of int
         For each flow of the transformed scenario, its index in the original one; -1 for an additional flow.
     links : tuple of int
-        The same for links.
+        For each link of the transformed scenario, its index in the original one; -1 for an additional link.
     size : float
         Factor by which all sizes are larger.
     time : float
         Factor by which all times are longer; rates are larger by size / time.
     later : float, s
-        Time by which everything begins later, in the transformed scenario.
+        Time by which all flows and changes begin later, in the transformed scenario.
 
     Examples
     --------
@@ -118,10 +118,10 @@ class Transformed:
             raise TypeError(f"scenario must be a Scenario, got {shown(self.scenario)}")
         network = self.scenario.network
         for name, count in (("flows", network.n_flows), ("links", network.n_links)):
-            given = getattr(self, name)
-            origins = tuple(given) if isinstance(given, Iterable) else ()
-            if len(origins) != count or not all(type(one) is int and one >= ADDED for one in origins):
-                raise ValueError(f"{name} must be {count} indices, or -1 for additional ones, got {shown(given)}")
+            value = getattr(self, name)
+            origins = tuple(value) if isinstance(value, Iterable) else ()
+            if len(origins) != count or not all(type(origin) is int and origin >= ADDED for origin in origins):
+                raise ValueError(f"{name} must be {count} indices, or -1 for additional ones, got {shown(value)}")
             object.__setattr__(self, name, origins)
         for name in ("size", "time"):
             object.__setattr__(self, name, as_number(getattr(self, name), name, positive=True))
@@ -133,8 +133,8 @@ class Transformed:
         Parameters
         ----------
         run : Trajectory
-            From any engine, sampled with a period that is longer by the factor `time`, and of which `later` is a
-            multiple.
+            Run of any engine. Its sampling period must be longer by the factor `time`, and `later` must be a multiple
+            of it.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class Transformed:
 
         Notes
         -----
-        A recorded state is scaled according to its unit, which its `State` declares; without one it stays as it is.
+        A recorded state is scaled according to its unit, which its `State` declares; without a unit it is not scaled.
         """
         flows, links = _places(self.flows), _places(self.links)
         ends = run.data["time"].to_numpy()
@@ -154,7 +154,7 @@ class Transformed:
             dimension = UNITS.get(series.attrs.get("units", ""), Dimension())
             data[name] = (series.dims, series.to_numpy() / dimension.factor(self.size, self.time), series.attrs)
         if "bottleneck" in data:
-            original = np.array([*self.links, -1])  # the last is that of index -1: no link yet
+            original = np.array([*self.links, -1])  # index -1 means no link yet
             data["bottleneck"].values = original[begun["bottleneck"].to_numpy()]
         if "flow" in data.sizes:
             data = data.isel(flow=flows).assign_coords(flow=np.arange(len(flows)))
@@ -179,13 +179,13 @@ class Transformed:
 
 
 def _places(origins: Sequence[int]) -> list[int]:
-    """For each original index, the first new index of that origin."""
+    """Return, for each original index, the first new index with that origin."""
     return [origins.index(original) for original in range(max(origins) + 1)]
 
 
 @check_arguments
 def relabel_flows(scenario: Scenario, order: Sequence[int]) -> Transformed:
-    """Return a scenario whose flows are in another order.
+    """Return a scenario with the flows in another order.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def relabel_flows(scenario: Scenario, order: Sequence[int]) -> Transformed:
     Raises
     ------
     ValueError
-        Not a permutation of the flows.
+        If `order` is not a permutation of the flows.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def relabel_flows(scenario: Scenario, order: Sequence[int]) -> Transformed:
 
 @check_arguments
 def permute_links(scenario: Scenario, order: Sequence[int]) -> Transformed:
-    """Return a scenario whose links are in another order.
+    """Return a scenario with the links in another order.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def permute_links(scenario: Scenario, order: Sequence[int]) -> Transformed:
     Raises
     ------
     ValueError
-        Not a permutation of the links.
+        If `order` is not a permutation of the links.
 
     Examples
     --------
@@ -243,7 +243,7 @@ def add_idle_flow(scenario: Scenario, like: int = 0, index: int | None = None) -
     ----------
     scenario : Scenario
     like : int, optional
-        Index of the flow of which the new one is a copy, except for its start.
+        Index of the flow that is copied, except for its start.
     index : int, optional
         Index of the new flow; None: after all others.
 
@@ -277,7 +277,7 @@ def add_unused_link(scenario: Scenario, like: int = 0, index: int | None = None)
     ----------
     scenario : Scenario
     like : int, optional
-        Index of the link of which the new one is a copy.
+        Index of the link that is copied.
     index : int, optional
         Index of the new link; None: after all others.
 
@@ -300,20 +300,20 @@ def add_unused_link(scenario: Scenario, like: int = 0, index: int | None = None)
 def scale_sizes(scenario: Scenario, factor: float) -> Transformed:
     """Return a scenario in which all sizes and rates are larger by a factor.
 
-    Packets, ACKs that cross links, buffers, transfers, capacities, and the sizes and rates among the parameters of
-    protocols (`Protocol.dimensions`). Times stay as they are, and so do numbers of packets.
+    The factor applies to packets, ACKs that cross links, buffers, transfers, capacities, and the sizes and rates among
+    the parameters of protocols (`Protocol.dimensions`). Times and numbers of packets do not change.
 
     Parameters
     ----------
     scenario : Scenario
     factor : float, > 0
-        A power of two keeps all digits of rates.
+        Factor, for example 2.0; a power of two keeps all digits of rates.
 
     Raises
     ------
     ValueError
-        A size that is no whole number of bytes any more; headers counted on links (`header_bytes`), or vectors of Tmix,
-        which have sizes of their own.
+        If a size is no longer an integer number of bytes, if headers count on links (`header_bytes`), or if the
+        workload has vectors of Tmix, which have fixed sizes.
 
     Examples
     --------
@@ -331,19 +331,19 @@ def scale_sizes(scenario: Scenario, factor: float) -> Transformed:
 def scale_times(scenario: Scenario, factor: float) -> Transformed:
     """Return a scenario in which all times are longer and all rates lower by a factor.
 
-    Delays, starts, the duration, control intervals, and the times and rates among the parameters of protocols
-    (`Protocol.dimensions`). Sizes stay as they are.
+    The factor applies to delays, starts, the duration, control intervals, and the times and rates among the parameters
+    of protocols (`Protocol.dimensions`). Sizes do not change.
 
     Parameters
     ----------
     scenario : Scenario
     factor : float, > 0
-        A power of two keeps all digits of rates and times.
+        Factor, for example 2.0; a power of two keeps all digits of rates and times.
 
     Raises
     ------
     ValueError
-        A time that the clock does not hold, or vectors of Tmix, which have times of their own.
+        If a time exceeds the range of the clock, or if the workload has vectors of Tmix, which have fixed times.
 
     Examples
     --------
@@ -358,12 +358,12 @@ def scale_times(scenario: Scenario, factor: float) -> Transformed:
 
 @check_arguments
 def split_link(scenario: Scenario, link: int = 0, capacity_factor: float = 2.0) -> Transformed:
-    """Return a scenario with two links in series in place of one, the second of which never has a queue.
+    """Return a scenario with a link replaced by two links in series; the second never has a queue.
 
     The first has the capacity, the buffer and the impairments of the original link; the second, with an unlimited
-    buffer, comes directly behind it. Each has half of the delay. Protocols have their routers at both links, queue
-    disciplines only at the first. The second link adds the time in which it transmits a packet, shorter by
-    `capacity_factor` than that of the first.
+    buffer, follows directly. Each has half of the delay. Protocols have their routers at both links, queue disciplines
+    only at the first. The second link adds the transmission time of a packet, which is shorter by `capacity_factor`
+    than that of the first.
 
     Parameters
     ----------
@@ -406,13 +406,13 @@ def split_link(scenario: Scenario, link: int = 0, capacity_factor: float = 2.0) 
         ends[k], ends[n] = (ends[k][0], middle), (middle, ends[k][1])
     split = replace(
         added.network,
-        links=[halves.get(index, one) for index, one in enumerate(added.network.links)],
+        links=[halves.get(index, original) for index, original in enumerate(added.network.links)],
         flows=[rerouted(flow) for flow in added.network.flows],
         ends=ends,
     )
     protocol = added.protocol
     if isinstance(protocol, ProtocolAssignment):
-        routers = [one for one in scenario.deployment.links[k] if one.has_hosts()]
+        routers = [router for router in scenario.deployment.links[k] if router.has_hosts()]
         protocol = protocol.with_link(n, routers or [DropTail()], n + 1)
     workload = _each_of(added.workload, rerouted)
     return Transformed(added.with_(network=split, protocol=protocol, workload=workload), _flows(scenario), links)
@@ -420,23 +420,23 @@ def split_link(scenario: Scenario, link: int = 0, capacity_factor: float = 2.0) 
 
 @check_arguments
 def start_later(scenario: Scenario, delay: Quantity) -> Transformed:
-    """Return a scenario in which everything begins later: flows, transfers, and changes of capacities.
+    """Return a scenario in which all flows, transfers and changes of capacities begin later.
 
     Parameters
     ----------
     scenario : Scenario
     delay : float, s, >= 0
-        A multiple of all control intervals, or routers tick in other phases.
+        Delay, for example "3 s". If it is not a multiple of all control intervals, routers tick in other phases.
 
     Raises
     ------
     ValueError
-        Delivery traces, which begin with the run, or vectors of Tmix.
+        If there are delivery traces, which begin with the run, or vectors of Tmix.
 
     Notes
     -----
-    Routers measure idle links meanwhile. For protocols whose routers then announce something else than at the start of
-    a run, results differ.
+    During the delay, routers measure idle links. Results differ if routers of a protocol then announce other values
+    than at the start of a run.
 
     Examples
     --------
@@ -488,14 +488,14 @@ def _index(value: Any, name: str, n: int) -> int:
 
 
 def _permutation(order: Any, n: int, name: str) -> tuple[int, ...]:
-    found = tuple(as_count(index, "order") for index in order)
-    if sorted(found) != list(range(n)):
-        raise ValueError(f"order must be a permutation of the {n} {name}, got {shown(list(found))}")
-    return found
+    permutation = tuple(as_count(index, "order") for index in order)
+    if sorted(permutation) != list(range(n)):
+        raise ValueError(f"order must be a permutation of the {n} {name}, got {shown(list(permutation))}")
+    return permutation
 
 
 def _each_of(workload: Workload | None, changed: Any) -> Workload | None:
-    """A workload in which every transfer, stream or source is changed by a function."""
+    """Return a workload with every transfer, stream or source changed by a function."""
     if workload is None:
         return None
     parts = {name: [changed(item) for item in getattr(workload, name)] for name in PARTS}
@@ -505,9 +505,9 @@ def _each_of(workload: Workload | None, changed: Any) -> Workload | None:
 def _relabeled(
     scenario: Scenario, flows: Sequence[int], links: Sequence[int], link_origins: Sequence[int] | None = None
 ) -> Scenario:
-    """A scenario whose flow j is a copy of the old flow flows[j], and likewise for links.
+    """Return a scenario with a copy of the old flow flows[j] as flow j, and likewise for links.
 
-    `link_origins` has -1 for additional copies, over which no flow is led and which have no impairments.
+    `link_origins` has -1 for additional copies, which no flow crosses and which have no impairments.
     """
     new_links = _places(tuple(links) if link_origins is None else tuple(link_origins))
     first_flows = _places(tuple(flows))
@@ -556,17 +556,17 @@ def _relabeled(
 
 
 def _scaled_scenario(scenario: Scenario, size: float, time: float) -> Transformed:
-    def value(given: Any, dimension: Any, name: str) -> Any:
-        if given is None or dimension is None:
-            return given
+    def value(unscaled: Any, dimension: Any, name: str) -> Any:
+        if unscaled is None or dimension is None:
+            return unscaled
         if isinstance(dimension, tuple):
-            return tuple(value(item, one, name) for item, one in zip(given, dimension, strict=True))
-        if isinstance(given, list | tuple):
-            return tuple(value(item, dimension, name) for item in given)
-        result = given * dimension.factor(size, time)
-        if isinstance(given, int):
+            return tuple(value(item, of_item, name) for item, of_item in zip(unscaled, dimension, strict=True))
+        if isinstance(unscaled, list | tuple):
+            return tuple(value(item, dimension, name) for item in unscaled)
+        result = unscaled * dimension.factor(size, time)
+        if isinstance(unscaled, int):
             if result != round(result):
-                raise ValueError(f"factor must keep {name} ({given}) a whole number, got {size * time:g}")
+                raise ValueError(f"factor must keep {name} ({unscaled}) a whole number, got {size * time:g}")
             return round(result)
         return result
 
@@ -578,7 +578,7 @@ def _scaled_scenario(scenario: Scenario, size: float, time: float) -> Transforme
             dimensions["writes"] = RATE
         if isinstance(item, Flow) and item.reverse is None:
             dimensions["ack_size"] = None
-        changes = {name: value(getattr(item, name), one, name) for name, one in dimensions.items()}
+        changes = {name: value(getattr(item, name), dimension, name) for name, dimension in dimensions.items()}
         if isinstance(item, Link) and item.pause is not None:
             changes["pause"] = scaled(item.pause)
         return replace(item, **changes)
@@ -598,8 +598,8 @@ def _scaled_scenario(scenario: Scenario, size: float, time: float) -> Transforme
     network, protocol = scenario.network, scenario.protocol
     if isinstance(protocol, ProtocolAssignment):
         protocol = ProtocolAssignment(
-            {key: of_protocol(one) for key, one in protocol.flows.items()},
-            {key: tuple(map(of_protocol, some)) for key, some in protocol.links.items()},
+            {key: of_protocol(host) for key, host in protocol.flows.items()},
+            {key: tuple(map(of_protocol, routers)) for key, routers in protocol.links.items()},
         )
     else:
         protocol = of_protocol(protocol)
