@@ -103,4 +103,4 @@ def test_clocked_by_acks_xcp_grows_where_its_paced_model_is_certified_stable():
     assert np.log(acks[5] / acks[2]) / 30.0 == pytest.approx(0.070, abs=0.005)
     assert _arrivals("rate")[5] < 1e-6
     (note,) = [note for note in ecc.linearize(XCP(), UNLIKE).notes if "fluid" in note]
-    assert note.startswith("in the ACK-clocked fluid, no perturbation that was tried dies out: 0.000949 does not")
+    assert note.startswith("in the ACK-clocked fluid, no perturbation tried dies out: 0.000949 does not")

@@ -1,4 +1,4 @@
-"""Plain Python functions as C function pointers: the hooks of protocols, and what they reach."""
+"""Compilation of plain Python functions, the hooks of protocols and all that they call, to C function pointers."""
 
 from ecc.jit.hooks import CompiledHooks, compile_hooks, report_compiling
 from ecc.jit.reach import digest_of, jitable

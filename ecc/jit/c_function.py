@@ -1,4 +1,4 @@
-"""A function of a shared object that hooks may call with arrays of their records."""
+"""Functions of a shared object that hooks may call with arrays of their records."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ __all__ = ["CFunction"]
 
 _known: dict[str, CFunction] = {}
 _ENTRY: dict[type, Any] = {int: ctypes.c_int64, float: ctypes.c_double}
-_MARGIN = 64  # entries of 8 bytes before and behind a copy, which show whether the function writes there
+_MARGIN = 64  # entries of 8 bytes before and after a copy, to detect whether the function writes outside the array
 _FILL = 0x5A
 
 
 class CFunction:
-    """A C function of arrays that returns nothing, or a double.
+    """A C function that takes arrays and returns nothing or a double.
 
-    In hooks it is called as `f(flow.memory, p_values, ...)` with fields that are arrays, int64 or float64, which it
-    gets as pointers.
+    Hooks call it as `f(flow.memory, p_values, ...)` with fields that are arrays, int64 or float64, which it receives as
+    pointers.
 
     Parameters
     ----------
     symbol : str
-        Names what it does: no two functions that differ have the same one, in this process or another.
+        Name of the function: two functions that differ must have different symbols, also in other processes.
     function : object
-        Of a `ctypes.CDLL`, which lives as long as this object does.
+        Function of a `ctypes.CDLL`, which lives as long as this object does.
     n_arrays : int
-        How many it takes.
+        Number of arrays that the function takes, from 1 to 3.
     returns : bool
-        Whether it returns a double.
+        Whether the function returns a double.
     """
 
     def __init__(self, symbol: str, function: Any, n_arrays: int, *, returns: bool = False) -> None:
@@ -38,21 +38,21 @@ class CFunction:
         self.symbol, self._function, self._n_arrays, self._returns = symbol, function, n_arrays, returns
         function.argtypes = [ctypes.c_void_p] * n_arrays
         function.restype = ctypes.c_double if returns else None
-        llvm.add_symbol(symbol, ctypes.cast(function, ctypes.c_void_p).value)  # what compiled hooks are linked with
+        llvm.add_symbol(symbol, ctypes.cast(function, ctypes.c_void_p).value)  # compiled hooks are linked with it
 
         _known[symbol] = self
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
-        """By its symbol, where the same library is loaded; so it is compared, too."""
-        return _found, (self.symbol,)
+        """Pickle the function by its symbol; the same library must be loaded in the process that unpickles it."""
+        return _function_of_symbol, (self.symbol,)
 
     def __call__(self, *arrays: list[Any]) -> float | None:
-        """In hooks that run as Python, whose arrays are lists.
+        """Call the function from a hook that runs as Python, with lists as arrays.
 
         Raises
         ------
         RuntimeError
-            The function has written outside an array, but within 512 bytes of it.
+            The function has written outside an array, within 512 bytes of it.
         """
         margin = bytes([_FILL]) * (8 * _MARGIN)
         copies = [bytearray(margin + bytes((_ENTRY[type(array[0])] * len(array))(*array)) + margin) for array in arrays]
@@ -66,7 +66,7 @@ class CFunction:
 
     @functools.cached_property
     def compiled(self) -> Any:
-        """What stands for it in a compiled hook: a Numba dispatcher."""
+        """Return the function for compiled hooks, as a Numba dispatcher."""
         from numba import njit, types
 
         signature = (types.float64 if self._returns else types.void)(*[types.voidptr] * self._n_arrays)
@@ -78,5 +78,5 @@ class CFunction:
         return njit(lambda a, b, c: external(a.ctypes, b.ctypes, c.ctypes))
 
 
-def _found(symbol: str) -> CFunction:
+def _function_of_symbol(symbol: str) -> CFunction:
     return _known[symbol]

@@ -1,15 +1,15 @@
 """Compile the hooks of a protocol, plain Python functions, to C function pointers for the packet engine.
 
-A copy of a hook, and copies of the functions it reaches, pass through Numba; the code of all hooks is linked into one
-module with C entry points `int32_t hook(void *state, void *header, void *params, void *env)`, which return a number
-for the exception where Python would have raised; LLVM makes one object file of it, which is kept in the user's cache
-directory after a line with the texts of these exceptions. A later process loads that file through llvmlite, without
-Numba.
+A copy of a hook, and copies of the functions that it calls, are compiled by Numba. The code of all hooks is linked into
+one module with C entry points `int32_t hook(void *state, void *header, void *params, void *env)`, which return a number
+that stands for an exception if Python would have raised one. LLVM makes one object file of the module, which is kept in
+the user's cache directory, after a line with the texts of these exceptions. A later process loads that file through
+llvmlite, without Numba.
 
-The name of the file is a digest of everything that made it: the code objects of all functions that the hooks reach and
-the constants these take from outside (what this process runs, not what a source file has by now), the record layouts,
-the versions of Python, Numba and LLVM, and the processor. So a law changed in another module, script or notebook cell
-is another file.
+The name of the file is a digest of all its inputs: the code objects of all functions that the hooks reach and the
+constants that these take from outside (as they are in this process, even if the source file has changed since), the
+record layouts, the versions of Python, Numba and LLVM, and the processor. Therefore, if a law in another module,
+script or notebook cell changes, the file has another name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["CompiledHooks", "compile_hooks", "report_compiling"]
 Hook = Callable[[Any, Any, Any, Any], None]
 
 RECORDS = ("state", "header", "params", "env")
-_BEYOND = "needs the interpreter or allocates memory ({}); hooks use numbers and the fields of their records only"
+_UNSUPPORTED = "needs the interpreter or allocates memory ({}); hooks use numbers and the fields of their records only"
 _RUNTIME = re.compile(r"NRT_|Py|_Py|numba_")  # symbols that need the interpreter or an allocator
 
 _loaded: dict[str, CompiledHooks] = {}
@@ -65,15 +65,15 @@ def _one_line(error: BaseException) -> str:
 
 
 def _field_use(function: FunctionType, field: str, seen: set[int]) -> str | None:
-    """Return where a function, or one it reaches, uses an attribute: `state.x (rcp.py:31)`."""
+    """Return the place at which a function, or one that it reaches, uses an attribute: `state.x (rcp.py:31)`."""
     seen.add(id(function))
-    line, before = function.__code__.co_firstlineno, None
+    line, owner_name = function.__code__.co_firstlineno, None
     for step in dis.get_instructions(function):
         line = step.positions.lineno or line if step.positions else line
         if step.opname in ("LOAD_ATTR", "STORE_ATTR", "LOAD_METHOD") and step.argval == field:
-            owner = f"{before}." if isinstance(before, str) else ""
+            owner = f"{owner_name}." if isinstance(owner_name, str) else ""
             return f"{owner}{field} ({Path(function.__code__.co_filename).name}:{line})"
-        before = step.argval if step.opname.startswith("LOAD_FAST") else before
+        owner_name = step.argval if step.opname.startswith("LOAD_FAST") else owner_name
     for value in map(python_function, reach(function).values()):
         if is_plain(value) and id(value) not in seen:
             if use := _field_use(value, field, seen):
@@ -82,7 +82,7 @@ def _field_use(function: FunctionType, field: str, seen: set[int]) -> str | None
 
 
 def _check_reads(dispatcher: Any, records: Mapping[str, Any], unreadable: Mapping[str, str], seen: set[int]) -> None:
-    """Refuse fields of env that this hook never has, where it would read zeros, and whole numbers beyond 64 bits."""
+    """Refuse reads of `env` fields that this hook never has and would read as 0, and integers beyond 64 bits."""
     from numba.core import ir
 
     seen.add(id(dispatcher))
@@ -105,10 +105,10 @@ def _check_reads(dispatcher: Any, records: Mapping[str, Any], unreadable: Mappin
 
 
 def _check_writes(dispatcher: Any, records: Mapping[str, Any], writable: Collection[str] | None, seen: set[int]) -> int:
-    """Refuse writes that compiled code would do silently, through the types that Numba has found; count the others.
+    """Refuse writes that compiled code would do silently, by the types that Numba inferred; return the other writes.
 
-    A float stored in an int64 field would be cut, and what a hook writes into params or into a field of env that the
-    engine does not read back would be lost.
+    A float stored in an int64 field would be truncated. A value written into params, or into a field of `env` that the
+    engine does not read back, would be lost. The result is a number of writes.
     """
     from numba import types
     from numba.core import ir
@@ -160,7 +160,7 @@ def _compile_one(
     dispatcher = jitable(hook, from_python=False, allocates=False)
     signature = tuple(records.values())
     try:
-        with warnings.catch_warnings():  # a record that begins like another one: looked at, and passed over for its own
+        with warnings.catch_warnings():  # Numba warns if one record begins like another, needlessly
             warnings.simplefilter("ignore", NumbaExperimentalFeatureWarning)
             dispatcher.compile(signature)
         _check_reads(dispatcher, records, unreadable, set())
@@ -172,7 +172,7 @@ def _compile_one(
             raise TypeError("writes no field of any record, and so does nothing")
     except Exception as error:  # Numba raises many kinds, a KeyError for a record without the field
         cause = _one_line(error)
-        cause = _BEYOND.format("NRT") if cause.startswith("NRT required") else cause
+        cause = _UNSUPPORTED.format("NRT") if cause.startswith("NRT required") else cause
         if use := isinstance(error, KeyError) and _field_use(hook, str(error.args[0]), set()):
             fields = "; ".join(f"{record}: {', '.join(kind.fields) or 'none'}" for record, kind in records.items())
             cause = f"no such field {use}, the fields are {fields}"
@@ -181,7 +181,7 @@ def _compile_one(
             cause = "float() of a comparison is not compiled: write 1.0 if ... else 0.0"
         place = getattr(error, "loc", None)
         line = f" (line {place.line})" if place else ""
-        # Numba's traceback, of some eighty lines, stays in __context__
+        # Numba's traceback, of about eighty lines, stays in __context__
         raise TypeError(f"hook {name}, {where(hook)}: {cause}{line}") from None
     return result
 
@@ -201,11 +201,11 @@ def _target_machine() -> Any:
 
 
 def _reasons(module: Any) -> dict[int, str]:
-    """Return the exceptions that the code may raise: what its entry points return for each -> type and text.
+    """Return the exceptions that the code may raise: return code of the entry points -> type and text.
 
-    Numba keeps an exception as a constant, pickled, whose name has the SHA-1 of the pickle.
+    Numba keeps an exception as a pickled constant; the name of the constant contains the SHA-1 of the pickle.
     """
-    found = {}
+    reasons = {}
     for symbol in module.global_variables:
         name = re.fullmatch(r"\.const\.pickledata\.([0-9a-f]{40})(?:\.\d+)?", symbol.name)
         text = re.search(r' c"((?:[^"\\]|\\[0-9A-F]{2})*)"', str(symbol))
@@ -213,27 +213,27 @@ def _reasons(module: Any) -> dict[int, str]:
             data = re.sub(r"\\([0-9A-F]{2})", lambda byte: chr(int(byte[1], 16)), text[1]).encode("latin-1")
             kind, arguments, _ = pickle.loads(data)
             if kind is not None:
-                text_of = str(kind(*arguments))
+                message = str(kind(*arguments))
                 code = int.from_bytes(bytes.fromhex(name[1])[:4], "little", signed=True) | 1
-                found[code] = f"{kind.__name__}: {text_of}" if text_of else kind.__name__
-    return found
+                reasons[code] = f"{kind.__name__}: {message}" if message else kind.__name__
+    return reasons
 
 
 def _libraries(results: Collection[Any]) -> Iterator[Any]:
-    """Yield the code of each compile result and of all that it calls, each once."""
-    seen, found = set(), [result.library for result in results]
-    while found:
-        library = found.pop()
+    """Yield the libraries of the compile results and of all code that they call, each once."""
+    seen, waiting = set(), [result.library for result in results]
+    while waiting:
+        library = waiting.pop()
         if id(library) not in seen:
             seen.add(id(library))
-            found.extend(library._linking_libraries)
+            waiting.extend(library._linking_libraries)
             yield library
 
 
 def _linked(results: Collection[Any], machine: Any) -> tuple[Any, dict[int, str]]:
     """Return an optimized LLVM module, and the exceptions it may raise.
 
-    It has a C entry point `hook_<i>` for the i-th compile result, and no other.
+    It has a C entry point `hook_<i>` for the i-th compile result and no other entry point.
     """
     import llvmlite.binding as llvm
     from llvmlite import ir
@@ -255,7 +255,7 @@ def _linked(results: Collection[Any], machine: Any) -> tuple[Any, dict[int, str]
         returned, _ = context.call_conv.call_function(builder, callee, result.signature.return_type, types, arguments)
         with builder.if_then(builder.or_(returned.is_ok, returned.is_none), likely=True):
             builder.ret(status(0))
-        digest = builder.load(builder.gep(returned.excinfoptr, [status(0), status(2)]))  # of what was raised
+        digest = builder.load(builder.gep(returned.excinfoptr, [status(0), status(2)]))  # digest of the exception
         code = builder.load(builder.bitcast(digest, status.as_pointer()), align=1)
         builder.ret(builder.or_(code, status(1)))
     module = llvm.parse_assembly(str(entries))
@@ -273,7 +273,7 @@ def _linked(results: Collection[Any], machine: Any) -> tuple[Any, dict[int, str]
 
 
 def _missing(module: Any) -> list[str]:
-    """Return the symbols that a process without Numba does not have: the interpreter's, the allocator's."""
+    """Return the symbols that are missing in a process without Numba: those of the interpreter and the allocator."""
     import llvmlite.binding as llvm
 
     names = [symbol.name for symbol in (*module.functions, *module.global_variables) if symbol.is_declaration]
@@ -289,19 +289,19 @@ _INTERPRETED = ("print", "input", "breakpoint")
 
 @functools.lru_cache(4096)
 def _names_of_python(code: CodeType) -> tuple[tuple[str, int], ...]:
-    """Return what of the interpreter's a code object names, `print` or `import x`, each with its line."""
-    line, found = code.co_firstlineno, []
+    """Return the names of a code object that need the interpreter, such as `print` or `import x`, and their lines."""
+    line, uses = code.co_firstlineno, []
     for step in instructions(code):
         line = step.positions.lineno or line if step.positions else line
         if step.opname == "LOAD_GLOBAL" and step.argval in _INTERPRETED:
-            found.append((step.argval, line))
+            uses.append((step.argval, line))
         if step.opname == "IMPORT_NAME":
-            found.append((f"import {step.argval}", line))
-    return tuple(found)
+            uses.append((f"import {step.argval}", line))
+    return tuple(uses)
 
 
 def _use_of_python(function: FunctionType, seen: set[int]) -> str | None:
-    """Return where a function, or one it reaches, needs what only the interpreter has: `print (rcp.py:31)`."""
+    """Return the place at which a function, or one that it reaches, needs the interpreter: `print (rcp.py:31)`."""
     seen.add(id(function))
     for name, line in _names_of_python(function.__code__):
         if name not in function.__globals__:
@@ -317,7 +317,7 @@ def _object_code(
     hooks: Mapping[str, FunctionType], layouts: Mapping[str, np.dtype[Any]], writable: Mapping[str, Collection[str]],
     unreadable: Mapping[str, Mapping[str, str]],
 ) -> bytes:  # fmt: skip
-    """Return a line with the exceptions, and an object file with a C entry point `hook_<i>` for the i-th hook."""
+    """Return a line with the exceptions, then an object file with a C entry point `hook_<i>` for the i-th hook."""
     import numba
     from numba.core.compiler_lock import global_compiler_lock
 
@@ -332,7 +332,7 @@ def _object_code(
         if _missing(module):
             for (name, hook), result in zip(hooks.items(), results, strict=True):
                 if missing := _missing(_linked([result], machine)[0]):
-                    raise TypeError(f"hook {name}, {where(hook)}: {_BEYOND.format(missing[0])}")
+                    raise TypeError(f"hook {name}, {where(hook)}: {_UNSUPPORTED.format(missing[0])}")
         code = machine.emit_object(module)
     assert isinstance(code, bytes)
     return json.dumps(reasons).encode() + b"\n" + code
@@ -340,7 +340,7 @@ def _object_code(
 
 @functools.cache
 def report_compiling() -> None:
-    """Report on standard error, if it is a terminal, what the first seconds are spent on; once a process."""
+    """Report once per process on standard error, if it is a terminal, that the first seconds are spent on compiling."""
     if sys.stderr is not None and sys.stderr.isatty():
         folder = next(folders(), "memory")
         print(f"ecc: compiling for this processor, for some seconds; kept in {folder} for next time", file=sys.stderr)
@@ -354,8 +354,8 @@ def _layout_text(layout: np.dtype[Any]) -> str:
 class CompiledHooks(Mapping[str, int]):
     """The addresses of compiled hooks by name; the code lives as long as this object does.
 
-    `reasons`: code that a hook may return -> the exception that Python would have raised, in words. `source`: a digest
-    of all that the hooks reach in Python.
+    `reasons`: return code of a hook -> text of the exception that Python would have raised. `source`: digest of all
+    Python code and constants that the hooks reach.
     """
 
     def __init__(self, names: Collection[str], stored: bytes, source: str) -> None:
@@ -389,8 +389,8 @@ def _checked(name: str, hook: Hook) -> FunctionType:
         raise TypeError(f"hook {name}, {where(hook)}: must be a function with a name, got a lambda")
     code = hook.__code__
     if code.co_argcount != len(RECORDS) or code.co_kwonlyargcount or code.co_flags & inspect.CO_VARARGS:
-        taken = ", ".join(inspect.signature(hook).parameters)
-        raise TypeError(f"hook {name}, {where(hook)}: must take ({', '.join(RECORDS)}), got ({taken})")
+        parameters = ", ".join(inspect.signature(hook).parameters)
+        raise TypeError(f"hook {name}, {where(hook)}: must take ({', '.join(RECORDS)}), got ({parameters})")
     return hook
 
 
@@ -408,32 +408,33 @@ def compile_hooks(
     Parameters
     ----------
     hooks : mapping
-        Name -> plain function `hook(state, header, params, env)` of the language of hooks: numbers, the fields of the
+        Name -> plain function `hook(state, header, params, env)` in the language of hooks: numbers, the fields of the
         records, and functions of the same kind that it reaches through its globals.
     state, header, params, env : dtype[object]
-        Structured dtypes of float64 and int64 fields, or arrays of these of fixed length; offsets are kept as given. An
-        index outside of an array raises IndexError.
+        Structured dtypes of float64 and int64 fields, or arrays of these of fixed length; offsets are kept. An index
+        outside an array raises IndexError.
     writable : mapping, optional
-        Hook -> the fields of `env` that it may write; hooks that are not in it: all.
+        Hook -> the fields of `env` that it may write; a hook that is missing here may write all fields.
     unreadable : mapping, optional
-        Hook -> the fields of `env` that it never has -> what a refusal says of them.
+        Hook -> fields of `env` that it never has -> reason, for the error message.
 
     Returns
     -------
     hooks : CompiledHooks
         Mapping of the same names to addresses (int) of `int32_t hook(void *state, void *header, void *params, void
-        *env)`; 0: done, else an exception, which `hooks.reasons` names. Keep the object while they are used.
+        *env)`, which returns 0 on success, else the code of an exception in `hooks.reasons`. Keep this object as long
+        as the addresses are in use.
 
     Raises
     ------
     TypeError
-        A hook that cannot be compiled, with its name, file, line and the cause; a record field that is neither float64
+        A hook cannot be compiled; the message has its name, file, line and the cause. A record field is neither float64
         nor int64.
 
     Notes
     -----
-    The first time about 0.1 s a hook; a later process reads the object file from the cache directory (`ECC_CACHE_DIR`,
-    default: the user's) in milliseconds and does not import Numba.
+    The first call takes about 0.1 s per hook. A later process reads the object file from the cache directory
+    (`ECC_CACHE_DIR`, default: the user's) in milliseconds and does not import Numba.
 
     Examples
     --------
@@ -449,22 +450,22 @@ def compile_hooks(
     for name, function in functions.items():
         if use := _use_of_python(function, set()):
             raise TypeError(
-                f"hook {name}, {where(function)}: {use} needs Python, and hooks are compiled; they run as they are in "
-                "ecc.packet.simulate(..., engine='python') and ecc simulate --python"
+                f"hook {name}, {where(function)}: {use} needs Python, and hooks are compiled; to run hooks as Python, "
+                "use ecc.packet.simulate(..., engine='python') or ecc simulate --python"
             )
         try:
             texts.append(f"{name}: {text_of(function, {})}")
         except TypeError as error:
             raise TypeError(f"hook {name}, {where(function)}: {error}") from None
     with lock:
-        allowed, refused = dict(writable or {}), {name: dict(fields) for name, fields in (unreadable or {}).items()}
-        laid_out = repr(list(map(_layout_text, layouts.values())))
-        key = digest_of_texts(surroundings(), laid_out, repr(allowed), repr(refused), *texts)
+        allowed, forbidden = dict(writable or {}), {name: dict(fields) for name, fields in (unreadable or {}).items()}
+        layout_texts = repr(list(map(_layout_text, layouts.values())))
+        key = digest_of_texts(surroundings(), layout_texts, repr(allowed), repr(forbidden), *texts)
         if key not in _loaded:
             code = kept(key)
             if code is None:
                 report_compiling()
-                code = _object_code(functions, layouts, allowed, refused)
+                code = _object_code(functions, layouts, allowed, forbidden)
                 keep(key, code)
             _loaded[key] = CompiledHooks(functions, code, digest_of_texts(*texts))
         return _loaded[key]

@@ -1,7 +1,7 @@
-"""Functions as LLVM's intermediate code alone, which is linked into what is optimized as a whole, once.
+"""Compilation of functions to LLVM's intermediate code only, which is linked into a module that is optimized once.
 
-To optimize each function, and again in all that call it, and to turn it into machine code that nothing calls, takes
-more than twice as long and ends in the same.
+The usual way optimizes each function, again in every function that calls it, and makes machine code that nothing calls.
+It takes more than twice as long, with the same result.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ types: Any = numba.types
 
 
 def to_intermediate_code(function: Callable[..., Any], **options: Any) -> Any:
-    """Return the function as other compiled functions call it; Python cannot.
+    """Return a function that other compiled functions can call, and Python cannot.
 
     Parameters
     ----------
     function : callable
-        Its numbers are not specialized by value: those that are constants become so where it is inlined.
+        Plain function. Its numbers are not specialized by value: constants are propagated if the function is inlined.
     **options : object
-        Of `numba.njit`.
+        Options of `numba.njit`.
     """
     wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return _Inner(function, {}, {"nopython": True, **wrappers, **options}, pipeline_class=_Pipeline)
 
 
 class _Linked(codegen.JITCodeLibrary):
-    """Intermediate code that is there to be linked into other code."""
+    """Intermediate code, to be linked into other code."""
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
@@ -55,8 +55,8 @@ class _Lowering(typed_passes.NativeLowering):
         state.flags.no_compile = True
         super().run_pass(state)  # type: ignore[no-untyped-call]
 
-        def not_for_python(*arguments: object) -> None:  # what callers know the function by
-            raise TypeError(f"{state.func_id.func_qualname} is for compiled code to call")
+        def not_for_python(*arguments: object) -> None:  # the handle by which compiled callers refer to the function
+            raise TypeError(f"{state.func_id.func_qualname} can be called by compiled code only")
 
         state.targetctx.insert_user_function(not_for_python, state.cr.fndesc, [state.library])
         state.cr = state.cr._replace(cfunc=not_for_python)
@@ -67,7 +67,7 @@ class _Pipeline(compiler.CompilerBase):
     def define_pipelines(self) -> list[Any]:
         manager = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)  # type: ignore[no-untyped-call]
         manager.passes = [
-            (_Lowering, text) if one is typed_passes.NativeLowering else (one, text) for one, text in manager.passes
+            (_Lowering, text) if step is typed_passes.NativeLowering else (step, text) for step, text in manager.passes
         ]
         manager.finalize()
         return [manager]

@@ -1,7 +1,7 @@
-"""What a plain function reaches, which decides what its compiled code does: as a text, as a digest, compiled.
+"""The globals that a plain function reaches, which determine its compiled code: as a text, as a digest, compiled.
 
-A function reaches others, modules and constants through its globals and its closure. Two functions with one text, under
-the same versions and on the same processor, are one piece of code.
+A function reaches other functions, modules and constants through its globals and its closure. If two functions have the
+same text, then under the same versions and on the same processor they compile to the same code.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ __all__ = [
     "reached_functions", "replace_functions", "surroundings", "text_of", "uses_field", "where",
 ]  # fmt: skip
 
-_KNOWN_TO_NUMBA = ("numpy", "numba", "math", "builtins")  # packages whose functions Numba replaces by its own
+_KNOWN_TO_NUMBA = ("numpy", "numba", "math", "builtins")  # packages with functions that Numba replaces
 
 lock = threading.RLock()
 _dispatchers: dict[tuple[str, bool, bool], Any] = {}
 
 
-_held: list[Any] = []
-"""Locks that are held while a process forks."""
+_held_locks: list[Any] = []
+"""Locks that are held while the process forks."""
 
 
 def _hold_locks() -> None:
-    """Wait until no thread compiles: a child would wait for a lock of a thread that it does not have.
+    """Wait until no thread compiles; otherwise a child could wait for a lock held by a thread that it does not have.
 
-    Threads may take the two locks in either order, so neither is waited for while the other is held.
+    Threads may take the two locks in either order, so this function never waits for one while it holds the other.
     """
     compiler = sys.modules.get("numba.core.compiler_lock")
     locks = [lock, *([compiler.global_compiler_lock._lock] if compiler is not None else [])]
-    while len(_held) < len(locks):
-        for one in locks:
-            if not one.acquire(timeout=0.05):
+    while len(_held_locks) < len(locks):
+        for each in locks:
+            if not each.acquire(timeout=0.05):
                 _release_locks()
                 break
-            _held.append(one)
+            _held_locks.append(each)
 
 
 def _release_locks() -> None:
-    while _held:
-        _held.pop().release()
+    while _held_locks:
+        _held_locks.pop().release()
 
 
 if hasattr(os, "register_at_fork"):
@@ -62,7 +62,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def where(function: Callable[..., Any]) -> str:
-    """Return the name of a function, its file and its line, as messages name them."""
+    """Return the name of a function, its file and its line, in the form used by messages."""
     assert isinstance(function, FunctionType)
     return f"{function.__name__} ({Path(function.__code__.co_filename).name}:{function.__code__.co_firstlineno})"
 
@@ -74,9 +74,9 @@ def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
 
 
 def reach(function: FunctionType) -> dict[tuple[str, ...], object]:
-    """Return what the function takes from its globals and closure: the dotted name as a tuple -> the value."""
+    """Return the values that the function takes from its globals and closure: dotted name as a tuple -> value."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    found: dict[tuple[str, ...], object] = {}
+    reached: dict[tuple[str, ...], object] = {}
     codes = [function.__code__]
     while codes:
         code = codes.pop()
@@ -89,26 +89,26 @@ def reach(function: FunctionType) -> dict[tuple[str, ...], object]:
                 raise TypeError(f"{where(function)} writes the outer variable {step.argval!r}: keep it in the state")
             if step.opname == "LOAD_GLOBAL" and step.argval in function.__globals__:
                 path = (step.argval,)
-                found[path] = function.__globals__[step.argval]
+                reached[path] = function.__globals__[step.argval]
             elif step.opname == "LOAD_DEREF" and step.argval in cells:
                 path = (step.argval,)
                 try:
-                    found[path] = cells[step.argval].cell_contents
+                    reached[path] = cells[step.argval].cell_contents
                 except ValueError:
                     raise TypeError(f"{where(function)} reads {step.argval!r} before it has a value") from None
-            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(found.get(path), ModuleType):
-                module = found.pop(path)
+            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(reached.get(path), ModuleType):
+                module = reached.pop(path)
                 path = (*path, step.argval)
                 if not hasattr(module, step.argval):
                     raise TypeError(f"{where(function)} uses {'.'.join(path)}, which does not exist")
-                found[path] = getattr(module, step.argval)
+                reached[path] = getattr(module, step.argval)
             else:
                 path = ()
-    return found
+    return reached
 
 
 def is_plain(value: object) -> TypeGuard[FunctionType]:
-    """Tell whether the value is a Python function that Numba has to be given compiled."""
+    """Return whether the value is a Python function that has to be compiled before Numba can call it."""
     return isinstance(value, FunctionType) and (value.__module__ or "").partition(".")[0] not in _KNOWN_TO_NUMBA
 
 
@@ -126,13 +126,13 @@ def reached_functions(function: Callable[..., Any]) -> list[FunctionType]:
         Plain function.
     """
     assert isinstance(function, FunctionType)
-    found, waiting = [function], [function]
+    functions, waiting = [function], [function]
     while waiting:
         for value in map(python_function, reach(waiting.pop()).values()):
-            if is_plain(value) and all(value is not one for one in found):
-                found.append(value)
+            if is_plain(value) and all(value is not function for function in functions):
+                functions.append(value)
                 waiting.append(value)
-    return found
+    return functions
 
 
 def uses_field(hook: Callable[..., Any], field: str) -> bool:
@@ -141,45 +141,46 @@ def uses_field(hook: Callable[..., Any], field: str) -> bool:
     Parameters
     ----------
     hook : FunctionType
-        With the arguments state, header, params, env; other functions call the record `env`.
+        Hook with the arguments state, header, params, env; functions that it reaches must name that record `env`.
     field : str
+        Name of the field.
     """
     assert isinstance(hook, FunctionType)
     names = {"env", hook.__code__.co_varnames[3]} if hook.__code__.co_argcount > 3 else {"env"}
     for function in reached_functions(hook):
-        before = None
+        previous = None
         for step in instructions(function.__code__):
-            if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval == field and before in names:
+            if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval == field and previous in names:
                 return True
-            before = step.argval if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) else None
+            previous = step.argval if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) else None
     return False
 
 
 def replace_functions(
     function: FunctionType, replacements: Mapping[FunctionType, FunctionType], used: set[int] | None = None
 ) -> FunctionType:
-    """Return a copy of a function that reaches other functions instead of some; itself if it reaches none of these.
+    """Return a copy of a function with some of the functions that it reaches replaced; itself if it reaches none.
 
     Parameters
     ----------
     function : callable
         Plain function.
     replacements : mapping
-        Function -> the one that is called instead, which is not copied itself.
+        Function -> its replacement, which is not copied itself.
     used : set of int, optional
-        The `id` of each function that was replaced is added.
+        Receives the `id` of each function that was replaced.
     """
     reached = reached_functions(function)
-    calls = {id(one): [python_function(value) for value in reach(one).values()] for one in reached}
+    calls = {id(member): [python_function(value) for value in reach(member).values()] for member in reached}
     affected: set[int] = set()
     changed = True
     while changed:
         changed = False
-        for one in reached:
-            if id(one) in affected or any(one is old for old in replacements):
+        for member in reached:
+            if id(member) in affected or any(member is old for old in replacements):
                 continue
-            if any(id(value) in affected or any(value is old for old in replacements) for value in calls[id(one)]):
-                affected.add(id(one))
+            if any(id(value) in affected or any(value is old for old in replacements) for value in calls[id(member)]):
+                affected.add(id(member))
                 changed = True
     if id(function) not in affected:
         return function
@@ -194,18 +195,19 @@ def replace_functions(
                 return new
         return copy_of(plain) if isinstance(plain, FunctionType) and id(plain) in affected else value
 
-    def copy_of(one: FunctionType) -> FunctionType:
-        if id(one) in copies:
-            return copies[id(one)]
-        scope = dict(one.__globals__)
-        cells = {name: CellType() for name in one.__code__.co_freevars}
-        for name, cell in zip(one.__code__.co_freevars, one.__closure__ or (), strict=True):
+    def copy_of(member: FunctionType) -> FunctionType:
+        if id(member) in copies:
+            return copies[id(member)]
+        scope = dict(member.__globals__)
+        cells = {name: CellType() for name in member.__code__.co_freevars}
+        for name, cell in zip(member.__code__.co_freevars, member.__closure__ or (), strict=True):
             cells[name].cell_contents = cell.cell_contents
-        copy = FunctionType(one.__code__, scope, one.__name__, one.__defaults__, tuple(cells.values()) or None)
-        copy.__kwdefaults__, copy.__qualname__, copy.__module__ = one.__kwdefaults__, one.__qualname__, one.__module__
-        copies[id(one)] = copy  # before the functions that it reaches: it may reach itself
+        copy = FunctionType(member.__code__, scope, member.__name__, member.__defaults__, tuple(cells.values()) or None)
+        copy.__kwdefaults__, copy.__qualname__ = member.__kwdefaults__, member.__qualname__
+        copy.__module__ = member.__module__
+        copies[id(member)] = copy  # before the functions that it reaches, since it may be recursive
         modules: dict[tuple[str, ...], ModuleType] = {}
-        for path, value in reach(one).items():
+        for path, value in reach(member).items():
             new = substitute(value)
             if new is value:
                 continue
@@ -233,7 +235,7 @@ def _is_constant(value: object) -> bool:
 
 
 def _code_text(code: CodeType) -> str:
-    """Return all of a code object that decides what it does: not its file, its lines or its name."""
+    """Return all of a code object that determines its result, without its file, lines and name."""
     consts = []
     for const in code.co_consts:
         if isinstance(const, CodeType):
@@ -252,19 +254,19 @@ Known = Callable[[object], "str | FunctionType | None"]
 
 
 def text_of(function: FunctionType, seen: dict[int, int], known: Known = lambda value: None) -> str:
-    """Return a text that is equal for two functions only if they, and all they reach, do the same.
+    """Return a text that is equal for two functions only if they, and all functions that they reach, are equivalent.
 
-    `known` may have a text, or a function, that represents a value that hooks may not reach.
+    `known` may return a text, or a function, as a substitute for a value that hooks cannot reach otherwise.
     """
     if id(function) in seen:
         return f"function {seen[id(function)]}"
     seen[id(function)] = len(seen)
     parts = [_code_text(function.__code__), repr(function.__defaults__), repr(function.__kwdefaults__)]
     for path, value in sorted(reach(function).items(), key=lambda item: item[0]):
-        stands, name = known(value), ".".join(path)
-        inner = stands or python_function(value)
-        if isinstance(stands, str):
-            parts.append(f"{name}: {stands}")
+        substitute, name = known(value), ".".join(path)
+        inner = substitute or python_function(value)
+        if isinstance(substitute, str):
+            parts.append(f"{name}: {substitute}")
         elif is_plain(inner):
             parts.append(f"{name}: {text_of(inner, seen, known)}")
         elif isinstance(value, CFunction):
@@ -285,33 +287,33 @@ def text_of(function: FunctionType, seen: dict[int, int], known: Known = lambda 
 
 @functools.cache
 def surroundings() -> str:
-    """Return what decides about compiled code beside the functions: the compiler here, versions and processor."""
+    """Return all that determines compiled code in addition to the functions: this compiler, versions and processor."""
     from importlib.metadata import version
 
     import llvmlite.binding as llvm
 
-    ours = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    compiler_sources = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
     versions = [version(package) for package in ("numba", "llvmlite")]
     features = llvm.get_host_cpu_features().flatten()
-    return repr((ours, sys.version, versions, llvm.get_host_cpu_name(), features))
+    return repr((compiler_sources, sys.version, versions, llvm.get_host_cpu_name(), features))
 
 
 def digest_of_texts(*texts: str) -> str:
-    """Return the digest of texts."""
+    """Return one digest for several texts."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def digest_of(function: FunctionType, known: Known, *texts: str) -> str:
-    """Return a digest of all that makes compiled code: what the function reaches, versions, processor, other texts.
+    """Return a digest of all inputs of compiled code: the code that a function reaches, versions, processor, texts.
 
     Parameters
     ----------
     function : callable
         Plain function.
-        Plain function.
     known : Known
-        A text, or a function, that represents a value that hooks may not reach.
+        Function that may return a text, or a function, as a substitute for a value that hooks cannot reach otherwise.
     *texts : str
+        Further inputs.
     """
     return digest_of_texts(surroundings(), text_of(function, {}, known), *texts)
 
@@ -319,31 +321,31 @@ def digest_of(function: FunctionType, known: Known, *texts: str) -> str:
 def jitable(function: Callable[..., Any], from_python: bool = True, allocates: bool = True) -> Any:
     """Return a Numba-compiled version of a plain function, with the functions that it reaches compiled too.
 
-    Functions are reached through globals, through the attributes of modules and through closures; `math`, NumPy and
-    the builtins stay what Numba makes of them. The function itself is left as it is.
+    Functions are reached through globals, through the attributes of modules and through closures. Numba itself handles
+    `math`, NumPy and the builtins. The function itself is not changed.
 
     Parameters
     ----------
     function : callable
         Plain Python function of the language of laws, or a Numba dispatcher, which is returned.
     from_python : bool, optional
-        Whether Python may call it, too; what only compiled code calls needs half the time to compile.
+        Whether Python may call it, too; a function that is called from compiled code only compiles twice as fast.
     allocates : bool, optional
-        Whether it may make arrays and lists. What only compiled code calls is refused if it does and may not.
+        Whether it may create arrays and lists; if not, a function with `from_python=False` that does so is refused.
 
     Returns
     -------
     dispatcher : object
-        Numba dispatcher (`njit`); the same object whenever the function and all it reaches are the same.
+        Numba dispatcher (`njit`); the same object if the function and all that it reaches are the same.
 
     Raises
     ------
     TypeError
-        It is no plain function, writes a variable outside of it, or reaches a value that can change.
+        It is not a plain function, writes a variable outside it, or reaches a value that can change.
 
     Notes
     -----
-    Nothing is compiled before the first call. Exceptions behave as in Python (`error_model="python"`).
+    Compilation takes place at the first call. Exceptions behave as in Python (`error_model="python"`).
 
     Examples
     --------
@@ -373,13 +375,13 @@ def jitable(function: Callable[..., Any], from_python: bool = True, allocates: b
             dispatcher = numba.njit(boundscheck=True)(copy)
         else:
             dispatcher = to_intermediate_code(copy, boundscheck=True, _nrt=allocates)
-        _dispatchers[key] = dispatcher  # before what it reaches: it may reach itself
+        _dispatchers[key] = dispatcher  # before the functions that it reaches, since it may be recursive
         for (name, *attributes), value in reach(function).items():
             if is_plain(value):
                 compiled = jitable(value, from_python, allocates)
             else:
                 compiled = value.compiled if isinstance(value, CFunction) else value
-            if attributes:  # a stand-in for the module, with the compiled functions in it
+            if attributes:  # a substitute for the module that contains the compiled functions
                 owner = scope.setdefault(name, ModuleType(name))
                 for part in attributes[:-1]:
                     owner = owner.__dict__.setdefault(part, ModuleType(part))

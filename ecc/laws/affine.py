@@ -1,7 +1,7 @@
-"""Whether a law is affine in its arguments, read off its text: then its derivatives are the same everywhere.
+"""A test, from the text of a law, whether the law is affine in its arguments; if so, its derivatives are constant.
 
-The law is evaluated on degrees in the place of numbers: sums and multiples of what is affine are affine; products and
-quotients of two arguments, powers, elementary functions, and all that decides by comparing, are not.
+The law is evaluated on symbolic terms instead of numbers: sums and multiples of affine terms are affine; products and
+quotients of two arguments, powers, elementary functions, and everything that depends on a comparison, are not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["is_affine"]
 
 
 class _NotAffineError(Exception):
-    """A term of the law is no affine one."""
+    """A term of the law is not affine."""
 
 
 class _Affine:
@@ -39,7 +39,7 @@ class _Affine:
 
     __mul__ = __rmul__ = __truediv__ = _times
 
-    def _refused(self, *others: Any) -> Any:
+    def _refused(self, *operands: Any) -> Any:
         raise _NotAffineError
 
     __rtruediv__ = __floordiv__ = __rfloordiv__ = __pow__ = __rpow__ = __mod__ = __abs__ = __float__ = _refused
@@ -47,7 +47,7 @@ class _Affine:
 
 
 def _of_constants(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is no affine one where an argument of the law comes into it."""
+    """Return a function that raises if an argument of the law enters it, as its value is then not affine."""
 
     def inner(*values: Any) -> Any:
         if any(isinstance(value, _Affine) for value in values):
@@ -58,16 +58,16 @@ def _of_constants(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_affine(law: Callable[..., float] | None, variables: Iterable[str], constants: dict[str, Any]) -> bool:
-    """Return whether a law is affine in some of its arguments together, for any values of theirs.
+    """Return whether a law is affine in some of its arguments jointly, for all values of these.
 
     Parameters
     ----------
     law : callable or None
         Scalar law; None is affine.
     variables : iterable of str
-        The arguments to move; those that the law lacks do not matter.
+        The arguments to vary; names that the law does not take have no effect.
     constants : dict
-        The other arguments -> value (`p` may be any object). One that is missing counts as 1.
+        The other arguments -> value (`p` may be any object). A missing value counts as 1.
 
     Examples
     --------
@@ -79,10 +79,10 @@ def is_affine(law: Callable[..., float] | None, variables: Iterable[str], consta
     functions: dict[str, Callable[..., Any]] = {
         "min": min, "max": max, "abs": abs, "exp": math.exp, "log": math.log, "sqrt": math.sqrt,
     }  # fmt: skip
-    moved = set(variables)
-    at = {name: _Affine() if name in moved else constants.get(name, 1.0) for name in law_arguments(law)}
+    varied = set(variables)
+    at = {name: _Affine() if name in varied else constants.get(name, 1.0) for name in law_arguments(law)}
     try:
         rebind(law, {name: _of_constants(function) for name, function in functions.items()})(**at)
-    except (_NotAffineError, ArithmeticError, TypeError, ValueError):  # the latter: at these constants
+    except (_NotAffineError, ArithmeticError, TypeError, ValueError):  # the last three: the constants do not permit it
         return False
     return True

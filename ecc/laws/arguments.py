@@ -16,12 +16,12 @@ __all__ = ["law_arguments", "value_of"]
 
 
 def law_arguments(law: Any) -> tuple[str, ...]:
-    """Return the names of a law's arguments: what the engine has to supply.
+    """Return the names of a law's arguments, which the engine has to supply.
 
     Parameters
     ----------
     law : object
-        Router or source law; None has none.
+        Router or source law; None has no arguments.
     """
     if law is None:
         return ()
@@ -33,31 +33,31 @@ def value_of(law: Any, at: Mapping[str, Any], owner: str = "", name: str = "") -
 
     Parameters
     ----------
-    law : callable
+        The law.
     at : mapping
-        Its arguments.
+        Argument name -> value.
     owner : str, optional
-        Of the law: the name of the protocol; "": where the function was defined.
+        Name of the protocol, for messages; if empty, the qualified name of the function is used.
     name : str, optional
-        Of the law; "": that of the function.
+        Name of the law, for messages; if empty, that of the function.
 
     Raises
     ------
     TypeError
-        It returns something else.
+        The law returns something that is not a number.
     LinearizationError
-        It is NaN.
+        The law returns NaN.
     """
-    found: float = law(**at)
-    what = f"{name or law.__name__} of {owner}" if owner else law.__qualname__
-    if not isinstance(found, Real):
-        raise TypeError(f"{what} must return a number, got {found!r:.60}")
-    if math.isnan(found):
-        raise LinearizationError(f"{what} is nan at the equilibrium")
-    return found
+    value: float = law(**at)
+    label = f"{name or law.__name__} of {owner}" if owner else law.__qualname__
+    if not isinstance(value, Real):
+        raise TypeError(f"{label} must return a number, got {value!r:.60}")
+    if math.isnan(value):
+        raise LinearizationError(f"{label} is nan at the equilibrium")
+    return value
 
 
 @lru_cache(256)
 def _names(function: FunctionType) -> tuple[str, ...]:
-    """The names of a function's parameters, which every linear model of a map takes."""
+    """Return the names of a function's parameters; cached, since every linear model of a map looks them up."""
     return tuple(signature(function).parameters)

@@ -16,7 +16,7 @@ __all__ = ["router_equation", "source_equation"]
 
 
 class Laws(Protocol):
-    """What a protocol needs: its two laws and its parameters."""
+    """The two laws and the parameters of a protocol."""
 
     router_law: Callable[..., float]
     source_law: Callable[..., float]
@@ -78,7 +78,7 @@ def source_equation(protocol: Laws) -> sympy.Eq:
     return _equation("x_next", protocol.source_law, protocol)
 
 
-def _equation(left: str, law: Callable[..., Any], protocol: Laws) -> sympy.Eq:
+def _equation(left_side: str, law: Callable[..., Any], protocol: Laws) -> sympy.Eq:
     import sympy
 
     def symbol(name: str) -> sympy.Symbol:
@@ -89,4 +89,6 @@ def _equation(left: str, law: Callable[..., Any], protocol: Laws) -> sympy.Eq:
     }  # fmt: skip
     p = SimpleNamespace(**{k: symbol(k) if value else sympy.Integer(0) for k, value in protocol.params().items()})
     arguments = {name: p if name == "p" else symbol(name) for name in signature(law).parameters}
-    return sympy.Eq(symbol(left), sympy.nsimplify(rebind(law, functions)(**arguments), rational=True), evaluate=False)
+    return sympy.Eq(
+        symbol(left_side), sympy.nsimplify(rebind(law, functions)(**arguments), rational=True), evaluate=False
+    )

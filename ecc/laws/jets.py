@@ -1,8 +1,8 @@
 """Jets: truncated Taylor numbers, to third order, which carry exact derivatives through a law.
 
 A law is evaluated on jets by rebinding its built-ins (`min`, `max`, `abs`, exp, log, sqrt) to the versions here, so
-the text of the law stays that of plain Python. Where a comparison is tied, the law is evaluated on either side of the
-point; if the two slopes differ there is no derivative, which is reported instead of picking a side.
+the text of the law stays plain Python. If a comparison is tied, the law is evaluated on either side of the point; if
+the two slopes differ, the derivative does not exist, which is reported instead of picking a side.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROUNDING = 1e-12  # relative, of slopes
 
 
 class _Side:
-    """From where a tie is approached: h > 0 or h < 0; `asked`: whether a comparison needed to know."""
+    """The side from which a tie is approached: h > 0 or h < 0; `asked` records whether a comparison depended on it."""
 
     __slots__ = ("above", "asked")
 
@@ -30,16 +30,16 @@ class _Side:
         self.above, self.asked = above, False
 
     def has(self, term: float) -> bool:
-        """Whether an odd power of h with this coefficient is negative on this side."""
+        """Return whether an odd power of h with this coefficient is negative on this side."""
         self.asked = True
         return (term < 0.0) is self.above
 
 
-@dataclass(eq=False, slots=True)  # not frozen: a model makes hundreds of them, and that takes three times as long
+@dataclass(eq=False, slots=True)  # not frozen: that takes three times as long, and models create hundreds
 class Jet:
     """Taylor coefficients c[0] + c[1] h + c[2] h^2 + c[3] h^3 of a function of one variable h.
 
-    `side`: that on which comparisons are decided, of all jets of one evaluation; None for a constant.
+    `side` is the side on which all jets of one evaluation decide comparisons; None for a constant.
     """
 
     c: tuple[float, float, float, float]
@@ -47,7 +47,7 @@ class Jet:
 
     @staticmethod
     def lift(value: Jet | float) -> Jet:
-        """Return a constant as a jet (a jet as itself)."""
+        """Return a constant as a jet; a jet is returned unchanged."""
         return value if isinstance(value, Jet) else Jet((float(value), 0.0, 0.0, 0.0))
 
     def __add__(self, other: Jet | float) -> Jet:
@@ -175,7 +175,7 @@ JETS: Mapping[str, Callable[..., Any]] = {
 
 
 def rebind(law: Callable[..., Any], names: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """Return `law` with the given global names replaced, in the plain functions it calls too.
+    """Return `law` with the given global names replaced, also in the plain functions that it calls.
 
     Parameters
     ----------
@@ -188,9 +188,9 @@ def rebind(law: Callable[..., Any], names: Mapping[str, Callable[..., Any]]) -> 
         return law
     space = dict(law.__globals__)
     for name in law.__code__.co_names:
-        reached = space.get(name)
-        if isinstance(reached, FunctionType) and name not in names:
-            space[name] = rebind(reached, names)
+        function = space.get(name)
+        if isinstance(function, FunctionType) and name not in names:
+            space[name] = rebind(function, names)
     space.update(names)
     return FunctionType(law.__code__, space, law.__name__, law.__defaults__, law.__closure__)
 
@@ -205,7 +205,7 @@ def derivatives(law: Callable[..., Any], at: Mapping[str, Any], name: str) -> tu
     at : mapping
         Argument name -> value (floats; `p` may be any object).
     name : str
-        The argument to move.
+        The argument to vary.
 
     Returns
     -------
@@ -215,7 +215,7 @@ def derivatives(law: Callable[..., Any], at: Mapping[str, Any], name: str) -> tu
     Raises
     ------
     LinearizationError
-        The slope jumps there, at a tied comparison, min, max or abs.
+        The slope jumps at the point, because of a tied comparison, min, max or abs.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def gradient(law: Callable[..., Any], at: Mapping[str, Any], names: Iterable[str
     at : mapping
         Argument name -> value.
     names : iterable of str
-        The arguments to move.
+        The arguments to vary.
 
     Returns
     -------
@@ -246,25 +246,25 @@ def gradient(law: Callable[..., Any], at: Mapping[str, Any], names: Iterable[str
     Raises
     ------
     LinearizationError
-        The law has no linear approximation there, at a tied comparison, min, max or abs.
+        The law has no linear approximation at the point, because of a tied comparison, min, max or abs.
     """
     on_jets = rebind(law, JETS)
     sides = {name: _sides(on_jets, at, {name: 1.0}) for name in names}
-    # What is small beside what other arguments do is rounding: a slope may cancel to zero.
-    felt = {name: max(abs(c[1] * at[name]) for c in both) for name, both in sides.items()}
-    most = max(felt.values(), default=0.0) or 1.0
-    slack = {name: _ROUNDING * most / abs(at[name]) if at[name] else 0.0 for name in sides}
+    # An effect that is small compared with those of other arguments is rounding error: a slope may cancel to zero.
+    effects = {name: max(abs(c[1] * at[name]) for c in both) for name, both in sides.items()}
+    max_effect = max(effects.values(), default=0.0) or 1.0
+    slack = {name: _ROUNDING * max_effect / abs(at[name]) if at[name] else 0.0 for name in sides}
     slopes = {name: _agreed(name, *both, slack[name])[1] for name, both in sides.items()}
-    # Partial derivatives may exist where arguments that move together still meet a kink: look along one generic line.
+    # Partial derivatives may exist although arguments that vary together meet a kink: check along one generic line.
     line = {
-        name: (2.0 + math.sin(k)) * (abs(at[name]) if felt[name] else most / abs(slope))
+        name: (2.0 + math.sin(k)) * (abs(at[name]) if effects[name] else max_effect / abs(slope))
         for k, (name, slope) in enumerate(slopes.items())
         if slope
     }
     if line:
         expected = sum(slopes[name] * step for name, step in line.items())
-        along = _agreed(", ".join(line), *_sides(on_jets, at, line), _ROUNDING * most)
-        if abs(along[1] - expected) > 1e-9 * most:
+        coefficients = _agreed(", ".join(line), *_sides(on_jets, at, line), _ROUNDING * max_effect)
+        if abs(coefficients[1] - expected) > 1e-9 * max_effect:
             raise LinearizationError(f"the law switches at the equilibrium: {', '.join(line)} together meet a kink")
     return slopes
 
@@ -279,7 +279,7 @@ def taylor(law: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, fl
     at : mapping
         Argument name -> value.
     line : mapping
-        The arguments to move -> by how much.
+        The arguments to vary -> direction component of each.
 
     Returns
     -------
@@ -289,7 +289,7 @@ def taylor(law: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, fl
     Raises
     ------
     LinearizationError
-        The slope jumps there, at a tied comparison, min, max or abs.
+        The slope jumps at the point, because of a tied comparison, min, max or abs.
 
     Examples
     --------
@@ -303,7 +303,7 @@ _LANGUAGE = "laws have + - * /, comparisons, min, max, abs, and exp, log and sqr
 
 
 def _place(law: Callable[..., Any]) -> str:
-    """A law as a message names it."""
+    """Return the name, file and line of a law, as in messages."""
     name = getattr(law, "__qualname__", "law").replace("<lambda>", "law")
     code = getattr(law, "__code__", None)
     return name if code is None else f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
@@ -312,36 +312,37 @@ def _place(law: Callable[..., Any]) -> str:
 def _sides(
     on_jets: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, float]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Taylor coefficients of h -> law(at + h line) for h > 0 and for h < 0; the same where no comparison is tied."""
+    """Return the Taylor coefficients of h -> law(at + h line) for h > 0 and h < 0, equal unless a comparison ties."""
 
-    def seen(side: _Side) -> tuple[float, ...]:
-        moved = dict(at)
+    def coefficients(side: _Side) -> tuple[float, ...]:
+        arguments = dict(at)
         for name, step in line.items():
-            moved[name] = Jet((float(at[name]), step, 0.0, 0.0), side)
+            arguments[name] = Jet((float(at[name]), step, 0.0, 0.0), side)
         try:
-            value = on_jets(**moved)
+            value = on_jets(**arguments)
         except ArithmeticError as error:
             raise LinearizationError(f"{_place(on_jets)} fails at the equilibrium: {error}") from None
         except (AttributeError, TypeError) as error:
             raise TypeError(f"{_place(on_jets)} cannot be differentiated: {error}; {_LANGUAGE}") from None
         try:
-            found = Jet.lift(value).c
+            series = Jet.lift(value).c
         except TypeError:
             raise TypeError(f"{_place(on_jets)} must return a number, got a {type(value).__name__}") from None
-        if math.isnan(found[0]) or not math.isfinite(found[1]):
-            what = f"is {found[0]:g}" if math.isnan(found[0]) else f"has a slope of {found[1]:g} in {', '.join(line)}"
-            raise LinearizationError(f"{_place(on_jets)} {what} at the equilibrium")
-        return found
+        if math.isnan(series[0]) or not math.isfinite(series[1]):
+            slope = f"has a slope of {series[1]:g} in {', '.join(line)}"
+            problem = f"is {series[0]:g}" if math.isnan(series[0]) else slope
+            raise LinearizationError(f"{_place(on_jets)} {problem} at the equilibrium")
+        return series
 
     above = _Side(above=True)
-    right = seen(above)
-    return right, seen(_Side(above=False)) if above.asked else right
+    right = coefficients(above)
+    return right, coefficients(_Side(above=False)) if above.asked else right
 
 
-def _agreed(names: str, right: tuple[float, ...], left: tuple[float, ...], slack: float = 0.0) -> tuple[float, ...]:
-    """Taylor coefficients of which both sides of a tie agree on the slope; NaN for later ones that differ."""
-    if abs(right[1] - left[1]) > max(1e-9 * (abs(right[1]) + abs(left[1])), slack):
+def _agreed(names: str, above: tuple[float, ...], below: tuple[float, ...], slack: float = 0.0) -> tuple[float, ...]:
+    """Return the Taylor coefficients if the slopes on both sides of a tie agree; NaN for later ones that differ."""
+    if abs(above[1] - below[1]) > max(1e-9 * (abs(above[1]) + abs(below[1])), slack):
         raise LinearizationError(
-            f"the law switches at the equilibrium: its slope in {names} is {left[1]:g} or {right[1]:g}"
+            f"the law switches at the equilibrium: its slope in {names} is {below[1]:g} or {above[1]:g}"
         )
-    return (*right[:2], *(a if a == b else math.nan for a, b in zip(right[2:], left[2:], strict=True)))
+    return (*above[:2], *(a if a == b else math.nan for a, b in zip(above[2:], below[2:], strict=True)))

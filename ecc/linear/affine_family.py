@@ -1,13 +1,13 @@
-"""Families of systems whose matrices and determinant are affine in the gain: solved along the frequency axis.
+"""Families of systems with matrices and a determinant that are affine in the gain: solved along the frequency axis.
 
-Why the list of crossings holds for the whole range of gains: at s = j w, det P = F0(w) + g F1(w) vanishes at a real g
-only if Im(F0 conj F1) = 0, a condition on w alone, and then at the one gain g = -Re(F0 conj F1)/|F1|^2. Zeros of that
-function on (0, w_max], where w_max bounds the roots of all members up to the gain searched, and the ends are therefore
-all gains at which a root can lie on the boundary; between two of them the number of unstable roots is one number, and
-one count of a member decides it for the whole gap. So a proof at one gain below the first crossing is a proof for every
-gain below it, as no zero is missed: they are isolated with proven errors (`ecc.linear.exact_pair`), those of systems of
-more than eight states, or of too many terms, with estimated ones; then the list is not called complete. Families
-without this property are counted over intervals of gains (`ecc.linear.gain_intervals`).
+The list of crossings holds for the whole range of gains: at s = j w, det P = F0(w) + g F1(w) vanishes at a real g only
+if Im(F0 conj F1) = 0, a condition on w alone, and then at the one gain g = -Re(F0 conj F1)/|F1|^2. Let w_max bound the
+roots of all members up to the gain searched. Then the zeros of that function on (0, w_max], and the ends, give all
+gains at which a root can lie on the boundary. Between two of these gains the number of unstable roots is constant, so
+one count of a member decides it for the whole gap, and a proof at one gain below the first crossing is a proof for
+every gain below it. No zero is missed, since zeros are isolated with proven errors (`ecc.linear.exact_pair`). For
+systems of more than eight states, or with too many terms, the errors are estimated; then the list is not called
+complete. Families without this property are counted over intervals of gains (`ecc.linear.gain_intervals`).
 """
 
 from __future__ import annotations
@@ -30,31 +30,29 @@ from ecc.linear.imaginary_axis import AxisPair, Crossing, Pair, SumPair, boundar
 __all__ = ["NEGATIVE", "SAMPLES", "Affine", "follow", "lost_at", "recounted", "runs_negative", "unstable_roots"]
 
 SAMPLES = (0.25, 0.5, 1.0)
-"""Shares of a gain: members that an affine form is read off."""
+"""Shares of a gain at which members determine an affine form."""
 NEGATIVE = "the number of unstable roots along the gain is negative: a crossing was missed"
 _RECOUNTED = 1e9
-"""Factor on the first gain looked at: directions of crossings beyond it stay unknown, as F1 is 0 there to rounding."""
-_FAR = 2e4  # rad turned within the longest delay: gains whose roots lie beyond are not searched
+"""Factor on the first gain tried: beyond it the directions of crossings stay unknown, as F1 is 0 to rounding."""
+_FAR = 2e4  # rad turned within the longest delay: gains with roots beyond it are not searched
 
 
 def unstable_roots(member: Terms) -> int:
-    """Unstable roots of one system; UndecidedError if the certificate of stability does not decide either."""
+    """Return the unstable roots of one system; raise UndecidedError if the certificate does not decide either."""
     ch = align(member)[0]
     number = count_right(ch, 0.0).number
     return unstable(ch) if number is None else number
 
 
 class Affine:
-    """A family whose matrices are `base + g rise`, as far as `gain` and its fractions determine; entries are off by
-    `noise`
-    at most there."""
+    """A family with matrices `base + g rise`, up to errors of the entries of `noise` at the gain `gain`."""
 
     def __init__(self, base: Terms, rise: Terms, noise: tuple[Real, Real], gain: float) -> None:
         self.base, self.rise, self.noise, self.gain = base, rise, noise, gain
 
     @staticmethod
     def detect(members: Sequence[Terms], gain: float) -> Affine | None:
-        """Read base and rise off the members at `SAMPLES` of the gain; None if they or determinants are not affine."""
+        """Compute base and rise from the members at `SAMPLES` of the gain; None if the family is not affine."""
         first = members[0]
         every = np.unique(np.concatenate([tau for m in members for tau in (m.delays, m.slope_delays)]))
         parts = []
@@ -81,24 +79,24 @@ class Affine:
         return out
 
     def agrees(self, member: Terms, gain: float) -> bool:
-        """Whether a member of the family is what its affine form gives."""
+        """Return whether a member of the family agrees with its affine form."""
         model = self.member(gain)
         pairs = (model.constant, member.constant, member.delays), (model.slope, member.slope, member.slope_delays)
-        for (said, matrices, delays), noise in zip(pairs, self.noise, strict=True):
+        for (expected, matrices, delays), noise in zip(pairs, self.noise, strict=True):
             if np.array_equal(delays, model.delays):
-                off = said - matrices
+                difference = expected - matrices
             else:
                 known = np.isin(delays, model.delays)
                 if np.any(matrices[~known]):
                     return False
-                off = said.copy()
-                np.subtract.at(off, np.searchsorted(model.delays, delays[known]), matrices[known])
-            if np.any(np.abs(off) > (1.0 + gain / self.gain) * noise):
+                difference = expected.copy()
+                np.subtract.at(difference, np.searchsorted(model.delays, delays[known]), matrices[known])
+            if np.any(np.abs(difference) > (1.0 + gain / self.gain) * noise):
                 return False
         return True
 
     def count(self, gain: float) -> int:
-        """Unstable roots of the member that the form gives."""
+        """Return the number of unstable roots of the member of the affine form."""
         return unstable_roots(self.member(gain))
 
     def member(self, gain: float) -> Terms:
@@ -106,7 +104,7 @@ class Affine:
         return Terms(b.constant + gain * r.constant, b.delays, b.slope + gain * r.slope, b.slope_delays, b.sampled)
 
     def reach(self, gain: float) -> float:
-        """Frequency that no root of a member up to this gain passes on the boundary."""
+        """Return a frequency above which no member up to this gain has a root on the boundary."""
         b, r = self.base, self.rise
         if b.sampled:
             return pi
@@ -115,7 +113,7 @@ class Affine:
 
     @property
     def first_span(self) -> float:
-        """A gain to start the search at: its members' roots turn about once within the longest delay."""
+        """A gain to start the search at: the roots of its members turn about once within the longest delay."""
         b, r = self.base, self.rise
         both = align(b, r)
         weight = [float(np.abs(x.constant).sum() + (0.0 if x.slope is None else np.abs(x.slope).sum())) for x in both]
@@ -139,18 +137,18 @@ class Affine:
         return affine_sums(self.base, self.rise)
 
     def pair(self, gain: float) -> AxisPair:
-        """F0 and F1 of det P = F0 + g F1, for gains of this order of magnitude."""
+        """Return F0 and F1 of det P = F0 + g F1, for gains of this order of magnitude."""
         if self._sums is None:
             return Pair(self.base, self.member(gain), gain)
         return SumPair(*self._sums, self.base.sampled, self.base.constant.shape[1], gain)
 
     @property
     def is_exact(self) -> bool:
-        """Whether the list of crossings is proven."""
+        """True if the list of crossings is proven."""
         return self._sums is not None
 
     def up_to(self, gain: float) -> list[Crossing]:
-        """Every crossing with a gain up to this one; all of them for sampled systems."""
+        """Return every crossing with a gain up to this one; all crossings for sampled systems."""
         pair = self.pair(gain)
         top = self.reach(gain)
         if not isfinite(top):
@@ -164,37 +162,37 @@ def _middle(a: float, b: float) -> float:
 
 
 def recounted(
-    count: Callable[[float], int], start: int, found: list[Crossing], end: float, limit: float = inf
+    count: Callable[[float], int], start: int, crossings: list[Crossing], end: float, limit: float = inf
 ) -> list[Crossing]:
-    """Changes of the count where the direction of the roots did not decide: from members on both sides.
+    """Return the crossings with changes of the count from members on both sides if roots' directions did not decide.
 
     Parameters
     ----------
     count : callable
-        From a gain to the number of unstable roots; it may raise UndecidedError.
+        Function from a gain to the number of unstable roots; it may raise UndecidedError.
     start : int
-        Unstable roots as the gain tends to 0.
-    found : list of Crossing
-        By growing gain.
+        Number of unstable roots as the gain tends to 0.
+    crossings : list of Crossing
+        Crossings by increasing gain.
     end : float
-        The gain up to which they are all.
+        Gain up to which they are complete.
     limit : float, optional
-        Gain beyond which directions may stay unknown.
+        Gain above which directions may stay unknown.
 
     Raises
     ------
     ConvergenceError
         The crossings contradict the counts of members: one was missed.
     """
-    gains = sorted({c.gain for c in found})
-    unknown = {c.gain for c in found if c.change == 0 and c.gain <= limit}
-    if runs_negative(start, found):
+    gains = sorted({c.gain for c in crossings})
+    unknown = {c.gain for c in crossings if c.change == 0 and c.gain <= limit}
+    if runs_negative(start, crossings):
         unknown = set(gains)
     edges = [0.0, *gains, max(end, 2.0 * gains[-1]) if gains and end == inf else end]
     known: dict[int, int | None] = {}
 
     def between(i: int) -> int | None:
-        """Unstable roots of a member in a gap, None if there is none or it is not decided."""
+        """Return the unstable roots of a member in a gap, None if the gap is empty or the number is not decided."""
         if i not in known:
             middle = _middle(edges[i], min(edges[i + 1], 4.0 * edges[i] or inf))
             try:
@@ -208,7 +206,7 @@ def recounted(
         if gain in unknown and (before := between(i)) is not None and (after := between(i + 1)) is not None:
             jump[gain] = after - before
     out = []
-    for c in found:
+    for c in crossings:
         if c.gain in jump:
             c = c._replace(change=jump[c.gain])
             jump[c.gain] = 0
@@ -218,15 +216,15 @@ def recounted(
     return out
 
 
-def runs_negative(start: int, found: list[Crossing]) -> bool:
-    """Whether crossings leave a negative number of unstable roots."""
-    return start < 0 or min(accumulate((c.change for c in found), initial=start)) < 0
+def runs_negative(start: int, crossings: list[Crossing]) -> bool:
+    """Return whether crossings imply a negative number of unstable roots."""
+    return start < 0 or min(accumulate((c.change for c in crossings), initial=start)) < 0
 
 
-def lost_at(start: int, found: list[Crossing]) -> int | None:
-    """Index of the first crossing after which roots are unstable."""
+def lost_at(start: int, crossings: list[Crossing]) -> int | None:
+    """Return the index of the first crossing after which roots are unstable."""
     unstable = start
-    for i, crossing in enumerate(found):
+    for i, crossing in enumerate(crossings):
         unstable += crossing.change
         if unstable > 0:
             return i
@@ -234,41 +232,41 @@ def lost_at(start: int, found: list[Crossing]) -> int | None:
 
 
 def follow(affine: Affine, maximum: float) -> Found:
-    """Unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
+    """Return the unstable roots as the gain tends to 0, the crossings, and the gain up to which they are complete."""
     span = min(affine.first_span, maximum)
     if not np.any(affine.rise.constant) and not np.any(affine.rise.slope):
         return affine.count(span), [], maximum
-    start, found, complete, too_far = 0, list[Crossing](), 0.0, inf
+    start, crossings, complete, too_far = 0, list[Crossing](), 0.0, inf
     limit = min(maximum, _RECOUNTED * affine.first_span)
     while True:
         try:
             more = affine.up_to(span)
-        except ConvergenceError:  # the axis is too long to search at this gain: look nearer
+        except ConvergenceError:  # the axis is too long to search at this gain: try smaller gains
             too_far = span
             span *= 0.25
             if complete > 0.0:
-                return start, found, complete
+                return start, crossings, complete
             if span < 1e-9 * affine.first_span:  # on the boundary for every gain
                 start = affine.count(span)
                 if start == 0:
                     raise
                 return start, [], 0.0
             continue
-        found = more
+        crossings = more
         complete = inf if affine.base.sampled else span
-        start = affine.count(0.5 * (found[0].gain if found else span))
-        found = recounted(affine.count, start, found, complete, limit)
-        at = lost_at(start, found)
+        start = affine.count(0.5 * (crossings[0].gain if crossings else span))
+        crossings = recounted(affine.count, start, crossings, complete, limit)
+        at = lost_at(start, crossings)
         if at is not None and start == 0:
-            gain = found[at].gain
-            after = next((c.gain for c in found[at:] if c.gain > gain * (1.0 + 1e-9)), min(2.0 * gain, complete))
-            if affine.count(_middle(gain, after)) != sum(c.change for c in found if c.gain < after):
-                found = recounted(affine.count, start, [c._replace(change=0) for c in found], complete)
-            return start, found, complete
-        if start > 0 and any(number == 0 for number in accumulate((c.change for c in found), initial=start)):
-            return start, found, complete
+            gain = crossings[at].gain
+            after = next((c.gain for c in crossings[at:] if c.gain > gain * (1.0 + 1e-9)), min(2.0 * gain, complete))
+            if affine.count(_middle(gain, after)) != sum(c.change for c in crossings if c.gain < after):
+                crossings = recounted(affine.count, start, [c._replace(change=0) for c in crossings], complete)
+            return start, crossings, complete
+        if start > 0 and any(number == 0 for number in accumulate((c.change for c in crossings), initial=start)):
+            return start, crossings, complete
         if complete >= maximum or affine.reach(4.0 * span) * affine.pair(1.0).band > _FAR:
-            return start, found, complete
+            return start, crossings, complete
         span = min(span * (4.0 if affine.pair(1.0).band > 0.0 else 1e3), maximum)
         if span > 1e18 or span >= too_far:
-            return start, found, complete
+            return start, crossings, complete

@@ -1,9 +1,9 @@
-"""Diagonal similarity that balances a nonnegative matrix: D^-1 A D with the smallest sum of entries off the diagonal.
+"""Diagonal similarity that balances a nonnegative matrix: D^-1 A D with the smallest sum of off-diagonal entries.
 
-In the logarithms x of the scales that sum, sum over i != j of a_ij exp(x_j - x_i), is convex. Newton's method finds its
-minimum in a few steps for any graph of couplings; row-by-row methods (Osborne; LAPACK's xGEBAL) stop early on chains,
-of which every row looks balanced when its two neighbors are alike. The scales are rounded to powers of two, so that
-scaling is exact.
+As a function of the logarithms x of the scales that sum, sum over i != j of a_ij exp(x_j - x_i), is convex. Newton's
+method finds its minimum in a few steps for any graph of couplings. Row-by-row methods (Osborne; LAPACK's xGEBAL) stop
+early on chains, in which every row looks balanced if its two neighbors are alike. The scales are rounded to powers of
+two, so that scaling is exact.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["balancing_scale"]
 Real = NDArray[np.float64]
 
 _MAX_STEPS = 200
-_MAX_STEP = 2.0  # of a logarithm in one step of Newton's method
-_BALANCED = 0.3  # of a logarithm: a smaller step rounds to no power of two
-_MAX_EXPONENT = 500  # of two, between the scales of two states
+_MAX_STEP = 2.0  # maximum change of a logarithm in one step of Newton's method
+_BALANCED = 0.3  # change of a logarithm below which rounding to powers of two gives 1
+_MAX_EXPONENT = 500  # maximum exponent of two between the scales of two states
 
 
 def balancing_scale(matrix: Real) -> Real:
@@ -30,13 +30,13 @@ def balancing_scale(matrix: Real) -> Real:
     Parameters
     ----------
     matrix : ndarray, shape (n, n)
-        Entries >= 0; those on the diagonal do not matter.
+        Entries >= 0; diagonal entries do not matter.
 
     Returns
     -------
     ndarray, shape (n,)
-        Powers of two, all 1 if no other powers help. Only cycles of couplings are balanced: couplings that no path
-        leads back from could be scaled to anything.
+        Powers of two, all 1 if no other powers help. Only cycles of couplings are balanced: a coupling that is not
+        part of a cycle could be scaled to any size.
     """
     size = len(matrix)
     linked = (matrix > 0.0) & ~np.eye(size, dtype=bool)
@@ -68,8 +68,10 @@ def _log_sum(logs: Real, x: Real) -> float:
 
 
 def _from_logs(logs: Real, linked: NDArray[np.bool_]) -> Real:
-    """Scales for which the logarithms of the entries are as equal as possible (least squares): exact for a matrix of
-    equal entries in any units."""
+    """Return scales for which the logarithms of the entries are as equal as possible, by squared differences.
+
+    They are exact for a matrix of equal entries in any units.
+    """
     weights = linked.astype(np.float64) + linked.T
     values = np.where(linked, logs, 0.0)
     return _solve(weights, values.sum(axis=1) - values.sum(axis=0))
@@ -82,7 +84,7 @@ def _newton_step(logs: Real, x: Real) -> Real:
 
 
 def _solve(weights: Real, right: Real) -> Real:
-    """Solve the equations of the Laplacian of a graph, of which the solution is known up to a constant."""
+    """Solve the equations of the Laplacian of a graph; the solution is unique up to a constant."""
     degree = weights.sum(axis=1)
     laplacian: Any = np.diag(degree * (1.0 + 1e-12) + 1e-300) - weights
     return np.asarray(np.linalg.solve(laplacian, right))

@@ -1,4 +1,4 @@
-"""Families of systems that are a black box: followed by the proven count of unstable roots, gain by gain."""
+"""Families of systems without a known form: followed by the proven count of unstable roots, gain by gain."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ __all__ = ["Family", "Found", "Scan", "checked", "nearest_taken", "unstable_of"]
 
 Family = Callable[[float], LinearSystem]
 Found = tuple[int, list[Crossing], float]
-"""Unstable roots as the gain tends to 0, or to the first that is taken, crossings, and the gain up to which they are
+"""Unstable roots as the gain tends to 0 (or to the first allowed gain), crossings, and the gain up to which they are
 complete."""
 
-_TOGETHER = 1e-12  # of the gain: crossings that counts need not distinguish
-_NARROW = 1e-3  # of the gain: a gap from which Newton's method starts
-_BEYOND = 4.0  # times the gain at which stability is lost: how far families are followed by counts
-_LEVEL = 1e-9  # relative: real parts of the dominant root that are equal
-_LISTED = 1 << 12  # pieces of a line up to which the dominant root is looked at, too
-_GAP = 1e-7  # of a gain: how far next to a crossing covers begin and end
+_TOGETHER = 1e-12  # relative to the gain: distance of crossings that counts need not distinguish
+_NARROW = 1e-3  # relative to the gain: width of a gap from which Newton's method starts
+_BEYOND = 4.0  # times the gain at which stability is lost: end of the range that is followed by counts
+_LEVEL = 1e-9  # relative: difference up to which real parts of the dominant root count as equal
+_LISTED = 1 << 12  # pieces of a line up to which the dominant root is computed, too
+_GAP = 1e-7  # relative to the gain: distance from a crossing at which covers begin and end
 _MAX_MEMBERS = 2000  # members of all covers of a family
-_SAME = 1e-6  # of a gain: touches closer than this to another crossing are not listed
-_AHEAD = 1e-4  # of a gain: how far before crossings that are close to each other covers may end
-_WIDTH = 1e-2  # of a gain: half of the range to which a polynomial is fitted around a touch
-_TOUCH = 40  # members that it takes to look at a gain at which roots touch the boundary
-_FITTED = 15  # of them that a polynomial is fitted to
-_MANY = 8  # roots that turn unstable together with the first, before families that are counted are left
+_SAME = 1e-6  # relative to the gain: touches closer than this to another crossing are not listed
+_AHEAD = 1e-4  # relative to the gain: distance before close crossings at which covers may end
+_WIDTH = 1e-2  # relative to the gain: half of the range to which a polynomial is fitted around a touch
+_TOUCH = 40  # members that are computed to examine a gain at which roots touch the boundary
+_FITTED = 15  # number of these members to which a polynomial is fitted
+_MAX_UNSTABLE = 8  # roots that may turn unstable in addition to the first before counting stops
 
 
 def checked(system: LinearSystem) -> LinearSystem:
@@ -46,24 +46,24 @@ def checked(system: LinearSystem) -> LinearSystem:
     return system
 
 
-def nearest_taken(family: Family, taken: float, refused: float) -> float:
-    """The gain nearest to a refused one, to 1e-9, at which the family has a member; below or above it."""
-    while abs(refused - taken) > 1e-9 * max(taken, refused):
-        middle = 0.5 * (taken + refused)
+def nearest_taken(family: Family, allowed: float, refused: float) -> float:
+    """Return the gain nearest to a refused one, to 1e-9, at which the family has a member; below or above it."""
+    while abs(refused - allowed) > 1e-9 * max(allowed, refused):
+        middle = 0.5 * (allowed + refused)
         try:
             family(middle)
-            taken = middle
+            allowed = middle
         except REFUSED:
             refused = middle
-    return taken
+    return allowed
 
 
 def unstable_of(system: LinearSystem) -> int:
-    return sum(many * unstable(part.characteristic_matrix) for part, many in system.blocks)
+    return sum(multiplicity * unstable(part.characteristic_matrix) for part, multiplicity in system.blocks)
 
 
 def _gaps(gains: Sequence[float]) -> list[tuple[float, float]]:
-    """Intervals around crossings that covers leave out; those that overlap are one."""
+    """Return the intervals around crossings that covers leave out; overlapping intervals are merged."""
     out: list[tuple[float, float]] = []
     for gain in gains:
         low, high = gain * (1.0 - _GAP), gain * (1.0 + _GAP)
@@ -74,12 +74,12 @@ def _gaps(gains: Sequence[float]) -> list[tuple[float, float]]:
     return out
 
 
-def _without_repetitions(found: list[Crossing]) -> list[Crossing]:
-    """Crossings without touches that are next to another one."""
-    gains = np.array([c.gain for c in found])
-    changes = np.array([c.change for c in found])
+def _without_repetitions(crossings: list[Crossing]) -> list[Crossing]:
+    """Return the crossings without touches that are next to another crossing."""
+    gains = np.array([c.gain for c in crossings])
+    changes = np.array([c.change for c in crossings])
     out = []
-    for i, c in enumerate(found):
+    for i, c in enumerate(crossings):
         near = np.abs(gains - c.gain) <= _SAME * c.gain
         if c.change or not (np.any(changes[near]) or np.any(near[:i])):
             out.append(c)
@@ -89,8 +89,8 @@ def _without_repetitions(found: list[Crossing]) -> list[Crossing]:
 class Scan:
     """Families that are not affine: the count of unstable roots on a grid of gains, bisection, Newton in (g, w).
 
-    `begins`: the first gain that the family takes, 0 if it takes the smallest of `gains`. `complete`: the gain up to
-    which the crossings are proven to be all, by covers between them.
+    `begins`: the first gain that the family allows, 0 if it allows the smallest of `gains`. `complete`: the gain up to
+    which the list of crossings is proven complete, by covers between them.
     """
 
     def __init__(self, family: Family, gains: Sequence[float], also: Sequence[float] = ()) -> None:
@@ -108,7 +108,7 @@ class Scan:
         return self.known[gain]
 
     def measure(self, gain: float) -> tuple[float, complex]:
-        """Real part (or log |z|) of the dominant root, and the root as s."""
+        """Return the real part (or log |z|) of the dominant root, and the root as s."""
         system = self.family(gain)
         roots = system.roots(1)
         s = complex(roots[0]) if len(roots) else complex(-inf, 0.0)
@@ -118,9 +118,9 @@ class Scan:
 
     def follow(self) -> Found:
         grid: list[float] = []
-        found: list[Crossing] = []
+        crossings: list[Crossing] = []
         lost, refused = inf, 0.0
-        was_stable = False  # unstable from the first gain on, the search continues to the first range that is stable
+        was_stable = False  # if the first gain is unstable, the search continues to the first stable range
         for gain in self.gains:
             if self.cover is not None and gain <= self.cover.to:
                 continue
@@ -145,7 +145,7 @@ class Scan:
                     lowest = self.count(self.begins)
                     first, grid = self.begins, [self.begins]
                     was_stable = lowest == 0
-                except (*REFUSED, UndecidedError):  # on the edge: from the next gain on
+                except (*REFUSED, UndecidedError):  # at the edge: start from the next gain
                     pass
             grid.append(gain)
             was_stable = was_stable or number == 0
@@ -156,33 +156,33 @@ class Scan:
                 self.known[self.cover.to] = 0
                 lost = self.cover.beyond or inf
                 grid += [self.cover.to] + [lost] * (lost < inf)
-            if gain > _BEYOND * lost or number > self.count(grid[0]) + _MANY:
+            if gain > _BEYOND * lost or number > self.count(grid[0]) + _MAX_UNSTABLE:
                 break
         if not grid:
             tried = f"from {self.gains[0]:g} to {self.gains[-1]:g}" if self.gains else "that could be tried"
             raise UndecidedError(f"stability is undecided at every gain {tried}")
         grid = sorted({*grid})
-        most = self.count(grid[0]) + _MANY
-        over = next((i for i, gain in enumerate(grid) if self.count(gain) > most), None)
+        max_count = self.count(grid[0]) + _MAX_UNSTABLE
+        over = next((i for i, gain in enumerate(grid) if self.count(gain) > max_count), None)
         if over is not None:
-            grid = [*grid[:over], self._fewer(grid[over - 1], grid[over], most)]
+            grid = [*grid[:over], self._fewer(grid[over - 1], grid[over], max_count)]
         stable = [g for g in grid if self.cover is not None and self.cover.to < g < lost and g not in self.also]
         grid = sorted({*grid, *self._hidden(stable)})
         for a, b in zip(grid, grid[1:], strict=False):
-            found += self.between(a, b)
-        found, self.complete = self._proven(sorted(found), grid[0], grid[-1])
-        return self.count(grid[0]), found, grid[-1]
+            crossings += self.between(a, b)
+        crossings, self.complete = self._proven(sorted(crossings), grid[0], grid[-1])
+        return self.count(grid[0]), crossings, grid[-1]
 
-    def _proven(self, found: list[Crossing], low: float, high: float) -> tuple[list[Crossing], float]:
-        """Crossings with those that counts missed, and the gain up to which they are proven to be all.
+    def _proven(self, crossings: list[Crossing], low: float, high: float) -> tuple[list[Crossing], float]:
+        """Return the crossings with those that counts missed, and the gain up to which the list is proven complete.
 
-        Between crossings the number of unstable roots is proven constant by covers. A cover that ends in between runs
-        into a window that counts missed, or into roots that touch the boundary.
+        Between crossings the number of unstable roots is proven constant by covers. If a cover ends in between, it has
+        met a window that counts missed, or roots that touch the boundary.
         """
         at = complete = low
-        whole, spent = True, 0
+        is_complete, spent = True, 0
         while at < high and spent < _MAX_MEMBERS:
-            later = [c.gain for c in found if c.gain > at]
+            later = [c.gain for c in crossings if c.gain > at]
             gap = next(((a, b) for a, b in _gaps(later)), (high, high))
             if self.cover is not None and at == self.cover.low:
                 cover, before = self.cover, len(self.cover.known)
@@ -192,18 +192,18 @@ class Scan:
             spent += 1 + len(cover.known) - before
             if reached:
                 if gap[1] < high:
-                    found = self._agreeing(found, *gap)
+                    crossings = self._agreeing(crossings, *gap)
                 at = gap[1]
-                complete = min(at, high) if whole else complete
+                complete = min(at, high) if is_complete else complete
                 continue
-            if whole:
+            if is_complete:
                 complete = cover.to
             if cover.beyond is not None:
-                found = sorted(found + self.between(cover.to, cover.beyond))
+                crossings = sorted(crossings + self.between(cover.to, cover.beyond))
                 at = cover.to if cover is not self.cover else at
                 continue
-            whole = False
-            if gap[0] < high and gap[0] - cover.to < _AHEAD * cover.to:  # crossings too close to each other
+            is_complete = False
+            if gap[0] < high and gap[0] - cover.to < _AHEAD * cover.to:  # the crossings are too close to each other
                 at = gap[1] + (gap[0] - cover.to)
                 continue
             touch = self._touch(cover.to, gap[0]) if not cover.is_spent and self._is_smooth(cover.to) else None
@@ -211,33 +211,33 @@ class Scan:
                 break
             spent += _TOUCH
             new, at = touch
-            found = sorted(found + new)
-        return _without_repetitions(found), complete
+            crossings = sorted(crossings + new)
+        return _without_repetitions(crossings), complete
 
-    def _agreeing(self, found: list[Crossing], low: float, high: float) -> list[Crossing]:
-        """Crossings of which those in a gap agree with the counts on both sides of it."""
+    def _agreeing(self, crossings: list[Crossing], low: float, high: float) -> list[Crossing]:
+        """Return the crossings, recomputed in a gap if they contradict the counts on both sides of it."""
         try:
             change = self.count(high) - self.count(low)
         except (*REFUSED, UndecidedError):
-            return found
-        if sum(c.change for c in found if low < c.gain < high) == change:
-            return found
-        return sorted([c for c in found if not low < c.gain < high] + self.between(low, high))
+            return crossings
+        if sum(c.change for c in crossings if low < c.gain < high) == change:
+            return crossings
+        return sorted([c for c in crossings if not low < c.gain < high] + self.between(low, high))
 
     def _is_smooth(self, gain: float) -> bool:
-        """Whether delays do not jump just above a gain."""
+        """Return whether delays do not jump just above a gain."""
         try:
-            here, there = self._terms(gain), self._terms(gain * (1.0 + 1e-6))
+            at_gain, above = self._terms(gain), self._terms(gain * (1.0 + 1e-6))
         except REFUSED:
             return False
-        if here.sampled:
-            return np.array_equal(here.delays, there.delays)
-        return here.delays.shape == there.delays.shape
+        if at_gain.sampled:
+            return np.array_equal(at_gain.delays, above.delays)
+        return at_gain.delays.shape == above.delays.shape
 
     def _touch(self, near: float, end: float) -> tuple[list[Crossing], float] | None:
-        """Crossings at the gain, just above `near`, at which a root is closest to the boundary, and a gain behind it.
+        """Return crossings at a gain just above `near` at which a root is closest to the boundary, and a gain above it.
 
-        If no member there differs in its count: one crossing of change 0. None if no root has its extremum there.
+        If no member there has another count, they are one crossing of change 0. None if no root has an extremum there.
         """
         base = self.count(near)
         try:
@@ -279,29 +279,29 @@ class Scan:
         return (self.between(near, behind) if change else [Crossing(float(center), abs(root.imag), 0)]), behind
 
     def _followed(self, gain: float, root: complex) -> float:
-        """Real part of the root of a member that Newton's method finds from a root of a member nearby."""
-        found = newton(self.family(gain).characteristic_matrix, np.array([root]))
-        if not len(found):
+        """Return the real part of the root of a member that Newton's method finds from a root of a nearby member."""
+        roots = newton(self.family(gain).characteristic_matrix, np.array([root]))
+        if not len(roots):
             raise ConvergenceError("the root is lost", root)
-        return float(found[np.argmin(np.abs(found - root))].real)
+        return float(roots[np.argmin(np.abs(roots - root))].real)
 
-    def _fewer(self, low: float, high: float, most: int) -> float:
-        """The upper end of a gap, or a gain inside it where roots are unstable but fewer, if they come one by one."""
+    def _fewer(self, low: float, high: float, max_count: int) -> float:
+        """Return the upper end of a gap, or a gain inside it with fewer unstable roots if they turn unstable singly."""
         before, end = self.count(low), high
-        while high - low > 1e-9 * high and not before < self.count(high) <= most:
+        while high - low > 1e-9 * high and not before < self.count(high) <= max_count:
             if self.count(high) <= before:
                 return end
             middle = 0.5 * (low + high)
             low, high = (middle, high) if self.count(middle) <= before else (low, middle)
-        return high if self.count(high) <= most else end
+        return high if self.count(high) <= max_count else end
 
     def _hidden(self, stable: list[float]) -> list[float]:
-        """Unstable gains between stable ones: where the dominant root comes closest to the boundary."""
+        """Return unstable gains between stable ones, at which the dominant root is closest to the boundary."""
         stable = [g for g in stable if self._listed(g)]
         values = [self.measure(g)[0] for g in stable]
         out = []
         for i in range(1, len(stable) - 1):
-            level = _LEVEL * abs(values[i])  # where nothing moves but the last bits, they have peaks of their own
+            level = _LEVEL * abs(values[i])  # rounding alone would make peaks of a constant root
             if values[i] >= max(values[i - 1], values[i + 1]) > min(values[i - 1 : i + 2]) + level:
                 ends = np.log(stable[i - 1]), np.log(stable[i + 1])
                 best = minimize_scalar(
@@ -313,12 +313,12 @@ class Scan:
         return out
 
     def _listed(self, gain: float) -> bool:
-        """Whether roots are listed at little cost: not with delays of thousands of steps or radians."""
+        """Return whether computing roots is cheap, which excludes delays of thousands of steps or radians."""
         parts = (part.characteristic_matrix for part, _ in self.family(gain).blocks)
         return all(isfinite(ch.top_frequency(0.0)) and first_pieces(ch, 0.0) <= _LISTED for ch in parts)
 
     def between(self, low: float, high: float) -> list[Crossing]:
-        """Crossings in a gap, each change of the count narrowed down to one crossing."""
+        """Return the crossings in a gap; each change of the count is narrowed down to one crossing."""
         change = self.count(high) - self.count(low)
         if change == 0:
             return []
@@ -329,25 +329,25 @@ class Scan:
         return [Crossing(*self._polish(low, high), change)]
 
     def _polish(self, low: float, high: float) -> tuple[float, float]:
-        """The gain and frequency at which the root that lies nearest to the boundary crosses it."""
+        """Return the gain and frequency at which the root nearest to the boundary crosses it."""
         below, above = self.count(low), self.count(high)
         sampled = self.family(low).characteristic_matrix.sampled
-        alone = abs(above - below) <= 2
-        for share in (_NARROW, 1e-6) if alone else (1e-6,):
+        is_single = abs(above - below) <= 2
+        for share in (_NARROW, 1e-6) if is_single else (1e-6,):
             low, high = self._halved(low, high, share)
             omega = self._nearest(0.5 * (low + high), high, max(below, above))
-            if not alone:
+            if not is_single:
                 break
             gain, exact = self._newton(low, high, omega, omega == 0.0 or (sampled and omega == pi))
-            beside = 1e-9 * gain
-            if low <= gain + beside and gain - beside <= high:
-                if self.count(gain - beside) == below and self.count(gain + beside) == above:
+            distance = 1e-9 * gain
+            if low <= gain + distance and gain - distance <= high:
+                if self.count(gain - distance) == below and self.count(gain + distance) == above:
                     return gain, exact
-        low, high = self._halved(low, high, _TOGETHER)  # several roots at once, or none that Newton's method finds
+        low, high = self._halved(low, high, _TOGETHER)  # several roots cross at once, or Newton's method failed
         return 0.5 * (low + high), omega
 
     def _halved(self, low: float, high: float, share: float) -> tuple[float, float]:
-        """The ends of a gap narrowed to this share of the gain, by counts alone."""
+        """Return the ends of a gap narrowed to this share of the gain, by counts alone."""
         before = self.count(low)
         while high - low > share * high:
             middle = 0.5 * (low + high)
@@ -357,11 +357,11 @@ class Scan:
         return low, high
 
     def _nearest(self, gain: float, beyond: float, unstable: int) -> float:
-        """The frequency of the root nearest to the boundary; so many are unstable at most, one beyond another gain."""
+        """Return the frequency of the root nearest to the boundary, of `unstable` roots or one at the gain `beyond`."""
         system = self.family(gain)
         try:
             s = system.roots(max(1, unstable))
-        except ConvergenceError:  # with delays so long that roots are not listed, the one that is proven
+        except ConvergenceError:  # delays are so long that roots cannot be listed: use the proven root
             for part, _ in self.family(beyond).blocks:
                 exact = QuasiPolynomial.of(part.characteristic_matrix)
                 if exact is not None and exact.count(0.0)[1] > 0 and exact.root is not None:
@@ -372,7 +372,7 @@ class Scan:
         return abs(complex(s[np.argmin(np.abs(s.real))]).imag)
 
     def _newton(self, low: float, high: float, omega: float, real: bool) -> tuple[float, float]:
-        """The gain and frequency of a simple crossing, nan if there is none; a real root crosses at its frequency."""
+        """Return the gain and frequency of a simple crossing, or nan; a real root crosses at its fixed frequency."""
 
         def value(gain: float, w: float) -> complex:
             return complex(self.family(gain).characteristic_matrix.determinant(np.array([1j * w]))[0])
@@ -384,13 +384,13 @@ class Scan:
         gain = 0.5 * (low + high)
         for _ in range(20):
             h = 1e-6
-            here = value(gain, omega)
+            at_gain = value(gain, omega)
             along = (value(gain, omega * (1 + h)) - value(gain, omega * (1 - h))) / (2 * h * omega)
             rise = (value(gain * (1 + h), omega) - value(gain * (1 - h), omega)) / (2 * h * gain)
             area = (along * rise.conjugate()).imag
             if area == 0.0:
                 return nan, omega
-            dw, dg = -(here * rise.conjugate()).imag / area, -(along * here.conjugate()).imag / area
+            dw, dg = -(at_gain * rise.conjugate()).imag / area, -(along * at_gain.conjugate()).imag / area
             gain, omega = gain + dg, omega + dw
             if not low * (1.0 - 1e-3) < gain < high * (1.0 + 1e-3):
                 return nan, omega

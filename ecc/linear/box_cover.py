@@ -1,20 +1,20 @@
-"""No root right of a line for a whole box of parameters: the characteristic over pieces of frequency and of the box.
+"""A proof that a box of parameters has no root right of a line, by pieces of frequency and of the box.
 
-A family of several parameters is sampled at nodes: along each parameter of a box at both ends and between them. The
+A family of several parameters is sampled at nodes: for each parameter of a box at both ends and between them. The
 frequency is in units of the member's longest delay, w = omega tau, and the determinant is that of the member times
-tau^n > 0, so that members are alike. Between the nodes of a box, at every frequency, F(w) is taken to stray from the
-multilinear interpolant of its corners by no more than twice what its nodes stray from it, parameter by parameter:
-that is the one thing taken of a family here, true of smooth families where boxes are small, twice over. A parameter of
-which every value in the box is a node (whole numbers) does not stray.
+tau^n > 0, so that members are comparable. The hypothesis on the family: between the nodes of a box, at every frequency,
+F(w) deviates from the multilinear interpolant of its corners by no more than twice the deviation of its nodes,
+parameter by parameter. It holds for smooth families, with a factor of two to spare, if boxes are small. A parameter
+with every value in the box as a node (whole numbers) does not deviate.
 
-On a piece of the frequency axis F is its chord up to h^2/8 sup |F''|. If one half plane holds the values of all nodes
-at both ends of the piece, with all these radii to spare, no member of the box has a root there; beyond the last piece
-the leading power is more than twice all others. Boxes that fail are halved. Boxes that share faces and are clear have
-as many roots right of the line, all of them, as one member has, which is proven in ball arithmetic.
+On a piece of the frequency axis F is its chord up to h^2/8 sup |F''|. If one half plane contains the values of all
+nodes at both ends of the piece, with a distance that exceeds all these deviations, no member of the box has a root
+there; beyond the last piece the leading power is more than twice all others. Boxes that fail are halved. Connected
+boxes that are clear have the same number of roots right of the line, which is proven for one member in ball arithmetic.
 
 Margins are roots, too: with L the open loop, F_0 its determinant and F the closed one, 1 + k L has the determinant
-F_0 + k (F - F_0), affine in k. Clear for all k in [1, g] is a gain margin of at least g, clear for all k = exp(j psi),
-|psi| <= phi, a phase margin of at least phi, over the whole box.
+F_0 + k (F - F_0), affine in k. If it is clear for all k in [1, g], the gain margin is g or more over the whole box; if
+it is clear for all k = exp(j psi), |psi| <= phi, the phase margin is phi or more.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from ecc.linear.quasipolynomial import QuasiPolynomial
 
 __all__ = ["Axis", "BoxCover", "cover_box"]
 
-_BOXES, _PIECES = 4000, 4000  # at most; pieces for each box
-_LEAST = 1e-3  # relative: no narrower box is tried
+_MAX_BOXES, _MAX_PIECES = 4000, 4000  # pieces for each box
+_MIN_WIDTH = 1e-3  # relative: boxes that are narrower are not divided
 _GAIN, _ANGLE = 1.3, 0.35  # the widest pieces of factors and angles [rad] on the loop
-_ROUNDING = 1e-9  # of the sum of moduli
-_CANCELS = 1e-12  # of the largest coefficient
-_TAKEN = (
-    "taken of the models between those looked at, not proven: their determinants stray from interpolation by no more "
-    "than twice what is seen (ecc.linear.box_cover)"
+_ROUNDING = 1e-9  # relative to the sum of moduli
+_CANCELS = 1e-12  # relative to the largest coefficient
+_HYPOTHESIS = (
+    "assumed for the models between those computed, not proven: their determinants deviate from interpolation by no "
+    "more than twice the observed deviation (ecc.linear.box_cover)"
 )
 
 
@@ -58,18 +58,18 @@ class Axis:
     whole: bool = False
 
     def middle(self) -> float:
-        """Where it is halved: evenly in the logarithm."""
-        found = sqrt(self.low * self.high)
-        return float(min(max(round(found), self.low + 1.0), self.high - 1.0)) if self.whole else found
+        """Return the value at which the range is halved: the middle of the logarithms."""
+        mean = sqrt(self.low * self.high)
+        return float(min(max(round(mean), self.low + 1.0), self.high - 1.0)) if self.whole else mean
 
     def nodes(self) -> tuple[float, ...]:
-        """Both ends, and one value between them if there is one."""
+        """Return both ends, and one value between them if there is one."""
         if self.low == self.high or (self.whole and self.high - self.low < 1.5):
             return tuple(dict.fromkeys((self.low, self.high)))
         return self.low, self.middle(), self.high
 
     def bend(self) -> float:
-        """Twice how far a parabola is from its chord at most, over how far it is from it at the node between."""
+        """Return twice the ratio of a parabola's maximum deviation from its chord to that at the middle node."""
         nodes = self.nodes()
         if len(nodes) < 3 or (self.whole and self.high - self.low < 2.5):
             return 0.0
@@ -79,9 +79,9 @@ class Axis:
 
 @dataclass(frozen=True, repr=False)
 class BoxCover(Displayed):
-    """What is proven over a box: no root has Re s >= `line` [1/s], with these margins.
+    """A proof for a box of parameters: no root has Re s >= `line` [1/s], with these margins.
 
-    `boxes`, `members`: into how many boxes it was cut, and how many members were looked at.
+    `boxes`: number of boxes into which it was divided; `members`: number of members computed.
     """
 
     line: float
@@ -89,7 +89,7 @@ class BoxCover(Displayed):
     phase_margin: float
     boxes: int
     members: int
-    notes: tuple[str, ...] = (_TAKEN,)
+    notes: tuple[str, ...] = (_HYPOTHESIS,)
     _units = {"line": "1/s", "phase_margin": "rad"}
 
     def _title(self) -> str:
@@ -111,14 +111,14 @@ class _Member:
         powers = s[:, None] ** np.arange(len(self.base))
         return np.einsum("wj,jm,wm->w", powers, self.base, late), np.einsum("wj,jm,wm->w", powers, self.rise, late)
 
-    def sizes(self, most: float) -> Real:
-        """Moduli, with factors up to `most` on the loop."""
+    def sizes(self, max_factor: float) -> Real:
+        """Return moduli of the coefficients, with factors up to `max_factor` on the loop."""
         weight = np.exp(-self.line * self.theta)
-        return np.asarray((np.abs(self.base) + most * np.abs(self.rise)) * weight)
+        return np.asarray((np.abs(self.base) + max_factor * np.abs(self.rise)) * weight)
 
-    def top(self, most: float) -> float:
-        """Where the leading power is twice all others, and stays so."""
-        sizes = self.sizes(most)
+    def top(self, max_factor: float) -> float:
+        """Return a frequency above which the leading power is more than twice all others."""
+        sizes = self.sizes(max_factor)
         lead = 2.0 * abs(self.base[-1, 0]) - sizes[-1].sum()
         if lead <= 0.0:
             return inf
@@ -129,26 +129,26 @@ class _Member:
             w *= 1.25
         return w
 
-    def curvature(self, w: Real, most: float) -> Real:
-        """A bound on |F''| up to w."""
-        sizes, s = self.sizes(most), np.hypot(self.line, w)[:, None]
-        found = np.zeros(len(w))
+    def curvature(self, w: Real, max_factor: float) -> Real:
+        """Return a bound on |F''| up to w."""
+        sizes, s = self.sizes(max_factor), np.hypot(self.line, w)[:, None]
+        bound = np.zeros(len(w))
         for j, row in enumerate(sizes):
-            found += (s**j * self.theta**2) @ row
-            found += (2.0 * j * s ** max(j - 1, 0) * self.theta) @ row
-            found += float(j * (j - 1)) * s[:, 0] ** max(j - 2, 0) * row.sum()
-        return found
+            bound += (s**j * self.theta**2) @ row
+            bound += (2.0 * j * s ** max(j - 1, 0) * self.theta) @ row
+            bound += float(j * (j - 1)) * s[:, 0] ** max(j - 2, 0) * row.sum()
+        return bound
 
 
 def _form(system: DelaySystem) -> dict[float, list[float]]:
-    """The determinant: delay -> coefficients of the powers of s."""
+    """Return the determinant: delay -> coefficients of the powers of s."""
     exact = QuasiPolynomial.of(align(system.terms())[0])
     if exact is None:
-        raise ValueError("a cover of a box takes systems of up to twelve states")
+        raise ValueError("a cover of a box needs systems of up to twelve states")
     form = {int(t.p) / int(t.q): [int(x.p) / int(x.q) for x in p.coeffs()] for t, p in exact.terms.items()}
     unit = max(form) or 1.0
     sizes = {delay: max(abs(c) * unit**-j for j, c in enumerate(row)) for delay, row in form.items()}
-    # what cancels but for its rounding would be a delay of some members only
+    # terms that cancel up to rounding would add delays to some members only
     return {delay: row for delay, row in form.items() if sizes[delay] > _CANCELS * max(sizes.values())}
 
 
@@ -166,18 +166,18 @@ def _member(system: DelaySystem, line: float) -> _Member:
 
 
 def _factors(gain_margin: float, phase_margin: float) -> list[list[complex]]:
-    """Corners of polygons that hold all factors on the loop."""
-    found: list[list[complex]] = []
+    """Return corners of polygons that contain all factors on the loop."""
+    pieces: list[list[complex]] = []
     count = max(1, int(np.ceil(log(gain_margin) / log(_GAIN))))
     gains = np.geomspace(1.0, gain_margin, count + 1)
-    found += [[complex(a), complex(b)] for a, b in zip(gains[:-1], gains[1:], strict=True)]
+    pieces += [[complex(a), complex(b)] for a, b in zip(gains[:-1], gains[1:], strict=True)]
     count = int(np.ceil(phase_margin / _ANGLE))
     angles = np.linspace(0.0, phase_margin, count + 1)
     for a, b in zip(angles[:-1], angles[1:], strict=True):
         outer = np.exp(0.5j * (a + b)) / cos(0.5 * (b - a))
         piece = [complex(np.exp(1j * a)), complex(np.exp(1j * b)), complex(outer)]
-        found += [piece, [one.conjugate() for one in piece]]
-    return found
+        pieces += [piece, [corner.conjugate() for corner in piece]]
+    return pieces
 
 
 def cover_box(
@@ -187,16 +187,18 @@ def cover_box(
     gain_margin: float = 1.0,
     phase_margin: float = 0.0,
 ) -> BoxCover:
-    """Return the proof that no member of a family has a root right of a line, nor one with less than some margins.
+    """Return a proof that no member of a family has a root right of a line, or margins below the given ones.
 
     Parameters
     ----------
     family : callable
-        From the parameters, by name, to a DelaySystem with `opened`, of one loop.
+        Function from the parameters, by name, to a DelaySystem with `opened`, of one loop.
     axes : sequence of Axis
+        Parameters and their ranges, for example Axis("delay", 0.5, 1.1).
     line : float, 1/s, optional
+        Line, no root of which or right of which may exist.
     gain_margin, phase_margin : float, optional
-        >= 1; rad, >= 0.
+        Gain margin, >= 1; phase margin, rad, >= 0.
 
     Returns
     -------
@@ -205,19 +207,19 @@ def cover_box(
     Raises
     ------
     ConvergenceError
-        Not proven: a member that has not what is to be proven, or is too near to that; `last` has its parameters.
+        The property is not proven: a member lacks it or is too close to lacking it; `last` has its parameters.
 
     Notes
     -----
-    What is taken of the family between its nodes, the module's text states; pieces are in floating point with bounds on
-    their errors, one member in balls.
+    The hypothesis on the family between its nodes is stated in the module. Pieces are evaluated in floating point with
+    bounds on their errors, one member in ball arithmetic.
 
     Examples
     --------
     >>> def family(gain, delay):  # stable for gain delay < pi/2
     ...     return DelaySystem([-gain], [delay], opened=DelaySystem([0.0], [0.0]))
-    >>> found = cover_box(family, [Axis("gain", 0.5, 1.4), Axis("delay", 0.5, 1.1)])
-    >>> found.line
+    >>> cover = cover_box(family, [Axis("gain", 0.5, 1.4), Axis("delay", 0.5, 1.1)])
+    >>> cover.line
     0.0
     """
     known: dict[tuple[float, ...], _Member] = {}
@@ -237,31 +239,31 @@ def cover_box(
             f"not proven: a root lies right of {line:g} 1/s at {', '.join(f'{a.name} = {shown(a.low)}' for a in axes)}",
             tuple(axis.low for axis in axes),
         )
-    left, clear = [tuple(axes)], 0
-    while left:
-        box = left.pop()
+    remaining, clear = [tuple(axes)], 0
+    while remaining:
+        box = remaining.pop()
         nodes = [member(point) for point in product(*(axis.nodes() for axis in box))]
-        same = len({one.base.shape[0] for one in nodes}) == 1  # else the number of states changes
+        same = len({node.base.shape[0] for node in nodes}) == 1  # otherwise the number of states changes
         spread = _spread(nodes, box, factors) if same else np.ones(len(box))
         if spread is None:
             clear += 1
             continue
-        wide = [axis.high - axis.low > (1.5 if axis.whole else _LEAST * axis.low) for axis in box]
-        if not any(wide) or clear + len(left) >= _BOXES:
+        wide = [axis.high - axis.low > (1.5 if axis.whole else _MIN_WIDTH * axis.low) for axis in box]
+        if not any(wide) or clear + len(remaining) >= _MAX_BOXES:
             raise ConvergenceError(
                 f"not proven over the whole range: undecided at {shown_box(box)}", tuple(axis.low for axis in box)
             )
         at = int(np.argmax(np.where(wide, spread, -1.0)))
         axis, middle = box[at], box[at].middle()
         for low, high in ((axis.low, middle), (middle, axis.high)):
-            left.append((*box[:at], Axis(axis.name, low, high, axis.whole), *box[at + 1 :]))
+            remaining.append((*box[:at], Axis(axis.name, low, high, axis.whole), *box[at + 1 :]))
     return BoxCover(line, gain_margin, phase_margin, clear, len(known))
 
 
 def _spread(nodes: Sequence[_Member], box: Sequence[Axis], factors: Sequence[Sequence[complex]]) -> Real | None:
-    """None if no member of the box has a root on the line; else how far each parameter moves F where that fails."""
-    most = max(abs(k) for piece in factors for k in piece)
-    top = max(one.top(most) for one in nodes)
+    """Return None if no member of the box has a root on the line; else the change of F by each parameter."""
+    max_factor = max(abs(k) for piece in factors for k in piece)
+    top = max(node.top(max_factor) for node in nodes)
     if top == inf:
         raise ConvergenceError("not proven: neutral terms with delays are not covered")
     shape = [len(axis.nodes()) for axis in box]
@@ -269,11 +271,11 @@ def _spread(nodes: Sequence[_Member], box: Sequence[Axis], factors: Sequence[Seq
     low, high = w[:-1], w[1:]
     used = len(low)
     while len(low):
-        ends = [[one.at(at) for one in nodes] for at in (low, high)]
-        bound = np.max([one.curvature(high, most) for one in nodes], axis=0)
-        noise = _ROUNDING * np.max([_modulus(one, high, most) for one in nodes], axis=0)
+        ends = [[node.at(at) for node in nodes] for at in (low, high)]
+        bound = np.max([node.curvature(high, max_factor) for node in nodes], axis=0)
+        noise = _ROUNDING * np.max([_modulus(node, high, max_factor) for node in nodes], axis=0)
         remainder = (high - low) ** 2 / 8.0 * bound * (1.0 + sum(2.0 * axis.bend() for axis in box)) + noise
-        base, rise = (np.array([[one[part] for one in end] for end in ends]) for part in (0, 1))
+        base, rise = (np.array([[pair[part] for pair in end] for end in ends]) for part in (0, 1))
         good, hopeless = np.ones(len(low), dtype=bool), np.zeros(len(low), dtype=bool)
         for piece in factors:
             values = np.stack([base + k * rise for k in piece])  # factors, ends, nodes, frequencies
@@ -288,47 +290,47 @@ def _spread(nodes: Sequence[_Member], box: Sequence[Axis], factors: Sequence[Seq
         middle = 0.5 * (low + high)
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
         used += len(low)
-        if used > _PIECES:
+        if used > _MAX_PIECES:
             return _moves(base + rise, box, shape)
     return None
 
 
-def _modulus(one: _Member, w: Real, most: float) -> Real:
-    sizes, s = one.sizes(most), np.hypot(one.line, w)[:, None]
+def _modulus(member: _Member, w: Real, max_factor: float) -> Real:
+    sizes, s = member.sizes(max_factor), np.hypot(member.line, w)[:, None]
     return np.asarray((s ** np.arange(len(sizes))) @ sizes.sum(axis=1))
 
 
 def _room(values: NDArray[Any]) -> Real:
-    """How far 0 is from the half plane that holds values, over all axes but the last; < 0 where none does."""
+    """Return the distance of 0 from a half plane that contains the values, over all axes but the last; < 0 if none."""
     flat = values.reshape(-1, values.shape[-1])
     with np.errstate(all="ignore"):
         angles = np.angle(flat / flat.sum(axis=0))
         middle = 0.5 * (angles.max(axis=0) + angles.min(axis=0)) + np.angle(flat.sum(axis=0))
-        found = (flat * np.exp(-1j * middle)).real.min(axis=0)
-    return np.asarray(np.where(np.isfinite(found), found, -1.0))
+        distance = (flat * np.exp(-1j * middle)).real.min(axis=0)
+    return np.asarray(np.where(np.isfinite(distance), distance, -1.0))
 
 
 def _bends(values: NDArray[Any], box: Sequence[Axis], shape: Sequence[int]) -> Real:
-    """How far members between the nodes may be from their hull."""
+    """Return the maximum distance of members between the nodes from the hull of the nodes."""
     grid = values.reshape(*values.shape[:-2], *shape, values.shape[-1])
-    found = np.zeros(values.shape[-1])
+    distance = np.zeros(values.shape[-1])
     for k, axis in enumerate(box):
         if (factor := axis.bend()) == 0.0:
             continue
-        one, two, three = np.moveaxis(grid, len(values.shape) - 2 + k, 0)
+        low, middle, high = np.moveaxis(grid, len(values.shape) - 2 + k, 0)
         nodes = axis.nodes()
         share = log(nodes[1] / nodes[0]) / log(nodes[2] / nodes[0])
-        off = np.abs(two - (1.0 - share) * one - share * three)
-        found = found + factor * off.reshape(-1, off.shape[-1]).max(axis=0)
-    return found
+        off = np.abs(middle - (1.0 - share) * low - share * high)
+        distance = distance + factor * off.reshape(-1, off.shape[-1]).max(axis=0)
+    return distance
 
 
 def _moves(values: NDArray[Any], box: Sequence[Axis], shape: Sequence[int]) -> Real:
-    """How far F is at one end of each parameter from the other, in the mean."""
-    rest = values.reshape(-1, *shape) if values.ndim == 3 else np.moveaxis(values, -1, 0).reshape(-1, *shape)
-    size = np.abs(rest).reshape(len(rest), -1).mean(axis=1) + exp(-700.0)
-    found = []
+    """Return the mean change of F from one end of each parameter to the other."""
+    points = values.reshape(-1, *shape) if values.ndim == 3 else np.moveaxis(values, -1, 0).reshape(-1, *shape)
+    size = np.abs(points).reshape(len(points), -1).mean(axis=1) + exp(-700.0)
+    changes = []
     for k in range(len(box)):
-        ends = np.moveaxis(rest, k + 1, 0)
-        found.append(float((np.abs(ends[-1] - ends[0]).reshape(len(rest), -1).mean(axis=1) / size).mean()))
-    return np.array(found)
+        ends = np.moveaxis(points, k + 1, 0)
+        changes.append(float((np.abs(ends[-1] - ends[0]).reshape(len(points), -1).mean(axis=1) / size).mean()))
+    return np.array(changes)

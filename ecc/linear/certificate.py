@@ -27,27 +27,27 @@ __all__ = ["Certificate", "certify_block", "certify_blocks", "decide", "unstable
 
 @dataclass(frozen=True, repr=False)
 class Certificate(Displayed):
-    """A proven statement on the number of unstable roots, Re s >= 0 or |z| >= 1, multiple ones as often as they are.
+    """A proven statement on the number of unstable roots, Re s >= 0 or |z| >= 1, counted with multiplicity.
 
-    If a line was requested, roots that lie right of it, or on it, count as unstable.
+    If a line was requested, roots on it or to its right count as unstable.
 
     Attributes
     ----------
     stable : bool or None
         True or False if proven, None if undecided.
     at_least, at_most : int, int or None
-        Bounds on the number of unstable roots; at_most is None if none is proven.
+        Bounds on the number of unstable roots; at_most may be unknown (None).
     line : float
-        Real part of the contour [1/s], or log of its radius; of several (one a group of states that does not act back
-        on others) the one furthest from the boundary.
+        Real part of the contour [1/s], or log of its radius; for several contours (one for each group of states that
+        does not act back on others), that of the contour furthest from the boundary.
     reach : float
         |s| beyond which no root can lie right of the line [rad/s]; pi for sampled systems.
     pieces : int
         Pieces of the contours on which the enclosure excludes zero, or that were examined if undecided.
     method : str
-        How.
+        Method of the proof.
     reason : str
-        Why the count is not decided, and what was spent; empty if it is.
+        Why the count is not decided, with the effort spent; empty if it is decided.
     """
 
     stable: bool | None
@@ -65,23 +65,25 @@ class Certificate(Displayed):
         return self.at_least if self.at_least == self.at_most else None
 
 
-_FOLLOWED = "argument principle on the determinant, Taylor polynomials in balls of {} bits (python-flint)"
-_FOUND = "a root proven by Rouche's theorem in balls of {} bits (python-flint)"
+_BY_DETERMINANT = "argument principle on the determinant, Taylor polynomials in balls of {} bits (python-flint)"
+_BY_ROUCHE = "a root proven by Rouche's theorem in balls of {} bits (python-flint)"
 _METHOD = "argument principle, cubic enclosures between balls of {} bits (python-flint)"
 _COMPARED = "comparison matrix of absolute values, for all delays, in floating point with bounds on its errors"
 _SIGN = "real root: sign of the determinant where the line meets the real axis, in balls of {} bits (python-flint)"
 _BITS = 80
 _LONG = 1 << 17  # pieces of a uniform mesh
-_MOST_NODES = 1 << 12
-"""Nodes of a mesh beyond which the determinant is followed first, which takes fewer pieces."""
+_MAX_NODES = 1 << 12
+"""Nodes of a mesh above which the determinant is followed first, which takes fewer pieces."""
 _STEP = 1e-13
-_SEARCHED = 1 << 16  # nodes, a quarter of a unit apart, of a search for an unstable root where no count is affordable
-_MAX_BALLS = 1 << 21  # entries of matrices in balls of a contour, a few microseconds each
+_SEARCHED = 1 << 16  # nodes, a quarter of a unit apart, of a search for an unstable root if no count is affordable
+_MAX_BALLS = 1 << 21  # matrix entries in balls along a contour, a few microseconds each
 
 
 def decide(blocks: Iterable[Characteristic]) -> tuple[str, str]:
-    """ "stable", "unstable" or "undecided", and what is known of the last: by counts in floating point with its own
-    error bounds, where these cannot decide in balls."""
+    """Return "stable", "unstable" or "undecided", and the reason in the last case.
+
+    The counts are in floating point with their own error bounds, or in balls if these cannot decide.
+    """
     unknown = ""
     for ch in blocks:
         strong = ch.strong(0.0).holds
@@ -101,9 +103,9 @@ def decide(blocks: Iterable[Characteristic]) -> tuple[str, str]:
 
 
 def _quick(ch: Characteristic) -> tuple[int | None, Count | None]:
-    """Unstable roots at least, and none only if there are none, by the cheapest method that may do; or what was tried.
+    """Return a lower bound of the unstable roots by the cheapest method, 0 only if that is proven, or None and a mesh.
 
-    With long delays the determinant takes fewer pieces, or shows one unstable root of many.
+    With long delays the determinant takes fewer pieces, or shows one unstable root of several.
     """
     if isfinite(ch.top_frequency(0.0)) and first_pieces(ch, 0.0) > _LONG:
         known = _without_contour(ch, 0.0)
@@ -111,27 +113,27 @@ def _quick(ch: Characteristic) -> tuple[int | None, Count | None]:
             return known.at_least, None
         exact = _determinant(ch, 0.0)
         if exact is not None:
-            number, least, _ = exact.count(0.0)
-            if number is not None or least > 0:
-                return least, None
+            number, lower, _ = exact.count(0.0)
+            if number is not None or lower > 0:
+                return lower, None
     mesh = count_right(ch, 0.0)
     return mesh.number, mesh
 
 
 def _determinant(ch: Characteristic, line: float, effort: float = 1.0) -> QuasiPolynomial | None:
-    """The exact determinant, None where it is not expanded, or a neutral part turns too often to be followed.
+    """Return the exact determinant, None if it is not expanded, or if a neutral part turns too often to be followed.
 
-    Only where absolute values bound the neutral part are its terms less than what they are added to, so that their
+    If absolute values bound the neutral part, its terms are smaller than those to which they are added, so that their
     phases need not be followed.
     """
-    turns = ch.slope is not None and ch.neutral_radius(line) >= 1.0 and first_pieces(ch, line) > _MOST_NODES
+    turns = ch.slope is not None and ch.neutral_radius(line) >= 1.0 and first_pieces(ch, line) > _MAX_NODES
     return None if turns else QuasiPolynomial.of(ch, effort)
 
 
 def unstable(ch: Characteristic) -> int:
-    """Number of unstable roots, with long delays at least; roots on the boundary itself count.
+    """Return the number of unstable roots, with long delays a lower bound; roots on the boundary itself count.
 
-    Raises UndecidedError: neither that there are none is proven, nor one.
+    Raises UndecidedError if neither the absence nor the existence of an unstable root is proven.
     """
     number, mesh = _quick(ch)
     if number is not None:
@@ -143,17 +145,17 @@ def unstable(ch: Characteristic) -> int:
 
 
 def certify_blocks(blocks: Sequence[tuple[Characteristic, int]], line: float = 0.0, effort: float = 1.0) -> Certificate:
-    """The proof for groups of states of which none feeds back to an earlier one, each with how often it occurs."""
-    proofs = [(certify_block(ch, line, effort=effort), many) for ch, many in blocks]
+    """Return the proof for groups of states in which none feeds back to an earlier one, each with its multiplicity."""
+    proofs = [(certify_block(ch, line, effort=effort), multiplicity) for ch, multiplicity in blocks]
     if len(proofs) == 1 and proofs[0][1] == 1:
         return proofs[0][0]
-    least = sum(many * proof.at_least for proof, many in proofs)
-    most = [proof.at_most and many * proof.at_most for proof, many in proofs]
-    known = [number for number in most if number is not None]
+    lower = sum(multiplicity * proof.at_least for proof, multiplicity in proofs)
+    upper_bounds = [proof.at_most and multiplicity * proof.at_most for proof, multiplicity in proofs]
+    known = [number for number in upper_bounds if number is not None]
     return Certificate(
-        stable=_verdict(least, sum(known) if len(known) == len(most) else None),
-        at_least=least,
-        at_most=sum(known) if len(known) == len(most) else None,
+        stable=_verdict(lower, sum(known) if len(known) == len(upper_bounds) else None),
+        at_least=lower,
+        at_most=sum(known) if len(known) == len(upper_bounds) else None,
         line=max((proof.line for proof, _ in proofs), key=lambda at: abs(at - line)),
         reach=max(proof.reach for proof, _ in proofs),
         pieces=sum(proof.pieces for proof, _ in proofs),
@@ -163,7 +165,7 @@ def certify_blocks(blocks: Sequence[tuple[Characteristic, int]], line: float = 0
 
 
 def certify_block(ch: Characteristic, line: float = 0.0, mesh: Count | None = None, effort: float = 1.0) -> Certificate:
-    """The proof for one group of states; `mesh`: the count in floating point, if it is known."""
+    """Return the proof for one group of states; `mesh` is the count in floating point, if it is known."""
     mesh = mesh or count_right(ch, line, effort=effort)
     if not isfinite(mesh.top):
         return _certificate(
@@ -174,25 +176,25 @@ def certify_block(ch: Characteristic, line: float = 0.0, mesh: Count | None = No
         if known is not None:
             return known
     if ch.slope is not None and not is_affordable(ch, line, effort):
-        found = _found(ch, line, effort)
+        lower = _roots_beyond(ch, line, effort)
         reason = (
             f"the neutral part is so close to unstable that roots are possible up to |s| = {mesh.top:.2g} "
             f"rad/s, which takes {first_pieces(ch, line):.2g} pieces of the contour, more than the limit of "
             f"{first_limit(ch, effort):,} (effort {effort:g})"
         )
         return Certificate(
-            _verdict(found, None), found, None, line, mesh.top, mesh.spent, _FOUND.format(min(BITS)), reason
+            _verdict(lower, None), lower, None, line, mesh.top, mesh.spent, _BY_ROUCHE.format(min(BITS)), reason
         )
-    least, clear, spent = 0, mesh.number is not None, mesh.spent
-    exact = _determinant(ch, line, effort) if not clear or len(mesh.omega) > _MOST_NODES else None
+    lower, clear, spent = 0, mesh.number is not None, mesh.spent
+    exact = _determinant(ch, line, effort) if not clear or len(mesh.omega) > _MAX_NODES else None
     if exact is not None:
-        least = exact.on_the_boundary() if line == 0.0 and not clear else 0
-        if least == 0:
-            number, least, bits = exact.count(line)
-            if number is not None or (least > 0 and not clear):
-                method = (_FOLLOWED if number is not None else _FOUND).format(bits)
-                reason = "" if number is not None else _reason(least, None, spent + exact.spent, bits, effort)
-                return Certificate(_verdict(least, number), least, number, line, mesh.top, exact.pieces, method, reason)
+        lower = exact.on_the_boundary() if line == 0.0 and not clear else 0
+        if lower == 0:
+            number, lower, bits = exact.count(line)
+            if number is not None or (lower > 0 and not clear):
+                method = (_BY_DETERMINANT if number is not None else _BY_ROUCHE).format(bits)
+                reason = "" if number is not None else _reason(lower, None, spent + exact.spent, bits, effort)
+                return Certificate(_verdict(lower, number), lower, number, line, mesh.top, exact.pieces, method, reason)
             spent += exact.spent
     if clear or exact is None:
         count = _proven(ch, line, mesh, effort)
@@ -200,21 +202,21 @@ def certify_block(ch: Characteristic, line: float = 0.0, mesh: Count | None = No
             return _certificate(count, count.number, count.number)
         spent += count.spent
     step = _STEP * 10.0 * ch.unit
-    right, left = (_proven(ch, line + side * step, None, effort) for side in (1.0, -1.0))
-    least = max(least, right.number or 0)
-    spent += right.spent + left.spent
+    right_count, left_count = (_proven(ch, line + side * step, None, effort) for side in (1.0, -1.0))
+    lower = max(lower, right_count.number or 0)
+    spent += right_count.spent + left_count.spent
     bits = _BITS if exact is None else max(BITS)
-    reason = "" if left.number == least else _reason(least, left.number, spent, bits, effort)
+    reason = "" if left_count.number == lower else _reason(lower, left_count.number, spent, bits, effort)
     if reason and mesh.exhausted and not is_affordable(ch, line, effort):
         reason += (
             f"; a contour takes {first_pieces(ch, line):.2g} pieces of {ch.size} x {ch.size} matrices, more than the "
             f"limit of {first_limit(ch, effort):,}"
         )
-    return _certificate(left if left.number is not None else right, least, left.number, reason)
+    return _certificate(left_count if left_count.number is not None else right_count, lower, left_count.number, reason)
 
 
 def _without_contour(ch: Characteristic, line: float) -> Certificate | None:
-    """What is proven without a contour: no root right of the line for any delays, or a real root right of it."""
+    """Return a proof without a contour: no root right of the line for any delays, or a real root right of it."""
     from flint import acb, acb_mat, arb, ctx
 
     n, reach = ch.size, ch.top_frequency(line)
@@ -239,26 +241,26 @@ def _without_contour(ch: Characteristic, line: float) -> Certificate | None:
         for power, block in enumerate(ch.exact):
             for tau, row in zip(ch.delays.tolist(), block or (), strict=False):
                 factor = (-arb(line) * arb(tau)).exp() * arb(line) ** power
-                entries = [one + factor * arb(x) for one, x in zip(entries, row, strict=True)]
-        at_line = acb_mat(n, n, [acb(one) for one in entries]).det().real
+                entries = [entry + factor * arb(x) for entry, x in zip(entries, row, strict=True)]
+        at_line = acb_mat(n, n, [acb(entry) for entry in entries]).det().real
     finally:
         ctx.prec = before
     if at_line < 0:  # for large real s the determinant is positive
-        least = 1
-        reason = "a real root is proven, the number of all roots right of the line is not"
-        return Certificate(False, least, None, line, reach, 0, _SIGN.format(_BITS), reason)
+        lower = 1
+        reason = "a real root is proven, but not the number of all roots right of the line"
+        return Certificate(False, lower, None, line, reach, 0, _SIGN.format(_BITS), reason)
     return None
 
 
-def _reason(least: int, most: int | None, spent: int, bits: int, effort: float) -> str:
-    """Why a count is not decided, after what effort."""
-    between = f"at least {least}" if most is None else f"between {least} and {most}"
+def _reason(lower: int, upper: int | None, spent: int, bits: int, effort: float) -> str:
+    """Return why a count is not decided, and the effort spent."""
+    between = f"at least {lower}" if upper is None else f"between {lower} and {upper}"
     effort_spent = f"after {spent:,} pieces of the contour in up to {bits} bits (effort {effort:g})"
     return f"{between} of the roots are unstable, {effort_spent}"
 
 
-def _found(ch: Characteristic, line: float, effort: float) -> int:
-    """How many roots are proven right of a line: those that Newton's method reaches from its lower part, or 0."""
+def _roots_beyond(ch: Characteristic, line: float, effort: float) -> int:
+    """Return the number of roots proven right of a line: those that Newton's method reaches from low frequencies."""
     exact = QuasiPolynomial.of(ch, effort)
     if exact is None:
         return 0
@@ -268,31 +270,31 @@ def _found(ch: Characteristic, line: float, effort: float) -> int:
     return exact.beyond(line, near, min(BITS))
 
 
-def _verdict(least: int, most: int | None) -> bool | None:
-    return True if most == 0 else (False if least > 0 else None)
+def _verdict(lower: int, upper: int | None) -> bool | None:
+    return True if upper == 0 else (False if lower > 0 else None)
 
 
-def _certificate(count: Count, least: int, most: int | None, reason: str = "") -> Certificate:
+def _certificate(count: Count, lower: int, upper: int | None, reason: str = "") -> Certificate:
     pieces, method = max(0, len(count.omega) - 1), _METHOD.format(_BITS)
-    return Certificate(_verdict(least, most), least, most, count.sigma, count.top, pieces, method, reason)
+    return Certificate(_verdict(lower, upper), lower, upper, count.sigma, count.top, pieces, method, reason)
 
 
 def _proven(ch: Characteristic, sigma: float, mesh: Count | None, effort: float) -> Count:
-    """The count right of a line with balls for values, on the mesh of floating point.
+    """Return the count right of a line with enclosures by balls, on the mesh of floating point.
 
-    If floating point decides, balls for the exponentials do, and sums over the delays in floating point.
+    If floating point decides, only the exponentials are balls, with sums over the delays in floating point.
     """
     mesh = mesh or count_right(ch, sigma, effort=effort)
     if not len(mesh.omega):
         return mesh
     precise = mesh.number is None
-    if precise and len(mesh.omega) > min(16 * _MOST_NODES, effort * _MAX_BALLS / (2 * ch.size**2)):
+    if precise and len(mesh.omega) > min(16 * _MAX_NODES, effort * _MAX_BALLS / (2 * ch.size**2)):
         return mesh
     return count_right(ch, sigma, lambda omega: _balls(ch, sigma, omega, precise), mesh.omega, effort)
 
 
 def _balls(ch: Characteristic, sigma: float, omega: Real, precise: bool) -> Evaluation:
-    """P and P' on s = sigma + j omega as midpoints and radii of balls."""
+    """Return P and P' on s = sigma + j omega as midpoints and radii of balls."""
     from flint import acb, acb_mat, arb, ctx
 
     delays = [arb(float(tau)) for tau in ch.delays]
@@ -319,6 +321,6 @@ def _balls(ch: Characteristic, sigma: float, omega: Real, precise: bool) -> Eval
 
 
 def _midpoints(balls: list[Any], points: int) -> tuple[Complex, Real]:
-    """Midpoints, rounded to floating point, and radii of balls, one row a point."""
+    """Return midpoints, rounded to floating point, and radii of balls, one row for each point."""
     middle = np.array([complex(x) for x in balls], complex).reshape(points, -1)
     return middle, np.array([float(x.rad()) for x in balls], float).reshape(points, -1)

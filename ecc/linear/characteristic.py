@@ -1,10 +1,10 @@
-"""The characteristic matrix that both kinds of linear systems with delays share, and how it is evaluated.
+"""The characteristic matrix, common to both kinds of linear systems with delays, and its evaluation.
 
 With s the complex frequency (for sampled systems s = log z, in rad/step), every system here is
 
     P(s) = p(s) I + sum_k (B_k + s E_k) exp(-s tau_k),      p(s) = s (continuous) or 1 (sampled),
 
-and its roots are the s at which det P(s) = 0: all of them for continuous systems, those with |Im s| <= pi for sampled.
+and its roots are the s with det P(s) = 0: all of them for continuous systems, those with |Im s| <= pi for sampled ones.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ Rational = dict[float, Any]
 """Delay -> matrix of rational numbers (flint's fmpq_mat)."""
 
 _EPS = float(np.finfo(np.float64).eps)
-_CHUNK = 1 << 21  # exponentials held at once
+_CHUNK = 1 << 21  # exponentials in memory at the same time
 
 
 def product(a: Complex, b: Complex) -> Complex:
-    """Product of stacked square matrices; plain numbers need no loop."""
+    """Return the product of stacked square matrices; scalars are multiplied directly."""
     return a * b if a.shape[-1] == 1 else np.matmul(a, b)
 
 
 def inverse(a: Complex) -> Complex:
-    """Inverse of stacked square matrices, without an exception (inf or nan) where one is singular."""
+    """Return the inverse of stacked square matrices, inf or nan (not an exception) for singular ones."""
     size = a.shape[-1]
     with np.errstate(all="ignore"):
         if size == 1:
@@ -52,7 +52,7 @@ def inverse(a: Complex) -> Complex:
             minors, value = adjugate(a), determinant(a)
             out: Complex = minors / value[..., None, None]
             lost = np.abs(value) < 1e-6 * np.abs(minors).max(axis=(-2, -1)) * np.abs(a).max(axis=(-2, -1))
-            if lost.any():  # the determinant cancels to little: elimination with pivots keeps more of it
+            if lost.any():  # the determinant cancels: elimination with pivots is more accurate
                 out[lost] = _inverse(a[lost])
             return out
         return _inverse(a)
@@ -65,11 +65,11 @@ def _inverse(a: Complex) -> Complex:
         except np.linalg.LinAlgError:
             if a.ndim == 2:
                 return np.full_like(a, np.nan)
-            return np.stack([_inverse(one) for one in a])
+            return np.stack([_inverse(matrix) for matrix in a])
 
 
 def determinant(a: Complex) -> Complex:
-    """Determinant of stacked square matrices."""
+    """Return the determinant of stacked square matrices."""
     if a.shape[-1] == 1:
         return a[..., 0, 0]
     if a.shape[-1] == 2:
@@ -80,13 +80,13 @@ def determinant(a: Complex) -> Complex:
 
 
 def _cross(a: Complex, b: Complex) -> Complex:
-    """Cross products along the last axis; numpy's own spends most of its time on cases that do not occur here."""
-    one, two = [1, 2, 0], [2, 0, 1]
-    return np.asarray(a[..., one] * b[..., two] - a[..., two] * b[..., one])
+    """Return cross products along the last axis; numpy's own function is slower, as it covers other cases."""
+    next_axis, last_axis = [1, 2, 0], [2, 0, 1]
+    return np.asarray(a[..., next_axis] * b[..., last_axis] - a[..., last_axis] * b[..., next_axis])
 
 
 def adjugate(a: Complex) -> Complex:
-    """Adjugate of stacked square matrices, at singular ones too: (det a)' = trace(adjugate(a) a')."""
+    """Return the adjugate of stacked square matrices, singular ones included: (det a)' = trace(adjugate(a) a')."""
     size = a.shape[-1]
     if size == 1:
         return np.ones_like(a)
@@ -96,35 +96,35 @@ def adjugate(a: Complex) -> Complex:
         out[..., 0, 1], out[..., 1, 0] = -a[..., 0, 1], -a[..., 1, 0]
         return out
     if size == 3:
-        one, two, three = a[..., 0, :], a[..., 1, :], a[..., 2, :]
-        return np.stack([_cross(two, three), _cross(three, one), _cross(one, two)], axis=-1)
+        x, y, z = a[..., 0, :], a[..., 1, :], a[..., 2, :]
+        return np.stack([_cross(y, z), _cross(z, x), _cross(x, y)], axis=-1)
     u, singular, v = np.linalg.svd(a)
-    rest = np.stack([np.delete(singular, i, axis=-1).prod(axis=-1) for i in range(size)], axis=-1)
+    minors = np.stack([np.delete(singular, i, axis=-1).prod(axis=-1) for i in range(size)], axis=-1)
     turn = np.linalg.det(u) * np.linalg.det(v)
-    back = np.swapaxes(v.conj(), -1, -2) * rest[..., None, :]
+    back = np.swapaxes(v.conj(), -1, -2) * minors[..., None, :]
     return np.asarray(turn[..., None, None] * np.matmul(back, np.swapaxes(u.conj(), -1, -2)))
 
 
 def identity(size: int) -> Any:
-    """The identity in rational numbers."""
+    """Return the identity in rational numbers."""
     from flint import fmpq_mat
 
     return fmpq_mat(size, size, [int(i == j) for i in range(size) for j in range(size)])
 
 
 def rounded(sums: Rational, size: int) -> Real:
-    """Rational matrices as binary numbers, by increasing delay; shape (K, n, n)."""
+    """Return rational matrices as binary numbers, by increasing delay; shape (K, n, n)."""
     numbers = [int(x.p) / int(x.q) for _, matrix in sorted(sums.items()) for x in matrix.entries()]
     return np.array(numbers, np.float64).reshape(len(sums), size, size)
 
 
 def fraction(x: Any) -> Fraction:
-    """A binary number or one of flint's rational numbers as a fraction."""
+    """Return a binary number or one of flint's rational numbers as a fraction."""
     return Fraction(x) if isinstance(x, float) else Fraction(int(x.p), int(x.q))
 
 
 class Terms(NamedTuple):
-    """A characteristic matrix as given: B_k at tau_k and E_j at sigma_j > 0, in any order."""
+    """A characteristic matrix as input: B_k at tau_k and E_j at sigma_j > 0, in any order."""
 
     constant: Real
     delays: Real
@@ -134,12 +134,12 @@ class Terms(NamedTuple):
 
     @property
     def powers(self) -> tuple[tuple[Real, Real], tuple[Real, Real]]:
-        """Matrices and delays of each power of s, from 0 on."""
+        """Matrices and delays of each power of s, starting from 0."""
         return (self.constant, self.delays), (self.slope, self.slope_delays)
 
 
 def align(*systems: Terms) -> list[Characteristic]:
-    """Characteristic matrices over the same delays and states: terms joined, zeros dropped, balanced together."""
+    """Return characteristic matrices over the same delays and states: joined, without zeros, balanced together."""
     pairs = [pair for t in systems for pair in ((t.constant, t.delays), (t.slope, t.slope_delays))]
     used = [(np.any(matrices != 0.0, axis=(1, 2)), delays) for matrices, delays in pairs]
     every = np.unique(np.concatenate([delays[on] for on, delays in used]))
@@ -150,7 +150,7 @@ def align(*systems: Terms) -> list[Characteristic]:
     scale = np.ones(size)
     if size > 1:
         total = np.abs(tables[::2]).sum(axis=(0, 1))
-        if np.any(tables[1::2]):  # E has no unit, B is in 1/s
+        if np.any(tables[1::2]):  # E is dimensionless, B is in 1/s
             total += np.abs(tables[1::2]).sum(axis=(0, 1)) / every[-1]
         scale = balancing_scale(total)
         if np.any(scale != 1.0):
@@ -163,7 +163,7 @@ def align(*systems: Terms) -> list[Characteristic]:
 
 
 def _scaled_exactly(tables: Real, scale: Real) -> tuple[Real, Real]:
-    """Powers of two and the tables scaled by them; milder powers if an entry would leave the range of exact scaling."""
+    """Return powers of two and the scaled tables; smaller powers if an entry would leave the range of exact scaling."""
     while True:
         ratio = scale[None, :] / scale[:, None]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -175,23 +175,23 @@ def _scaled_exactly(tables: Real, scale: Real) -> tuple[Real, Real]:
 
 @dataclass(frozen=True, eq=False)
 class Characteristic:
-    """P(s) of one system, balanced by powers of two (which leaves the determinant as it is).
+    """P(s) of one system, balanced by powers of two (which does not change the determinant).
 
     Parameters
     ----------
     delays : ndarray, shape (K,), increasing
-        Distinct: seconds, or steps of a sampled system.
+        Distinct delays, in seconds, or in steps for a sampled system.
     constant, slope : ndarray, ndarray, shape (K, n, n)
-        B_k and E_k; slope is None where all E_k are zero.
+        B_k and E_k; slope: None if all E_k are zero.
     sampled : bool
-        p(s) = 1 instead of s, and |Im s| <= pi.
+        True: p(s) = 1 instead of s, and |Im s| <= pi.
     scale : ndarray, shape (n,)
-        The powers of two that balance: entry (i, j) was multiplied by scale_j/scale_i.
+        Balancing powers of two: entry (i, j) was multiplied by scale_j/scale_i.
     unrounded : callable or None
-        Function to the rational B_k and E_k, delay -> matrix, before balancing; None: the binary numbers are exact.
-        Floating point is within half a unit in the last place of them.
+        Function that returns the rational B_k and E_k, delay -> matrix, before balancing; None: the binary numbers are
+        exact. Floating-point values are within half a unit in the last place of the rational ones.
     leading : bool
-        False: without p(s) I, as the difference of two characteristic matrices.
+        False: without p(s) I, for the difference of two characteristic matrices.
     """
 
     delays: Real
@@ -204,7 +204,7 @@ class Characteristic:
 
     @cached_property
     def exact(self) -> tuple[list[list[Any]], list[list[Any]] | None]:
-        """The entries of B_k and of E_k, row by row, exactly: binary numbers, or rational ones where those round."""
+        """The exact entries of B_k and of E_k, row by row: binary numbers, or rational ones if those are rounded."""
         tables = [self.constant] if self.slope is None else [self.constant, self.slope]
         if self.unrounded is None:
             out = [[matrix.ravel().tolist() for matrix in table] for table in tables]
@@ -213,10 +213,10 @@ class Characteristic:
 
             ratio = (self.scale[None, :] / self.scale[:, None]).ravel()
             scale = [fmpq(*float(x).as_integer_ratio()) for x in ratio]
-            none = [fmpq(0)] * len(scale)
+            zeros = [fmpq(0)] * len(scale)
             out = [
                 [
-                    [x * f for x, f in zip(sums[tau].entries(), scale, strict=True)] if tau in sums else none
+                    [x * f for x, f in zip(sums[tau].entries(), scale, strict=True)] if tau in sums else zeros
                     for tau in self.delays.tolist()
                 ]
                 for sums in self.unrounded()[: len(tables)]
@@ -230,7 +230,7 @@ class Characteristic:
 
     @property
     def longest(self) -> float:
-        """Longest delay, 0 if there is none."""
+        """Longest delay, 0 without delays."""
         return float(self.delays[-1]) if len(self.delays) else 0.0
 
     @cached_property
@@ -241,16 +241,16 @@ class Characteristic:
         return self.bound(0.0) if not self.sampled and np.any(self.constant) else 1.0
 
     def near(self, s: Complex, tolerance: float) -> Real:
-        """Distance from s that is a share of the distances between roots there, and more than the rounding of s.
+        """Return a distance from s that is a share of the distances between roots, and more than the rounding of s.
 
-        Roots of long delays lie 1/(longest delay) apart at any |s|, so that |s| itself is not a scale.
+        Roots due to long delays lie 1/(longest delay) apart at any |s|, so that |s| itself is not a scale.
         """
         size = np.abs(s)
         return np.asarray(tolerance * (self.unit + np.minimum(size, self.unit)) + 64.0 * _EPS * size)
 
     @cached_property
     def _table(self) -> Real:
-        """(columns of P and P' per matrix entry) x K: B, -tau B, and if neutral E, -tau E."""
+        """(columns of P and P' per matrix entry) x K: B, -tau B, and for neutral systems E, -tau E."""
         parts = [self.constant, -self.delays[:, None, None] * self.constant]
         if self.slope is not None:
             parts += [self.slope, -self.delays[:, None, None] * self.slope]
@@ -272,11 +272,11 @@ class Characteristic:
         return value, slope
 
     def evaluate(self, s: Complex) -> tuple[Complex, Complex]:
-        """P(s) and P'(s), shape (points, n, n), for s of shape (points,)."""
+        """Return P(s) and P'(s), shape (points, n, n), for s of shape (points,)."""
         return evaluate_all([self], s)[0]
 
     def enclose(self, s: Complex, middle: Complex, radius: Real) -> tuple[Complex, Complex, Real, Real]:
-        """P, P' and their radii from enclosed sums over the delays (columns as in `_table`); rounding included."""
+        """Return P, P' and their radii from enclosed sums over the delays (columns as in `_table`), with rounding."""
         n = self.size
         value, slope = self._assemble(s, middle)
         extra = (radius + 2.0 * _EPS * np.abs(middle)).reshape(len(s), 2 if self.slope is None else 4, n, n)
@@ -291,16 +291,18 @@ class Characteristic:
         )
 
     def sums(self, middle: Complex, radius: Real) -> tuple[Complex, Real]:
-        """Sums over the delays (columns as in `_table`) of enclosed exponentials, shape (points, K), with radii that
-        include every rounding: of the exponentials and of the table, of products and of sums in any order."""
+        """Return sums over the delays (columns as in `_table`) of enclosed exponentials, shape (points, K).
+
+        The radii include every rounding: of the exponentials and of the table, of products and of sums in any order.
+        """
         table = self._table.T
         size = np.abs(table)
-        many = 16.0 + 2.0 * len(self.delays)
-        error = (2.0 * radius + many * _EPS * np.abs(middle) + np.finfo(np.float64).tiny) @ size
+        n_roundings = 16.0 + 2.0 * len(self.delays)
+        error = (2.0 * radius + n_roundings * _EPS * np.abs(middle) + np.finfo(np.float64).tiny) @ size
         return middle @ table.astype(np.complex128), np.asarray(error)
 
     def determinant(self, s: Complex) -> Complex:
-        """det P(s), shape (points,)."""
+        """Return det P(s), shape (points,)."""
         return determinant(self.evaluate(s)[0])
 
     @cached_property
@@ -308,9 +310,9 @@ class Characteristic:
         return {}
 
     def moments(self, sigma: float) -> tuple[Real, Real]:
-        """Sums over k of |B_k| tau_k^p exp(-sigma tau_k), and of |E_k| likewise, p = 0..4: shape (5, n, n) each."""
+        """Return sums over k of |B_k| tau_k^p exp(-sigma tau_k), and the same of |E_k|, p = 0..4: shape (5, n, n)."""
         if sigma not in self._known:
-            self._known.clear()  # one line at a time
+            self._known.clear()  # only one line is stored
             self._known[sigma] = self._moments(sigma)
         return self._known[sigma]
 
@@ -323,11 +325,11 @@ class Characteristic:
             return total, np.einsum("pk,kij->pij", weights, np.abs(self.slope))
 
     def bound(self, sigma: float) -> float:
-        """A proven bound on |s| over the roots with Re s >= sigma; inf where the neutral part allows none.
+        """Return a proven bound on |s| over the roots with Re s >= sigma; inf if the neutral part permits no bound.
 
         For a positive vector v and nonnegative A, E with A v <= r (v - E v): every root has |s| <= r. Sums run over
-        positive numbers, so that the relative margin of 1e-9 covers rounding many times over. Where absolute values
-        are too coarse for the neutral part, `ecc.linear.neutral` bounds instead.
+        positive numbers, so that the relative margin of 1e-9 covers rounding many times over. If absolute values are
+        too coarse for the neutral part, the bound is that of `ecc.linear.neutral`.
         """
         if sigma not in self._bounds:
             self._bounds[sigma] = inf if self.sampled else self._bound(sigma)
@@ -345,8 +347,8 @@ class Characteristic:
         gain = a
         if self.slope is not None:
             if self.size == 1:
-                rest = self._scalar_rest(sigma)
-                return inf if rest <= 0.0 else float(a[0, 0]) / rest * (1.0 + 1e-9)
+                margin = self._scalar_rest(sigma)
+                return inf if margin <= 0.0 else float(a[0, 0]) / margin * (1.0 + 1e-9)
             if self.neutral_radius(sigma) >= 1.0:
                 return self.strong(sigma).reach
             gain = np.linalg.solve(np.eye(self.size) - e, a)
@@ -356,10 +358,10 @@ class Characteristic:
         best = inf
         v = np.ones(self.size)
         for _ in range(30 if self.size > 1 else 1):
-            rest = v - e @ v
+            margin = v - e @ v
             before = best
-            if np.all(rest > 0.0) and np.all(v > 0.0):
-                best = min(best, float((a @ v / rest).max()))
+            if np.all(margin > 0.0) and np.all(v > 0.0):
+                best = min(best, float((a @ v / margin).max()))
             if before - best <= 1e-3 * best:
                 break
             v = gain @ v + 1e-4 * top * v
@@ -367,7 +369,7 @@ class Characteristic:
         return best * (1.0 + 1e-9)
 
     def neutral_radius(self, sigma: float) -> float:
-        """Bound on the spectral radius of the neutral part over Re s >= sigma: that of sum |E_k| exp(-sigma tau_k)."""
+        """Return a bound on the neutral part's spectral radius over Re s >= sigma, by sum |E_k| exp(-sigma tau_k)."""
         if self.slope is None:
             return 0.0
         e = self.moments(sigma)[1][0]
@@ -376,7 +378,7 @@ class Characteristic:
         return float(np.abs(np.linalg.eigvals(e)).max()) * (1.0 + 1e-9)
 
     def _scalar_rest(self, sigma: float) -> float:
-        """1 - sum |e_k| exp(-sigma tau_k) of one state, from below; on the axis in rational numbers."""
+        """Return a lower bound of 1 - sum |e_k| exp(-sigma tau_k) for one state; rational numbers on the axis."""
         assert self.exact[1] is not None
         if sigma == 0.0:
             return float(1 - sum(abs(fraction(row[0])) for row in self.exact[1]))
@@ -384,16 +386,16 @@ class Characteristic:
         return 1.0 - total - 4.0 * _EPS * (len(self.delays) + self.longest * abs(sigma)) * total
 
     def strong(self, sigma: float) -> Strong:
-        """What is proven of the neutral part over Re s >= sigma, under small changes of its delays (`neutral`)."""
+        """Return the proven properties of the neutral part over Re s >= sigma under small changes of its delays."""
         if self.slope is None:
             return Strong(True, inf)
         if sigma not in self._settled:
             if self.size == 1:
-                rest = self._scalar_rest(sigma)
-                on_axis = True if sigma == 0.0 or rest > 0.0 else None
-                self._settled[sigma] = Strong(rest > 0.0 if on_axis else None, inf)
+                margin = self._scalar_rest(sigma)
+                on_axis = True if sigma == 0.0 or margin > 0.0 else None
+                self._settled[sigma] = Strong(margin > 0.0 if on_axis else None, inf)
             elif self.neutral_radius(sigma) < 1.0 and isfinite(reach := self.bound(sigma)):
-                self._settled[sigma] = Strong(True, reach)  # absolute values do
+                self._settled[sigma] = Strong(True, reach)  # absolute values suffice
             else:
                 with np.errstate(over="ignore"):
                     weights = np.exp(-sigma * self.delays)
@@ -407,7 +409,7 @@ class Characteristic:
         return {}
 
     def top_frequency(self, sigma: float) -> float:
-        """The end of the contour on Re s = sigma: pi, or where det P stays in its last quadrant."""
+        """Return the end of the contour on Re s = sigma: pi, or a frequency above which det P stays in one quadrant."""
         if self.sampled:
             return pi
         radius = self.bound(sigma)
@@ -416,43 +418,43 @@ class Characteristic:
         return radius * 1.001 / sin(pi / max(2, self.size))
 
     def tail(self, s: complex, value: Complex) -> float:
-        """Argument that det P still gains from s upwards on a line, beyond what is periodic; `value` is P(s).
+        """Return the change of the argument of det P from s upward on a line, without periodic parts; `value` is P(s).
 
         det P = s^n det E(s) det(I - M(s)/s) with M bounded, and each factor's eigenvalues stay in the right half plane.
-        nan if E(s) is all but singular.
+        The result is nan if E(s) is almost singular.
         """
         turn = self.size * (pi / 2 - atan2(s.imag, s.real))
-        rest: Complex = value / s
+        factor: Complex = value / s
         if self.slope is not None:
             lead = np.eye(self.size) + np.einsum("k,kij->ij", np.exp(-s * self.delays), self.slope)
             eigenvalues = np.linalg.eigvals(lead)
             if np.abs(eigenvalues).min() < 1e-6:
                 return nan  # rounding could turn one past the negative axis
             turn -= float(np.angle(eigenvalues).sum())
-            rest = np.linalg.solve(lead, rest)
-        return turn - float(np.angle(determinant(rest)))
+            factor = np.linalg.solve(lead, factor)
+        return turn - float(np.angle(determinant(factor)))
 
     def rounding(self, sigma: float, s: Complex) -> tuple[Real, Real]:
-        """Bounds on the errors of `evaluate` at s on Re s = sigma: entries of P and of P'.
+        """Return bounds on the errors of `evaluate` at s on Re s = sigma: entries of P and of P'.
 
-        Valid for exponentials right to 4 ulp; the sum over K delays and the rounding of s tau are counted.
+        Valid for exponentials accurate to 4 ulp; includes the sum over K delays and the rounding of s tau.
         """
         b, e = self.moments(sigma)
         size = np.abs(s)[:, None, None]
         eye = np.eye(self.size) if self.leading else 0.0
-        many = 11.0 + len(self.delays)  # entries themselves may be rounded once
-        value = many * (b[0] + size * (e[0] + eye)) + 4.0 * size * (b[1] + size * e[1])
-        slope = many * (b[1] + e[0] + eye + size * e[1]) + 4.0 * size * (b[2] + 2.0 * e[1] + size * e[2])
+        n_roundings = 11.0 + len(self.delays)  # the entries themselves may be rounded once
+        value = n_roundings * (b[0] + size * (e[0] + eye)) + 4.0 * size * (b[1] + size * e[1])
+        slope = n_roundings * (b[1] + e[0] + eye + size * e[1]) + 4.0 * size * (b[2] + 2.0 * e[1] + size * e[2])
         return _EPS * value, _EPS * slope
 
     def fourth_derivative(self, sigma: float, size: Real) -> Real:
-        """Bound on the fourth derivative of every entry of P along Re s = sigma where |s| <= size."""
+        """Return a bound on the fourth derivative of every entry of P along Re s = sigma for |s| <= size."""
         b, e = self.moments(sigma)
         return np.asarray(b[4] + 4.0 * e[3] + size[:, None, None] * e[4])
 
 
 def evaluate_all(systems: list[Characteristic], s: Complex) -> list[tuple[Complex, Complex]]:
-    """P(s) and P'(s) of systems over the same delays, from one set of exponentials."""
+    """Return P(s) and P'(s) of systems over the same delays, from one set of exponentials."""
     delays = systems[0].delays
     step = max(1, _CHUNK // max(1, len(delays)))
     table = np.concatenate([ch._table for ch in systems]).T.astype(np.complex128)
@@ -465,9 +467,9 @@ def evaluate_all(systems: list[Characteristic], s: Complex) -> list[tuple[Comple
 def evaluate_grid(
     systems: list[Characteristic], sigma: float, start: float, step: float, count: int
 ) -> list[tuple[Complex, Complex]]:
-    """The same at s = sigma + j (start + i step), i < count; exponentials of sums are products of exponentials.
+    """Return P and P' at s = sigma + j (start + i step), i < count; exponentials of sums are products of exponentials.
 
-    K delays at M points cost K sqrt(M) exponentials and K M multiplications in one matrix product.
+    K delays at M points take K sqrt(M) exponentials and K M multiplications in one matrix product.
     """
     delays = systems[0].delays
     s = grid(sigma, start, step, count)
@@ -486,7 +488,7 @@ def evaluate_grid(
 
 
 def grid(sigma: float, start: float, step: float, count: int) -> Complex:
-    """Points sigma + j (start + i step), i < count."""
+    """Return the points sigma + j (start + i step), i < count."""
     return np.asarray(sigma + 1j * (start + step * np.arange(count)))
 
 
@@ -498,7 +500,7 @@ def _split(systems: list[Characteristic], s: Complex, sums: Complex) -> list[tup
 
 
 def longest_sum(*systems: Characteristic) -> float:
-    """The longest delay that the determinants of systems over the same delays can hold: over all permutations."""
+    """Return the longest delay possible in the determinants of systems over the same delays: over all permutations."""
     every = np.sum([np.abs(ch.constant) + (0.0 if ch.slope is None else np.abs(ch.slope)) for ch in systems], axis=0)
     if not len(every):
         return 0.0

@@ -20,12 +20,12 @@ from ecc.linear.systems import merge, rational_sums, read_delays, read_matrices,
 
 __all__ = ["DelaySystem"]
 
-_MOST_ROOTS = 100_000  # that `roots` looks for, in half a minute
+_MAX_ROOTS = 100_000  # roots that `roots` computes, in half a minute
 _FLOORS = (
     1e-3,
     1e-2,
     1e-1,
-)  # of 1/(longest delay): distances from the essential abscissa, beyond which roots are sought
+)  # in 1/(longest delay): distances from the essential abscissa, right of which roots are sought
 
 
 @check_arguments
@@ -40,21 +40,21 @@ class DelaySystem(ClosedLoop):
     delays : sequence of float or ndarray
         Sequence of K delays tau_k >= 0, seconds; equal ones are merged.
     neutral : sequence of array_like or ndarray, optional
-        Sequence of J real n x n matrices E_j; none for a retarded system.
+        Sequence of J real n x n matrices E_j; empty for a retarded system.
     neutral_delays : sequence of float or ndarray, optional
         Sequence of J delays sigma_j >= 0, seconds.
     opened : DelaySystem or None
-        The same system with its loop cut, for the open loop and its margins.
+        The same system with its loop opened, for the open loop and its margins.
     notes : iterable of str, optional
-        Strings of one line each: what must be known about the model beside its verdict.
+        Strings of one line each: limitations of the model, in addition to its verdict.
 
     Raises
     ------
     ValueError
-        No matrix, matrices not square, not finite or of different sizes, a delay negative or not finite, I + E at delay
+        No matrix; matrices not square, not finite or of different sizes; a delay negative or not finite; I + E at delay
         0 singular.
     TypeError
-        Matrices or delays that are not real; `opened` of another kind.
+        Matrices or delays are not real, or `opened` is of another kind.
 
     Examples
     --------
@@ -77,15 +77,15 @@ class DelaySystem(ClosedLoop):
     ) -> None:
         a = read_matrices(matrices, "matrices of a DelaySystem")
         if not len(a):
-            raise ValueError("matrices of a DelaySystem must be at least one, got none")
+            raise ValueError("matrices of a DelaySystem must contain at least one matrix, got none")
         tau = read_delays(delays, len(a), "delays of a DelaySystem", "s")
         e = read_matrices(neutral, "neutral matrices of a DelaySystem", a.shape[1])
         sigma = read_delays(neutral_delays, len(e), "neutral_delays of a DelaySystem", "s")
-        *plain, one = merge(a, tau)
-        *derivative, other = merge(e, sigma)
+        *plain, is_plain_exact = merge(a, tau)
+        *derivative, is_derivative_exact = merge(e, sigma)
         for name, value in zip(("matrices", "delays", "neutral", "neutral_delays"), (*plain, *derivative), strict=True):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_given", None if one and other else (a, tau, e, sigma))
+        object.__setattr__(self, "_given", None if is_plain_exact and is_derivative_exact else (a, tau, e, sigma))
         object.__setattr__(self, "opened", opened)
         object.__setattr__(self, "_own_notes", read_notes(notes))
         if np.any(self.neutral_delays == 0.0) and np.linalg.cond(self._leading) > 1e14:
@@ -94,7 +94,7 @@ class DelaySystem(ClosedLoop):
 
     @property
     def _leading(self) -> Real:
-        """The matrix at x'(t): I + E_j of delay 0."""
+        """The matrix at x'(t): I + E_j for delay 0."""
         return np.asarray(np.eye(self.size) + self.neutral[self.neutral_delays == 0.0].sum(axis=0))
 
     @property
@@ -118,15 +118,15 @@ class DelaySystem(ClosedLoop):
 
     @property
     def _exact(self) -> tuple[Real, ...]:
-        """Matrices and delays, neutral ones last, that no rounding has touched."""
+        """Matrices and delays, neutral ones last, without rounding."""
         return self._given or (self.matrices, self.delays, self.neutral, self.neutral_delays)
 
     def _describe(self) -> Sequence[tuple[str, str]]:
-        found = list(super()._describe())
+        rows = list(super()._describe())
         if len(self.neutral_delays):
             ends = dict.fromkeys((float(self.neutral_delays.min()), float(self.neutral_delays.max())))
-            found.append(("neutral delays", " to ".join(quantity_text(end, "s") for end in ends)))
-        return found
+            rows.append(("neutral delays", " to ".join(quantity_text(end, "s") for end in ends)))
+        return rows
 
     @property
     def _pattern(self) -> NDArray[np.bool_]:
@@ -143,12 +143,12 @@ class DelaySystem(ClosedLoop):
     @cached_property
     def _rational(self) -> tuple[Rational, Rational]:
         a, tau, e, sigma = self._exact
-        one, other = rational_sums(a, tau, -1), rational_sums(e, sigma)
+        plain, other = rational_sums(a, tau, -1), rational_sums(e, sigma)
         lead = other.pop(0.0, None)
         if lead is None:
-            return one, other
+            return plain, other
         lead += identity(self.size)
-        b, c = ({delay: lead.solve(matrix) for delay, matrix in sums.items()} for sums in (one, other))
+        b, c = ({delay: lead.solve(matrix) for delay, matrix in sums.items()} for sums in (plain, other))
         return b, c
 
     def _unrounded(self) -> Callable[[], tuple[Rational, Rational]] | None:
@@ -161,7 +161,7 @@ class DelaySystem(ClosedLoop):
         Parameters
         ----------
         s : complex
-            Any shape, rad/s.
+            Points of any shape, rad/s.
 
         Returns
         -------
@@ -173,41 +173,41 @@ class DelaySystem(ClosedLoop):
             determinant = self.characteristic_matrix.determinant(points.ravel()).reshape(points.shape)
             value = self._leading_determinant * determinant
         if not np.isfinite(value).all():
-            raise ValueError(f"s must be where the determinant is finite, got {points[~np.isfinite(value)][0]}")
+            raise ValueError(f"s must give a finite determinant, got {points[~np.isfinite(value)][0]}")
         return np.asarray(value)
 
     @cached_property
     def essential_abscissa(self) -> float:
-        """Supremum of the real parts that the neutral part alone allows under small changes of its delays [1/s].
+        """Supremum of the real parts due to the neutral part alone under small changes of its delays [1/s].
 
         -inf for retarded systems; otherwise the x at which sup over theta of the spectral radius of
         sum_j E_j exp(-x sigma_j + j theta_j) is 1. Exact up to rounding (about 1e-15 of 1/(shortest neutral delay)) for
         one state, one neutral delay, and matrices E_j triangular in one order of the states. For others the supremum
-        over theta is searched: the value is reached at some theta to rounding, but the search may miss a higher one.
-        The verdict does not rest on this number but on a proof (`ecc.linear.neutral`).
+        over theta is searched: the value is attained at some theta to rounding, but the search may miss a higher one.
+        The verdict does not depend on this number but on a proof (`ecc.linear.neutral`).
         """
         return max(part._essential for part, _ in self.blocks)
 
     @cached_property
     def _essential(self) -> float:
-        """The same of one group of states."""
+        """The essential abscissa of one group of states."""
         ch = self.characteristic_matrix
         if ch.slope is None:
             return -inf
         on = np.any(ch.slope != 0.0, axis=(1, 2))
         e, sigma = ch.slope[on], ch.delays[on]
         if len(e) == 1:
-            one = float(np.abs(np.linalg.eigvals(e[0])).max())
-            return float(np.log(one) / sigma[0]) if one > 0.0 else -inf
-        if self._plain == -inf:  # a bound from above
+            radius = float(np.abs(np.linalg.eigvals(e[0])).max())
+            return float(np.log(radius) / sigma[0]) if radius > 0.0 else -inf
+        if self._plain == -inf:  # an upper bound
             return -inf
         x, floor = -600.0 * ch.unit, -600.0 * ch.unit
 
         def size(y: float, theta: Real) -> float:
-            turned = np.tensordot(np.exp(-y * sigma + 1j * theta), e, axes=1)
-            return float(np.log(np.abs(np.linalg.eigvals(turned)).max()))
+            rotated = np.tensordot(np.exp(-y * sigma + 1j * theta), e, axes=1)
+            return float(np.log(np.abs(np.linalg.eigvals(rotated)).max()))
 
-        for _ in range(20):  # the angles, then the line on which these reach 1: from below, to where neither moves
+        for _ in range(20):  # the angles, then the line on which they reach 1, from below, until neither changes
             theta = largest_radius(e * np.exp(-max(x, -20.0 * ch.unit) * sigma)[:, None, None])[1]
             if size(self._plain, theta) >= 0.0:
                 return self._plain
@@ -221,7 +221,7 @@ class DelaySystem(ClosedLoop):
 
     @cached_property
     def _plain(self) -> float:
-        """An upper bound: the spectral radius of sum_j |E_j| exp(-x sigma_j) is 1 there."""
+        """An upper bound, at which the spectral radius of sum_j |E_j| exp(-x sigma_j) is 1."""
         ch = self.characteristic_matrix
         if ch.slope is None or ch.neutral_radius(-600.0 * ch.unit) < 1.0:
             return -inf
@@ -232,18 +232,18 @@ class DelaySystem(ClosedLoop):
 
     @cached_property
     def _countable(self) -> float:
-        """Right of this line roots have a proven bound."""
+        """A line such that the roots right of it have a proven bound."""
         sharp, plain = self._essential, self._plain
         near = sharp + 1e-3 * self.characteristic_matrix.unit
         return sharp if plain > near and self.characteristic_matrix.bound(near) < inf else plain
 
     @property
     def is_stable(self) -> bool:
-        """Whether all roots have Re s < 0, proven either way: by a count in floating point with its own error bounds,
-        or in balls of growing precision.
+        """True if all roots have Re s < 0, False if not, proven either way.
 
+        The proof is a count in floating point with its own error bounds, or in balls of increasing precision.
         A neutral system is stable only if it stays so under small changes of its neutral delays.
-        Raises UndecidedError: neither is proven (`verdict` is "undecided").
+        Raises UndecidedError if neither is proven (`verdict` is "undecided").
         """
         return super().is_stable
 
@@ -258,7 +258,7 @@ class DelaySystem(ClosedLoop):
 
     @property
     def spectral_abscissa(self) -> float:
-        """Real part of the rightmost root [1/s]; of a neutral system at least its essential abscissa.
+        """Real part of the rightmost root [1/s]; for a neutral system no less than its essential abscissa.
 
         Roots further right are excluded by proof as in `roots`, with the distances stated there.
         """
@@ -266,18 +266,18 @@ class DelaySystem(ClosedLoop):
         return max(float(roots[0].real) if len(roots) else -inf, self.essential_abscissa)
 
     def roots(self, k: int) -> Complex:
-        """Return the k rightmost roots, conjugates side by side, verified by a count that none is missing.
+        """Return the k rightmost roots, conjugates adjacent, verified by a count that none is missing.
 
         Parameters
         ----------
         k : int, >= 1
-            A pair may be cut by k: its root in the upper half plane is then the last.
+            Number of roots. A pair may be divided by k: its root in the upper half plane is then the last.
 
         Returns
         -------
         roots : complex ndarray
-            Shape (k,) or less, complex, 1/s, by falling real part; less if the system has fewer (no delays), or if a
-            neutral one has fewer right of its essential abscissa.
+            Shape (k,) or less, complex, 1/s, by decreasing real part; less if the system has fewer roots (no delays),
+            or a neutral one has fewer right of its essential abscissa.
 
         Raises
         ------
@@ -286,19 +286,19 @@ class DelaySystem(ClosedLoop):
 
         Notes
         -----
-        Simple roots to rounding, about 1e-14 |s|. Cost: an eigenproblem of at most 100 and a count.
+        Simple roots are accurate to rounding, about 1e-14 |s|. Cost: an eigenproblem of size 100 or less, and a count.
 
-        No root is missing that lies further right than the last one returned by 1e-8/(longest delay); if that takes too
-        many pieces of a contour, as for delays of very different length, by 1e-3/(longest delay). Of a neutral system
-        roots are sought right of its essential abscissa by 1e-3/(longest delay); if that takes too many pieces, by 1e-2
-        or 1e-1 of it.
+        All roots that lie right of the last one returned by more than 1e-8/(longest delay) are in the list. If that
+        takes too many pieces of a contour, for example for delays of very different length, this holds for
+        1e-3/(longest delay). For a neutral system roots are sought right of its essential abscissa by 1e-3/(longest
+        delay); if that takes too many pieces, by 1e-2 or 1e-1 of it.
 
         Examples
         --------
         >>> DelaySystem([-1.0], [1.0]).roots(2)
         array([-0.31813151+1.33723570j, -0.31813151-1.33723570j])
         """
-        if k > _MOST_ROOTS:
-            raise ValueError(f"k must be <= {_MOST_ROOTS:,}, got {k}")
+        if k > _MAX_ROOTS:
+            raise ValueError(f"k must be <= {_MAX_ROOTS:,}, got {k}")
         roots = self._rightmost(k)
         return roots[roots.real > self.essential_abscissa]

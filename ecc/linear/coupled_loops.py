@@ -1,4 +1,4 @@
-"""Loops that are coupled: the crossings of their characteristic loci, one factor being on all of them."""
+"""Coupled loops: the crossings of their characteristic loci, with one factor on all loops."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from ecc.linear.systems import LinearSystem
 
 __all__ = ["along_loci", "loops_cut"]
 
-_NONE = 1e-9  # of the largest eigenvalue: another that is no loop
+_ZERO = 1e-9  # relative to the largest eigenvalue: an eigenvalue that is not a loop
 _PROBES = np.exp(2j * pi * np.array([0.07, 0.19, 0.41])) * np.array([1.1, 1.4, 1.05])
-_BESIDE = 1e-6  # of a gain: how far beside it roots are counted
+_DISTANCE = 1e-6  # relative distance from a gain margin at which roots are counted
 _BETWEEN = (0.1, 0.5, 0.9)  # logarithmic shares of a gain margin at which roots are counted, too
-_TOP_GAIN = 50.0  # up to which the mesh of loci reaches in continuous time
+_TOP_GAIN = 50.0  # gain up to which the mesh of loci reaches in continuous time
 
 Crossed = tuple[float, float]
-"""A value (gain, or distance) and the frequency where it is found."""
+"""A value (gain, or distance) and its frequency."""
 
 
 def loops_cut(system: LinearSystem) -> int:
-    """Return the number of loops that are cut, by the eigenvalues of the return ratio at points off the boundary.
+    """Return the number of opened loops, by the eigenvalues of the return ratio at points off the boundary.
 
     Parameters
     ----------
     system : LinearSystem
-        Built with `opened`.
+        System built with `opened`.
     """
     cut = Cut(system)
     if len(cut.rows) < 2:
         return len(cut.rows)
     unit = 1.0 if cut.open.sampled else max(cut.open.unit, cut.closed.unit)
     size = np.sort(np.abs(np.linalg.eigvals(cut.at(np.log(_PROBES) if cut.open.sampled else unit * _PROBES))), axis=1)
-    return int(np.max(np.sum(size > _NONE * size[:, -1:], axis=1)))
+    return int(np.max(np.sum(size > _ZERO * size[:, -1:], axis=1)))
 
 
 def along_loci(system: LinearSystem) -> tuple[tuple[Crossed, Crossed], tuple[Real, Complex], Crossed]:
-    """Return where characteristic loci cross the negative real axis and the unit circle, and come closest to -1.
+    """Return the points of characteristic loci on the negative real axis, on the unit circle, and closest to -1.
 
     Parameters
     ----------
     system : LinearSystem
-        Built with `opened`.
+        System built with `opened`.
 
     Returns
     -------
     tuple[tuple of two Crossed, tuple[ndarray, complex ndarray], Crossed]
-        (least gain > 1 and largest < 1 that put a root on the boundary), (frequencies and values of loci of modulus 1),
-        closest; each gain and distance with its frequency.
+        (smallest gain > 1 and largest gain < 1 that put a root on the boundary), (frequencies and values of loci of
+        modulus 1), smallest distance from -1; each gain and distance with its frequency.
 
     Raises
     ------
     ConvergenceError
-        Loci that cannot be followed, or a gain margin that a count of roots contradicts.
+        Loci cannot be followed, or a count of roots contradicts a gain margin.
     """
     cut, loci = Cut(system), characteristic_loci(system)
     omega, values = loci.omega, loci.values
@@ -68,9 +68,9 @@ def along_loci(system: LinearSystem) -> tuple[tuple[Crossed, Crossed], tuple[Rea
         return np.asarray(np.linalg.eigvals(cut.at(np.array([1j * w])))[0])
 
     def crossings(form: Callable[[Complex], Real]) -> tuple[Real, Complex]:
-        """Frequencies and values at which a real function of a locus is zero, by halving between two samples."""
+        """Return frequencies and values at which a real function of a locus is zero, by bisection between samples."""
         sign = form(values) > 0.0
-        found = []
+        zeros = []
         for k, branch in np.argwhere(sign[1:] != sign[:-1]).tolist():
             low, high = float(omega[k]), float(omega[k + 1])
             begin, end = complex(values[k, branch]), complex(values[k + 1, branch])
@@ -84,11 +84,11 @@ def along_loci(system: LinearSystem) -> tuple[tuple[Crossed, Crossed], tuple[Rea
                     low, begin = middle, value
                 else:
                     high, end = middle, value
-            found.append((high, end))
-        return np.array([w for w, _ in found]), np.array([value for _, value in found], dtype=np.complex128)
+            zeros.append((high, end))
+        return np.array([w for w, _ in zeros]), np.array([value for _, value in zeros], dtype=np.complex128)
 
     at, crossed = crossings(np.imag)
-    real = (np.abs(crossed.imag) <= 1e-6 * np.abs(crossed)) & (crossed.real < 0.0)  # else a jump from locus to locus
+    real = (np.abs(crossed.imag) <= 1e-6 * np.abs(crossed)) & (crossed.real < 0.0)  # otherwise a jump between loci
     gains = [(-1.0 / value, w) for value, w in zip(crossed[real].real.tolist(), at[real].tolist(), strict=True)]
     for end in (0.0, pi) if cut.open.sampled else (0.0,):
         with np.errstate(all="ignore"):
@@ -108,13 +108,13 @@ def along_loci(system: LinearSystem) -> tuple[tuple[Crossed, Crossed], tuple[Rea
 
 
 def _check(system: LinearSystem, margin: float) -> None:
-    """Hold the gain margin of a stable loop against counts of roots."""
+    """Check the gain margin of a stable loop against counts of roots."""
     if not system.is_stable:
         return
     end = margin if isfinite(margin) else _TOP_GAIN
     tests = [(end**share, True) for share in _BETWEEN]
     if isfinite(margin):
-        tests += [(margin * (1.0 - _BESIDE), True), (margin * (1.0 + _BESIDE), False)]
+        tests += [(margin * (1.0 - _DISTANCE), True), (margin * (1.0 + _DISTANCE), False)]
     for gain, stable in tests:
         if (unstable_of(system.with_gain(gain)) == 0) is not stable:
             raise ConvergenceError(f"a count at {gain:g} contradicts the gain margin {margin:g} of coupled loops")

@@ -1,14 +1,14 @@
-"""Families whose parameter is a delay: every crossing, from the frequencies at which any delay has a root on the axis.
+"""Families with a delay as parameter: every crossing, from the frequencies at which any delay has a root on the axis.
 
 A family here has constant matrices and delays that are affine in the gain, theta + k u g with integers k. With
-z = exp(-s u g) its determinant is a polynomial in z, whose coefficients depend on s alone,
+z = exp(-s u g) its determinant is a polynomial in z with coefficients that depend on s alone,
 
     F(s, z) = A_0(s) + A_1(s) z + ... + A_K(s) z^K.
 
 A root s = j w has |z| = 1, so that F(j w, z) and z^K conj F(j w, 1/conj z) have a common zero: a condition on w alone.
-For K = 1 it is |A_0(j w)| = |A_1(j w)|; for K > 1 and A_k that are polynomials, a resultant in w^2. Its zeros, with
-proven errors, give all crossings, at the gains g = (2 pi n - arg z)/(w u) for all n. In which direction the roots cross
-does not depend on n, as Re(1/(ds/dg)) does not. So windows of stability are known completely up to any gain, touches
+For K = 1 it is |A_0(j w)| = |A_1(j w)|; for K > 1 and polynomials A_k, a resultant in w^2. Its zeros, with proven
+errors, give all crossings, at the gains g = (2 pi n - arg z)/(w u) for all n. The direction in which the roots cross
+does not depend on n, since Re(1/(ds/dg)) does not. So windows of stability are known completely up to any gain, touches
 included.
 """
 
@@ -33,16 +33,16 @@ from ecc.linear.quasipolynomial import expanded
 __all__ = ["SHARES", "DelayForm"]
 
 SHARES = (0.2361, 0.5773, 0.9183)
-"""Shares of a gain: members that the form is read off; no simple ratios, so that delays rarely coincide."""
-_MAX_POWER = 6  # of z
-_MAX_DEGREE = 40  # of the resultant in w^2
+"""Shares of a gain at which members determine the form; not simple ratios, so that delays rarely coincide."""
+_MAX_POWER = 6  # maximum power of z
+_MAX_DEGREE = 40  # maximum degree of the resultant in w^2
 _MAX_CROSSINGS = 1 << 12
-_TOLERANCE = 1e-13  # relative: errors of delays
+_TOLERANCE = 1e-13  # relative error of delays
 
 
 @dataclass(frozen=True)
 class _Lag:
-    """The exponent theta + k u g: `fixed` and `power`."""
+    """The exponent theta + k u g, with `fixed` theta and `power` k."""
 
     fixed: Any
     power: int
@@ -52,7 +52,7 @@ class _Lag:
 
 
 class _Branch(NamedTuple):
-    """Crossings at (angle + 2 pi n)/(frequency u), n = 0, 1, ...; `change` is None if not known."""
+    """Crossings at (angle + 2 pi n)/(frequency u), n = 0, 1, ...; `change`: None if it is not known."""
 
     frequency: float
     angle: float
@@ -70,7 +70,7 @@ class DelayForm:
     fixed, powers : tuple of two ndarray
         theta_k and p_k of each.
     unit : float
-        u.
+        Common factor u of the delays that grow with the gain.
     """
 
     matrices: tuple[Real, Real]
@@ -81,7 +81,7 @@ class DelayForm:
 
     @staticmethod
     def detect(members: Sequence[Terms], gains: Sequence[float]) -> DelayForm | None:
-        """Read the form off members; None if they do not have it, or roots may lie on the axis for every gain."""
+        """Infer the form from members; None if they do not have it, or roots may lie on the axis for every gain."""
         if members[0].sampled:
             return None
         matrices, fixed, rates = [], [], []
@@ -101,13 +101,13 @@ class DelayForm:
             if np.any(np.abs(tau[1] - base - rate * gains[1]) > error):
                 return None
             same = np.abs(rate) * gains[-1] <= error
-            whole = ~same & (np.abs(base) <= 10.0 * error)
-            fixed.append(np.where(whole, 0.0, np.where(same, tau[0], base)))
-            rates.append(np.where(same, 0.0, np.where(whole, tau[-1] / gains[-1], rate)))
-        moving = np.concatenate([rate[rate != 0.0] for rate in rates])
-        if not len(moving) or moving.min() < 0.0 or any(np.any(base < 0.0) for base in fixed):
+            is_proportional = ~same & (np.abs(base) <= 10.0 * error)
+            fixed.append(np.where(is_proportional, 0.0, np.where(same, tau[0], base)))
+            rates.append(np.where(same, 0.0, np.where(is_proportional, tau[-1] / gains[-1], rate)))
+        positive_rates = np.concatenate([rate[rate != 0.0] for rate in rates])
+        if not len(positive_rates) or positive_rates.min() < 0.0 or any(np.any(base < 0.0) for base in fixed):
             return None
-        unit = float(moving.min())
+        unit = float(positive_rates.min())
         powers = [np.round(rate / unit) for rate in rates]
         if any(np.any(np.abs(rate / unit - p) > 1e-12 * p) for rate, p in zip(rates, powers, strict=True)):
             return None
@@ -115,32 +115,32 @@ class DelayForm:
         return form if form._is_solved else None
 
     def member(self, gain: float) -> Terms:
-        """The member at a gain."""
+        """Return the member at a gain."""
         delays = [base + p * (self.unit * gain) for base, p in zip(self.fixed, self.powers, strict=True)]
         return Terms(self.matrices[0], delays[0], self.matrices[1], delays[1], False)
 
     def agrees(self, member: Terms, gain: float) -> bool:
-        """Whether a member of the family is the one of the form."""
+        """Return whether a member of the family agrees with the form."""
         model = self.member(gain)
-        for given, said in zip(member.powers, model.powers, strict=True):
-            left = [(tau, matrix.copy()) for matrix, tau in zip(*given, strict=True)]
-            for matrix, tau in zip(*said, strict=True):
-                near = [known for known in left if abs(known[0] - tau) <= 2.0 * _TOLERANCE * max(tau, known[0])]
+        for actual, expected in zip(member.powers, model.powers, strict=True):
+            remaining = [(tau, matrix.copy()) for matrix, tau in zip(*actual, strict=True)]
+            for matrix, tau in zip(*expected, strict=True):
+                near = [known for known in remaining if abs(known[0] - tau) <= 2.0 * _TOLERANCE * max(tau, known[0])]
                 if not near:
                     return False
-                near[0][1][...] -= matrix  # delays that coincide are one term of the member
-            size = np.abs(said[0]).sum(axis=0)
-            if any(np.any(np.abs(rest) > 1e-13 * size) for _, rest in left):
+                near[0][1][...] -= matrix  # coinciding delays form one term of the member
+            size = np.abs(expected[0]).sum(axis=0)
+            if any(np.any(np.abs(rest) > 1e-13 * size) for _, rest in remaining):
                 return False
         return True
 
     def count(self, gain: float) -> int:
-        """Unstable roots of the member at a gain."""
+        """Return the unstable roots of the member at a gain."""
         return unstable_roots(self.member(gain))
 
     @cached_property
     def _parts(self) -> list[dict[Any, Any]] | None:
-        """A_0 to A_K: theta -> polynomial."""
+        """The polynomials A_0 to A_K: theta -> polynomial."""
         from flint import fmpq
 
         tables = []
@@ -177,7 +177,7 @@ class DelayForm:
 
     @cached_property
     def branches(self) -> list[_Branch]:
-        """Families of crossings, one for each frequency and z."""
+        """Series of crossings, one for each frequency and z."""
         assert self._parts is not None
         return self._two_terms() if len(self._parts) <= 2 else self._resultant()
 
@@ -185,19 +185,19 @@ class DelayForm:
         assert self._parts is not None
         if len(self._parts) < 2 or not (self._parts[0] and self._parts[1]):
             return []
-        one, two = (AxisSum.of(part) for part in self._parts)
+        a_0, a_1 = (AxisSum.of(part) for part in self._parts)
         top = align(self.member(1.0 / self.unit))[0].bound(0.0) * (1.0 + 1e-6)
-        bound = Bounded(modulus, one, two)
-        low, high, *doubtful = isolate(SumPair(one, two, False, self.matrices[0].shape[1]), modulus.floats, top, bound)
+        bound = Bounded(modulus, a_0, a_1)
+        low, high, *doubtful = isolate(SumPair(a_0, a_1, False, self.matrices[0].shape[1]), modulus.floats, top, bound)
         low, high = np.concatenate([low, doubtful[0]]), np.concatenate([high, doubtful[1]])
         order = np.argsort(low)
         out = []
         for zero in joined_zeros(bound, low[order], high[order]):
             with bits():
-                a, b = one.ball(zero.frequency)[0], two.ball(zero.frequency)[0]
+                a, b = a_0.ball(zero.frequency)[0], a_1.ball(zero.frequency)[0]
                 if not (abs(a) > 0 and abs(b) > 0):
                     raise ConvergenceError("a root lies on the boundary for every gain", float(zero.frequency))
-                # roots turn unstable where |A_0|^2 - |A_1|^2 rises
+                # roots turn unstable if |A_0|^2 - |A_1|^2 rises
                 out.append(_Branch(float(zero.frequency), _angle(-a / b), 2 * zero.rises))
         return out
 
@@ -238,7 +238,7 @@ class DelayForm:
         return sorted(out, key=lambda branch: branch[:2])
 
     def follow(self, maximum: float) -> Found:
-        """Unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
+        """Return the unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
         if not self.branches:
             return self.count(min(maximum, 1.0 / self.unit)), [], maximum
         rates = np.array([b.frequency * self.unit for b in self.branches])
@@ -254,10 +254,10 @@ class DelayForm:
             for i in unknown:
                 changes[i] = jumps[float(first[i]), self.branches[i].frequency]
         end = min(self._settled(rates, angles, changes, start), _MAX_CROSSINGS * 2.0 * pi / float(rates.sum()), maximum)
-        found = self._up_to(end, changes)
-        if runs_negative(start, found):
-            raise ConvergenceError(NEGATIVE, found)
-        return start, found, end
+        crossings = self._up_to(end, changes)
+        if runs_negative(start, crossings):
+            raise ConvergenceError(NEGATIVE, crossings)
+        return start, crossings, end
 
     def _up_to(self, end: float, changes: Sequence[int]) -> list[Crossing]:
         out = []
@@ -270,15 +270,15 @@ class DelayForm:
 
     @staticmethod
     def _settled(rates: Real, angles: Real, changes: Sequence[int], start: int) -> float:
-        """A gain beyond which roots are unstable for good; inf if there is none."""
+        """Return a gain beyond which roots stay unstable, or inf."""
         change = np.array(changes, float)
         slope = float((change * rates).sum()) / (2.0 * pi)
         if slope <= 0.0:
             return inf
         down = change < 0.0
-        least = start - float((change[~down] * angles[~down]).sum()) / (2.0 * pi)
-        least += float((change[down] * (1.0 - angles[down] / (2.0 * pi))).sum())
-        return max(float(((8.0 * pi + angles) / rates).max()), (1.0 - least) / slope)
+        min_unstable = start - float((change[~down] * angles[~down]).sum()) / (2.0 * pi)
+        min_unstable += float((change[down] * (1.0 - angles[down] / (2.0 * pi))).sum())
+        return max(float(((8.0 * pi + angles) / rates).max()), (1.0 - min_unstable) / slope)
 
 
 def _zeros(coefficients: list[Any]) -> list[Any]:
@@ -293,15 +293,15 @@ def _zeros(coefficients: list[Any]) -> list[Any]:
 
 
 def _angle(z: Any) -> float:
-    """The angle in (0, 2 pi] with z = exp(-j angle)."""
+    """Return the angle in (0, 2 pi] with z = exp(-j angle)."""
     z = complex(z.mid())
     angle = -atan2(z.imag, z.real) % (2.0 * pi)
     return angle if angle > 1e-14 else 2.0 * pi
 
 
-def ordered(found: Sequence[Crossing]) -> list[Crossing]:
-    """By growing gain; of those within rounding of each other, roots that turn unstable first."""
-    out = sorted(found)
+def ordered(crossings: Sequence[Crossing]) -> list[Crossing]:
+    """Return crossings by increasing gain; within rounding of each other, those that turn unstable are first."""
+    out = sorted(crossings)
     at = 0
     while at < len(out):
         end = at

@@ -19,7 +19,7 @@ __all__ = ["Oscillation", "relay_oscillation"]
 
 @dataclass(frozen=True, repr=False)
 class Oscillation(Displayed):
-    """`amplitude` of the signal that the relay receives, and `frequency` [rad/s]."""
+    """An oscillation: `amplitude` of the signal that the relay receives, and `frequency` [rad/s]."""
 
     amplitude: float
     frequency: float
@@ -31,17 +31,18 @@ class Oscillation(Displayed):
 
 @check_arguments
 def relay_oscillation(loop: Callable[[Any], NDArray[np.complex128]], frequencies: Vector) -> Oscillation:
-    """Return the sinusoidal oscillation of a relay whose output is +1 below its threshold and -1 above it.
+    """Return the sinusoidal oscillation of a relay with output +1 below its threshold and -1 above it.
 
-    A relay answers a sine of amplitude a with a square wave, whose fundamental is 4/(pi a) times it: there is balance
-    where L(j w) = -pi a/4. Of several such frequencies that of the largest amplitude is taken, as larger ones decay.
+    A relay responds to a sine of amplitude a with a square wave. Its fundamental is 4/(pi a) times the sine: the loop
+    is in balance if L(j w) = -pi a/4. Of several such frequencies the one with the largest amplitude is used, since
+    larger amplitudes decay.
 
     Parameters
     ----------
     loop : callable
         L(s), vectorized: from the output of the relay to its input, times -1.
     frequencies : Vector
-        Increasing, rad/s. Between two of them L crosses the negative real axis at most once.
+        Increasing frequencies, rad/s. Between two of them L may cross the negative real axis only once.
 
     Returns
     -------
@@ -50,26 +51,26 @@ def relay_oscillation(loop: Callable[[Any], NDArray[np.complex128]], frequencies
     Raises
     ------
     ValueError
-        Frequencies that are not.
+        Frequencies are not increasing and > 0, or fewer than two.
     ConvergenceError
         L does not cross the negative real axis.
 
     Notes
     -----
-    Harmonics are taken for 0; a pure delay before an integrator makes a triangle, whose fundamental is 8/pi^2 of its
-    peak.
+    Harmonics are assumed to be 0; a pure delay before an integrator produces a triangle with a fundamental of 8/pi^2 of
+    its peak.
 
     Examples
     --------
-    >>> found = relay_oscillation(lambda s: np.exp(-s) / s, np.linspace(0.5, 3.0, 20))
-    >>> round(found.frequency, 6), round(found.amplitude, 6)
+    >>> oscillation = relay_oscillation(lambda s: np.exp(-s) / s, np.linspace(0.5, 3.0, 20))
+    >>> round(oscillation.frequency, 6), round(oscillation.amplitude, 6)
     (1.570796, 0.810569)
     """
     from scipy.optimize import brentq
 
     grid = np.asarray(frequencies, dtype=float)
     if len(grid) < 2 or not (grid[0] > 0.0 and np.all(np.diff(grid) > 0.0)):
-        raise ValueError(f"frequencies must be > 0 rad/s and increase, two at least, got {shown(frequencies)}")
+        raise ValueError(f"frequencies must be two or more, > 0 rad/s and increasing, got {shown(frequencies)}")
 
     def height(w: float) -> float:
         return float(loop(np.array([1j * w]))[0].imag)
@@ -77,8 +78,8 @@ def relay_oscillation(loop: Callable[[Any], NDArray[np.complex128]], frequencies
     response = loop(1j * grid)
     crossed = np.flatnonzero(np.sign(response.imag[1:]) != np.sign(response.imag[:-1]))
     places = [float(brentq(height, grid[k], grid[k + 1], xtol=1e-14 * grid[k])) for k in crossed]
-    found = [Oscillation(-4.0 / pi * float(loop(np.array([1j * w]))[0].real), w) for w in places]
-    found = [one for one in found if one.amplitude > 0.0]
-    if not found:
+    oscillations = [Oscillation(-4.0 / pi * float(loop(np.array([1j * w]))[0].real), w) for w in places]
+    oscillations = [each for each in oscillations if each.amplitude > 0.0]
+    if not oscillations:
         raise ConvergenceError(f"the loop does not cross the negative real axis from {grid[0]:g} to {grid[-1]:g} rad/s")
-    return max(found, key=lambda one: one.amplitude)
+    return max(oscillations, key=lambda each: each.amplitude)

@@ -1,35 +1,36 @@
-"""RCP and XCP at their equilibrium, an empty queue, where their loop switches.
+"""RCP and XCP at their equilibrium, an empty queue, at which their loop switches.
 
-With time over the mean RTT d, r the deviation of the announced rate (RCP; of all that was advertised to sources, XCP)
-over its equilibrium, x that of the arrivals, q the queue over C d, and RTTs D_i of mean 1 (equal ones for XCP, whose
-shuffling cancels from the sum only there), both are
+Time is in units of the mean RTT d; r is the relative deviation of the announced rate (for XCP, of the sum advertised to
+sources), x that of the arrivals, q the queue over C d, and the RTTs D_i have mean 1 (equal RTTs for XCP, since its
+shuffling cancels from the sum only then). Both are
 
-    r'(t) = -alpha x(t) - beta q(t),   x(t) = mean r(t - D_i),   q' = x where q > 0 or x > 0, else 0
+    r'(t) = -alpha x(t) - beta q(t),   x(t) = mean r(t - D_i),   q' = x if q > 0 or x > 0, else 0
 
 to first order, also of the delay in the queue. Unconstrained queues, q' = x everywhere, give s^2 + (alpha s + beta)
-mean exp(-s D_i) = 0. The switched loop is positively homogeneous: c > 0 times a motion is one, so rays move among rays,
-and from a history the norm grows or falls by a number per time. Let X be the answer to a unit step of r where q = 0
-throughout: X' = -alpha mean X(t - D_i), X(0) = 1, X = 0 before.
+mean exp(-s D_i) = 0. The switched loop is positively homogeneous: c > 0 times a motion is a motion, so rays move among
+rays, and from a history the norm grows or falls by a number per time. Let X be the response to a unit step of r while
+q = 0: X' = -alpha mean X(t - D_i), X(0) = 1, X = 0 before.
 
-Theorem. If X dies out, beta > 0 and beta G < 1, every motion of the switched loop dies out exponentially, where
+Theorem. If X dies out, beta > 0 and beta G < 1, every motion of the switched loop dies out exponentially, with
 
     alpha G = max over v > 0 of [integral of max(0, X(u + v) - X(u)) over u > 0] + integral of max(0, X - 1).
 
-Proof. r = h - beta X * q, h a motion without queue. On (s, t), where the queue is busy since s, q(t) is the integral of
-x, that is, as alpha times the integral of mean X(u - D_i) is X(0) - X,
+Proof. r = h - beta X * q, h a motion without queue. On (s, t), with the queue busy since s, q(t) is the integral of x,
+that is, as alpha times the integral of mean X(u - D_i) is X(0) - X,
 
     q(t) = int h_x - (beta/alpha) [int_0^s q(z) (X(s - z) - X(t - z)) dz + int_s^t q(z) (1 - X(t - z)) dz]
          <= int h_x + beta G sup q,
 
 so q is bounded; and from busy periods that begin late, lim sup q <= beta G lim sup q: q dies out, and r. A busy period
-without end is a bounded motion of the unconstrained queue, almost periodic of mean 0 (0 is no root) and >= 0: it dies
-out too. Rays are compact after the longest RTT, and the motion is continuous, so the decay is uniform: exponential.
+without end is a bounded motion of the unconstrained queue, almost periodic of mean 0 (0 is not a root) and >= 0: it
+dies out too. Rays are compact after the longest RTT, and the motion is continuous, so the decay is uniform:
+exponential.
 
-G = 0 if and only if X falls all the time; it does where alpha mean exp(z D_i) <= z for a z > 0 (X' >= -z X is kept,
-since then X(t - D_i) <= exp(z D_i) X(t)). For equal RTTs that is alpha <= 1/e: there no beta is too large. At beta = 0
-nothing empties the queue.
+G = 0 if and only if X falls all the time; this holds if alpha mean exp(z D_i) <= z for a z > 0 (X' >= -z X is
+preserved, since then X(t - D_i) <= exp(z D_i) X(t)). For equal RTTs the condition is alpha <= 1/e: then no beta is too
+large. At beta = 0 nothing empties the queue.
 
-The loop is that of small deviations, and of routers that act all the time (T -> 0): the theorem states no more of RCP.
+The loop is that of small deviations, and of routers that act continuously (T -> 0): the theorem is limited to these.
 """
 
 from __future__ import annotations
@@ -49,31 +50,32 @@ __all__ = ["empty_queue_bound", "empty_queue_boundary", "empty_queue_growth"]
 
 Real = NDArray[np.float64]
 
-_QUIET, _MOST = 1e-7, 3_000_000  # size below which the step response has died out, and points until it must have
+_QUIET, _MAX_POINTS = 1e-7, 3_000_000  # size at which the step response counts as died out; maximum number of points
 _TIGHT = 1e-3  # relative width to which the maximum over v is enclosed, or a step of v
 
 
 @check_arguments
 def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000) -> float:
-    """Return a beta > 0 below which RCP, or XCP with equal RTTs, is proven stable at its empty queue: 1/G of above.
+    """Return a beta > 0 below which RCP, or XCP with equal RTTs, is proven stable at its empty queue: 1/G.
 
     Parameters
     ----------
     alpha : float, > 0
+        Gain alpha, for example 0.4.
     rtts : array_like, shape (n_flows,), > 0, optional
-        In any unit: RTTs of flows of equal rates.
+        RTTs of flows with equal rates, in any unit.
     steps : int, > 0, optional
-        Steps a mean RTT, at least, of the enclosure of G; with more of them the bound nears 1/G.
+        Minimum number of steps per mean RTT in the enclosure of G; with more steps the bound approaches 1/G.
 
     Returns
     -------
     float
-        inf where no beta is too large; 0 where the loop without queue is not proven stable.
+        Bound; inf if no beta is too large, 0 if the loop without a queue is not proven stable.
 
     Raises
     ------
     ValueError
-        Alpha or an RTT that is not > 0.
+        alpha or an RTT is not > 0.
     ImportError
         python-flint is not installed.
 
@@ -90,7 +92,7 @@ def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000)
     if not alpha > 0.0:
         raise ValueError(f"alpha must be > 0, got {shown(alpha)}")
     if delays.ndim != 1 or not len(delays) or not np.all((delays > 0.0) & np.isfinite(delays)):
-        raise ValueError(f"rtts must be > 0, at least one, got {shown(rtts)}")
+        raise ValueError(f"rtts must be > 0, one or more, got {shown(rtts)}")
     values, counts = np.unique(delays / delays.mean(), return_counts=True)
     if _falls(alpha, values, counts):
         return inf
@@ -103,10 +105,10 @@ def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000)
 
 
 def _falls(alpha: float, delays: Real, counts: NDArray[np.int64]) -> bool:
-    """Whether alpha mean exp(z D) <= z for a z > 0: by ball arithmetic, at 1 and where the ratio is least."""
+    """Return whether alpha mean exp(z D) <= z for a z > 0: by ball arithmetic, at 1 and at the minimum of the ratio."""
     from flint import arb
 
-    least = minimize_scalar(
+    minimizer = minimize_scalar(
         lambda z: float(counts @ np.exp(z * delays)) / z, bounds=(1e-3 / delays[-1], e), method="bounded",
         options={"xatol": 1e-10},
     ).x  # fmt: skip
@@ -115,37 +117,37 @@ def _falls(alpha: float, delays: Real, counts: NDArray[np.int64]) -> bool:
         terms = (int(n) * (arb(z) * arb(D)).exp() for n, D in zip(counts, delays.tolist(), strict=True))
         return bool(arb(alpha) * sum(terms, arb(0)) <= arb(z) * int(counts.sum()))
 
-    return holds(1.0) or holds(float(least))
+    return holds(1.0) or holds(float(minimizer))
 
 
 def _area_above(alpha: float, delays: Real, shares: Real, steps: int) -> float:
     """Return an upper bound of alpha G; inf if the step response does not die out on the grid.
 
-    x is the piecewise linear function through the values of X that are computed on a grid of h, from 0 to T, with
-    variation V and int |x| <= J. It misses its equation, X = 1 - alpha mean int_0^(t - D_i) X, by r with
+    x is the piecewise linear function through the values of X computed on a grid of step h, from 0 to T, with variation
+    V and int |x| <= J. It satisfies its equation, X = 1 - alpha mean int_0^(t - D_i) X, up to a residual r with
 
         int |r| <= R = T rho + alpha h^2 (V/6 + 1/8):
 
     rho for rounding, V/6 for the linear interpolation of a function with derivative -alpha mean x(t - D_i), 1/8 for its
     kinks at D_i. X - x = -r + alpha mean X(. - D_i) * r, so that int_0^T |X - x| <= R (1 + alpha int_0^T |X|). If
-    |X| <= eta on the longest RTT before T, the integral of |X| from T to any later time is at most eta (1 + alpha)
+    |X| <= eta on the longest RTT before T, the integral of |X| from T to any later time is bounded by eta (1 + alpha)
     times that from 0, as X(T + .) = X(T) X - alpha mean int_0^(D_i) X(T - s) X(. + s - D_i) ds: X is integrable.
 
-    For x the two integrals of alpha G are at most trapezoidal sums, positive parts being convex; the first grows with v
-    by at most the ascent of x beyond v, and its maximum is found by halving intervals of v.
+    For x the two integrals of alpha G are bounded by trapezoidal sums, since positive parts are convex. The first grows
+    with v by no more than the ascent of x beyond v; its maximum is found by halving intervals of v.
     """
     h = 1.0 / steps
-    x = _answer(alpha, delays, shares, h)
+    x = _step_response(alpha, delays, shares, h)
     n, rises = len(x), np.diff(x)
     J = float(np.abs(x).sum()) * h
-    rho = 2.0 * float(np.finfo(float).eps) * ((n + 20) * alpha * J + 4.0)  # a cumulative sum of n terms, twofold
+    rho = 2.0 * float(np.finfo(float).eps) * ((n + 20) * alpha * J + 4.0)  # double that of a cumulative sum of n terms
     R = n * h * rho + alpha * h * h * (float(np.abs(rises).sum()) / 6.0 + 0.125)
-    missed = R * (1.0 + alpha * J) / (1.0 - alpha * R)
+    error = R * (1.0 + alpha * J) / (1.0 - alpha * R)
     off = rho + alpha * h * float(np.abs(rises).max()) + 2.0 * alpha * R * float(np.abs(x).max() + 1.0)
     eta = (1.0 + alpha) * (float(np.abs(x[-int(delays[-1] * steps) - 2 :]).max()) + off)  # |X - x| <= off past kinks
     if not (alpha * R < 0.25 and eta < 0.5):
         return inf
-    beyond = eta * (J + missed) / (1.0 - eta) + h * eta
+    tail = eta * (J + error) / (1.0 - eta) + h * eta
 
     padded = np.append(x, np.zeros(n))
     ascent = np.append(np.cumsum(np.maximum(rises, 0.0)[::-1])[::-1], 0.0)
@@ -153,30 +155,30 @@ def _area_above(alpha: float, delays: Real, shares: Real, steps: int) -> float:
     def rise(v: int) -> float:
         return float(np.maximum(padded[v : v + n] - x, 0.0).sum()) * h
 
-    top, here = rise(n - 1), rise(0)
-    found = max(top, here)
-    intervals = [(-here - float(ascent[0]) * n * h, here, 0, n - 1)]  # least: by the most that is possible there
-    while intervals and -intervals[0][0] > found * (1.0 + _TIGHT):
-        most, here, low, high = heappop(intervals)
+    top, at_zero = rise(n - 1), rise(0)
+    largest = max(top, at_zero)
+    intervals = [(-at_zero - float(ascent[0]) * n * h, at_zero, 0, n - 1)]  # ordered by the largest possible value
+    while intervals and -intervals[0][0] > largest * (1.0 + _TIGHT):
+        negated_bound, at_low, low, high = heappop(intervals)
         if high - low == 1:
-            top = max(top, -most)
+            top = max(top, -negated_bound)
             continue
         middle = (low + high) // 2
-        for value, start, end in ((here, low, middle), (rise(middle), middle, high)):
-            found = max(found, value)
+        for value, start, end in ((at_low, low, middle), (rise(middle), middle, high)):
+            largest = max(largest, value)
             heappush(intervals, (-value - float(ascent[start]) * (end - start) * h, value, start, end))
     top = max(top, -intervals[0][0] if intervals else 0.0)
-    return (top + float(np.maximum(x - 1.0, 0.0).sum()) * h + 3.0 * (missed + beyond)) * (1.0 + n * 1e-15)
+    return (top + float(np.maximum(x - 1.0, 0.0).sum()) * h + 3.0 * (error + tail)) * (1.0 + n * 1e-15)
 
 
-def _answer(alpha: float, delays: Real, shares: Real, h: float) -> Real:
-    """X on a grid of h until it has died out: 1 - alpha mean int_0^(t - D_i) x, x linear between the values before."""
-    back = np.floor(delays / h).astype(np.int64) + 1  # t - D_i is `part` of a step before the point `back` before t
+def _step_response(alpha: float, delays: Real, shares: Real, h: float) -> Real:
+    """Return X on a grid of step h until it has died out: 1 - alpha mean int_0^(t - D_i) x, x linear between values."""
+    back = np.floor(delays / h).astype(np.int64) + 1  # t - D_i lies `part` of a step before the point `back` before t
     part = back - delays / h
     block, quiet = int(back.min()) - 1, int(np.ceil(2.0 * back.max()))
     x, area = np.ones(1), np.zeros(1)
     while len(x) <= quiet or np.abs(x[-quiet:]).max() > _QUIET:
-        if len(x) > _MOST:
+        if len(x) > _MAX_POINTS:
             return x
         k = len(x) + np.arange(block)
         new = np.ones(block)
@@ -200,37 +202,37 @@ def empty_queue_growth(
     history: ArrayLike | None = None,
     queue: ArrayLike | None = None,
 ) -> Real:
-    """Return the rate at which motions of the switched loop with equal RTTs grow, from one history each.
+    """Return the growth rate of motions of the switched loop with equal RTTs, each from one history.
 
     Parameters
     ----------
     alpha, beta : array_like
-        Arrays that broadcast to shape (m,), > 0 and >= 0.
+        Gains; arrays that broadcast to shape (m,), > 0 and >= 0.
     steps : int, optional
-        Of a mean RTT.
+        Steps per mean RTT.
     span : float, optional
-        Mean RTTs; growth is taken from 0.4 of it on.
+        Length of the motion in mean RTTs; growth is measured from 0.4 of it on.
     seed : int, optional
-        Of random histories (Brownian, from a random level) and queues (half of them empty).
+        Seed of random histories (Brownian, from a random level) and queues (half of them empty).
     history : array_like, shape (steps + 1, m), optional
         r over the RTT before the start; None: random.
     queue : array_like, shape (m,), >= 0, optional
-        At the start; None: random.
+        Queue at the start; None: random.
 
     Returns
     -------
     ndarray, shape (m,)
-        Growth per mean RTT: between the first and the last busy period, by the peaks of the queue; of the norm of the
-        state where the queue does not return.
+        Growth per mean RTT: between the first and the last busy period, by the peaks of the queue; or growth of the
+        norm of the state if the queue does not return.
 
     Raises
     ------
     ValueError
-        A gain, history or queue out of range.
+        A gain, history or queue is out of range.
 
     Notes
     -----
-    Trapezoidal, with the exact reflection of an x that is linear in a step: of second order.
+    Trapezoidal rule, with the exact reflection of an x that is linear in a step: second order.
 
     Examples
     --------
@@ -242,37 +244,37 @@ def empty_queue_growth(
     if not span > 0.0:
         raise ValueError(f"span must be > 0, got {shown(span)}")
     if not (np.all(a > 0.0) and np.all(b >= 0.0)):
-        raise ValueError(f"alpha must be > 0 and beta >= 0, got {a.min():g} and {b.min():g} at least")
+        raise ValueError(f"alpha must be > 0 and beta >= 0, got minimum values {a.min():g} and {b.min():g}")
     rng = np.random.default_rng(seed)
     random = np.cumsum(rng.standard_normal((n + 1, m)), axis=0) * np.sqrt(h) + rng.standard_normal(m)
-    some = np.abs(rng.standard_normal(m)) * rng.integers(0, 2, m)
+    random_queue = np.abs(rng.standard_normal(m)) * rng.integers(0, 2, m)
     ring = np.array(random if history is None else history, dtype=float)
-    q = np.array(some if queue is None else queue, dtype=float)
+    q = np.array(random_queue if queue is None else queue, dtype=float)
     if ring.shape != (n + 1, m) or q.shape != (m,) or not np.all(q >= 0.0):
         raise ValueError(f"history and queue must have shapes ({n + 1}, {m}) and ({m},), queue >= 0")
     scale, peak, since = np.zeros(m), np.zeros(m), np.zeros(m)
-    seen = np.full((2, 2, m), np.nan)  # first and last busy period: when it began, log of its peak
+    periods = np.full((2, 2, m), np.nan)  # first and last busy period: its start, log of its peak
     norms = np.zeros((2, m))
     x, r = ring[0].copy(), ring[n].copy()
     total = n * int(np.ceil(span))
     with np.errstate(all="ignore"):
         for k in range(total):
-            then, x = x, ring[(k + 1) % (n + 1)].copy()
-            free = q + 0.5 * h * (then + x)
-            rises = (then < 0.0) & (x > 0.0)
-            full = np.where(rises, 0.5 * h * x * x / (x - then), np.where(x <= 0.0, 0.0, -inf))
+            previous, x = x, ring[(k + 1) % (n + 1)].copy()
+            free = q + 0.5 * h * (previous + x)
+            rises = (previous < 0.0) & (x > 0.0)
+            full = np.where(rises, 0.5 * h * x * x / (x - previous), np.where(x <= 0.0, 0.0, -inf))
             begins = rises & (full >= free)
-            if begins.any():  # the busy period before is over
+            if begins.any():  # the previous busy period has ended
                 if k > 0.4 * total:
                     ended = begins & (peak > 0.0)
                     note = np.stack([since, np.log(peak) + scale])
-                    seen[0] = np.where(ended & np.isnan(seen[0]), note, seen[0])
-                    seen[1] = np.where(ended, note, seen[1])
-                since = np.where(begins, (k - then / (x - then)) * h, since)
+                    periods[0] = np.where(ended & np.isnan(periods[0]), note, periods[0])
+                    periods[1] = np.where(ended, note, periods[1])
+                since = np.where(begins, (k - previous / (x - previous)) * h, since)
                 peak = np.where(begins, 0.0, peak)
-            following = np.maximum(free, full)
-            r = r - h * (0.5 * a * (then + x) + 0.5 * b * (q + following))
-            q = following
+            next_queue = np.maximum(free, full)
+            r = r - h * (0.5 * a * (previous + x) + 0.5 * b * (q + next_queue))
+            q = next_queue
             peak = np.maximum(peak, q)
             ring[k % (n + 1)] = r
             if (k + 1) % n == 0:
@@ -282,34 +284,35 @@ def empty_queue_growth(
                 ring, q, r, x, peak = ring / size, q / size, r / size, x / size, peak / size
         half = (total - 1) // n * n + n - (total // 2 // n * n + n)
         by_norm = (norms[1] - norms[0]) / (half * h)
-        by_peak = (seen[1, 1] - seen[0, 1]) / (seen[1, 0] - seen[0, 0])
-    found: Real = np.where(np.isfinite(by_peak), by_peak, by_norm)
-    return found
+        by_peak = (periods[1, 1] - periods[0, 1]) / (periods[1, 0] - periods[0, 0])
+    growth: Real = np.where(np.isfinite(by_peak), by_peak, by_norm)
+    return growth
 
 
 @check_arguments
 def empty_queue_boundary(alpha: ArrayLike, steps: Positive = 40, span: float = 400.0, seed: Seed = 0) -> Real:
-    """Return the beta at which motions of the switched loop with equal RTTs begin to grow.
+    """Return the beta above which motions of the switched loop with equal RTTs grow.
 
     Parameters
     ----------
     alpha : array_like, shape (m,), > 0
+        Gains alpha.
     steps, span, seed
-        As in `empty_queue_growth`; steps is even.
+        As for `empty_queue_growth`; steps is even.
 
     Returns
     -------
     ndarray, shape (m,)
-        inf where no beta is too large (alpha <= 1/e), 0 for alpha >= pi/2.
+        Boundary; inf if no beta is too large (alpha <= 1/e), 0 for alpha >= pi/2.
 
     Raises
     ------
     ValueError
-        A gain that is not > 0, steps that are odd, or a span in which no motion grows, whatever beta.
+        A gain is not > 0, steps is odd, or no motion grows within the span, for any beta.
 
     Notes
     -----
-    Numerical evidence, above `empty_queue_bound`, which is proven: bisection between it and a beta that grows, from
+    Numerical evidence, above the proven `empty_queue_bound`: bisection between that bound and a beta with growth, from
     random histories, then linear, and extrapolated from steps/2 and steps (about 1e-4 of the value).
 
     Examples
@@ -320,19 +323,19 @@ def empty_queue_boundary(alpha: ArrayLike, steps: Positive = 40, span: float = 4
     if steps % 2:
         raise ValueError(f"steps must be even, got {steps}")
     a = np.atleast_1d(np.asarray(alpha, dtype=float))
-    found = np.where(a < pi / 2.0, inf, 0.0)
+    boundary = np.where(a < pi / 2.0, inf, 0.0)
     bounds = np.array([empty_queue_bound(value) for value in a.tolist()])
     busy = np.isfinite(bounds) & (a < pi / 2.0)
     if not busy.any():
-        return found
+        return boundary
     at, low, high = a[busy], bounds[busy], 2.0 * bounds[busy]
     half = steps // 2
-    while np.any(calm := ~(empty_queue_growth(at, high, half, span, seed) > 0.0)):
-        if np.any(small := high > 1e6 * bounds[busy]):
+    while np.any(decays := ~(empty_queue_growth(at, high, half, span, seed) > 0.0)):
+        if np.any(unbounded := high > 1e6 * bounds[busy]):
             raise ValueError(
-                f"span must be longer at alpha = {at[small][0]:g}, got {span:g} RTTs, in which no motion grows"
+                f"span must be longer at alpha = {at[unbounded][0]:g}, got {span:g} RTTs, in which no motion grows"
             )
-        low, high = np.where(calm, high, low), np.where(calm, 2.0 * high, high)
+        low, high = np.where(decays, high, low), np.where(decays, 2.0 * high, high)
     while np.any(high > 1.01 * low):
         middle = np.sqrt(low * high)
         grows = empty_queue_growth(at, middle, half, span, seed) > 0.0
@@ -341,5 +344,5 @@ def empty_queue_boundary(alpha: ArrayLike, steps: Positive = 40, span: float = 4
     for n in (half, steps):
         below, above = (empty_queue_growth(at, beta, n, span, seed) for beta in (low, high))
         values.append(low - below * (high - low) / (above - below))
-    found[busy] = (4.0 * values[1] - values[0]) / 3.0
-    return found
+    boundary[busy] = (4.0 * values[1] - values[0]) / 3.0
+    return boundary

@@ -4,12 +4,12 @@ On s = j w the determinants are sums of exponentials with rational coefficients 
 
     F(w) = sum_m p_m(j w) exp(-j w theta_m),
 
-so that the derivatives of F have simple bounds, and so have those of a product of two of them. On a piece of the axis a
-real function G of two determinants is its cubic Hermite interpolant up to h^4/384 times a bound on its fourth
-derivative. A piece has no zero if the Bezier form of the cubic has one sign by more than all errors, and at most one if
-it is monotone. Pieces are halved in floating point first (`ecc.linear.imaginary_axis.isolate`), and those that rounding
-leaves undecided in ball arithmetic of 256 bits, down to 2^-100 of their frequency. A piece that is left even then holds
-a double zero, to 30 digits.
+so that the derivatives of F, and of a product of two such sums, have simple bounds. On a piece of the axis a real
+function G of two determinants differs from its cubic Hermite interpolant by no more than h^4/384 times a bound on its
+fourth derivative. A piece has no zero if the Bezier form of the cubic has one sign by more than all errors, and one
+zero or none if the cubic is monotone. Pieces are halved in floating point first (`ecc.linear.imaginary_axis.isolate`).
+Those that remain undecided because of rounding are halved in ball arithmetic of 256 bits, down to 2^-100 of their
+frequency. If a piece is still undecided, it contains a double zero, to 30 digits.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ __all__ = ["AxisSum", "Bounded", "Form", "Zero", "affine_sums", "bits", "modulus
 
 _EPS = float(np.finfo(np.float64).eps)
 _MAX_STATES = 8  # states up to which a determinant is expanded
-_EFFORT = 0.1  # of the products that an expansion may take
+_EFFORT = 0.1  # share of the products that an expansion may take
 _BITS = 256
-_NARROWEST = 2.0**-100  # of a frequency: shortest piece
+_NARROWEST = 2.0**-100  # shortest piece, relative to the frequency
 _MAX_EVALUATIONS = 20_000
-_NOISE = 8.0 * _EPS  # relative error of coefficients that are read off members
+_NOISE = 8.0 * _EPS  # relative error of coefficients that are computed from members
 
 Real3 = tuple[Real, Real, Real]
 
 
 class bits:  # noqa: N801
-    """Context in which ball arithmetic has this many bits."""
+    """A context in which ball arithmetic has this number of bits."""
 
     def __init__(self, number: int = _BITS) -> None:
         self.number = number
@@ -63,8 +63,9 @@ class AxisSum:
     c : ndarray, shape (powers, M)
         Coefficients of the powers of s in each p_m.
     theta : ndarray, shape (M,)
+        Delays of the terms.
     exact : callable
-        Function to the same in rational numbers, theta -> p.
+        Function that returns the same sum in rational numbers, theta -> p.
     """
 
     def __init__(self, c: Real, theta: Real, exact: Callable[[], dict[Any, Any]]) -> None:
@@ -82,7 +83,7 @@ class AxisSum:
 
     @staticmethod
     def of(terms: dict[Any, Any]) -> AxisSum:
-        """From rational terms, theta -> p."""
+        """Return the sum of rational terms, theta -> p."""
         terms = {theta: p for theta, p in terms.items() if p}
         degree = max((p.degree() for p in terms.values()), default=0)
         c = np.zeros((degree + 1, len(terms)))
@@ -97,7 +98,7 @@ class AxisSum:
         return self._exact()
 
     def at(self, omega: Real) -> tuple[Complex, Complex]:
-        """F and dF/dw."""
+        """Return F and dF/dw."""
         s = 1j * omega[:, None]
         powers = np.arange(len(self.c))
         power = s**powers
@@ -108,7 +109,7 @@ class AxisSum:
         return (inner * e).sum(axis=1), 1j * ((steep @ self.c - inner * self.theta) * e).sum(axis=1)
 
     def on_grid(self, start: float, step: float, count: int) -> tuple[Complex, Complex]:
-        """The same on a uniform grid; exponentials of sums are products of exponentials."""
+        """Return F and dF/dw on a uniform grid; exponentials of sums are products of exponentials."""
         omega: Real = start + step * np.arange(float(count))
         if len(self.theta) * count < 4096:
             return self.at(omega)
@@ -130,9 +131,9 @@ class AxisSum:
         return value, 1j * slope
 
     def bounds(self, omega: Real) -> Real:
-        """Bounds on the moduli of F and of its first four derivatives up to frequencies, shape (5, points).
+        """Return bounds on the moduli of F and of its first four derivatives up to frequencies, shape (5, points).
 
-        Shape (5, 1) if they are the same at every frequency.
+        The shape is (5, 1) if they are the same at every frequency.
         """
         if len(self.c) == 1:
             return np.array([[sum(k for k, _ in parts)] for parts in self._derivatives], float)
@@ -140,31 +141,31 @@ class AxisSum:
 
     @property
     def rounding(self) -> tuple[float, float]:
-        """Relative error of values in floating point: a part that is constant and one that grows as w."""
+        """Relative error of values in floating point: a constant part and a part proportional to w."""
         longest = float(self.theta.max(initial=0.0))
         return _EPS * (24.0 + 4.0 * len(self.c) + len(self.theta)), 4.0 * _EPS * longest
 
     def noise(self, omega: Real) -> Real:
-        """Bound on the errors of F in floating point."""
+        """Return a bound on the errors of F in floating point."""
         fixed, rising = self.rounding
         return np.asarray((fixed + rising * omega) * self.bounds(omega)[0])
 
     def ball(self, w: Any) -> tuple[Any, Any]:
-        """F and dF/dw in balls."""
+        """Return F and dF/dw in balls."""
         from flint import acb, acb_poly, arb
 
         s = acb(0, w)
         value, slope = acb(0), acb(0)
         for theta, p in self.terms.items():
             e, inner = (-s * arb(theta)).exp(), acb_poly(p)
-            here = inner(s)
-            value += here * e
-            slope += (inner.derivative()(s) - here * arb(theta)) * e
+            p_at_s = inner(s)
+            value += p_at_s * e
+            slope += (inner.derivative()(s) - p_at_s * arb(theta)) * e
         return value, acb(0, 1) * slope
 
 
 def affine_sums(base: Terms, rise: Terms) -> tuple[AxisSum, AxisSum] | None:
-    """F0 and F1 of det(base + g rise) = F0 + g F1; None if they have too many terms."""
+    """Return F0 and F1 of det(base + g rise) = F0 + g F1; None if they have too many terms."""
     n, sampled = base.constant.shape[1], base.sampled
     if n > _MAX_STATES:
         return None
@@ -194,8 +195,8 @@ def affine_sums(base: Terms, rise: Terms) -> tuple[AxisSum, AxisSum] | None:
 
     if n == 1:
         return _of_one_state(base, True, exact, 1), _of_one_state(rise, False, lambda _: difference(), 1)
-    low, rest = exact(1), difference()
-    return None if low is None or rest is None else (AxisSum.of(low), AxisSum.of(rest))
+    low, change = exact(1), difference()
+    return None if low is None or change is None else (AxisSum.of(low), AxisSum.of(change))
 
 
 def _of_one_state(t: Terms, identity: bool, exact: Callable[[int], Any], shares: int) -> AxisSum:
@@ -211,7 +212,7 @@ def _of_one_state(t: Terms, identity: bool, exact: Callable[[int], Any], shares:
 
 
 class Form(NamedTuple):
-    """A real function of F0, F1 and their derivatives: in floating point, in balls, and bounds on it."""
+    """A real function of F0, F1 and their derivatives: in floating point, in balls, and its bounds."""
 
     floats: Callable[[Complex, Complex, Complex, Complex], Real3]
     balls: Callable[[Any, Any, Any, Any], tuple[Any, Any]]
@@ -219,18 +220,18 @@ class Form(NamedTuple):
 
 
 def _phase(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
-    turned = np.conj(f1)
-    return (f0 * turned).imag, (d0 * turned + f0 * np.conj(d1)).imag, np.abs(f0) * np.abs(f1)
+    conjugate = np.conj(f1)
+    return (f0 * conjugate).imag, (d0 * conjugate + f0 * np.conj(d1)).imag, np.abs(f0) * np.abs(f1)
 
 
 def _phase_balls(f0: Any, d0: Any, f1: Any, d1: Any) -> tuple[Any, Any]:
-    turned = f1.conjugate()
-    return (f0 * turned).imag, (d0 * turned + f0 * d1.conjugate()).imag
+    conjugate = f1.conjugate()
+    return (f0 * conjugate).imag, (d0 * conjugate + f0 * d1.conjugate()).imag
 
 
 def _modulus(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
-    zero, one = np.abs(f0) ** 2, np.abs(f1) ** 2
-    return zero - one, 2.0 * (d0 * np.conj(f0) - d1 * np.conj(f1)).real, zero + one
+    square0, square1 = np.abs(f0) ** 2, np.abs(f1) ** 2
+    return square0 - square1, 2.0 * (d0 * np.conj(f0) - d1 * np.conj(f1)).real, square0 + square1
 
 
 def _modulus_balls(f0: Any, d0: Any, f1: Any, d1: Any) -> tuple[Any, Any]:
@@ -247,7 +248,7 @@ modulus = Form(_modulus, _modulus_balls, lambda m0, m1: m0 * m0 + m1 * m1)
 class Zero(NamedTuple):
     """A zero of a form: its frequency as a ball, and the sign of the change of the function there.
 
-    `rises` is 0 at a zero without a change of sign, or at a minimum that is within the errors of the coefficients of 0.
+    `rises` is 0 at a zero without a change of sign, or at a minimum that is 0 within the errors of the coefficients.
     """
 
     frequency: Any
@@ -255,14 +256,14 @@ class Zero(NamedTuple):
 
 
 class Bounded:
-    """Bounds of a form of two sums."""
+    """A form of two sums, with its bounds."""
 
     def __init__(self, form: Form, f0: AxisSum, f1: AxisSum) -> None:
         self.form, self.f0, self.f1 = form, f0, f1
         self.evaluations = 0
 
     def errors(self, omega: Real) -> Real3:
-        """Bounds on the fourth derivative up to frequencies, on rounding in floating point, and on the terms."""
+        """Return bounds on the fourth derivative up to frequencies, on rounding in floating point, and on the terms."""
         m0, m1 = self.f0.bounds(omega), self.f1.bounds(omega)
         if self.form is phase:
             fourth = sum(comb(4, i) * m0[i] * m1[4 - i] for i in range(5))
@@ -273,7 +274,7 @@ class Bounded:
         return np.asarray(fourth), np.asarray(2.0 * (a + c + (b + d) * omega) * size), np.asarray(size)
 
     def ball(self, w: Any) -> tuple[Any, Any]:
-        """The form and its derivative in balls."""
+        """Return the form and its derivative in balls."""
         self.evaluations += 1
         if self.evaluations > _MAX_EVALUATIONS:
             raise ConvergenceError("zeros along the stability boundary are too close to each other", float(w))
@@ -281,7 +282,7 @@ class Bounded:
 
 
 def _piece(bound: Bounded, low: Any, high: Any, a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[bool, bool]:
-    """Whether a form has no zero on a piece, and whether it is monotone there."""
+    """Return whether a form has no zero on a piece, and whether it is monotone there."""
     from flint import arb
 
     h = high - low
@@ -289,64 +290,64 @@ def _piece(bound: Bounded, low: Any, high: Any, a: tuple[Any, Any], b: tuple[Any
     bezier = [a[0], a[0] + h / 3 * a[1], b[0] - h / 3 * b[1], b[0]]
     apart = all(x > error for x in bezier) or all(x < -error for x in bezier)
     rise = [y - x for x, y in zip(bezier, bezier[1:], strict=False)]
-    error = error * 1.1  # the derivative of the remainder is within 3.1 times the largest remainder, over the length
+    error = error * 1.1  # the remainder's derivative is within 3.1 times the largest remainder divided by the length
     monotone = all(x > error for x in rise) or all(x < -error for x in rise)
     return apart, monotone
 
 
 def resolve(bound: Bounded, low: float, high: float) -> list[Zero]:
-    """All zeros of a form in a piece of the axis, in balls.
+    """Return all zeros of a form in a piece of the axis, in balls.
 
     Raises
     ------
     ConvergenceError
-        Too many evaluations.
+        The zeros need too many evaluations.
     """
     from flint import arb
 
     with bits():
         first, last = arb(low), arb(high)
-        whole = bound.ball(first), bound.ball(last)
-        left: list[tuple[Any, Any, tuple[Any, Any], tuple[Any, Any]]] = [(first, last, *whole)]
-        found: list[Zero] = []
-        rest: list[tuple[Any, Any, Any, Any]] = []
+        ends = bound.ball(first), bound.ball(last)
+        pieces: list[tuple[Any, Any, tuple[Any, Any], tuple[Any, Any]]] = [(first, last, *ends)]
+        zeros: list[Zero] = []
+        undecided: list[tuple[Any, Any, Any, Any]] = []
         smallest: tuple[Any, Any] | None = None
-        while left:
-            a, b, at_a, at_b = left.pop()
+        while pieces:
+            a, b, at_a, at_b = pieces.pop()
             apart, monotone = _piece(bound, a, b, at_a, at_b)
             if apart:
                 continue
             if monotone:
                 rises = int(bool(at_b[0] > 0)) - int(bool(at_a[0] > 0))
                 if rises:
-                    found.append(Zero(_root(bound, a, b, rises > 0), rises))
+                    zeros.append(Zero(_root(bound, a, b, rises > 0), rises))
                 continue
             if b - a <= _NARROWEST * b:
-                rest.append((a, b, at_a[0], at_b[0]))
+                undecided.append((a, b, at_a[0], at_b[0]))
                 continue
             middle = ((a + b) / 2).mid()
             at = bound.ball(middle)
             if smallest is None or abs(at[0]) < smallest[1]:
                 smallest = middle, abs(at[0])
-            left += [(a, middle, at_a, at), (middle, b, at, at_b)]
-        rest.sort(key=lambda piece: float(piece[0]))
+            pieces += [(a, middle, at_a, at), (middle, b, at, at_b)]
+        undecided.sort(key=lambda piece: float(piece[0]))
         joined: list[tuple[Any, Any, Any, Any]] = []
-        for piece in rest:
+        for piece in undecided:
             if joined and abs(joined[-1][1] - piece[0]) <= 4 * _NARROWEST * piece[0]:
                 joined[-1] = (joined[-1][0], piece[1], joined[-1][2], piece[3])
             else:
                 joined.append(piece)
-        found += [Zero(((a + b) / 2).mid(), int(y > 0) - int(x > 0)) for a, b, x, y in joined]
-        if not found and smallest is not None:
+        zeros += [Zero(((a + b) / 2).mid(), int(y > 0) - int(x > 0)) for a, b, x, y in joined]
+        if not zeros and smallest is not None:
             noise = _NOISE * float(bound.errors(np.array([float(smallest[0])]))[2][0])
-            dips = all(abs(at[0]) > 2 * smallest[1] for at in whole)  # not only falls toward w = 0 or pi
+            dips = all(abs(at[0]) > 2 * smallest[1] for at in ends)  # does not just fall toward w = 0 or pi
             if dips and smallest[1] < noise:
-                found.append(Zero(smallest[0], 0))
-        return sorted(found, key=lambda zero: float(zero.frequency))
+                zeros.append(Zero(smallest[0], 0))
+        return sorted(zeros, key=lambda zero: float(zero.frequency))
 
 
 def _root(bound: Bounded, low: Any, high: Any, rises: bool) -> Any:
-    """The zero of a monotone form: Newton's method that never leaves the piece."""
+    """Return the zero of a monotone form, by Newton's method that never leaves the piece."""
     w = ((low + high) / 2).mid()
     for _ in range(60):
         value, slope = bound.ball(w)

@@ -1,4 +1,4 @@
-"""The open loop on the boundary of stability, delays exact."""
+"""The open loop on the boundary of stability, with exact delays."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["FrequencyResponse", "nyquist", "settled_beyond"]
 
-_MAX_FREQUENCY = 1e30  # times the sum of the matrices: beyond, a loop does not fall off
+_MAX_FREQUENCY = 1e30  # times the sum of the matrices: limit of the search for the decay of a loop
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrequencyResponse(Displayed):
-    """Samples of the open loop, which `ecc.plot.bode_figure` and `nyquist_figure` take as they are.
+    """Samples of the open loop, the input of `ecc.plot.bode_figure` and `nyquist_figure`.
 
     Attributes
     ----------
     omega : ndarray, shape (m,)
-        rad/s (DelaySystem) or rad/step (SampledSystem).
+        Frequency, rad/s (DelaySystem) or rad/step (SampledSystem).
     response : complex ndarray, shape (m,)
-        L.
+        Open loop L.
     sampled, dt : bool, float or None
         Whether omega is in rad/step, and the length of a step [s], or None.
     """
@@ -49,7 +49,7 @@ class FrequencyResponse(Displayed):
 
     @property
     def frequency(self) -> Real:
-        """Shape (m,): omega in rad/s wherever the length of a step is known."""
+        """Shape (m,): omega in rad/s if the length of a step is known."""
         return self.omega if self.dt is None else self.omega / self.dt
 
     def plot(self, kind: str = "nyquist") -> go.Figure:
@@ -63,7 +63,7 @@ class FrequencyResponse(Displayed):
         Raises
         ------
         ValueError
-            Another kind.
+            The kind is unknown.
         """
         from ecc.plot import bode_figure, nyquist_figure
 
@@ -84,7 +84,7 @@ class FrequencyResponse(Displayed):
 
 
 def settled_beyond(pair: Pair, level: float) -> float:
-    """Frequency beyond which |L| < level, proven by absolute values.
+    """Return a frequency above which |L| < level, proven by absolute values.
 
     With A, E the sums of absolute values in the open system and D, G those of the difference to the closed one,
     |L| = |det(I + P0^-1 (P1 - P0)) - 1| <= det(w (I - E) - A)/det(w (I - E - G) - A - D) - 1 if the second matrix has a
@@ -128,7 +128,7 @@ def settled_beyond(pair: Pair, level: float) -> float:
 
 
 def _settled_by_reach(pair: Pair, level: float) -> float:
-    """The same if absolute values are too coarse for the neutral part, which must be the same in both systems."""
+    """Return the same if absolute values are too coarse for the neutral part, which must be equal in both systems."""
     radius = max(pair.low.bound(0.0), pair.high.bound(0.0))
     if not isfinite(radius) or pair.weight != 1.0 or np.any(pair.change.slope):
         raise ConvergenceError("the neutral part does not let the open loop fall off", None)
@@ -136,15 +136,15 @@ def _settled_by_reach(pair: Pair, level: float) -> float:
 
 
 def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyResponse:
-    """Return the open loop on the boundary of stability: L(j w), or L(exp(j w)) of a sampled system.
+    """Return the open loop on the boundary of stability: L(j w), or L(exp(j w)) for a sampled system.
 
     Parameters
     ----------
     system : LinearSystem
         DelaySystem or SampledSystem built with `opened`.
     omega : array_like, shape (m,), finite, optional
-        rad/s or rad/step; None: a mesh on which the curve moves by less than 0.05 on the Riemann sphere from point to
-        point, up to where |L| stays below 0.01, or to pi.
+        Frequencies, rad/s or rad/step; None: a mesh on which the curve moves by less than 0.05 on the Riemann sphere
+        from point to point, up to a frequency above which |L| stays below 0.01, or to pi.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyRe
     Raises
     ------
     ValueError
-        No `opened`; omega not one-dimensional or not finite.
+        `opened` is missing, or omega is not one-dimensional or not finite.
     """
     opened = system._opened()
     pair = Pair(opened.terms(), system.terms(), 1.0, system._leading_determinant / opened._leading_determinant)

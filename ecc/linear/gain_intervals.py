@@ -1,27 +1,28 @@
-"""No root on the boundary for a whole range of gains: the characteristic over rectangles of frequency and gain.
+"""Proofs that no root is on the boundary for a whole range of gains, over rectangles of frequency and gain.
 
-Between the five equally spaced gains that an interval is sampled at, no coefficient of
+An interval of gains is sampled at five equally spaced gains. The hypothesis on a family: between the samples, no
+coefficient of
 
     F(s) = sum_jm c_jm s^j exp(-s theta_m)
 
-and no delay strays from the polygon through the samples by more than half of their largest second difference. That is
-the one thing taken of a family here. It is true of what is affine between samples but for a kink, and of what is smooth
-once the interval is short; a black box cannot show more, and results note that it was taken. So F(j w; g) lies on the
-chord from the first member to the last one up to a proven radius of second order in the length of the interval. On a
-piece of the frequency axis both ends are cubic Hermite interpolants with a proven remainder, of the terms with
-theta h <= 1; of the others the modulus counts. If one half plane holds the Bezier points of both ends with all these
-radii to spare, no member has a root on the piece. Pieces that fail are halved; once none is left, the number of
-unstable roots is one number over the interval. Intervals are laid end to end from a gain at which the system is stable;
-a range of instability is run into, however narrow it is.
+and no delay deviates from the polygon through the samples by more than half of their largest second difference. It
+holds for functions that are affine between samples except for a kink, and for smooth functions on short intervals. A
+family without a known form cannot prove more, and results note the hypothesis. Then F(j w; g) lies on the chord from
+the first member to the last one up to a proven radius of second order in the length of the interval. On a piece of the
+frequency axis both ends are cubic Hermite interpolants with a proven remainder for the terms with theta h <= 1; other
+terms are bounded by their modulus. If one half plane contains the Bezier points of both ends with a distance that
+exceeds all these radii, no member has a root on the piece. Pieces that fail are halved. If none remains, the number of
+unstable roots is constant over the interval. Intervals are joined end to end from a gain at which the system is stable,
+so a range of instability is met, however narrow it is.
 
-F is det P. Where it cancels to little, as where several roots cross at once, or has too many terms, F is P itself, by
-its entries: no member is singular on a piece if one matrix Y takes all Bezier points, with their radii, into the unit
+F is det P. If det P cancels, for example because several roots cross at once, or has too many terms, F is P itself,
+entry by entry: no member is singular on a piece if one matrix Y maps all Bezier points, with their radii, into the unit
 disk about the identity.
 
-Delays that move with the gain are followed in the order of their size; those that come as close to each other as they
-move (they cross, or part from each other by rounding alone) are one group. Around its center at s M a group is
-(C_0 - s C_1) exp(-s M) up to |s|^2 sum |c_m| (theta_m - M)^2. Delays in steps jump where a loop that shares its delay
-out between two steps does not, nor does the group that the two are.
+Delays that change with the gain are identified by the order of their size. Delays that get as close to each other as
+they move (they cross, or differ by rounding alone) form one group. Around its center at s M a group is
+(C_0 - s C_1) exp(-s M) up to |s|^2 sum |c_m| (theta_m - M)^2. Delays in steps jump, but a loop that divides its delay
+between two steps does not, nor does the group of the two.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ from ecc.linear.quasipolynomial import QuasiPolynomial
 __all__ = ["REFUSED", "SAMPLES", "Cover"]
 
 REFUSED = (ValueError, LinearizationError)
-"""What a family raises at a gain that it does not take."""
+"""Exceptions of a family at a gain that it does not allow."""
 
 SAMPLES = 5
-_LEAST = 1e-12  # of a gain: no shorter interval is tried
-_NEAR = 1e-7  # of a gain: nor a shorter one if a hundred of it do not reach the end
-_JUMP = 1e-6  # of a gain: nor a shorter one over which delays in steps, or their number, change
-_WIDEST = 0.5  # of a gain: nor a longer one
-_CLOSE = 1e-7  # of a gain: the first interval next to a crossing
-_BEGINS = 1e-3  # of the shortest interval: the shortest first one next to a crossing
-_MOST = 4000  # members requested
-_MOST_PIECES = 1 << 14
+_MIN_LENGTH = 1e-12  # relative to the gain: no shorter interval is tried
+_NEAR = 1e-7  # relative to the gain: nor a shorter one if a hundred of it do not reach the end
+_JUMP = 1e-6  # relative to the gain: nor a shorter one over which delays in steps, or their number, change
+_WIDEST = 0.5  # relative to the gain: nor a longer one
+_CLOSE = 1e-7  # relative to the gain: the first interval next to a crossing
+_BEGINS = 1e-3  # relative to the shortest interval: the shortest first one next to a crossing
+_MAX_MEMBERS = 4000  # members requested
+_MAX_PIECES = 1 << 14
 _SMALL = 8  # states up to which the determinant is expanded
-_CANCELS = 1e-5  # of the moduli of its terms: a determinant below that is left to the matrix
+_CANCELS = 1e-5  # relative to the moduli of its terms: below it, the matrix is used instead of the determinant
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -86,7 +87,7 @@ class _Member:
         return _Form(c, np.array([int(x.p) / int(x.q) for x in exact.terms]))
 
     def matrix(self, scale: Real) -> _Form:
-        """P entry by entry, balanced by powers of two that all members share."""
+        """Return P entry by entry, balanced by powers of two that are the same for all members."""
         t, n = self.terms, len(scale)
         every = np.unique(np.concatenate([[0.0], t.delays, t.slope_delays]))
         c = np.zeros((1 if t.sampled else 2, len(every), n, n))
@@ -103,7 +104,7 @@ class _Member:
 class _Columns:
     """The same terms of several members: c of shape (members, powers, M, entries), theta of shape (members, M).
 
-    `mass` bounds the moduli of a column's own terms, and `rest` what |s|^j multiplies in its remainder as a group.
+    `mass` bounds the moduli of the terms in a column, and `rest` is the factor of |s|^j in the remainder of a group.
     """
 
     c: Real
@@ -113,26 +114,26 @@ class _Columns:
 
 
 def _plain(c: Real, theta: Real) -> _Columns:
-    """Columns of one term each."""
+    """Return columns of one term each."""
     mass = np.abs(c).max(axis=0) + _bend(c)
     return _Columns(c, theta, mass, np.zeros_like(mass))
 
 
 def _bend(x: Real) -> Real:
-    """How far from the chord between the first sample and the last one what lies between samples may be."""
+    """Return the maximum distance from the chord between first and last sample, also between the samples."""
     share = np.linspace(0.0, 1.0, len(x)).reshape(-1, *[1] * (x.ndim - 1))
     off = np.abs(x - x[0] - share * (x[-1] - x[0])).max(axis=0)
     return np.asarray(off + 0.5 * np.abs(np.diff(x, 2, axis=0)).max(axis=0))
 
 
-def _followed(forms: Sequence[_Form], sampled: bool) -> Iterator[_Columns]:
-    """Ways to see the members' terms as the same ones."""
+def _matched_columns(forms: Sequence[_Form], sampled: bool) -> Iterator[_Columns]:
+    """Yield possible ways to match the terms of the members."""
     if len({form.c.shape[0] for form in forms}) > 1:
         return
     first, last = forms[0].theta, forms[-1].theta
     same = all(np.array_equal(form.theta, first) for form in forms)
-    moved = 0.0 if same else max(_apart(first, last), _apart(last, first))
-    if same or (sampled and moved <= 1.0):
+    max_move = 0.0 if same else max(_apart(first, last), _apart(last, first))
+    if same or (sampled and max_move <= 1.0):
         every = np.unique(np.concatenate([form.theta for form in forms]))
         c = np.zeros((len(forms), forms[0].c.shape[0], len(every), forms[0].c.shape[2]))
         for out, form in zip(c, forms, strict=True):
@@ -140,18 +141,18 @@ def _followed(forms: Sequence[_Form], sampled: bool) -> Iterator[_Columns]:
         yield _plain(c, np.tile(every, (len(forms), 1)))
     if not same:
         step = 1.0 if sampled else 16.0 * _EPS * float(max(form.theta[-1] for form in forms))
-        yield from _grouped(forms, 1.5 * moved + step, 1.0 if sampled else 0.0)
+        yield from _grouped(forms, 1.5 * max_move + step, 1.0 if sampled else 0.0)
 
 
-def _apart(some: Real, others: Real) -> float:
-    """The largest distance of a delay to the nearest one of others."""
-    at = np.searchsorted(others, some)
-    near = others[np.stack([(at - 1).clip(0), at.clip(0, len(others) - 1)])]
-    return float(np.abs(near - some).min(axis=0).max())
+def _apart(delays: Real, other_delays: Real) -> float:
+    """Return the largest distance of a delay to the nearest one among other delays."""
+    at = np.searchsorted(other_delays, delays)
+    near = other_delays[np.stack([(at - 1).clip(0), at.clip(0, len(other_delays) - 1)])]
+    return float(np.abs(near - delays).min(axis=0).max())
 
 
 def _grouped(forms: Sequence[_Form], gap: float, step: float) -> Iterator[_Columns]:
-    """Delays no more than a gap apart as groups; nothing if these are not as many in every member."""
+    """Yield delays within a gap as groups; yield nothing if their number differs between members."""
     parts = [np.split(np.arange(len(f.theta)), np.flatnonzero(np.diff(f.theta) > gap) + 1) for f in forms]
     if len({len(part) for part in parts}) > 1:
         return
@@ -160,67 +161,67 @@ def _grouped(forms: Sequence[_Form], gap: float, step: float) -> Iterator[_Colum
     for groups in zip(*parts, strict=True):
         theta = [form.theta[group] for form, group in zip(forms, groups, strict=True)]
         c = [np.pad(form.c[:, group], ((0, 2), (0, 0), (0, 0))) for form, group in zip(forms, groups, strict=True)]
-        if all(len(one) == 1 for one in theta) or all(np.array_equal(one, theta[0]) for one in theta):
+        if all(len(tau) == 1 for tau in theta) or all(np.array_equal(tau, theta[0]) for tau in theta):
             columns.append(_plain(np.array(c), np.array(theta)))
             continue
         low, high = (float(np.average(theta[i], weights=np.abs(c[i]).sum(axis=(0, 2)))) for i in (0, -1))
         center = low + np.linspace(0.0, 1.0, len(forms)) * (high - low)
-        values, mass, rest = np.zeros((3, len(forms), powers + 2, 1, entries))
+        values, mass, remainder = np.zeros((3, len(forms), powers + 2, 1, entries))
         for i, size in enumerate(map(np.abs, c)):
             late = (theta[i] - center[i])[:, None]
             values[i, :, 0] = c[i].sum(axis=1)
             values[i, 1:, 0] -= (c[i][:-1] * late).sum(axis=1)
-            # twice what is there, and a step more: between samples delays in steps are shared out in other parts
+            # twice the terms, and one step more: between samples delays in steps are divided in other proportions
             mass[i, :, 0] = 2.0 * size.sum(axis=1)
-            rest[i, 2:, 0] = (size[:-2] * (np.abs(late) + step) ** 2).sum(axis=1)
-        columns.append(_Columns(values, center[:, None], mass.max(axis=0), rest.max(axis=0)))
+            remainder[i, 2:, 0] = (size[:-2] * (np.abs(late) + step) ** 2).sum(axis=1)
+        columns.append(_Columns(values, center[:, None], mass.max(axis=0), remainder.max(axis=0)))
     yield _Columns(
-        np.concatenate([one.c for one in columns], axis=2),
-        np.concatenate([one.theta for one in columns], axis=1),
-        np.concatenate([one.mass for one in columns], axis=1),
-        np.concatenate([one.rest for one in columns], axis=1),
+        np.concatenate([column.c for column in columns], axis=2),
+        np.concatenate([column.theta for column in columns], axis=1),
+        np.concatenate([column.mass for column in columns], axis=1),
+        np.concatenate([column.rest for column in columns], axis=1),
     )
 
 
 class _Chord:
-    """All members of an interval: two ends, and how far from the chord between them the others may be."""
+    """All members of an interval: two ends, and the maximum distance of the others from the chord between them."""
 
     def __init__(self, columns: _Columns) -> None:
         c, theta = columns.c, columns.theta
         self.c, self.theta, self.mass = c[[0, -1]], theta[[0, -1]], columns.mass
         self.off, self.late = columns.rest + _bend(c), _bend(theta)
-        self.most, self.longest = np.abs(c).max(axis=0), theta.max(axis=0)
+        self.max_c, self.longest = np.abs(c).max(axis=0), theta.max(axis=0)
         self.rise, self.turn = np.abs(c[-1] - c[0]), np.abs(theta[-1] - theta[0])
         self.moves = bool(np.any(self.turn) or np.any(self.late))
         self.powers = np.arange(c.shape[1])
 
     def radius(self, omega: Real, slow: NDArray[np.bool_]) -> Real:
-        """Between chord and members, the modulus of all that is not slow, and rounding; shape (points, entries)."""
+        """Return distance of members from the chord, modulus of terms that are not slow, and rounding, summed."""
         power = omega[:, None] ** self.powers
 
         def sums(table: Real, on: NDArray[np.bool_] = slow) -> Real:
             return np.asarray(np.tensordot(power, table[:, on], axes=1))  # (points, columns, entries)
 
-        size = sums(self.most)
+        size = sums(self.max_c)
         phase = (omega[:, None] * self.longest[slow])[:, :, None]
         out = sums(self.off) + _EPS * size * (20.0 + 4.0 * len(self.powers) + len(slow) + 2.0 * phase)
         if self.moves:
-            moved, late = ((omega[:, None] * x[slow])[:, :, None] for x in (self.turn, self.late))
-            out += np.minimum(size * (moved**2 / 8.0 + late) + 0.25 * moved * sums(self.rise), 2.0 * size)
+            turned, late = ((omega[:, None] * x[slow])[:, :, None] for x in (self.turn, self.late))
+            out += np.minimum(size * (turned**2 / 8.0 + late) + 0.25 * turned * sums(self.rise), 2.0 * size)
         return np.asarray(out.sum(axis=1) + (1.0 + 1e-12) * sums(self.mass, ~slow).sum(axis=1))
 
     def remainder(self, omega: Real, slow: NDArray[np.bool_]) -> Real:
-        """A bound on the fourth derivative of the slow terms up to a frequency."""
-        out = np.zeros((len(omega), self.most.shape[2]))
+        """Return a bound on the fourth derivative of the slow terms up to a frequency."""
+        out = np.zeros((len(omega), self.max_c.shape[2]))
         theta = self.longest[slow, None]
         for j in self.powers.tolist():
             for i in range(min(4, j) + 1):
-                weight = comb(4, i) * perm(j, i) * (self.most[j, slow] * theta ** (4 - i)).sum(axis=0)
+                weight = comb(4, i) * perm(j, i) * (self.max_c[j, slow] * theta ** (4 - i)).sum(axis=0)
                 out += np.multiply.outer(omega ** (j - i), weight)
         return out
 
     def values(self, omega: Real, slow: NDArray[np.bool_]) -> tuple[Complex, Complex]:
-        """Both ends' slow terms and their derivatives in w: shape (2, points, entries)."""
+        """Return the slow terms of both ends and their derivatives in w: shape (2, points, entries)."""
         s = 1j * omega
         power = s[:, None] ** self.powers
         steep = np.zeros_like(power)
@@ -235,7 +236,7 @@ class _Chord:
 
 
 def _nearest(ends: Complex) -> Complex:
-    """The points next to 0 of segments between ends, shape (2, points)."""
+    """Return the points closest to 0 of segments between ends, shape (2, points)."""
     along = ends[1] - ends[0]
     with np.errstate(all="ignore"):
         t = np.clip(-(ends[0] * along.conj()).real / np.abs(along) ** 2, 0.0, 1.0)
@@ -243,7 +244,7 @@ def _nearest(ends: Complex) -> Complex:
 
 
 def _apart_from_zero(corners: Complex, radius: Real) -> NDArray[np.bool_]:
-    """Whether a half plane holds all corners, shape (4, 2, pieces, 1), with their radii."""
+    """Return whether a half plane contains all corners, shape (4, 2, pieces, 1), with their radii."""
     corners, radius = corners[..., 0], radius[:, 0]
     good = np.zeros(len(radius), bool)
     for toward in (_nearest(corners.mean(axis=0)), corners.sum(axis=(0, 1))):
@@ -254,7 +255,7 @@ def _apart_from_zero(corners: Complex, radius: Real) -> NDArray[np.bool_]:
 
 
 def _apart_from_singular(corners: Complex, radius: Real) -> NDArray[np.bool_]:
-    """Whether a matrix takes all corners, shape (4, 2, pieces, entries), into the unit disk about the identity."""
+    """Return whether a matrix maps all corners, shape (4, 2, pieces, entries), into the unit disk about I."""
     n = round(corners.shape[-1] ** 0.5)
     square = corners.reshape(*corners.shape[:-1], n, n)
     y = inverse(square.mean(axis=(0, 1)))
@@ -264,34 +265,36 @@ def _apart_from_singular(corners: Complex, radius: Real) -> NDArray[np.bool_]:
         return np.asarray((spread * spread).sum(axis=(-2, -1)).max(axis=(0, 1)) < 0.99)
 
 
-def _fails(chord: _Chord, low: Real, h: float, least: float) -> tuple[Real, float, bool]:
-    """Pieces of the axis, from `low` on and h long, on which a member may have a root; and whether by rounding."""
+def _fails(chord: _Chord, low: Real, h: float, min_length: float) -> tuple[Real, float, bool]:
+    """Return pieces of the axis, of length h from `low`, that may have a root of a member; and if due to rounding."""
     clear = _apart_from_zero if chord.c.shape[-1] == 1 else _apart_from_singular
     while True:
         slow = chord.longest * h <= 1.0
         high: Real = np.asarray(low + h)
-        left, right = chord.values(low, slow), chord.values(high, slow)
-        corners = np.stack([left[0], left[0] + (h / 3.0) * left[1], right[0] - (h / 3.0) * right[1], right[0]])
-        # rounding of the ends of pieces is within that of phases
+        at_low, at_high = chord.values(low, slow), chord.values(high, slow)
+        corners = np.stack(
+            [at_low[0], at_low[0] + (h / 3.0) * at_low[1], at_high[0] - (h / 3.0) * at_high[1], at_high[0]]
+        )
+        # the rounding error of the ends of pieces is included in that of phases
         good = clear(corners, chord.radius(high, slow) + h**4 / 384.0 * chord.remainder(high, slow))
         if good.all():
             return low[:0], h, False
         if slow.all():
-            here = chord.radius(low, slow)
-            hopeless = ~clear(corners[[0] * 4], here)
-            if hopeless.any():  # no shorter piece will do
-                size = np.tensordot(low[:, None] ** chord.powers, chord.most.sum(axis=1), axes=1)
+            radius = chord.radius(low, slow)
+            hopeless = ~clear(corners[[0] * 4], radius)
+            if hopeless.any():  # no shorter piece can succeed
+                size = np.tensordot(low[:, None] ** chord.powers, chord.max_c.sum(axis=1), axes=1)
                 lost = (np.abs(corners[0]).max(axis=0) < _CANCELS * size).all(axis=1)
                 return low[~good], h, bool(lost[hopeless].all())
         low = low[~good]
         h *= 0.5
-        if 2 * len(low) > _MOST_PIECES or h < least:
+        if 2 * len(low) > _MAX_PIECES or h < min_length:
             return low, 2.0 * h, False
         low = np.concatenate([low, low + h])
 
 
 def _top(members: Sequence[_Member]) -> float:
-    """A frequency beyond which no member has a root on the boundary; inf if none is shown."""
+    """Return a frequency above which no member has a root on the boundary; inf if none is proven."""
     if members[0].terms.sampled:
         return pi
     sums = np.array([[np.abs(x).sum(axis=0) for x in (m.terms.constant, m.terms.slope)] for m in members])
@@ -301,7 +304,7 @@ def _top(members: Sequence[_Member]) -> float:
 
 
 def _clear(members: Sequence[_Member]) -> bool:
-    """Whether no member of an interval has a root on the boundary."""
+    """Return whether no member of an interval has a root on the boundary."""
     top, sampled = _top(members), members[0].terms.sampled
     if not top < inf:
         return False
@@ -312,14 +315,14 @@ def _clear(members: Sequence[_Member]) -> bool:
     forms = [form for m in members if (form := m.determinant)]
     if len(forms) == len(members):
         lost = False
-        for columns in _followed(forms, sampled):
+        for columns in _matched_columns(forms, sampled):
             low, h, lost = _fails(_Chord(columns), low, h, 1e-15 * top)
             if not len(low):
                 return True
         if not lost:
             return False
     scale = members[-1].characteristic.scale
-    for columns in _followed([m.matrix(scale) for m in members], sampled):
+    for columns in _matched_columns([m.matrix(scale) for m in members], sampled):
         low, h, _ = _fails(_Chord(columns), low, h, 1e-15 * top)
         if not len(low):
             return True
@@ -327,20 +330,20 @@ def _clear(members: Sequence[_Member]) -> bool:
 
 
 class Cover:
-    """A range of gains, from one on, over which the number of unstable roots is proven to stay what it is there.
+    """A range of gains, from a first gain upward, over which the number of unstable roots is proven constant.
 
     `to` is the end of the range so far, `beyond` a gain at which the number differs, None if none was met.
 
     Parameters
     ----------
     members, count : callable
-        From a gain to the characteristic matrix of a member, and to its number of unstable roots.
+        Functions from a gain to the characteristic matrix of a member, and to its number of unstable roots.
     low : float
-        Where the range begins.
+        Start of the range.
     close : bool, optional
-        The range begins next to a crossing: intervals grow by a factor of four at most.
+        Whether the range begins next to a crossing: intervals then grow by a factor of four or less.
     limit : int, optional
-        Members that may be used.
+        Maximum number of members.
     """
 
     def __init__(
@@ -349,7 +352,7 @@ class Cover:
         count: Callable[[float], int],
         low: float,
         close: bool = False,
-        limit: int = _MOST,
+        limit: int = _MAX_MEMBERS,
     ) -> None:
         self.members, self.count, self.low, self.to = members, count, low, low
         self.step = (_CLOSE if close else _WIDEST) * low
@@ -364,29 +367,29 @@ class Cover:
 
     @property
     def is_spent(self) -> bool:
-        """Whether no more members may be used."""
+        """True if the maximum number of members has been used."""
         return len(self.known) >= self.limit
 
     def reaches(self, high: float) -> bool:
-        """Go on to a gain; whether it was reached. It is not where a member is unstable or refused, or too close to."""
+        """Extend the range to a gain and return whether it was reached; an unstable or refused member stops it."""
         if self.beyond is not None and high < self.beyond:
             self.beyond = None
-        if self.to > self.low:  # resumed
+        if self.to > self.low:  # resume
             self.step = high - self.to
         failed = 0
         while self.to < high and self.beyond is None and not self.is_spent:
             end = min(self.to + min(self.step, _WIDEST * self.to), high)
             length = end - self.to
             shortest = _NEAR * (_BEGINS if self.close and self.to == self.low else 1.0)
-            if end < high and length <= max(_LEAST * self.to, min(shortest * self.to, 0.01 * (high - self.to))):
-                break  # lost in rounding
+            if end < high and length <= max(_MIN_LENGTH * self.to, min(shortest * self.to, 0.01 * (high - self.to))):
+                break  # too short for floating point
             smooth = True
             try:
                 if self._covers(end):
-                    # twice as far as long as that is little; close to the end, which may lie beside a crossing, what
-                    # is left falls by a square, as the radius does
-                    left = (high - end) / (high - self.to)
-                    self.to, self.step, failed = end, (high - end) * (1.0 - left ** (1 if failed else 2)), 0
+                    # Continue with the rest at once while it is short. Close to the end, which may lie next to a
+                    # crossing, the remaining distance decreases quadratically, as the radius does.
+                    remaining = (high - end) / (high - self.to)
+                    self.to, self.step, failed = end, (high - end) * (1.0 - remaining ** (1 if failed else 2)), 0
                     if self.close:
                         self.step = min(max(self.step, 0.5 * length), 4.0 * length)
                     continue

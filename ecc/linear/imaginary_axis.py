@@ -1,4 +1,4 @@
-"""Where det P = F0(s) + g F1(s) of a pair of systems vanishes on the stability boundary s = j w.
+"""Zeros of det P = F0(s) + g F1(s) for a pair of systems on the stability boundary s = j w.
 
 At a real gain g the function Im(F0 conj F1) of w is zero there. Its zeros, and those of other real functions of the two
 determinants, are isolated piece by piece and refined by Newton's method.
@@ -35,14 +35,14 @@ __all__ = [
 ]  # fmt: skip
 
 _OVERSAMPLING = 0.5  # rad of the fastest oscillation in a piece of the first mesh
-_MOST_NODES = 1 << 18
-_MAX_EXCHANGED = 2  # rows or columns in which two systems differ, for their difference to be taken row by row
+_MAX_NODES = 1 << 18
+_MAX_EXCHANGED = 2  # maximum number of differing rows or columns for which the difference is computed row by row
 
 
 class Crossing(NamedTuple):
-    """A root on the boundary, at this gain and frequency [rad/s or rad/step]; `change` roots turn unstable there.
+    """A root on the boundary at this gain and frequency [rad/s or rad/step]; `change` roots turn unstable there.
 
-    `change` is negative where they turn stable, 0 where roots only touch the boundary.
+    `change` is negative if roots turn stable, 0 if they only touch the boundary.
     """
 
     gain: float
@@ -54,7 +54,7 @@ class Pair:
     """det P of two systems on the axis: F0 of `low`, F1 = (weight * det of `high` - F0)/span, with derivatives in w.
 
     If the systems differ in few rows or columns, the difference of the determinants is a sum of determinants of P0 with
-    a row (column) of the difference of the matrices in place of its own, so that nothing cancels if it is small.
+    a row (column) replaced by that of the difference of the matrices, so that nothing cancels if it is small.
     """
 
     def __init__(self, low: Terms, high: Terms, span: float, weight: float = 1.0) -> None:
@@ -67,7 +67,7 @@ class Pair:
         self.change = replace(self.low, constant=constant, slope=None if retarded else slope, leading=False)
         differs = np.any(constant != 0.0, axis=0) | np.any(slope != 0.0, axis=0)
         rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
-        self._turned = len(columns) < len(rows)  # columns are exchanged, as rows of the transposed matrices
+        self._turned = len(columns) < len(rows)  # exchange columns, as rows of the transposed matrices
         self._exchanged = columns if self._turned else rows
         self.exchanges = 0 < len(self._exchanged) <= _MAX_EXCHANGED
 
@@ -81,7 +81,7 @@ class Pair:
         return [self.low, self.change if self.exchanges else self.high]
 
     def _exchange(self, base: Complex, change: Complex) -> list[Complex]:
-        """Matrices of which the determinants add up to that of base + change less that of base."""
+        """Return matrices with determinants that add up to det(base + change) - det(base)."""
         if base.shape[-1] == 1:
             return [change]
         if self._turned:
@@ -109,15 +109,15 @@ class Pair:
         return f0, d0, (self.weight * f1 - f0) / self.span, (self.weight * d1 - d0) / self.span
 
     def at(self, omega: Real) -> tuple[Complex, ...]:
-        """F0, F0', F1, F1' at frequencies; ' is d/dw."""
+        """Return F0, F0', F1, F1' at frequencies; ' is d/dw."""
         return self._functions(*evaluate_all(self._evaluated, 1j * omega))
 
     def on_grid(self, start: float, step: float, count: int) -> tuple[Complex, ...]:
-        """The same on a uniform grid, faster."""
+        """Return the same on a uniform grid, faster."""
         return self._functions(*evaluate_grid(self._evaluated, 0.0, start, step, count))
 
     def trusted(self, omega: Real) -> NDArray[np.bool_]:
-        """Whether Im(F0 conj F1) is larger than the rounding errors of both determinants."""
+        """Return whether Im(F0 conj F1) exceeds the rounding errors of both determinants."""
         s = 1j * omega
         (low, _), (other, _) = evaluate_all(self._evaluated, s)
         errors = [ch.rounding(0.0, s)[0] for ch in self._evaluated]
@@ -125,9 +125,9 @@ class Pair:
         if self.exchanges:
             mixed = zip(self._exchange(low, other), self._exchange(*errors), strict=True)
             parts = [(determinant(value), _rounding(value, spread)) for value, spread in mixed]
-            rest = self.weight - 1.0
-            f1 = self.weight * sum(value for value, _ in parts) + rest * f0
-            change = self.weight * sum(spread for _, spread in parts) + abs(rest) * error
+            excess = self.weight - 1.0
+            f1 = self.weight * sum(value for value, _ in parts) + excess * f0
+            change = self.weight * sum(spread for _, spread in parts) + abs(excess) * error
         else:
             f1 = self.weight * determinant(other) - f0
             change = self.weight * _rounding(other, errors[1]) + error
@@ -136,17 +136,17 @@ class Pair:
 
 
 def _determinants(value: Complex, slope: Complex) -> tuple[Complex, Complex]:
-    """det P and its derivative in w."""
+    """Return det P and its derivative in w."""
     return determinant(value), 1j * np.einsum("pij,pji->p", adjugate(value), slope)
 
 
 def _rounding(value: Complex, error: Real) -> Real:
-    """Error of det P, to first order in those of its entries."""
+    """Return the error of det P, to first order in those of its entries."""
     return np.asarray(np.einsum("pij,pji->p", np.abs(adjugate(value)), error))
 
 
 class SumPair:
-    """F0 and F1 as sums of exponentials, with derivatives in w; `span`: the order of magnitude of gains."""
+    """F0 and F1 as sums of exponentials, with derivatives in w; `span` is the order of magnitude of gains."""
 
     def __init__(self, f0: AxisSum, f1: AxisSum, sampled: bool, order: int, span: float = 1.0) -> None:
         self.f0, self.f1, self.sampled, self.order, self.span = f0, f1, sampled, order, span
@@ -157,11 +157,11 @@ class SumPair:
         return max(float(f.theta.max(initial=0.0)) for f in (self.f0, self.f1))
 
     def at(self, omega: Real) -> tuple[Complex, ...]:
-        """F0, F0', F1, F1' at frequencies; ' is d/dw."""
+        """Return F0, F0', F1, F1' at frequencies; ' is d/dw."""
         return *self.f0.at(omega), *self.f1.at(omega)
 
     def on_grid(self, start: float, step: float, count: int) -> tuple[Complex, ...]:
-        """The same on a uniform grid, faster."""
+        """Return the same on a uniform grid, faster."""
         return *self.f0.on_grid(start, step, count), *self.f1.on_grid(start, step, count)
 
 
@@ -170,43 +170,42 @@ Real3 = tuple[Real, Real, Real]
 
 
 def isolate(pair: AxisPair, form: Callable[..., Real3], top: float, bound: Bounded | None = None) -> tuple[Real, ...]:
-    """Pieces of (0, top) with one zero each of a real function of the frequency, zeros at 0 and pi left out.
+    """Return pieces of (0, top) with one zero each of a real function of the frequency, without zeros at 0 and pi.
 
     Parameters
     ----------
     pair : AxisPair
-        What the function is made of.
+        The two determinants.
     form : callable
-        From F0, F0', F1, F1' to (value, derivative in w, size of its terms).
+        Function from F0, F0', F1, F1' to (value, derivative in w, size of its terms).
     top : float
-        rad/s or rad/step.
+        Highest frequency, rad/s or rad/step.
     bound : Bounded, optional
         Proven bounds on the function.
 
     Returns
     -------
     low, high : ndarray
-        Ends of the pieces, increasing. Without `bound`, two zeros closer than 1e-9 of their frequency are not seen.
+        Ends of the pieces, increasing. Without `bound`, two zeros closer than 1e-9 of their frequency may be missed.
     low, high : ndarray
-        With `bound` only: ends of the pieces that rounding leaves undecided, for `ecc.linear.exact_pair.resolve`.
+        With `bound` only: ends of the pieces undecided due to rounding, for `ecc.linear.exact_pair.resolve`.
 
     Raises
     ------
     ConvergenceError
-        More pieces than 2^18 are needed, or the function vanishes along an interval.
+        The search needs more than 2^18 pieces, or the function vanishes along an interval.
 
     Notes
     -----
     On each piece the function is its cubic Hermite interpolant up to an error that is proven by `bound`, or estimated
-    from the longest delay; a piece is done if the Bezier form shows one sign, or a monotone function. Others are
-    halved.
+    from the longest delay. A piece is done if the Bezier form has one sign, or is monotone. Other pieces are halved.
     """
     band, order = pair.band, pair.order
     pieces = ceil(band * top / _OVERSAMPLING) + 16
-    if pieces > _MOST_NODES:
+    if pieces > _MAX_NODES:
         raise ConvergenceError(
             f"crossings up to {top:.3g} rad/s take {pieces:.2g} pieces for a delay of {band:.3g} s in the determinant, "
-            f"more than the limit of {_MOST_NODES:,}",
+            f"more than the limit of {_MAX_NODES:,}",
             None,
         )
     step = top / pieces
@@ -222,7 +221,7 @@ def isolate(pair: AxisPair, form: Callable[..., Real3], top: float, bound: Bound
         raise ConvergenceError("the roots lie on the boundary for every gain", None)
     low = np.stack([omega[:-1], value[:-1], slope[:-1], size[:-1]])
     high = np.stack([omega[1:], value[1:], slope[1:], size[1:]])
-    found: list[Real] = []
+    isolated: list[Real] = []
     doubtful: list[Real] = [np.zeros((2, 0))]
     for depth in range(60):
         h = high[0] - low[0]
@@ -247,11 +246,11 @@ def isolate(pair: AxisPair, form: Callable[..., Real3], top: float, bound: Bound
             lost = ~(apart | monotone) & ((error < 0.01 * noise) | (h <= 1e-7 * high[0]))
             doubtful.append(np.stack([low[0], high[0]])[:, lost])
         crosses = (low[1] <= 0.0) != (high[1] <= 0.0)
-        found.append(np.stack([low[0], high[0]])[:, (monotone | tiny) & crosses & ~apart])
+        isolated.append(np.stack([low[0], high[0]])[:, (monotone | tiny) & crosses & ~apart])
         fails = ~(apart | monotone | tiny | lost)
         if not fails.any():
             break
-        if fails.sum() > _MOST_NODES or depth == 59:
+        if fails.sum() > _MAX_NODES or depth == 59:
             raise ConvergenceError("the crossing condition holds along an interval", low[0][fails])
         low, high = low[:, fails], high[:, fails]
         middle = 0.5 * (low[0] + high[0])
@@ -263,11 +262,11 @@ def isolate(pair: AxisPair, form: Callable[..., Real3], top: float, bound: Bound
         by = np.argsort(low)
         return low[by], high[by]
 
-    return sorted_pieces(found) if bound is None else (*sorted_pieces(found), *sorted_pieces(doubtful))
+    return sorted_pieces(isolated) if bound is None else (*sorted_pieces(isolated), *sorted_pieces(doubtful))
 
 
 def refine(pair: AxisPair, form: Callable[..., Real3], low: Real, high: Real) -> Real:
-    """The zero of a function in each piece, by Newton's method that never leaves the piece."""
+    """Return the zero of a function in each piece, by Newton's method that never leaves the piece."""
     low, high = low.copy(), high.copy()
     rises = form(*pair.at(low))[0] <= 0.0
     omega = 0.5 * (low + high)
@@ -288,13 +287,13 @@ def refine(pair: AxisPair, form: Callable[..., Real3], low: Real, high: Real) ->
 
 
 def _phase(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
-    """Im(F0 conj F1)."""
-    turned = np.conj(f1)
-    return (f0 * turned).imag, (d0 * turned + f0 * np.conj(d1)).imag, np.abs(f0) * np.abs(f1)
+    """Return Im(F0 conj F1), its derivative and its size."""
+    conjugate = np.conj(f1)
+    return (f0 * conjugate).imag, (d0 * conjugate + f0 * np.conj(d1)).imag, np.abs(f0) * np.abs(f1)
 
 
 def _gains(pair: AxisPair, omega: Real) -> tuple[Real, Real, Real]:
-    """Gains > 0, frequencies and d Re s/dg at zeros of Im(F0 conj F1), after a Newton step on F0 + g F1 = 0."""
+    """Return gains > 0, frequencies and d Re s/dg at zeros of Im(F0 conj F1), after a Newton step on F0 + g F1 = 0."""
     f0, d0, f1, d1 = pair.at(omega)
     with np.errstate(all="ignore"):
         gain = -(f0 * np.conj(f1)).real / np.abs(f1) ** 2
@@ -304,17 +303,17 @@ def _gains(pair: AxisPair, omega: Real) -> tuple[Real, Real, Real]:
         good = (np.abs(dw) < 1e-9 * omega) & (np.abs(dg) < 1e-9 * np.abs(gain))
         speed = (-1j * f1 / along).real
     gain, omega = np.where(good, gain + dg, gain), np.where(good, omega + dw, omega)
-    if isinstance(pair, SumPair):  # F0 = 0 is a crossing at no gain
-        with np.errstate(divide="ignore"):  # F1 = 0 to rounding: at no gain
-            least = pair.f0.noise(omega) / np.abs(f1)
+    if isinstance(pair, SumPair):  # F0 = 0 is not a crossing at a gain > 0
+        with np.errstate(divide="ignore"):  # nor is F1 = 0 to rounding
+            min_gain = pair.f0.noise(omega) / np.abs(f1)
     else:
-        least = np.full_like(gain, 1e-13 * pair.span)
-    keep = np.isfinite(speed) & (gain > least)
+        min_gain = np.full_like(gain, 1e-13 * pair.span)
+    keep = np.isfinite(speed) & (gain > min_gain)
     return gain[keep], omega[keep], speed[keep]
 
 
 def _at_ends(pair: AxisPair) -> list[Crossing]:
-    """Crossings of a real root: s = 0, and z = -1 of a sampled system."""
+    """Return crossings of a real root: s = 0, and z = -1 for a sampled system."""
     out = []
     for omega in (0.0, pi) if pair.sampled else (0.0,):
         f0, d0, f1, d1 = (complex(x[0]) for x in pair.at(np.array([omega])))
@@ -332,11 +331,11 @@ def _at_ends(pair: AxisPair) -> list[Crossing]:
 
 
 def boundary_crossings(pair: AxisPair, top: float) -> list[Crossing]:
-    """All (g, w) with F0 + g F1 = 0, g > 0 and 0 <= w <= top, by growing gain; pi is included for sampled systems.
+    """Return all (g, w) with F0 + g F1 = 0, g > 0 and 0 <= w <= top, by increasing gain; with pi for sampled systems.
 
-    Of a `SumPair` all of them are found, with proven errors: also pairs that are closer to each other than floating
-    point tells apart, and roots that touch the boundary without a crossing, or may, within the rounding of the
-    coefficients. Their change is 0.
+    For a `SumPair` the list is complete, with proven errors. It includes pairs that floating point cannot separate, and
+    roots that touch the boundary without a crossing, or may do so within the rounding of the coefficients. Their change
+    is 0.
     """
     out = _at_ends(pair)
     if top > 0.0:
@@ -347,7 +346,7 @@ def boundary_crossings(pair: AxisPair, top: float) -> list[Crossing]:
             out += resolved_crossings(bound, *doubtful)
         else:
             low, high = isolate(pair, _phase, top)
-            width = high - low  # next to 0 and pi, where the function vanishes, rounding makes zeros too
+            width = high - low  # near 0 and pi, at which the function vanishes, rounding creates zeros
             real = pair.trusted(low - 0.1 * width) & pair.trusted(high + 0.1 * width)
             gains, omega, speed = _gains(pair, refine(pair, _phase, low[real], high[real]))
         order = np.lexsort((gains, omega))
@@ -362,7 +361,7 @@ def boundary_crossings(pair: AxisPair, top: float) -> list[Crossing]:
 
 
 def resolved_crossings(bound: Bounded, low: Real, high: Real) -> list[Crossing]:
-    """Crossings in pieces that rounding leaves undecided, in balls."""
+    """Return the crossings in pieces that are undecided due to rounding, in balls."""
     from flint import acb, arb
 
     out: list[Crossing] = []
@@ -370,8 +369,8 @@ def resolved_crossings(bound: Bounded, low: Real, high: Real) -> list[Crossing]:
         with bits():
             f0, d0 = bound.f0.ball(zero.frequency)
             f1, d1 = bound.f1.ball(zero.frequency)
-            least = float(bound.f0.noise(np.array([float(zero.frequency)]))[0])
-            if not (abs(f1) > 0 and abs(f0) > least):  # F0 = 0 is a crossing at no gain
+            noise = float(bound.f0.noise(np.array([float(zero.frequency)]))[0])
+            if not (abs(f1) > 0 and abs(f0) > noise):  # F0 = 0 is not a crossing at a gain > 0
                 continue
             gain = -(f0 * f1.conjugate()).real / (f1 * f1.conjugate()).real
             if not float(gain) > 0.0:
@@ -384,7 +383,7 @@ def resolved_crossings(bound: Bounded, low: Real, high: Real) -> list[Crossing]:
 
 
 def joined_zeros(bound: Bounded, low: Real, high: Real) -> list[Zero]:
-    """Zeros in pieces that rounding leaves undecided; neighboring pieces are resolved as one."""
+    """Return the zeros in pieces that are undecided due to rounding; adjacent pieces are resolved together."""
     out: list[Zero] = []
     at = 0
     while at < len(low):

@@ -1,4 +1,4 @@
-"""python-control's objects from ours, without any approximation of delays."""
+"""Conversion to objects of python-control, without any approximation of delays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ecc.linear.systems import LinearSystem
 
 __all__ = ["to_control"]
 
-_MOST_STATES = 5000
+_MAX_STATES = 5000
 
 
 @check_arguments
@@ -28,13 +28,13 @@ def to_control(system: LinearSystem) -> Any:
     -------
     object
         StateSpace (SampledSystem): the companion form with dt (True if the step length is unknown), from a disturbance
-        added to x[n+1] to x[n]; its poles are all roots, and zeros of the delay line. FrequencyResponseData
+        added to x[n+1] to x[n]; its poles are all roots, and zeros due to the delay line. FrequencyResponseData
         (DelaySystem): exact samples of the open loop on the mesh of `nyquist`.
 
     Raises
     ------
     ValueError
-        A DelaySystem without `opened`; more than 5000 companion states.
+        The DelaySystem has no `opened`, or the companion form has more than 5000 states.
     ImportError
         python-control is not installed.
     """
@@ -46,8 +46,8 @@ def to_control(system: LinearSystem) -> Any:
         finite = np.isfinite(curve.response)
         return control.frd(curve.response[finite], curve.omega[finite])
     n, longest = system.size, int(system.delays[-1]) + 1
-    if n * longest > _MOST_STATES:
-        raise ValueError(f"a companion form has at most {_MOST_STATES} states here, this system needs {n * longest}")
+    if n * longest > _MAX_STATES:
+        raise ValueError(f"the companion form must have <= {_MAX_STATES} states, this system needs {n * longest}")
     a = np.eye(n * longest, k=-n)
     for matrix, delay in zip(system.matrices, system.delays.astype(int), strict=True):
         a[:n, delay * n : (delay + 1) * n] += matrix

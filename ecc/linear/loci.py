@@ -1,11 +1,11 @@
-"""Characteristic loci: the eigenvalues of the return ratio of a loop that is cut in several places.
+"""Characteristic loci: the eigenvalues of the return ratio of a loop that is opened in several places.
 
-The closed system and the open one differ in the rows of the states whose inputs are cut, one a router. With P and P0
-their characteristic matrices, S the columns of the identity at those rows and N = S' (P - P0),
+The closed system and the open one differ in the rows of the states with cut inputs, one for each router. With P
+and P0 their characteristic matrices, S the columns of the identity at those rows and N = S' (P - P0),
 
     Q = N P0^-1 S,      det(I + Q) = det P / det P0,
 
-so Q is what returns at the cuts for a unit sent in, with its sign such that the critical point is -1.
+so Q is the signal returned at the cuts for a unit input, with its sign such that the critical point is -1.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Loci", "characteristic_loci", "return_ratio"]
 
-_INDENT = 1e-3  # of the lowest frequency drawn: radius of the detour around an integrator
-_MOST = 40_000
+_INDENT = 1e-3  # relative to the lowest frequency drawn: radius of the detour around an integrator
+_MAX_SAMPLES = 40_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,9 +42,9 @@ class Loci(Displayed):
     Attributes
     ----------
     omega : ndarray, shape (m,)
-        rad/s (DelaySystem) or rad/step (SampledSystem).
+        Frequency, rad/s (DelaySystem) or rad/step (SampledSystem).
     values : complex ndarray, shape (m, k)
-        Eigenvalues of the return ratio, one continuous branch a column.
+        Eigenvalues of the return ratio, one continuous branch in each column.
     encirclements : int
         Net clockwise encirclements of -1 by all loci over positive and negative frequencies, with open poles at s = 0
         passed on their right: unstable roots = unstable open roots + encirclements.
@@ -67,7 +67,7 @@ class Loci(Displayed):
         return self.open_unstable + self.encirclements
 
     def plot(self) -> go.Figure:
-        """Return a Plotly figure of the loci in the complex plane, with how often they encircle -1."""
+        """Return a Plotly figure of the loci in the complex plane, with the number of encirclements of -1."""
         from ecc.plot import nyquist_figure
 
         curves = {
@@ -85,13 +85,13 @@ class Cut:
         self.open, self.closed = align(opened.terms(), system.terms())
         differs = np.zeros(system.size, bool)
         for name in ("constant", "slope"):
-            one, two = getattr(self.open, name), getattr(self.closed, name)
-            if two is not None:  # by more than the rounding of an entry
-                differs |= np.any(np.abs(two - one) > 1e-13 * np.maximum(np.abs(one), np.abs(two)), axis=(0, 2))
+            low, high = getattr(self.open, name), getattr(self.closed, name)
+            if high is not None:  # entries differ by more than rounding
+                differs |= np.any(np.abs(high - low) > 1e-13 * np.maximum(np.abs(low), np.abs(high)), axis=(0, 2))
         self.rows = np.flatnonzero(differs)
 
     def at(self, s: Complex) -> Complex:
-        """Q at s, shape (points, k, k)."""
+        """Return Q at s, shape (points, k, k)."""
         (low, _), (high, _) = evaluate_all([self.open, self.closed], s)
         back = inverse(low)[:, :, self.rows]
         with np.errstate(all="ignore"):
@@ -107,12 +107,12 @@ def return_ratio(system: LinearSystem, s: ArrayLike) -> Complex:
     system : LinearSystem
         DelaySystem or SampledSystem built with `opened`, which differs from it in k rows.
     s : complex
-        Any shape. s [rad/s] of a DelaySystem, z of a SampledSystem.
+        Points of any shape: s [rad/s] for a DelaySystem, z for a SampledSystem.
 
     Returns
     -------
     Q : complex
-        The shape of s and (k, k); not finite at poles of the open loop. k = 1: Q is `open_loop`.
+        Return ratio, of the shape of s and (k, k); not finite at poles of the open loop. For k = 1, Q is `open_loop`.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def characteristic_loci(system: LinearSystem, omega: ArrayLike | None = None) ->
     system : LinearSystem
         DelaySystem or SampledSystem built with `opened`.
     omega : array_like, shape (m,), > 0, increasing, optional
-        rad/s or rad/step: where to give the values; None: a mesh to draw from.
+        Frequencies of the values, rad/s or rad/step; None: a mesh fine enough for a figure.
 
     Returns
     -------
@@ -151,23 +151,23 @@ def characteristic_loci(system: LinearSystem, omega: ArrayLike | None = None) ->
     Raises
     ------
     ValueError
-        No `opened`, or omega not increasing from above 0.
+        `opened` is missing, or omega does not increase from above 0.
     ConvergenceError
-        The loci cannot be followed, because open poles lie on the boundary off s = 0, or a root of the closed loop
-        does.
+        The loci cannot be followed, because open poles lie on the boundary away from s = 0, or a root of the closed
+        loop does.
 
     Notes
     -----
-    Branches are followed by the least total distance on the Riemann sphere on a mesh refined until no branch moves by
-    more than 0.1; where two eigenvalues cross, which goes where is a convention.
+    Branches are followed by the smallest total distance on the Riemann sphere, on a mesh refined until no branch moves
+    by more than 0.1. If two eigenvalues cross, the assignment to branches is a convention.
     """
     cut = Cut(system)
-    asked = None if omega is None else np.asarray(omega, dtype=np.float64)
-    if asked is not None and (asked.ndim != 1 or not np.all(np.diff(asked, prepend=0.0) > 0.0)):
+    requested = None if omega is None else np.asarray(omega, dtype=np.float64)
+    if requested is not None and (requested.ndim != 1 or not np.all(np.diff(requested, prepend=0.0) > 0.0)):
         raise ValueError(f"omega must be one-dimensional and increasing from above 0, got {shown(omega)}")
     mesh = nyquist(system).omega
-    if asked is not None:
-        mesh = np.union1d(mesh, asked)
+    if requested is not None:
+        mesh = np.union1d(mesh, requested)
     mesh = np.asarray(mesh[(mesh > 0.0) & (mesh <= pi)] if cut.open.sampled else mesh[mesh > 0.0])
     if cut.open.sampled:
         mesh = np.union1d(mesh, [pi])
@@ -176,18 +176,18 @@ def characteristic_loci(system: LinearSystem, omega: ArrayLike | None = None) ->
     mesh = np.union1d(mesh, np.geomspace(radius, lowest, 40))
     # position t < 0: on the quarter circle from s = radius to j radius; t >= 0: s = j t
     t = np.concatenate([np.linspace(-1.0, 0.0, 40, endpoint=False), mesh])
-    t, values = _followed(cut, t, radius)
+    t, values = _continuous_branches(cut, t, radius)
     with np.errstate(all="ignore"):
-        rest = np.prod(1.0 + values, axis=1)
-        change = float(np.angle(rest[1:] / rest[:-1]).sum())
+        product = np.prod(1.0 + values, axis=1)
+        change = float(np.angle(product[1:] / product[:-1]).sum())
     if not cut.open.sampled:
-        change -= float(np.angle(rest[-1]))  # beyond, L stays small and returns to 0
+        change -= float(np.angle(product[-1]))  # at higher frequencies L stays small and returns to 0
     turns = -change / pi
-    opened = count_right(cut.open, 0.5 * radius).number  # those within the indentation left out
+    opened = count_right(cut.open, 0.5 * radius).number  # without roots inside the indentation
     if not np.isfinite(turns) or abs(turns - round(turns)) > 0.05 or opened is None:
         raise ConvergenceError("the loci cannot be followed: a root lies on the boundary", turns)
-    asked_for = np.isin(t, asked) if asked is not None else t >= lowest
-    return Loci(t[asked_for], values[asked_for], round(turns), opened, *system.sampling)
+    selected = np.isin(t, requested) if requested is not None else t >= lowest
+    return Loci(t[selected], values[selected], round(turns), opened, *system.sampling)
 
 
 def _path(t: Real, radius: float) -> Complex:
@@ -203,11 +203,11 @@ def _eigenvalues(cut: Cut, t: Real, radius: float) -> Complex:
 
 
 def _chordal(a: Complex, b: Complex) -> Real:
-    """Distance on the Riemann sphere, at most 2."""
+    """Return the distance on the Riemann sphere, from 0 to 2."""
     return np.asarray(2.0 * np.abs(a - b) / np.sqrt((1.0 + np.abs(a) ** 2) * (1.0 + np.abs(b) ** 2)))
 
 
-def _followed(cut: Cut, t: Real, radius: float) -> tuple[Real, Complex]:
+def _continuous_branches(cut: Cut, t: Real, radius: float) -> tuple[Real, Complex]:
     values = _eigenvalues(cut, t, radius)
     for _ in range(14):
         values = _matched(values)
@@ -215,7 +215,7 @@ def _followed(cut: Cut, t: Real, radius: float) -> tuple[Real, Complex]:
         with np.errstate(all="ignore"):
             turn = np.abs(np.angle((1.0 + values[1:]) / (1.0 + values[:-1]))) > 0.5
         far |= turn.any(axis=1)
-        if not far.any() or len(t) > _MOST:
+        if not far.any() or len(t) > _MAX_SAMPLES:
             break
         new = 0.5 * (t[1:] + t[:-1])[far]
         at = np.flatnonzero(far) + 1
@@ -224,7 +224,7 @@ def _followed(cut: Cut, t: Real, radius: float) -> tuple[Real, Complex]:
 
 
 def _matched(values: Complex) -> Complex:
-    """Columns reordered from row to row so that branches move as little as can be."""
+    """Return columns reordered from row to row so that branches move as little as possible."""
     if values.shape[1] == 1:
         return values
     out = values.copy()

@@ -1,4 +1,4 @@
-"""Questions about a closed loop whose open loop is known: Nyquist curve, margins, and the object of python-control."""
+"""Analysis of a closed loop with a known open loop: Nyquist curve, margins, and the object of python-control."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ClosedLoop"]
 @check_arguments
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class ClosedLoop(LinearSystem):
-    """A linear system with delays together with the same system with its loop cut (`opened`)."""
+    """A linear system with delays together with the same system with its loop opened (`opened`)."""
 
     def nyquist(self, omega: ArrayLike | None = None) -> FrequencyResponse:
         """Return the open loop on the boundary of stability.
@@ -27,29 +27,29 @@ class ClosedLoop(LinearSystem):
         Parameters
         ----------
         omega : array_like, shape (m,), optional
-            rad/s (DelaySystem) or rad/step (SampledSystem), or None for a mesh fine enough to draw.
+            Frequencies, rad/s (DelaySystem) or rad/step (SampledSystem); None: a mesh fine enough for a figure.
 
         Returns
         -------
         FrequencyResponse
-            Omega, response.
+            omega and response.
 
         Raises
         ------
         ValueError
-            No `opened`, or a frequency that is not finite.
+            `opened` is missing, or a frequency is not finite.
         """
         return nyquist(self, omega)
 
     def margins(self) -> Margins:
-        """Return gain, phase, delay and modulus margins over all crossings, of each loop where there are several.
+        """Return gain, phase, delay and modulus margins over all crossings; for several loops, those of each.
 
         See `ecc.linear.margins.Margins`.
 
         Raises
         ------
         ValueError
-            No `opened`.
+            `opened` is missing.
         """
         return margins(self)
 
@@ -65,7 +65,7 @@ class ClosedLoop(LinearSystem):
         Raises
         ------
         ValueError
-            A DelaySystem without `opened`; a SampledSystem of more than 5000 companion states.
+            A DelaySystem has no `opened`, or a SampledSystem has more than 5000 companion states.
         ImportError
             python-control is not installed.
         """

@@ -1,10 +1,10 @@
-"""Margins of the open loop from the critical point -1, delays exact.
+"""Margins of the open loop from the critical point -1, with exact delays.
 
-Where states fall into groups of which one acts on the next but not back, each group is a loop with margins of its own:
-det Delta/det Delta_open is then the product of the (1 + L_i) of the loops, and the crossings of the product minus 1 say
-nothing. A group may hold several loops that are coupled. Their margins are those of one factor k exp(-j phi - s theta)
-on all of them, det(I + k exp(-j phi - s theta) Q) = 0, which are those of each eigenvalue of the return ratio Q taken
-for L (MacFarlane, Postlethwaite 1977).
+If states form groups such that one group acts on the next but not back, each group is a loop with individual margins:
+det Delta/det Delta_open is then the product of the (1 + L_i) of the loops, and the crossings of the product minus 1 are
+meaningless. A group may contain several coupled loops. Their margins are those of one factor k exp(-j phi - s theta)
+on all of them, det(I + k exp(-j phi - s theta) Q) = 0, which are those of each eigenvalue of the return ratio Q used
+as L (MacFarlane, Postlethwaite 1977).
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ _MAX_RANGE = 1e10  # times the frequency of |L| < 1/4, up to which a first cross
 
 @dataclass(frozen=True, repr=False)
 class Margins(Displayed):
-    """How far an open loop L is from the critical point -1, over all crossings; of several loops, the worst of each.
+    """Distances of an open loop L from the critical point -1, over all crossings; the worst of several loops.
 
     Attributes
     ----------
     stable : bool
         Whether the closed loop is stable; if not, the numbers are distances and not margins.
     gain_margin : float
-        Smallest factor > 1 on L that puts a root on the boundary; inf if none (of coupled loops, none below 50).
+        Smallest factor > 1 on L that puts a root on the boundary; inf without such a factor (coupled loops: below 50).
     gain_reduction : float
-        Largest factor < 1 that does; 0 if none.
+        Largest factor < 1 that puts a root on the boundary; 0 without such a factor.
     phase_margin : float
-        Smallest |angle of -L| where |L| = 1, rad; inf if |L| never is 1.
+        Smallest |angle of -L| for |L| = 1, rad; inf if |L| is never 1.
     delay_margin : float
         Smallest additional delay of a loop that puts a root on the boundary, s (DelaySystem) or steps (SampledSystem,
-        as a real number); inf if none.
+        as a real number); inf without such a delay.
     modulus_margin : float
-        Smallest |1 + L|; at most 1 for continuous systems.
+        Smallest |1 + L|; <= 1 for continuous systems.
     gain_frequency, reduction_frequency, phase_frequency, delay_frequency, modulus_frequency : float
-        Where each is found, rad/s or rad/step; nan where the margin is inf or 0 for want of a crossing.
+        Frequency of each, rad/s or rad/step; nan if the margin is inf or 0 for lack of a crossing.
     coupled : int
-        Number of loops that one factor is on, because they are coupled; 1 where each is alone.
+        Number of coupled loops with a common factor; 1 if each loop is alone.
     loops : tuple of Margins
-        The margins of each group of loops, in the order of its states, where there are several.
+        The margins of each group of loops, in the order of its states, if there are several.
     notes : tuple of str
-        What must be known about where the loop is cut.
+        Limitations due to the place at which the loop is opened.
     sampled, dt : bool, float or None
         Whether frequencies and delays are in steps, and the length of a step [s], or None.
     """
@@ -77,7 +77,7 @@ class Margins(Displayed):
     dt: float | None = None
 
     def delay_text(self) -> str:
-        """Return the delay margin with its unit: seconds, and steps of a sampled loop."""
+        """Return the delay margin with its unit: seconds, and steps for a sampled loop."""
         if not self.sampled or self.delay_margin == inf:
             return quantity_text(self.delay_margin, "s" if self.delay_margin < inf else "")
         inside = "" if self.dt is None else f" ({quantity_text(self.delay_margin * self.dt, 's')})"
@@ -88,8 +88,9 @@ class Margins(Displayed):
         return "infinite" if self.phase_margin == inf else f"{np.degrees(self.phase_margin):.4g} deg"
 
     def _title(self) -> str:
-        what = "Margins of a stable loop" if self.stable else "Distances of an unstable loop from the critical point -1"
-        return what + (f", the worst of {len(self.loops)} loops" if self.loops else "")
+        unstable = "Distances of an unstable loop from the critical point -1"
+        title = "Margins of a stable loop" if self.stable else unstable
+        return title + (f", the worst of {len(self.loops)} loops" if self.loops else "")
 
     def _rows(self) -> Rows:
         shown = [
@@ -108,9 +109,9 @@ class Margins(Displayed):
 
 
 def _modulus(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
-    """|F1|^2 - |F0|^2."""
-    one, zero = np.abs(f1) ** 2, np.abs(f0) ** 2
-    return one - zero, 2.0 * (d1 * np.conj(f1) - d0 * np.conj(f0)).real, one + zero
+    """Return |F1|^2 - |F0|^2, its derivative and its size."""
+    square1, square0 = np.abs(f1) ** 2, np.abs(f0) ** 2
+    return square1 - square0, 2.0 * (d1 * np.conj(f1) - d0 * np.conj(f0)).real, square1 + square0
 
 
 _WORST = (
@@ -133,25 +134,26 @@ def margins(system: LinearSystem) -> Margins:
     Returns
     -------
     Margins
-        Of several loops that do not form a cycle (bottlenecks, each with its flows), the worst of each; of loops that
-        do, those of one factor on all of them.
+        Margins. For several loops that do not form a cycle (bottlenecks, each with its flows), the worst of each; for
+        loops that form a cycle, those of one factor on all of them.
 
     Raises
     ------
     ValueError
         The system has no `opened`.
     ConvergenceError
-        The neutral part of the system does not let L fall off with frequency; crossings that take more pieces of the
-        frequency axis than are spent; coupled loops whose loci cannot be followed, or whose gain margin a count of
-        roots contradicts.
+        The neutral part of the system keeps L from decreasing with frequency; crossings take more pieces of the
+        frequency axis than allowed; the loci of coupled loops cannot be followed, or a count of roots contradicts their
+        gain margin.
 
     Notes
     -----
-    All crossings are found up to a frequency beyond which |L| is proven to be smaller than the gain margin allows, at
-    most 2^18 pieces of the frequency axis; so a gain margin is complete however large it is. It is infinite if no
-    crossing lies where the longest delay turns by less than 2e4 rad (without delays, below 1e10 times the frequency of
-    |L| < 1/4). Of coupled loops crossings are those seen along loci sampled as `characteristic_loci` does, gains up to
-    50 in continuous time; the gain margin of a stable loop is compared with counts of roots on both sides.
+    All crossings are found up to a frequency above which |L| is proven to be smaller than the gain margin allows, with
+    up to 2^18 pieces of the frequency axis; so a gain margin is complete however large it is. It is infinite if no
+    crossing exists at frequencies at which the longest delay turns by less than 2e4 rad (without delays, below 1e10
+    times the frequency of |L| < 1/4). For coupled loops crossings are found along loci sampled as in
+    `characteristic_loci`, with gains up to 50 in continuous time; the gain margin of a stable loop is compared with
+    counts of roots on both sides.
 
     Examples
     --------
@@ -160,7 +162,7 @@ def margins(system: LinearSystem) -> Margins:
     """
     opened = system._opened()
     known: dict[tuple[bytes, ...], Margins | None] = {}
-    found: list[Margins] = []
+    results: list[Margins] = []
     for states in components(reachable(system._pattern | opened._pattern)):
         loop, cut = system._part(states), opened._part(states)
         key = tuple(
@@ -171,20 +173,20 @@ def margins(system: LinearSystem) -> Margins:
         if key not in known:
             object.__setattr__(loop, "opened", cut)
             known[key] = _of_loop(loop)
-        one = known[key]
-        found += [] if one is None else [one]
-    whole = Margins(system.is_stable, inf, 0.0, inf, inf, 1.0, nan, nan, nan, nan, nan)
-    for name, frequency, worst in _WORST if found else ():
-        where = worst(found, key=lambda m: getattr(m, name))  # noqa: B023
-        whole = replace(whole, **{name: getattr(where, name), frequency: getattr(where, frequency)})
-    coupled = max((one.coupled for one in found), default=1)
-    loops = tuple(found) if len(found) > 1 else ()
+        result = known[key]
+        results += [] if result is None else [result]
+    total = Margins(system.is_stable, inf, 0.0, inf, inf, 1.0, nan, nan, nan, nan, nan)
+    for name, frequency, worst in _WORST if results else ():
+        loop_margins = worst(results, key=lambda m: getattr(m, name))  # noqa: B023
+        total = replace(total, **{name: getattr(loop_margins, name), frequency: getattr(loop_margins, frequency)})
+    coupled = max((result.coupled for result in results), default=1)
+    loops = tuple(results) if len(results) > 1 else ()
     sampled, dt = system.sampling
-    return replace(whole, coupled=coupled, loops=loops, notes=opened.notes, sampled=sampled, dt=dt)
+    return replace(total, coupled=coupled, loops=loops, notes=opened.notes, sampled=sampled, dt=dt)
 
 
 def _of_loop(system: LinearSystem) -> Margins | None:
-    """Margins of states that affect each other; None where nothing is cut."""
+    """Return the margins of states that affect each other; None if no loop is opened."""
     coupled = loops_cut(system)
     if coupled == 0:
         return None
@@ -222,25 +224,25 @@ def _of_loop(system: LinearSystem) -> Margins | None:
 
 
 def _gains(pair: Pair) -> tuple[tuple[float, float], tuple[float, float]]:
-    """(gain, frequency) of the smallest gain > 1 and of the largest < 1 on the boundary."""
+    """Return (gain, frequency) of the smallest gain > 1 and of the largest < 1 on the boundary."""
     first, top = settled_beyond(pair, 0.25), 0.0
-    wanted = first
-    while wanted > top:
-        top = wanted
-        found = boundary_crossings(pair, top)
-        above = [c for c in found if c.gain > 1.0]
-        if above:  # a smaller gain needs a larger |L| than beyond this frequency
-            wanted = settled_beyond(pair, (1.0 - 1e-9) / above[0].gain)
+    required = first
+    while required > top:
+        top = required
+        crossings = boundary_crossings(pair, top)
+        above = [c for c in crossings if c.gain > 1.0]
+        if above:  # a smaller gain requires a larger |L| than is possible above this frequency
+            required = settled_beyond(pair, (1.0 - 1e-9) / above[0].gain)
         elif not pair.sampled and (4.0 * pair.band * top <= _FAR if pair.band else top < _MAX_RANGE * first):
-            wanted = 4.0 * top
-    below = [c for c in found if c.gain < 1.0]
+            required = 4.0 * top
+    below = [c for c in crossings if c.gain < 1.0]
     smallest = (above[0].gain, above[0].frequency) if above else (inf, nan)
     largest = (below[-1].gain, below[-1].frequency) if below else (0.0, nan)
     return smallest, largest
 
 
 def _closest(pair: Pair, top: float) -> tuple[float, float]:
-    """Smallest |1 + L| and its frequency."""
+    """Return the smallest |1 + L| and its frequency."""
 
     def distance(omega: Real) -> Real:
         f0, _, f1, _ = pair.at(omega)
@@ -254,8 +256,8 @@ def _closest(pair: Pair, top: float) -> tuple[float, float]:
     best = [(float(value[i]), float(omega[i])) for i in (0, len(omega) - 1)]
     for i in inner[np.argsort(value[inner])][:8]:
         low, high = omega[i - 1], omega[i + 1]
-        found = minimize_scalar(
+        minimum = minimize_scalar(
             lambda w: float(distance(np.array([w]))[0]), bounds=(low, high), method="bounded", options={"xatol": 1e-12}
         )
-        best.append((float(found.fun), float(found.x)))
+        best.append((float(minimum.fun), float(minimum.x)))
     return min(best)

@@ -1,15 +1,15 @@
 """Strong stability of the neutral part: sup over theta of the spectral radius of sum_k E_k exp(j theta_k) below 1.
 
-That, and not less, keeps roots of x'(t) + sum E_k x'(t - sigma_k) = ... of large |s| left of the axis for the delays as
-they are and for all near them (Hale and Verduyn Lunel). It is proven by branch and bound over the torus of the angles,
-the first of which only turns the sum: at the center of a cell the norm with the weight D, from the discrete Lyapunov
-equation, makes the sum a contraction, ||D M D^-1|| = q < 1, and over a cell of half-widths w_k
+This condition is necessary to keep the roots of x'(t) + sum E_k x'(t - sigma_k) = ... with large |s| left of the axis
+for the delays as they are and for all nearby delays (Hale and Verduyn Lunel). It is proven by branch and bound over the
+torus of the angles, the first of which only rotates the sum. At the center of a cell the norm with the weight D, from
+the discrete Lyapunov equation, makes the sum a contraction, ||D M D^-1|| = q < 1, and over a cell of half-widths w_k
 
     ||D M(theta) D^-1|| <= q + sum_k w_k ||D E_k D^-1|| = r.
 
 If r < 1 for every cell, roots have |s| <= rho((I + M)^-1 sum A_k z_k) <= sum ||D A_k D^-1||/(1 - r) for some cell, as
-the logarithm of a spectral radius is subharmonic in every exp(-s tau_k): its largest value is one on the torus.
-Commuting matrices need no cells: in the basis that makes them triangular, absolute values do.
+the logarithm of a spectral radius is subharmonic in every exp(-s tau_k): it attains its maximum on the torus.
+Commuting matrices need no cells: absolute values suffice in the basis that makes them triangular.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ __all__ = ["Strong", "largest_radius", "strong"]
 Real = NDArray[np.float64]
 Complex = NDArray[Any]
 
-_MARGIN = 1e-9  # of 1: covers the rounding of sums, norms and similarities of small matrices many times over
-_MOST_WORK = 10_000_000  # cells times states^4
-_MOST_ANGLES = 3
+_MARGIN = 1e-9  # distance from 1 that covers the rounding of sums, norms and similarities of small matrices many times
+_MAX_WORK = 10_000_000  # cells times states^4
+_MAX_ANGLES = 3
 _MAX_TRIES = 1 << 21  # angles tried by a search, times states^3
 
 
 class Strong(NamedTuple):
-    """Whether sup rho < 1 is proven (False: a point of the torus with rho > 1 is), and then a bound on |s| of roots."""
+    """Result on sup rho < 1 (False: rho > 1 is proven at a point of the torus), and a bound on |s| of roots."""
 
     holds: bool | None
     reach: float
 
 
 def _at(matrices: Real, theta: Real) -> Complex:
-    """sum_k M_k exp(j theta_k) for theta of shape (..., K)."""
+    """Return sum_k M_k exp(j theta_k) for theta of shape (..., K)."""
     return np.asarray(np.tensordot(np.exp(1j * theta), matrices, axes=(-1, 0)))
 
 
@@ -51,7 +51,7 @@ def _radius(matrices: Real, theta: Real) -> Real:
 
 
 def largest_radius(matrices: Real) -> tuple[float, Real]:
-    """sup over theta of rho(sum_k M_k exp(j theta_k)) and where, by search: a lower bound, reached at that theta."""
+    """Return sup over theta of rho(sum_k M_k exp(j theta_k)) by search, a lower bound, and a theta that attains it."""
     count, n = matrices.shape[:2]
     if count == 1 or n == 1:
         theta = np.where(matrices.sum(axis=(1, 2)) < 0.0, pi, 0.0) if n == 1 else np.zeros(1)
@@ -62,40 +62,40 @@ def largest_radius(matrices: Real) -> tuple[float, Real]:
     tries[: len(signs), : signs.shape[1] + 1] = np.pad(signs, ((0, 0), (1, 0)))[: len(tries)]
     tries[:, 0] = 0.0
     values = _radius(matrices, tries)
-    best, where = 0.0, tries[0]
+    best, best_theta = 0.0, tries[0]
     for start in tries[np.argsort(-values)[:4]]:
-        found = minimize(
+        optimum = minimize(
             lambda x: _log_radius(matrices, x),
             start[1:],
             jac=True,
             method="BFGS",
             options={"gtol": 1e-10, "maxiter": 100},
         )
-        for x in (found.x, start[1:]):
+        for x in (optimum.x, start[1:]):
             theta = np.r_[0.0, x]
             value = float(_radius(matrices, theta))
             if value > best:
-                best, where = value, theta
-    return best, where
+                best, best_theta = value, theta
+    return best, best_theta
 
 
 def _log_radius(matrices: Real, angles: Real) -> tuple[float, Real]:
-    """-log rho at angles of all matrices but the first, and its gradient."""
-    turned = np.exp(1j * np.r_[0.0, angles])[:, None, None] * matrices
-    values, right = np.linalg.eig(turned.sum(axis=0))
+    """Return -log rho at the angles of all matrices except the first, and its gradient."""
+    rotated = np.exp(1j * np.r_[0.0, angles])[:, None, None] * matrices
+    values, vectors = np.linalg.eig(rotated.sum(axis=0))
     at = int(np.abs(values).argmax())
     if abs(values[at]) < 1e-300:
         return 690.0, np.zeros(len(angles))
     try:
-        left = np.linalg.inv(right)[at]
+        left_vector = np.linalg.inv(vectors)[at]
     except np.linalg.LinAlgError:  # a defective matrix
         return -float(np.log(np.abs(values[at]))), np.zeros(len(angles))
-    slopes = 1j * np.einsum("i,kij,j->k", left, turned[1:], right[:, at]) / values[at]
+    slopes = 1j * np.einsum("i,kij,j->k", left_vector, rotated[1:], vectors[:, at]) / values[at]
     return -float(np.log(np.abs(values[at]))), -slopes.real
 
 
 def _exceeds(matrices: Real, theta: Real) -> bool:
-    """Whether an eigenvalue at theta is proven to lie outside the unit circle, in balls."""
+    """Return whether an eigenvalue at theta is proven to lie outside the unit circle, in balls."""
     from flint import acb, acb_mat, arb, ctx
 
     n, before = matrices.shape[1], ctx.prec
@@ -114,57 +114,57 @@ def _exceeds(matrices: Real, theta: Real) -> bool:
         ctx.prec = before
 
 
-def strong(matrices: Real, others: Real) -> Strong:
-    """Settle sup rho < 1 for real matrices M_k of shape (K, n, n), beside the matrices A_k of the terms without s."""
+def strong(matrices: Real, constant: Real) -> Strong:
+    """Decide sup rho < 1 for real matrices M_k of shape (K, n, n), given the matrices A_k of the terms without s."""
     matrices = matrices[np.any(matrices != 0.0, axis=(1, 2))]
     radius, theta = largest_radius(matrices)
     if radius >= 1.0 + 1e-12 and _exceeds(matrices, theta):
         return Strong(False, inf)
     if radius >= 1.0 - _MARGIN:
         return Strong(None, inf)
-    found = _by_triangles(matrices, others)
-    return found if found.holds else _by_cells(matrices, others)
+    result = _by_triangles(matrices, constant)
+    return result if result.holds else _by_cells(matrices, constant)
 
 
-def _by_triangles(matrices: Real, others: Real) -> Strong:
-    """Absolute values in the basis that makes a combination of the matrices triangular: exact where they commute."""
+def _by_triangles(matrices: Real, constant: Real) -> Strong:
+    """Return the result by absolute values in a basis that makes a combination triangular: exact if all commute."""
     n = matrices.shape[1]
     weights = np.random.default_rng(1).uniform(0.5, 1.5, len(matrices))
     basis = schur(np.tensordot(weights, matrices, axes=1), output="complex")[1]
 
-    def size(these: Real) -> Real:
-        inside = np.abs(np.matmul(basis.conj().T, np.matmul(these.astype(complex), basis))).sum(axis=0)
-        return np.asarray(inside + 1e-14 * n * n * np.abs(these).sum())  # the rounding of products and of the basis
+    def size(terms: Real) -> Real:
+        inside = np.abs(np.matmul(basis.conj().T, np.matmul(terms.astype(complex), basis))).sum(axis=0)
+        return np.asarray(inside + 1e-14 * n * n * np.abs(terms).sum())  # the rounding of products and of the basis
 
     part = size(matrices)
     if np.abs(np.linalg.eigvals(part)).max() >= 1.0 - _MARGIN:
         return Strong(None, inf)
-    whole = np.linalg.solve(np.eye(n) - part, size(others))
-    return Strong(True, float(np.abs(np.linalg.eigvals(whole)).max()) * (1.0 + 1e-6))
+    gain = np.linalg.solve(np.eye(n) - part, size(constant))
+    return Strong(True, float(np.abs(np.linalg.eigvals(gain)).max()) * (1.0 + 1e-6))
 
 
 def _weights(m: Complex) -> Complex:
-    """D with X = D^H D, X - M^H X M = I, of stacked matrices: ||D M D^-1|| < 1 if the spectral radius is."""
+    """Return D with X = D^H D, X - M^H X M = I, for stacked matrices: ||D M D^-1|| < 1 if the spectral radius is."""
     count, n = m.shape[:2]
-    turned = np.einsum("pki,plj->pijkl", m.conj(), m).reshape(count, n * n, n * n)
+    kronecker = np.einsum("pki,plj->pijkl", m.conj(), m).reshape(count, n * n, n * n)
     right = np.broadcast_to(np.eye(n, dtype=complex).reshape(n * n, 1), (count, n * n, 1))
-    x = np.linalg.solve(np.eye(n * n) - turned, right).reshape(count, n, n)
+    x = np.linalg.solve(np.eye(n * n) - kronecker, right).reshape(count, n, n)
     lower = np.linalg.cholesky(0.5 * (x + np.swapaxes(x.conj(), 1, 2)))
     return np.asarray(np.swapaxes(lower.conj(), 1, 2))
 
 
-def _by_cells(matrices: Real, others: Real) -> Strong:
+def _by_cells(matrices: Real, constant: Real) -> Strong:
     count, n = len(matrices), matrices.shape[1]
-    if count - 1 > _MOST_ANGLES:
+    if count - 1 > _MAX_ANGLES:
         return Strong(None, inf)
-    # the conjugate of a point has the same radius: half a turn of the second angle is enough
+    # the conjugate of a point has the same radius: half a turn of the second angle suffices
     low, high = np.zeros((1, count)), np.full((1, count), 2.0 * pi)
     high[:, 0] = 0.0
     high[:, 1:2] = pi
     number, worst = 0, 0.0
     while len(low):
         number += len(low)
-        if number * n**4 > _MOST_WORK:
+        if number * n**4 > _MAX_WORK:
             return Strong(None, inf)
         center, half = 0.5 * (low + high), 0.5 * (high - low)
         m = _at(matrices, center)
@@ -172,19 +172,19 @@ def _by_cells(matrices: Real, others: Real) -> Strong:
         if radius.max() >= 1.0 - _MARGIN:
             return Strong(None, inf)
         try:
-            d = _weights(m / (0.5 * (1.0 + radius))[:, None, None])  # close to the best weights, and not beyond them
+            d = _weights(m / (0.5 * (1.0 + radius))[:, None, None])  # slightly weaker than the optimal weights
         except np.linalg.LinAlgError:
             return Strong(None, inf)
         back = np.linalg.inv(d)
         fair = np.linalg.norm(d, axis=(1, 2)) * np.linalg.norm(back, axis=(1, 2)) < 1e5
         middle = np.linalg.norm(d @ m @ back, 2, axis=(1, 2))
-        spread = sum(w * np.linalg.norm(d @ one @ back, axis=(1, 2)) for w, one in zip(half.T, matrices, strict=True))
+        spread = sum(w * np.linalg.norm(d @ e @ back, axis=(1, 2)) for w, e in zip(half.T, matrices, strict=True))
         good = fair & (spread <= 0.5 * (1.0 - middle)) & (middle + spread < 1.0 - _MARGIN)
         if good.any():
-            size = sum(np.linalg.norm(d @ one @ back, axis=(1, 2)) for one in others)
+            size = sum(np.linalg.norm(d @ a @ back, axis=(1, 2)) for a in constant)
             worst = max(worst, float((size / (1.0 - middle - spread))[good].max()))
-        left = ~good
-        low, high, center = low[left], high[left], center[left]
+        undecided = ~good
+        low, high, center = low[undecided], high[undecided], center[undecided]
         for k in range(1, count):
             low, high, center = (
                 np.concatenate([low, np.where(np.arange(count) == k, center, low)]),

@@ -1,4 +1,4 @@
-"""Newton's method on det P from many starts at once, and which of the points that it reaches are one root."""
+"""Newton's method on det P from many starts at once, and the distinct roots among the points that it reaches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUNDS = 60
 
 
 def newton_steps(value: Complex, slope: Complex) -> Complex:
-    """det P / (det P)' = 1 / trace(P^-1 P'), shape (points,); 0 where P is singular."""
+    """Return det P / (det P)' = 1 / trace(P^-1 P'), shape (points,); 0 if P is singular."""
     with np.errstate(all="ignore"):
         trace = np.einsum("pij,pji->p", inverse(value), slope)
         step = 1.0 / trace
@@ -23,10 +23,10 @@ def newton_steps(value: Complex, slope: Complex) -> Complex:
 
 
 def newton(ch: Characteristic, starts: Complex) -> Complex:
-    """Distinct roots of det P that Newton's method reaches from the starts, upper half plane, rightmost first."""
+    """Return the distinct roots of det P that Newton's method reaches, upper half plane, rightmost first."""
     s = np.asarray(starts, dtype=np.complex128)
     s = s[np.isfinite(s)]
-    lowest = -600.0 * ch.unit  # exp(-s tau) would overflow
+    lowest = -600.0 * ch.unit  # below it exp(-s tau) would overflow
     done: list[Complex] = []
     last = np.full(len(s), np.inf)
     for _ in range(_ROUNDS):
@@ -43,16 +43,16 @@ def newton(ch: Characteristic, starts: Complex) -> Complex:
         done.append(np.where(np.isfinite(step[ends]), s[ends] - step[ends], s[ends]))
         goes = ~ends & np.isfinite(step) & (s.real > lowest)
         s, last = s[goes] - step[goes], size[goes]
-    if len(s):  # a multiple root: linear convergence down to the rounding of P
+    if len(s):  # a multiple root: linear convergence until rounding of P dominates
         done.append(s[last <= ch.near(s, 1e-6)])
-    found = distinct(ch, np.concatenate(done) if done else np.zeros(0, complex))
-    step = newton_steps(*ch.evaluate(found))  # of equal roots not the best one may have been kept
-    step = np.where(np.abs(step) <= ch.near(found, 1e-9), step, 0.0)
-    return np.where(pair_weights(ch, found) == 1, found - step.real, found - step)
+    roots = distinct(ch, np.concatenate(done) if done else np.zeros(0, complex))
+    step = newton_steps(*ch.evaluate(roots))  # the copy kept of equal roots may not be the best one
+    step = np.where(np.abs(step) <= ch.near(roots, 1e-9), step, 0.0)
+    return np.where(pair_weights(ch, roots) == 1, roots - step.real, roots - step)
 
 
 def distinct(ch: Characteristic, s: Complex, tolerance: float = 1e-9) -> Complex:
-    """Fold to the upper half plane, snap to the real axis (and to |Im| = pi), drop repetitions."""
+    """Return points folded to the upper half plane, snapped to the real axis (and |Im| = pi), without repetitions."""
     real, imag = s.real, s.imag
     if ch.sampled:
         imag = np.remainder(imag + pi, 2.0 * pi) - pi
@@ -62,22 +62,22 @@ def distinct(ch: Characteristic, s: Complex, tolerance: float = 1e-9) -> Complex
     if ch.sampled:
         imag = np.where(pi - imag <= tolerance * (pi + ch.unit), pi, imag)
     s, close = real + 1j * imag, close
-    order = np.lexsort((real, imag))  # equal roots lie side by side up to the tolerance in Im
+    order = np.lexsort((real, imag))  # equal roots are adjacent up to the tolerance in Im
     s, close = s[order], close[order]
-    kept: list[int] = []
+    indices: list[int] = []
     for i in range(len(s)):
-        for j in reversed(kept):
+        for j in reversed(indices):
             if s[i].imag - s[j].imag > close[i]:
-                kept.append(i)
+                indices.append(i)
                 break
             if abs(s[i] - s[j]) <= close[i]:
                 break
         else:
-            kept.append(i)
-    s = s[kept]
+            indices.append(i)
+    s = s[indices]
     return s[np.lexsort((s.imag, -s.real))]
 
 
 def pair_weights(ch: Characteristic, s: Complex) -> NDArray[np.int64]:
-    """1 for a real root (z > 0 or z < 0 of a sampled system), 2 for a pair."""
+    """Return 1 for a real root (z > 0 or z < 0 of a sampled system), 2 for a pair."""
     return np.where((s.imag == 0.0) | (ch.sampled & (s.imag == pi)), 1, 2)

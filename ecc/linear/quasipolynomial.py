@@ -1,20 +1,19 @@
-"""The determinant of a small system exactly, and what can be proven of it where floating point cannot decide.
+"""The exact determinant of a small system, and proofs from it if floating point cannot decide.
 
-det P(s) = F(s) = sum_m p_m(s) exp(-s theta_m), polynomials p_m of rational coefficients, is followed along a line in
-balls of growing precision (python-flint). On a piece of half-length h the terms with theta_m h <= 1 are one Taylor
-polynomial G with a proven remainder; of the others only the modulus counts, rho = sum |p_m|. If u G stays in the half
-plane Re > rho for one |u| = 1, so does u F: F has no zero on the piece, and its argument changes by the difference of
-the principal arguments of u F at the ends. Pieces that fail are halved. So
+det P(s) = F(s) = sum_m p_m(s) exp(-s theta_m), with polynomials p_m of rational coefficients, is followed along a line
+in balls of increasing precision (python-flint). On a piece of half-length h the terms with theta_m h <= 1 are one
+Taylor polynomial G with a proven remainder; other terms are bounded by their modulus, rho = sum |p_m|. If u G stays in
+the half plane Re > rho for one |u| = 1, u F stays in the right half plane: F has no zero on the piece, and its argument
+changes by the difference of the principal arguments of u F at the ends. Pieces that fail are halved. Therefore a
+cluster of m roots at a distance r from the line needs pieces of length r, not r^m, as F is a scalar function. Delays of
+any length are free if they do not matter (|G| > rho: none of their phases makes a root). So are powers of one long
+delay: F = sum_k G_k z^k, z = exp(-s tau), has no zero in |z| <= 1, by Rouche's theorem on |z| = 1 for all G_k of the
+piece together, so that arg F = arg G_0 + sum_k arg(1 - z/z_k). Precision alone limits how close to the line a root may
+lie.
 
-- a cluster of m roots at a distance r from the line costs pieces of the length r, not r^m, as F is one function,
-- delays of any length cost nothing where they do not matter (|G| > rho: no phase of theirs makes a root),
-- neither where powers of one long delay do: F = sum_k G_k z^k, z = exp(-s tau), of which no zero lies in |z| <= 1, by
-  Rouche's theorem on |z| = 1 for all G_k of the piece at once, so that arg F = arg G_0 + sum_k arg(1 - z/z_k), and
-- precision alone limits how close to the line a root may lie.
-
-Where delays matter over more pieces than can be afforded, the system is almost surely unstable: Newton's method starts
-from pieces that failed, or from zeros |z_k| < 1 there, which are roots right of the line to come, and a root that it
-finds is proven by Rouche's theorem on a disk around it.
+If delays matter over more pieces than can be computed, the system is almost surely unstable: Newton's method starts
+from pieces that failed, or from zeros |z_k| < 1 there, which indicate roots right of the line. A root that it finds is
+proven by Rouche's theorem on a disk around it.
 """
 
 from __future__ import annotations
@@ -33,66 +32,66 @@ __all__ = ["BITS", "QuasiPolynomial", "expanded"]
 
 BITS = (96, 192, 384, 768)
 """Precisions that are tried in turn."""
-_MOST_TERMS = 2000
-_MAX_PRODUCTS = 1 << 18  # of terms, of an expansion
-_MOST_PIECES = 3000
-_MAX_TERM_PIECES = 1 << 17  # terms times pieces, of the pieces of one line in all precisions
-_MOST_STARTS = 96
-_MOST_INSIDE = 24  # pieces on which delays surely matter, each of them as long as
-_TURNS = 16  # rad of the longest delay
+_MAX_TERMS = 2000
+_MAX_PRODUCTS = 1 << 18  # products of terms in an expansion
+_MAX_PIECES = 3000
+_MAX_TERM_PIECES = 1 << 17  # terms times pieces, for one line in all precisions
+_MAX_STARTS = 96
+_MAX_INSIDE = 24  # number of pieces with a proven zero |z| < 1 after which the count is given up
+_TURNS = 16  # rad of the longest delay: minimum length of these pieces
 
 
 def expanded(
     n: int, sampled: bool, tables: Sequence[tuple[Sequence[Any], Any]], zero: Any, effort: float = 1.0
 ) -> dict[Any, Any] | None:
-    """The determinant of p(s) I + sum_k (B_k + s E_k) exp(-s theta_k), row by row: sum of exponents -> polynomial in s.
+    """Return the determinant of p(s) I + sum_k (B_k + s E_k) exp(-s theta_k): sum of exponents -> polynomial in s.
 
     Parameters
     ----------
     n : int
-        States.
+        Number of states.
     sampled : bool
-        p(s) = 1 instead of s.
+        Whether p(s) = 1 instead of s.
     tables : sequence of (exponents, matrices)
         For each power of s, from 0 on: exponents of any type with a sum, and the entries of each matrix, row by row.
     zero : object
-        The exponent of p(s).
+        Exponent of p(s).
     effort : float, optional
-        Factor of the number of products that may be taken.
+        Factor on the allowed number of products.
 
     Returns
     -------
     dict or None
-        None if there are too many states or terms.
+        Determinant, expanded row by row; None if there are too many states or terms.
     """
     from flint import fmpq, fmpq_poly
 
     if n > 12:
         return None
     products = 0
-    known: dict[int, dict[Any, Any]] = {0: {zero: fmpq_poly([1])}}  # columns taken -> minor
+    known: dict[int, dict[Any, Any]] = {0: {zero: fmpq_poly([1])}}  # columns used -> minor
     for row in range(n):
         after: dict[int, dict[Any, Any]] = {}
-        for taken, minor in known.items():
+        for used, minor in known.items():
             for column in range(n):
-                if taken >> column & 1:
+                if used >> column & 1:
                     continue
                 entry = {zero: fmpq_poly([1] if sampled else [0, 1])} if row == column else {}
                 for power, (delays, block) in enumerate(tables):
                     for tau, values in zip(delays, block, strict=True):
                         value = fraction(values[n * row + column])
                         if value:
-                            one = fmpq_poly([0] * power + [fmpq(value.numerator, value.denominator)])
-                            entry[tau] = entry.get(tau, 0) + one
+                            monomial = fmpq_poly([0] * power + [fmpq(value.numerator, value.denominator)])
+                            entry[tau] = entry.get(tau, 0) + monomial
                 products += len(entry) * len(minor)
                 if products > effort * _MAX_PRODUCTS:
                     return None
-                sign = (-1) ** (taken >> column + 1).bit_count()
-                sums = after.setdefault(taken | 1 << column, {})
+                sign = (-1) ** (used >> column + 1).bit_count()
+                sums = after.setdefault(used | 1 << column, {})
                 for tau, factor in entry.items():
                     for theta, p in minor.items():
                         sums[theta + tau] = sums.get(theta + tau, 0) + sign * factor * p
-                if len(sums) > _MOST_TERMS:
+                if len(sums) > _MAX_TERMS:
                     return None
         known = after
     return {theta: p for theta, p in known[(1 << n) - 1].items() if p}
@@ -104,13 +103,13 @@ class QuasiPolynomial:
     def __init__(self, terms: dict[Any, Any], ch: Characteristic, effort: float = 1.0) -> None:
         self.terms, self.ch, self.effort = terms, ch, effort
         self.spent = 0  # pieces of the last count
-        self.pieces = 0  # of the last line that was followed
-        self.root: complex | None = None  # right of a line, the last that was proven
-        self.inside: list[tuple[float, complex]] = []  # frequencies and z there, |z| < 1, where F almost vanishes
+        self.pieces = 0  # pieces of the last line that was followed
+        self.root: complex | None = None  # the last root proven right of a line
+        self.inside: list[tuple[float, complex]] = []  # frequencies at which F almost vanishes for a |z| < 1, and z
 
     @cached_property
     def laps(self) -> list[dict[Any, Any]]:
-        """The terms by how often they hold the longest delay of the system, without it."""
+        """The terms grouped by the multiple of the longest delay that they contain, with this multiple removed."""
         from flint import fmpq
 
         out: list[dict[Any, Any]] = []
@@ -123,7 +122,7 @@ class QuasiPolynomial:
 
     @staticmethod
     def of(ch: Characteristic, effort: float = 1.0) -> QuasiPolynomial | None:
-        """The determinant expanded row by row; None if it has too many terms."""
+        """Return the determinant expanded row by row; None if it has too many terms."""
         from flint import fmpq
 
         delays = [fmpq(*float(tau).as_integer_ratio()) for tau in ch.delays]
@@ -132,31 +131,31 @@ class QuasiPolynomial:
         return None if known is None else QuasiPolynomial(dict(sorted(known.items())), ch, effort)
 
     def on_the_boundary(self) -> int:
-        """Roots on Re s = 0 that exact arithmetic shows, at least: at s = 0, at z = -1, and any without delays."""
+        """Return a lower bound of the roots on Re s = 0 by exact arithmetic: s = 0, z = -1, and all without delays."""
         from flint import fmpq, fmpq_poly
 
         if self.ch.sampled:
             plus = sum((p[0] for p in self.terms.values()), fmpq(0))
             minus = sum(((-1) ** int(theta.p) * p[0] for theta, p in self.terms.items()), fmpq(0))
-            found = int(plus == 0) + int(minus == 0)
+            n_roots = int(plus == 0) + int(minus == 0)
             longest = max((int(theta.p) for theta in self.terms), default=0)
-            if found or longest > 200:
-                return found
+            if n_roots or longest > 200:
+                return n_roots
             forward = [fmpq(0)] * (longest + 1)
             for theta, p in self.terms.items():
                 forward[longest - int(theta.p)] = p[0]
-            # z = (1 + s)/(1 - s) takes the unit circle, but z = -1, to the axis
-            one, other = fmpq_poly([1, 1]), fmpq_poly([1, -1])
-            polynomial = sum((c * one**k * other ** (longest - k) for k, c in enumerate(forward)), fmpq_poly())
+            # z = (1 + s)/(1 - s) maps the unit circle, except z = -1, to the axis
+            top, bottom = fmpq_poly([1, 1]), fmpq_poly([1, -1])
+            polynomial = sum((c * top**k * bottom ** (longest - k) for k, c in enumerate(forward)), fmpq_poly())
             return _on_the_axis(polynomial)
         if sum((p[0] for p in self.terms.values()), fmpq(0)) == 0:
             return 1
         return _on_the_axis(next(iter(self.terms.values()))) if len(self.terms) == 1 else 0
 
     def change(self, line: float, top: float, bits: int) -> tuple[float | None, list[float], bool]:
-        """Change of arg F from line to line + j top, None if not followed.
+        """Return the change of arg F from line to line + j top, None if it could not be followed.
 
-        Also: frequencies of pieces that failed, and whether more precision may help.
+        Also return frequencies of pieces that failed, and whether more precision may help.
         """
         from flint import acb, arb, ctx
 
@@ -167,11 +166,11 @@ class QuasiPolynomial:
             end = arb.pi() if self.ch.sampled else arb(top)
             pieces: list[tuple[Any, Any, int]] = [(arb(0), end, 0)]
             total, number, hard = arb(0), 0, list[float]()
-            most = self.effort * min(_MOST_PIECES, _MAX_TERM_PIECES / max(1, len(self.terms)) - self.spent)
+            max_pieces = self.effort * min(_MAX_PIECES, _MAX_TERM_PIECES / max(1, len(self.terms)) - self.spent)
             while pieces:
                 low, high, depth = pieces.pop()
                 number, self.spent = number + 1, self.spent + 1
-                if number > most or len(self.inside) > _MOST_INSIDE:
+                if number > max_pieces or len(self.inside) > _MAX_INSIDE:
                     hard += [float(low), *(float(piece[0]) for piece in pieces)]
                     return None, hard, False
                 half = (high - low) / 2
@@ -184,7 +183,7 @@ class QuasiPolynomial:
                 if resolved:
                     hard.append(float(middle))
                 if depth > bits // 2:
-                    return None, hard[-_MOST_STARTS:], True
+                    return None, hard[-_MAX_STARTS:], True
                 pieces += [(middle, high, depth + 1), (low, middle, depth + 1)]
             self.pieces = number
             return (float(total.mid()) if total.rad() < 1e-6 else None), hard, True
@@ -192,85 +191,85 @@ class QuasiPolynomial:
             ctx.prec = before
 
     def _taylor(
-        self, s: Any, radius: Any, cut: float, least: int = 1, terms: dict[Any, Any] | None = None
+        self, s: Any, radius: Any, cut: float, min_terms: int = 1, terms: dict[Any, Any] | None = None
     ) -> tuple[list[Any], Any]:
-        """Coefficients of F(s + t) in t for |t| <= radius, their remainders included, and the modulus of fast terms."""
+        """Return coefficients of F(s + t) in t for |t| <= radius with remainders, and the modulus of fast terms."""
         from flint import acb, acb_poly, arb, ctx
 
         total: list[Any] = []
-        rest = arb(0)
+        fast = arb(0)
         for theta, p in (self.terms if terms is None else terms).items():
             lag = arb(theta)
             coefficients = acb_poly(p)(acb_poly([s, 1])).coeffs()
             weight = (-s * lag).exp()
             size = sum((abs(c) * radius**i for i, c in enumerate(coefficients)), arb(0)) * abs(weight)
             reach = lag * radius
-            left = float(reach.upper())
-            if not left <= cut:
-                rest += size.upper()  # along the line, |exp(-j x theta)| = 1
+            remaining = float(reach.upper())
+            if not remaining <= cut:
+                fast += size.upper()  # along the line, |exp(-j x theta)| = 1
                 continue
             if theta == 0:
                 product = [c * weight for c in coefficients]
             else:
-                factor, series, ratio = weight, [weight], left
-                while (left > 2.0**-ctx.prec or len(series) < least) and len(series) < 400:
+                factor, series, ratio = weight, [weight], remaining
+                while (remaining > 2.0**-ctx.prec or len(series) < min_terms) and len(series) < 400:
                     factor = factor * -lag / len(series)
                     series.append(factor)
-                    left *= ratio / len(series)
+                    remaining *= ratio / len(series)
                 product = (acb_poly(coefficients) * acb_poly(series)).coeffs()
-                many = len(series)  # what is left out is at most reach^many/many! exp(reach)
-                error = (size * reach**many / arb.fac_ui(many) * reach.exp()).upper()
+                n_terms = len(series)  # the remainder is bounded by reach^n_terms/n_terms! exp(reach)
+                error = (size * reach**n_terms / arb.fac_ui(n_terms) * reach.exp()).upper()
                 product[0] += acb(arb(0, error), arb(0, error))
             total += [acb(0)] * (len(product) - len(total))
             for i, c in enumerate(product):
                 total[i] += c
-        return total, rest
+        return total, fast
 
     def _turn(self, line: Any, low: Any, high: Any, middle: Any, half: Any) -> tuple[Any, bool]:
-        """The change of arg F over a piece, None if it may vanish there; whether all terms were resolved."""
+        """Return the change of arg F over a piece, None if F may vanish there, and whether all terms were resolved."""
         from flint import acb, arb
 
-        series, rest = self._taylor(line + acb(0, middle), half, 1.0)
-        resolved = bool(rest == 0)
+        series, fast = self._taylor(line + acb(0, middle), half, 1.0)
+        resolved = bool(fast == 0)
         size = abs(series[0])
-        if not size > rest:
+        if not size > fast:
             return self._turn_of_laps(line, low, high, middle, half), resolved
         u = (series[0].conjugate() / size).mid()
-        moved, power = rest, arb(1)
+        variation, power = fast, arb(1)
         for i, c in enumerate(series[1:]):
             power *= half
-            moved += (abs((u * c).imag) / abs(u) if i == 0 else abs(c)) * power
-        clear = (u * series[0]).real - abs(u) * moved
+            variation += (abs((u * c).imag) / abs(u) if i == 0 else abs(c)) * power
+        clear = (u * series[0]).real - abs(u) * variation
         if not clear > 0:
             return self._turn_of_laps(line, low, high, middle, half), resolved
         ends = [u * self._value(line + acb(0, w)) for w in (low, high)]
         return ends[1].arg() - ends[0].arg(), resolved
 
     def _turn_of_laps(self, line: Any, low: Any, high: Any, middle: Any, half: Any) -> Any:
-        """The same where powers of z, exp(-s tau) with the longest delay, turn too fast to be followed."""
+        """Return the change of arg F if powers of z = exp(-s tau), tau the longest delay, turn too fast to follow."""
         from flint import acb, arb
 
         tau = arb(self.ch.longest)
         if len(self.laps) < 2 or not tau * half > 1:
             return None
         shrink = (-line.real * tau).exp()  # |z| on the line
-        center, moved = [], arb(0)
+        center, variation = [], arb(0)
         for k, lap in enumerate(self.laps):
-            series, rest = self._taylor(line + acb(0, middle), half, 1.0, terms=lap)
+            series, fast = self._taylor(line + acb(0, middle), half, 1.0, terms=lap)
             center.append((series[0] if series else acb(0)) * shrink**k)
-            moved += shrink**k * (sum((abs(c) * half ** (i + 1) for i, c in enumerate(series[1:])), arb(0)) + rest)
+            variation += shrink**k * (sum((abs(c) * half ** (i + 1) for i, c in enumerate(series[1:])), arb(0)) + fast)
         zeros = _zeros(center)
         if zeros is None:
             return None
-        clear = abs(center[-1])  # at least |Q| on |z| = 1
+        clear = abs(center[-1])  # a lower bound of |Q| on |z| = 1
         for z in zeros:
             clear *= abs(abs(z) - 1)
         if not all(abs(z) > 1 for z in zeros):
-            least = min(zeros, key=lambda z: float(abs(z).mid()))
-            if abs(least) < 1 and tau * half > _TURNS:
-                self.inside.append((float(middle), complex(least)))
+            smallest = min(zeros, key=lambda z: float(abs(z).mid()))
+            if abs(smallest) < 1 and tau * half > _TURNS:
+                self.inside.append((float(middle), complex(smallest)))
             return None
-        if not clear > moved:
+        if not clear > variation:
             return None
         u = (center[0].conjugate() / abs(center[0])).mid()
         ends = []
@@ -278,15 +277,15 @@ class QuasiPolynomial:
             s = line + acb(0, w)
             values = [self._value(s, lap) * shrink**k for k, lap in enumerate(self.laps)]
             z = (acb(0, -w) * tau).exp()
-            rest = sum((c * z**k for k, c in enumerate(values)), acb(0)) / values[0]
+            ratio = sum((c * z**k for k, c in enumerate(values)), acb(0)) / values[0]
             at = _zeros(values)
             if at is None:
                 return None
-            angle = sum(((1 - z / one).arg() for one in at), arb(0))
-            turns = ((angle - rest.arg()) / (2 * arb.pi())).unique_fmpz()
+            angle = sum(((1 - z / zero).arg() for zero in at), arb(0))
+            turns = ((angle - ratio.arg()) / (2 * arb.pi())).unique_fmpz()
             if turns is None:
                 return None
-            ends.append((u * values[0]).arg() + rest.arg() + 2 * turns * arb.pi())
+            ends.append((u * values[0]).arg() + ratio.arg() + 2 * turns * arb.pi())
         return ends[1] - ends[0]
 
     def _value(self, s: Any, terms: dict[Any, Any] | None = None) -> Any:
@@ -296,7 +295,7 @@ class QuasiPolynomial:
         return sum((acb_poly(p)(s) * (-s * arb(theta)).exp() for theta, p in every.items()), acb(0))
 
     def count(self, line: float) -> tuple[int | None, int, int]:
-        """Roots right of a line, None if not proven; how many at least; the precision it took."""
+        """Return the roots right of a line, None if not proven; a lower bound of their number; the precision used."""
         ch = self.ch
         top = ch.top_frequency(line)
         if not isfinite(top):
@@ -314,7 +313,7 @@ class QuasiPolynomial:
         return None, self.beyond(line, hard, bits), bits
 
     def _tail(self, line: float, top: float, bits: int) -> float:
-        """`Characteristic.tail`; in balls where no delay has a factor s, as s times a long delay loses its phase."""
+        """Return `Characteristic.tail`; in balls if no delay has a factor s, since that loses the phase."""
         from flint import acb, ctx
 
         if self.ch.slope is not None:
@@ -324,17 +323,18 @@ class QuasiPolynomial:
         ctx.prec = bits
         try:
             s = acb(line, top)
-            left = self.ch.size * (acb(0, 1).arg() - s.arg()) - (self._value(s) / s**self.ch.size).arg()
-            return float(left.mid()) if left.rad() < 1e-6 else nan
+            change = self.ch.size * (acb(0, 1).arg() - s.arg()) - (self._value(s) / s**self.ch.size).arg()
+            return float(change.mid()) if change.rad() < 1e-6 else nan
         finally:
             ctx.prec = before
 
     def roots_near(self, center: complex, radius: float) -> Complex | None:
-        """Roots in a disk to rounding, however close to each other, and multiple ones, as often as they are.
+        """Return the roots in a disk to rounding, however close to each other, multiple ones repeated.
 
-        Roots that all p_m share are exact; the others are zeros of Taylor's polynomial, polished by Newton's method on
-        what is left of F. None if these are not distinguished. Of pairs the upper half: a disk that meets the real axis
-        is moved onto it, and grows by as much. Whether any is missing a count must show.
+        Roots common to all p_m are exact; the others are zeros of Taylor's polynomial, polished by Newton's method on
+        the remaining factor of F. None if these cannot be distinguished. Of pairs only the upper half is returned: a
+        disk that meets the real axis is moved onto it, and grows by the same distance. A count must show whether any
+        root is missing.
         """
         from flint import acb, arb, ctx, fmpq_poly
 
@@ -344,52 +344,56 @@ class QuasiPolynomial:
             center, radius = complex(center.real), radius + abs(center.imag)
         on_axis = center.imag == 0.0
         common: Any = reduce(lambda a, b: a.gcd(b), self.terms.values(), fmpq_poly())
-        rest = QuasiPolynomial({theta: p // common for theta, p in self.terms.items()}, self.ch)
-        exact = [s for root, many in common.numer().complex_roots() for s in [complex(root)] * many]
+        factor = QuasiPolynomial({theta: p // common for theta, p in self.terms.items()}, self.ch)
+        exact = [s for root, multiplicity in common.numer().complex_roots() for s in [complex(root)] * multiplicity]
         shared = [s for s in exact if abs(s - center) < radius and not (on_axis and s.imag < 0.0)]
         before = ctx.prec
         try:
             for ctx.prec in BITS[1:]:
-                zeros = _zeros([c.mid() for c in rest._taylor(acb(center), arb(radius), inf, 2)[0]])
+                zeros = _zeros([c.mid() for c in factor._taylor(acb(center), arb(radius), inf, 2)[0]])
                 if zeros is not None:
                     break
             else:
                 return None
-            own = []
+            simple = []
             for zero in zeros:
                 if not abs(zero) < radius or (on_axis and zero.imag < 0):
                     continue
                 root = acb(center) + zero.mid()
                 for _ in range(3):
-                    value, slope = rest._taylor(root, arb(0), inf, 2)[0][:2]
+                    value, slope = factor._taylor(root, arb(0), inf, 2)[0][:2]
                     root = (root - value / slope).mid()
                 if not root.is_finite():
                     return None
-                real = on_axis and not zero.imag > 0  # isolated, of real coefficients
-                own.append(complex(float(root.real), 0.0 if real else float(root.imag)))
+                real = on_axis and not zero.imag > 0  # isolated, with real coefficients
+                simple.append(complex(float(root.real), 0.0 if real else float(root.imag)))
         finally:
             ctx.prec = before
-        return np.array(shared + own, complex)
+        return np.array(shared + simple, complex)
 
     def beyond(self, line: float, near: Iterable[float], bits: int) -> int:
-        """How many roots right of the line are proven: the first that Newton's method finds, multiple ones and the
-        mirrored included, from starts near frequencies on the line; 0 if none is."""
+        """Return how many roots right of the line are proven, 0 if none.
+
+        The first root is used that Newton's method finds from starts near frequencies on the line; multiple roots and
+        the mirrored root count, too.
+        """
         from flint import acb, arb, ctx
 
         ch = self.ch
         every = np.unique(np.array(list(near), np.float64))
         if len(every):
-            every = every[np.linspace(0, len(every) - 1, min(len(every), _MOST_STARTS)).astype(int)]
+            every = every[np.linspace(0, len(every) - 1, min(len(every), _MAX_STARTS)).astype(int)]
         s = line + 1j * every
         laps = [self._around(line, w, z) for w, z in self.inside]
         starts = np.concatenate([s, s + 0.5 * ch.unit, s + 5.0 * ch.unit, np.array(laps, complex)])
         if not len(starts):
             return 0
-        found = newton(ch, starts)
+        candidates = newton(ch, starts)
         before = ctx.prec
         ctx.prec = 2 * bits
         try:
-            for start in sorted(found[found.real > line - 1e-9 * ch.unit].tolist(), key=lambda s: -s.real)[:8]:
+            right = candidates[candidates.real > line - 1e-9 * ch.unit]
+            for start in sorted(right.tolist(), key=lambda s: -s.real)[:8]:
                 root = acb(start)
                 for _ in range(3 + int(log2(bits))):
                     series, _ = self._taylor(root, arb(0), float("inf"), 2)
@@ -405,15 +409,15 @@ class QuasiPolynomial:
             ctx.prec = before
 
     def _around(self, line: float, w: float, z: complex) -> complex:
-        """The s next to line + j w at which exp(-(s - line) tau) = z."""
+        """Return the s closest to line + j w with exp(-(s - line) tau) = z."""
         tau = self.ch.longest
         turns = round((w * tau + float(np.angle(z))) / (2.0 * pi))
         return complex(line - float(np.log(abs(z))) / tau, (2.0 * pi * turns - float(np.angle(z))) / tau)
 
     def _enclosed(self, root: Any, distance: Any) -> int:
-        """How many roots are proven: within less than a distance, and in the mirrored disk if that is another one.
+        """Return how many roots are proven within a distance, and in the mirrored disk if it is a different one.
 
-        By Rouche's theorem one term of Taylor's series outweighs the others on a circle: as many as its power.
+        By Rouche's theorem one term of Taylor's series outweighs the others on a circle: the number is its power.
         """
         from flint import arb
 
@@ -424,18 +428,18 @@ class QuasiPolynomial:
         for _ in range(40):
             series, _ = self._taylor(root, radius, float("inf"), self.ch.size + 1)
             sizes = [abs(c) * radius**i for i, c in enumerate(series)]
-            whole = sum(sizes, arb(0))
-            for many, one in enumerate(sizes[1 : self.ch.size + 1], 1):
-                if 2 * one.lower() > (whole + (one - one.mid())).upper():
-                    axes = arb.pi() if self.ch.sampled else arb(0)  # lines that roots are mirrored on: Im s = k axes
+            total = sum(sizes, arb(0))
+            for power, size in enumerate(sizes[1 : self.ch.size + 1], 1):
+                if 2 * size.lower() > (total + (size - size.mid())).upper():
+                    axes = arb.pi() if self.ch.sampled else arb(0)  # roots are mirrored on the lines Im s = k axes
                     nearest = axes * round(float(root.imag) / pi)
-                    return 2 * many if abs(root.imag - nearest) > radius else many
+                    return 2 * power if abs(root.imag - nearest) > radius else power
             radius /= 8
         return 0
 
 
 def _zeros(coefficients: list[Any]) -> list[Any] | None:
-    """All zeros of a polynomial, enclosed; None if they are not isolated."""
+    """Return all zeros of a polynomial, enclosed; None if they are not isolated."""
     from flint import acb_poly
 
     try:
@@ -445,33 +449,33 @@ def _zeros(coefficients: list[Any]) -> list[Any] | None:
 
 
 def _on_the_axis(p: Any) -> int:
-    """Different roots of a rational polynomial on the imaginary axis."""
+    """Return the number of distinct roots of a rational polynomial on the imaginary axis."""
     from flint import fmpq_poly
 
     mirrored = fmpq_poly([(-1) ** k * c for k, c in enumerate(p.coeffs())])
     common = p.gcd(mirrored)
-    found = 0
+    at_zero = 0
     if common.degree() > 0 and common[0] == 0:
-        found = 1
+        at_zero = 1
         while common[0] == 0:
             common = fmpq_poly(common.coeffs()[1:])
     even = fmpq_poly([(-1) ** k * c for k, c in enumerate(common.coeffs()[::2])])  # in y = -s^2
-    return found + 2 * _positive_roots(even)
+    return at_zero + 2 * _positive_roots(even)
 
 
 def _positive_roots(p: Any) -> int:
-    """Different roots in (0, inf) of a rational polynomial that is not 0 at 0, by Sturm's theorem."""
+    """Return the number of distinct roots in (0, inf) of a rational polynomial, not 0 at 0, by Sturm's theorem."""
     if p.degree() < 1:
         return 0
     chain = [p, p.derivative()]
     while chain[-1].degree() > 0:
-        rest = chain[-2] % chain[-1]
-        if rest == 0:
+        remainder = chain[-2] % chain[-1]
+        if remainder == 0:
             break
-        chain.append(-rest)
+        chain.append(-remainder)
 
     def changes(values: list[Any]) -> int:
         signs = [v > 0 for v in values if v != 0]
         return sum(a != b for a, b in zip(signs, signs[1:], strict=False))
 
-    return changes([one[0] for one in chain]) - changes([one.leading_coefficient() for one in chain])
+    return changes([p[0] for p in chain]) - changes([p.leading_coefficient() for p in chain])

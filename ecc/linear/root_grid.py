@@ -4,11 +4,11 @@ A point of the grid has the characteristic function, expanded from the determina
 
     F(s) = sum_m exp(-s theta_m) sum_j c_jm s^j.
 
-Over a tile of neighboring points a line Re s = sigma is drawn through a gap between the roots of the tile's center.
-The center's values on the line, as a polygon, must stay away from 0 by more than (1) what the polygon may miss of the
-curve, from a bound on F'', and (2) what the coefficients may change within the tile. Then every point of the tile has
-the same number of roots right of the line (Rouche). Each is found from its neighbor at the center; if all of them
-arrive, apart from each other and right of the line, the largest is the dominant one. Other tiles are cut.
+Over a tile of adjacent points a line Re s = sigma is drawn through a gap between the roots of the tile's center. The
+center's values on the line, as a polygon, must stay away from 0 by more than (1) the error of the polygon, from a bound
+on F'', and (2) the change of F within the tile. Then every point of the tile has the same number of roots right of the
+line (Rouche). Each root is found from that of the center. If all of them converge to distinct roots right of the line,
+the largest is the dominant one. Other tiles are divided.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ecc.linear.characteristic import Complex, Real, Terms
 __all__ = ["Expansion", "Field", "dominant", "expand"]
 
 _EPS = float(np.finfo(np.float64).eps)
-_CARRIED = 8  # roots that are carried from tile to tile
+_CARRIED = 8  # maximum number of roots that are passed from tile to tile
 _WIDEST = 48  # points along the side of the largest tile that is tried
-_CHUNK = 8192  # points that a thread works on at once
-_MOST_TERMS = 2000
-_MOST_PIECES = 1 << 12
+_CHUNK = 8192  # points that a thread computes together
+_MAX_TERMS = 2000
+_MAX_PIECES = 1 << 12
 
 Index = NDArray[np.int64]
 
@@ -44,9 +44,9 @@ class Expansion(NamedTuple):
 
 
 def expand(systems: Sequence[Terms]) -> list[tuple[Index, Expansion]] | None:
-    """The determinants of systems of one structure as sums of exponentials, one for each irreducible block of states.
+    """Return determinants of systems with one structure as sums of exponentials, for each irreducible block of states.
 
-    Blocks without a root are left out. None for neutral systems, and where the expansion has too many terms.
+    Blocks without a root are left out. None for neutral systems, and if the expansion has too many terms.
     """
     first = systems[0]
     if any(np.any(t.slope) for t in systems):
@@ -69,11 +69,11 @@ def expand(systems: Sequence[Terms]) -> list[tuple[Index, Expansion]] | None:
 
 
 _Sum = dict[tuple[int, tuple[int, ...]], tuple[Real, Real]]
-"""(power of s, delays that add up) -> coefficient, and the sum of the sizes that it was made of."""
+"""(power of s, delays that are summed) -> coefficient, and the sum of the moduli of its terms."""
 
 
 def _determinant(entries: Real, columns: tuple[int, ...], row: int, sampled: bool) -> _Sum | None:
-    """Laplace's expansion along the rows, zeros left out."""
+    """Return Laplace's expansion along the rows, without zeros."""
     points = entries.shape[-1]
     if not columns:
         return {(0, ()): (np.ones(points), np.ones(points))}
@@ -94,27 +94,27 @@ def _determinant(entries: Real, columns: tuple[int, ...], row: int, sampled: boo
                 term = factor * value
                 before = total.get(key, (0.0, 0.0))
                 total[key] = before[0] + (term if at % 2 == 0 else -term), before[1] + np.abs(factor) * size
-        if len(total) > _MOST_TERMS:
+        if len(total) > _MAX_TERMS:
             return None
     return total
 
 
 def _collect(terms: _Sum, delays: Real, size: int, sampled: bool) -> Expansion:
-    """Terms of equal delay joined, those that cancel dropped."""
+    """Return the terms with those of equal delay joined and those that cancel dropped."""
     at: dict[bytes, int] = {}
     thetas: list[Real] = []
-    kept = []
+    entries = []
     for (power, lags), (value, weight) in terms.items():
         theta = delays[list(lags)].sum(axis=0) if lags else np.zeros(delays.shape[1])
         key = (np.round(theta) if sampled else np.round(theta / max(delays.max(), 1e-300), 12) + 0.0).tobytes()
         if key not in at:
             at[key] = len(thetas)
             thetas.append(theta)
-        kept.append((power, at[key], value, weight))
+        entries.append((power, at[key], value, weight))
     count = 0 if sampled else size
     coefficients = np.zeros((count + 1, len(thetas), delays.shape[1]))
     weights = np.zeros_like(coefficients)
-    for power, m, value, weight in kept:
+    for power, m, value, weight in entries:
         coefficients[power, m] += value
         weights[power, m] += weight
     coefficients[np.abs(coefficients) <= 8.0 * _EPS * weights] = 0.0
@@ -131,13 +131,13 @@ class Field:
     Parameters
     ----------
     at : callable
-        Function of row and column indices, shape (points,), to their Expansion.
+        Function from row and column indices, shape (points,), to their Expansion.
     shape : tuple of two int
         (rows, columns).
     sampled : bool
-        s is log z, |Im s| <= pi.
+        Whether s is log z, |Im s| <= pi.
     exact : callable
-        Function of a row and a column to the roots s there (the dominant ones, in pairs), at any cost.
+        Function from a row, a column and a number to the dominant roots s there (in pairs), at any cost.
     """
 
     def __init__(
@@ -151,14 +151,14 @@ class Field:
 
 
 def _evaluate(f: Expansion, s: Complex) -> tuple[Complex, Complex]:
-    """F and F' at s, shape (roots, points)."""
+    """Return F and F' at s, shape (roots, points)."""
     value, slope = np.zeros_like(s), np.zeros_like(s)
     top = len(f.coefficients)
     last, power = np.zeros_like(f.theta[0]), np.ones_like(s)
-    whole = top == 1 and f.theta.shape[1] == 1 and np.array_equal(f.theta, np.round(f.theta))
-    base = np.exp(-s) if whole else s
+    has_integer_delays = top == 1 and f.theta.shape[1] == 1 and np.array_equal(f.theta, np.round(f.theta))
+    base = np.exp(-s) if has_integer_delays else s
     for m, theta in enumerate(f.theta):
-        if whole:
+        if has_integer_delays:
             power = _times(power, base, int(theta[0] - last[0]))
             last = theta
         else:
@@ -178,7 +178,7 @@ def _evaluate(f: Expansion, s: Complex) -> tuple[Complex, Complex]:
 
 
 def _times(power: Complex, base: Complex, steps: int) -> Complex:
-    """power * base^steps."""
+    """Return power * base^steps."""
     square = base
     while steps:
         if steps & 1:
@@ -190,7 +190,7 @@ def _times(power: Complex, base: Complex, steps: int) -> Complex:
 
 
 def _unit(f: Expansion) -> Real:
-    """The scale of distances between roots: 1/longest delay; without delays, the size of the coefficients."""
+    """Return the scale of distances between roots: 1/longest delay; without delays, the size of the coefficients."""
     longest = f.theta.max(axis=0)
     sums = np.abs(f.coefficients).sum(axis=1)
     n = len(sums) - 1
@@ -199,24 +199,24 @@ def _unit(f: Expansion) -> Real:
 
 
 def _apart(d: Complex, sampled: bool) -> Complex:
-    """The sum over the other roots of d log(distance): 1/d, or its periodic form for s = log z."""
+    """Return the derivative of log(distance) to another root: 1/d, or its periodic form for s = log z."""
     with np.errstate(all="ignore"):
         return 0.5 / np.tanh(0.5 * d) if sampled else 1.0 / d
 
 
 def _iterate(f: Expansion, s: Complex, rests: NDArray[np.bool_], unit: Real, sampled: bool) -> Complex:
-    """The iteration of `_together`; finished roots are known."""
+    """Return the result of the iteration of `_together`; roots in `rests` are known and do not change."""
     done = rests.copy()
     with np.errstate(all="ignore"):
         for _ in range(40):
             value, slope = _evaluate(f, s)
             newton = value / slope
-            others = np.zeros_like(s)
+            pulls = np.zeros_like(s)
             for i in range(len(s)):
                 pull = _apart(s[i] - s, sampled)
                 pull[i] = 0.0
-                others[i] = np.where(np.isfinite(pull), pull, 0.0).sum(axis=0)
-            step = newton / (1.0 - newton * others)
+                pulls[i] = np.where(np.isfinite(pull), pull, 0.0).sum(axis=0)
+            step = newton / (1.0 - newton * pulls)
             size = np.abs(step)
             step *= np.minimum(1.0, 3.0 * unit / np.maximum(size, 1e-300))
             s = np.where(done, s, s - step)
@@ -227,23 +227,23 @@ def _iterate(f: Expansion, s: Complex, rests: NDArray[np.bool_], unit: Real, sam
 
 
 def _together(f: Expansion, s: Complex, sampled: bool) -> Complex:
-    """Roots found together from starts, shape (roots, points), by falling Re s; nan where a start leads nowhere.
+    """Return roots found together from starts, shape (roots, points), by decreasing Re s; nan if a start fails.
 
-    Ehrlich and Aberth's iteration: Newton's on F divided by the distances to the other roots, so that no two arrive at
-    the same one.
+    Ehrlich and Aberth's iteration: Newton's method on F divided by the distances to the other roots, so that no two
+    converge to the same one.
     """
     unit = _unit(f)
-    turn = np.exp(2.4j * np.arange(len(s)))[:, None]  # a pair is to become two real roots, or the reverse
-    starts, given = s, ~np.isnan(s.real)
+    turn = np.exp(2.4j * np.arange(len(s)))[:, None]  # lets a pair become two real roots, or the reverse
+    starts, is_start = s, ~np.isnan(s.real)
     s = np.full_like(s, np.nan)
-    for push in (0.03, 0.3, 1.0):  # what found nothing tries again, while the others rest
-        lost = given & np.isnan(s.real)
+    for push in (0.03, 0.3, 1.0):  # starts that failed are moved and tried again, while the others are fixed
+        lost = is_start & np.isnan(s.real)
         if not lost.any():
             break
-        some = np.flatnonzero(lost.any(axis=0))
-        part, scale = _part(f, some), unit[some] if len(unit) > 1 else unit
-        begin = np.where(lost, starts + push * turn * unit, s)[:, some]
-        s[:, some] = _iterate(part, begin, ~lost[:, some], scale, sampled)
+        columns = np.flatnonzero(lost.any(axis=0))
+        part, scale = _part(f, columns), unit[columns] if len(unit) > 1 else unit
+        begin = np.where(lost, starts + push * turn * unit, s)[:, columns]
+        s[:, columns] = _iterate(part, begin, ~lost[:, columns], scale, sampled)
     with np.errstate(all="ignore"):
         imag = np.remainder(s.imag + pi, 2.0 * pi) - pi if sampled else s.imag
         close = 1e-9 * (np.abs(s) + unit)
@@ -255,7 +255,7 @@ def _together(f: Expansion, s: Complex, sampled: bool) -> Complex:
 
 
 def _search(f: Expansion, known: Complex, sampled: bool) -> Complex:
-    """The rightmost roots of one point: those known, and what Newton's method reaches from the imaginary axis."""
+    """Return the rightmost roots of one point: known ones, and those that Newton's method reaches from the axis."""
     unit = float(_unit(f)[0])
     top = pi if sampled else 40.0 * unit
     omega = np.concatenate([np.zeros(1), np.geomspace(1e-4 * unit, top, 40), np.arange(0.5 * unit, top, 0.5 * unit)])
@@ -271,12 +271,12 @@ def _search(f: Expansion, known: Complex, sampled: bool) -> Complex:
     s = s[np.isfinite(s)]
     imag = np.remainder(s.imag + pi, 2.0 * pi) - pi if sampled else s.imag
     s = s.real + 1j * np.where(np.abs(imag) <= 1e-8 * unit, 0.0, np.abs(imag))
-    kept: list[complex] = []
+    unique: list[complex] = []
     for root in s[np.argsort(-s.real)].tolist():
-        if all(abs(root - other) > 1e-7 * unit for other in kept):
+        if all(abs(root - other) > 1e-7 * unit for other in unique):
             pair = root.imag > 0.0 and not (sampled and pi - root.imag <= 1e-8 * unit)
-            kept += [root, root.conjugate()] if pair else [root]
-    return np.array(kept[:_CARRIED], complex)
+            unique += [root, root.conjugate()] if pair else [root]
+    return np.array(unique[:_CARRIED], complex)
 
 
 class _Tiles(NamedTuple):
@@ -299,7 +299,7 @@ class _Tiles(NamedTuple):
         return i1 - i0, j1 - j0
 
     def cut(self) -> _Tiles:
-        """Both sides halved (the longer one alone, if it is twice the other)."""
+        """Return tiles with both sides halved (only the longer side, if it is twice the other)."""
         i0, i1, j0, j1 = self.ranges.T
         rows, columns = self.sides
         i, j = (i0 + i1) // 2, (j0 + j1) // 2
@@ -312,7 +312,7 @@ class _Tiles(NamedTuple):
         return _Tiles(ranges[full], starts[:, full])
 
     def points(self) -> tuple[Index, Index, Index]:
-        """Tile, row and column of every point."""
+        """Return tile, row and column of every point."""
         rows, columns = self.sides
         number = rows * columns
         tile = np.repeat(np.arange(len(number)), number)
@@ -321,47 +321,48 @@ class _Tiles(NamedTuple):
 
 
 def _line(roots: Complex, unit: Real) -> tuple[Real, Index]:
-    """A line through a wide gap between the roots of each center, and how many lie right of it."""
+    """Return a line through a wide gap between the roots of each center, and the number of roots right of it."""
     real = np.where(np.isnan(roots.real), -np.inf, roots.real)
     count = np.isfinite(real).sum(axis=0)
     low = np.concatenate([real[1:], np.full((1, real.shape[1]), -np.inf)])
     with np.errstate(invalid="ignore"):
         gap = np.where(np.isfinite(low), real - low, 0.0)
     last = np.arange(len(real))[:, None] == count - 1
-    gap = np.where(last & (count < len(real)), 2.0 * unit, gap)  # all there are, perhaps
+    gap = np.where(last & (count < len(real)), 2.0 * unit, gap)  # possibly the last root
     best = np.argmax(gap / np.sqrt(1.0 + np.arange(len(real)))[:, None], axis=0)
     every = np.arange(real.shape[1])
     sigma = real[best, every] - 0.5 * gap[best, every]
     return sigma, np.where((count > 0) & (gap[best, every] > 0.0), best + 1, 0)
 
 
-def _count(f: Expansion, spread: Real, most: Real, sigma: Real, sampled: bool) -> Index:
-    """Roots right of the line for every point of each tile; -1 if that cannot be decided.
+def _count(f: Expansion, spread: Real, max_c: Real, sigma: Real, sampled: bool) -> Index:
+    """Return the number of roots right of the line for every point of each tile; -1 if it cannot be decided.
 
     Parameters
     ----------
     f : Expansion
-        The centers.
-    spread, most : ndarray, shape (J, M, tiles)
-        How far coefficients are from those of the center, at most, and how large they are, at most.
+        Expansions of the centers.
+    spread, max_c : ndarray, shape (J, M, tiles)
+        Maximum distance of coefficients from those of the center, and maximum modulus of coefficients.
     sigma : ndarray, shape (tiles,)
+        Line of each tile.
     """
     n, tiles = len(f.coefficients) - 1, len(sigma)
     theta = np.broadcast_to(f.theta, (len(f.theta), tiles))
     with np.errstate(over="ignore", invalid="ignore"):
         fall = np.exp(-sigma * theta)
-        moved = (spread * fall).sum(axis=1)
-        moments = [(most * fall * theta**p).sum(axis=1) for p in range(3)]  # (J, tiles) each
+        changes = (spread * fall).sum(axis=1)
+        moments = [(max_c * fall * theta**p).sum(axis=1) for p in range(3)]  # (J, tiles) each
     alive = np.isfinite(moments[2]).all(axis=0) & np.isfinite(sigma)
     top = np.full(tiles, pi)
     if not sampled:
-        lead = np.where(theta == 0.0, 0.0, most[n]).sum(axis=0) + spread[n].sum(axis=0)
+        lead = np.where(theta == 0.0, 0.0, max_c[n]).sum(axis=0) + spread[n].sum(axis=0)
         alive &= lead == 0.0
         sums = [np.where(alive, moments[0][j], 0.0) ** (1.0 / (n - j)) for j in range(n)]
         top = 2.0 * np.max(sums, axis=0) + np.abs(sigma) + 1e-300
     longest = theta.max(axis=0)
     pieces = np.where(alive, 6 + np.minimum(longest * top, 1e6), 0).astype(np.int64)
-    alive &= pieces <= _MOST_PIECES
+    alive &= pieces <= _MAX_PIECES
     pieces[~alive] = 0
 
     tile = np.repeat(np.arange(tiles), pieces)
@@ -384,7 +385,7 @@ def _count(f: Expansion, spread: Real, most: Real, sigma: Real, sampled: bool) -
     with np.errstate(all="ignore"):
         for depth in range(24):
             size = np.hypot(sigma[tile], high)
-            bend, moves, whole = (np.zeros_like(size) for _ in range(3))
+            bend, moves, total = (np.zeros_like(size) for _ in range(3))
             for j in range(n + 1):
                 powers = size**j
                 bend += moments[2][j, tile] * powers
@@ -392,9 +393,9 @@ def _count(f: Expansion, spread: Real, most: Real, sigma: Real, sampled: bool) -
                     bend += 2.0 * j * moments[1][j, tile] * size ** (j - 1)
                 if j > 1:
                     bend += j * (j - 1.0) * moments[0][j, tile] * size ** (j - 2)
-                moves += moved[j, tile] * powers
-                whole += moments[0][j, tile] * powers
-            noise = moves + 4.0 * _EPS * (8.0 + len(theta) + size * longest[tile]) * whole
+                moves += changes[j, tile] * powers
+                total += moments[0][j, tile] * powers
+            noise = moves + 4.0 * _EPS * (8.0 + len(theta) + size * longest[tile]) * total
             chord = second - first
             t = np.clip(-(first * np.conj(chord)).real / np.maximum(np.abs(chord) ** 2, 1e-300), 0.0, 1.0)
             good = np.abs(first + t * chord) > bend * (high - low) ** 2 / 8.0 + noise
@@ -421,13 +422,13 @@ def _count(f: Expansion, spread: Real, most: Real, sigma: Real, sampled: bool) -
             turns = n / 2 - (change + tail) / pi
         number = np.round(turns)
         alive &= (np.abs(turns - number) < 0.01) & (number >= 0.0)
-        found: Index = np.where(alive, number, -1.0).astype(np.int64)
-        return found
+        counts: Index = np.where(alive, number, -1.0).astype(np.int64)
+        return counts
 
 
 def _bounds(field: Field, tiles: _Tiles, f: Expansion) -> tuple[Real, Real]:
-    """The largest distance from the center's coefficients, and the largest size, over the points of each tile."""
-    spread, most = np.zeros_like(f.coefficients), np.abs(f.coefficients)
+    """Return the largest distance from the center's coefficients, and the largest modulus, over each tile."""
+    spread, max_c = np.zeros_like(f.coefficients), np.abs(f.coefficients)
     rows, columns = tiles.sides
     number = np.cumsum(rows * columns)
     step = 16 * _CHUNK
@@ -436,19 +437,19 @@ def _bounds(field: Field, tiles: _Tiles, f: Expansion) -> tuple[Real, Real]:
         if not len(part):
             continue
         tile, i, j = tiles.take(part).points()
-        here = field.at(i, j)
+        expansion = field.at(i, j)
         begin = np.searchsorted(tile, np.arange(len(part)))
-        off = np.abs(here.coefficients - f.coefficients[:, :, part][:, :, tile])
+        off = np.abs(expansion.coefficients - f.coefficients[:, :, part][:, :, tile])
         spread[:, :, part] = np.maximum.reduceat(off, begin, axis=2)
-        most[:, :, part] = np.maximum.reduceat(np.abs(here.coefficients), begin, axis=2)
-        if f.theta.shape[1] > 1:  # delays that move within a tile: it must be cut
-            moves = np.abs(here.theta - f.theta[:, part][:, tile]).max(axis=0)
+        max_c[:, :, part] = np.maximum.reduceat(np.abs(expansion.coefficients), begin, axis=2)
+        if f.theta.shape[1] > 1:  # a tile within which delays change must be divided
+            moves = np.abs(expansion.theta - f.theta[:, part][:, tile]).max(axis=0)
             spread[0][:, part] = np.where(np.maximum.reduceat(moves, begin) > 0.0, np.inf, spread[0][:, part])
-    return spread, most
+    return spread, max_c
 
 
 def _solve(field: Field, i: Index, j: Index, starts: Complex, sigma: Real) -> tuple[Complex, NDArray[np.bool_]]:
-    """The dominant root of every point from one start for each root with Im s >= 0; whether all of them arrived."""
+    """Return the dominant root of every point, from a start for each root with Im s >= 0, and whether all converged."""
     f = field.at(i, j)
     unit = _unit(f)
     s = starts
@@ -458,7 +459,7 @@ def _solve(field: Field, i: Index, j: Index, starts: Complex, sigma: Real) -> tu
             value, slope = _evaluate(f, s)
             step = value / slope
             s = s - step
-            arrived = np.abs(step) <= 1e-8 * unit  # the next one would be below 1e-15
+            arrived = np.abs(step) <= 1e-8 * unit  # the next step would be below 1e-15
             if arrived.all():
                 break
         real = (starts.imag == 0.0) | (field.sampled & (starts.imag == pi))
@@ -473,12 +474,12 @@ def _solve(field: Field, i: Index, j: Index, starts: Complex, sigma: Real) -> tu
 
 
 def dominant(field: Field, workers: int) -> Complex:
-    """The dominant root s of every point of a grid, shape (rows, columns), in the upper half plane.
+    """Return the dominant root s of every point of a grid, shape (rows, columns), in the upper half plane.
 
     Notes
     -----
     No other root lies right of it, by the proof in the docstring of this module (in floating point with bounds on
-    rounding); where no tile proves it, `field.exact` answers.
+    rounding). If no tile proves it, the root is computed by `field.exact`.
     """
     out = np.full(field.shape, np.nan, complex)
     rows, columns = field.shape
@@ -499,7 +500,7 @@ def _padded(roots: Complex) -> Complex:
 
 
 def _level(field: Field, tiles: _Tiles, out: Complex, pool: ThreadPoolExecutor) -> _Tiles:
-    """Settle the tiles that can be; return what is left, cut."""
+    """Complete the tiles that can be decided; return the others, divided."""
     f = field.at(*tiles.center)
     unit = _unit(f)
     roots = _together(f, tiles.starts, field.sampled)
@@ -519,38 +520,38 @@ def _level(field: Field, tiles: _Tiles, out: Complex, pool: ThreadPoolExecutor) 
     single = (high == 1) & (wide == 1)
     tiles = _Tiles(tiles.ranges, roots)
     i, j = tiles.center
-    here = np.flatnonzero(single)
-    for at in here[~sure[here]]:
-        found = field.exact(int(i[at]), int(j[at]), 1)
-        roots[0, at] = found[0] if len(found) else -np.inf
-    top = roots[0, here]
-    out[i[here], j[here]] = top.real + 1j * np.abs(top.imag)
+    singles = np.flatnonzero(single)
+    for at in singles[~sure[singles]]:
+        exact_roots = field.exact(int(i[at]), int(j[at]), 1)
+        roots[0, at] = exact_roots[0] if len(exact_roots) else -np.inf
+    top = roots[0, singles]
+    out[i[singles], j[singles]] = top.real + 1j * np.abs(top.imag)
 
     tried = np.flatnonzero(sure & ~single & (high <= _WIDEST) & (wide <= _WIDEST))
-    left = ~single
+    undecided = ~single
     if len(tried):
         group = tiles.take(tried)
         part = _part(f, tried)
-        spread, most = _bounds(field, group, part)
-        holds = _count(part, spread, most, sigma[tried], field.sampled) == right[tried]
+        spread, max_c = _bounds(field, group, part)
+        holds = _count(part, spread, max_c, sigma[tried], field.sampled) == right[tried]
         settled = tried[holds]
         upper = (roots.imag >= 0.0) & (np.arange(len(roots))[:, None] < right)
         jobs = []
-        for many in np.unique(upper[:, settled].sum(axis=0)):
-            same = settled[upper[:, settled].sum(axis=0) == many]
-            order = np.argsort(~upper[:, same], axis=0, kind="stable")[:many]
+        for n_upper in np.unique(upper[:, settled].sum(axis=0)):
+            same = settled[upper[:, settled].sum(axis=0) == n_upper]
+            order = np.argsort(~upper[:, same], axis=0, kind="stable")[:n_upper]
             starts = np.take_along_axis(roots[:, same], order, axis=0)
             tile, i, j = tiles.take(same).points()
             for begin in range(0, len(tile), _CHUNK):
                 c = slice(begin, begin + _CHUNK)
                 args = i[c], j[c], starts[:, tile[c]], sigma[same][tile[c]]
                 jobs.append((same[tile[c]], i[c], j[c], pool.submit(_solve, field, *args)))
-        left[settled] = False
+        undecided[settled] = False
         for tile, i, j, job in jobs:
             s, good = job.result()
             out[i, j] = s
-            left[np.unique(tile[~good])] = True
-    return tiles.take(np.flatnonzero(left)).cut()
+            undecided[np.unique(tile[~good])] = True
+    return tiles.take(np.flatnonzero(undecided)).cut()
 
 
 def _part(f: Expansion, which: Any) -> Expansion:
@@ -558,7 +559,7 @@ def _part(f: Expansion, which: Any) -> Expansion:
 
 
 def _distinct(roots: Complex, right: Index, unit: Real) -> NDArray[np.bool_]:
-    """Whether the roots right of the line are as many different ones."""
+    """Return whether the roots right of the line are all distinct."""
     out = np.ones(roots.shape[1], bool)
     for b in range(len(roots)):
         for a in range(b):

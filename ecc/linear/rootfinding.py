@@ -1,4 +1,4 @@
-"""The rightmost roots: starts from a small eigenproblem or a line, Newton on det P, a count that none is missing."""
+"""The rightmost roots: starts from a small eigenproblem or a line, Newton on det P, and a count for completeness."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ NDArrayInt = NDArray[np.int64]
 
 _CLOSE = (1e-8, 1e-3)
 """Distances, in units of ch.unit, from the k-th root to the line right of it; the second if the first is too costly."""
-_CONTINUUM = 1 << 12  # frequencies at which the continuum of roots of long delays is sampled first
+_CONTINUUM = 1 << 12  # frequencies at which the continuum of roots due to long delays is sampled first
 _CONTINUUM_ENTRIES = 1 << 16  # matrix entries at these frequencies
-_NEAR = 1e-3  # of the distances between roots: roots that lie as close may hide each other in floating point
+_NEAR = 1e-3  # relative to the distances between roots: closer roots may hide each other in floating point
 
 
 _SHORT = 120
-"""Order up to which all roots of a sampled system are sought at once: by eigenvalues, or exactly."""
+"""Order up to which all roots of a sampled system are computed together: by eigenvalues, or exactly."""
 
 
 def _multiplicity(ch: Characteristic, s: complex, radius: float) -> int:
-    """Roots within `radius` of s, by the trapezoidal rule for the logarithmic derivative on the circle."""
+    """Return the number of roots within `radius` of s, by the trapezoidal rule for the logarithmic derivative."""
     turn = np.exp(2j * pi * np.arange(64) / 64)
     value, slope = ch.evaluate(s + radius * turn)
     trace = np.einsum("pij,pji->p", inverse(value), slope)
@@ -41,7 +41,7 @@ def _multiplicity(ch: Characteristic, s: complex, radius: float) -> int:
 
 
 def _from_line(count: Count, ch: Characteristic) -> Complex:
-    """Starts from the nodes of a line: where Newton's step is short against the mesh, and some of the rest."""
+    """Return starts from the nodes of a line: those with a Newton step short against the mesh, and some others."""
     if not len(count.omega):
         return np.zeros(0, complex)
     s = count.sigma + 1j * count.omega
@@ -49,14 +49,14 @@ def _from_line(count: Count, ch: Characteristic) -> Complex:
     predicted = s - step
     spacing = np.gradient(count.omega) if len(s) > 1 else np.full(1, ch.unit)
     near = np.flatnonzero(np.abs(step) < 4.0 * spacing)
-    many = 48 + 4 * (count.number or 0)
-    near = near[np.argsort(-predicted[near].real)][: 256 + many]
-    some = np.linspace(0, len(s) - 1, min(len(s), many)).astype(int)
-    return np.asarray(predicted[np.union1d(near, some)])
+    n_starts = 48 + 4 * (count.number or 0)
+    near = near[np.argsort(-predicted[near].real)][: 256 + n_starts]
+    sampled_nodes = np.linspace(0, len(s) - 1, min(len(s), n_starts)).astype(int)
+    return np.asarray(predicted[np.union1d(near, sampled_nodes)])
 
 
-class _Found:
-    """Roots known so far, with multiplicities where the counts require them."""
+class _KnownRoots:
+    """Roots known so far, with multiplicities if the counts require them."""
 
     def __init__(self, ch: Characteristic) -> None:
         self.ch = ch
@@ -75,44 +75,44 @@ class _Found:
         return True
 
     def merge(self) -> bool:
-        """Join roots closer than 1e-6 and count what lies there: multiple roots."""
+        """Join roots closer than 1e-6 and count the roots there: multiple roots."""
         if self.merged:
             return False
         self.roots = distinct(self.ch, self.roots, 1e-6)
         near = self.ch.near(self.roots, 1e-5)
-        many = [_multiplicity(self.ch, complex(s), float(r)) for s, r in zip(self.roots, near, strict=True)]
-        self.weights = pair_weights(self.ch, self.roots) * np.array(many, int)
+        multiplicities = [_multiplicity(self.ch, complex(s), float(r)) for s, r in zip(self.roots, near, strict=True)]
+        self.weights = pair_weights(self.ch, self.roots) * np.array(multiplicities, int)
         self.merged = True
         return True
 
     def resolve(self, sigma: float) -> QuasiPolynomial | None:
-        """Take the roots near the line and right of it apart in balls; the exact determinant, None if that fails.
+        """Separate the roots near the line and right of it in balls; return the exact determinant, None on failure.
 
-        Of m roots at distances r floating point shows eps/r^(m - 1), and a line beside them looks singular.
+        Of m roots at distances r floating point shows eps/r^(m - 1), and P on a line near them looks singular.
         """
         ch = self.ch
         exact = QuasiPolynomial.of(ch)
         if exact is None:
             return None
-        taken = self.roots.real > sigma - _NEAR * ch.unit
-        centers = distinct(ch, self.roots[taken], _NEAR)
+        selected = self.roots.real > sigma - _NEAR * ch.unit
+        centers = distinct(ch, self.roots[selected], _NEAR)
         radii = 4.0 * ch.near(centers, _NEAR)
         outside = np.all(np.abs(self.roots[:, None] - centers) > radii, axis=1)
         out, weights = [self.roots[outside]], [self.weights[outside]]
         for i, (center, radius) in enumerate(zip(centers.tolist(), radii.tolist(), strict=True)):
-            apart = exact.roots_near(center, radius)
-            if apart is None:
+            separated = exact.roots_near(center, radius)
+            if separated is None:
                 return None
-            nearest = np.abs(apart[:, None] - centers).argmin(axis=1) == i  # disks may overlap
-            out.append(apart[nearest])
-            weights.append(pair_weights(ch, apart[nearest]))
-        roots, many = np.concatenate(out), np.concatenate(weights)
+            nearest = np.abs(separated[:, None] - centers).argmin(axis=1) == i  # disks may overlap
+            out.append(separated[nearest])
+            weights.append(pair_weights(ch, separated[nearest]))
+        roots, multiplicities = np.concatenate(out), np.concatenate(weights)
         order = np.lexsort((roots.imag, -roots.real))
-        self.roots, self.weights, self.merged = roots[order], many[order], True
+        self.roots, self.weights, self.merged = roots[order], multiplicities[order], True
         return exact
 
     def kth(self, k: int) -> float | None:
-        """Real part of the k-th root from the right, None if fewer are known."""
+        """Return the real part of the k-th root from the right, None if fewer are known."""
         reached = np.cumsum(self.weights)
         return float(self.roots[np.searchsorted(reached, k)].real) if len(reached) and reached[-1] >= k else None
 
@@ -121,13 +121,13 @@ class _Found:
 
 
 def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floors: Sequence[float]) -> Complex:
-    """The k rightmost roots, pairs as (s, conj s), multiple ones repeated; fewer if no more are found.
+    """Return the k rightmost roots, pairs as (s, conj s), multiple ones repeated; fewer if no more exist.
 
-    Every line drawn is checked by a count: no root is missing that lies right of a floor and further right than the
-    last one returned, by `_CLOSE`. Of the floors, which increase, the first is taken at which a count is affordable.
-    Raises ConvergenceError if roots that the count shows are not found.
+    Every line drawn is checked by a count: all roots that lie right of a floor and right of the last one returned by
+    more than `_CLOSE` are in the list. The floors increase; the first one at which a count is affordable is used.
+    Raises ConvergenceError if the search does not find all roots that a count shows.
     """
-    found = _Found(ch)
+    known = _KnownRoots(ch)
     pending = iter(starts)
     if ch.sampled:
         k = min(k, int(longest_sum(ch)))
@@ -137,14 +137,14 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floors: Seq
     floor, *floors = floors
     close, *closes = _CLOSE
     for _ in range(200):
-        kth = found.kth(k)
+        kth = known.kth(k)
         if kth is not None:
             sigma, enough = max(kth + close * ch.unit, floor), True
         else:
             first = next(pending, None)
-            if first is not None and found.add(first):
+            if first is not None and known.add(first):
                 continue
-            base = min(lowest, float(found.roots[-1].real) if len(found.roots) else 0.0)
+            base = min(lowest, float(known.roots[-1].real) if len(known.roots) else 0.0)
             sigma, enough = max(base - drop, floor), False
             drop *= 2.0
         count = count_right(ch, sigma)
@@ -154,15 +154,15 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floors: Seq
             sigma += (0.37 * close if enough else 1e-3) * tries * ch.unit
             count = count_right(ch, sigma)
         if count.number is None:
-            if ch.sampled and ch.size * ch.longest <= _SHORT:  # deep among many, or between two that all but tie
-                found.roots, found.weights = isolated(ch)
+            if ch.sampled and ch.size * ch.longest <= _SHORT:  # deep among other roots, or between two that almost tie
+                known.roots, known.weights = isolated(ch)
                 break
             if not enough and ch.slope is not None and not floors:  # no line can be drawn through the neutral roots
                 break
-            if any(found.add(first) for first in pending):
+            if any(known.add(first) for first in pending):
                 continue
-            exact = found.resolve(sigma)
-            kth = found.kth(k)
+            exact = known.resolve(sigma)
+            kth = known.kth(k)
             if exact is not None:
                 sigma = sigma if kth is None else max(kth + close * ch.unit, floor)
                 count = replace(count, number=exact.count(sigma)[0], sigma=sigma)
@@ -174,10 +174,10 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floors: Seq
                 elif floors:
                     floor, *floors = floors
                 else:
-                    raise ConvergenceError(f"cannot count the roots right of {sigma!r}", found.roots)
+                    raise ConvergenceError(f"cannot count the roots right of {sigma!r}", known.roots)
                 continue
-        if count.number != found.right_of(sigma):
-            _complete(ch, found, count, pending)
+        if count.number != known.right_of(sigma):
+            _complete(ch, known, count, pending)
             continue
         if enough:
             break
@@ -185,40 +185,40 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floors: Seq
         if sigma <= floor:
             break
     else:
-        raise ConvergenceError(f"{k} roots requested, {len(found.roots)} found so far", found.roots)
+        raise ConvergenceError(f"{k} roots requested, {len(known.roots)} found so far", known.roots)
     out: list[complex] = []
-    for s, weight in zip(found.roots, found.weights, strict=True):
+    for s, weight in zip(known.roots, known.weights, strict=True):
         pair = [complex(s)] if s.imag == 0.0 or (ch.sampled and s.imag == pi) else [complex(s), complex(s).conjugate()]
         out += pair * (int(weight) // len(pair))
     return np.array(out[:k], complex)
 
 
-def _complete(ch: Characteristic, found: _Found, count: Count, pending: Iterable[Complex]) -> None:
-    """Find a root right of the line that is not known yet, or join what is one root."""
-    if (count.number or 0) > found.right_of(count.sigma):
-        if found.add(_from_line(count, ch)):
+def _complete(ch: Characteristic, known: _KnownRoots, count: Count, pending: Iterable[Complex]) -> None:
+    """Find an unknown root right of the line, or join roots that are a multiple root."""
+    if (count.number or 0) > known.right_of(count.sigma):
+        if known.add(_from_line(count, ch)):
             return
         for starts in pending:
-            if found.add(starts):
+            if known.add(starts):
                 return
-    if found.merge():
+    if known.merge():
         return
     low, high = count.sigma, max(ch.bound(count.sigma), count.sigma + ch.unit) if not ch.sampled else _top(ch)
-    missing = (count.number or 0) - found.right_of(low)
+    missing = (count.number or 0) - known.right_of(low)
     while missing > 0 and high - low > 1e-12 * (abs(low) + ch.unit):
         middle = 0.5 * (low + high)
         between = count_right(ch, middle)
-        if found.add(_from_line(between, ch)):
+        if known.add(_from_line(between, ch)):
             return
-        number = between.number if between.number is not None else found.right_of(middle)
-        low, high = (middle, high) if number > found.right_of(middle) else (low, middle)
+        number = between.number if between.number is not None else known.right_of(middle)
+        low, high = (middle, high) if number > known.right_of(middle) else (low, middle)
     raise ConvergenceError(
-        f"{count.number} roots lie right of {count.sigma!r}, {found.right_of(count.sigma)} found", found.roots
+        f"{count.number} roots lie right of {count.sigma!r}, {known.right_of(count.sigma)} found", known.roots
     )
 
 
 def _top(ch: Characteristic) -> float:
-    """A line of s = log z that no root of a sampled system passes: sum of |A_k| exp(-s tau_k) is below 1."""
+    """Return a line of s = log z with all roots of a sampled system left of it: sum of |A_k| exp(-s tau_k) is < 1."""
     sigma = ch.unit
     while float(np.abs(np.linalg.eigvals(ch.moments(sigma)[0][0])).max()) >= 1.0:
         sigma *= 2.0
@@ -226,7 +226,7 @@ def _top(ch: Characteristic) -> float:
 
 
 def collocation(ch: Characteristic, order: int) -> Complex:
-    """Eigenvalues of the generator on Chebyshev points of [-longest delay, 0], order + 1 points a state."""
+    """Return eigenvalues of the generator on Chebyshev points of [-longest delay, 0], order + 1 points per state."""
     n, span = ch.size, ch.longest
     angle = pi * np.arange(order + 1) / order
     x = np.cos(angle)
@@ -243,9 +243,9 @@ def collocation(ch: Characteristic, order: int) -> Complex:
     with np.errstate(all="ignore"):
         basis = weight / gap
         basis /= basis.sum(axis=1, keepdims=True)
-    hit, where = np.nonzero(gap == 0.0)
+    hit, column = np.nonzero(gap == 0.0)
     basis[hit] = 0.0
-    basis[hit, where] = 1.0
+    basis[hit, column] = 1.0
     generator = np.kron(d, np.eye(n))
     first = -np.einsum("kj,kab->ajb", basis, ch.constant)
     if ch.slope is not None:
@@ -257,7 +257,7 @@ def collocation(ch: Characteristic, order: int) -> Complex:
 
 
 def companion(ch: Characteristic) -> Complex:
-    """log z of the eigenvalues of the full companion matrix; for short delays only."""
+    """Return log z of the eigenvalues of the full companion matrix; for short delays only."""
     n, longest = ch.size, int(ch.longest)
     matrix = np.eye(n * longest, k=-n)
     for delay, block in zip(ch.delays, ch.constant, strict=True):
@@ -269,16 +269,16 @@ def companion(ch: Characteristic) -> Complex:
 
 
 def isolated(ch: Characteristic) -> tuple[Complex, NDArrayInt]:
-    """log z of every root of a short sampled system but those at 0, and how many each represents, proven.
+    """Return log z of every nonzero root of a short sampled system, and the number of roots each represents, proven.
 
-    z^longest P(z) in integers (the matrices are binary numbers), its determinant by Bareiss' elimination, and that
-    polynomial's roots isolated in balls, multiple ones by exact factors (python-flint).
+    z^longest P(z) is formed in integers (the matrices are binary numbers), its determinant by Bareiss' elimination. The
+    roots of that polynomial are isolated in balls, multiple ones by exact factors (python-flint).
     """
     from flint import fmpz, fmpz_poly
 
     n, longest = ch.size, int(ch.longest)
     entries = [[fraction(x) for x in block] for block in ch.exact[0]]
-    scale = max(one.denominator for block in entries for one in block)
+    scale = max(value.denominator for block in entries for value in block)
     rows: list[list[Any]] = []
     for i in range(n):
         rows.append([])
@@ -291,7 +291,7 @@ def isolated(ch: Characteristic) -> tuple[Complex, NDArrayInt]:
     before = fmpz_poly([1])
     for k in range(n - 1):
         pivot = next((i for i in range(k, n) if rows[i][k] != 0), None)
-        if pivot is None:  # not so: z^(n longest) leads the determinant
+        if pivot is None:  # impossible, since z^(n longest) leads the determinant
             raise ConvergenceError("the characteristic polynomial vanishes", None)
         rows[k], rows[pivot] = rows[pivot], rows[k]
         for i in range(k + 1, n):
@@ -299,45 +299,45 @@ def isolated(ch: Characteristic) -> tuple[Complex, NDArrayInt]:
                 rows[i][j] = (rows[i][j] * rows[k][k] - rows[i][k] * rows[k][j]) // before
         before = rows[k][k]
     polynomial = rows[-1][-1]
-    roots = [(complex(z), many) for z, many in polynomial.complex_roots() if z != 0 and not z.imag < 0]
+    roots = [(complex(z), number) for z, number in polynomial.complex_roots() if z != 0 and not z.imag < 0]
     z = np.array([root for root, _ in roots], complex)
-    many = np.array([number * (1 if root.imag == 0.0 else 2) for root, number in roots], int)
+    multiplicities = np.array([number * (1 if root.imag == 0.0 else 2) for root, number in roots], int)
     s = np.log(z)
     s = np.where(z.imag == 0.0, s.real + 1j * np.where(z.real < 0.0, pi, 0.0), s)
     order = np.lexsort((s.imag, -s.real))
-    return s[order], many[order]
+    return s[order], multiplicities[order]
 
 
 def _continuum(ch: Characteristic, k: int) -> Complex:
-    """Starts if delays are so long that roots lie dense along curves.
+    """Return starts for delays so long that roots lie dense along curves.
 
     Near s = j w, exp(s tau) of the longest delay tau is an eigenvalue of -P0(j w)^-1 P1(j w), with P = P0 + P1
-    exp(-s tau); the largest eigenvalues over all frequencies are where roots lie furthest right.
+    exp(-s tau); the largest eigenvalues over all frequencies give the rightmost roots.
     """
     tau, top = ch.longest, ch.top_frequency(0.0)
     if not isfinite(top):
         top = _CONTINUUM * ch.unit
-    wanted = 4 * k + 64
+    n_values = 4 * k + 64
 
     def largest(omega: Real) -> tuple[Real, Complex]:
         s = 1j * omega
         last = ch.constant[-1] + (0.0 if ch.slope is None else s[:, None, None] * ch.slope[-1])
-        rest = ch.evaluate(s)[0] - last * np.exp(-s * tau)[:, None, None]
+        remainder = ch.evaluate(s)[0] - last * np.exp(-s * tau)[:, None, None]
         with np.errstate(all="ignore"):
-            ratio = -product(inverse(rest), np.broadcast_to(last, rest.shape))
+            ratio = -product(inverse(remainder), np.broadcast_to(last, remainder.shape))
         omega, ratio = omega[known := np.isfinite(ratio).all(axis=(1, 2))], ratio[known]
         if not len(omega):
             return omega, np.zeros(0, complex)
         values = np.linalg.eigvals(ratio)
         best = np.take_along_axis(values, np.abs(values).argmax(axis=1)[:, None], axis=1)[:, 0]
-        order = np.argsort(-np.abs(best))[:wanted]
+        order = np.argsort(-np.abs(best))[:n_values]
         return omega[order], best[order]
 
     count = min(_CONTINUUM, max(64, _CONTINUUM_ENTRIES // ch.size**2))
     omega = np.concatenate([np.linspace(0.0, top, count), np.geomspace(1e-9 * top, top, count // 4)])
     width, (at, value) = top / count, largest(omega)
-    for _ in range(4):  # closer and closer to the maxima
-        near = at[: max(1, wanted // 8)]
+    for _ in range(4):  # refine around the maxima
+        near = at[: max(1, n_values // 8)]
         closer = np.abs(near[:, None] + width * np.linspace(-1.0, 1.0, 17)).ravel()
         at, value = largest(np.concatenate([at, np.minimum(closer, top)]))
         width /= 8.0
@@ -349,7 +349,7 @@ def _continuum(ch: Characteristic, k: int) -> Complex:
 
 
 def starts(ch: Characteristic, k: int) -> Iterable[Complex]:
-    """Starts in the order of their cost; where eigenproblems would be large, a line through the stable boundary."""
+    """Yield starts by increasing cost; along the stable boundary instead of large eigenproblems."""
     if ch.sampled:
         if 0.0 < ch.size * ch.longest <= _SHORT:
             yield companion(ch)[: 4 * k + 8]
@@ -370,7 +370,7 @@ def starts(ch: Characteristic, k: int) -> Iterable[Complex]:
 
 
 def _line_starts(ch: Characteristic, k: int) -> Iterable[Complex]:
-    """Starts along the stable boundary."""
+    """Yield starts along the stable boundary."""
     count = count_right(ch, 0.0)
     if len(count.omega):
         yield _from_line(count, ch)

@@ -1,16 +1,16 @@
-"""Delay equations some of whose states step at ticks of clocks of their own, and are held between them.
+"""Delay equations with some states that step at ticks of individual clocks, and are held between them.
 
     x'(t) = sum a v_j^(n)(t - tau)    a state in continuous time; n: 0, or 1 for v'
-    z     = sum a v_j^(n)(t - tau)    a held state at its ticks t = (phase + g) T, g whole; v_j before the tick if
-                                      tau = 0, and after it if tau < 0, of those held states that come before z;
-                                      n = -1: the mean over the interval that ends tau before
+    z     = sum a v_j^(n)(t - tau)    a held state at its ticks t = (phase + g) T, g an integer; v_j before the tick if
+                                      tau = 0, and after it if tau < 0, for those held states that step before z;
+                                      n = -1: the mean over the interval that ended tau ago
 
-A frame is the least common multiple of the intervals. There x' jumps where a held state that has stepped arrives, at
-the same times in each frame; between two jumps x is a polynomial that fulfills its equation at Radau's points
-(collocation). A delayed value is that of the polynomial at its own time: no delay is rounded. So a frame is one step of
-a recurrence whose states are the values at these points, and held states. Its dominant roots differ from those of the
-equations by what a polynomial of degree `_DEGREE` leaves over: less than 1e-5 of a root where intervals are from 0.08
-to 2.4 RTTs, 1e-6 up to half an RTT (tests/test_hybrid_marking_loop.py, against the exact characteristic).
+A frame is the least common multiple of the intervals. In it x' jumps whenever a held state that has stepped arrives, at
+the same times in each frame. Between two jumps x is a polynomial that satisfies its equation at Radau's points
+(collocation). A delayed value is that of the polynomial at its actual time: no delay is rounded. So a frame is one step
+of a recurrence with the values at these points, and the held states, as its states. Its dominant roots differ from
+those of the equations by the error of a polynomial of degree `_DEGREE`: less than 1e-5 of a root for intervals from
+0.08 to 2.4 RTTs, 1e-6 up to half an RTT (tests/test_hybrid_marking_loop.py, against the exact characteristic).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ecc.linear.sampled import SampledSystem
 __all__ = ["Clock", "SampleAndHold", "Term", "common_unit"]
 
 _DEGREE = 4
-_SAME = 1e-9  # of a frame: times that rounding parts
-_MOST_TICKS = 1000  # of all clocks, in a frame
+_SAME = 1e-9  # relative to a frame: times closer than this are equal up to rounding
+_MAX_TICKS = 1000  # ticks of all clocks in a frame
 
 
 class Term(NamedTuple):
@@ -52,16 +52,17 @@ class Clock(NamedTuple):
 
 
 def common_unit(intervals: NDArray[np.float64]) -> tuple[float, list[int]]:
-    """Return the largest time of which all intervals are whole multiples, and those multiples.
+    """Return the largest time of which all intervals are integer multiples, and those multiples.
 
     Parameters
     ----------
     intervals : ndarray of float, s
+        Intervals of the clocks.
 
     Raises
     ------
     ValueError
-        Ratios that are not those of whole numbers, or more than 1000 ticks before they repeat.
+        Ratios are not those of whole numbers, or more than 1000 ticks pass before they repeat.
     """
     ratios = [Fraction(float(T / intervals[0])).limit_denominator(1000) for T in intervals]
     if any(abs(float(ratio) * intervals[0] / T - 1.0) > 1e-9 for ratio, T in zip(ratios, intervals, strict=True)):
@@ -69,13 +70,13 @@ def common_unit(intervals: NDArray[np.float64]) -> tuple[float, list[int]]:
     shared = lcm(*(ratio.denominator for ratio in ratios))
     lengths = [int(ratio * shared) for ratio in ratios]
     ticks = sum(lcm(*lengths) // length for length in lengths)
-    if ticks > _MOST_TICKS:
-        raise ValueError(f"intervals must repeat within {_MOST_TICKS} ticks, got {ticks} for {intervals.tolist()} s")
+    if ticks > _MAX_TICKS:
+        raise ValueError(f"intervals must repeat within {_MAX_TICKS} ticks, got {ticks} for {intervals.tolist()} s")
     return float(intervals[0]) / shared, lengths
 
 
 def _points(degree: int) -> NDArray[np.float64]:
-    """0, and Radau's points in (0, 1]."""
+    """Return 0 and Radau's points in (0, 1]."""
     series = np.zeros(degree + 1)
     series[-2:] = -1.0, 1.0
     inner = np.sort(legendre.legroots(series).real)
@@ -88,7 +89,7 @@ _POWERS = np.arange(_DEGREE + 1)
 
 
 def _weights(at: float, order: int) -> NDArray[np.float64]:
-    """What a polynomial's values at the points weigh in its value there; in its derivative; in its integral from 0."""
+    """Return weights of a polynomial's values at the points in its value, derivative (1) or integral from 0 (-1)."""
     if order == 0:
         return np.asarray(at**_POWERS @ _BASIS)
     if order == 1:
@@ -97,18 +98,18 @@ def _weights(at: float, order: int) -> NDArray[np.float64]:
 
 
 class SampleAndHold:
-    """The frame that equations share, with the recurrence of each.
+    """The frame of a set of equations, with the recurrence of each.
 
     Parameters
     ----------
     size : int
         Number of states.
     clocks : mapping
-        Those of them that are held.
+        Held states -> clock.
     terms : sequence of Term
-        From which jumps of x' are taken.
+        Terms that determine the jumps of x'.
     longest : float, s
-        Of a piece on which states are one polynomial.
+        Maximum length of a piece on which states are one polynomial.
     """
 
     def __init__(self, size: int, clocks: Mapping[int, Clock], terms: Sequence[Term], longest: float) -> None:
@@ -134,20 +135,21 @@ class SampleAndHold:
         self.edges = np.array(edges)
         self.pieces = len(edges) - 1
         self.first: dict[int, int] = {}
-        held = len(self.places) * self.pieces * _DEGREE
+        offset = len(self.places) * self.pieces * _DEGREE
         for state in clocks:
-            self.first[state] = held
-            held += self.ticks[state]
-        self.size = held
+            self.first[state] = offset
+            offset += self.ticks[state]
+        self.size = offset
 
     def recurrence(self, terms: Sequence[Term], **options: Any) -> SampledSystem:
-        """Return the system whose step is a frame.
+        """Return the system with a frame as its step.
 
         Parameters
         ----------
         terms : sequence of Term
+            Terms of the equations.
         **options
-            As of `SampledSystem`.
+            As for `SampledSystem`.
         """
         at: dict[int, NDArray[np.float64]] = defaultdict(lambda: np.zeros((self.size, self.size)))
         by_row: dict[int, list[Term]] = defaultdict(list)
@@ -162,8 +164,8 @@ class SampleAndHold:
                         back, column = self._node(state, 0, piece, other)
                         at[back][row, column] += weight
                     for term in by_row[state]:
-                        then = begin + float(share) * length - term.delay
-                        for back, column, weight in self._value(term, then):
+                        time = begin + float(share) * length - term.delay
+                        for back, column, weight in self._value(term, time):
                             at[back][row, column] -= length * weight
         for state, clock in self.clocks.items():
             for number in range(self.ticks[state]):
@@ -178,27 +180,27 @@ class SampleAndHold:
         return SampledSystem(list(past.values()), [back - 1 for back in past], dt=self.frame, **options)
 
     def _solved(self, at: Mapping[int, NDArray[np.float64]]) -> dict[int, NDArray[np.float64]]:
-        """From sum_k at[k] X[n - k] = 0, in the order of time: what is affine in a gain stays so to the last digits."""
+        """Solve sum_k at[k] X[n - k] = 0 in the order of time, so that systems affine in a gain stay so."""
         blocks: list[tuple[float, int, list[int]]] = []
         for piece in range(self.pieces):
             nodes = [self._node(state, 0, piece, point)[1] for state in self.places for point in range(1, _DEGREE + 1)]
             blocks.append((float(self.edges[piece + 1]), 0, nodes))
         for number, (state, clock) in enumerate(self.clocks.items(), start=1):
             for tick in range(self.ticks[state]):
-                when = (clock.phase + self._earliest(state) + tick) * clock.interval - self.start
-                blocks.append((when, number, [self.first[state] + tick]))
+                time = (clock.phase + self._earliest(state) + tick) * clock.interval - self.start
+                blocks.append((time, number, [self.first[state] + tick]))
         past = {back: np.zeros_like(matrix) for back, matrix in at.items() if back > 0}
         near = _SAME * self.frame
-        piece_of = np.searchsorted(self.edges[1:-1], [when - near for when, _, _ in blocks])
-        ordered = sorted(  # a tick with which the frame begins comes before all pieces
+        piece_of = np.searchsorted(self.edges[1:-1], [time - near for time, _, _ in blocks])
+        ordered = sorted(  # a tick at the start of the frame precedes all pieces
             (
-                int(piece) if number == 0 or when > near else -1,
+                int(piece) if number == 0 or time > near else -1,
                 number > 0,
-                round(when / near) if number else 0,
+                round(time / near) if number else 0,
                 number,
                 nodes,
             )
-            for piece, (when, number, nodes) in zip(piece_of, blocks, strict=True)
+            for piece, (time, number, nodes) in zip(piece_of, blocks, strict=True)
         )
         for *_, block in ordered:
             solve = np.linalg.inv(at[0][np.ix_(block, block)])
@@ -208,23 +210,23 @@ class SampleAndHold:
         return past
 
     def _node(self, state: int, frame: int, piece: int, point: int) -> tuple[int, int]:
-        """How many frames ago, and the column of a point of a piece; its first point is the last of the one before."""
+        """Return frames ago and column of a point of a piece; its first point is the last of the previous piece."""
         if point == 0:
             frame, piece, point = (frame, piece - 1, _DEGREE) if piece else (frame - 1, self.pieces - 1, _DEGREE)
         return -frame, (self.places[state] * self.pieces + piece) * _DEGREE + point - 1
 
     def _earliest(self, state: int) -> int:
-        """The first tick of the frame 0."""
+        """Return the first tick of frame 0."""
         clock = self.clocks[state]
         return ceil(self.start / clock.interval - clock.phase - _SAME)
 
     def _tick(self, state: int, g: int) -> tuple[int, int]:
-        """How many frames ago, and the column of a tick."""
+        """Return frames ago and column of a tick."""
         frame, number = divmod(g - self._earliest(state), self.ticks[state])
         return -frame, self.first[state] + number
 
     def _value(self, term: Term, t: float) -> Iterator[tuple[int, int, float]]:
-        """Frames ago, columns and weights of a term's state at a time; where it jumps, of what it was before."""
+        """Yield frames ago, columns and weights of a term's state at a time; at a jump, those before the jump."""
         column, gain, order = term.column, term.gain, term.order
         if order < 0:
             span = self.clocks[term.row].interval
@@ -239,7 +241,7 @@ class SampleAndHold:
             yield *self._tick(column, ceil((t + self.start) / clock.interval - clock.phase - _SAME) - 1), gain
 
     def _locate(self, t: float) -> tuple[int, int, float, float]:
-        """The frame and the piece that end after a time, or there; the share of the piece before it; its length."""
+        """Return frame and piece that end at or after a time, the share of the piece before it, and its length."""
         frame = ceil(t / self.frame - _SAME) - 1
         local = t - frame * self.frame
         piece = int(np.searchsorted(self.edges[1:-1], local - _SAME * self.frame))
@@ -247,7 +249,7 @@ class SampleAndHold:
         return frame, piece, (local - float(self.edges[piece])) / length, length
 
     def _spans(self, column: int, begin: float, end: float) -> Iterator[tuple[float, float]]:
-        """Parts of a time on each of which the state is one polynomial."""
+        """Yield parts of a time span on each of which the state is one polynomial."""
         while end - begin > _SAME * self.frame:
             if column in self.clocks:
                 clock = self.clocks[column]
@@ -261,7 +263,7 @@ class SampleAndHold:
             begin = stop
 
     def _integral(self, column: int, begin: float, end: float, gain: float) -> Iterator[tuple[int, int, float]]:
-        """The same of an integral over such a part."""
+        """Yield frames ago, columns and weights of an integral over such a part."""
         if column in self.clocks:
             yield from self._value(Term(0, column, 0.0, 0, gain * (end - begin)), end)
             return

@@ -31,19 +31,19 @@ class SampledSystem(ClosedLoop):
     delays : sequence of int or ndarray of int or ndarray
         Sequence of K whole numbers m_k >= 0, steps; equal ones are merged.
     dt : float, optional
-        Float > 0, seconds, or None. Length of a step; the analysis itself is in steps.
+        Length of a step, > 0 s, or None; the analysis itself is in steps.
     opened : SampledSystem or None
-        The same system with its loop cut, for the open loop and its margins.
+        The same system with its loop opened, for the open loop and its margins.
     notes : iterable of str, optional
-        Strings of one line each: what must be known about the model beside its verdict.
+        Strings of one line each: limitations of the model, in addition to its verdict.
 
     Raises
     ------
     ValueError
-        No matrix, matrices not square, not finite or of different sizes, a delay negative or not whole, dt not
+        No matrix; matrices not square, not finite or of different sizes; a delay negative or not whole; dt not
         positive.
     TypeError
-        Matrices or delays that are not real; `opened` of another kind.
+        Matrices or delays are not real, or `opened` is of another kind.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class SampledSystem(ClosedLoop):
     ) -> None:
         a = read_matrices(matrices, "matrices of a SampledSystem")
         if not len(a):
-            raise ValueError("matrices of a SampledSystem must be at least one, got none")
+            raise ValueError("matrices of a SampledSystem must contain at least one matrix, got none")
         m = read_delays(delays, len(a), "delays of a SampledSystem", "steps")
         if np.any(m != np.floor(m)):
             at = int(np.argmax(m != np.floor(m)))
@@ -110,7 +110,7 @@ class SampledSystem(ClosedLoop):
         Parameters
         ----------
         z : complex
-            Any shape, not 0.
+            Points of any shape, not 0.
 
         Returns
         -------
@@ -120,14 +120,14 @@ class SampledSystem(ClosedLoop):
         Raises
         ------
         ValueError
-            It is not finite at a point.
+            The determinant is not finite at a point.
         """
         points = np.asarray(z, dtype=np.complex128)
         with np.errstate(all="ignore"):
             determinant = self.characteristic_matrix.determinant(np.log(points.ravel())).reshape(points.shape)
             value = determinant * points**self.size
         if not np.isfinite(value).all():
-            raise ValueError(f"z must be where the determinant is finite, got {points[~np.isfinite(value)][0]}")
+            raise ValueError(f"z must give a finite determinant, got {points[~np.isfinite(value)][0]}")
         return np.asarray(value)
 
     @property
@@ -138,7 +138,7 @@ class SampledSystem(ClosedLoop):
     def spectral_radius(self) -> float:
         """Largest |z| over the roots; 0 if every solution ends after finitely many steps.
 
-        Without delays it is that of one matrix, by its eigenvalues; otherwise as proven by a count (`roots`).
+        Without delays it is that of one matrix, by its eigenvalues; otherwise it is proven by a count (`roots`).
         """
         largest = 0.0
         for part, _ in self.blocks:
@@ -148,17 +148,17 @@ class SampledSystem(ClosedLoop):
         return largest
 
     def roots(self, k: int) -> Complex:
-        """Return the k roots of largest |z|, conjugates side by side, verified by a count that none is missing.
+        """Return the k roots of largest |z|, conjugates adjacent, verified by a count that none is missing.
 
         Parameters
         ----------
         k : int, >= 1
-            A pair may be cut by k: its root in the upper half plane is then the last.
+            Number of roots. A pair may be divided by k: its root in the upper half plane is then the last.
 
         Returns
         -------
         roots : complex ndarray
-            Shape (k,) or less, complex, by falling |z|; less if fewer roots differ from 0.
+            Shape (k,) or less, complex, by decreasing |z|; less if fewer roots differ from 0.
 
         Raises
         ------
@@ -167,12 +167,12 @@ class SampledSystem(ClosedLoop):
 
         Notes
         -----
-        Where no circle can be drawn between two roots (deep among many, in clusters) and (states) x (longest delay) is
-        at most 120, all roots and their multiplicities are isolated in balls from the exact characteristic polynomial,
-        0.5 s at order 120; beyond, an error is raised. Every list returned is proven complete in one of these ways.
-        Simple roots to rounding; where Newton's method is used, m equal roots that rounding parts are distinguished
-        down to 1e-9 of their size. No eigenproblem above order 120; longer delays are searched along a circle, at a
-        cost proportional to (longest delay) x (distinct delays).
+        If no circle can be drawn between two roots (deep among many, in clusters) and (states) x (longest delay) is
+        <= 120, all roots and their multiplicities are isolated in balls from the exact characteristic polynomial, 0.5 s
+        at order 120; for longer delays an error is raised. Every list returned is proven complete in one of these ways.
+        Simple roots are accurate to rounding; with Newton's method, m equal roots that rounding separates are
+        distinguished down to 1e-9 of their size. Eigenproblems have order 120 or less; longer delays are searched along
+        a circle, at a cost proportional to (longest delay) x (distinct delays).
 
         Examples
         --------
@@ -192,7 +192,7 @@ def from_control(system: Any) -> SampledSystem:
     Parameters
     ----------
     system : object
-        Control.StateSpace with dt > 0 or dt True.
+        A control.StateSpace with dt > 0 or dt True.
 
     Returns
     -------

@@ -1,16 +1,15 @@
-"""Crossings of the stability boundary as a gain grows, and the gain at which stability is first lost.
+"""Crossings of the stability boundary by an increasing gain, and the gain at which stability is first lost.
 
-A family is a function from a gain g > 0 to a system. Two forms of families are solved along the frequency axis:
-
-- Matrices and det P(s; g) are affine in g: det P = F0(s) + g F1(s). A root lies on the boundary s = j w at a positive
-  gain only if the real function Im(F0 conj F1) of w vanishes (`ecc.linear.affine_family`).
-- The gain is a delay: the frequencies of roots on the boundary do not depend on it (`ecc.linear.delay_family`).
+A family is a function from a gain g > 0 to a system. Two forms of families are solved along the frequency axis. In the
+first, matrices and det P(s; g) are affine in g: det P = F0(s) + g F1(s). A root lies on the boundary s = j w at a
+positive gain only if the real function Im(F0 conj F1) of w vanishes (`ecc.linear.affine_family`). In the second, the
+gain is a delay: the frequencies of roots on the boundary do not depend on it (`ecc.linear.delay_family`).
 
 Zeros along the axis are isolated piece by piece on (0, w_max], w_max a bound on the roots of every member up to the
 gain searched. Other families are followed by the proven count of unstable roots, and covered by intervals of gains.
 
-A family is a black box: its form is read off a few members, compared with many more over the whole range, and the
-result is compared with the proven count of the family's own members. What disagrees is counted instead.
+The form of a family is inferred from a few members and compared with many more over the whole range, and the result is
+compared with the proven count of the family's own members. If they disagree, the family is counted instead.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Crossing", "StabilityLimit", "crossings", "stability_limit"]
 
-_BESIDE = 1e-6  # of a gain: how far beside it a member is counted
-_RANGE = 1e6  # gains from 1/_RANGE to _RANGE are looked at, if there is no maximum
-_FOURTHS = 10  # of it
-_HAIR = 4.5e-10  # of a gain: from the value to where either side is proven
-_NEAR = 1e-4  # and at most, where several roots cross at once and covers end earlier
+_DISTANCE = 1e-6  # relative to the gain: distance from a crossing at which a member is counted
+_RANGE = 1e6  # gains from 1/_RANGE to _RANGE are searched, if there is no maximum
+_FOURTHS = 10  # number of steps of a factor 4 in the search for the first members
+_PROOF_OFFSET = 4.5e-10  # relative to the gain: distance from the value at which either side is proven
+_NEAR = 1e-4  # maximum of it, if several roots cross together and covers end earlier
 _HALF_OCTAVE = 2.0**0.5
-_INSIDE = 16  # gains looked at inside a range that is reported stable
-_ALL_INSIDE = 160  # gains looked at inside all of them, and one each
+_INSIDE = 16  # gains checked inside a range that is reported stable
+_ALL_INSIDE = 160  # gains checked inside all these ranges together, in addition to one in each
 _COUNTED = 4  # ranges at each end of the list, next to whose ends members are counted
 
 
@@ -61,29 +60,29 @@ class StabilityLimit(Displayed):
     value : float
         Gain; 0 if unstable already as the gain tends to 0, inf if stability is not lost.
     frequency : float
-        rad/s or rad/step of the root that crosses; nan if value is 0 or inf.
+        Frequency of the root that crosses, rad/s or rad/step; nan if value is 0 or inf.
     certified : tuple of two float or None
-        (lo, hi) around value, proven stable at lo and unstable at hi in ball arithmetic. That all gains below lo are
-        stable, too, is shown with error bounds: by the search along the axis, or by covers from the lowest gain looked
-        at on, under the hypothesis that a note names. None if not requested, if that is not shown (then a note has from
-        where on), or if value is 0 or inf.
+        (lo, hi) around value, proven stable at lo and unstable at hi in ball arithmetic. Stability at all gains below
+        lo is shown with error bounds: by the search along the axis, or by covers from the lowest gain tried, under the
+        hypothesis that a note names. None if not requested, if that is not shown (then a note has the start of the
+        uncovered range), or if value is 0 or inf.
     crossings : tuple of Crossing
-        All crossings that were found up to searched_to, by growing gain. A change of 0: roots only touch the boundary,
-        to rounding.
+        All crossings that were found up to searched_to, by increasing gain. A change of 0: roots only touch the
+        boundary, to rounding.
     start : int
         Number of unstable roots as the gain tends to 0.
     complete_to : float
-        The list of crossings is proven complete up to this gain, `begins` if nothing is proven. `stability_limit` says
-        under which hypothesis.
+        The list of crossings is proven complete up to this gain, `begins` if nothing is proven. `stability_limit` has
+        the hypothesis.
     notes : tuple of str
-        What must be known about the models beside the verdict, one line each (`LinearSystem.notes`).
+        Limitations of the models, in addition to the verdict, one line each (`LinearSystem.notes`).
     sampled, dt : bool, float or None
         Whether frequencies are in rad/step, and the length of a step of the system at `value` [s], or None.
     searched_to : float
-        The gain up to which the family was searched; finite always. From complete_to on, crossings were counted on a
-        mesh of gains, and narrow windows between them may be missed.
+        Gain up to which the family was searched; always finite. Above complete_to crossings were counted on a mesh of
+        gains, and narrow windows between them may be missed.
     begins : float
-        The gain below which the family has no members, where it refuses the smallest ones; ranges begin there. Else 0.
+        Gain below which the family has no members, if it refuses the smallest ones; ranges begin there. Otherwise 0.
     """
 
     value: float
@@ -103,8 +102,8 @@ class StabilityLimit(Displayed):
 
     def _rows(self) -> Rows:
         lowest = f"tends to {self.begins:.6g}" if self.begins > 0.0 else "tends to 0"
-        what = {0.0: f"0: unstable as the gain {lowest}", inf: f"none up to {self.searched_to:.6g}"}
-        rows = [("value", what.get(self.value, f"{self.value:.12g}"))]
+        special = {0.0: f"0: unstable as the gain {lowest}", inf: f"none up to {self.searched_to:.6g}"}
+        rows = [("value", special.get(self.value, f"{self.value:.12g}"))]
         if 0.0 < self.value < inf:
             rows += [
                 ("frequency", frequency_text(self.frequency, self.sampled, self.dt)),
@@ -142,16 +141,16 @@ class StabilityLimit(Displayed):
     def stable_ranges(self) -> tuple[tuple[float, float], ...]:
         """Open intervals of the gain, up to searched_to, in which the system is stable.
 
-        Single gains inside at which roots touch the boundary (crossings of change 0) do not cut them.
+        Single gains at which roots touch the boundary (crossings of change 0) do not divide them.
         """
         return _stable_ranges(self.start, self.crossings, self.searched_to, self.begins)
 
 
 def _stable_ranges(
-    start: int, found: Sequence[Crossing], end: float, begin: float = 0.0
+    start: int, crossings: Sequence[Crossing], end: float, begin: float = 0.0
 ) -> tuple[tuple[float, float], ...]:
     out, unstable = [], start
-    for crossing in found:
+    for crossing in crossings:
         after = unstable + crossing.change
         if unstable == 0 and after > 0 and crossing.gain > begin:
             out.append((begin, crossing.gain))
@@ -162,7 +161,7 @@ def _stable_ranges(
 
 
 def _first_members(family: Family, maximum: float, near: float) -> tuple[float, list[LinearSystem]]:
-    """A gain and the members at `SAMPLES` of it: `near` or the maximum, else less or more, which the family takes."""
+    """Return a gain and the members at `SAMPLES` of it: `near` or the maximum, else the first allowed gain."""
     top = min(near, maximum)
     steps = [0.25**k for k in range(_FOURTHS)] + [4.0**k for k in range(1, _FOURTHS) if 4.0**k * top <= maximum]
     refusal: Exception | None = None
@@ -176,11 +175,11 @@ def _first_members(family: Family, maximum: float, near: float) -> tuple[float, 
 
 
 class _Recoupled(Exception):
-    """A member whose states affect each other in other ways than those that the family was split by."""
+    """A member has other couplings between states than those by which the family was divided."""
 
 
 class _Group:
-    """States of a family that affect each other, and what a form gives for them, if they have one."""
+    """States of a family that affect each other, and the claim of a form for them, if they have one."""
 
     def __init__(
         self, states: NDArray[np.int64], family: Family, members: Sequence[LinearSystem], gain: float, maximum: float
@@ -196,7 +195,7 @@ class _Group:
                 self.claim = follow(self.form, maximum)
             elif not self.first.sampled and len({t.delays.tobytes() for t in terms}) > 1:
                 self._delay_form(family, maximum)
-        except ConvergenceError:  # the axis is too long at any gain: a delay that is long against all else
+        except ConvergenceError:  # the axis is too long at any gain: one delay is much longer than all time constants
             self.form = None
 
     def _delay_form(self, family: Family, maximum: float) -> None:
@@ -209,11 +208,11 @@ class _Group:
             self.claim = self.form.follow(maximum)
 
     def terms(self, member: LinearSystem) -> Terms:
-        whole, rows = member.terms(), self.states[:, None]
-        return whole._replace(constant=whole.constant[:, rows, self.states], slope=whole.slope[:, rows, self.states])
+        terms, rows = member.terms(), self.states[:, None]
+        return terms._replace(constant=terms.constant[:, rows, self.states], slope=terms.slope[:, rows, self.states])
 
     def again(self, family: Family, maximum: float) -> None:
-        """Read the form off members nearer to the boundary that it shows: what is small against 1 is exact there."""
+        """Infer the form again from members near its boundary, at which entries small against 1 are more accurate."""
         if self.claim is None or self.claim[0] > 0 or not isinstance(self.form, Affine):
             return
         at = lost_at(0, self.claim[1])
@@ -222,7 +221,7 @@ class _Group:
         gain = self.claim[1][at].gain
         try:
             affine = Affine.detect([self.terms(family(gain * share)) for share in SAMPLES], gain)
-        except (*REFUSED, IndexError):  # too far, or with other states: the comparison of members will decide
+        except (*REFUSED, IndexError):  # too far, or with other states: members are compared later
             return
         if affine is not None and affine.agrees(self.first, self.gain):
             self.form, self.claim = affine, follow(affine, maximum)
@@ -231,9 +230,9 @@ class _Group:
 class _Search:
     """Unstable roots as the gain tends to 0, crossings, the gain up to which the family was searched, and the scans.
 
-    `scans` are the parts of the family that have no form that is solved: their claims hold between the gains looked at
-    only as far as their covers reach. `complete` is the gain up to which the crossings are proven to be all. `begins`
-    is as in `StabilityLimit`.
+    `scans` are the parts of the family without a solved form: between the gains tried their claims hold only as far as
+    their covers reach. `complete` is the gain up to which the list of crossings is proven complete. `begins` is as in
+    `StabilityLimit`.
     """
 
     def __init__(self, family: Family, maximum: float, also: Sequence[float], near: float) -> None:
@@ -247,9 +246,9 @@ class _Search:
 
     def _alone(self, gains: Sequence[float]) -> Found:
         self.scans.clear()
-        found = self._scanned(self.family, gains)
+        claim = self._scanned(self.family, gains)
         self.begins, self.complete = self.scans[0].begins, self.scans[0].complete
-        return found
+        return claim
 
     def _search(self, maximum: float) -> Found:
         family = self.family
@@ -265,7 +264,7 @@ class _Search:
         if claim[2] == 0.0:  # the axis is too long to search at any gain
             return self._alone(_mesh((0, [], inf), maximum, self.also, self.near))
         gains = _mesh(claim, maximum, self.also, self.near)
-        end, same, self.begins = _agreement(family, reach, groups, gains)
+        end, has_form, self.begins = _agreement(family, reach, groups, gains)
         claim = _from(self.begins, claim)
         try:
             for group in groups:
@@ -275,51 +274,52 @@ class _Search:
         except _Recoupled:
             return self._alone(gains)
         self.begins = max([self.begins, *(scan.begins for scan in self.scans)])
-        start, found, complete = _from(self.begins, claim)
-        found, complete = [c for c in found if c.gain <= end], min(complete, end)
+        start, crossings, complete = _from(self.begins, claim)
+        crossings, complete = [c for c in crossings if c.gain <= end], min(complete, end)
         if (
             end == 0.0
-            or runs_negative(start, found)
-            or _contradicted(family, (start, found, complete), gains[0], self.begins)
+            or runs_negative(start, crossings)
+            or _contradicted(family, (start, crossings, complete), gains[0], self.begins)
         ):
             return self._alone(gains)
         exact = all(group.form is None or group.form.is_exact for group in groups)
         self.complete = min([complete if exact else self.begins, *(scan.complete for scan in self.scans)])
-        if lost_at(start, found) is not None or (start > 0 and _stable_ranges(start, found, complete, self.begins)):
-            return start, found, complete
-        if not same:
+        ranges = _stable_ranges(start, crossings, complete, self.begins) if start > 0 else ()
+        if lost_at(start, crossings) is not None or ranges:
+            return start, crossings, complete
+        if not has_form:
             more = [g for g in gains if g >= end]
         elif complete < min(maximum, self.far) and end == gains[-1] and complete == gains[-1]:
             if any(isinstance(group.form, DelayForm) for group in groups):
-                return start, found, complete
-            # the axis is too long to search at larger gains, as with a delay that is long against all else
+                return start, crossings, complete
+            # the axis is too long to search at larger gains, for example because of a very long delay
             more = [complete * _HALF_OCTAVE**k for k in range(120)]
             more = [g for g in more if g < min(maximum, self.far)] + [min(maximum, self.far)]
         else:
-            return start, found, complete
+            return start, crossings, complete
         proven = self.complete >= complete
         _, later, complete = self._scanned(family, more)
         if proven:
             self.complete = self.scans[-1].complete
-        return start, found + later, complete
+        return start, crossings + later, complete
 
     def first(self, certify: bool) -> tuple[int, list[Crossing], float, tuple[float, float]]:
-        """The claim, corrected by what covers run into, and from which to which gain it is proven without gaps."""
-        start, found, complete = self.claim
+        """Return the claim, corrected by covers, and the range of gains over which it is proven without gaps."""
+        start, crossings, complete = self.claim
         since, proven = 0.0, inf
         for scan in self.scans if start == 0 else ():
             cover = scan.cover
             while certify and cover is not None:
-                at = lost_at(start, found)
-                if cover.reaches(min(complete, self.far) if at is None else found[at].gain * (1.0 - _HAIR)):
+                at = lost_at(start, crossings)
+                if cover.reaches(min(complete, self.far) if at is None else crossings[at].gain * (1.0 - _PROOF_OFFSET)):
                     break
                 if cover.beyond is None:
                     break
-                found = [c for c in found if c.gain <= cover.to] + scan.between(cover.to, cover.beyond)
+                crossings = [c for c in crossings if c.gain <= cover.to] + scan.between(cover.to, cover.beyond)
                 complete = cover.beyond
             since, proven = (max(since, cover.low), min(proven, cover.to)) if cover is not None else (since, 0.0)
             self.complete = max(self.complete, min(proven, complete)) if len(self.scans) == 1 else self.complete
-        return start, found, complete, (since, proven)
+        return start, crossings, complete, (since, proven)
 
 
 def _part(family: Family, reach: NDArray[np.bool_], states: NDArray[np.int64], gain: float) -> LinearSystem:
@@ -330,29 +330,29 @@ def _part(family: Family, reach: NDArray[np.bool_], states: NDArray[np.int64], g
 
 
 def _together(claims: Sequence[Found]) -> Found:
-    """What is known of several groups as one."""
+    """Return the combined claim of several groups."""
     complete = min((claim[2] for claim in claims), default=inf)
-    found = _joined([c for claim in claims for c in claim[1] if c.gain <= complete])
-    return sum(claim[0] for claim in claims), found, complete
+    crossings = _joined([c for claim in claims for c in claim[1] if c.gain <= complete])
+    return sum(claim[0] for claim in claims), crossings, complete
 
 
 def _from(begins: float, claim: Found) -> Found:
-    """What is known from a gain on."""
-    start, found, complete = claim
-    before = sum(c.change for c in found if c.gain <= begins)
-    return start + before, [c for c in found if c.gain > begins], complete
+    """Return a claim restricted to gains above a value."""
+    start, crossings, complete = claim
+    before = sum(c.change for c in crossings if c.gain <= begins)
+    return start + before, [c for c in crossings if c.gain > begins], complete
 
 
 def _mesh(claim: Found, maximum: float, also: Sequence[float], near: float) -> list[float]:
-    """Gains at which a family is looked at: half an octave apart, and closer where it is reported stable."""
-    start, found, complete = claim
-    edges = [gain for both in _stable_ranges(start, found, inf) for gain in both if 0.0 < gain < inf]
+    """Return gains at which a family is evaluated: half an octave apart, and closer in ranges reported stable."""
+    start, crossings, complete = claim
+    edges = [gain for both in _stable_ranges(start, crossings, inf) for gain in both if 0.0 < gain < inf]
     high = min(complete, maximum) or min(near, maximum)
     if not isfinite(high):
         high = max([near * _RANGE, *(4.0 * gain for gain in edges)])
     low = min([near, high, *edges]) / _RANGE
     gains = set(np.geomspace(low, high, 2 + ceil(2.0 * np.log2(high / low))).tolist()) | {high}
-    ranges = _stable_ranges(start, found, high)
+    ranges = _stable_ranges(start, crossings, high)
     for a, b in ranges:
         inside = np.linspace(a, b, 2 + max(1, min(_INSIDE, _ALL_INSIDE // len(ranges))))[1:-1]
         gains |= {gain for gain in inside.tolist() if gain <= high}
@@ -362,8 +362,8 @@ def _mesh(claim: Found, maximum: float, also: Sequence[float], near: float) -> l
 def _agreement(
     family: Family, reach: NDArray[np.bool_], groups: Sequence[_Group], gains: Sequence[float]
 ) -> tuple[float, bool, float]:
-    """The gain up to which members have the forms read off, whether that is all that the family takes, and from where
-    on it takes any."""
+    """Return the gain up to which members have the inferred forms, whether that is all allowed gains, and the first
+    allowed gain."""
     solved = [(group, group.form) for group in groups if group.form is not None]
     if not solved:
         return gains[-1], True, 0.0
@@ -387,15 +387,15 @@ def _agreement(
 
 
 def _contradicted(family: Family, claim: Found, lowest: float, begins: float) -> bool:
-    """Whether the count of members beside the ends of the stable ranges, and inside these, contradicts."""
-    start, found, end = claim
+    """Return whether counts of members near the ends of the stable ranges, or inside these, contradict the claim."""
+    start, crossings, end = claim
     ranges = _stable_ranges(*claim, begins)
     tests = [] if ranges or end < lowest else [(lowest, False)]
-    gains = [begins, *(c.gain for c in found), end]
+    gains = [begins, *(c.gain for c in crossings), end]
     for a, b in ranges if len(ranges) <= 2 * _COUNTED else (*ranges[:_COUNTED], *ranges[-_COUNTED:]):
         tests += [(a + share * (b - a), True) for share in (0.1, 0.5, 0.9)]
         for edge, sign in ((a if a > begins else 0.0, 1.0), (b, -1.0)):
-            near = [_BESIDE * edge, *(0.25 * abs(g - edge) for g in gains if g != edge)]
+            near = [_DISTANCE * edge, *(0.25 * abs(g - edge) for g in gains if g != edge)]
             if edge > 0.0:
                 tests.append((edge + sign * min(near), True))
             if 0.0 < edge < end:
@@ -409,10 +409,10 @@ def _contradicted(family: Family, claim: Found, lowest: float, begins: float) ->
     return False
 
 
-def _joined(found: list[Crossing]) -> list[Crossing]:
-    """By growing gain; those of several groups at one gain and frequency as one."""
+def _joined(crossings: list[Crossing]) -> list[Crossing]:
+    """Return crossings by increasing gain; those of several groups at the same gain and frequency are added."""
     out: list[Crossing] = []
-    for c in sorted(found):
+    for c in sorted(crossings):
         for i in range(len(out) - 1, -1, -1):
             if c.gain - out[i].gain > 1e-12 * c.gain:
                 out.append(c)
@@ -444,17 +444,17 @@ def stability_limit(
     family : Family
         Function from a gain > 0 to a DelaySystem or SampledSystem.
     maximum : float, > 0, optional
-        Gains above it are not requested and not reported.
+        Largest gain to be searched.
     certify : bool, optional
         Prove stability just below and instability just above the value (`StabilityLimit.certified`).
     also : sequence of float, optional
-        Gains to look at beside the mesh, if the family is not affine: one in each range between known jumps.
+        Additional gains to be tried if the family is not affine: one in each range between known jumps.
     near : float, > 0, optional
-        The order of magnitude of gains: those that are looked at are from 1e-6 to 1e6 of it.
+        Order of magnitude of gains: the search extends from 1e-6 to 1e6 of it.
     name : str, optional
-        What notes call the gain.
+        Name of the gain in notes.
     progress : callable, optional
-        Called with the gain that is looked at, at most twice a second.
+        Called with the gain that is being tried, at most twice a second.
 
     Returns
     -------
@@ -463,44 +463,43 @@ def stability_limit(
     Raises
     ------
     ValueError
-        Maximum or near is not > 0.   TypeError: the family returns something else.
+        maximum or near is not > 0.   TypeError: the family returns something else.
     ConvergenceError
-        A crossing that cannot be isolated or, if requested, proven.
+        A crossing cannot be isolated or, if requested, proven.
 
     Notes
     -----
     Guarantee: no crossing with a gain up to `complete_to` is missing, however narrow a window is, under one
-    hypothesis on the black box: between the gains looked at the family keeps the form that it has there.
+    hypothesis: between the gains tried the family keeps the form that it has there.
 
     If the family is affine in the gain (matrices and determinant), or the gain is a delay (all delays fixed or
     integer multiples of it), all zeros of one function of the frequency are isolated with proven errors, in balls
     if rounding leaves a piece undecided. The hypothesis is that form: it is compared with members at every gain
-    looked at, to 1e-13 of their entries. Windows in the delay are complete from 0 on, to the delay beyond which
-    roots are unstable for good, or to 4096 crossings. With two or more multiples of the delay next to fixed delays,
-    families are counted.
+    tried, to 1e-13 of their entries. Windows in the delay are complete from 0 on, to the delay above which roots stay
+    unstable, or to 4096 crossings. Families with two or more multiples of the delay next to fixed delays are counted.
 
-    Other families are counted at the gains looked at until four times the limit, and covered by intervals of gains
-    over which no root reaches the boundary (`ecc.linear.gain_intervals`), from the lowest gain looked at. A cover
-    knows five members of each interval: in between, no coefficient and no delay is taken to stray from their
+    Other families are counted at the gains tried until four times the limit, and covered by intervals of gains
+    over which no root reaches the boundary (`ecc.linear.gain_intervals`), from the lowest gain tried. A cover
+    uses five members of each interval: in between, no coefficient and no delay is assumed to deviate from their
     polygon by more than half of its second differences. A window that counts missed ends a cover and is found, as
     is a gain at which roots touch the boundary. `complete_to` ends at the first gap that cannot be closed: at a
-    touch, at a jump, or after 2000 members. Beyond it counts on the mesh are all that is known, and a note says so.
+    touch, at a jump, or after 2000 members. Above it only the counts on the mesh are known, and a note says so.
 
-    Crossings within 1e-7 of each other (1e-14 for the two solved forms) may be listed as one, or as a touch, whose
-    change is 0. A note has every touch.
+    Crossings within 1e-7 of each other (1e-14 for the two solved forms) may be listed as one, or as a touch, with
+    change 0. A note has every touch.
 
     A list of crossings that would leave a negative number of unstable roots raises ConvergenceError.
 
-    The gains looked at: half an octave apart from 1e-6 (less, if the maximum or the first boundary is below 1) to the
+    The gains tried are half an octave apart, from 1e-6 (less, if the maximum or the first boundary is below 1) to the
     maximum or, without one, to 1e6 (four times the last boundary, if that is more) or to the end of the search along
     the axis, and up to 16 more inside each range reported stable; with `near`, in its units. A gain that the family
     refuses with ValueError or LinearizationError ends the range; if it refuses the smallest ones, the range begins at
-    the first that it takes, to 1e-9 (`StabilityLimit.begins`, and a note). Members just inside and outside the ends of
-    stable ranges (1e-6, nearer if crossings crowd) and at three gains inside have the counts of the result (of the
+    the first allowed gain, to 1e-9 (`StabilityLimit.begins`, and a note). Members just inside and outside the ends of
+    stable ranges (1e-6, closer if crossings are dense) and at three gains inside have the counts of the result (for the
     first and last four ranges, if there are many). A result that members contradict is counted instead.
 
-    Crossings of the solved forms are accurate to about 1e-14, of counted families to 1e-12 (Newton's method, or
-    halving if several roots cross at once). certify proves both sides of the value in balls.
+    Crossings of the solved forms are accurate to about 1e-14, those of counted families to 1e-12 (Newton's method, or
+    bisection if several roots cross together). certify proves both sides of the value in balls.
 
     Examples
     --------
@@ -513,9 +512,9 @@ def stability_limit(
         raise ValueError(f"near must be > 0, got {shown(near)}")
     family = _reported(family, name, progress)
     search = _Search(family, maximum, also, near)
-    start, found, complete, (since, proven) = search.first(certify)
-    found, complete = [c for c in found if c.gain <= maximum], min(complete, maximum)
-    at = 0 if start > 0 else lost_at(start, found)
+    start, crossing_list, complete, (low_end, proven) = search.first(certify)
+    crossing_list, complete = [c for c in crossing_list if c.gain <= maximum], min(complete, maximum)
+    at = 0 if start > 0 else lost_at(start, crossing_list)
     value, frequency, certified = inf, nan, None
     notes: tuple[str, ...] = ()
     if search.begins > 0.0:
@@ -523,30 +522,30 @@ def stability_limit(
     if start > 0:
         value = 0.0
     elif at is not None:
-        value, frequency = found[at].gain, found[at].frequency
+        value, frequency = crossing_list[at].gain, crossing_list[at].frequency
         if certify:
-            certified = _bracket(family, value, min(proven, value * (1.0 - _HAIR)))
+            certified = _bracket(family, value, min(proven, value * (1.0 - _PROOF_OFFSET)))
             if certified is None:
                 notes += (
                     f"not certified: stability for {name} from {proven:.6g} to {value:.6g} is counted, not proven",
                 )
-            elif since > 0.0:
+            elif low_end > 0.0:
                 notes += (
-                    f"certified for {name} from {since:.6g} on, provided that between sampled values no coefficient or "
-                    "delay curves more than its second differences there",
+                    f"certified for {name} from {low_end:.6g} on, provided that between sampled values no coefficient "
+                    "or delay curves more than its second differences there",
                 )
-    if runs_negative(start, found):
-        raise ConvergenceError(NEGATIVE, found)
+    if runs_negative(start, crossing_list):
+        raise ConvergenceError(NEGATIVE, crossing_list)
     proven = max(search.begins, min(search.complete, complete))
-    notes += _search_notes(name, found, proven, complete)
+    notes += _search_notes(name, crossing_list, proven, complete)
     sampled, dt = family(value if 0.0 < value < inf else search.gain).sampling
     return StabilityLimit(
-        value, frequency, certified, tuple(found), start, proven, notes, sampled, dt, search.begins, complete
+        value, frequency, certified, tuple(crossing_list), start, proven, notes, sampled, dt, search.begins, complete
     )
 
 
 def _reported(family: Family, name: str, progress: Callable[[str], None] | None) -> Family:
-    """The family, which reports the gains that are looked at."""
+    """Return the family, which also reports the gains that are tried."""
     if progress is None:
         return family
     report = Reporter(progress)
@@ -558,10 +557,10 @@ def _reported(family: Family, name: str, progress: Callable[[str], None] | None)
     return member
 
 
-def _search_notes(name: str, found: Sequence[Crossing], proven: float, searched: float) -> tuple[str, ...]:
-    """Touches of the boundary, and where the list of crossings is not proven complete."""
+def _search_notes(name: str, crossings: Sequence[Crossing], proven: float, searched: float) -> tuple[str, ...]:
+    """Return notes on touches of the boundary, and on the range in which the crossings are not proven complete."""
     notes: tuple[str, ...] = ()
-    touches = [c.gain for c in found if c.change == 0]
+    touches = [c.gain for c in crossings if c.change == 0]
     if touches:
         first = ", ".join(f"{gain:.9g}" for gain in touches[:3])
         more = f" and {len(touches) - 3} more" if len(touches) > 3 else ""
@@ -581,14 +580,14 @@ def _search_notes(name: str, found: Sequence[Crossing], proven: float, searched:
 def crossings(family: Family, *, maximum: float = inf) -> tuple[Crossing, ...]:
     """Return the crossings of the stability boundary as the gain grows.
 
-    They are all up to the gain that `stability_limit` calls `complete_to`.
+    The list is complete up to the gain `complete_to` of `stability_limit`.
 
     Parameters
     ----------
     family : Family
         Function from a gain > 0 to a DelaySystem or SampledSystem.
     maximum : float, > 0, optional
-        Gains above it are not requested and not reported.
+        Largest gain to be searched.
 
     Returns
     -------
@@ -598,9 +597,9 @@ def crossings(family: Family, *, maximum: float = inf) -> tuple[Crossing, ...]:
     Raises
     ------
     ValueError
-        Maximum is not > 0.   TypeError: the family returns something else.
+        maximum is not > 0.   TypeError: the family returns something else.
     ConvergenceError
-        A crossing that cannot be isolated.
+        A crossing cannot be isolated.
 
     Examples
     --------
@@ -611,10 +610,10 @@ def crossings(family: Family, *, maximum: float = inf) -> tuple[Crossing, ...]:
 
 
 def _bracket(family: Family, value: float, low: float) -> tuple[float, float] | None:
-    """Proofs on both sides of a value; None if what is proven without gaps ends too far below."""
+    """Return proofs on both sides of a value; None if the range proven without gaps ends too far below it."""
     if low < value * (1.0 - _NEAR):
         return None
-    high = value * (1.0 + _HAIR)
+    high = value * (1.0 + _PROOF_OFFSET)
     below, above = family(low).certify(), family(high).certify()
     if below.stable is not True or above.stable is not False:
         verdicts = f"stable below: {below.stable}, above: {above.stable}"

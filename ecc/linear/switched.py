@@ -1,4 +1,4 @@
-"""Bottlenecks whose queue is empty at the equilibrium: the loop that a linear model with signed queues leaves out."""
+"""Bottlenecks with a queue that is empty at the equilibrium: the loop that a model with signed queues does not have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ecc.linear.empty_queue import empty_queue_bound, empty_queue_growth
 __all__ = ["Switched", "SwitchedLoop"]
 
 _HISTORIES = 8
-_GROWS = 1e-3  # per mean RTT: a numerical rate of growth below this decides nothing
+_GROWS = 1e-3  # per mean RTT: a numerical growth rate below this does not decide
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,11 +24,11 @@ class SwitchedLoop(Displayed):
     Attributes
     ----------
     link : int
-        Its index.
+        Index of the link.
     alpha, beta : float
         Gains in units of the mean RTT.
     rtts : tuple of float, shape (n_flows,), s
-        Of its flows.
+        RTTs of its flows.
     """
 
     link: int
@@ -38,24 +38,24 @@ class SwitchedLoop(Displayed):
 
     @cached_property
     def bound(self) -> float:
-        """The beta below which the loop is proven stable; 0 where it is unstable without its queue, or not proven."""
+        """The beta below which the loop is proven stable; 0 if it is unstable without its queue, or not proven."""
         return empty_queue_bound(self.alpha, self.rtts)
 
     @cached_property
     def growth(self) -> float:
-        """The fastest growth of motions from random histories, per mean RTT; nan where RTTs differ."""
+        """The fastest growth of motions from random histories, per mean RTT; nan if RTTs differ."""
         if len(set(self.rtts)) > 1:
             return float("nan")
         return float(empty_queue_growth(np.full(_HISTORIES, self.alpha), np.full(_HISTORIES, self.beta)).max())
 
     @property
     def proven(self) -> bool:
-        """Whether the theorem of the empty queue proves it stable."""
+        """True if the theorem of the empty queue proves the loop stable."""
         return 0.0 < self.beta < self.bound
 
     @property
     def is_stable(self) -> bool | None:
-        """Whether small deviations die out: proven, or by the growth of motions; None if neither decides."""
+        """True if small deviations die out: proven, or by the growth of motions; None if neither decides."""
         if self.proven:
             return True
         return None if not abs(self.growth) > _GROWS else self.growth < 0.0
@@ -74,15 +74,16 @@ class SwitchedLoop(Displayed):
 
 @dataclass(frozen=True, repr=False)
 class Switched(Displayed):
-    """The bottlenecks of a network where they switch, each a loop of its own, in continuous time.
+    """The bottlenecks of a network that switch at an empty queue, each as one loop, in continuous time.
 
-    For routers that act all the time (control interval -> 0) and deviations that are small beside the equilibrium.
+    For routers that act continuously (control interval -> 0) and small deviations from the equilibrium.
 
     Attributes
     ----------
     loops : tuple of SwitchedLoop
+        The loops.
     caveat : str
-        Why this limit is no verdict on the protocol, stable or not; "" where it may be taken for one.
+        Why this limit is not a verdict on the protocol, stable or not; empty if it may be used as one.
     """
 
     loops: tuple[SwitchedLoop, ...]
@@ -90,7 +91,7 @@ class Switched(Displayed):
 
     @property
     def is_stable(self) -> bool | None:
-        """Whether every bottleneck is stable; None where that is not known of one and none is unstable."""
+        """True if every bottleneck is stable, False if one is unstable, else None."""
         verdicts = [loop.is_stable for loop in self.loops]
         return False if False in verdicts else None if None in verdicts else True
 

@@ -1,4 +1,4 @@
-"""The queue disciplines, one file each. `all_disciplines()` lists them; everything that covers each starts there."""
+"""The queue disciplines, one file each. `all_disciplines()` lists them; tables and tests iterate over that list."""
 
 from ecc._support.arguments import check_arguments
 from ecc.contract.protocol import Protocol
@@ -28,7 +28,7 @@ __all__ = [
 @check_arguments
 def all_disciplines() -> dict[str, type[Protocol]]:
     """Return the queue disciplines by class name."""
-    listed = (
+    disciplines = (
         DropTail,
         StepMarking,
         RampMarking,
@@ -46,4 +46,4 @@ def all_disciplines() -> dict[str, type[Protocol]]:
         Trimming,
         Policer,
     )
-    return {cls.__name__: cls for cls in listed}
+    return {cls.__name__: cls for cls in disciplines}

@@ -1,12 +1,12 @@
 """AVQ, the adaptive virtual queue (Kunniyur, Srikant 2001, sec. 2).
 
-v  <- max(0, v - V (t - s))                          each arrival, at t, the one before at s
+v  <- max(0, v - V (t - s))                          at each arrival, at time t; the previous arrival was at s
 the packet is chosen   v + b > B, else v <- v + b
 V  <- min(V + alpha gamma C (t - s), C)
 V  <- max(V - alpha b, 0)
 
 v, V  virtual queue [packets] and its capacity [packets/s]   b  packet [packets]   B  virtual buffer [packets]
-alpha [1/s]   gamma  utilization wanted   C  capacity [packets/s]
+alpha [1/s]   gamma  target utilization   C  capacity [packets/s]
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested
 
 
-def drained(v: Any, V: Any, passed: Any) -> Any:
-    """The virtual queue at the next arrival."""
-    return max(0.0, v - V * passed)
+def drained_queue(v: Any, V: Any, elapsed: Any) -> Any:
+    """Return the virtual queue at the next arrival, in packets."""
+    return max(0.0, v - V * elapsed)
 
 
-def raised(V: Any, C: Any, passed: Any, p: Any) -> Any:
-    """The virtual capacity, increased by what could have arrived."""
-    return min(V + p.alpha * p.gamma * C * passed, C)
+def increased_capacity(V: Any, C: Any, elapsed: Any, p: Any) -> Any:
+    """Return the virtual capacity, increased in proportion to the elapsed time."""
+    return min(V + p.alpha * p.gamma * C * elapsed, C)
 
 
-def lowered(V: Any, b: Any, p: Any) -> Any:
-    """The virtual capacity, decreased by what has arrived."""
+def decreased_capacity(V: Any, b: Any, p: Any) -> Any:
+    """Return the virtual capacity, decreased in proportion to the size of the arriving packet."""
     return max(V - p.alpha * b, 0.0)
 
 
 def V_law(V: Any, C: Any, y: Any, p: Any) -> Any:
-    """The virtual capacity after an arrival, of a rate."""
-    return lowered(raised(V, C, 1.0 / y, p), 1.0, p)
+    """Return the virtual capacity after an arrival, if packets arrive at the rate y."""
+    return decreased_capacity(increased_capacity(V, C, 1.0 / y, p), 1.0, p)
 
 
 def V_at_start(C: Any) -> Any:
-    """The virtual capacity begins at the capacity."""
+    """Return the initial virtual capacity, which is the real capacity."""
     return C
 
 
 def probability_law(V: Any, y: Any) -> Any:
-    """What does not go through a full virtual queue."""
+    """Return the share of packets that overflow a virtual queue that is full."""
     return max(1.0 - V / y, 0.0)
 
 
@@ -59,13 +59,13 @@ class AVQ(QueueDiscipline):
     Parameters
     ----------
     mark, packet_size
-        As of every `QueueDiscipline`.
+        As for every `QueueDiscipline`.
     gamma : float, in (0, 1]
-        Utilization that is wanted.
+        Target utilization.
     alpha : float, 1/s, > 0
-        How fast the virtual capacity adapts.
+        Adaptation rate of the virtual capacity.
     buffer : float, packets, > 0
-        That of the virtual queue, B.
+        Size of the virtual buffer, B.
 
     Raises
     ------
@@ -97,7 +97,7 @@ class AVQ(QueueDiscipline):
 
         v: float = 0.0  # [packets]
         V: float = -1.0  # [packets/s]; < 0 before the start
-        last: float = 0.0  # arrival [s]
+        last: float = 0.0  # time of the previous arrival [s]
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float, **values: float) -> Any:
         """Return the state of a queue with a full virtual queue."""
@@ -110,20 +110,20 @@ class AVQ(QueueDiscipline):
 
 
 def on_start(link: Any, header: Any, p: Any, env: Any) -> None:
-    """The virtual capacity begins at the capacity, unless the run begins at an equilibrium."""
+    """Set the virtual capacity to the capacity, unless the run begins at an equilibrium."""
     if link.V < 0.0:
         link.V = V_at_start(env.capacity / (8.0 * p.packet_size))
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     """Put the packet into the virtual queue if there is room, and update the virtual capacity."""
-    passed = env.now - link.last
+    elapsed = env.now - link.last
     b = env.packet_size / p.packet_size
-    link.v = drained(link.v, link.V, passed)
+    link.v = drained_queue(link.v, link.V, elapsed)
     if link.v + b > p.buffer:
         congested(p, env)
     else:
         link.v += b
     C = env.capacity / (8.0 * p.packet_size)
-    link.V = lowered(raised(link.V, C, passed, p), b, p)
+    link.V = decreased_capacity(increased_capacity(link.V, C, elapsed, p), b, p)
     link.last = env.now

@@ -1,13 +1,14 @@
 """CoDel (RFC 8289).
 
-    a packet may be chosen   sojourn >= target and more than a packet behind it, for `interval` on end   sec. 5.6
-    the first is chosen      at once, and count = 1, or what it had grown by if that was lately          sec. 5.5
-    the next                 interval / sqrt(count) after the one before; count <- count + 1             sec. 5.5, 5.6
-    none                     once a packet may not be chosen                                             sec. 5.5
+    a packet may be chosen   sojourn >= target and more than a packet behind it, throughout an `interval`   sec. 5.6
+    the first is chosen      at once; count = 1, or its recent growth if packets were chosen lately        sec. 5.5
+    the next                 interval / sqrt(count) after the previous one; count <- count + 1             sec. 5.5, 5.6
+    none                     as soon as a packet may not be chosen                                         sec. 5.5
 
-    sojourn   time that a packet has waited when it comes to the head of the queue [s]
+    sojourn   time that a packet has waited when it reaches the head of the queue [s]
 
-Chosen packets are dropped there, or marked; after a drop the next packet is looked at, after a mark it is not.
+Chosen packets are dropped at the head of the queue, or marked. After a drop the next packet is examined too; after a
+mark it is not.
 """
 
 from __future__ import annotations
@@ -24,33 +25,33 @@ from ecc.queues.discipline import QueueDiscipline, congested
 
 
 def is_good(sojourn: Any, behind: Any, p: Any) -> Any:
-    """RFC 8289, sec. 5.6: whether the queue behind a packet [bytes] is as short as wanted."""
+    """Return whether the sojourn time, or the queue behind the packet [bytes], is small enough (RFC 8289, sec. 5.6)."""
     return sojourn < p.target or behind <= p.packet_size
 
 
 def next_time(t: Any, count: Any, p: Any) -> Any:
-    """RFC 8289, sec. 5.6: the control law."""
+    """Return the time of the next choice by the control law of RFC 8289, sec. 5.6."""
     return t + p.interval / math.sqrt(count)
 
 
 def first_count(count: Any, last_count: Any, since: Any, p: Any) -> Any:
-    """RFC 8289, sec. 5.5: where the count begins, some time after the next packet would have been chosen."""
+    """Return the first count, `since` seconds after the next packet would have been chosen (RFC 8289, sec. 5.5)."""
     grown = count - last_count
     return grown if grown > 1 and since < 16.0 * p.interval else 1
 
 
 @dataclass(frozen=True)
 class CoDel(QueueDiscipline):
-    """Controlled delay; defaults as in its RFC.
+    """Controlled delay, with the defaults of RFC 8289.
 
     Parameters
     ----------
     mark, packet_size
-        As of every `QueueDiscipline`; nothing is chosen while at most `packet_size` waits behind a packet.
+        As for every `QueueDiscipline`. No packet is chosen while `packet_size` bytes or less wait behind it.
     target : float, s, > 0
-        Sojourn time that is good.
+        Acceptable sojourn time.
     interval : float, s, > target
-        How long it may be worse; some RTT that the flows may have.
+        Time for which the sojourn time may exceed the target: a typical RTT of the flows, for example 0.1 s.
 
     Raises
     ------
@@ -73,19 +74,19 @@ class CoDel(QueueDiscipline):
     class LinkState:
         """The state of each queue."""
 
-        bad_until: tuple[float, ...] = (0.0,)  # from here on packets may be chosen [s]; 0: the last one was good
+        bad_until: tuple[float, ...] = (0.0,)  # time after which packets may be chosen [s]; 0: the last one was good
         choosing: tuple[int, ...] = (0,)
-        next: tuple[float, ...] = (0.0,)  # when one is chosen again [s]
+        next: tuple[float, ...] = (0.0,)  # time of the next choice [s]
         count: tuple[int, ...] = (0,)
-        last_count: tuple[int, ...] = (0,)  # where it began
-        dropped: tuple[int, ...] = (0,)  # the packet before this one, now
+        last_count: tuple[int, ...] = (0,)  # count at the first choice
+        dropped: tuple[int, ...] = (0,)  # 1 if the previous packet was dropped in this same dequeue
 
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_dequeue": on_dequeue}
 
 
 def may_choose(link: Any, p: Any, env: Any) -> bool:
-    """Whether the queue has been bad for an interval."""
+    """Return whether the queue has been bad for an interval."""
     k = env.queue_index
     if is_good(env.sojourn, env.queue - env.packet_size, p):
         link.bad_until[k] = 0.0
@@ -97,7 +98,7 @@ def may_choose(link: Any, p: Any, env: Any) -> bool:
 
 
 def on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Choose packets at growing frequency as long as the queue is bad."""
+    """Choose packets with increasing frequency as long as the queue is bad."""
     k = env.queue_index
     if not may_choose(link, p, env):
         link.choosing[k] = 0

@@ -1,11 +1,11 @@
-"""What all queue disciplines share: a queue part without a host part, and what is done with a packet that is chosen.
+"""The base of all queue disciplines, which have a queue part and no host part, and the signals for a chosen packet.
 
-A discipline is a frozen dataclass of parameters, derived from `QueueDiscipline`, in a file of its own: its laws, plain
-scalar functions in packets and seconds, first; then a `LinkState`, the state of one queue, and hooks that keep it and
-call the laws. `probability_law` and `states` name the laws for fluid and linear models (`ecc.contract`). Without a
-`probability_law` it has no linear model, and is run as fluid by its hooks, if it looks at packets no sooner than they
-are to be served (`on_dequeue`). It is deployed at links: `Scenario(protocol={"flows": {"default": NewReno()}, "links":
-{0: RED()}})`. The queue of a link includes the packet in service.
+A discipline is a frozen dataclass of parameters, derived from `QueueDiscipline`, in its own file. First stand its laws,
+plain scalar functions in packets and seconds; then a `LinkState`, the state of one queue, and hooks that update it with
+the laws. `probability_law` and `states` name the laws for fluid and linear models (`ecc.contract`). A discipline
+without a `probability_law` has no linear model; fluid runs use its hooks, if it examines packets only when they are
+about to be served (`on_dequeue`). It is deployed at links: `Scenario(protocol={"flows": {"default": NewReno()},
+"links": {0: RED()}})`. The queue of a link includes the packet in service.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ class QueueDiscipline(Protocol):
     Parameters
     ----------
     mark : bool
-        Whether packets that can be marked (ECN) are marked instead of dropped. All others are dropped (RFC 3168, sec.
-        5).
+        Whether ECN-capable packets are marked instead of dropped. All others are dropped (RFC 3168, sec. 5).
     packet_size : float, bytes, > 0
-        Of a packet, in which the discipline counts its queue.
+        Packet size in which the discipline counts its queue.
     """
 
     mark: bool = field(default=False, kw_only=True)
@@ -46,7 +45,7 @@ class QueueDiscipline(Protocol):
         check_number(self, packet_size=None)
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float, **values: float) -> Any:
-        """Return the state of a queue, with its `states` in the fields of their names."""
+        """Return the state of a queue, with the values of `states` in the fields of the same names."""
         return record_at(self.link_record(), values)
 
     @property
@@ -56,11 +55,11 @@ class QueueDiscipline(Protocol):
     @property
     def linear_refusal(self) -> str | None:
         name = type(self).__name__
-        return f"{name} is for links: {{'flows': NewReno(ecn=True), 'links': {name}(mark=True)}} has hosts over it"
+        return f"{name} is for links; add hosts, as in {{'flows': NewReno(ecn=True), 'links': {name}(mark=True)}}"
 
 
 def congested(p: Any, env: Any) -> None:
-    """Signal congestion to the flow of a packet, in a hook: by a mark where it is wanted and possible, or a drop."""
+    """Signal congestion to the flow of a packet, in a hook: by a mark if configured and possible, else by a drop."""
     if p.mark > 0.0 and env.ecn != 0:
         env.mark = 1
     else:
@@ -68,6 +67,6 @@ def congested(p: Any, env: Any) -> None:
 
 
 def congested_at_random(probability: Any, p: Any, env: Any) -> None:
-    """Signal congestion with a probability; the discipline has "random" in its `required_env`."""
+    """Signal congestion with this probability; a discipline that uses it has "random" in its `required_env`."""
     if env.random < probability:
         congested(p, env)

@@ -1,4 +1,4 @@
-"""Drop-tail: a packet is dropped where the buffer is full, which is a link's own (`ecc.network.Link`)."""
+"""Drop-tail: a packet is dropped if the buffer, a property of the link (`ecc.network.Link`), is full."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ecc.contract.protocol import Protocol
 
 @dataclass(frozen=True)
 class DropTail(Protocol):
-    """No discipline: what a link is that is not named, with flows whose protocol has no routers."""
+    """No discipline: the default of links if the protocol of the flows has no routers."""
 
     times = ()
-    linear_refusal = "DropTail has no linear model: it acts where the buffer is full"
+    linear_refusal = "DropTail has no linear model: it acts only when the buffer is full"
 
     def link_hooks(self) -> dict[str, Hook]:
         return {}

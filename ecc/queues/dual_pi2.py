@@ -1,14 +1,14 @@
-"""DualPI2 (RFC 9332): a queue for scalable flows and one for classic ones, coupled.
+"""DualPI2 (RFC 9332): a queue for scalable flows and one for classic flows, coupled.
 
 p' <- p' + alpha (d - target) + beta (d - d_prev)   every T; 0 <= p' <= 1
 a packet of the classic queue is chosen with p'^2
 a packet of the low-latency queue is marked   if it has waited for more than `step`, else with k p';
-                                              where k p' >= 1 it is dropped with p'^2 first
-d   the longer of the times that the first packets of both queues have waited [s]   alpha, beta [1/s]   k  coupling
+                                              if k p' >= 1 it is first dropped with p'^2
+d   waiting time of the first packet, the longer one of the two queues [s]   alpha, beta [1/s]   k  coupling
 
-Low latency are packets with ECT(1) or CE. When both queues are full the classic one has `classic_share` of the
-capacity, by deficit round robin. Defaults are those of Linux (sch_dualpi2). Not here: what that code adds, no choice
-below two packets queued.
+Packets with ECT(1) or CE join the low-latency queue. If neither queue is empty, the classic one gets `classic_share` of
+the capacity, by deficit round robin. Defaults are those of Linux (sch_dualpi2). Not here: an addition of that code, no
+choice while two packets or fewer are queued.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ecc.contract.parameters import check_number
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 from ecc.queues.pi2 import classic, coupled, next_root
 
-LOW_LATENCY, CLASSIC = 0, 1  # queues
+LOW_LATENCY, CLASSIC = 0, 1  # indices of the queues
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,19 @@ class DualPI2(QueueDiscipline):
     Parameters
     ----------
     mark, packet_size
-        As of every `QueueDiscipline`, for the classic queue; packets of the other one are marked always.
+        As for every `QueueDiscipline`, for the classic queue; packets of the low-latency queue are always marked.
     target : float, s, > 0
-        Delay of the classic queue that is wanted.
+        Target delay of the classic queue.
     interval : float, s, > 0
-        T.
+        Time between updates, T.
     alpha, beta : float, 1/s, > 0
+        Gains of the delay and of its change.
     coupling : float, > 0
-        k.
+        Coupling factor, k.
     step : float, s, > 0
-        How long packets of the low-latency queue may wait unmarked.
+        Time for which packets of the low-latency queue may wait unmarked.
     classic_share : float, in (0, 1)
-        Of the capacity, for the classic queue at least.
+        Minimum share of the capacity for the classic queue.
 
     Raises
     ------
@@ -76,14 +77,14 @@ class DualPI2(QueueDiscipline):
 
     @property
     def queues(self) -> Queues:
-        turn = 10.0 * self.packet_size
+        cycle = 10.0 * self.packet_size
         return Queues(
-            "drr", (max(1, round(turn * (1.0 - self.classic_share))), max(1, round(turn * self.classic_share)))
+            "drr", (max(1, round(cycle * (1.0 - self.classic_share))), max(1, round(cycle * self.classic_share)))
         )
 
     @dataclass
     class LinkState:
-        """The state of both queues."""
+        """The state of the controller, common to both queues."""
 
         root: float = 0.0  # p'
         d_prev: float = 0.0  # [s]
@@ -95,12 +96,12 @@ class DualPI2(QueueDiscipline):
 
 
 def on_classify(link: Any, header: Any, p: Any, env: Any) -> None:
-    """ECT(1) and CE are for low latency."""
+    """Put packets with ECT(1) and CE into the low-latency queue."""
     env.queue_index = LOW_LATENCY if env.ecn == 1 or env.ecn == 3 else CLASSIC
 
 
 def on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Choose at random; in the low-latency queue, beyond the step always."""
+    """Choose at random; in the low-latency queue, mark every packet that has waited for more than the step."""
     scalable = coupled(link.root, p.coupling)
     if env.queue_index == CLASSIC:
         congested_at_random(classic(link.root), p, env)

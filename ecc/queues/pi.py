@@ -21,29 +21,29 @@ from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
 def next_probability(prob: Any, q: Any, q_prev: Any, p: Any) -> Any:
-    """The step of p, kept a probability."""
+    """Return the next p, limited to a probability."""
     return min(max(prob + p.a * (q - p.reference) - p.b * (q_prev - p.reference), 0.0), 1.0)
 
 
 @dataclass(frozen=True)
 class PI(QueueDiscipline):
-    """The proportional-integral controller; its default gains are those of the authors' example.
+    """The proportional-integral controller; the default gains are those of the authors' example.
 
     Parameters
     ----------
     mark, packet_size
-        As of every `QueueDiscipline`.
+        As for every `QueueDiscipline`.
     a, b : float, 1/packet, > 0
-        Gains, of the queue now and one interval earlier; a > b.
+        Gains of the current queue and of the queue one interval earlier; a > b.
     interval : float, s, > 0
-        Between steps, 1/w.
+        Time between updates, 1/w.
     reference : float, packets, >= 0
-        q_ref.
+        Reference queue, q_ref.
 
     Raises
     ------
     ValueError, TypeError
-        A parameter out of range; a <= b, which would not integrate.
+        A parameter out of range; a <= b, which would not integrate the queue.
     """
 
     a: float = 1.822e-5
@@ -61,19 +61,22 @@ class PI(QueueDiscipline):
 
     @classmethod
     @check_arguments
-    def of_controller(cls, gain: float, zero: float, interval: Quantity = 1.0 / 160.0, **others: Any) -> PI:
-        """Return the discipline whose steps are those of the controller gain (1 + s/zero)/s, by the trapezoidal rule.
+    def of_controller(cls, gain: float, zero: float, interval: Quantity = 1.0 / 160.0, **parameters: Any) -> PI:
+        """Return the discretization of the controller gain (1 + s/zero)/s by the trapezoidal rule.
 
-        Hollot, Misra, Towsley, Gong 2001, sec. IV: gain 9.64e-6 and zero 0.53 at 160 Hz make a = 1.822e-5 and
-        b = 1.816e-5.
+        For example, gain 9.64e-6 and zero 0.53 at 160 Hz give a = 1.822e-5 and b = 1.816e-5 (Hollot, Misra, Towsley,
+        Gong 2001, sec. IV).
 
         Parameters
         ----------
         gain : float, 1/(packet s), > 0
+            Gain of the controller.
         zero : float, rad/s, > 0
+            Its zero.
         interval : float, s, > 0, optional
-        **others : object
-            Of PI.
+            Time between updates.
+        **parameters : object
+            Other parameters of `PI`.
         """
         T = as_delay(interval, "interval", positive=True)
         for name, value in (("gain", gain), ("zero", zero)):
@@ -81,11 +84,11 @@ class PI(QueueDiscipline):
                 raise ValueError(f"{name} must be > 0, got {value:g}")
         if zero * T >= 2.0:
             raise ValueError(f"zero must be < 2/interval, {2.0 / T:g} rad/s, or b is not positive, got {zero:g}")
-        return cls(a=gain / zero + 0.5 * gain * T, b=gain / zero - 0.5 * gain * T, interval=T, **others)
+        return cls(a=gain / zero + 0.5 * gain * T, b=gain / zero - 0.5 * gain * T, interval=T, **parameters)
 
     @staticmethod
     def probability_law(prob: float) -> float:
-        """The state itself."""
+        """Return the state itself."""
         return prob
 
     @property
@@ -102,7 +105,7 @@ class PI(QueueDiscipline):
     required_env = frozenset({"random"})
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float, queue: float = 0.0, **values: float) -> Any:
-        """Return the state of a queue that has long been of one length."""
+        """Return the state of a queue that has had a constant length."""
         link = super().link_at(R, y, mean_rtt, max_rtt, **values)
         link.q_prev = queue / self.packet_size
         return link
@@ -112,7 +115,7 @@ class PI(QueueDiscipline):
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Choose at random."""
+    """Choose the packet at random."""
     congested_at_random(link.prob, p, env)
 
 

@@ -1,13 +1,13 @@
-"""PI2 (De Schepper, Bondarenko, Tsang, Briscoe 2016): PI on a probability whose square drops, over one queue.
+"""PI2 (De Schepper, Bondarenko, Tsang, Briscoe 2016): PI on the square root of the probability, over one queue.
 
 p' <- p' + alpha (d - target) + beta (d - d_prev)   every T; 0 <= p' <= 1
-a packet is chosen with p'^2                        if its flow is classic
-... with k p'                                       if its flow is scalable: ECT(1), as in RFC 9332
+a packet of a classic flow is chosen with p'^2
+a packet of a scalable flow, ECT(1), is chosen with k p'   as in RFC 9332
 
 d  delay of the queue [s], its length over the capacity   alpha, beta [1/s]   k  coupling
 
 Defaults are those of the authors' Linux code (sch_pi2, 2015), which has alpha = 10/16 and beta = 100/16 for k p'. Not
-here: what that code adds, no choice below two packets queued, and p' <- 0.98 p' while the delay is 0.
+here: additions of that code, no choice below two packets queued, and p' <- 0.98 p' while the delay is 0.
 """
 
 from __future__ import annotations
@@ -24,45 +24,46 @@ from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
 def next_root(root: Any, d: Any, d_prev: Any, p: Any) -> Any:
-    """The step of p', kept a probability."""
+    """Return the next p', limited to [0, 1]."""
     return min(max(root + p.alpha * (d - p.target) + p.beta * (d - d_prev), 0.0), 1.0)
 
 
 def classic(root: Any) -> Any:
-    """The probability for flows whose window goes as 1/sqrt(p)."""
+    """Return the probability for flows with windows proportional to 1/sqrt(p)."""
     return root * root
 
 
 def coupled(root: Any, k: Any) -> Any:
-    """The probability for flows whose window goes as 1/p."""
+    """Return the probability for flows with windows proportional to 1/p."""
     return min(k * root, 1.0)
 
 
 def probability(root: Any, scalable: Any, p: Any) -> Any:
-    """The probability for a packet: of a scalable flow, or of a classic one."""
+    """Return the probability for a packet of a scalable (`scalable` > 0) or of a classic flow."""
     return coupled(root, p.coupling) if scalable > 0.0 else classic(root)
 
 
 def root_law(root: Any, q: Any, q_prev: Any, C: Any, p: Any) -> Any:
-    """The next p', from a queue in packets."""
+    """Return the next p' for queues in packets."""
     return next_root(root, q / C, q_prev / C, p)
 
 
 @dataclass(frozen=True)
 class PI2(QueueDiscipline):
-    """PI, squared; defaults as in the authors' code.
+    """PI, squared, with the defaults of the authors' code.
 
     Parameters
     ----------
     mark, packet_size
-        As of every `QueueDiscipline`.
+        As for every `QueueDiscipline`.
     target : float, s, > 0
-        Delay of the queue that is wanted.
+        Target delay of the queue.
     interval : float, s, > 0
-        T.
+        Time between updates, T.
     alpha, beta : float, 1/s, > 0
+        Gains of the delay and of its change.
     coupling : float, > 0
-        k.
+        Coupling factor, k.
 
     Raises
     ------
@@ -107,7 +108,7 @@ class PI2(QueueDiscipline):
         capacity: float = 1.0,
         **values: float,
     ) -> Any:
-        """Return the state of a queue that has long been of one length."""
+        """Return the state of a queue that has had a constant length."""
         link = super().link_at(R, y, mean_rtt, max_rtt, **values)
         link.d_prev = 8.0 * queue / capacity
         return link
@@ -117,12 +118,12 @@ class PI2(QueueDiscipline):
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Choose at random."""
+    """Choose the packet at random."""
     congested_at_random(probability(link.root, 1.0 if env.ecn == 1 else 0.0, p), p, env)
 
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Update the root of the probability."""
+    """Update p', the square root of the probability."""
     d = 8.0 * env.queue / env.capacity
     link.root = next_root(link.root, d, link.d_prev, p)
     link.d_prev = d

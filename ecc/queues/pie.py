@@ -3,13 +3,13 @@
     p <- p + f(p) [alpha (d - target) + beta (d - d_prev)]   every T; 0 <= p <= 1                     sec. 4.2, 5.2
     f  = 1/2048, 1/512, 1/128, 1/32, 1/8, 1/2, 1             p below 1e-6, 1e-5, 1e-4, 0.001, 0.01, 0.1, above
     p <- 0.98 p                                              d = d_prev = 0                           sec. 4.2
-    nothing is chosen   d_prev < target/2 and p < 0.2, or two packets queued, or a burst is allowed   sec. 4.1, 4.4
+    nothing is chosen   d_prev < target/2 and p < 0.2, or q <= 2 packets, or a burst is allowed           sec. 4.1, 4.4
 
     d  delay of the queue [s], its length over the capacity   alpha, beta [1/s]
 
-A step is 0.02 at most where p >= 0.1 (sec. 5.5). Packets are marked while p <= `mark_limit`, beyond that dropped (sec.
-5.1). Not here: the optional spacing of sec. 5.4. As fluid there are no bursts that are allowed, and what is dropped
-beyond `mark_limit` is marked.
+A step is 0.02 or less while p >= 0.1 (sec. 5.5). Packets are marked while p <= `mark_limit`; above it they are dropped
+(sec. 5.1). Not here: the optional spacing of sec. 5.4. The fluid model has no burst allowance, and marks packets above
+`mark_limit` instead of dropping them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ecc.queues.discipline import QueueDiscipline, congested
 
 
 def scale(prob: Any) -> Any:
-    """RFC 8033, sec. 4.2."""
+    """Return the factor f(p) of RFC 8033, sec. 4.2."""
     if prob < 1e-6:
         return 1.0 / 2048.0
     if prob < 1e-5:
@@ -41,7 +41,7 @@ def scale(prob: Any) -> Any:
 
 
 def next_probability(prob: Any, d: Any, d_prev: Any, p: Any) -> Any:
-    """RFC 8033, sec. 4.2 and 5.5."""
+    """Return the next p (RFC 8033, sec. 4.2 and 5.5)."""
     step = scale(prob) * (p.alpha * (d - p.target) + p.beta * (d - d_prev))
     if prob >= 0.1:
         step = min(step, 0.02)
@@ -50,37 +50,38 @@ def next_probability(prob: Any, d: Any, d_prev: Any, p: Any) -> Any:
 
 
 def probability(prob: Any, q: Any, d_prev: Any, p: Any) -> Any:
-    """RFC 8033, sec. 4.1: none while the queue is short, q in packets."""
+    """Return the probability that a packet is chosen, 0 while the queue q [packets] is short (RFC 8033, sec. 4.1)."""
     return 0.0 if q <= 2.0 or (d_prev < 0.5 * p.target and prob < 0.2) else prob
 
 
 def prob_law(prob: Any, q: Any, q_prev: Any, C: Any, p: Any) -> Any:
-    """The next p, from a queue in packets."""
+    """Return the next p for queues in packets."""
     return next_probability(prob, q / C, q_prev / C, p)
 
 
 def probability_law(prob: Any, q: Any, q_prev: Any, C: Any, p: Any) -> Any:
-    """The probability for a packet, of a queue in packets, once no burst is allowed."""
+    """Return the probability that a packet is chosen for queues in packets, if no burst is allowed."""
     return probability(prob, q, q_prev / C, p)
 
 
 @dataclass(frozen=True)
 class PIE(QueueDiscipline):
-    """Proportional integral controller enhanced; defaults as in its RFC.
+    """Proportional integral controller enhanced, with the defaults of RFC 8033.
 
     Parameters
     ----------
     mark, packet_size
-        As of every `QueueDiscipline`.
+        As for every `QueueDiscipline`.
     target : float, s, > 0
-        Delay of the queue that is wanted.
+        Target delay of the queue.
     interval : float, s, > 0
-        T.
+        Time between updates, T.
     alpha, beta : float, 1/s, > 0
+        Gains of the delay and of its change.
     burst : float, s, >= 0
-        How long a burst is let through after quiet.
+        Duration for which a burst passes unsignaled after the queue has been short.
     mark_limit : float, in [0, 1]
-        Probability beyond which packets are dropped that could be marked.
+        Probability above which packets are dropped even if they could be marked.
 
     Raises
     ------
@@ -119,7 +120,7 @@ class PIE(QueueDiscipline):
 
         prob: float = 0.0
         d_prev: float = 0.0  # [s]
-        allowed: float = 0.0  # of a burst [s]
+        allowed: float = 0.0  # remaining burst allowance [s]
 
     required_env = frozenset({"random"})
 
@@ -133,7 +134,7 @@ class PIE(QueueDiscipline):
         capacity: float = 1.0,
         **values: float,
     ) -> Any:
-        """Return the state of a queue that has long been of one length, and allows no burst."""
+        """Return the state of a queue that has had a constant length, without a burst allowance."""
         link = super().link_at(R, y, mean_rtt, max_rtt, **values)
         link.d_prev, link.allowed = 8.0 * queue / capacity, 0.0
         return link
@@ -143,7 +144,7 @@ class PIE(QueueDiscipline):
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Choose at random, unless the queue is short or a burst is allowed."""
+    """Choose the packet at random, unless the queue is short or a burst is allowed."""
     prob = probability(link.prob, env.queue / p.packet_size, link.d_prev, p)
     if link.allowed <= 0.0 and env.random < prob:
         if link.prob <= p.mark_limit:

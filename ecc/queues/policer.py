@@ -1,18 +1,18 @@
-"""A policer: a bucket of tokens, one for each byte, that fills at a rate; what finds too few of them is dropped.
+"""A policer: a bucket of tokens, one for each byte, that fills at a rate; a packet that lacks tokens is dropped.
 
-level  <- min(B, level + r (t - s))                     each arrival, at t, the one before at s
+level  <- min(B, level + r (t - s))                     at each arrival, at time t; the previous arrival was at s
 the packet is chosen   b > level, else level <- level - b
 
 level  tokens [bytes]   B  burst [bytes]   r  rate [bytes/s]   b  packet [bytes]
 
-In any time of length T at most B + r T bytes pass: RFC 2697 with an excess burst of 0 (green passes, red is chosen).
-As fluid, the last packet of tokens, or what comes in a step of length h if that is more, is given out in parts:
+In any time of length T, B + r T bytes or fewer pass: RFC 2697 with an excess burst of 0 (green passes, red is chosen).
+The fluid model shares out the last packet of tokens, or the arrivals in a step of length h if these are more:
 
-level' = r - (1 - P) y    up to B        P = max(0, 1 - level/max(b, y h))    y  what comes [bytes/s]
+level' = r - (1 - P) y    up to B        P = max(0, 1 - level/max(b, y h))    y  arrival rate [bytes/s]
 
-so that P is 1 - r/y where more than r keeps coming, as in packets. P is that of the step before: the level falls below
-0 by what passes in one step at most, and nothing more passes until that is paid back. In any time of length T at most
-B + r T pass, and what passes in one step.
+Then P is 1 - r/y if the arrival rate stays above r, as in packet runs. P is that of the previous step: the level may
+fall below 0 by the bytes that pass in one step, and nothing passes until these are paid back. In any time of length T,
+B + r T bytes or fewer pass, plus those of one step.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from ecc.contract.env import Hook
 from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested
 
-ROUNDING = 1e-6  # bytes: a level that is that much below a packet is rounded, and has room for it
+ROUNDING = 1e-6  # bytes: a level this much below a packet size is a rounding error; the packet passes
 
 
-def filled(level: Any, passed: Any, p: Any) -> Any:
-    """The tokens at the next arrival."""
-    return min(p.burst, level + p.rate / 8.0 * passed)
+def level_at_arrival(level: Any, elapsed: Any, p: Any) -> Any:
+    """Return the tokens at the next arrival."""
+    return min(p.burst, level + p.rate / 8.0 * elapsed)
 
 
 def level_law(y_passed: Any, p: Any) -> Any:
-    """How the tokens change, in packets."""
+    """Return the rate of change of the tokens, in packets/s."""
     return p.rate / (8.0 * p.packet_size) - y_passed
 
 
 def probability_law(level: Any, y: Any, T: Any) -> Any:
-    """What finds too few tokens."""
+    """Return the share of packets that find too few tokens."""
     return min(max(1.0 - level / max(1.0, y * T), 0.0), 1.0)
 
 
 @dataclass(frozen=True)
 class Policer(QueueDiscipline):
-    """A token-bucket policer before the queue of a link.
+    """A token-bucket policer in front of the queue of a link.
 
     Parameters
     ----------
     mark, packet_size
-        As of every `QueueDiscipline`. What is marked passes without tokens. A policer counts bytes: `packet_size` is of
-        its fluid.
+        As for every `QueueDiscipline`. Marked packets pass without tokens. A policer counts bytes: only its fluid model
+        uses `packet_size`.
     rate : float, bit/s, > 0
-        At which the bucket fills.
+        Rate at which the bucket fills.
     burst : int, bytes, > 0
-        That the bucket holds, and has at the start. A larger packet never passes.
+        Size of the bucket, which is full at the start. A larger packet never passes.
 
     Raises
     ------
@@ -83,16 +83,16 @@ class Policer(QueueDiscipline):
 
     @property
     def states(self) -> Mapping[str, State]:
-        most = self.burst / self.packet_size
-        return {"level": State(level_law, "continuous", most, unit="packets", highest=most)}
+        max_level = self.burst / self.packet_size
+        return {"level": State(level_law, "continuous", max_level, unit="packets", highest=max_level)}
 
     @dataclass
     class LinkState:
-        """The bucket, and what found too few tokens in it."""
+        """The bucket, and counters of the packets that found too few tokens."""
 
         level: float = -1.0  # [bytes]; < 0 before the start
-        last: float = 0.0  # arrival [s]
-        policed: int = 0  # packets ...
+        last: float = 0.0  # time of the previous arrival [s]
+        policed: int = 0  # packets that found too few tokens
         policed_bytes: int = 0
 
     def link_hooks(self) -> dict[str, Hook]:
@@ -100,13 +100,13 @@ class Policer(QueueDiscipline):
 
 
 def on_start(link: Any, header: Any, p: Any, env: Any) -> None:
-    """The bucket begins full."""
+    """Fill the bucket."""
     link.level = p.burst
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Take a token for each byte of the packet, or choose it."""
-    link.level = filled(link.level, env.now - link.last, p)
+    """Take a token for each byte of the packet, or choose the packet if there are too few."""
+    link.level = level_at_arrival(link.level, env.now - link.last, p)
     link.last = env.now
     if env.packet_size > link.level + ROUNDING:
         link.policed += 1

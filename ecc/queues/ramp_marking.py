@@ -1,11 +1,11 @@
-"""Ramp marking: the probability of a mark grows linearly between two thresholds, as in switches of data centers.
+"""Ramp marking: the marking probability grows linearly between two thresholds, as in data-center switches.
 
-P = (q - K_min)/(K_max - K_min)   within 0 and 1, of a packet on its arrival, q the queue without it
+P = (q - K_min)/(K_max - K_min)   limited to [0, 1], at the arrival of a packet, q the queue without it
 
 q  queue [packets]   K_min, K_max  thresholds [packets]
 
-It is RED with the queue of the moment, up to a probability of 1 and without even spacing (Zhu et al. 2015, sec. 3.1,
-with p_max = 1; Ultra Ethernet 1.0).
+This is RED with the instantaneous queue, probabilities up to 1 and no even spacing (Zhu et al. 2015, sec. 3.1, with
+p_max = 1; Ultra Ethernet 1.0).
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
 def ramp(q: Any, low: Any, high: Any) -> Any:
-    """From 0 at a threshold to 1 at the next."""
+    """Return the ramp from 0 at the lower threshold to 1 at the higher one."""
     return min(max((q - low) / (high - low), 0.0), 1.0)
 
 
 def probability_law(q: Any, p: Any) -> Any:
-    """The share of packets that is chosen."""
+    """Return the probability that a packet is chosen."""
     return ramp(q, p.min_threshold, p.max_threshold)
 
 
 @dataclass(frozen=True)
 class RampMarking(QueueDiscipline):
-    """Packets are marked with a probability that grows with the queue.
+    """Marking with a probability that grows with the queue.
 
     Parameters
     ----------
     mark, packet_size
-        As of every `QueueDiscipline`; marks by default.
+        As for every `QueueDiscipline`; marks by default.
     min_threshold, max_threshold : float, packets, >= 0
-        Queues up to which no packet is marked, and from which on all are.
+        Queue up to which no packet is marked, and queue from which on every packet is marked.
 
     Raises
     ------
     ValueError, TypeError
-        A parameter out of range; thresholds that are crossed.
+        A parameter out of range; min_threshold >= max_threshold.
     """
 
     mark: bool = field(default=True, kw_only=True)
@@ -65,5 +65,5 @@ class RampMarking(QueueDiscipline):
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Choose at random."""
+    """Choose the packet at random."""
     congested_at_random(ramp(env.queue / p.packet_size, p.min_threshold, p.max_threshold), p, env)

@@ -1,10 +1,10 @@
 """RED (Floyd, Jacobson 1993), gentle (Floyd 2000) and adaptive (Floyd, Gummadi, Shenker 2001).
 
-avg <- (1 - w) avg + w q                       each arrival                                    1993, fig. 2
-avg <- (1 - w)^m avg                           ... that ends m packet times of an idle queue   1993, fig. 2
+avg <- (1 - w) avg + w q                       at each arrival                                 1993, fig. 2
+avg <- (1 - w)^m avg                           first, if the queue was idle for m packet times 1993, fig. 2
 p_b  = p_max (avg - min)/(max - min)           min <= avg < max; 0 below                       1993, sec. 4
 p_b  = p_max + (1 - p_max)(avg - max)/max      max <= avg < 2 max, gentle; else 1              2000
-p_a  = p_b/(1 - n p_b)                         n packets since the last that was chosen        1993, sec. 4
+p_a  = p_b/(1 - n p_b)                         n packets since the last chosen one             1993, sec. 4
 p_max <- p_max + min(0.01, p_max/4)            avg > min + 0.6 (max - min), p_max <= 0.5       2001
 p_max <- 0.9 p_max                             avg < min + 0.4 (max - min), p_max >= 0.01      2001
 
@@ -24,18 +24,18 @@ from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested
 
 
-def averaged(avg: Any, q: Any, w: Any) -> Any:
-    """Floyd, Jacobson 1993, fig. 2."""
+def next_average(avg: Any, q: Any, w: Any) -> Any:
+    """Return the average after an arrival (Floyd, Jacobson 1993, fig. 2)."""
     return (1.0 - w) * avg + w * q
 
 
-def averaged_idle(avg: Any, m: Any, w: Any) -> Any:
-    """Floyd, Jacobson 1993, fig. 2, after m packet times of an idle queue."""
+def average_after_idle(avg: Any, m: Any, w: Any) -> Any:
+    """Return the average after m packet times of an idle queue (Floyd, Jacobson 1993, fig. 2)."""
     return avg * (1.0 - w) ** m
 
 
 def probability(avg: Any, p_max: Any, p: Any) -> Any:
-    """p_b of Floyd, Jacobson 1993, sec. 4, and of Floyd 2000 if gentle."""
+    """Return p_b of Floyd, Jacobson 1993, sec. 4, and of Floyd 2000 if gentle."""
     if avg < p.min_threshold:
         return 0.0
     if avg < p.max_threshold:
@@ -46,17 +46,17 @@ def probability(avg: Any, p_max: Any, p: Any) -> Any:
 
 
 def share_chosen(p_b: Any) -> Any:
-    """What `spread` comes to: from 1 to 1/p_b packets lie between two that are chosen, all numbers equally likely."""
+    """Return the share that `spread` chooses: gaps between chosen packets are uniform over 1, ..., 1/p_b packets."""
     return 2.0 * p_b / (1.0 + p_b)
 
 
 def spread(p_b: Any, n: Any) -> Any:
-    """p_a of Floyd, Jacobson 1993, sec. 4: evenly spaced, not geometrically."""
+    """Return p_a of Floyd, Jacobson 1993, sec. 4, which makes gaps uniform instead of geometric."""
     return p_b / (1.0 - n * p_b) if n * p_b < 1.0 else 1.0
 
 
-def adapted(p_max: Any, avg: Any, p: Any) -> Any:
-    """Floyd, Gummadi, Shenker 2001."""
+def next_p_max(p_max: Any, avg: Any, p: Any) -> Any:
+    """Return the next p_max (Floyd, Gummadi, Shenker 2001)."""
     width = p.max_threshold - p.min_threshold
     if avg > p.min_threshold + 0.6 * width and p_max <= 0.5:
         return p_max + min(0.01, 0.25 * p_max)
@@ -66,23 +66,23 @@ def adapted(p_max: Any, avg: Any, p: Any) -> Any:
 
 
 def average_law(average: Any, q: Any, y: Any, C: Any, p: Any) -> Any:
-    """The average, after an arrival at a rate; while the queue is empty, the link could have sent C/y packets."""
+    """Return the average after an arrival at rate y; while the queue is empty, the link could have sent C/y packets."""
     packets = C / y if q <= 0.0 else 1.0
-    return average + packets * (averaged(average, q, p.weight) - average)
+    return average + packets * (next_average(average, q, p.weight) - average)
 
 
 def p_max_law(p_max: Any, average: Any, p: Any) -> Any:
-    """The largest probability, after an interval."""
-    return adapted(p_max, average, p)
+    """Return p_max after an interval."""
+    return next_p_max(p_max, average, p)
 
 
 def probability_law(average: Any, p: Any) -> Any:
-    """The share of packets that is chosen."""
+    """Return the share of chosen packets."""
     return share_chosen(probability(average, p.p_max, p))
 
 
 def adaptive_probability_law(average: Any, p_max: Any, p: Any) -> Any:
-    """The share of packets that is chosen, with the largest probability of the moment."""
+    """Return the share of chosen packets for the current p_max."""
     return share_chosen(probability(average, p_max, p))
 
 
@@ -93,24 +93,24 @@ class RED(QueueDiscipline):
     Parameters
     ----------
     mark, packet_size
-        As of every `QueueDiscipline`.
+        As for every `QueueDiscipline`.
     min_threshold, max_threshold : float, packets, >= 0
-        Averages at which packets begin to be chosen, and at which the probability is `p_max`.
+        Average queue above which packets are chosen, and average at which the probability is `p_max`.
     p_max : float, in (0, 1]
+        Probability at the maximum threshold.
     weight : float, in (0, 1]
-        Of a packet in the average, w.
+        Weight of a packet in the average, w.
     gentle : bool
-        Whether the probability grows from `p_max` to 1 between the maximum threshold and its double, instead of being 1
-        from there on.
+        Whether the probability grows from `p_max` to 1 between the maximum threshold and its double. If not, it is 1
+        above the maximum threshold.
     adaptive : bool
-        Whether `p_max` is adapted to keep the average in the middle.
+        Whether `p_max` is adapted to keep the average halfway between the thresholds.
     interval : float, s, > 0
-        Between moves of `p_max`.
-
+        Time between adaptations of `p_max`.
     Raises
     ------
     ValueError, TypeError
-        A parameter out of range; thresholds that are crossed.
+        A parameter out of range; min_threshold >= max_threshold.
     """
 
     min_threshold: float = 5.0
@@ -158,8 +158,8 @@ class RED(QueueDiscipline):
 
         average: float = 0.0  # [packets]
         p_max: float = 0.0
-        idle_from: float = 0.0  # when the queue is empty if nothing comes [s]
-        since: int = 0  # packets since the last that was chosen, where any might be
+        idle_from: float = 0.0  # time at which the queue becomes empty if nothing arrives [s]
+        since: int = 0  # packets since the last chosen one, while packets may be chosen
 
     required_env = frozenset({"random"})
 
@@ -167,7 +167,7 @@ class RED(QueueDiscipline):
         self, R: float, y: float, mean_rtt: float, max_rtt: float, queue: float = 0.0, capacity: float = 1.0,
         **values: float,
     ) -> Any:  # fmt: skip
-        """Return the state of a queue that has long been of one length."""
+        """Return the state of a queue that has had a constant length."""
         link = super().link_at(R, y, mean_rtt, max_rtt, **values)
         link.idle_from = 8.0 * queue / capacity
         return link
@@ -177,11 +177,11 @@ class RED(QueueDiscipline):
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Average the queue, and choose at random."""
+    """Average the queue, and choose the packet at random."""
     if env.queue == 0:
         idle = max(0.0, env.now - link.idle_from) * env.capacity / (8.0 * p.packet_size)
-        link.average = averaged_idle(link.average, idle, p.weight)
-    link.average = averaged(link.average, env.queue / p.packet_size, p.weight)
+        link.average = average_after_idle(link.average, idle, p.weight)
+    link.average = next_average(link.average, env.queue / p.packet_size, p.weight)
     link.idle_from = env.now + 8.0 * (env.queue + env.packet_size) / env.capacity
     p_b = probability(link.average, link.p_max, p)
     if p_b <= 0.0:
@@ -194,6 +194,6 @@ def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
 
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Move the largest probability."""
-    link.p_max = adapted(link.p_max, link.average, p)
+    """Adapt p_max."""
+    link.p_max = next_p_max(link.p_max, link.average, p)
     env.next_interval = p.interval

@@ -2,9 +2,9 @@
 
 price <- max(0, price + gamma (alpha (q - q_ref) + x - c))   every T
 prob   = 1 - phi^-price
-x     <- (1 - w) x + w n                                     every T    as in ns-2
+x     <- (1 - w) x + w n                                     every T, as in ns-2
 
-q, q_ref  queue and its reference   n  arrivals in T   c = C T   what the link sends in T   [packets all]
+q, q_ref  queue and its reference   n  arrivals in T   c = C T   packets that the link can send in T   [all in packets]
 """
 
 from __future__ import annotations
@@ -21,48 +21,49 @@ from ecc.laws.elementary import exp, log
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
-def averaged(arrivals: Any, n: Any, p: Any) -> Any:
-    """The average of what comes in an interval, as in the authors' ns-2 code."""
+def next_arrivals(arrivals: Any, n: Any, p: Any) -> Any:
+    """Return the average of the arrivals per interval, as in the authors' ns-2 code."""
     return (1.0 - p.weight) * arrivals + p.weight * n
 
 
 def next_price(price: Any, q: Any, x: Any, c: Any, p: Any) -> Any:
-    """The next price."""
+    """Return the next price."""
     return max(0.0, price + p.gamma * (p.alpha * (q - p.reference) + x - c))
 
 
 def probability(price: Any, p: Any) -> Any:
-    """That a packet is chosen."""
+    """Return the probability that a packet is chosen."""
     return 1.0 - exp(-price * log(p.phi))
 
 
 def arrivals_law(arrivals: Any, y: Any, T: Any, p: Any) -> Any:
-    """The average, from a rate."""
-    return averaged(arrivals, y * T, p)
+    """Return the average of the arrivals per interval for an arrival rate."""
+    return next_arrivals(arrivals, y * T, p)
 
 
 def price_law(price: Any, q: Any, arrivals: Any, C: Any, T: Any, p: Any) -> Any:
-    """The next price, from a rate."""
+    """Return the next price for a capacity in packets/s."""
     return next_price(price, q, arrivals, C * T, p)
 
 
 @dataclass(frozen=True)
 class REM(QueueDiscipline):
-    """Random exponential marking; defaults as in ns-2, but that arrivals are averaged (ns-2 has `weight` 1).
+    """Random exponential marking with the defaults of ns-2, except that arrivals are averaged (ns-2 has `weight` 1).
 
     Parameters
     ----------
     mark, packet_size
-        As of every `QueueDiscipline`.
+        As for every `QueueDiscipline`.
     gamma, alpha : float, > 0
-        Gain of the price [1/packet], and weight of the queue against the rate.
+        Gain of the price [1/packet], and weight of the queue relative to the rate.
     phi : float, > 1
+        Base of the exponential marking probability.
     reference : float, packets, >= 0
-        q_ref.
+        Reference queue, q_ref.
     interval : float, s, > 0
-        T.
+        Time between updates, T.
     weight : float, in (0, 1]
-        Of an interval in the average of arrivals, w.
+        Weight of an interval in the average of the arrivals, w.
 
     Raises
     ------
@@ -102,13 +103,13 @@ class REM(QueueDiscipline):
 
         prob: float = 0.0
         price: float = 0.0
-        arrivals: float = 0.0  # in an interval, averaged [packets]
-        arrived: float = 0.0  # in this interval [packets]
+        arrivals: float = 0.0  # average per interval [packets]
+        arrived: float = 0.0  # arrivals so far in this interval [packets]
 
     required_env = frozenset({"random"})
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float, **values: float) -> Any:
-        """Return the state of a queue that has long had one price."""
+        """Return the state of a queue that has had a constant price."""
         link = super().link_at(R, y, mean_rtt, max_rtt, **values)
         link.prob = R
         return link
@@ -118,14 +119,14 @@ class REM(QueueDiscipline):
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Count, and choose at random."""
+    """Count the packet, and choose it at random."""
     link.arrived += env.packet_size / p.packet_size
     congested_at_random(link.prob, p, env)
 
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     """Update the price."""
-    link.arrivals = averaged(link.arrivals, link.arrived, p)
+    link.arrivals = next_arrivals(link.arrivals, link.arrived, p)
     link.arrived = 0.0
     c = env.capacity * p.interval / (8.0 * p.packet_size)
     link.price = next_price(link.price, env.queue / p.packet_size, link.arrivals, c, p)

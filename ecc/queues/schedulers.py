@@ -1,9 +1,9 @@
-"""Several queues behind a link, each first in, first out: strict priority, and deficit round robin.
+"""Several first-in, first-out queues in front of a link: strict priority, and deficit round robin.
 
-Flow k joins queue classes[k mod len(classes)], and so do its ACKs. Which queue is next:
+Flow k and its ACKs join queue classes[k mod len(classes)]. The next queue to be served is
 
-StrictPriority   the first that is not empty
-DRR              in turns of quantum * weight bytes (Shreedhar, Varghese 1996)
+StrictPriority   the first nonempty one
+DRR              selected in turns of quantum * weight bytes (Shreedhar, Varghese 1996)
 
 A full buffer drops the first packet of the longest queue.
 """
@@ -22,21 +22,21 @@ from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
 
 
-def numbers(values: object, name: str) -> tuple[Any, ...]:
-    """Return what a parameter that is a sequence of numbers is."""
+def number_tuple(values: object, name: str) -> tuple[Any, ...]:
+    """Return a parameter that must be a nonempty sequence of numbers, as a tuple."""
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
-        raise TypeError(f"{name} must be a sequence of numbers, one at least, got {shown(values)}")
+        raise TypeError(f"{name} must be a nonempty sequence of numbers, got {shown(values)}")
     return tuple(as_number(value, name) for value in values)
 
 
-def classes_of(values: object, n: int | None, none: bool = False) -> tuple[int, ...]:
-    """Return classes of flows, each of which exists; `none`: there may be none."""
-    found = () if none and isinstance(values, tuple | list) and not values else numbers(values, "classes")
-    for value in found:
+def classes_of(values: object, n: int | None, allow_empty: bool = False) -> tuple[int, ...]:
+    """Return the classes of flows, after a check that each exists (0 to n - 1); `allow_empty` permits no classes."""
+    classes = () if allow_empty and isinstance(values, tuple | list) and not values else number_tuple(values, "classes")
+    for value in classes:
         if value < 0 or value != int(value) or (n is not None and value >= n):
-            allowed = "whole numbers >= 0" if n is None else f"from 0 to {n - 1}, as many as weights"
+            allowed = "whole numbers >= 0" if n is None else f"from 0 to {n - 1} (one class per weight)"
             raise ValueError(f"classes must be {allowed}, got {value:g}")
-    return tuple(map(int, found))
+    return tuple(map(int, classes))
 
 
 def relabeled_classes(classes: Sequence[int], flows: Sequence[int]) -> tuple[int, ...]:
@@ -45,9 +45,9 @@ def relabeled_classes(classes: Sequence[int], flows: Sequence[int]) -> tuple[int
     Parameters
     ----------
     classes : sequence of int
-        Class of each flow of the old network, repeated as often as needed.
+        Class of each flow of the old network, repeated cyclically.
     flows : sequence of int
-        For each flow of the new network, the flow of the old one of which it is a copy.
+        For each flow of the new network, the index of the flow in the old network that it copies.
     """
     if isinstance(flows, str) or not isinstance(flows, Iterable):
         raise TypeError(f"flows must be a sequence of flow indices, got {shown(flows)}")
@@ -66,23 +66,23 @@ class Classes:
 
 @dataclass(frozen=True)
 class StrictPriority(Protocol):
-    """Packets of the first class go first.
+    """Service of the first class before all others.
 
     Parameters
     ----------
     classes : tuple of int, >= 0
-        Class of each flow, again from the first where there are more flows; 0 goes first.
+        Class of each flow, repeated cyclically if there are more flows; class 0 is served first.
 
     Raises
     ------
     ValueError, TypeError
-        A class that cannot be.
+        A class that is not a whole number >= 0.
     """
 
     classes: tuple[int, ...] = (0, 1)
 
     times = ()
-    linear_refusal = "StrictPriority has no linear model: it chooses no packets"
+    linear_refusal = "StrictPriority has no linear model: it signals no congestion"
     gives = frozenset()
     LinkState = Classes
 
@@ -105,21 +105,22 @@ class StrictPriority(Protocol):
 
 @dataclass(frozen=True)
 class DRR(Protocol):
-    """Deficit round robin: every class has the share of its weight.
+    """Deficit round robin: every class gets a share of the capacity in proportion to its weight.
 
     Parameters
     ----------
     weights : tuple of float, > 0
-        One a class.
+        Weight of each class.
     classes : tuple of int
-        Class of each flow, again from the first where there are more flows; empty: 0, 1, ..., one after the other.
+        Class of each flow, repeated cyclically if there are more flows; if empty, flow k belongs to class k modulo the
+        number of classes.
     quantum : float, bytes, > 0
-        What a class of weight 1 may send in a turn; at least a packet, for turns to be short.
+        Bytes that a class of weight 1 may send in a turn, for example 1500; for short turns, a packet or more.
 
     Raises
     ------
     ValueError, TypeError
-        A weight that is not above 0, or a class that does not exist.
+        A weight that is not > 0, or a class that does not exist.
     """
 
     weights: tuple[float, ...] = (1.0, 1.0)
@@ -129,17 +130,17 @@ class DRR(Protocol):
     dimensions = {"quantum": SIZE}
 
     times = ()
-    linear_refusal = "DRR has no linear model: it chooses no packets"
+    linear_refusal = "DRR has no linear model: it signals no congestion"
     gives = frozenset()
     LinkState = Classes
 
     def __post_init__(self) -> None:
         check_number(self, quantum=None)
-        weights = numbers(self.weights, "weights")
+        weights = number_tuple(self.weights, "weights")
         if not all(weight > 0.0 for weight in weights):
             raise ValueError(f"weights must be > 0, got {min(weights):g}")
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "classes", classes_of(self.classes, len(weights), none=True))
+        object.__setattr__(self, "classes", classes_of(self.classes, len(weights), allow_empty=True))
 
     def relabeled(self, flows: Sequence[int]) -> DRR:
         return replace(self, classes=relabeled_classes(self.classes or tuple(range(len(self.weights))), flows))
@@ -157,5 +158,5 @@ class DRR(Protocol):
 
 
 def on_classify(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Look the flow up."""
+    """Put the packet into the queue of its flow's class."""
     env.queue_index = link.classes[env.flow % len(link.classes)]

@@ -1,6 +1,6 @@
 """Step marking, the queue of DCTCP (Alizadeh et al. 2010, sec. 3.1; RFC 8257, sec. 3.1).
 
-a packet is marked   q > K   on its arrival, q the queue without it
+a packet is marked   q > K   at its arrival, q the queue without it
 
 q  queue [packets]   K  threshold [packets]
 """
@@ -16,25 +16,25 @@ from ecc.queues.discipline import QueueDiscipline, congested
 
 
 def is_above(q: Any, K: Any) -> Any:
-    """Alizadeh et al. 2010, sec. 3.1 (1)."""
+    """Return whether the queue is above the threshold (Alizadeh et al. 2010, sec. 3.1 (1))."""
     return q > K
 
 
 def probability_law(q: Any, p: Any) -> Any:
-    """1 or 0."""
+    """Return 1 above the threshold, else 0."""
     return 1.0 if is_above(q, p.threshold) else 0.0
 
 
 @dataclass(frozen=True)
 class StepMarking(QueueDiscipline):
-    """Every packet that finds more than so many in the queue is marked.
+    """Marking of every packet that finds a queue above a threshold.
 
     Parameters
     ----------
     mark, packet_size
-        As of every `QueueDiscipline`; marks by default.
+        As for every `QueueDiscipline`; marks by default.
     threshold : float, packets, >= 0
-        K. The default is that of DCTCP at 1 Gb/s.
+        Threshold, K. The default is that of DCTCP at 1 Gb/s.
 
     Raises
     ------
@@ -47,7 +47,7 @@ class StepMarking(QueueDiscipline):
 
     property_exceptions = dict.fromkeys(
         ("fixed-point", "linearization", "stability-limit"),
-        "its marking probability jumps at the threshold, where the fluid rests",
+        "its marking probability jumps at the threshold, which is the equilibrium queue of the fluid model",
     )
 
     probability_law = staticmethod(probability_law)

@@ -1,13 +1,13 @@
-"""Trimming: a packet that finds the queue full loses its data, and its header overtakes (NDP, Handley et al. 2017).
+"""Trimming: a packet that finds the queue full loses its data, and its header is sent first (NDP, Handley et al. 2017).
 
 A link has two queues. Data wait in the second one, which holds `limit` bytes; ACKs and headers of trimmed packets wait
-in the first, which is served first. The receiver reports a trimmed packet as soon as its header comes, so that its
-sender knows of the loss after little more than an RTT without queues, and sends the data again. A packet that is no
-larger than a header goes whole into the first queue, and is data at its receiver. Packets of flows without a
-`trimmed_size`, and of transports, are dropped instead, as are all where the buffer of the link is full.
+in the first, which is served first. The receiver reports a trimmed packet as soon as its header arrives. The sender
+then learns of the loss after little more than the RTT without queues, and sends the data again. A packet that is not
+larger than a header enters the first queue complete, and counts as data at its receiver. Packets of flows without a
+`trimmed_size`, and of transports, are dropped instead, as are all packets if the buffer of the link is full.
 
-With thresholds, data that leave are marked (ECN) by what they leave behind in their queue, q: with the probability
-(q - K_min)/(K_max - K_min), within 0 and 1, as in the switches of Ultra Ethernet 1.0.
+With thresholds, data that leave are marked (ECN) according to the data that remain in their queue, q: with the
+probability (q - K_min)/(K_max - K_min), limited to [0, 1], as in the switches of Ultra Ethernet 1.0.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
 from ecc.queues.ramp_marking import ramp
 
-HEADERS, DATA = 0, 1  # the queues
+HEADERS, DATA = 0, 1  # indices of the queues
 
 
 @dataclass
 class LinkState:
-    """How many packets were trimmed, dropped as they could not be, or sent whole among the headers."""
+    """Number of packets that were trimmed, dropped because they could not be, or sent complete among the headers."""
 
     trimmed: int = 0
 
 
 @dataclass(frozen=True)
 class Trimming(Protocol):
-    """Packets that find the queue of data full are trimmed to their headers, which go first.
+    """Trimming of packets that find the data queue full to their headers, which are served first.
 
     Parameters
     ----------
     limit : float, bytes, > 0
-        Of data that a link holds, with the packet in service if it has any.
+        Data that a link holds, including a data packet in service.
     min_threshold, max_threshold : float, bytes, >= 0, or None
-        Of data, up to which none is marked, and from which on all is; both None: none is marked.
+        Queue of data up to which none is marked, and queue from which on all are; without both, nothing is marked.
 
     Raises
     ------
     ValueError, TypeError
-        No size > 0; thresholds that are crossed, or one of two.
+        A limit that is not > 0; min_threshold >= max_threshold, or only one of the two.
     """
 
     limit: float = 100_000.0
@@ -56,7 +56,7 @@ class Trimming(Protocol):
     dimensions = {"limit": SIZE, "min_threshold": SIZE, "max_threshold": SIZE}
 
     times = ()
-    linear_refusal = "Trimming has no linear model: it acts where the buffer is full"
+    linear_refusal = "Trimming has no linear model: it acts only when the buffer is full"
     LinkState = LinkState
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class Trimming(Protocol):
         if self.min_threshold is None and self.max_threshold is None:
             return
         if self.min_threshold is None or self.max_threshold is None:
-            raise ValueError("min_threshold and max_threshold must be both None, or both sizes, got one of them")
+            raise ValueError("min_threshold and max_threshold must both be None or both be sizes, got only one of them")
         check_number(self, min_threshold=0.0, max_threshold=None)
         if self.min_threshold >= self.max_threshold:
             raise ValueError(
@@ -89,18 +89,18 @@ class Trimming(Protocol):
 
 
 def on_classify(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Tell data (kind 0) from ACKs (1) and headers (2)."""
+    """Separate data (kind 0) from ACKs (1) and headers (2)."""
     env.queue_index = DATA if env.kind == 0 else HEADERS
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Trim data that find the queue full."""
+    """Trim data that find the data queue full."""
     if env.kind == 0 and env.queue + env.packet_size > p.limit:
         env.trim = 1
         link.trimmed += 1
 
 
 def on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Mark data at random."""
+    """Mark data at random, by the queue that they leave behind."""
     if env.kind == 0 and env.random < ramp(1.0 * env.queue, p.min_threshold, p.max_threshold):
         env.mark = 1

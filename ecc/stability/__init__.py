@@ -1,29 +1,29 @@
-"""Questions about protocols: where stability is lost in theory and in runs, and how a run is classified.
+"""Stability of protocols: limits of stability in theory and in runs, and the classification of runs.
 
 By question:
 
-    All at once: `analyze`, what `ecc stability` prints: verdicts, stable intervals and margins of all linear models.
+    All at once: `analyze`, the output of `ecc stability`: verdicts, stable intervals and margins of all linear models.
     Boundaries: `stable_interval`, around the present value of a parameter; `critical_gain`; `stability_map` (over two
-        parameters); `hopf` (what waits at the boundary: a small stable cycle, or a large one); `safe_perturbation`
-        (how large a perturbation dies out).
+        parameters); `hopf` (the kind of bifurcation at the boundary: a small stable cycle, or a large one);
+        `safe_perturbation` (the size of perturbations that die out).
     Limit cycles: `relay_cycle` (of a source that is a relay); `marking_cycle` (of hosts over step marking, and over RED
         beyond its boundary); `target_cycle` (of hosts that keep a delay at a target).
-    RTT distributions: `worst_rtt_distribution`, which loses stability first among all of one mean, and
-        `is_stable_for_all_rtts`; `local_margin`: whether equal RTTs are the worst of those beside them;
-        `critical_rtt_ratio`, `is_stable_up_to_ratio`: XCP, whose shuffling bounds the largest RTT over the mean.
-    RTT estimates: `rtt_margin`: how far a router's RTT may be off.
+    RTT distributions: `worst_rtt_distribution`, the first of all with one mean to lose stability, and
+        `is_stable_for_all_rtts`; `local_margin`, a comparison of equal RTTs with nearby distributions;
+        `critical_rtt_ratio`, `is_stable_up_to_ratio`: XCP, with a bound on the largest RTT over the mean.
+    RTT estimates: `rtt_margin`: the tolerated error of a router's RTT.
     Varying delays: `absolute_radius`, `is_stable_under_varying_delays` prove stability for all sequences of delays;
         `worst_sequence`, `growth_under_delays`, `growth_of_rates` find sequences under which rates grow, such as
         `batched_delays`, `held_delays`, `worst_delays`.
     Empty queues: `empty_queue_bound`, `empty_queue_growth`, `empty_queue_boundary`, `empty_queue_cycle`: RCP and
-        XCP where they switch.
-    Networks: `bottleneck_assignment`, `water_filled`: at which link each flow is bottlenecked; `isolated_links`,
-        `mean_rtts`: the loop of each isolated link.
+        XCP if they switch at an empty queue.
+    Networks: `bottleneck_assignment`, `water_filled`: the bottleneck link of each flow; `isolated_links`, `mean_rtts`:
+        the loop of each isolated link.
     Choosing gains: `design`, `decay_rate`, `least_decay`: the gains that decay fastest, for RTTs or a range of them;
         `NetworkRange`, `cover_range`: a proof for all networks within limits.
-    Theorems: `THEOREMS`, `search`: published conditions as data, and a search for what contradicts them.
-    Runs: `perturbed_run`, `measured_boundary`, `classify_stability`: does a perturbation grow or decay, and from which
-        gain on.
+    Theorems: `THEOREMS`, `search`: published conditions as data, and a search for counterexamples.
+    Runs: `perturbed_run`, `measured_boundary`, `classify_stability`: growth or decay of a perturbation, and the gain
+        from which it grows.
 """
 
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth

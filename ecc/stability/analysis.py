@@ -34,38 +34,38 @@ from ecc.stability.safe_perturbations import SafePerturbation, safe_perturbation
 
 __all__ = ["Analysis", "ModelAnalysis", "StableInterval", "analyze", "stable_interval"]
 
-_HAIR = 4.5e-10  # of an end of an interval: from there to where either side is proven
-_LAST = 1e-6  # of a value: how far below it the search may end because the protocol takes no more
-_HALVINGS = 10  # of the parameter, towards 0, for which the loop at the empty queue is looked at
-_STEP, _BISECTIONS = 1.25, 6  # and how it is searched upward
-_LOOPS = 6  # that are written out
+_PROOF_OFFSET = 4.5e-10  # relative distance from an end of an interval at which either side is proven
+_LAST = 1e-6  # relative distance to a value by which the search may end early if the protocol allows no larger values
+_HALVINGS = 10  # halvings of the parameter for which the loop at the empty queue is checked
+_STEP, _BISECTIONS = 1.25, 6  # upward search of the same range: factor of its steps, bisections at its end
+_LOOPS = 6  # number of loops that are written out
 _KEPT_ABOVE_ZERO = "with the queue kept >= 0 (control interval -> 0)"
 _ASSUMED = "small deviations from the equilibrium, flows that last, constant delays and bottlenecks"
 _OF_DELAY_MARGINS = "; for the delay margin also the gains and d of routers: it is not how far the RTT may grow"
-_RUN = "a run shows what it does: ecc simulate SCENARIO.toml"  # instead of a linear model
-_SLOWEST = -0.1  # per mean RTT: the decay without a queue below which it is not looked at
+_RUN = "a run shows what it does: ecc simulate SCENARIO.toml"  # the alternative to a linear model
+_SLOWEST = -0.1  # per mean RTT: the loop is not checked if its decay without a queue is slower
 
 
 @dataclass(frozen=True, repr=False)
 class StableInterval(Displayed):
-    """For which values of a parameter a linear model is stable, all others fixed.
+    """The values of a parameter for which a linear model is stable, all others fixed.
 
     Attributes
     ----------
     parameter : str
-        Its name.
+        Name of the parameter.
     value : float
-        What it is now.
+        Its present value.
     stable : bool
-        Whether the model is stable there.
+        Whether the model is stable at the present value.
     lower, upper : float
-        The interval of stable values that holds `value` or, where the model is unstable there, the one that is nearest
-        to it; nan where there is none. upper is inf where none was found.
+        The interval of stable values that contains `value` or, if the model is unstable there, the nearest one; nan if
+        none is known. upper is inf if no upper end was found.
     lower_certified, upper_certified : tuple of two float or None
-        For each end, two values beside it at which ball arithmetic proves the model stable and unstable; None where the
-        end is 0 or inf, or that is not proven.
+        For each end, two values next to it at which ball arithmetic proves the model stable and unstable; None if the
+        end is 0 or inf, or not proven.
     lower_frequency, upper_frequency : float
-        Of the oscillation that begins there, rad/s or rad/step; nan where none does.
+        Frequency of the oscillation that starts at the end, rad/s or rad/step; nan if none starts there.
     ranges : tuple of pairs of float
         All intervals of stable values that were found up to `searched_to`.
     complete_to : float
@@ -73,16 +73,16 @@ class StableInterval(Displayed):
     searched_to : float
         Largest value that was searched.
     sampled, dt : bool, float or None
-        Whether frequencies are in rad/step, and the length of a step [s]; None where it is not known, or differs
-        between `value` and the ends.
+        Whether frequencies are in rad/step, and the length of a step [s]; None if it is not known, or differs between
+        `value` and the ends.
     notes : tuple of str
-        Of `ecc.stability.critical_gain`.
+        Notes of `ecc.stability.critical_gain`.
     all_allowed : bool
-        Whether the protocol takes no value above `searched_to`.
+        Whether the protocol allows no value above `searched_to`.
     switched_stable, switched_range : bool or None, tuple of two float or None
-        Of a model whose queue may be negative, what is known where it may not (control interval -> 0): the verdict at
-        `value`, and the least and largest value tried, all that were tried between them being proven stable; None where
-        it is not known, or the queue may not be negative anyway.
+        Results for the loop with its queue kept >= 0 (control interval -> 0), if the model permits negative queues: the
+        verdict at `value`, and the smallest and largest value tried such that all tried values between them are proven
+        stable. None if they are not known, or if the queue of the model cannot be negative.
     """
 
     parameter: str
@@ -116,18 +116,18 @@ class StableInterval(Displayed):
                 rows.append((f"{which} end, proven", "stable at {:.12g}, unstable at {:.12g}".format(*proof)))
             if frequency == frequency:
                 rows.append((f"{which} end, oscillation", frequency_text(frequency, self.sampled, self.dt)))
-        others = [f"{low:.6g} to {high:.6g}" for low, high in self.ranges if high != self.upper and low != self.lower]
-        rows += [("stable elsewhere", "; ".join(others))] if others else []
+        further = [f"{low:.6g} to {high:.6g}" for low, high in self.ranges if high != self.upper and low != self.lower]
+        rows += [("stable elsewhere", "; ".join(further))] if further else []
         if self.switched_stable is not None:
             rows.append((_KEPT_ABOVE_ZERO, "stable" if self.switched_stable else "unstable"))
-        return rows + ([(self._tried(), self._tried_text())] if self.switched_range else [])
+        return rows + ([(self._tried_label(), self._tried_text())] if self.switched_range else [])
 
-    def _tried(self) -> str:
+    def _tried_label(self) -> str:
         return f"  proven stable at points of {self.parameter}"
 
     def _tried_text(self) -> str:
         assert self.switched_range is not None
-        return "from {:.4g} to {:.4g}, all that were tried".format(*self.switched_range)
+        return "from {:.4g} to {:.4g}, at all values tried".format(*self.switched_range)
 
     def text(self) -> str:
         """Return the interval in words."""
@@ -136,9 +136,9 @@ class StableInterval(Displayed):
         if self.lower != self.lower:
             return f"no value up to {quantity_text(self.searched_to, '', 6)}"
         if self.upper == inf:
-            ends = "the largest value allowed" if self.all_allowed else "where the search ends"
-            whole = self.all_allowed and self.lower == 0.0
-            return f"{self.lower:.7g} to {self.searched_to:.6g}, {'all allowed values' if whole else ends}"
+            ends = "the largest value allowed" if self.all_allowed else "the end of the search"
+            entire = self.all_allowed and self.lower == 0.0
+            return f"{self.lower:.7g} to {self.searched_to:.6g}, {'all allowed values' if entire else ends}"
         return f"{self.lower:.7g} to {self.upper:.7g}"
 
 
@@ -154,7 +154,7 @@ def stable_interval(
     progress: Callable[[str], None] | None = None,
     **keywords: Unpack[LinearKeywords],
 ) -> StableInterval:
-    """Return the interval of stable values of a parameter around the one that the protocol has.
+    """Return the interval of stable values of a parameter around its present value.
 
     Parameters
     ----------
@@ -165,11 +165,11 @@ def stable_interval(
     time : str, optional
         "continuous", "discrete" or "hybrid", as in linearize.
     certify : bool, optional
-        Prove both sides of its ends by ball arithmetic.
+        Whether to prove both sides of its ends by ball arithmetic.
     options : LinearOptions, optional
         Options of the linear models.
     progress : callable, optional
-        Called with the value that is looked at, at most twice a second.
+        Called with the value that is being checked, at most twice a second.
     **keywords : optional
         Fields of `LinearOptions`, in place of `options`.
 
@@ -180,30 +180,30 @@ def stable_interval(
     Raises
     ------
     ValueError
-        A parameter that the protocol has not, or none named.
+        The protocol does not have the parameter, or none is named.
     LinearizationError
-        No linear model there.
+        The protocol has no linear model on the network.
 
     Notes
     -----
-    Guarantee: that of `critical_gain`: no end of an interval up to `complete_to` is missing; from there to
+    Guarantee: as for `critical_gain`, no end of an interval up to `complete_to` is missing; between `complete_to` and
     `searched_to` values were counted on a mesh, and a note says so.
 
     Examples
     --------
-    >>> found = stable_interval(ecc.models.QIRCP(), ecc.Network.dumbbell("1 Gb/s", [0.1]))
-    >>> found.lower, round(found.upper, 6), found.stable
+    >>> interval = stable_interval(ecc.models.QIRCP(), ecc.Network.dumbbell("1 Gb/s", [0.1]))
+    >>> interval.lower, round(interval.upper, 6), interval.stable
     (0.0, 1.570796, True)
     """
     protocol = read_protocol(protocol)
     name = parameter_of(protocol, parameter)
     chosen = read_options(options, keywords).given()
-    found, present = _interval(protocol, network, name, time, certify, chosen, progress)
+    interval, present = _interval(protocol, network, name, time, certify, chosen, progress)
     switched = present.switched
     if switched is None or switched.caveat:
-        return found
+        return interval
     scope = _switched_range(protocol, network, name, time, switched, chosen)
-    return replace(found, switched_stable=switched.is_stable, switched_range=scope)
+    return replace(interval, switched_stable=switched.is_stable, switched_range=scope)
 
 
 def _interval(
@@ -215,7 +215,7 @@ def _interval(
     options: dict[str, Any],
     progress: Callable[[str], None] | None,
 ) -> tuple[StableInterval, DelaySystem | SampledSystem]:
-    """The interval of a linear model as it is, and the model at the present value."""
+    """Return the interval of a linear model as it is, and the model at the present value."""
     value = parameter_value(protocol, name)
     if value is None:
         raise ValueError(f"parameter must be one that has a value, got {name!r}, which is None")
@@ -232,20 +232,20 @@ def _interval(
     for end, inward in ((low, 1.0), (high, -1.0)):
         proof = None
         if certify and end in frequencies:
-            proof = loss.certified if end == loss.value else _beside(family, end, inward)
+            proof = loss.certified if end == loss.value else _certified_sides(family, end, inward)
         ends.append((frequencies.get(end, nan), proof))
     sampled, dt = present.sampling
     if any(family(end).sampling[1] != dt for end in (low, high) if end in frequencies):
         dt = None  # a control interval: steps differ in length
-    found = StableInterval(
+    interval = StableInterval(
         name, float(value), stable, low, inf if high == high and high not in frequencies else high,
         ends[0][1], ends[1][1], ends[0][0], ends[1][0], loss.stable_ranges, loss.complete_to, sampled, dt, loss.notes,
-        _takes_no_more(protocol, name, loss.searched_to), searched_to=loss.searched_to,
+        _is_largest_allowed(protocol, name, loss.searched_to), searched_to=loss.searched_to,
     )  # fmt: skip
-    return found, present
+    return interval, present
 
 
-def _takes_no_more(protocol: Protocol | ProtocolAssignment, name: str, value: float) -> bool:
+def _is_largest_allowed(protocol: Protocol | ProtocolAssignment, name: str, value: float) -> bool:
     try:
         with_parameter(protocol, name, value * (1.0 + 2.0 * _LAST))
     except (ValueError, TypeError):
@@ -254,31 +254,31 @@ def _takes_no_more(protocol: Protocol | ProtocolAssignment, name: str, value: fl
 
 
 def _nearest(ranges: Sequence[tuple[float, float]], value: float, stable: bool) -> tuple[float, float]:
-    """The interval that holds a value, or is nearest to it; (nan, nan) if there is none."""
+    """Return the interval that contains a value, or the nearest one; (nan, nan) without any."""
 
-    def distance(one: tuple[float, float]) -> float:
-        return max(one[0] - value, value - one[1], 0.0)
+    def distance(interval: tuple[float, float]) -> float:
+        return max(interval[0] - value, value - interval[1], 0.0)
 
-    found = min(ranges, key=distance, default=(nan, nan))
-    # beyond the gains that were searched a model may be stable all the same: then no interval is known around it
-    return (nan, nan) if stable and found[1] == found[1] and distance(found) > _LAST * value else found
+    nearest = min(ranges, key=distance, default=(nan, nan))
+    # A model may also be stable beyond the gains that were searched: then no interval around the value is known.
+    return (nan, nan) if stable and nearest[1] == nearest[1] and distance(nearest) > _LAST * value else nearest
 
 
-def _beside(
+def _certified_sides(
     family: Callable[[float], DelaySystem | SampledSystem], end: float, inward: float
 ) -> tuple[float, float] | None:
-    """Values beside an end at which a model is proven stable and unstable."""
-    inside, outside = end * (1.0 + inward * _HAIR), end * (1.0 - inward * _HAIR)
+    """Return two values next to an end at which a model is proven stable and unstable."""
+    inside, outside = end * (1.0 + inward * _PROOF_OFFSET), end * (1.0 - inward * _PROOF_OFFSET)
     try:
         proven = family(inside).certify().stable is True and family(outside).certify().stable is False
-    except (ValueError, EccError):  # beyond what the protocol takes
+    except (ValueError, EccError):  # outside the values that the protocol allows
         return None
     return (inside, outside) if proven else None
 
 
 @dataclass(frozen=True, repr=False)
 class ModelAnalysis(Displayed):
-    """The result of one linear model.
+    """The results of one linear model.
 
     Attributes
     ----------
@@ -287,17 +287,17 @@ class ModelAnalysis(Displayed):
     system : DelaySystem or SampledSystem
         The model.
     verdict : str
-        Of it, at the present parameters.
+        Verdict of the model at the present parameters.
     interval : StableInterval or None
-        Of stable values of the parameter; None where no parameter is named, or for the reason in `notes`.
+        Stable values of the parameter; None if no parameter is named, or for the reason in `notes`.
     margins : Margins or None
-        None where they mean nothing: of an unstable loop, or of one that is not cut at the routers.
+        None if margins are not defined: for an unstable loop, or for a loop that is not opened at the routers.
     notes : tuple of str
-        Of the model, its interval and its margins.
+        Notes of the model, its interval and its margins.
     other : OtherClocking or None
-        Verdict of the model with the other clock of windows; None if a clock was named, or there are no windows.
+        Verdict of the model with the other clocking of windows; None if a clocking was named, or without windows.
     bifurcation : Bifurcation or None
-        How stability is lost at the upper end of the interval; None if that is not known.
+        Kind of the bifurcation at the upper end of the interval; None if that is not known.
     """
 
     time: str
@@ -315,18 +315,18 @@ class ModelAnalysis(Displayed):
     def _rows(self) -> Rows:
         rows: list[tuple[str, str]] = []
         if self.interval is not None:
-            one, two = self.interval.lower_certified, self.interval.upper_certified
-            edges = [proof for proof in (one, two) if proof is not None]
+            lower_proof, upper_proof = self.interval.lower_certified, self.interval.upper_certified
+            edges = [proof for proof in (lower_proof, upper_proof) if proof is not None]
             rows += [
                 (f"stable for {self.interval.parameter}", self.interval.text()),
                 ("  proven stable at", ", ".join(f"{proof[0]:.10g}" for proof in edges)),
                 ("  proven unstable at", ", ".join(f"{proof[1]:.10g}" for proof in edges)),
             ]
-            found = [w for w in (self.interval.lower_frequency, self.interval.upper_frequency) if w == w]
+            ends = [w for w in (self.interval.lower_frequency, self.interval.upper_frequency) if w == w]
             sampled, dt = self.interval.sampled, self.interval.dt
             scale, unit = (1.0, "rad/step") if sampled and dt is None else (1.0 / (dt or 1.0), "rad/s")
             rows.append(
-                ("  oscillation there", f"{', '.join(f'{scale * w:.4g}' for w in found)} {unit}" if found else "")
+                ("  oscillation there", f"{', '.join(f'{scale * w:.4g}' for w in ends)} {unit}" if ends else "")
             )
         if self.bifurcation is not None:
             rows.append(("  bifurcation there", self.bifurcation.kind))
@@ -341,29 +341,30 @@ class ModelAnalysis(Displayed):
 
 @dataclass(frozen=True, repr=False)
 class Analysis(Displayed):
-    """What is known of the stability of a protocol on a network, from `analyze`.
+    """The results on the stability of a protocol on a network, from `analyze`.
 
     Attributes
     ----------
     protocol, network : Protocol, Network
-        Of which this is the result.
+        The protocol and the network.
     parameter : str
-        Whose interval is given; "" if none.
+        Name of the parameter of the interval, or empty.
     models : tuple of ModelAnalysis
-        A ModelAnalysis for each linear model that there is.
+        A ModelAnalysis for each available linear model.
     refused : dict
-        Model -> why there is none.
+        Time of an unavailable model -> reason.
     switched : Switched or None
-        Bottlenecks that switch at an empty queue, which the models let be negative; None where none does.
+        Loops of the bottlenecks that switch at an empty queue, which may be negative in the models; None if there are
+        none.
     switched_range : tuple of two float or None
-        (least, largest) value of the parameter that was looked at and is proven stable for these loops, with all that
-        were looked at in between; None where the present value is not proven.
+        (smallest, largest) value of the parameter tried at which these loops are proven stable, together with all tried
+        values between them; None if the present value is not proven stable.
     bounds : tuple of Bound
         The published bounds.
     cycle : RelayCycle or None
-        The limit cycle of a protocol whose sources are relays, or None.
+        The limit cycle of a protocol with relays as sources, or None.
     scaling_rtt : str
-        What routers take for the RTT d, where flows have several and the law takes it; else "".
+        The choice of the RTT d by routers, if flows have different RTTs and the law uses d; else empty.
     perturbation : SafePerturbation or None
         The perturbations that die out in fluid runs at the present parameters, for stable windows and below a
         subcritical limit; else None.
@@ -386,8 +387,8 @@ class Analysis(Displayed):
         """Notes of the models, each once."""
         return tuple(dict.fromkeys(note for model in self.models for note in model.notes))
 
-    def _noted(self) -> Rows:
-        """The same, with the models that each is about."""
+    def _note_rows(self) -> Rows:
+        """Return rows of the notes, each with the models that it concerns."""
         about = {note: [model.time for model in self.models if note in model.notes] for note in self.notes}
         return [(f"note ({', '.join(times)})", note) for note, times in about.items()]
 
@@ -397,7 +398,7 @@ class Analysis(Displayed):
         return f"{name} on {self.network.summary()}"
 
     def _models(self) -> list[tuple[str, ...]]:
-        """Rows of a name and a cell for each model, the first naming the models; rows that are empty are left out."""
+        """Return rows of a name and a cell for each model, without empty rows; the first row names the models."""
         if not self.models:
             return []
         mark = " *" * self._has_signed_queue
@@ -419,32 +420,32 @@ class Analysis(Displayed):
 
     @property
     def _name(self) -> str:
-        one = isinstance(self.protocol, Protocol)
-        return type(self.protocol).__name__ if one else str(self.protocol)
+        is_protocol = isinstance(self.protocol, Protocol)
+        return type(self.protocol).__name__ if is_protocol else str(self.protocol)
 
     def _value(self) -> float:
         return float(parameter_value(self.protocol, self.parameter))
 
     def _kept_above_zero(self) -> Rows:
-        """What holds where the queue is that of the protocol; it comes before the models in which it is not."""
+        """Return the results with the queue kept >= 0; they precede those of models with signed queues."""
         if not self._has_signed_queue:
             return []
         switched, name = self.switched, self._name
         if switched is None:
             return [(_KEPT_ABOVE_ZERO, "not known")]
         verdict = {True: "stable", False: "unstable", None: "not known"}[switched.is_stable]
-        rows = [(_KEPT_ABOVE_ZERO, f"{verdict}, which is no verdict on {name}" if switched.caveat else verdict)]
+        rows = [(_KEPT_ABOVE_ZERO, f"{verdict}, but this is not a verdict on {name}" if switched.caveat else verdict)]
         loops = [] if switched.caveat else [str(loop).partition(": ") for loop in switched.loops]
         rows += [(f"  {link}", text) for link, _, text in loops[:_LOOPS]]
         rows += [("  ...", f"{len(loops)} links in all")] if len(loops) > _LOOPS else []
         rows += [(f"  of {name}", switched.caveat)] if switched.caveat else []
         interval = next((model.interval for model in self.models if model.interval is not None), None)
         if interval is not None and interval.switched_range is not None:
-            rows.append((interval._tried(), interval._tried_text()))
+            rows.append((interval._tried_label(), interval._tried_text()))
         return rows
 
-    def _rest(self) -> Rows:
-        """The rows of all models together."""
+    def _common_rows(self) -> Rows:
+        """Return the rows that concern all models."""
         rows: list[tuple[str, str]] = []
         if self._has_signed_queue:
             name = self._name
@@ -454,9 +455,9 @@ class Analysis(Displayed):
         if self.perturbation is not None:
             rows.append(("in the fluid", self.perturbation.text()))
         for bound in self.bounds:
-            holds = f"{bound.verdict} for {bound.parameter} {'>' if bound.above else '<'} {bound.value:.7g}"
-            said = f"{holds} ({bound.kind}, {bound.time}; {bound.hypotheses})"
-            rows.append((f"published, {bound.theorem}", said))
+            condition = f"{bound.verdict} for {bound.parameter} {'>' if bound.above else '<'} {bound.value:.7g}"
+            text = f"{condition} ({bound.kind}, {bound.time}; {bound.hypotheses})"
+            rows.append((f"published, {bound.theorem}", text))
         rows += [("runs", self.protocol.run_findings)] if self.protocol.run_findings else []
         rows += [(f"no {time} model", reason) for time, reason in self.refused.items()]
         rows += [("d of routers", self.scaling_rtt)] if self.scaling_rtt else []
@@ -471,7 +472,7 @@ class Analysis(Displayed):
         ]
         first, rest = (
             [f"{name}: {text}" for name, text in rows]
-            for rows in (self._kept_above_zero(), (*self._rest(), *self._noted()))
+            for rows in (self._kept_above_zero(), (*self._common_rows(), *self._note_rows()))
         )
         return "\n".join([self._title(), *first, *(f"  {line}" for line in lines), *rest])
 
@@ -480,12 +481,12 @@ class Analysis(Displayed):
 
         models = ([f"<td>{escape(cell.strip())}</td>" for cell in row] for row in self._models())
         first = self._kept_above_zero()
-        kept = html_table(self._title(), first) if first else ""
+        first_table = html_table(self._title(), first) if first else ""
         table = grid_html("" if first else self._title(), models)
-        return kept + table + html_table("", [*self._rest(), *self._noted()])
+        return first_table + table + html_table("", [*self._common_rows(), *self._note_rows()])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain data, as `ecc stability --json` prints it."""
+        """Return all results as plain data, as `ecc stability --json` prints them."""
         return {
             "protocol": self._name,
             "parameter": self.parameter or None,
@@ -517,15 +518,15 @@ class Analysis(Displayed):
                 "interval": [interval.lower, interval.upper],
                 "certified": [interval.lower_certified, interval.upper_certified],
                 "frequencies": [interval.lower_frequency, interval.upper_frequency],
-                "stable_ranges": [list(one) for one in interval.ranges],
+                "stable_ranges": [list(bounds) for bounds in interval.ranges],
                 "complete_to": interval.complete_to,
                 "searched_to": interval.searched_to,
             }
         for name in ("gain_margin", "phase_margin", "delay_margin"):
             row[name] = None if margins is None else getattr(margins, name)
         if self.switched is not None:
-            known = None if self.switched.caveat else self.switched.is_stable
-            row |= {"switched_stable": known, "switched": self.switched.caveat or str(self.switched)}
+            verdict = None if self.switched.caveat else self.switched.is_stable
+            row |= {"switched_stable": verdict, "switched": self.switched.caveat or str(self.switched)}
             row["switched_range"] = None if self.switched_range is None else list(self.switched_range)
         other = model.other
         row["other_clocking"] = None if other is None else {"clocking": other.clocking, "verdict": other.verdict}
@@ -552,14 +553,14 @@ def analyze(
     protocol : Protocol
     network : Network
     parameter : str, optional
-        Name of the parameter whose stable interval is computed. None: the protocol's `main_parameter`, or no interval
-        if it declares none.
+        Name of the parameter of the stable interval. None: the protocol's `main_parameter`. Without either, the
+        interval is left out.
     times : sequence of str, optional
-        Models to ask; None: all that the protocol has.
+        Models to analyze; None: all models of the protocol.
     certify : bool, optional
-        Prove both sides of the ends of intervals by ball arithmetic.
+        Whether to prove both sides of the ends of intervals by ball arithmetic.
     progress : callable, optional
-        Called with what is done next.
+        Called with a description of the next step.
     options : LinearOptions, optional
         Options of the linear models: `assignment`, `mean_rtt` and `clocking`. Without `clocking`, the results for
         window protocols include the verdict of the paced model.
@@ -569,17 +570,17 @@ def analyze(
     Returns
     -------
     Analysis
-        Its repr is what `ecc stability` prints. Of a protocol whose sources are relays, its limit cycle. For windows
-        that are stable, and below a subcritical limit, fluid runs measure which perturbations die out: this takes
-        seconds.
+        Results; its repr is the output of `ecc stability`. It includes the limit cycle of a protocol with relays as
+        sources. For stable windows, and below a subcritical limit, fluid runs measure which perturbations die out; this
+        takes seconds.
 
     Raises
     ------
     LinearizationError
-        The protocol has no linear model, or no equilibrium on this network; the message says why, and what can be asked
-        instead.
+        The protocol has no linear model, or no equilibrium on this network; the message has the reason and an
+        alternative.
     ValueError
-        A parameter that the protocol has not.
+        The protocol does not have the parameter.
 
     Examples
     --------
@@ -614,7 +615,7 @@ def analyze(
         scope = _switched_range(protocol, network, name, models[0].time, switched, chosen)
         models = [_with_switched(model, switched.is_stable, scope) for model in models]
     perturbation = None
-    if _wants_runs(protocol, models):
+    if _needs_runs(protocol, models):
         report("perturbed fluid runs")
         perturbation = _perturbation(protocol, network, chosen)
     bounds = tuple(protocol.published_bounds(network))
@@ -640,7 +641,7 @@ def _checked(
     name: str,
     options: dict[str, Any],
 ) -> ModelAnalysis:
-    """The model with the verdict of the other clocking and the bifurcation at the upper end of its interval."""
+    """Return the model with the verdict of the other clocking and the bifurcation at the upper end of its interval."""
     other, bifurcation = None, None
     if "clocking" not in options:
         other = other_clocking(protocol, network, model.time, "ack", options)
@@ -654,8 +655,8 @@ def _checked(
     return replace(model, other=other, bifurcation=bifurcation)
 
 
-def _wants_runs(protocol: Protocol | ProtocolAssignment, models: Sequence[ModelAnalysis]) -> bool:
-    """Whether a continuous model is stable, and of windows or below a subcritical limit."""
+def _needs_runs(protocol: Protocol | ProtocolAssignment, models: Sequence[ModelAnalysis]) -> bool:
+    """Return whether a continuous model is stable, and has windows or is below a subcritical limit."""
     if not any(model.time == "continuous" and model.verdict == "stable" for model in models):
         return False
     kinds = [model.bifurcation.kind for model in models if model.bifurcation is not None]
@@ -668,12 +669,12 @@ def _perturbation(
     named = {option: value for option, value in options.items() if option in ("assignment", "clocking")}
     try:
         return safe_perturbation(protocol, network, **named)
-    except (ValueError, EccError):  # of a network or protocol without a fluid
+    except (ValueError, EccError):  # the network or the protocol has no fluid model
         return None
 
 
 def _scaling_rtt(protocol: Protocol | ProtocolAssignment, network: Network, mean_rtt: Any) -> str:
-    """What routers take for d, in words; "" where all agree on it, or no law takes it."""
+    """Return how routers determine d, in words; empty if all methods agree, or if no law uses d."""
     if isinstance(protocol, ProtocolAssignment) or "d" not in law_arguments(getattr(protocol, "router_law", None)):
         return ""
     if mean_rtt is not None and not isinstance(mean_rtt, str):
@@ -729,14 +730,14 @@ def _switched_range(
     present: Switched,
     options: dict[str, Any],
 ) -> tuple[float, float] | None:
-    """The values around the present one, as far as they were looked at, that the theorem of the empty queue proves."""
+    """Return the range of tried values around the present one that the theorem of the empty queue proves stable."""
 
     def proven(value: float) -> bool:
         try:
-            found = linearize(with_parameter(protocol, name, value), network, time, **options).switched
+            switched = linearize(with_parameter(protocol, name, value), network, time, **options).switched
         except (ValueError, LinearizationError):
             return False
-        return found is not None and all(not _lingers(loop) and loop.proven for loop in found.loops)
+        return switched is not None and all(not _decays_slowly(loop) and loop.proven for loop in switched.loops)
 
     if not all(loop.proven for loop in present.loops):
         return None
@@ -748,22 +749,22 @@ def _switched_range(
         low *= 0.5
     while high < 1e3 * value and proven(_STEP * high):
         high *= _STEP
-    beyond = _STEP * high
+    unproven = _STEP * high
     for _ in range(_BISECTIONS if high < 1e3 * value else 0):
-        middle = 0.5 * (high + beyond)
-        high, beyond = (middle, beyond) if proven(middle) else (high, middle)
+        middle = 0.5 * (high + unproven)
+        high, unproven = (middle, unproven) if proven(middle) else (high, middle)
     return low, high
 
 
-def _lingers(loop: SwitchedLoop) -> bool:
-    """Whether an oscillation without queue dies out so slowly that its proof would take minutes."""
+def _decays_slowly(loop: SwitchedLoop) -> bool:
+    """Return whether an oscillation without a queue decays so slowly that its proof would take minutes."""
     delays = np.array(loop.rtts) / np.mean(loop.rtts)
     root = DelaySystem(np.full(len(delays), -loop.alpha / len(delays)), delays).roots(1)[0]
     return bool(root.imag != 0.0 and root.real > _SLOWEST)
 
 
 def _without_model(protocol: Protocol, network: Network) -> Analysis:
-    """The limit cycle, where sources are relays; otherwise the refusal."""
+    """Return the analysis of a limit cycle if sources are relays; otherwise raise the refusal."""
     if protocol.has_relay():
         try:
             cycle = relay_cycle(protocol, network)
@@ -775,18 +776,18 @@ def _without_model(protocol: Protocol, network: Network) -> Analysis:
 
 
 def refusal(protocol: Protocol | type[Protocol]) -> str:
-    """Return why a protocol has no linear model of any kind, and what can be called instead.
+    """Return why a protocol has no linear model, and an alternative.
 
     Parameters
     ----------
     protocol : Protocol
-        Or a class of them that refuses for all its variants.
+        Protocol, or a class of protocols that refuses linear models for all its variants.
     """
     kind = protocol if isinstance(protocol, type) else type(protocol)
     reason = protocol.linear_refusal
     if isinstance(reason, str):
         return f"{reason}; {_RUN}"
-    alone = f"{kind.__name__} has no linear model"
+    reason_without_queue = f"{kind.__name__} has no linear model"
     if kind.has_hosts() and kind.loss_response_law is not None:
-        alone += " without a queue discipline that drops or marks (links of the scenario)"
-    return f"{alone}; {_RUN}"
+        reason_without_queue += " without a queue discipline that drops or marks (links of the scenario)"
+    return f"{reason_without_queue}; {_RUN}"

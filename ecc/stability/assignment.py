@@ -1,4 +1,4 @@
-"""Bottleneck assignments: the bottleneck of each flow, which flows affect which, and when that forms no cycle.
+"""Bottleneck assignments: the bottleneck of each flow, the dependencies between flows, and whether these form a cycle.
 
 A flow s that crosses the bottleneck b_r of flow r but is bottlenecked at another link is unresponsive there and affects
 r: the dependency s -> r. An assignment is consistent if no chain of dependencies closes (JETMAX sec. 4.2, Lemmas 1 and
@@ -53,14 +53,14 @@ class BottleneckAssignment(Displayed):
     def cycle(self) -> list[int] | None:
         """Links that depend on each other in a circle, in order, or None; found by depth-first search.
 
-        A link depends on another if a flow bottlenecked at the other crosses it. Flows of one bottleneck depend on and
-        move the same flows, so the links close a circle if and only if flows do.
+        A link depends on another if a flow bottlenecked at the other crosses it. Flows with the same bottleneck depend
+        on and affect the same flows, so the links close a circle if and only if flows do.
         """
         bottlenecks = set(self.links.tolist())
-        reached: dict[int, set[int]] = {link: set() for link in sorted(bottlenecks)}
+        crossed: dict[int, set[int]] = {link: set() for link in sorted(bottlenecks)}
         for link, flow in zip(self.links.tolist(), self.network.flows, strict=True):
-            reached[link] |= bottlenecks.intersection(flow.route) - {link}
-        moves = {link: sorted(others) for link, others in reached.items()}
+            crossed[link] |= bottlenecks.intersection(flow.route) - {link}
+        moves = {link: sorted(affected) for link, affected in crossed.items()}
         done: set[int] = set()
         for start in moves:
             path, branches = [start], [iter(moves[start])]
@@ -78,12 +78,12 @@ class BottleneckAssignment(Displayed):
 
     @property
     def is_consistent(self) -> bool:
-        """Whether the dependency graph has no cycle."""
+        """True if the dependency graph has no cycle."""
         return self.cycle is None
 
     @cached_property
     def dependency_graph(self) -> networkx.DiGraph:
-        """Flows as nodes, with an edge s -> r where s crosses the bottleneck of r and has another."""
+        """Flows as nodes, with an edge s -> r if s crosses the bottleneck of r and has another one."""
         import networkx
 
         graph = networkx.DiGraph()
@@ -100,30 +100,30 @@ class BottleneckAssignment(Displayed):
         Parameters
         ----------
         protocol : Protocol
-            Protocol whose routers have no memory and whose flows have one bottleneck each.
+            Protocol with routers without memory and flows with one bottleneck each.
 
         Returns
         -------
         Shape (n_flows, n_flows)
-            At the equilibrium of the assignment; affine laws need none.
+            Jacobian at the equilibrium of the assignment; affine laws do not need an equilibrium.
 
         Raises
         ------
         ValueError
-            A protocol of another kind.
+            The protocol is of another kind.
         LinearizationError, ConvergenceError
-            No equilibrium.
+            The assignment has no equilibrium.
         """
         name = type(protocol).__name__
         if protocol.combine == "sum":
             raise ValueError(f"protocol must have one bottleneck a flow, got {name}, which adds feedback over a path")
-        wanted = signature(protocol.router_law).parameters
-        if "R" in wanted:
+        arguments = signature(protocol.router_law).parameters
+        if "R" in arguments:
             raise ValueError(f"protocol must have routers without memory, got {name}; linearize(time='discrete') fits")
-        if "d" in wanted:
+        if "d" in arguments:
             raise ValueError(f"protocol must have laws without RTTs, got {name}")
         network, links, crosses = self.network, self.links, self.network.incidence
-        point = _anywhere(network, links) if protocol.has_affine_laws else equilibrium_of(protocol, network, links)
+        point = _arbitrary(network, links) if protocol.has_affine_laws else equilibrium_of(protocol, network, links)
         p = protocol.namespace()
         interval = interval_of(protocol)
         jacobian = np.zeros((network.n_flows, network.n_flows))
@@ -136,8 +136,8 @@ class BottleneckAssignment(Displayed):
                 "T": interval, "N": float(bottlenecked.sum()), "N_all": float(through.sum()),
                 "C": float(network.capacities[b]), "p": p,
             }  # fmt: skip
-            at = {argument: supply[argument] for argument in wanted}
-            derivatives = gradient(protocol.router_law, at, [a for a in ("x", "y", "y_prev", "u") if a in wanted])
+            at = {argument: supply[argument] for argument in arguments}
+            derivatives = gradient(protocol.router_law, at, [a for a in ("x", "y", "y_prev", "u") if a in arguments])
             received = protocol.router_law(**at)
             source = protocol.source_law
             names = signature(source).parameters
@@ -146,8 +146,8 @@ class BottleneckAssignment(Displayed):
             gain = slopes["R"] + slopes.get("R_prev", 0.0)
             arrivals = derivatives.get("y", 0.0) + derivatives.get("y_prev", 0.0)
             jacobian[bottlenecked] = gain * (arrivals * through + derivatives.get("u", 0.0) * (through & ~bottlenecked))
-            own = np.flatnonzero(bottlenecked)
-            jacobian[own, own] += slopes.get("x", 0.0) + slopes.get("x_rtt", 0.0) + gain * derivatives.get("x", 0.0)
+            rows = np.flatnonzero(bottlenecked)
+            jacobian[rows, rows] += slopes.get("x", 0.0) + slopes.get("x_rtt", 0.0) + gain * derivatives.get("x", 0.0)
         return jacobian
 
     def spectral_radius(self, protocol: Protocol) -> float:
@@ -171,7 +171,7 @@ def bottleneck_assignment(network: Network, assignment: ArrayLike) -> Bottleneck
     ----------
     network : Network
     assignment : array_like, shape (n_flows,)
-        Index of the link at which each flow is bottlenecked, one that it crosses.
+        Index of the link at which each flow is bottlenecked, one of the links that it crosses.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def bottleneck_assignment(network: Network, assignment: ArrayLike) -> Bottleneck
     Raises
     ------
     ValueError
-        Another length, or a link that the flow does not cross.
+        The assignment has another length, or a link that the flow does not cross.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def water_filled(network: Network, capacities: ArrayLike | None = None) -> Bottl
     ----------
     network : Network
     capacities : array_like, shape (n_links,), bit/s, optional
-        To fill instead of the links' own; random ones draw a random consistent assignment.
+        Capacities to fill, instead of those of the links; random ones draw a random consistent assignment.
 
     Returns
     -------
@@ -208,11 +208,11 @@ def water_filled(network: Network, capacities: ArrayLike | None = None) -> Bottl
     Raises
     ------
     ValueError
-        Capacities of another shape or not > 0.
+        Capacities have another shape or are not > 0.
     """
     return BottleneckAssignment(network, water_filling(network, capacities).bottleneck)
 
 
-def _anywhere(network: Network, links: NDArray[np.int64]) -> Equilibrium:
-    """Any point: affine laws have the same derivatives everywhere."""
+def _arbitrary(network: Network, links: NDArray[np.int64]) -> Equilibrium:
+    """Return an arbitrary point: affine laws have the same derivatives everywhere."""
     return Equilibrium(np.ones(network.n_flows), np.ones(network.n_links), links)

@@ -1,8 +1,9 @@
-"""Whether a stability limit is supercritical or subcritical: by the first Lyapunov coefficient, or by fluid runs.
+"""Classification of a stability limit as supercritical or subcritical: by the first Lyapunov coefficient or fluid runs.
 
 On one link, laws of explicit rates have the coefficient (`ecc.stability.hopf_bifurcation`). For windows it is measured:
-if the limit g is subcritical, an unstable cycle surrounds the stable equilibrium below it and shrinks as the square
-root of the distance to g, so that the largest perturbation that dies out at 0.97 g is about 0.55 of that at 0.9 g.
+if the limit g is subcritical, an unstable cycle surrounds the stable equilibrium below g. Its size shrinks as the
+square root of the distance to g, so that the largest perturbation that dies out at 0.97 g is about 0.55 of that at
+0.9 g.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from ecc.stability.safe_perturbations import SafePerturbation, safe_perturbation
 
 __all__ = ["Bifurcation", "bifurcation_at"]
 
-_SHARES = (0.9, 0.97)  # of the limit, at which fluid runs measure which perturbations die out
-_SHRINKS = 0.8  # of the unstable cycle between them, at most: 0.55 by theory, with steps of 1.33 in its measure
+_SHARES = (0.9, 0.97)  # shares of the limit at which fluid runs measure which perturbations die out
+_SHRINKS = 0.8  # maximum ratio of the unstable cycles at both: 0.55 in theory, measured in steps of a factor 1.33
 
 
 @dataclass(frozen=True, repr=False)
 class Bifurcation(Displayed):
-    """How stability is lost at a limit.
+    """The kind of bifurcation at a stability limit.
 
     Attributes
     ----------
     kind : str
-        "supercritical"; "subcritical"; "not subcritical", if no perturbation that was tried below the limit grew;
+        "supercritical"; "subcritical"; "not subcritical", if no perturbation tried below the limit grew;
         "undecided", for the reason in `source`.
     source : str
-        How that is known.
+        Method by which the kind was determined.
     lyapunov : float
-        First Lyapunov coefficient, as in `Hopf` [1/s, 1/step]; nan if the kind is known by fluid runs.
+        First Lyapunov coefficient, as in `Hopf` [1/s, 1/step]; nan if the kind was determined by fluid runs.
     perturbations : tuple of (float, SafePerturbation)
-        Gains below the limit and the perturbations that die out there, of fluid runs.
+        Gains below the limit and the perturbations that die out there in fluid runs.
     """
 
     kind: str
@@ -54,7 +55,8 @@ class Bifurcation(Displayed):
         return f"Bifurcation at the stability limit: {self.kind}"
 
     def _rows(self) -> Rows:
-        return [("known by", self.source), *((f"at {gain:.6g}", one.text()) for gain, one in self.perturbations)]
+        tried = ((f"at {gain:.6g}", perturbation.text()) for gain, perturbation in self.perturbations)
+        return [("known by", self.source), *tried]
 
 
 def bifurcation_at(
@@ -65,7 +67,7 @@ def bifurcation_at(
     time: str,
     options: Mapping[str, Any],
 ) -> Bifurcation | None:
-    """Return how stability is lost at a limit; None if there is no limit, or no way to know.
+    """Return the kind of bifurcation at a limit; None without a limit, or if no method applies.
 
     Parameters
     ----------
@@ -74,11 +76,11 @@ def bifurcation_at(
     parameter : str
         Name of the gain.
     loss : StabilityLimit
-        As `critical_gain` returns it for the linear model of that time.
+        Result of `critical_gain` for the linear model of that time.
     time : str
         "continuous", "discrete" or "hybrid".
     options : mapping
-        Other arguments of `linearize` that the limit was computed with.
+        Other arguments of `linearize` with which the limit was computed.
     """
     if not 0.0 < loss.value < inf:
         return None
@@ -92,17 +94,17 @@ def bifurcation_at(
     if not isinstance(protocol, Protocol) or not _has_coefficient(protocol, network, parameter, loss, time):
         return None
     try:
-        found = hopf_at(protocol, network, parameter, loss)
+        coefficient = hopf_at(protocol, network, parameter, loss)
     except (ValueError, EccError) as error:
         return Bifurcation("undecided", str(error))
-    kind = "supercritical" if found.is_supercritical else "subcritical"
-    unit = "1/step" if found.sampled else "1/s"
-    source = f"first Lyapunov coefficient {found.lyapunov:.4g} {unit} per squared amplitude of the arrivals"
-    return Bifurcation(kind, source, found.lyapunov)
+    kind = "supercritical" if coefficient.is_supercritical else "subcritical"
+    unit = "1/step" if coefficient.sampled else "1/s"
+    source = f"first Lyapunov coefficient {coefficient.lyapunov:.4g} {unit} per squared amplitude of the arrivals"
+    return Bifurcation(kind, source, coefficient.lyapunov)
 
 
 def _has_coefficient(protocol: Protocol, network: Network, parameter: str, loss: StabilityLimit, time: str) -> bool:
-    """Whether the laws are those of an explicit rate on one link, of a queue that is not signed in the model."""
+    """Return whether the laws set explicit rates on one link, with a queue that cannot be negative in the model."""
     if network.n_links != 1 or protocol.has_affine_laws or protocol.states or protocol.source_clock == "continuous":
         return False
     return not linearize(with_parameter(protocol, parameter, loss.value), network, time).has_signed_queue
@@ -111,14 +113,15 @@ def _has_coefficient(protocol: Protocol, network: Network, parameter: str, loss:
 def _measured(
     protocol: Protocol | ProtocolAssignment, network: Network, parameter: str, limit: float, options: dict[str, Any]
 ) -> Bifurcation:
-    found = []
+    perturbations = []
     for share in _SHARES:
         gain = share * limit
         try:
-            found.append((gain, safe_perturbation(with_parameter(protocol, parameter, gain), network, **options)))
+            changed = with_parameter(protocol, parameter, gain)
+            perturbations.append((gain, safe_perturbation(changed, network, **options)))
         except (ValueError, EccError) as error:
-            return Bifurcation("undecided", f"no fluid runs below the limit: {error}", nan, tuple(found))
-    (_, far), (_, near) = found
+            return Bifurcation("undecided", f"no fluid runs below the limit: {error}", nan, tuple(perturbations))
+    (_, far), (_, near) = perturbations
     source = f"fluid runs at {_SHARES[0]:g} and {_SHARES[1]:g} of the limit"
     if not far.tried or not near.tried:
         kind = "undecided"
@@ -128,4 +131,4 @@ def _measured(
         kind = "subcritical"
     else:
         kind = "undecided"
-    return Bifurcation(kind, source, nan, tuple(found))
+    return Bifurcation(kind, source, nan, tuple(perturbations))

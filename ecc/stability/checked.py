@@ -1,12 +1,12 @@
-"""`ecc.linearize` and `ecc.stability.critical_gain` with a check of what their linear model leaves open.
+"""`ecc.linearize` and `ecc.stability.critical_gain` with a check beyond the linear model.
 
-Windows have two linear models: clocked by ACKs, as hosts send that do not pace, and paced, with queues that integrate
-the rates. Where the two models disagree, or where stability is lost by a subcritical bifurcation, the verdict of one
-model at infinitely small perturbations promises too much. Results of these functions report it in their notes, with the
+Windows have two linear models: one clocked by ACKs, for hosts that do not pace, and one paced, with queues that
+integrate the rates. If the two models disagree, or if stability is lost by a subcritical bifurcation, the verdict of
+one model for infinitely small perturbations is too optimistic. The notes of these functions report it, with the
 perturbations that die out in fluid runs.
 
-The check takes a second model or fluid runs, up to a minute. It is made when notes are first read or the result is
-printed, and only if `clocking` is not given. Numbers of the result cost the same with it.
+The check takes a second model or fluid runs, up to a minute. It is made if `clocking` is not given, and only when notes
+are first read or the result is printed. The numbers of the result take no additional time.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from ecc.stability.safe_perturbations import SafePerturbation, safe_perturbation
 __all__ = ["CriticalGain", "OtherClocking", "critical_gain", "linearize", "other_clocking", "perturbation_text"]
 
 CLOCKED = {"ack": "ACK-clocked", "rate": "paced"}
-_SHARE = 0.01  # relative difference of the limits of two clockings from which on it is reported
-_BELOW = 0.9  # of the limit: the gain at which perturbations are tried if the present one is not below it
+_SHARE = 0.01  # relative difference of the limits of two clockings above which it is reported
+_BELOW = 0.9  # share of the limit at which perturbations are tried if the present gain is not below the limit
 
 
 @dataclass(frozen=True)
 class OtherClocking:
-    """The verdict of the linear model with the other clock.
+    """The verdict of the linear model with the other clocking.
 
     Attributes
     ----------
@@ -60,12 +60,12 @@ class OtherClocking:
     system: DelaySystem | SampledSystem | None = field(repr=False)
 
     def growth_text(self) -> str:
-        """Return the growth rate of the rightmost root in words; "" if the search for it does not converge."""
+        """Return the growth rate of the rightmost root in words; empty if the search for it does not converge."""
         assert self.system is not None
         sampled = isinstance(self.system, SampledSystem)
         try:
             root = complex(self.system.roots(1)[0])
-        except ConvergenceError:  # the verdict does not depend on where the roots are
+        except ConvergenceError:  # the verdict does not depend on the positions of the roots
             return ""
         return f"rightmost root {log(abs(root)) if sampled else root.real:.3g} {'1/step' if sampled else '1/s'}"
 
@@ -82,7 +82,7 @@ def other_clocking(
     time : str
         "continuous", "discrete" or "hybrid".
     clocking : str
-        "ack" or "rate", the clock that is compared with.
+        Clocking to compare with, "ack" or "rate".
     options : mapping
         Other arguments of `linearize`.
     """
@@ -101,7 +101,7 @@ def other_clocking(
 def perturbation_text(
     protocol: Protocol | ProtocolAssignment, network: Network, clocking: str, options: Mapping[str, Any]
 ) -> str:
-    """Return in words which perturbations die out in the fluid.
+    """Return, in words, which perturbations die out in the fluid model.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def perturbation_text(
     clocking : str
         "ack" or "rate".
     options : mapping
-        Other arguments of `linearize`; of them fluid runs take the assignment.
+        Other arguments of `linearize`; fluid runs use the assignment.
     """
     assigned = {name: value for name, value in options.items() if name == "assignment"}
     try:
@@ -126,13 +126,13 @@ def _disagreement(
     time: str,
     options: Mapping[str, Any],
 ) -> tuple[str, ...]:
-    """A note if the paced model's verdict differs from that of the ACK-clocked system."""
+    """Return a note if the paced model's verdict differs from that of the ACK-clocked system."""
     other = other_clocking(protocol, network, time, "ack", options)
     if other is None or other.verdict in ("none", "undecided") or other.verdict == system.verdict:
         return ()
     root = other.growth_text()
-    how = f"{other.verdict} ({root})" if root else other.verdict
-    both = f"the paced model (clocking='rate') is {how}, this ACK-clocked model is {system.verdict}"
+    paced_verdict = f"{other.verdict} ({root})" if root else other.verdict
+    both = f"the paced model (clocking='rate') is {paced_verdict}, this ACK-clocked model is {system.verdict}"
     stable = "ack" if system.verdict == "stable" else "rate"
     return (f"{both}; in the {CLOCKED[stable]} fluid, {perturbation_text(protocol, network, stable, options)}",)
 
@@ -206,7 +206,7 @@ def linearize(
 
 @dataclass(frozen=True)
 class _Question:
-    """What a limit was asked for."""
+    """The arguments for which a limit was computed."""
 
     protocol: Protocol | ProtocolAssignment
     network: Network
@@ -218,13 +218,13 @@ class _Question:
 
 @dataclass(frozen=True, repr=False)
 class CriticalGain(StabilityLimit):
-    """The stability limit of a protocol's parameter, and what the linear model leaves open there.
+    """The stability limit of a protocol's parameter, with checks beyond the linear model.
 
     Attributes
     ----------
     notes : tuple of str
         Notes of the limit, then those of the check: the paced model's limit if it differs by more than 1 %, and a
-        subcritical bifurcation with the perturbations that die out in the fluid.
+        subcritical bifurcation with the perturbations that die out in the fluid model.
     """
 
     question: _Question | None = field(default=None, repr=False, compare=False)
@@ -239,7 +239,7 @@ class CriticalGain(StabilityLimit):
 
     @cached_property
     def other(self) -> StabilityLimit | None:
-        """The limit of the paced model; None if the protocol has one clocking only, or no such model."""
+        """The limit of the paced model; None if the protocol has only one clocking, or no such model."""
         asked = self.question
         if asked is None or "clocking" in asked.options or not has_clockings(asked.protocol):
             return None
@@ -253,7 +253,7 @@ class CriticalGain(StabilityLimit):
 
     @cached_property
     def bifurcation(self) -> Bifurcation | None:
-        """How stability is lost at the limit; None if there is no limit, or no way to know."""
+        """The kind of bifurcation at the limit; None without a limit, or if no method applies."""
         asked = self.question
         if asked is None:
             return None
@@ -261,7 +261,7 @@ class CriticalGain(StabilityLimit):
 
     @cached_property
     def safe_perturbation(self) -> tuple[float, SafePerturbation] | None:
-        """A gain below the limit, the present one if it is, and the perturbations that die out there in the fluid."""
+        """A gain below the limit, if possible the present one, and the fluid's perturbations that die out there."""
         asked = self.question
         if asked is None or not 0.0 < self.value < inf:
             return None
@@ -276,7 +276,7 @@ class CriticalGain(StabilityLimit):
 
     @cached_property
     def _late_notes(self) -> tuple[str, ...]:
-        asked, found = self.question, list[str]()
+        asked, notes = self.question, list[str]()
         if asked is None or "clocking" in asked.options:
             return ()
         other = self.other
@@ -284,16 +284,16 @@ class CriticalGain(StabilityLimit):
             value = "not lost" if other.value == inf else f"lost at {asked.parameter} = {other.value:.6g}"
             if 0.0 < other.value < inf:
                 value += f", with {frequency_text(other.frequency, other.sampled, other.dt)}"
-            found.append(f"in the paced model (clocking='rate') stability is {value}")
+            notes.append(f"in the paced model (clocking='rate') stability is {value}")
         if self.bifurcation is not None and self.bifurcation.kind == "subcritical":
-            found.append(
-                f"the bifurcation at the limit is subcritical ({self.bifurcation.source}): below it, too, "
-                "perturbations may grow into a lasting oscillation"
+            notes.append(
+                f"the bifurcation at the limit is subcritical ({self.bifurcation.source}): perturbations may grow into "
+                "a lasting oscillation below the limit, too"
             )
-        if found and self.safe_perturbation is not None:
+        if notes and self.safe_perturbation is not None:
             gain, safe = self.safe_perturbation
-            found.append(f"at {asked.parameter} = {gain:.6g}, {safe.text()}")
-        return tuple(found)
+            notes.append(f"at {asked.parameter} = {gain:.6g}, {safe.text()}")
+        return tuple(notes)
 
 
 def _capped(loss: StabilityLimit, asked: _Question) -> float:
@@ -318,7 +318,7 @@ def critical_gain(
     halves = read_protocol(protocol)
     name = gains.parameter_of(halves, parameter)
     asked = _Question(halves, network, name, time, maximum, chosen.given())
-    return CriticalGain(**{one.name: getattr(loss, one.name) for one in fields(StabilityLimit)}, question=asked)
+    return CriticalGain(**{item.name: getattr(loss, item.name) for item in fields(StabilityLimit)}, question=asked)
 
 
 critical_gain.__doc__ = gains.critical_gain.__doc__

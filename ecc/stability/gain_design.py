@@ -1,13 +1,13 @@
-"""Gains that decay fastest: searched over roots, bound by margins, and proven right of which line no root lies.
+"""Gains with the fastest decay: a search over roots, bounded by margins, and a proof that no root lies right of a line.
 
-The decay of a loop is minus the real part of its rightmost root [1/s]; of several networks, the least. Roots tend to
-meet where it is largest, so that it has a kink there: the search uses values only. It takes roots as Newton's
-method finds them, and proves only what it ends with.
+The decay of a loop is minus the real part of its rightmost root [1/s]; for several networks, their minimum. Roots tend
+to meet at its maximum, which is therefore a kink: the search uses values only. It relies on the roots that Newton's
+method finds; only its result is proven.
 
-Over one link 1 + G_d(s) mean(exp(-s D_i)) = 0 has a root at s for some RTT distribution of mean d in [a, b] exactly if
--1/G_d(s) lies in the slice at d of the convex hull of the curve (exp(-s D), D), a <= D <= b. The extreme points of
-that slice are distributions on two RTTs. The distributions are connected, and no root comes from afar: if one of them
-has no root right of a line, and none has one on it, no distribution has.
+Over one link 1 + G_d(s) mean(exp(-s D_i)) = 0 has a root at s for some RTT distribution of mean d in [a, b] if and only
+if -1/G_d(s) lies in the slice at d of the convex hull of the curve (exp(-s D), D), a <= D <= b. The extreme points of
+that slice are distributions on two RTTs. The set of distributions is connected, and roots move continuously: if one
+distribution has no root right of a line, and none has a root on it, no distribution has a root right of it.
 """
 
 from __future__ import annotations
@@ -39,37 +39,37 @@ from ecc.stability.network_ranges import NetworkRange, cover_range, linearize_on
 
 __all__ = ["Design", "LeastDecay", "decay_rate", "design", "least_decay"]
 
-_MOST = 20.0  # decays beyond this many e-folds in the largest RTT are equal: of loops that end after some steps
-_SLACK = (1e-2, 5e-3, 2e-3, 1e-3, 1e-4, 1e-6, 1e-9)  # relative, by which a proof may fall short of the roots
-_SLACK_OF_RANGES = (0.4, 0.2, 0.1, 0.05, 0.02)  # the same, of covers
-_REFUSED = 1e3  # the cost where there is no linear model
-_SPARE = 1.02  # times the margins requested, of a range: what its search has, which its cover proves
-_WORSE, _NEAR = 4, 1e-3  # networks of a grid that may join a search, and by how much more they cost then
+_MAX_FOLDS = 20.0  # e-folds in the largest RTT beyond which decays count as equal: loops that end after some steps
+_SLACK = (1e-2, 5e-3, 2e-3, 1e-3, 1e-4, 1e-6, 1e-9)  # relative amounts by which a proof may fall short of the roots
+_SLACK_OF_RANGES = (0.4, 0.2, 0.1, 0.05, 0.02)  # the same for covers of ranges
+_REFUSED = 1e3  # cost of a point without a linear model
+_SPARE = 1.02  # factor on the requested margins in the search over a range, so that its cover can prove them
+_WORSE, _NEAR = 4, 1e-3  # maximum number of grid networks that join a search; minimum excess of their cost
 _CAPACITY = 1e9  # bit/s; the loops do not depend on it
-_RTTS = 25  # of a range
-_FREQUENCIES = 300
-_FLOWS = 20  # of the distributions that are tried one by one
+_RTTS = 25  # number of RTTs on the grid of a range
+_FREQUENCIES = 300  # number of frequencies on the grid
+_FLOWS = 20  # number of flows in the distributions that are tried individually
 
 
 @dataclass(frozen=True, repr=False)
 class Design(Displayed):
-    """A protocol with the gains that a search found fastest.
+    """A protocol with the fastest gains that a search found.
 
     Attributes
     ----------
     protocol : Protocol or ProtocolAssignment
-        With its gains; `gains` by name.
+        The protocol with its gains; `gains` has them by name.
     decay : float
-        Proven [1/s]: on every network all roots have Re s < -decay, or |z| < exp(-decay dt); no more than 20 in the
-        largest RTT is proven.
+        Proven decay [1/s]: on every network all roots have Re s < -decay, or |z| < exp(-decay dt). Not more than 20 in
+        the largest RTT is proven.
     before : float
-        Decay with the gains that the search was given [1/s]; nan where it was given a callable.
+        Decay with the initial gains [1/s]; nan if the protocol was given as a callable.
     margins, proofs : tuple of Margins, tuple of Certificate
-        One a network; of a range, one a corner.
+        One for each network; for a range, one for each corner.
     covers : tuple of BoxCover
-        Of a range: what proves the margins requested, and the decay, on all of its networks. Empty of others.
+        Proofs of the requested margins and of the decay on all networks of a range; empty without a range.
     notes : tuple of str
-        What covers take of the models.
+        Assumptions of the covers on the models.
     """
 
     protocol: Any
@@ -85,16 +85,16 @@ class Design(Displayed):
 
 @dataclass(frozen=True, repr=False)
 class LeastDecay(Displayed):
-    """The least decay over all RTT distributions in a range: two estimates, neither a proven bound.
+    """The minimum decay over all RTT distributions in a range: two estimates, neither a proven bound.
 
     Attributes
     ----------
     value : float
-        By the hull of a grid of RTTs, on a grid of frequencies [1/s].
+        Estimate by the hull of a grid of RTTs, on a grid of frequencies [1/s].
     found : float
-        That of the worst distribution found [1/s], on up to three RTTs.
+        Decay of the worst distribution found [1/s], on up to three RTTs.
     rtts : tuple of float
-        Of its twenty flows [s].
+        RTTs of the twenty flows of that distribution [s].
     """
 
     value: float
@@ -108,19 +108,19 @@ def _step(system: DelaySystem | SampledSystem) -> float:
 
 
 def _estimate(system: DelaySystem | SampledSystem) -> float:
-    """Decay by Newton's method only [1/s]: a root may be missing, which a proof would show."""
-    found = [-inf]
+    """Return the decay by Newton's method only [1/s]; a root may be missing, which a proof would show."""
+    growth_rates = [-inf]
     for part, _ in system.blocks:
         ch = part.characteristic_matrix
         if not ch.sampled or len(ch.delays):
-            found += newton(ch, next(iter(starts(ch, 1))))[:1].real.tolist()
-    rightmost: float = max(found)
+            growth_rates += newton(ch, next(iter(starts(ch, 1))))[:1].real.tolist()
+    rightmost: float = max(growth_rates)
     return -rightmost / _step(system)
 
 
 @check_arguments
 def decay_rate(system: DelaySystem | SampledSystem) -> float:
-    """Return the rate at which a linear system decays [1/s]: minus its abscissa, or the logarithm of its radius a step.
+    """Return the decay rate of a linear system [1/s]: minus its abscissa, or minus the log of its radius a step.
 
     Parameters
     ----------
@@ -129,12 +129,12 @@ def decay_rate(system: DelaySystem | SampledSystem) -> float:
     Returns
     -------
     float
-        < 0 if it grows; inf if it ends after finitely many steps.
+        Decay rate, < 0 if the system grows; inf if the response ends after finitely many steps.
 
     Raises
     ------
     ConvergenceError
-        At a root of multiplicity three or more its roots may not be distinguished (see `roots`).
+        Roots cannot be distinguished, which may happen at a root of multiplicity three or more (see `roots`).
 
     Examples
     --------
@@ -161,28 +161,30 @@ def design(
     options: LinearOptions | None = None,
     **keywords: Unpack[LinearKeywords],
 ) -> Design:
-    """Return the gains of a protocol whose loop decays fastest with the margins requested, and a proof of the decay.
+    """Return the gains of a protocol with the fastest decay for the requested margins, and a proof of the decay.
 
     Parameters
     ----------
     protocol : Protocol, ProtocolAssignment, mapping or callable
-        What is not in `parameters` stays as it is. A callable takes the parameters by name and returns any of these.
+        Protocol; parameters that are not in `parameters` do not change. A callable takes the parameters by name and
+        returns any of these.
     networks : Network, sequence of Network or NetworkRange
-        One, or several that all have to do: the least of their decays is made largest. Of a range all networks within
-        its limits have to.
+        One network, or several, for which the minimum decay is maximized. For a range this holds for all networks
+        within its limits.
     parameters : mapping
-        Names -> (lowest, highest), > 0: where each is searched. Of hosts and queue disciplines "flows.NAME" and
-        "links.NAME".
+        Names -> (lowest, highest), > 0, the limits of the search, for example {"alpha": (0.01, 2.0)}. Parameters of
+        hosts and queue disciplines are "flows.NAME" and "links.NAME".
     time : str, optional
-        "continuous", "discrete" or "hybrid", as in linearize; of a range "continuous".
+        "continuous", "discrete" or "hybrid", as for linearize; for a range "continuous".
     gain_margin : float, optional
-        Factor, >= 1.
+        Minimum gain margin, a factor >= 1.
     phase_margin : float, optional
-        Rad, >= 0.
+        Minimum phase margin, rad, >= 0.
     delay_margin : float, s, >= 0, optional
-        Least ones, of every bottleneck of every network; 0 of a range, whose RTTs say which delays there may be.
+        Minimum delay margin. Margins hold for every bottleneck of every network. 0 for a range, since its RTTs already
+        define the possible delays.
     seed : int, optional
-        Of the search.
+        Seed of the search.
     options : LinearOptions, optional
         Options of the linear models: `clocking`.
     **keywords : optional
@@ -195,37 +197,38 @@ def design(
     Raises
     ------
     ValueError, LinearizationError
-        No network, a parameter that the protocol has not, a range that is none, a margin out of range; no linear model
-        with any of the parameters that were tried.
+        The list of networks is empty, the protocol lacks a parameter, a range is empty, or a margin is out of range; or
+        none of the values tried has a linear model.
     ConvergenceError
-        No gains found that are stable and have the margins, or no proof within a hundredth, of a range within four
-        tenths.
+        No gains found are stable and have the margins, or the proof falls short by more than a hundredth, for a range
+        by more than four tenths.
 
     Notes
     -----
-    Differential evolution on logarithms, then Nelder and Mead's simplex: that no gains are faster is not proven; that
-    these are as fast is. Cost: about 150 linear models for one parameter and 1500 for three, 2 ms each, and 10 ms where
-    margins are requested. Values that a protocol refuses, as a <= b of PI, are no candidates.
+    Differential evolution on logarithms, then Nelder and Mead's simplex: it is proven that these gains are as fast as
+    reported, but not that no gains are faster. Cost: about 150 linear models for one parameter and 1500 for three, 2 ms
+    each, and 10 ms if margins are requested. Values that a protocol refuses, for example a <= b of PI, are skipped.
 
-    Of a range the search looks at the networks whose flows have most and least in flight, then at a grid of four values
-    of each limit, and once more with the worst of it until there is none worse; margins are wanted 2 % larger. With
-    what it ends the whole range is proven (`ecc.stability.cover_range`) to have the margins and the decay. Cost: 300 to
-    1000 linear models of each network looked at, 10 ms each.
+    For a range the search starts with the networks that have the most and the fewest bytes in flight per flow. It then
+    checks a grid of four values of each limit, and repeats with the worst network of the grid until no network is
+    worse; it requires margins that are 2 % larger. For its result the whole range is proven
+    (`ecc.stability.cover_range`) to have the margins and the decay. Cost: 300 to 1000 linear models of each network
+    considered, 10 ms each.
 
     Examples
     --------
     >>> from ecc.models import QIRCP
-    >>> found = design(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]), {"alpha": (0.01, 2.0)})
-    >>> round(found.gains["alpha"], 4), round(found.decay * 0.1, 4)  # 1/e, 1 an RTT
+    >>> result = design(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]), {"alpha": (0.01, 2.0)})
+    >>> round(result.gains["alpha"], 4), round(result.decay * 0.1, 4)  # 1/e, 1 per RTT
     (0.3679, 1.0)
     """
     chosen = read_options(options, keywords, ("clocking",), "design")
     wide = networks if isinstance(networks, NetworkRange) else None
     nets = [networks] if isinstance(networks, Network) else _extremes(wide) if wide else list(networks)  # type: ignore[arg-type]
     if not nets:
-        raise ValueError("networks must be at least one, got none")
+        raise ValueError("networks must contain at least one network, got none")
     if not parameters:
-        raise ValueError("parameters must name at least one, got {}")
+        raise ValueError("parameters must name at least one parameter, got {}")
     family = _Family(protocol, parameters)
     if not gain_margin >= 1.0:
         raise ValueError(f"gain_margin must be >= 1, got {shown(gain_margin)}")
@@ -236,20 +239,20 @@ def design(
         raise ValueError(f"time must be 'continuous' for a range of networks, got {shown(time)}")
     if wide and delay_margin > 0.0:
         raise ValueError(f"delay_margin must be 0 s for a range of networks, got {shown(delay_margin)}")
-    wanted = gain_margin > 1.0 or phase_margin > 0.0 or delay_margin > 0.0
+    has_margins = gain_margin > 1.0 or phase_margin > 0.0 or delay_margin > 0.0
     unit = max(float(network.rtts.max()) for network in nets) or 1.0
     box = [(log(low), log(high)) for low, high in parameters.values()]
     refusals: list[Exception] = []
 
-    def loops(one: Any, where: Sequence[Network]) -> list[DelaySystem | SampledSystem]:
+    def loops(member: Any, nets_of_loops: Sequence[Network]) -> list[DelaySystem | SampledSystem]:
         if wide:
-            return [linearize_on(one, network, chosen.clocking) for network in where]
-        return [linearize(one, network, time, clocking=chosen.clocking) for network in where]
+            return [linearize_on(member, network, chosen.clocking) for network in nets_of_loops]
+        return [linearize(member, network, time, clocking=chosen.clocking) for network in nets_of_loops]
 
-    def missing(system: DelaySystem | SampledSystem) -> float:
-        """By how much margins fall short."""
+    def shortfall(system: DelaySystem | SampledSystem) -> float:
+        """Return by how much the margins fall short."""
         if wide:
-            gain, phase = _seen_margins(system)
+            gain, phase = _estimated_margins(system)
             return max(0.0, _SPARE * gain_margin / gain - 1.0) + max(0.0, _SPARE * phase_margin - phase)
         m = system.margins()
         short = max(0.0, gain_margin / m.gain_margin - 1.0)
@@ -268,12 +271,12 @@ def design(
         if decay <= 0.0:
             return 100.0 - decay
         short = 0.0
-        for system in systems if wanted else ():
-            short += missing(system)
-        return float(min(99.0, short)) if short > 0.0 else -min(decay, _MOST)
+        for system in systems if has_margins else ():
+            short += shortfall(system)
+        return float(min(99.0, short)) if short > 0.0 else -min(decay, _MAX_FOLDS)
 
     def polished(point: NDArray[Any]) -> NDArray[Any]:
-        rounds = 3 if len(box) > 1 else 1  # a simplex that is flat at a kink is set up anew
+        rounds = 3 if len(box) > 1 else 1  # restarts, since a simplex may become flat at a kink
         fine = {"xatol": 1e-4, "fatol": 1e-4} if wide else {"xatol": 1e-10, "fatol": 1e-12}
         for _ in range(rounds if cost(point) < 99.0 else 0):
             options = fine | {"maxfev": 80 * len(box)}
@@ -282,11 +285,13 @@ def design(
 
     rng, (low, high) = np.random.default_rng(seed), np.transpose(box)
     if all(cost(point) == _REFUSED for point in (np.mean(box, axis=1), *rng.uniform(low, high, (8, len(box))))):
-        raise refusals[0]  # what cannot be linearized is refused with its own message
-    most = 8 if len(box) == 1 else 12 if wide else 25
-    begun = differential_evolution(cost, box, maxiter=most, popsize=8, seed=seed, polish=False, init="sobol", tol=1e-8)
+        raise refusals[0]  # a protocol that cannot be linearized is refused with its own message
+    generations = 8 if len(box) == 1 else 12 if wide else 25
+    begun = differential_evolution(
+        cost, box, maxiter=generations, popsize=8, seed=seed, polish=False, init="sobol", tol=1e-8
+    )
     point = polished(begun.x)
-    every = [wide.at(*one) for one in wide.grid(4)] if wide else []
+    every = [wide.at(*values) for values in wide.grid(4)] if wide else []
     for _ in every[:_WORSE]:
         costs = [cost(point, [network]) for network in every]
         if max(costs) <= cost(point) + _NEAR:
@@ -295,21 +300,21 @@ def design(
         point = polished(point)
     if cost(point, every or nets) > _NEAR * bool(wide):
         raise ConvergenceError("no gains found that are stable and have the margins", point, cost(point))
-    found = family.at(point)
+    fastest_protocol = family.at(point)
     covers: tuple[BoxCover, ...] = ()
     if wide:
-        fastest = min(map(_estimate, loops(found, every)))
-        decay, covers = _covered(found, wide, fastest, gain_margin, phase_margin, chosen)
+        max_decay = min(map(_estimate, loops(fastest_protocol, every)))
+        decay, covers = _covered(fastest_protocol, wide, max_decay, gain_margin, phase_margin, chosen)
         nets = wide.corners()
-        proofs = tuple(system.certify(-decay) for system in loops(found, nets))
+        proofs = tuple(system.certify(-decay) for system in loops(fastest_protocol, nets))
     else:
-        decay, proofs = _proven(loops(found, nets), _MOST / unit)
+        decay, proofs = _proven(loops(fastest_protocol, nets), _MAX_FOLDS / unit)
     return Design(
-        protocol=found,
+        protocol=fastest_protocol,
         gains=family.values(point),
         decay=decay,
-        before=nan if family.given is None else min(map(decay_rate, loops(family.given, nets))),
-        margins=tuple(system.margins() for system in loops(found, nets)),
+        before=nan if family.initial is None else min(map(decay_rate, loops(family.initial, nets))),
+        margins=tuple(system.margins() for system in loops(fastest_protocol, nets)),
         proofs=proofs,
         covers=covers,
         notes=covers[0].notes if covers else (),
@@ -317,13 +322,13 @@ def design(
 
 
 class _Family:
-    """Protocols by the logarithms of parameters."""
+    """The protocols of a search, by the logarithms of the parameters."""
 
     def __init__(self, protocol: Any, parameters: Mapping[str, tuple[float, float]]) -> None:
         self.limits = parameters
         self.make: Callable[..., Any] | None = protocol if callable(protocol) else None
-        self.given = None if self.make else read_protocol(protocol)
-        known = list(signature(self.make).parameters) if self.make else parameter_names(self.given)  # type: ignore[arg-type]
+        self.initial = None if self.make else read_protocol(protocol)
+        known = list(signature(self.make).parameters) if self.make else parameter_names(self.initial)  # type: ignore[arg-type]
         for name, (low, high) in parameters.items():
             if name not in known:
                 raise ValueError(f"parameter must be one of {', '.join(known)}, got {shown(name)}")
@@ -336,18 +341,18 @@ class _Family:
 
     def at(self, point: NDArray[Any]) -> Any:
         values = self.values(point)
-        return with_parameters(self.given, values) if self.make is None else read_protocol(self.make(**values))
+        return with_parameters(self.initial, values) if self.make is None else read_protocol(self.make(**values))
 
 
 def _extremes(networks: NetworkRange) -> list[Network]:
-    """Those whose flows have most and least in flight."""
-    (c, capacity), (few, many), (short, long) = networks.capacity, networks.flows, networks.rtt
-    corners = [networks.at(capacity, few, long), networks.at(c, many, short)]
+    """Return the networks with the most and the fewest bytes in flight per flow."""
+    (min_capacity, capacity), (min_flows, max_flows), (short, long) = networks.capacity, networks.flows, networks.rtt
+    corners = [networks.at(capacity, min_flows, long), networks.at(min_capacity, max_flows, short)]
     return corners if corners[0] != corners[1] else corners[:1]
 
 
-def _seen_margins(system: DelaySystem | SampledSystem) -> tuple[float, float]:
-    """Gain and phase margin of a stable loop as they are seen on a grid of frequencies, interpolated."""
+def _estimated_margins(system: DelaySystem | SampledSystem) -> tuple[float, float]:
+    """Return estimates of the gain and phase margin of a stable loop, interpolated on a grid of frequencies."""
     assert isinstance(system, DelaySystem)
     w = np.geomspace(1e-4, 1e3, 700) / (max(map(float, system.delays), default=0.0) or 1.0)
     L = system.open_loop(1j * w)
@@ -370,7 +375,7 @@ def _covered(
     phase_margin: float,
     options: LinearOptions,
 ) -> tuple[float, tuple[BoxCover, ...]]:
-    """A decay on all networks of a range [1/s], and the covers that prove it and the margins."""
+    """Return a decay on all networks of a range [1/s], and the covers that prove it and the margins."""
     covers = [cover_range(protocol, networks, 0.0, gain_margin, phase_margin, options=options)]
     decay = 0.0
     for slack in _SLACK_OF_RANGES:
@@ -384,12 +389,12 @@ def _covered(
     return decay, tuple(covers)
 
 
-def _proven(systems: Sequence[DelaySystem | SampledSystem], most: float) -> tuple[float, tuple[Certificate, ...]]:
-    """A decay of all systems [1/s], and its proofs: as near to the roots as can be shown.
+def _proven(systems: Sequence[DelaySystem | SampledSystem], limit: float) -> tuple[float, tuple[Certificate, ...]]:
+    """Return a decay of all systems [1/s], as close to the roots as can be proven, and its proofs.
 
-    Beside a root of multiplicity m the pieces of the contour shrink with the m-th power of the distance.
+    Near a root of multiplicity m the pieces of the contour shrink with the m-th power of the distance.
     """
-    decay = min(*map(_estimate, systems), most)
+    decay = min(*map(_estimate, systems), limit)
     best: tuple[float, tuple[Certificate, ...]] | None = None
     for slack in _SLACK:
         proofs = tuple(system.certify(-decay * (1.0 - slack) * _step(system)) for system in systems)
@@ -403,32 +408,33 @@ def _proven(systems: Sequence[DelaySystem | SampledSystem], most: float) -> tupl
 
 @check_arguments
 def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: Seed = 1) -> LeastDecay:
-    """Return the least decay of a protocol's continuous loop over all RTT distributions in a range on one link.
+    """Return the minimum decay of a protocol's continuous loop over all RTT distributions in a range on one link.
 
-    Implements the hull of the module's text; beyond the papers.
+    Implements the hull described in this module; not taken from the papers.
 
     Parameters
     ----------
     protocol : Protocol
-        Protocol whose router knows of RTTs only their mean.
+        Protocol with a router that uses only the mean of the RTTs.
     least_rtt, largest_rtt : floats, s
+        Limits of the range, for example 0.05 and 0.1.
     seed : int, optional
-        Of the search for the worst distribution.
+        Seed of the search for the worst distribution.
 
     Returns
     -------
     LeastDecay
-        Both below 0 where some distribution is unstable.
+        Both estimates, below 0 if some distribution is unstable.
 
     Raises
     ------
     ValueError
-        A range that is none; a router that scales by the largest RTT.
+        The range is empty; the router scales by the largest RTT.
 
     Notes
     -----
-    Nothing here is proven. The hull is that of 25 RTTs, looked at on 300 frequencies, so `value` is a little high, by a
-    few thousandths where it was compared; `found` is higher, or the same. Cost: 10 s.
+    Nothing here is proven. The hull is that of 25 RTTs, evaluated at 300 frequencies, so `value` is slightly high, by a
+    few thousandths in comparisons; `found` is the same or higher. Cost: 10 s.
 
     Examples
     --------
@@ -452,10 +458,11 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
     equal = [linearize(protocol, Network.dumbbell(_CAPACITY, [float(rtt)]), "continuous") for rtt in rtts]
 
     def rtts_of(point: NDArray[Any]) -> list[float]:
-        one, two, three, share, rest = point
-        first = round(share * _FLOWS)
-        second = round(rest * (_FLOWS - first))
-        return [float(one)] * first + [float(two)] * second + [float(three)] * (_FLOWS - first - second)
+        first_rtt, second_rtt, third_rtt, first_share, second_share = point
+        first = round(first_share * _FLOWS)
+        second = round(second_share * (_FLOWS - first))
+        third = _FLOWS - first - second
+        return [float(first_rtt)] * first + [float(second_rtt)] * second + [float(third_rtt)] * third
 
     def decay(point: NDArray[Any]) -> float:
         return _estimate(linearize(protocol, Network.dumbbell(_CAPACITY, rtts_of(point)), "continuous"))
@@ -466,39 +473,39 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
         lambda rtt: decay(np.concatenate([np.clip(rtt, least_rtt, largest_rtt), worst[3:]])), worst[:3],
         method="Nelder-Mead", options={"maxfev": 120},
     ).x.clip(least_rtt, largest_rtt)  # fmt: skip
-    found = min(decay(worst), *(_estimate(system) for system in equal))
-    low, high = min(0.0, 2.0 * found), found
+    min_decay = min(decay(worst), *(_estimate(system) for system in equal))
+    low, high = min(0.0, 2.0 * min_decay), min_decay
     if not _has_root(equal, rtts, high - 1e-6 * abs(high)):
         low = high
     while high - low > 1e-4 * abs(high):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if _has_root(equal, rtts, middle) else (middle, high)
-    return LeastDecay(float(low), float(found), tuple(rtts_of(worst)))
+    return LeastDecay(float(low), float(min_decay), tuple(rtts_of(worst)))
 
 
 def _has_root(equal: Sequence[Any], rtts: NDArray[np.float64], decay: float) -> bool:
-    """Whether some distribution of these RTTs, of a mean among them, has a root on the line Re s = -decay."""
+    """Return whether some distribution of these RTTs, with a mean among them, has a root on the line Re s = -decay."""
     largest = exp(max(decay, 0.0) * float(rtts[-1]))
     top = 1.0 / float(rtts[-1])
 
-    def wanted(k: int, s: NDArray[Any]) -> NDArray[Any]:
-        """The moment E exp(-s D) of mean rtts[k] that makes s a root."""
+    def moment(k: int, s: NDArray[Any]) -> NDArray[Any]:
+        """Return the moment E exp(-s D) of mean rtts[k] for which s is a root."""
         return np.asarray(-np.exp(-s * rtts[k]) / equal[k].open_loop(s))
 
     line = complex(-decay)
-    while min(abs(wanted(k, np.array([line + 1j * top]))[0]) for k in range(len(rtts))) < largest:
+    while min(abs(moment(k, np.array([line + 1j * top]))[0]) for k in range(len(rtts))) < largest:
         top *= 2.0
     s = line + 1j * top * np.linspace(0.0, 1.0, _FREQUENCIES)
     ends = np.exp(-s[:, None] * rtts)
     for k, mean in enumerate(rtts):
-        target = wanted(k, s)
+        target = moment(k, s)
         below, above = np.arange(k + 1), np.arange(k, len(rtts))
         span = rtts[above][None, :] - rtts[below][:, None]
         with np.errstate(invalid="ignore"):
-            share = np.where(span > 0.0, (rtts[above][None, :] - mean) / span, 1.0)  # of the shorter RTT
+            share = np.where(span > 0.0, (rtts[above][None, :] - mean) / span, 1.0)  # share of the shorter RTT
         reached = share * ends[:, below, None] + (1.0 - share) * ends[:, None, above]
-        seen = reached.reshape(len(s), -1) - target[:, None]
-        angles = np.sort(np.angle(seen), axis=1)
+        directions = reached.reshape(len(s), -1) - target[:, None]
+        angles = np.sort(np.angle(directions), axis=1)
         gaps = np.diff(angles, axis=1, append=angles[:, :1] + 2.0 * pi)
         near = np.abs(target) <= largest
         if np.any(near & (gaps.max(axis=1) <= pi)):

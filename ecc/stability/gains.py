@@ -1,4 +1,4 @@
-"""Critical gains: where a protocol first loses stability as one of its parameters grows."""
+"""Critical gains: the first value of a growing parameter at which a protocol loses stability."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ecc.network.network import Network
 
 __all__ = ["critical_gain", "parameter_of"]
 
-_FAR = 1e3  # a value beyond it, or below its reciprocal, is the scale of the search: bit/s, bytes
-_RANGES = 100  # of an interval, between jumps of delays in steps, that are looked at one by one
+_FAR = 1e3  # a parameter beyond it, or below its reciprocal, sets the scale of the search: bit/s, bytes
+_RANGES = 100  # number of ranges of an interval, between jumps of delays in steps, that are searched separately
 
 
 def parameter_of(protocol: Protocol | ProtocolAssignment, parameter: str | None) -> str:
@@ -65,7 +65,7 @@ def critical_gain(
     progress: Callable[[str], None] | None = None,
     **keywords: Unpack[LinearKeywords],
 ) -> StabilityLimit:
-    """Return the stability limit as a parameter grows from 0, all others fixed.
+    """Return the stability limit of a parameter that grows from 0, all others fixed.
 
     Parameters
     ----------
@@ -73,19 +73,19 @@ def critical_gain(
     network : Network
     parameter : str, optional
         Name of a numeric parameter, of hosts and queue disciplines "flows.NAME" or "links.NAME"; "alpha" of
-        PIQI-RCP moves alpha1 and alpha2 if these are None. None: the protocol's `main_parameter`.
+        PIQI-RCP sets alpha1 and alpha2 unless these have values. None: the protocol's `main_parameter`.
     time : str, optional
-        "continuous", "discrete" or "hybrid", as in linearize.
+        "continuous", "discrete" or "hybrid", as for linearize.
     certify : bool, optional
-        Also prove stability just below the value and instability just above it, in ball arithmetic. What shows that all
-        values below are stable, `StabilityLimit.certified` says: from 0 on where the models are affine in the
-        parameter, else from the first value looked at, which a note names.
+        Also prove stability just below the value and instability just above it, in ball arithmetic.
+        `StabilityLimit.certified` says for which values below the limit stability is shown: from 0 on if the models are
+        affine in the parameter, else from the first value tried, which a note names.
     maximum : float, optional
-        No gain beyond this is looked at.
+        Largest gain to be searched.
     options : LinearOptions, optional
         Options of the linear models.
     progress : callable, optional
-        Called with the value that is looked at, at most twice a second.
+        Called with the value that is being checked, at most twice a second.
     **keywords : optional
         Fields of `LinearOptions`, in place of `options`.
 
@@ -94,34 +94,34 @@ def critical_gain(
     StabilityLimit
         Value (0: unstable already as the gain -> 0; inf: not lost up to searched_to, frequency nan), frequency [rad/s,
         or rad/step of a sampled system], certified (lo, hi) or None, crossings, notes (of the model at the value, or at
-        the first gain looked at if the value is 0 or inf).
+        the first gain tried if the value is 0 or inf).
 
     Raises
     ------
     ValueError
-        A parameter that the protocol has not.
+        The protocol does not have the parameter.
     LinearizationError
-        No linear model there.
+        The protocol has no linear model on the network.
 
     Notes
     -----
-    `ecc.stability.critical_gain` without `clocking` checks what the linear model leaves open, when notes are first read
-    or printed: the limit of the paced model, if that differs by more than 1 %, and whether the bifurcation is
+    `ecc.stability.critical_gain` without `clocking` checks more than the linear model, when notes are first read or
+    printed: the limit of the paced model, if that differs by more than 1 %, and whether the bifurcation is
     subcritical, with the perturbations that die out in fluid runs. This takes a second search and, for windows, up to a
     minute of fluid runs.
 
-    Guarantee: that of `ecc.linear.stability_limit`: no crossing with a value up to `complete_to` is missing,
-    however narrow a window is, if the models keep their form between the values looked at. Models that are affine in
-    the parameter (gains of the integral and explicit-rate routers), or whose delays alone depend on it, are solved
-    exactly; others (intervals, filters, exponential laws) are counted and covered. The form is read off the models and
+    Guarantee: as for `ecc.linear.stability_limit`, no crossing with a value up to `complete_to` is missing, however
+    narrow a window is, if the models keep their form between the values tried. Models that are affine in the parameter
+    (gains of the integral and explicit-rate routers), or in which only the delays depend on it, are solved exactly;
+    others (intervals, filters, exponential laws) are counted and covered. The form is inferred from the models and
     checked on about a hundred of them.
 
-    A parameter is searched from where it has linear models (begins) up to where the protocol takes it (searched_to), at
-    values from 1e-6 to 1e6 (times its value now, if that is beyond 1000 or below 0.001). Over the `interval` of
-    discrete models delays jump by a step at each RTT of a whole number of intervals: stability may be lost there
-    without a root that crosses, between any two jumps, and is not certified; complete_to ends at the first jump that
-    covers meet, and a note has the interval down to which all ranges were looked at. Cost: these linear models, 0.6 ms
-    each, and counts; for what is not affine up to two thousand of both, seconds.
+    A parameter is searched from the first value with a linear model (begins) up to the last one that the protocol
+    allows (searched_to), at values from 1e-6 to 1e6 (times its present value, if that is beyond 1000 or below 0.001).
+    Over the `interval` of discrete models, delays jump by a step at each RTT of a whole number of intervals. Between
+    any two jumps stability may be lost without a root that crosses, and is not certified; complete_to ends at the first
+    jump that covers meet, and a note has the interval down to which all ranges were checked. Cost: these linear models,
+    0.6 ms each, and counts; if the models are not affine, up to two thousand of both, which takes seconds.
 
     Examples
     --------
@@ -139,25 +139,25 @@ def critical_gain(
         notes[gain] = system.notes
         return system
 
-    jumps, inside = inf, list[float]()
+    jumps, interior = inf, list[float]()
     if parameter == "interval" and time == "discrete":
-        jumps, inside = _between_jumps(network)
+        jumps, interior = _between_jumps(network)
     near = parameter_value(protocol, parameter)
     if not isinstance(near, float | int) or not 0.0 < near < inf or 1.0 / _FAR <= near <= _FAR:
         near = 1.0
     loss = stability_limit(
-        family, maximum=maximum, certify=certify, also=inside, near=near, name=parameter, progress=progress
+        family, maximum=maximum, certify=certify, also=interior, near=near, name=parameter, progress=progress
     )
     first = next(iter(notes))
     model = family(loss.value).notes if 0.0 < loss.value < inf else notes[first]
-    looked = f"delays in steps jump with the interval: from {jumps:.4g} s on each range between jumps was looked at"
-    return replace(loss, notes=(*model, *loss.notes, *([looked] if jumps < loss.searched_to else [])))
+    jump_note = f"delays in steps jump with the interval: every range between jumps from {jumps:.4g} s on was searched"
+    return replace(loss, notes=(*model, *loss.notes, *([jump_note] if jumps < loss.searched_to else [])))
 
 
 def _between_jumps(network: Network) -> tuple[float, list[float]]:
-    """The intervals above which no RTT passes a whole number of them between two of a list, and that list."""
+    """Return the smallest interval considered, and one interval between each two jumps of the delays above it."""
     rtts = np.unique(network.rtts)
-    least = rtts.sum() / _RANGES
-    jumps = np.unique(np.concatenate([[least], *(rtt / np.arange(1.0, 1.0 + rtt // least) for rtt in rtts)]))
+    smallest = rtts.sum() / _RANGES
+    jumps = np.unique(np.concatenate([[smallest], *(rtt / np.arange(1.0, 1.0 + rtt // smallest) for rtt in rtts)]))
     ends = np.append(jumps[1:], 2.0 * jumps[-1])
-    return float(least), np.sqrt(jumps * ends).tolist()
+    return float(smallest), np.sqrt(jumps * ends).tolist()

@@ -1,6 +1,7 @@
-"""Where stability is lost by an oscillation: does a small cycle take over, or does nothing small stop the growth?
+"""The bifurcation at an oscillatory stability limit: a small stable cycle, or growth that no small cycle stops.
 
-One link, flows by their RTTs D_g: the laws are equations of router (R, what it announces, q), rates x_g and arrivals y
+For one link and flows with RTTs D_g, the laws are equations of router (R and the announced value), rates x_g and
+arrivals y
 
     lead z(t) = f(z(t - tau_1), z(t - tau_2), ...),   lead = s: a derivative; lead = 1: a value
 
@@ -9,9 +10,9 @@ at the equilibrium, Delta(s) = diag(lead) - sum A_k exp(-s tau_k), Delta(jw) q =
 
     Delta(2jw) h = B(q, q),   Delta(0) g = B(q, q*),   c = p [C(q, q, q*) + B(q*, h) + 2 B(q, g)]/2
 
-motions near the boundary are z = 2 Re(u q exp(jwt)), u' = (sigma + c |u|^2) u: the projection of Hassard, Kazarinoff
-and Wan (1981, ch. 4), which holds for maps as it does for delay equations, as all that is asked of a history is that it
-is exponential. q is scaled: the amplitude of arrivals is |u| times what they are at equilibrium.
+motions near the boundary are z = 2 Re(u q exp(jwt)), u' = (sigma + c |u|^2) u. This is the projection of Hassard,
+Kazarinoff and Wan (1981, ch. 4). It holds for maps as for delay equations, since it requires only that histories are
+exponential. q is scaled: the amplitude of arrivals is |u| times their equilibrium value.
 """
 
 from __future__ import annotations
@@ -42,30 +43,31 @@ __all__ = ["Hopf", "hopf", "hopf_at"]
 
 Complex = NDArray[np.complex128]
 Real = NDArray[np.float64]
-Place = tuple[int, float]  # which variable, how long ago
-Mode = tuple[Complex, complex]  # a motion v exp(s t): v, s
+Place = tuple[int, float]  # index of a variable, and its delay
+Mode = tuple[Complex, complex]  # v and s of a motion v exp(s t)
 
-_STEP = 1e-5  # relative, of the difference by which roots are differentiated
+_STEP = 1e-5  # relative step of the finite difference of the characteristic matrix
 
 
 @check_arguments
 @dataclass(frozen=True, repr=False)
 class Hopf(Displayed):
-    """How an oscillation begins at a critical gain.
+    """The start of an oscillation at a critical gain.
 
     Attributes
     ----------
     value : float
         Critical gain.
     frequency : float, rad/s or rad/step
+        Frequency of the oscillation.
     speed : float
-        By which the growth rate rises with the gain there [1/s, or 1/step, per unit of the gain].
+        Derivative of the growth rate with respect to the gain at the limit [1/s, or 1/step, per unit of the gain].
     lyapunov : float
-        Growth rate that an amplitude a of the arrivals, as a share of them, adds, over a^2 [1/s, 1/step]. Negative:
-        supercritical, a small stable cycle above `value`. Positive: subcritical, a small unstable cycle below it,
-        beyond which motions grow although the equilibrium is stable.
+        Change of the growth rate by an amplitude a of the arrivals, relative to their mean, divided by a^2 [1/s,
+        1/step]. If negative, the bifurcation is supercritical, with a small stable cycle above `value`. If positive, it
+        is subcritical: below `value` a small unstable cycle surrounds the stable equilibrium, and larger motions grow.
     turn, detuning : float
-        What the gain and the amplitude do to the frequency, likewise.
+        Changes of the frequency with the gain and with the squared amplitude, in the same way.
     parameter : str
         Name of the gain.
     sampled, dt : bool, float or None
@@ -103,37 +105,37 @@ class Hopf(Displayed):
 
     @property
     def is_supercritical(self) -> bool:
-        """Whether a small stable cycle takes over."""
+        """True if a small stable cycle appears beyond the limit."""
         return self.lyapunov < 0.0
 
     def amplitude(self, gain: float) -> float:
-        """Return the amplitude of arrivals on the cycle at a gain, as a share of them; nan where there is none.
+        """Return the amplitude of arrivals on the cycle at a gain, relative to their mean; nan without a cycle.
 
         Parameters
         ----------
         gain : float
-            Near `value`.
+            Gain near `value`.
         """
         square = -self.speed * (gain - self.value) / self.lyapunov
         return sqrt(square) if square >= 0.0 else nan
 
     def period(self, gain: float) -> float:
-        """Return the period of that cycle [s, or steps].
+        """Return the period of the cycle [s, or steps].
 
         Parameters
         ----------
         gain : float
-            Near `value`.
+            Gain near `value`.
         """
         return 2.0 * pi / (self.frequency + self.turn * (gain - self.value) + self.detuning * self.amplitude(gain) ** 2)
 
     def plot(self, span: float = 0.1) -> go.Figure:
-        """Return a Plotly figure of the cycle's amplitude over the gain beside the critical one.
+        """Return a Plotly figure of the cycle's amplitude over the gain, near the critical gain.
 
         Parameters
         ----------
         span : float, > 0, optional
-            How far from the critical gain, as a share of it. The amplitude is of first order: it holds near that gain.
+            Distance from the critical gain, relative to it. The amplitude is of first order: it holds near that gain.
         """
         from ecc.plot import boundary_figure
 
@@ -155,7 +157,7 @@ class Hopf(Displayed):
 def hopf(
     protocol: Protocol, network: Network, parameter: str = "", time: str = "continuous", maximum: float = inf
 ) -> Hopf:
-    """Return how the oscillation begins with which a protocol loses stability on one link.
+    """Return the bifurcation by which a protocol loses stability to an oscillation on one link.
 
     Parameters
     ----------
@@ -163,11 +165,11 @@ def hopf(
     network : Network
         Network of one link.
     parameter : str, optional
-        Name of the gain; "": the protocol's `main_parameter`.
+        Name of the gain; if empty, the protocol's `main_parameter`.
     time : str, optional
-        "continuous" or "discrete", as in linearize.
+        "continuous" or "discrete", as for linearize.
     maximum : float, optional
-        For critical_gain.
+        Largest gain to be searched, as for critical_gain.
 
     Returns
     -------
@@ -176,22 +178,22 @@ def hopf(
     Raises
     ------
     ValueError
-        Several links, another time, a gain that loses no stability, or loses it without an oscillation (at frequency 0
-        or pi), or by several roots at once.
+        There are several links, or another time; or the gain does not lose stability, or loses it without an
+        oscillation (at frequency 0 or pi), or by several roots at once.
     LinearizationError
-        No equilibrium there, or a law that switches, or bends, at it.
+        The network has no equilibrium, or a law is not smooth there.
 
     Notes
     -----
-    RCP with its queue term has an unconstrained queue, as in linearize. Flows of one RTT move as one. A mean RTT weighs
-    those of flows by the rates of the moment, as runs do. The derivatives are exact, by jets; the speed is a central
-    difference.
+    RCP with its queue term has an unconstrained queue, as for linearize. Flows with equal RTTs move together. A mean
+    RTT is weighted by the current rates of flows, as in runs. The derivatives are exact, by jets; the speed is a
+    central difference.
 
     Examples
     --------
     >>> from ecc.models import QIRCP
-    >>> found = hopf(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]))
-    >>> found.is_supercritical, round(found.amplitude(1.6), 4)  # sqrt(40 (alpha - pi/2)/(3 pi - 2))
+    >>> bifurcation = hopf(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]))
+    >>> bifurcation.is_supercritical, round(bifurcation.amplitude(1.6), 4)  # sqrt(40 (alpha - pi/2)/(3 pi - 2))
     (True, 0.3966)
     """
     if time not in ("continuous", "discrete"):
@@ -200,7 +202,7 @@ def hopf(
     name = type(protocol).__name__
     parameter = parameter or protocol.main_parameter
     if not parameter:
-        linearize(protocol, network, time)  # which says why there is nothing to ask, where there is not
+        linearize(protocol, network, time)  # raises with the reason if there is no linear model
         raise ValueError(f"parameter must be named: {name} declares no main_parameter")
     loss = critical_gain(protocol, network, parameter, time, maximum=maximum)
     if not 0.0 < loss.value < maximum:
@@ -209,7 +211,7 @@ def hopf(
 
 
 def hopf_at(protocol: Protocol, network: Network, parameter: str, loss: StabilityLimit) -> Hopf:
-    """Return how the oscillation begins at a stability limit that is known.
+    """Return the bifurcation at a known stability limit.
 
     Parameters
     ----------
@@ -219,12 +221,12 @@ def hopf_at(protocol: Protocol, network: Network, parameter: str, loss: Stabilit
     parameter : str
         Name of the gain.
     loss : StabilityLimit
-        As `critical_gain` returns it, with a value > 0.
+        Result of `critical_gain` with a value > 0.
 
     Raises
     ------
     ValueError, LinearizationError
-        As `hopf`.
+        As for `hopf`.
     """
     _check_loop(protocol, network)
     time = "discrete" if loss.sampled else "continuous"
@@ -237,22 +239,20 @@ def hopf_at(protocol: Protocol, network: Network, parameter: str, loss: Stabilit
         return _Loop(replace(protocol, **{parameter: gain}), network, time)
 
     at = loop(loss.value)
-    left, sizes, right = np.linalg.svd(at.characteristic(1j * w))
-    q, p = right[-1].conj(), left[:, -1].conj()
+    left_vectors, sizes, right_vectors = np.linalg.svd(at.characteristic(1j * w))
+    q, p = right_vectors[-1].conj(), left_vectors[:, -1].conj()
     slope = complex(p @ at.characteristic(1j * w, slope=True) @ q)
-    together = linearize(replace(protocol, **{parameter: loss.value}), network, time).roots(4)
-    growth, turn = (
-        (np.log(np.abs(together)), np.angle(together)) if time == "discrete" else (together.real, together.imag)
-    )
-    others = np.sum((growth > -1e-6 * w) & (np.abs(np.abs(turn) - w) > 1e-3 * w))
-    if others or sizes[-1] > 1e-6 * sizes[0] or abs(slope) < 1e-6 * sizes[0]:
+    roots = linearize(replace(protocol, **{parameter: loss.value}), network, time).roots(4)
+    growth, turn = (np.log(np.abs(roots)), np.angle(roots)) if time == "discrete" else (roots.real, roots.imag)
+    n_others = np.sum((growth > -1e-6 * w) & (np.abs(np.abs(turn) - w) > 1e-3 * w))
+    if n_others or sizes[-1] > 1e-6 * sizes[0] or abs(slope) < 1e-6 * sizes[0]:
         raise LinearizationError(f"the loop of {name} has no simple root at its boundary, {parameter} = {loss.value:g}")
     q = _complex(q / (2.0 * q[at.y]))
     p = p / complex(p @ at.characteristic(1j * w, slope=True) @ q)
-    turning, back = (q, 1j * w), (_complex(q.conj()), -1j * w)
-    twice = _complex(np.linalg.solve(at.characteristic(2j * w), at.second(turning, turning)))
-    mean = _complex(np.linalg.solve(at.characteristic(0.0), at.second(turning, back)))
-    force = at.third(turning) + at.second(back, (twice, 2j * w)) + 2.0 * at.second(turning, (mean, 0j))
+    forward, back = (q, 1j * w), (_complex(q.conj()), -1j * w)
+    twice = _complex(np.linalg.solve(at.characteristic(2j * w), at.second(forward, forward)))
+    mean = _complex(np.linalg.solve(at.characteristic(0.0), at.second(forward, back)))
+    force = at.third(forward) + at.second(back, (twice, 2j * w)) + 2.0 * at.second(forward, (mean, 0j))
     c = complex(p @ force) / 2.0
     step = _STEP * loss.value
     change = loop(loss.value + step).characteristic(1j * w) - loop(loss.value - step).characteristic(1j * w)
@@ -261,57 +261,59 @@ def hopf_at(protocol: Protocol, network: Network, parameter: str, loss: Stabilit
 
 
 def _check_loop(protocol: Protocol, network: Network) -> None:
-    """Refuse networks and laws without a coefficient."""
+    """Refuse networks and laws for which the coefficient is not defined."""
     if network.n_links != 1:
         raise ValueError(f"network must have one link, got {network.n_links}")
     if protocol.has_affine_laws:
         kind = type(protocol).__name__
-        raise ValueError(f"laws must be curved, those of {kind} are affine: only its limits stop what grows")
+        raise ValueError(f"laws must be nonlinear, those of {kind} are affine: growth is stopped by their limits only")
 
 
 class _Loop:
     """The laws of a protocol on one link, around their equilibrium.
 
-    Each row of `terms` is a variable's own equation, lead z = law(arguments); each argument is a variable so long ago.
-    Sources receive what is announced at once, and their fluid arrives an RTT later: only the sum counts on one link.
+    Each row of `terms` is the equation of one variable, lead z = law(arguments); each argument is a delayed variable.
+    Sources receive announced values at once, and their fluid arrives an RTT later: on one link only the sum matters.
     """
 
     def __init__(self, protocol: Protocol, network: Network, time: str) -> None:
         sampled = time == "discrete"
         T = float(protocol.params()["interval"])
-        around = [steps_of(float(r), T) if sampled else float(r) for r in network.rtts]
-        rtts = np.array(around) * (T if sampled else 1.0)
+        delays = [steps_of(float(r), T) if sampled else float(r) for r in network.rtts]
+        rtts = np.array(delays) * (T if sampled else 1.0)
         point = equilibrium_of(protocol, network)
         p = protocol.namespace()
         y = float(point.rates.sum())
         C, R = float(network.capacities[0]), float(point.fair_rate[0])
         limit = protocol.scaling_rtt_limit
         d = float(np.minimum(rtts, limit).max() if protocol.scaling_rtt == "max" else np.minimum(rtts, limit).mean())
-        many = float(network.n_flows)
+        n_flows = float(network.n_flows)
         supply: dict[str, Any] = {
-            "R": R, "y": C if abs(y - C) < 1e-12 * C else y, "u": 0.0, "N": many, "N_all": many, "q": 0.0, "d": d,
+            "R": R, "y": C if abs(y - C) < 1e-12 * C else y, "u": 0.0, "N": n_flows, "N_all": n_flows, "q": 0.0, "d": d,
             "T": T, "C": C, "p": p,
         }  # fmt: skip
         supply["y_prev"] = supply["y"]
         if "x" in law_arguments(protocol.router_law):
             raise ValueError(f"the router of {type(protocol).__name__} takes the rate of each flow")
-        groups = sorted(set(zip(around, point.rates.tolist(), strict=True)))
-        remembers = "R" in law_arguments(protocol.router_law)
-        step = 1.0 if sampled else T  # of the time in which delays are
+        groups = sorted(set(zip(delays, point.rates.tolist(), strict=True)))
+        has_memory = "R" in law_arguments(protocol.router_law)
+        step = 1.0 if sampled else T  # control interval in the unit of the delays
         self.y, state, announced = 0, 1, 1 if protocol.announce_law is None else 2
         first = announced + 1
-        self.queue = first + len(groups) if self._feels_queue(protocol.router_law, supply) else 0
+        self.queue = first + len(groups) if self._depends_on_queue(protocol.router_law, supply) else 0
         self.size = first + len(groups) + bool(self.queue)
-        moves = "d" in law_arguments(protocol.router_law) and protocol.scaling_rtt == "mean" and len(set(around)) > 1
-        if moves:  # d is weighted by the rates of the moment: RTT times rate, added up, over y
+        has_mean_rtt = (
+            "d" in law_arguments(protocol.router_law) and protocol.scaling_rtt == "mean" and len(set(delays)) > 1
+        )
+        if has_mean_rtt:  # d is weighted by the current rates: the sum of RTT times rate, over y
             carried, mean_rtt = self.size, self.size + 1
             self.size += 2
         self.leads: list[Callable[[complex], tuple[complex, complex]]] = [_value] * self.size
         self.terms: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Place]] | None] = [None] * self.size
-        # prices beside bit/s: variables are shares of what they are at equilibrium
-        self.scale = np.full(self.size, y / many)
+        # Variables may be prices or bit/s: they are scaled by their equilibrium values.
+        self.scale = np.full(self.size, y / n_flows)
         self.scale[self.y] = y
-        counts = [float(sum(k == at for k in zip(around, point.rates.tolist(), strict=True))) for at in groups]
+        counts = [float(sum(k == at for k in zip(delays, point.rates.tolist(), strict=True))) for at in groups]
         self.linear = [(self.y, first + g, counts[g], float(at[0])) for g, at in enumerate(groups)]
         if self.queue:
             self.leads[self.queue] = _difference if sampled else _derivative
@@ -319,7 +321,7 @@ class _Loop:
             self.scale[self.queue] = y * d
         self.scale[state] = abs(R) or 1.0
         received = {"y": (self.y, 0.0), "y_prev": (self.y, step), "q": (self.queue, 0.0)}
-        if moves:
+        if has_mean_rtt:
             unit = T if sampled else 1.0
             self.linear += [
                 (carried, first + g, counts[g] * min(at[0] * unit, limit), float(at[0])) for g, at in enumerate(groups)
@@ -327,9 +329,9 @@ class _Loop:
             self.terms[mean_rtt] = (_quotient, {"a": y * d, "b": y}, {"a": (carried, 0.0), "b": (self.y, 0.0)})
             self.scale[carried], self.scale[mean_rtt] = y * d, d
             received["d"] = (mean_rtt, 0.0)
-        own = (state, step if sampled else 0.0)
-        self.terms[state] = (protocol.router_law, supply, {"R": own, **received})
-        if remembers and not sampled:
+        feedback = (state, step if sampled else 0.0)
+        self.terms[state] = (protocol.router_law, supply, {"R": feedback, **received})
+        if has_memory and not sampled:
             self.leads[state] = _relaxation(T)
         R = protocol.router_law(**{name: supply[name] for name in law_arguments(protocol.router_law)})
         if protocol.announce_law is not None:
@@ -353,58 +355,58 @@ class _Loop:
         self._slopes: dict[int, dict[str, float]] = {}
 
     @staticmethod
-    def _feels_queue(law: Callable[..., Any], supply: dict[str, Any]) -> bool:
-        wanted = law_arguments(law)
-        return "q" in wanted and gradient(law, {name: supply[name] for name in wanted}, ["q"])["q"] != 0.0
+    def _depends_on_queue(law: Callable[..., Any], supply: dict[str, Any]) -> bool:
+        names = law_arguments(law)
+        return "q" in names and gradient(law, {name: supply[name] for name in names}, ["q"])["q"] != 0.0
 
     def _equations(self) -> Iterator[tuple[int, Callable[..., Any], dict[str, Any], dict[str, Place]]]:
-        """Row, law, its arguments at equilibrium, and where those that move come from."""
+        """Yield each row, its law, the arguments at equilibrium, and the sources of those that vary."""
         for row, term in enumerate(self.terms):
             if term is not None:
                 law, at, places = term
-                wanted = law_arguments(law)
-                yield row, law, {name: at[name] for name in wanted}, {k: v for k, v in places.items() if k in wanted}
+                names = law_arguments(law)
+                yield row, law, {name: at[name] for name in names}, {k: v for k, v in places.items() if k in names}
 
     def characteristic(self, s: complex, slope: bool = False) -> Complex:
-        """Delta(s), or its derivative."""
-        found = np.diag(np.array([lead(s)[int(slope)] for lead in self.leads], dtype=complex))
+        """Return Delta(s), or its derivative."""
+        matrix = np.diag(np.array([lead(s)[int(slope)] for lead in self.leads], dtype=complex))
         for row, column, weight, delay in self.linear:
-            found[row, column] -= weight * np.exp(-s * delay) * (-delay if slope else 1.0)
+            matrix[row, column] -= weight * np.exp(-s * delay) * (-delay if slope else 1.0)
         for row, law, at, places in self._equations():
             if row not in self._slopes:
                 self._slopes[row] = gradient(law, at, places)
             for name, (column, delay) in places.items():
-                found[row, column] -= self._slopes[row][name] * np.exp(-s * delay) * (-delay if slope else 1.0)
-        return _complex(found * self.scale / self.scale[:, None])
+                matrix[row, column] -= self._slopes[row][name] * np.exp(-s * delay) * (-delay if slope else 1.0)
+        return _complex(matrix * self.scale / self.scale[:, None])
 
-    def second(self, one: Mode, two: Mode) -> Complex:
-        """B of two motions v exp(s t)."""
-        found = np.zeros(self.size, dtype=complex)
+    def second(self, first: Mode, second: Mode) -> Complex:
+        """Return B of two motions v exp(s t)."""
+        vector = np.zeros(self.size, dtype=complex)
         for row, law, at, places in self._equations():
-            u, v = (self._seen(mode, places) for mode in (one, two))
+            u, v = (self._argument_modes(mode, places) for mode in (first, second))
 
             def form(a: Real, b: Real, law: Any = law, at: Any = at, places: Any = places) -> float:
                 return (_along(law, at, places, a + b)[2] - _along(law, at, places, a - b)[2]) / 2.0
 
-            found[row] = (
+            vector[row] = (
                 form(u.real, v.real) - form(u.imag, v.imag) + 1j * (form(u.real, v.imag) + form(u.imag, v.real))
             )
-        return _complex(found / self.scale)
+        return _complex(vector / self.scale)
 
     def third(self, mode: Mode) -> Complex:
-        """C of a motion v exp(s t), itself and its conjugate."""
-        found = np.zeros(self.size, dtype=complex)
+        """Return C of a motion v exp(s t), itself and its conjugate."""
+        vector = np.zeros(self.size, dtype=complex)
         for row, law, at, places in self._equations():
-            u = self._seen(mode, places)
+            u = self._argument_modes(mode, places)
             a, b = u.real, u.imag
             cubes = [6.0 * _along(law, at, places, line)[3] for line in (a, b, a + b, a - b)]
             mixed_b = (cubes[2] + cubes[3] - 2.0 * cubes[0]) / 6.0  # C(a, b, b)
             mixed_a = (cubes[2] - cubes[3] - 2.0 * cubes[1]) / 6.0  # C(a, a, b)
-            found[row] = cubes[0] + mixed_b + 1j * (mixed_a + cubes[1])
-        return _complex(found / self.scale)
+            vector[row] = cubes[0] + mixed_b + 1j * (mixed_a + cubes[1])
+        return _complex(vector / self.scale)
 
-    def _seen(self, mode: Mode, places: dict[str, Place]) -> Complex:
-        """How the arguments of a law move."""
+    def _argument_modes(self, mode: Mode, places: dict[str, Place]) -> Complex:
+        """Return the motion of the arguments of a law."""
         vector, s = self.scale * mode[0], mode[1]
         return _complex([vector[column] * np.exp(-s * delay) for column, delay in places.values()])
 
@@ -414,14 +416,15 @@ def _complex(values: Any) -> Complex:
 
 
 def _along(law: Callable[..., Any], at: dict[str, Any], places: dict[str, Place], line: Real) -> tuple[float, ...]:
-    """Taylor coefficients of a law along a line, which it must have."""
-    moving = {name: step for name, step in zip(places, line.tolist(), strict=True) if step != 0.0}
-    if not moving:
+    """Return the Taylor coefficients of a law along a line; raise if they do not exist."""
+    steps = {name: step for name, step in zip(places, line.tolist(), strict=True) if step != 0.0}
+    if not steps:
         return 0.0, 0.0, 0.0, 0.0
-    found = taylor(law, at, moving)
-    if any(isnan(c) for c in found):
-        raise LinearizationError(f"the law bends at the equilibrium: in {', '.join(moving)} it has no third derivative")
-    return found
+    coefficients = taylor(law, at, steps)
+    if any(isnan(c) for c in coefficients):
+        names = ", ".join(steps)
+        raise LinearizationError(f"the law is not smooth at the equilibrium: in {names} it has no third derivative")
+    return coefficients
 
 
 def _quotient(a: Any, b: Any) -> Any:
@@ -441,10 +444,10 @@ def _difference(s: complex) -> tuple[complex, complex]:
 
 
 def _relaxation(T: float) -> Callable[[complex], tuple[complex, complex]]:
-    """T z' + z."""
+    """Return the symbol of T z' + z."""
     return lambda s: (1.0 + T * s, T + 0j)
 
 
 def _lagged(T: float) -> Callable[[complex], tuple[complex, complex]]:
-    """T z' + z(t - T)."""
+    """Return the symbol of T z' + z(t - T)."""
     return lambda s: (T * s + np.exp(-s * T), T - T * np.exp(-s * T))

@@ -29,9 +29,9 @@ System = DelaySystem | SampledSystem
 Real = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-_MOST_FUNCTIONS = 24  # of one parameter, that the coefficients are made of
-_CHECKED = 48  # points at which the separated form is compared with the system itself
-_AGREES = 1e-12
+_MAX_FUNCTIONS = 24  # maximum number of functions of one parameter that the coefficients are composed of
+_CHECKED = 48  # number of points at which the separated form is compared with the system itself
+_AGREES = 1e-12  # maximum relative difference at these points
 
 
 @check_arguments
@@ -56,40 +56,42 @@ def stability_map(
         One or two names of numeric parameters (of hosts and queue disciplines "flows.NAME", "links.NAME") -> shape
         (n,), finite values, in any order.
     time : str, optional
-        "continuous" (abscissa), "discrete" or "hybrid" (radius), as in linearize.
+        "continuous" (abscissa), "discrete" or "hybrid" (radius), as for linearize.
     workers : int, optional
-        Int >= 1, threads; default: as many as there are cores.
+        Number of threads, >= 1; default: the number of cores.
     options : LinearOptions, optional
         Options of the linear models.
     progress : callable, optional
-        Called with the parameters that are looked at, at most twice a second.
+        Called with the parameters that are being computed, at most twice a second.
     **keywords : optional
         Fields of `LinearOptions`, in place of `options`.
 
     Returns
     -------
     DataArray
-        DataArray named spectral_radius (stable below 1) or spectral_abscissa (stable below 0, 1/s), one dimension a
-        parameter; attrs: protocol and its parameters, time, network, options, notes of the models.
+        DataArray named spectral_radius (stable below 1) or spectral_abscissa (stable below 0, 1/s), one dimension for
+        each parameter; attrs: protocol and its parameters, time, network, options, notes of the models.
 
     Raises
     ------
     ValueError
-        A parameter that the protocol has not, none or more than two, a grid that is empty or not finite, workers < 1.
-        LinearizationError: no linear model there.
+        The protocol does not have a parameter, the grid has none or more than two, an axis is empty or not finite, or
+        workers < 1.
+    LinearizationError
+        The protocol has no linear model on the network.
 
     Notes
     -----
-    Guarantee: values hold at the points of the grid, and say nothing about windows between them: for these,
-    `critical_gain` along one parameter.
+    Guarantee: values hold at the points of the grid, and do not exclude windows of stability between them; for these,
+    use `critical_gain` along one parameter.
 
-    Exact up to rounding where the dominant root is simple (1e-9 relative; a double root has half the digits). That no
-    root is larger is shown over tiles of the grid (`ecc.linear.root_grid`), in floating point with bounds on rounding,
-    for coefficients that are put together from some rows and columns and compared with the models' own at 48 points, to
-    1e-12; tiles where that fails are counted point by point. Cost: one linearization for each value of each parameter
-    (0.5 ms), then microseconds a point for systems of a few delays; with delays of hundreds of steps tiles are small,
-    about 1 ms a point. Neutral approximations, and networks whose links form a cycle with many delays,
-    are solved point by point (10 ms).
+    Values are exact up to rounding if the dominant root is simple (1e-9 relative; a double root has half the digits).
+    That no root is larger is shown over tiles of the grid (`ecc.linear.root_grid`), in floating point with bounds on
+    rounding. The coefficients there are composed from some rows and columns, and compared with those of the models at
+    48 points, to 1e-12; tiles that fail are counted point by point. Cost: one linearization for each value of each
+    parameter (0.5 ms), then microseconds a point for systems of a few delays; with delays of hundreds of steps tiles
+    are small, about 1 ms a point. Neutral approximations, and networks with a cycle of links and many delays, are
+    solved point by point (10 ms).
 
     Examples
     --------
@@ -109,7 +111,7 @@ def stability_map(
             raise ValueError(f"parameter must be one of {', '.join(known)}, got {shown(name)}")
         values = np.asarray(grid[name])
         if values.dtype.kind not in "iuf" or values.ndim != 1 or not len(values):
-            raise ValueError(f"grid of {name} must be one-dimensional numbers, at least one, got {shown(grid[name])}")
+            raise ValueError(f"grid of {name} must be a nonempty list of numbers, got {shown(grid[name])}")
         if not np.all(np.isfinite(values)):
             raise ValueError(f"grid of {name} must be finite, got {shown(float(values[~np.isfinite(values)][0]))}")
         axes.append(values.astype(float))
@@ -117,27 +119,27 @@ def stability_map(
         raise ValueError(f"workers must be >= 1, got {shown(workers)}")
     first, second = axes[0], axes[1] if len(axes) > 1 else np.zeros(1)
     chosen = read_options(options, keywords).given()
-    made: dict[tuple[int, int], System] = {}
+    systems: dict[tuple[int, int], System] = {}
     report = Reporter(progress)
 
-    def looked_at(i: int, j: int) -> str:
+    def point_text(i: int, j: int) -> str:
         return ", ".join(f"{name} = {values[k]:.6g}" for name, values, k in zip(names, axes, (i, j), strict=False))
 
     def at_values(at: dict[str, float]) -> Any:
-        found: Any = protocol
+        changed: Any = protocol
         for name, value in at.items():
-            found = with_parameter(found, name, value)
-        return found
+            changed = with_parameter(changed, name, value)
+        return changed
 
     def system(i: int, j: int) -> System:
-        if (i, j) not in made:
-            report(lambda: looked_at(i, j))
+        if (i, j) not in systems:
+            report(lambda: point_text(i, j))
             at = {name: float(values[k]) for name, values, k in zip(names, axes, (i, j), strict=False)}
-            made[i, j] = linearize(at_values(at), network, time, **chosen)
-        return made[i, j]
+            systems[i, j] = linearize(at_values(at), network, time, **chosen)
+        return systems[i, j]
 
     shape = len(first), len(second)
-    s = _map(system, shape, workers or os.cpu_count() or 1, lambda i, j: report(lambda: looked_at(i, j)))
+    s = _map(system, shape, workers or os.cpu_count() or 1, lambda i, j: report(lambda: point_text(i, j)))
     sampled = time != "continuous"
     values = np.exp(s.real) if sampled else s.real
     return xr.DataArray(
@@ -151,27 +153,27 @@ def stability_map(
             "time": time,
             "network": network.to_dict(),
             "options": chosen,
-            "notes": tuple(dict.fromkeys(note for one in made.values() for note in one.notes)),
+            "notes": tuple(dict.fromkeys(note for model in systems.values() for note in model.notes)),
             "units": "1" if sampled else "1/s",
         },
     )
 
 
 def _settings(protocol: Protocol | ProtocolAssignment) -> dict[str, Any]:
-    """What differs from defaults, of halves with the name of the half."""
+    """Return the parameters that differ from defaults; for hosts and links together, with the name of the part."""
     if isinstance(protocol, Protocol):
         return settings(protocol)
-    return {f"{half}.{name}": value for half, one in protocol.halves for name, value in settings(one).items()}
+    return {f"{half}.{name}": value for half, part in protocol.halves for name, value in settings(part).items()}
 
 
 def _signature(system: System) -> tuple[int, bytes]:
-    """Systems of one signature have the same delays in the same order, and zeros in the same places."""
+    """Return a value that is equal for systems with the same delays in the same order and zeros at the same places."""
     terms = system.terms()
     return len(terms.delays), (terms.constant != 0.0).tobytes()
 
 
 def _roots(system: System, k: int) -> NDArray[Any]:
-    """The k dominant roots as s, fewer where they cannot be counted that far to the left."""
+    """Return the k dominant roots as s, or fewer if they cannot be counted that far to the left."""
     while True:
         try:
             roots = system.roots(k)
@@ -187,7 +189,7 @@ def _roots(system: System, k: int) -> NDArray[Any]:
 def _map(
     system: Callable[[int, int], System], shape: tuple[int, int], workers: int, report: Callable[[int, int], None]
 ) -> NDArray[Any]:
-    """Dominant roots over the grid, put together from parts of one structure."""
+    """Return the dominant roots over the grid, put together from parts with the same structure."""
     rows, columns = shape
     out = np.full(shape, np.nan, complex)
     i0, j0 = rows // 2, columns // 2
@@ -201,7 +203,7 @@ def _map(
 
 def _groups(signatures: list[tuple[int, bytes]]) -> list[Index]:
     every = list(dict.fromkeys(signatures))
-    return [np.array([k for k, one in enumerate(signatures) if one == this]) for this in every]
+    return [np.array([k for k, signature in enumerate(signatures) if signature == this]) for this in every]
 
 
 def _part(
@@ -211,7 +213,7 @@ def _part(
     workers: int,
     report: Callable[[int, int], None],
 ) -> NDArray[Any]:
-    """The same for rows and columns whose systems have one structure."""
+    """Return the dominant roots for rows and columns of systems with the same structure."""
     shape = len(rows), len(columns)
 
     def at(i: int, j: int) -> System:
@@ -220,19 +222,19 @@ def _part(
     fields = _fields(at, shape)
     if fields is None:
         every = [at(i, j) for i in range(shape[0]) for j in range(shape[1])]
-        return np.array([_slowest(one) for one in every], complex).reshape(shape)
+        return np.array([_slowest(each) for each in every], complex).reshape(shape)
     best = np.full(shape, -np.inf, complex)
     for field in fields:
-        field.at = _reported(field.at, rows, columns, report)
+        field.at = _with_report(field.at, rows, columns, report)
         s = dominant(field, workers)
         best = np.where(s.real > best.real, s, best)
     return best
 
 
-def _reported(
+def _with_report(
     at: Callable[[Index, Index], Expansion], rows: Index, columns: Index, report: Callable[[int, int], None]
 ) -> Callable[[Index, Index], Expansion]:
-    """A function of points that reports the first of them."""
+    """Return a function of points that also reports the first of them."""
 
     def reported(i: Index, j: Index) -> Expansion:
         if len(i):
@@ -250,7 +252,7 @@ def _slowest(system: System) -> complex:
 
 
 def _fields(at: Callable[[int, int], System], shape: tuple[int, int]) -> list[Field] | None:
-    """The blocks of the characteristic determinant over the grid; None if it cannot be expanded."""
+    """Return the blocks of the characteristic determinant over the grid; None if it cannot be expanded."""
     rows, columns = shape
     down = [(i, columns // 2) for i in range(rows)]
     across = [(rows // 2, j) for j in range(columns)]
@@ -266,24 +268,24 @@ def _fields(at: Callable[[int, int], System], shape: tuple[int, int]) -> list[Fi
         checks = list(zip(*(rng.integers(0, n, _CHECKED).tolist() for n in shape), strict=True))
         every = _expanded(at, [*down, *across, *sorted(core), *checks])
         if every is not None and len(every) == len(pivots):
-            where = {point: len(down) + len(across) + k for k, point in enumerate(sorted(core))}
+            positions = {point: len(down) + len(across) + k for k, point in enumerate(sorted(core))}
             out = [
-                _separated(at, states, block, p, q, where, checks, shape, sampled)
+                _separated(at, states, block, p, q, positions, checks, shape, sampled)
                 for (states, block), (p, q) in zip(every, pivots, strict=True)
             ]
             if all(field is not None for field in out):
                 return [field for field in out if field is not None]
-    whole = _expanded(at, [(i, j) for i in range(rows) for j in range(columns)])
-    if whole is None:
+    expanded = _expanded(at, [(i, j) for i in range(rows) for j in range(columns)])
+    if expanded is None:
         return None
-    return [_tabulated(at, states, block, shape, sampled) for states, block in whole]
+    return [_tabulated(at, states, block, shape, sampled) for states, block in expanded]
 
 
 def _expanded(at: Callable[[int, int], System], points: list[tuple[int, int]]) -> list[tuple[Index, Expansion]] | None:
     systems = [at(*point) for point in points]
-    if len({_signature(one) for one in systems}) > 1:
+    if len({_signature(each) for each in systems}) > 1:
         return None
-    blocks = expand([one.terms() for one in systems])
+    blocks = expand([each.terms() for each in systems])
     if blocks is None:
         return None
     seen: dict[bytes, tuple[Index, Expansion]] = {}  # equal links have equal blocks
@@ -293,17 +295,17 @@ def _expanded(at: Callable[[int, int], System], points: list[tuple[int, int]]) -
 
 
 def _table(block: Expansion) -> Real:
-    """All that varies, shape (numbers, points), each scaled to 1."""
+    """Return all varying quantities, shape (numbers, points), each scaled to a maximum of 1."""
     table = np.concatenate([block.theta, block.coefficients.reshape(-1, block.theta.shape[1])])
     scale = np.abs(table).max(axis=1, keepdims=True)
     return table / np.where(scale > 0.0, scale, 1.0)
 
 
 def _pivots(table: Real) -> Index:
-    """Points whose columns span those of all points."""
+    """Return points with columns that span those of all points."""
     r, order = qr(table, mode="r", pivoting=True)
     size = np.abs(np.diag(r))
-    rank = min(int((size > 1e-13 * size[0]).sum()), _MOST_FUNCTIONS)
+    rank = min(int((size > 1e-13 * size[0]).sum()), _MAX_FUNCTIONS)
     return np.asarray(order[:rank])
 
 
@@ -313,27 +315,27 @@ def _separated(
     block: Expansion,
     down: Index,
     across: Index,
-    where: dict[tuple[int, int], int],
+    positions: dict[tuple[int, int], int],
     checks: list[tuple[int, int]],
     shape: tuple[int, int],
     sampled: bool,
 ) -> Field | None:
-    """Coefficients as sums of products of a function of the row and one of the column; None if they are not."""
+    """Return coefficients as sums of products of functions of the row and of the column; None if that fails."""
     rows, columns = shape
     table = np.concatenate([block.theta, block.coefficients.reshape(-1, block.theta.shape[1])])
     scaled = _table(block)
-    left = _weights(scaled[:, :rows], down)
-    right = _weights(scaled[:, rows : rows + columns], across)
-    core = table[:, [where[int(i), int(j)] for i in down for j in across]]
+    row_weights = _weights(scaled[:, :rows], down)
+    column_weights = _weights(scaled[:, rows : rows + columns], across)
+    core = table[:, [positions[int(i), int(j)] for i in down for j in across]]
     count, height = len(block.theta), block.coefficients.shape[0]
     fixed = np.ptp(table, axis=1) == 0.0
     constant, still = bool(fixed[:count].all()), fixed[count:]
-    theta, rest = table[:count, :1], table[count:, :1]
+    theta, constants = table[:count, :1], table[count:, :1]
 
     def expansion(i: Index, j: Index) -> Expansion:
-        products = (left[:, None, i] * right[None, :, j]).reshape(core.shape[1], -1)
+        products = (row_weights[:, None, i] * column_weights[None, :, j]).reshape(core.shape[1], -1)
         coefficients = core[count:] @ products
-        coefficients[still] = rest[still]
+        coefficients[still] = constants[still]
         coefficients = coefficients.reshape(height, count, -1)
         if constant:
             return Expansion(theta, coefficients)
@@ -341,17 +343,17 @@ def _separated(
         return Expansion(np.round(lags) if sampled else np.maximum(lags, 0.0), coefficients)
 
     i, j = (np.array(index) for index in zip(*checks, strict=True))
-    said = expansion(i, j)
+    composed = expansion(i, j)
     truth = table[:, -len(checks) :]
     scale = np.abs(table).max(axis=1, keepdims=True)
-    off = [said.theta - truth[:count], said.coefficients.reshape(-1, len(checks)) - truth[count:]]
+    off = [composed.theta - truth[:count], composed.coefficients.reshape(-1, len(checks)) - truth[count:]]
     if any(np.any(np.abs(o) > _AGREES * s) for o, s in zip(off, np.split(scale, [count]), strict=True)):
         return None
     return Field(expansion, shape, sampled, _exact(at, states))
 
 
 def _weights(table: Real, pivots: Index) -> Real:
-    """Every column of a table as a combination of the columns at the pivots, shape (pivots, points)."""
+    """Return every column of a table as a combination of the columns at the pivots, shape (pivots, points)."""
     q, r = qr(table[:, pivots], mode="economic")
     return np.asarray(solve_triangular(r, q.T @ table))
 
@@ -370,7 +372,7 @@ def _tabulated(
 
 
 def _exact(at: Callable[[int, int], System], states: Index) -> Callable[[int, int, int], NDArray[Any]]:
-    """The roots of a block of states, by the search that takes any system."""
+    """Return a function for the roots of a block of states, by the search that accepts any system."""
 
     def exact(i: int, j: int, k: int) -> NDArray[Any]:
         system = at(i, j)

@@ -1,18 +1,19 @@
-"""Limit cycles of hosts over a discipline whose probability is a bent function of the queue, or of its average.
+"""Limit cycles of hosts over a discipline with a probability that is a nonlinear function of the queue or its average.
 
-x, that queue or average, moves as -G(s) does of the probability P, G from the linear model without feedback, whose open
-loop is the slope of P(x) times G. P(x) is not linear: on x = B + A sin(wt) its mean is m(B, A), its first harmonic
-n(B, A) times the sine (the describing function with a bias, Gelb, Vander Velde 1968, ch. 6), and there is balance at
+x, that queue or average, responds with -G(s) to the probability P; G is from the linear model without feedback. The
+open loop is the slope of P(x) times G. P(x) is not linear: on x = B + A sin(wt) its mean is m(B, A), its first harmonic
+n(B, A) times the sine (the describing function with a bias, Gelb, Vander Velde 1968, ch. 6). The harmonics balance if
 
     Im G(jw) = 0,   n(B, A) = 1/|G(jw)|,   B = x_0 - G(0) (m(B, A) - p_0)
 
-with x_0, p_0 at equilibrium. A step, P = 1 above K, is balanced in all harmonics: of a P that is 1 for a share d of the
-period c_k = sin(pi k d)/(pi k) are the harmonics, and x passes K where P changes if (Tsypkin; "Relay Control Systems")
+with x_0, p_0 at equilibrium. A step, P = 1 above K, is balanced in all harmonics: c_k = sin(pi k d)/(pi k) are the
+harmonics of a P that is 1 for a share d of the period, and x passes K at the changes of P if (Tsypkin; "Relay Control
+Systems")
 
     sum Im G(jkw) c_k sin(pi k d) = 0,   -G(0) (d - p_0) = 2 sum Re G(jkw) c_k cos(pi k d)
 
-What remains is that G is that of small deviations: windows by much less than themselves, and a queue that is never
-empty. Over a step hosts answer once an RTT, in which all packets are marked or none.
+The remaining approximation is that G holds for small deviations: windows change by much less than their size, and the
+queue is never empty. Over a step hosts respond once per RTT, in which either all packets are marked or none.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ from ecc.queues.step_marking import StepMarking
 
 __all__ = ["MarkingCycle", "marking_cycle"]
 
-_SLOPE = 1e-6  # 1/packet: of the line in whose place a step is linearized; it divides out
+_SLOPE = 1e-6  # 1/packet: slope of the line that replaces a step for linearization; it cancels
 _FREQUENCIES, _SHARES, _ANGLES = 600, 60, 240
-_MOST = 1000  # harmonics
-_EMPTIES = "the queue would empty on this cycle, which the estimate leaves out"
+_MAX_HARMONICS = 1000
+_EMPTIES = "the queue would empty on this cycle, which the estimate does not model"
 
 Real = NDArray[np.float64]
 
@@ -56,14 +57,15 @@ class MarkingCycle(Displayed):
     Attributes
     ----------
     mean, amplitude : float
-        Of the queue, half of peak to peak [bytes].
+        Mean of the queue, and half of its peak-to-peak range [bytes].
     period : float
-        [s]
+        Period [s].
     probability : float
-        Mean share of packets that are marked, or dropped.
+        Mean share of packets that are marked or dropped.
     harmonics : int
-        In balance; 1: by describing function.
+        Number of harmonics in balance; 1: by describing function.
     notes : tuple of str
+        Limits of the estimate.
     """
 
     mean: float
@@ -80,7 +82,7 @@ class MarkingCycle(Displayed):
 
 @dataclass(frozen=True)
 class _Line(StepMarking):
-    """P = slope (q - start): the stand-in for a step."""
+    """A line P = slope (q - start) that replaces a step."""
 
     slope: float = _SLOPE
     start: float = 0.0
@@ -102,14 +104,14 @@ def marking_cycle(
     Parameters
     ----------
     protocol : ProtocolAssignment or mapping
-        Hosts with windows over `StepMarking`, or a discipline of one state, or none, on which alone its probability
-        depends (RED).
+        Hosts with windows over `StepMarking`, or over a discipline with a probability that depends on the queue only,
+        or on a single state (RED).
     network : Network
         Network of one link.
     harmonics : int, from 1 to 1000, optional
-        In balance. More than one over `StepMarking` only; 64 are as good as all.
+        Number of harmonics in balance, more than one over `StepMarking` only; 64 are as good as all.
     clocking : str, optional
-        As in linearize.
+        As for linearize.
 
     Returns
     -------
@@ -118,9 +120,9 @@ def marking_cycle(
     Raises
     ------
     ValueError
-        Several links, a discipline of another form, harmonics that it has not.
+        There are several links, a discipline of another form, or harmonics that are not available for it.
     ConvergenceError
-        No balance: no cycle of this form; of other laws than a step, a stable loop.
+        The harmonics do not balance: no cycle of this form; or, for laws other than a step, the loop is stable.
 
     Examples
     --------
@@ -132,21 +134,23 @@ def marking_cycle(
     True
     """
     halves = read_protocol(protocol)
-    if harmonics > _MOST:
-        raise ValueError(f"harmonics must be <= {_MOST}, got {harmonics}")
+    if harmonics > _MAX_HARMONICS:
+        raise ValueError(f"harmonics must be <= {_MAX_HARMONICS}, got {harmonics}")
     if network.n_links != 1:
         raise ValueError(f"network must have one link, got {network.n_links}")
     assert isinstance(halves, ProtocolAssignment)
-    found = [one for one in halves.deploy(network).links[0] if not one.has_hosts()]
-    if len(found) != 1 or found[0].probability_law is None:
-        names = " and ".join(type(one).__name__ for one in found)
+    disciplines = [part for part in halves.deploy(network).links[0] if not part.has_hosts()]
+    if len(disciplines) != 1 or disciplines[0].probability_law is None:
+        names = " and ".join(type(part).__name__ for part in disciplines)
         raise ValueError(f"link 0 must have one discipline with a probability_law, got {names or 'none'}")
-    (discipline,) = found
+    (discipline,) = disciplines
     packet = float(discipline.params()["packet_size"])
     if isinstance(discipline, StepMarking):
         return _of_step(halves, network, discipline, packet, harmonics, clocking)
     if harmonics > 1:
-        raise ValueError(f"harmonics must be 1 but over StepMarking, got {harmonics} over {type(discipline).__name__}")
+        raise ValueError(
+            f"harmonics must be 1 unless over StepMarking, got {harmonics} over {type(discipline).__name__}"
+        )
     return _of_law(halves, network, discipline, packet, clocking)
 
 
@@ -155,7 +159,7 @@ def _over(halves: ProtocolAssignment, discipline: Protocol) -> ProtocolAssignmen
 
 
 def _frequencies(network: Network, rest: MarkingEquilibrium) -> Real:
-    """Of cycles [rad/s]: from a thousand RTTs to two thirds of the longest."""
+    """Return frequencies of possible cycles [rad/s]: periods from two thirds of the longest RTT to a thousand RTTs."""
     longest = float(rest.rtts.max())
     return np.geomspace(0.002 * pi / longest, 3.0 * pi / longest, _FREQUENCIES)
 
@@ -178,7 +182,7 @@ def _of_step(
     line = _Line(mark=step.mark, packet_size=step.packet_size, start=K - p0 / _SLOPE)
     system = linearize_marks(_over(halves, line).deploy(network), network, clocking, once=True)
     order = np.arange(1, harmonics + 1)
-    still = float(system.open_loop(np.array([1e-6j / rest.rtts.max()]))[0].real) / _SLOPE
+    static_gain = float(system.open_loop(np.array([1e-6j / rest.rtts.max()]))[0].real) / _SLOPE
 
     def response(w: Real) -> NDArray[np.complex128]:
         flat = system.open_loop(1j * np.multiply.outer(w, order).ravel()) / _SLOPE
@@ -190,7 +194,7 @@ def _of_step(
 
     def balance(w: Real, share: float) -> tuple[Real, Real]:
         G, (c, cosine, sine) = response(w), shape(share)
-        return (G.imag * c * sine).sum(axis=-1), still * (share - p0) + 2.0 * (G.real * c * cosine).sum(axis=-1)
+        return (G.imag * c * sine).sum(axis=-1), static_gain * (share - p0) + 2.0 * (G.real * c * cosine).sum(axis=-1)
 
     grid = _frequencies(network, rest)
     G = response(grid)
@@ -204,22 +208,22 @@ def _of_step(
         k = int(crossed[0])
         return float(brentq(lambda w: float(balance(np.array(w), share)[0]), grid[k], grid[k + 1]))
 
-    def off(share: float) -> float:
+    def imbalance(share: float) -> float:
         w = frequency(share)
         return np.nan if w is None else float(balance(np.array(w), share)[1])
 
     shares = (np.arange(_SHARES) + 0.5) / _SHARES
-    values = np.array([off(float(share)) for share in shares])
+    values = np.array([imbalance(float(share)) for share in shares])
     at = np.flatnonzero((values[:-1] < 0.0) & (values[1:] >= 0.0))
     if not len(at):
         raise ConvergenceError("no balance of harmonics: no cycle of one interval of marks was found", values)
-    share = float(brentq(off, shares[at[0]], shares[at[0] + 1]))
+    share = float(brentq(imbalance, shares[at[0]], shares[at[0] + 1]))
     w = frequency(share)
     assert w is not None
     turn = np.multiply.outer(np.linspace(0.0, 2.0 * pi, _ANGLES), order)
-    moving = -2.0 * (response(np.array(w)) * shape(share)[0] * np.exp(1j * turn)).real.sum(axis=-1)
-    mean = K - still * (share - p0)
-    return _result(mean, 0.5 * float(np.ptp(moving)), w, share, harmonics, packet)
+    deviation = -2.0 * (response(np.array(w)) * shape(share)[0] * np.exp(1j * turn)).real.sum(axis=-1)
+    mean = K - static_gain * (share - p0)
+    return _result(mean, 0.5 * float(np.ptp(deviation)), w, share, harmonics, packet)
 
 
 # ---- any other law -------------------------------------------------------------------------------------------
@@ -230,15 +234,15 @@ def _of_law(
 ) -> MarkingCycle:
     name, law, states = type(discipline).__name__, discipline.probability_law, discipline.states
     assert law is not None
-    moving = [arg for arg in law_arguments(law) if arg != "p"]
-    if len(moving) != 1 or (moving[0] != "q" and list(states) != moving) or (moving[0] == "q" and states):
-        raise ValueError(f"{name} must choose by the queue or by its one state alone, got {', '.join(moving)}")
-    (arg,) = moving
-    others = {"p": discipline.namespace()} if "p" in law_arguments(law) else {}
+    arguments = [arg for arg in law_arguments(law) if arg != "p"]
+    if len(arguments) != 1 or (arguments[0] != "q" and list(states) != arguments) or (arguments[0] == "q" and states):
+        raise ValueError(f"{name} must choose by the queue or by its one state alone, got {', '.join(arguments)}")
+    (arg,) = arguments
+    constants = {"p": discipline.namespace()} if "p" in law_arguments(law) else {}
     rest = equilibrium_of_marks(halves.deploy(network), network)
     q0, p0 = float(rest.queues[0]) / (8.0 * packet), float(rest.probabilities[0])
     x0 = q0 if arg == "q" else rest.states[0][arg]
-    slope = gradient(law, {arg: x0, **others}, [arg])[arg]
+    slope = gradient(law, {arg: x0, **constants}, [arg])[arg]
     system = linearize(halves, network, clocking=clocking)
 
     def response(w: float) -> complex:
@@ -251,36 +255,36 @@ def _of_law(
         raise ConvergenceError("the loop does not cross the negative real axis", G)
     k = int(crossed[0])
     w = float(brentq(lambda w: response(w).imag, grid[k], grid[k + 1]))
-    gain, still = abs(response(w)), response(1e-6 / float(rest.rtts.max())).real
+    gain, static_gain = abs(response(w)), response(1e-6 / float(rest.rtts.max())).real
     sines = np.sin(2.0 * pi * (np.arange(_ANGLES) + 0.5) / _ANGLES)
 
-    def chosen(B: float, A: float) -> Real:
-        return np.array([law(**{arg: x}, **others) for x in B + A * sines])
+    def probabilities(B: float, A: float) -> Real:
+        return np.array([law(**{arg: x}, **constants) for x in B + A * sines])
 
     def bias(A: float) -> float:
-        def off(B: float) -> float:
-            return B - x0 + still * (float(chosen(B, A).mean()) - p0)
+        def imbalance(B: float) -> float:
+            return B - x0 + static_gain * (float(probabilities(B, A).mean()) - p0)
 
-        return float(brentq(off, x0 - still, x0 + still, xtol=1e-9 * x0))
+        return float(brentq(imbalance, x0 - static_gain, x0 + static_gain, xtol=1e-9 * x0))
 
-    def first(A: float) -> float:
-        return 2.0 * float((chosen(bias(A), A) * sines).mean()) / A * gain
+    def loop_gain(A: float) -> float:
+        return 2.0 * float((probabilities(bias(A), A) * sines).mean()) / A * gain
 
     amplitudes = x0 * np.geomspace(1e-3, 1e2, 120)
-    values = np.array([first(float(A)) for A in amplitudes])
+    values = np.array([loop_gain(float(A)) for A in amplitudes])
     if slope * gain <= 1.0:
         raise ConvergenceError(f"no cycle begins: the loop over {name} is stable", values)
     at = np.flatnonzero((values[:-1] > 1.0) & (values[1:] <= 1.0))
     if not len(at):
-        raise ConvergenceError(f"no cycle: nothing in the law of {name} stops an oscillation", values)
-    A = float(brentq(lambda A: first(A) - 1.0, amplitudes[at[0]], amplitudes[at[0] + 1]))
+        raise ConvergenceError(f"no cycle: the law of {name} does not stop an oscillation", values)
+    A = float(brentq(lambda A: loop_gain(A) - 1.0, amplitudes[at[0]], amplitudes[at[0] + 1]))
     B = bias(A)
     of_queue = 1.0 if arg == "q" else 1.0 / abs(_filter(discipline, arg, x0, q0, network, packet, w))
-    return _result(B, A * of_queue, w, float(chosen(B, A).mean()), 1, packet)
+    return _result(B, A * of_queue, w, float(probabilities(B, A).mean()), 1, packet)
 
 
 def _filter(discipline: Protocol, arg: str, x0: float, q0: float, network: Network, packet: float, w: float) -> complex:
-    """How far the state of a discipline moves with the queue."""
+    """Return the response of the state of a discipline to the queue."""
     state = discipline.states[arg]
     law: Callable[..., float] | None = state.law
     capacity = float(network.capacities[0]) / (8.0 * packet)
@@ -291,6 +295,6 @@ def _filter(discipline: Protocol, arg: str, x0: float, q0: float, network: Netwo
     at = {name: known[name] for name in law_arguments(law)}
     slopes = gradient(law, at, [name for name in (arg, "q", "y") if name in at])
     rate = capacity if state.clock == "arrival" else 1.0 / interval if interval else 1.0
-    moved = slopes.get("q", 0.0) + 1j * w * slopes.get("y", 0.0)
-    own = slopes.get(arg, 0.0) - (state.clock != "continuous")
-    return rate * moved / (1j * w - rate * own)
+    response = slopes.get("q", 0.0) + 1j * w * slopes.get("y", 0.0)
+    feedback = slopes.get(arg, 0.0) - (state.clock != "continuous")
+    return rate * response / (1j * w - rate * feedback)

@@ -1,4 +1,4 @@
-"""Ranges of networks: one bottleneck with equal flows, of which numbers, capacity and RTT are known within limits."""
+"""Ranges of networks: one bottleneck with equal flows, with limits on their number, the capacity and the RTT."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ from ecc.network.network import Network
 
 __all__ = ["NetworkRange", "cover_range", "linearize_on"]
 
-_MOST_FLOWS, _MOST_VALUES = 10**6, 100
+_MAX_FLOWS, _MAX_VALUES = 10**6, 100
 
 
 @check_arguments
 @dataclass(frozen=True, repr=False)
 class NetworkRange(Displayed):
-    """All dumbbells within limits; each of the first three is one value, or a pair (lowest, highest).
+    """All dumbbells within limits; each of the first three parameters is one value, or a pair (lowest, highest).
 
     Parameters
     ----------
     capacity : float or pair, bit/s, > 0
+        Capacity of the bottleneck.
     flows : int or pair, from 1 to 1e6
-        Every whole number between.
+        Number of flows; a pair stands for every whole number between.
     rtt : float or pair, s, > 0
-        Without queues, of all flows.
+        RTT of all flows, without queues.
     packet_size : int, bytes, optional
+        Size of packets.
 
     Raises
     ------
     TypeError, ValueError
-        A value that is none, or limits that are crossed.
+        A value that is not valid, or limits in the wrong order.
 
     Examples
     --------
@@ -61,17 +63,17 @@ class NetworkRange(Displayed):
     def __post_init__(self) -> None:
         reads: dict[str, Callable[[Any, str], float]] = {"capacity": as_rate, "flows": as_count, "rtt": as_delay}
         for name, read in reads.items():
-            given = getattr(self, name)
-            pair = given if isinstance(given, tuple | list) else (given, given)
-            limits = tuple(read(value, name) for value in pair)
+            value = getattr(self, name)
+            pair = value if isinstance(value, tuple | list) else (value, value)
+            limits = tuple(read(limit, name) for limit in pair)
             if len(limits) != 2 or not 0 < limits[0] <= limits[1]:
-                raise ValueError(f"{name} must be > 0, or a pair (lowest, highest) of such, got {shown(given)}")
+                raise ValueError(f"{name} must be > 0, or a pair (lowest, highest) of such, got {shown(value)}")
             object.__setattr__(self, name, limits)
-        if self.flows[1] > _MOST_FLOWS:
-            raise ValueError(f"flows must be <= {_MOST_FLOWS}, got {shown(self.flows[1])}")
+        if self.flows[1] > _MAX_FLOWS:
+            raise ValueError(f"flows must be <= {_MAX_FLOWS}, got {shown(self.flows[1])}")
 
     def axes(self) -> tuple[Axis, ...]:
-        """The limits as axes of a box."""
+        """Return the limits as axes of a box."""
         return (
             Axis("capacity", *self.capacity),
             Axis("flows", float(self.flows[0]), float(self.flows[1]), whole=True),
@@ -84,27 +86,27 @@ class NetworkRange(Displayed):
         Parameters
         ----------
         capacity, flows, rtt : float
-            bit/s, a whole number, s.
+            Capacity [bit/s], a whole number of flows, and RTT [s].
         """
-        if not (1.0 <= flows <= _MOST_FLOWS and flows == int(flows)):
-            raise ValueError(f"flows must be a whole number from 1 to {_MOST_FLOWS}, got {shown(flows)}")
+        if not (1.0 <= flows <= _MAX_FLOWS and flows == int(flows)):
+            raise ValueError(f"flows must be a whole number from 1 to {_MAX_FLOWS}, got {shown(flows)}")
         return Network.dumbbell(capacity, [rtt] * int(flows), packet_size=self.packet_size)
 
     def grid(self, count: Positive = 2) -> list[tuple[float, float, float]]:
-        """Return the points of an even grid over the logarithms, no more than `count` of each parameter.
+        """Return the points of an even grid over the logarithms, with up to `count` values of each parameter.
 
         Parameters
         ----------
         count : int, from 2 to 100, optional
-            2: the corners.
+            Number of values; 2 gives the corners.
 
         Raises
         ------
         ValueError
-            A count beyond that.
+            The count is out of range.
         """
-        if not 2 <= count <= _MOST_VALUES:
-            raise ValueError(f"count must be from 2 to {_MOST_VALUES}, got {count}")
+        if not 2 <= count <= _MAX_VALUES:
+            raise ValueError(f"count must be from 2 to {_MAX_VALUES}, got {count}")
         along = []
         for axis in self.axes():
             values = [axis.low * (axis.high / axis.low) ** (k / (count - 1)) for k in range(count)]
@@ -125,18 +127,19 @@ def linearize_on(protocol: Any, network: Network, clocking: str | None) -> Delay
     protocol : Protocol or ProtocolAssignment
     network : Network
     clocking : str
+        Clocking of windows, as for linearize.
 
     Raises
     ------
     LinearizationError
-        There is none; the message names the network.
+        The linear model does not exist; the message names the network.
     """
     try:
         system = linearize(protocol, network, clocking=clocking)
     except LinearizationError as error:
         capacity, rtt = network.capacities[0], network.rtts[0]
-        where = f"{capacity / 1e6:g} Mb/s with {network.n_flows} flows and RTTs of {1e3 * rtt:g} ms"
-        raise LinearizationError(f"{error} (on {where})") from None
+        place = f"{capacity / 1e6:g} Mb/s with {network.n_flows} flows and RTTs of {1e3 * rtt:g} ms"
+        raise LinearizationError(f"{error} (on {place})") from None
     assert isinstance(system, DelaySystem)
     return system
 
@@ -152,14 +155,14 @@ def cover_range(
     options: LinearOptions | None = None,
     **keywords: Unpack[LinearKeywords],
 ) -> BoxCover:
-    """Return the proof that a linear model is stable on all networks of a range, or decays, or has margins.
+    """Return the proof that a linear model is stable, or decays, or has margins, on all networks of a range.
 
     Parameters
     ----------
     protocol : Protocol, ProtocolAssignment or mapping
     networks : NetworkRange
     line : float, 1/s, optional
-        No root lies right of it, or on it; a decay of at least -line.
+        Line without roots on it or to its right; it stands for a decay of -line or more.
     gain_margin, phase_margin : float, optional
         Factor >= 1; rad, >= 0, < pi. With a line other than 0, of the loop along that line.
     options : LinearOptions, optional
@@ -174,13 +177,13 @@ def cover_range(
     Raises
     ------
     ConvergenceError
-        Not proven, with where.
+        The property is not proven; the message names the place.
     LinearizationError
-        A network of the range on which there is no linear model.
+        The linear model does not exist on a network of the range.
 
     Notes
     -----
-    The networks between those that are looked at are covered under one hypothesis, which `ecc.linear.box_cover` states.
+    The networks between those that are computed are covered under one hypothesis, stated in `ecc.linear.box_cover`.
 
     Examples
     --------

@@ -1,21 +1,23 @@
-"""Networks decomposed: each bottleneck isolated, with the flows bottlenecked at it.
+"""Decomposition of networks: each bottleneck isolated, with the flows bottlenecked at it.
 
-Where a flow has one bottleneck and links see the sum of the rates that are sent, R_l affects R_m only if a flow
-bottlenecked at l crosses m. A consistent assignment forms no cycle of these, so the loop is block triangular in the
-order of the bottlenecks, for constant delays of any kind: its spectrum is the union of those of the isolated links,
-each with its flows. Let s be the share of the link's load that is theirs, D their mean RTT, d the RTT that the router
-uses. Isolated, the link is the loop of a dumbbell with those flows' RTTs and the gains
+If a flow has one bottleneck and links see the sum of the sent rates, R_l affects R_m only if a flow bottlenecked at l
+crosses m. A consistent assignment forms no cycle of these dependencies, so the loop is block triangular in the order of
+the bottlenecks, for constant delays of any kind: its spectrum is the union of those of the isolated links, each with
+its flows. Let s be the share of these flows in the link's load, D their mean RTT, d the RTT that the router uses.
+Isolated, the link is the loop of a dumbbell with those flows' RTTs and the gains
 
     alpha s D/d,   beta s (D/d)^2     (in units of D).
 
-The statement on spectra is on linear models, in which RCP's queue may be negative; the gains of an isolated link are
-the same where its queue is >= 0. With d the mean over packets, s D <= d (flows of one bottleneck send at one rate), so
-alpha s D/d <= alpha in any network, while beta s (D/d)^2 <= beta/s may reach beta/s: a router that integrates only
-arrivals is stable in every network at a gain at which it, and every smaller gain, is for every distribution of RTTs;
-one that adds a queue is not. With d the mean over flows, s D/d has no bound.
+The statement on spectra holds for linear models, in which RCP's queue may be negative; the gains of an isolated link
+are the same if its queue is >= 0. With d the mean over packets, s D <= d (flows of one bottleneck send at one rate), so
+alpha s D/d <= alpha in any network, while beta s (D/d)^2 <= beta/s may be as large as beta/s. Therefore a router that
+integrates only arrivals is stable in every network at a gain if it is stable, at this gain and every smaller one, for
+every distribution of RTTs; this does not hold for a router that adds a queue term. With d the mean over flows, s D/d is
+not bounded.
 
 Links that keep packets in order break the triangle: downstream of a busy queue a flow's arrivals are its share of the
-capacity, which moves with those of others, and the downstream link depends on the upstream one, at any bottlenecks.
+capacity, which depends on the rates of other flows, and the downstream link depends on the upstream one, regardless of
+the bottlenecks.
 """
 
 from __future__ import annotations
@@ -48,17 +50,17 @@ class IsolatedLink(Displayed):
     Attributes
     ----------
     link : int
-        Its index.
+        Index of the link.
     share : float
-        Of its load that its flows send.
+        Share of its load that is sent by the flows bottlenecked there.
     mean_rtt : float
         d of its router [s].
     protocol : Protocol
-        With its gains times `share`.
+        The protocol with its gains times `share`.
     network : Network
-        Its flows on one link.
+        A dumbbell with the flows bottlenecked at the link.
     gains : dict
-        What the gains are in units of its flows' mean RTT: alpha s D/d, and beta s (D/d)^2 if there is one.
+        Gains in units of these flows' mean RTT: alpha s D/d, and beta s (D/d)^2 if there is one.
     """
 
     link: int
@@ -79,9 +81,9 @@ class IsolatedLink(Displayed):
 
     @property
     def gains(self) -> dict[str, float]:
-        longer = float(self.network.rtts.mean()) / self.mean_rtt
+        ratio = float(self.network.rtts.mean()) / self.mean_rtt
         powers = {"alpha": 1, "alpha1": 1, "alpha2": 1, "beta": 2}
-        return {name: getattr(self.protocol, name) * longer ** powers[name] for name in _scaled(self.protocol)}
+        return {name: getattr(self.protocol, name) * ratio ** powers[name] for name in _scaled(self.protocol)}
 
     def linearize(self, time: str = "continuous") -> DelaySystem | SampledSystem:
         """Return the link's linear model.
@@ -89,7 +91,7 @@ class IsolatedLink(Displayed):
         Parameters
         ----------
         time : str, optional
-            As for ecc.linearize.
+            As for linearize.
         """
         return linearize(self.protocol, self.network, time, mean_rtt=[self.mean_rtt])
 
@@ -108,17 +110,17 @@ def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | 
     protocol : Protocol
     network : Network
     assignment : sequence of int, optional
-        Link at which each flow is bottlenecked; default: that of the equilibrium.
+        Link at which each flow is bottlenecked; default: the bottlenecks of the equilibrium.
 
     Returns
     -------
     ndarray, shape (n_links,)
-        s; NaN where nothing is sent.
+        Mean RTT of each link [s]; NaN if no flow sends over it.
 
     Raises
     ------
     LinearizationError
-        No equilibrium.
+        The network has no equilibrium.
     """
     links = None if assignment is None else np.asarray(assignment)
     loads = network.incidence * equilibrium_of(protocol, network, links).rates[:, None]
@@ -131,9 +133,10 @@ def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | 
 def isolated_links(
     protocol: Protocol, network: Network, assignment: Sequence[int] | None = None, by_flow: bool = False
 ) -> list[IsolatedLink]:
-    """Return the bottlenecks of a network, each isolated: its linear model is stable if and only if theirs all are.
+    """Return the bottlenecks of a network, each isolated; the linear model is stable if and only if all theirs are.
 
-    Implements the module's text; as JETMAX Theorem 1 for routers without memory, here with delays, RTTs and queues.
+    Implements the decomposition described in this module: JETMAX Theorem 1, which is for routers without memory,
+    extended to delays, RTTs and queues.
 
     Parameters
     ----------
@@ -141,7 +144,7 @@ def isolated_links(
         RCP, QI-RCP or PIQI-RCP.
     network : Network
     assignment : sequence of int, optional
-        Link at which each flow is bottlenecked, consistent; default: that of the equilibrium.
+        Link at which each flow is bottlenecked, consistent; default: the bottlenecks of the equilibrium.
     by_flow : bool, optional
         Whether routers average RTTs over flows, as `linearize` does by default, instead of packets.
 
@@ -153,14 +156,14 @@ def isolated_links(
     Raises
     ------
     ValueError
-        A protocol of another kind.
+        The protocol is of another kind.
     LinearizationError
-        No equilibrium.
+        The network has no equilibrium.
 
     Examples
     --------
-    >>> alone = isolated_links(RCP(alpha=0.5), ecc.Network.T_u())[0]
-    >>> round(alone.share, 3), {name: round(gain, 3) for name, gain in alone.gains.items()}
+    >>> isolated = isolated_links(RCP(alpha=0.5), ecc.Network.T_u())[0]
+    >>> round(isolated.share, 3), {name: round(gain, 3) for name, gain in isolated.gains.items()}
     (0.355, {'alpha': 0.483, 'beta': 2.626})
     """
     if "R" not in protocol.router_law.__code__.co_varnames or protocol.combine != "min":
@@ -171,15 +174,15 @@ def isolated_links(
     by_packet = mean_rtts(protocol, network, assignment)
     out = []
     for link in np.unique(point.bottleneck).tolist():
-        own, through = point.bottleneck == link, crosses[:, link]
-        share = float(point.rates[own].sum() / point.rates[through].sum())
-        rtts = network.rtts[own]
+        bottlenecked, through = point.bottleneck == link, crosses[:, link]
+        share = float(point.rates[bottlenecked].sum() / point.rates[through].sum())
+        rtts = network.rtts[bottlenecked]
         counted = np.minimum(network.rtts[through], protocol.scaling_rtt_limit)
         if protocol.scaling_rtt == "max":
             d = float(counted.max())
         else:
             d = float(counted.mean() if by_flow else by_packet[link])
         changed: dict[str, Any] = {name: share * getattr(protocol, name) for name in _scaled(protocol)}
-        alone = Network.dumbbell(network.capacities[link], rtts.tolist())
-        out.append(IsolatedLink(link, share, d, replace(protocol, **changed), alone))
+        dumbbell = Network.dumbbell(network.capacities[link], rtts.tolist())
+        out.append(IsolatedLink(link, share, d, replace(protocol, **changed), dumbbell))
     return out

@@ -1,4 +1,4 @@
-"""The limit cycles of protocols whose source law is a relay."""
+"""The limit cycles of protocols with a relay as source law."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["RelayCycle", "relay_cycle"]
 
 @dataclass(frozen=True, repr=False)
 class RelayCycle(Displayed):
-    """The queue of a link: `mean` and `amplitude` (half of peak to peak) [bytes] of its fundamental, with `period` [s].
+    """A limit cycle of a queue: `mean` and `amplitude` (half of peak to peak) [bytes] of its fundamental, `period` [s].
 
-    Where the amplitude is larger than the mean the queue empties, and the estimate has no standing.
+    If the amplitude exceeds the mean, the queue empties, and the estimate is not valid.
     """
 
     mean: float
@@ -41,13 +41,13 @@ class RelayCycle(Displayed):
 def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:
     """Return the limit cycle of a relay protocol on one link, estimated by describing function.
 
-    The averaged law W' = s sign(A - R)/D of each flow is a relay before an integrator; ACK clocking lets the queue
-    are the windows, after the delay of the path, as long as it does not empty.
+    The averaged law W' = s sign(A - R)/D of each flow is a relay before an integrator. With ACK clocking the queue
+    equals the windows minus the pipe, after the delay of the path, as long as it does not empty.
 
     Parameters
     ----------
     protocol : Protocol
-        Protocol with a relay: EDN, PEDN, Vegas with alpha = beta.
+        Protocol with a relay: for example EDN, PEDN, or Vegas with alpha = beta.
     network : Network
         Network of one link.
 
@@ -58,15 +58,15 @@ def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:
     Raises
     ------
     ValueError
-        A protocol without a relay.
+        The protocol has no relay.
     LinearizationError
-        No equilibrium, or flows that do not move as one.
+        The network has no equilibrium, or flows do not move together.
 
     Notes
     -----
     With equal RTTs the fluid's cycle is a triangle of this period and pi^2/8 of this amplitude. With heterogeneous RTTs
-    the shares of flows move against each other, which is left out: for 4 flows each of 50, 100 and 200 ms at 100 Mb/s
-    the period is 5 % short of the fluid's, and the amplitude 41 %.
+    the shares of flows also oscillate against each other, which the estimate does not model: for 4 flows each of 50,
+    100 and 200 ms at 100 Mb/s the period is 5 % below that of the fluid, and the amplitude 41 % below it.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:
     """
     loop, queue = protocol.relay_loop(network)
     longest, shortest = float(network.rtts.max()), float(network.rtts.min())
-    found = relay_oscillation(loop, np.geomspace(0.05 / longest, 2.0 / shortest, 400))
+    oscillation = relay_oscillation(loop, np.geomspace(0.05 / longest, 2.0 / shortest, 400))
     at_rest = equilibrium_of(protocol, network).queue
     assert at_rest is not None
-    return RelayCycle(float(at_rest[0]) / 8.0, queue * found.amplitude / 8.0, 2.0 * pi / found.frequency)
+    return RelayCycle(float(at_rest[0]) / 8.0, queue * oscillation.amplitude / 8.0, 2.0 * pi / oscillation.frequency)

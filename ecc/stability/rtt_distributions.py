@@ -1,36 +1,36 @@
 """The worst RTT distribution of a loop, among all distributions of one mean: a moment problem with a closed solution.
 
-Where a loop over one link is 1 + G(s) mean(exp(-s D_i)) = 0, G holding the mean RTT d but no other trace of the
-distribution, a root lies at s = j w exactly if x = w D has the moments
+Let a loop over one link be 1 + G(s) mean(exp(-s D_i)) = 0, with G a function of the mean RTT d but not otherwise of the
+distribution. A root lies at s = j w if and only if x = w D has the moments
 
     E cos x = C,   E sin x = S,   E x = w d      with  C - j S = -1/G(j w).
 
-Let a = w D_min. The least mean of any x >= a with these first two moments is that of two values, a and another: with
+Let a = w D_min. The minimum mean of any x >= a with these first two moments is that of two values, a and another: with
 C' - j S' = (C - j S) exp(j a), 0 <= C'^2 + S'^2 <= 1,
 
-    x = a + 2 atan2(1 - C', S'),   p = ((1 - C')^2 + S'^2)/(2 (1 - C')),   least mean = a + p (x - a).
+    x = a + 2 atan2(1 - C', S'),   p = ((1 - C')^2 + S'^2)/(2 (1 - C')),   minimum mean = a + p (x - a).
 
 Proof: f(x) = (x - a) + b (1 - cos(x - a)) - c sin(x - a), with b, c such that f = f' = 0 at the second value, has f = 0
-at a as well, so that its expectation is E(x - a) less a constant. f' = 1 + (a sinusoid) vanishes twice a period at
-most: between the two values, and at the second. So f >= 0 on a period, and f grows by 2 pi from one to the next. A
-vanishing share of flows with an RTT beyond all bounds raises the mean and leaves the moments, so some distribution of
-mean d has the root if the least mean is < w d, and none has if it is > w d.
+at a as well, so that its expectation is E(x - a) minus a constant. f' = 1 + (a sinusoid) vanishes no more than twice a
+period: between the two values, and at the second. So f >= 0 on a period, and f grows by 2 pi from one period to the
+next. A vanishing share of flows with unbounded RTTs raises the mean and does not change the moments. Therefore some
+distribution of mean d has the root if the minimum mean is < w d, and none has it if the minimum mean is > w d.
 
-**All distributions of mean d are stable if one of them is and the least mean exceeds w d at every w > 0** (and 1 + G(0)
-is not 0, or G has a pole there, and |G| < 1 far from 0): distributions of one mean are convex, and no root can cross.
-*One of them* is needed: with G = -2/(s + 1) and d = 0.3 the least mean exceeds w d wherever the moment exists
-(w^2 <= 3), and all distributions are unstable.
+Consequence: all distributions of mean d are stable if one of them is and the minimum mean exceeds w d at every w > 0
+(and 1 + G(0) is not 0, or G has a pole there, and |G| < 1 far from 0), because the set of distributions of one mean is
+convex, and no root can cross. One stable distribution is needed: with G = -2/(s + 1) and d = 0.3 the minimum mean
+exceeds w d for every moment that exists (w^2 <= 3), and all distributions are unstable.
 
-**When equal RTTs are the worst distribution of their mean, beside them.** Let a gain be critical for equal RTTs, L = G
+Local comparison of equal RTTs with nearby distributions of the same mean: let a gain be critical for equal RTTs, L = G
 exp(-s d) with L(j w) = -1, t = w d < 2 pi, and dln L/dln w = -n - j v: |L| falls with slope n > 0 and its phase with
-slope v. Where |L| = 1 + e for a small e, the moment is (1 - e) exp(-j(t + ...)), whose least mean is
+slope v. If |L| = 1 + e for a small e, the moment is (1 - e) exp(-j(t + ...)) with the minimum mean
 
     t - e k(t),   k(t) = (t - sin t)/(1 - cos t),
 
-so that just below w the least mean exceeds w d by (v - k(t) n) (w - w')/w, to first order. If v > k n no other
+so that just below w the minimum mean exceeds w d by (v - k(t) n) (w - w')/w, to first order. If v > k n no other
 distribution has a root near j w at this gain; if v < k n some do at smaller gains: nearly all flows at one RTT a little
-above d, the others at 0. (Where |L| rises, n < 0, both sides change their sign; a least RTT a has t - w a in place of t
-in k.)
+above d, the others at 0. (If |L| rises, n < 0, both sides change their sign; with a minimum RTT a, k takes t - w a
+instead of t.)
 `local_margin` is v - k n. For an integrator n = 1, v = t = pi/2 and k = 0.571: 1. With a queue, alpha = t sin t and
 beta = t^2 cos t: n = 1 + cos^2 t, v = t - sin t cos t.
 """
@@ -65,28 +65,29 @@ __all__ = [
     "worst_rtt_distribution",
 ]
 
-_FREQUENCIES = 600  # on which the slack is first looked at
-_GAINS = 30  # below that of equal RTTs, looked at for the first at which some distribution is unstable
+_FREQUENCIES = 600  # number of frequencies on the first grid of the slack
+_GAINS = 30  # number of gains up to that of equal RTTs that are searched for an unstable distribution
 _CAPACITY = 1e9  # bit/s; the loops do not depend on it
 
 
 @dataclass(frozen=True, repr=False)
 class WorstRttDistribution(Displayed):
-    """The least critical gain over all RTT distributions of one mean, and the distribution that has it.
+    """The minimum critical gain over all RTT distributions of one mean, and the distribution that attains it.
 
     Attributes
     ----------
     value : float
-        Gain below which all distributions that were found are stable (`worst_rtt_distribution` proves nothing).
+        Gain below which all distributions found are stable (`worst_rtt_distribution` proves nothing).
     equal : float
-        Critical gain where all RTTs are equal.
+        Critical gain for equal RTTs.
     frequency : float
-        Of the root that crosses [rad/s, or rad/step].
+        Frequency of the root that crosses [rad/s, or rad/step].
     rtts : tuple of two float
         The two RTTs of the worst distribution [s].
     share : float
-        Of flows that have the longer one; 1: all are equal. Where their mean is below that requested, a vanishing share
-        of flows with RTTs beyond all bounds makes it up: `value` is then a greatest lower bound, reached by none.
+        Share of flows with the longer RTT; 1: all RTTs are equal. If the mean of the two RTTs is below the requested
+        mean, a vanishing share of flows with unbounded RTTs makes up the difference: then `value` is an infimum that no
+        distribution attains.
     """
 
     value: float
@@ -98,55 +99,56 @@ class WorstRttDistribution(Displayed):
 
 
 def least_mean(moment: ArrayLike, least: ArrayLike = 0.0) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the least mean of x >= least with a given E exp(-j x), and the two values that reach it.
+    """Return the minimum mean of x >= least for a given E exp(-j x), and the two values that attain it.
 
     Parameters
     ----------
     moment : complex
-        Any shape.
+        E exp(-j x), of any shape.
     least : array_like, optional
-        Same shape, rad.
+        Lower bound of x, same shape, rad.
 
     Returns
     -------
     mean : ndarray
-        Rad; inf where |moment| > 1.
+        Minimum mean, rad; inf if |moment| > 1.
     second : ndarray
         The value other than `least`, rad.
     share : ndarray
-        Its probability.
+        Probability of the second value.
     """
     lowest = np.asarray(least, dtype=float)
-    turned = np.asarray(moment) * np.exp(1j * lowest)
-    gap, sine = 1.0 - turned.real, -turned.imag
+    rotated = np.asarray(moment) * np.exp(1j * lowest)
+    gap, sine = 1.0 - rotated.real, -rotated.imag
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(gap > 0.0, (gap * gap + sine * sine) / (2.0 * gap), 0.0)
     second = lowest + 2.0 * np.arctan2(gap, sine)
     mean = lowest + share * (second - lowest)
-    return np.where(np.abs(turned) <= 1.0 + 1e-12, mean, inf), second, share
+    return np.where(np.abs(rotated) <= 1.0 + 1e-12, mean, inf), second, share
 
 
 def slack_of_rtt_distributions(
     loop: Callable[[NDArray[Any]], NDArray[Any]], mean_rtt: float, least_rtt: float = 0.0, top: float = nan
 ) -> tuple[float, float]:
-    """Return by which factor mean RTTs may grow, at least, before some distribution has a root on the axis.
+    """Return a lower bound of the factor by which mean RTTs may grow before some distribution has a root on the axis.
 
     Parameters
     ----------
     loop : callable
-        Frequencies -> open loop L where all RTTs are `mean_rtt`.
+        Frequencies -> open loop L if all RTTs are `mean_rtt`.
     mean_rtt, least_rtt : floats, s or steps
+        Mean and minimum RTT of the distributions.
     top : float, optional
-        Frequency up to which distributions are looked at.
+        Frequency up to which distributions are searched.
 
     Returns
     -------
     slack : float
-        Least mean/(w mean_rtt) over frequencies w on a grid, polished at its least point; <= 1 where some distribution
-        of this mean is not stable; > 1 where all are stable or none is (see the module's text), if the grid missed
-        nothing.
+        Minimum over frequencies w of the minimum mean divided by w mean_rtt, from a grid and a local refinement. If it
+        is <= 1, some distribution of this mean is not stable; if it is > 1, all are stable or none is (see the module),
+        provided that the grid missed nothing.
     frequency : float
-        Where.
+        Frequency of that minimum.
     """
 
     def ratio(omega: Any) -> NDArray[Any]:
@@ -155,10 +157,10 @@ def slack_of_rtt_distributions(
         return least_mean(moment, w * least_rtt)[0] / (w * mean_rtt)
 
     grid = np.linspace(0.0, top, _FREQUENCIES + 1)[1:]
-    found = ratio(grid)
-    at = int(np.argmin(found))
+    ratios = ratio(grid)
+    at = int(np.argmin(ratios))
     low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
-    fine = np.linspace(low, high, 100)  # the end of |moment| <= 1 may lie between
+    fine = np.linspace(low, high, 100)  # |moment| may pass 1 between two points of the grid
     near = ratio(fine)
     best = int(np.argmin(near))
     polished = minimize_scalar(
@@ -178,22 +180,23 @@ def worst_rtt_distribution(
     time: str = "continuous",
     least_rtt: float = 0.0,
 ) -> WorstRttDistribution:
-    """Return the least critical gain over all RTT distributions with this mean on one link, and the distribution that
-    has it.
+    """Return the minimum critical gain over all RTT distributions with this mean on one link, and the distribution.
 
-    Implements the moment problem of the module's text; beyond the published bounds, which are sufficient.
+    Implements the moment problem described in the module. It is sharper than the published bounds, which are
+    sufficient.
 
     Parameters
     ----------
     protocol : Protocol
-        Protocol whose router knows of RTTs only their mean.
+        Protocol with a router that uses only the mean of the RTTs.
     mean_rtt : float, s
+        Mean RTT, for example 0.1.
     parameter : str, optional
         Name of the gain.
     time : str, optional
         "continuous" or "discrete" (whole steps: see Notes).
     least_rtt : float, s, >= 0, optional
-        Least RTT that a distribution may have; one interval at least in discrete time.
+        Minimum RTT of the distributions; in discrete time no less than one interval.
 
     Returns
     -------
@@ -202,14 +205,14 @@ def worst_rtt_distribution(
     Raises
     ------
     ValueError
-        Another time; least_rtt not below mean_rtt; a router that scales by the largest RTT.
+        Another time; least_rtt is not below mean_rtt; the router scales by the largest RTT.
 
     Notes
     -----
-    G is read off the open loop at equal RTTs. In discrete time the delays of the moment problem may be any numbers >= 1
-    step: `value` is safe for the distributions of whole steps, which need not reach it. The gain is searched on a grid
-    of 30, its frequencies on one of 600, then bisected to 1e-9: what lies between points is not seen, and
-    `is_stable_for_all_rtts` and `ecc.stability.rtt_distribution_proofs` prove what is proven. Cost: about 60 linear
+    G is computed from the open loop at equal RTTs. In discrete time the delays of the moment problem may be any numbers
+    >= 1 step: `value` is safe for distributions of whole steps, which need not attain it. The gain is searched on a
+    grid of 30 values, with 600 frequencies each, then bisected to 1e-9. The search may miss distributions between the
+    points; `is_stable_for_all_rtts` and `ecc.stability.rtt_distribution_proofs` give proofs. Cost: about 60 linear
     models.
 
     Examples
@@ -218,13 +221,13 @@ def worst_rtt_distribution(
     >>> round(worst_rtt_distribution(QIRCP(), 0.1).value, 6)
     1.570796
     """
-    network, equal, mean, least, step = _at_equal(protocol, mean_rtt, parameter, time, least_rtt)
+    network, equal, mean, min_rtt, step = _at_equal(protocol, mean_rtt, parameter, time, least_rtt)
     top = np.pi if time == "discrete" else 8.0 * equal.frequency
 
     def slack(gain: float) -> tuple[float, float]:
         system = linearize(replace(protocol, **{parameter: gain}), network, time)
         return slack_of_rtt_distributions(
-            lambda w: system.open_loop(np.exp(1j * w) if time == "discrete" else 1j * w), mean, least, top
+            lambda w: system.open_loop(np.exp(1j * w) if time == "discrete" else 1j * w), mean, min_rtt, top
         )
 
     gains: list[float] = (equal.value * np.linspace(0.0, 1.0, _GAINS + 1)[1:]).tolist()
@@ -238,17 +241,17 @@ def worst_rtt_distribution(
     system = linearize(replace(protocol, **{parameter: high}), network, time)
     at = np.exp(1j * omega) if time == "discrete" else 1j * omega
     moment = -np.exp(-1j * omega * mean) / system.open_loop(at)
-    _, second, share = least_mean(moment, omega * least)
+    _, second, share = least_mean(moment, omega * min_rtt)
     longer = float(second) / omega * step
     if abs(high / equal.value - 1.0) < 1e-8:
         return WorstRttDistribution(equal.value, equal.value, equal.frequency, (mean_rtt, mean_rtt), 1.0)
-    return WorstRttDistribution(float(high), equal.value, omega, (least * step, longer), float(share))
+    return WorstRttDistribution(float(high), equal.value, omega, (min_rtt * step, longer), float(share))
 
 
 def _at_equal(
     protocol: Protocol, mean_rtt: float, parameter: str, time: str, least_rtt: float
 ) -> tuple[Network, StabilityLimit, float, float, float]:
-    """Equal RTTs, where they are lost, the mean and the least delay in the loop's unit of time, and that unit [s]."""
+    """Return a network of equal RTTs, its stability limit, mean and minimum delay in steps or s, and their unit [s]."""
     if time not in ("continuous", "discrete"):
         raise ValueError(f"time must be 'continuous' or 'discrete', got {shown(time)}")
     if not 0.0 <= least_rtt < mean_rtt:
@@ -266,11 +269,11 @@ def _at_equal(
     network = Network.dumbbell(_CAPACITY, [mean_rtt])
     step = interval_of(protocol) if time == "discrete" else 1.0
     mean = round(mean_rtt / step) if time == "discrete" else mean_rtt
-    least = max(1.0, least_rtt / step) if time == "discrete" else least_rtt
+    min_rtt = max(1.0, least_rtt / step) if time == "discrete" else least_rtt
     equal = critical_gain(protocol, network, parameter, time)
     if not 0.0 < equal.value < inf:
         raise ValueError(f"{parameter} must have a critical value > 0 at equal RTTs, got {equal.value:g}")
-    return network, equal, mean, least, step
+    return network, equal, mean, min_rtt, step
 
 
 @check_arguments
@@ -281,28 +284,28 @@ def local_margin(
     time: str = "continuous",
     least_rtt: float = 0.0,
 ) -> float:
-    """Return how far equal RTTs are from being no longer the worst distribution of their mean, beside them.
+    """Return a margin by which equal RTTs are the worst among nearby distributions of their mean.
 
-    Implements the local test of the module's text, at the critical gain of equal RTTs.
+    Implements the local comparison described in the module, at the critical gain of equal RTTs.
 
     Parameters
     ----------
     protocol, mean_rtt, parameter, time, least_rtt
-        As in worst_rtt_distribution.
+        As for worst_rtt_distribution.
 
     Returns
     -------
     float
-        v - k n; > 0: no distribution beside equal RTTs becomes unstable before them; < 0: some do.
+        v - k n; > 0: no distribution near equal RTTs becomes unstable before them; < 0: some do.
 
     Raises
     ------
     ValueError
-        As worst_rtt_distribution.
+        As for worst_rtt_distribution.
 
     Notes
     -----
-    Slopes by central differences of the open loop, right to about 1e-8.
+    Slopes are central differences of the open loop, accurate to about 1e-8.
 
     Examples
     --------
@@ -310,16 +313,16 @@ def local_margin(
     >>> round(local_margin(QIRCP(), 0.1), 6)  # 1 + (pi/2 - 1) - (pi/2 - 1)
     1.0
     """
-    network, equal, mean, least, _ = _at_equal(protocol, mean_rtt, parameter, time, least_rtt)
+    network, equal, mean, min_rtt, _ = _at_equal(protocol, mean_rtt, parameter, time, least_rtt)
     system = linearize(replace(protocol, **{parameter: equal.value}), network, time)
     step = 1e-5
     omega = equal.frequency * np.exp(step * np.array([-1.0, 1.0]))
     values = system.open_loop(np.exp(1j * omega) if time == "discrete" else 1j * omega)
     slope = complex(np.log(values[1] / values[0])) / (2.0 * step)
-    turned = (equal.frequency * mean, equal.frequency * (mean - least))
-    if turned[0] >= 2.0 * np.pi:  # the same moment has a lesser mean
+    angles = (equal.frequency * mean, equal.frequency * (mean - min_rtt))
+    if angles[0] >= 2.0 * np.pi:  # the same moment has a smaller mean
         return -inf
-    k = (turned[1] - np.sin(turned[1])) / (1.0 - np.cos(turned[1]))
+    k = (angles[1] - np.sin(angles[1])) / (1.0 - np.cos(angles[1]))
     falls = 1.0 if slope.real < 0.0 else -1.0
     return float(-falls * slope.imag - k * abs(slope.real))
 
@@ -328,24 +331,24 @@ def local_margin(
 def is_stable_for_all_rtts(alpha: float, beta: float) -> bool:
     """Return whether RCP with an unconstrained queue is proven stable for every RTT distribution of any mean.
 
-    The loop is s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)), which at d = 1 asks for the moments
+    The loop is s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)), which at d = 1 requires the moments
 
-        C = beta w^2/(beta^2 + alpha^2 w^2),   S = alpha w^3/(beta^2 + alpha^2 w^2);
+        C = beta w^2/(beta^2 + alpha^2 w^2),   S = alpha w^3/(beta^2 + alpha^2 w^2).
 
-    ball arithmetic shows over pieces of (0, w_max], outside of which C^2 + S^2 > 1, that their least mean exceeds w.
-    With w = alpha v they depend only on v and beta/alpha^2, and their least mean on alpha neither: what is proven for
-    (alpha, beta) is for (s alpha, s^2 beta), 0 < s < 1. Equal RTTs are proven stable too: one distribution must be.
-    XCP is this loop only with gamma = 0 (`ecc.stability.rtt_ratio`).
+    Ball arithmetic shows over pieces of (0, w_max], outside of which C^2 + S^2 > 1, that their minimum mean exceeds w.
+    With w = alpha v the moments, and so their minimum mean, depend only on v and beta/alpha^2: a proof for (alpha,
+    beta) also holds for (s alpha, s^2 beta), 0 < s < 1. Equal RTTs are proven stable too, since one distribution must
+    be. XCP is this loop only with gamma = 0 (`ecc.stability.rtt_ratio`).
 
     Parameters
     ----------
     alpha, beta : floats, > 0
-        Gains, taken as the exact binary numbers that they are.
+        Gains, used as exact binary numbers.
 
     Returns
     -------
     bool
-        False where it is not so, or too close to be decided on pieces of 2^-40.
+        False if it is unstable for some distribution, or too close to be decided on pieces of 2^-40.
 
     Raises
     ------
@@ -370,11 +373,11 @@ def is_stable_for_all_rtts(alpha: float, beta: float) -> bool:
         return False
 
     def clear(low: float, high: float) -> bool:
-        """Whether no distribution of mean 1 has a root between two frequencies; both sums grow with w."""
+        """Return whether no distribution of mean 1 has a root between two frequencies; both moments grow with w."""
 
         def moments(w: Any) -> tuple[Any, Any]:
-            below = b * b + a * a * w * w
-            return b * w * w / below, a * w * w * w / below
+            denominator = b * b + a * a * w * w
+            return b * w * w / denominator, a * w * w * w / denominator
 
         (c0, s0), (c1, s1) = moments(arb(low)), moments(arb(high))
         if c0 * c0 + s0 * s0 > 1:
@@ -386,7 +389,7 @@ def is_stable_for_all_rtts(alpha: float, beta: float) -> bool:
         return bool((gap + sine * sine / gap) * arb.atan2(gap, sine) > arb(high))
 
     top = 1.0
-    while not a * a * arb(top) ** 2 + b * b < arb(top) ** 4:  # |alpha j w + beta| < w^2 from there on
+    while not a * a * arb(top) ** 2 + b * b < arb(top) ** 4:  # above it |alpha j w + beta| < w^2
         top *= 2.0
     todo = [(0.0, top)]
     while todo:

@@ -1,4 +1,4 @@
-"""RTT estimates that are wrong: how far a router's d may be below the true RTT before the loop is unstable."""
+"""Wrong RTT estimates: how far a router's d may be below the true RTT before the loop becomes unstable."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class RttMargin(Displayed):
     Attributes
     ----------
     ratio : float
-        The loop is stable for larger ones, and not just below; 0: for all, inf: for none.
+        Critical ratio: the loop is stable for larger ratios, and not just below it; 0: for all, inf: for none.
     frequency : float
-        Of the root that crosses [rad/s, or rad/step]; nan where the ratio is 0 or inf.
+        Frequency of the root that crosses [rad/s, or rad/step]; nan if the ratio is 0 or inf.
     certified : tuple of two float or None
-        (lo, hi) around the ratio, proven unstable at lo and stable at hi. That every larger ratio is stable, too (for
-        RCP and XCP, which are not affine in 1/d, those up to 1e6), is shown as `ecc.linear.StabilityLimit.certified`
-        states; None if not requested, not shown, or if the ratio is 0 or inf.
+        (lo, hi) around the ratio, proven unstable at lo and stable at hi. `ecc.linear.StabilityLimit.certified` states
+        how stability at all larger ratios is shown (up to 1e6 for RCP and XCP, which are not affine in 1/d). None if
+        not requested, not shown, or if the ratio is 0 or inf.
     """
 
     ratio: float
@@ -52,9 +52,9 @@ def rtt_margin(
     options: LinearOptions | None = None,
     **keywords: Unpack[LinearKeywords],
 ) -> RttMargin:
-    """Return by which factor routers may underestimate RTTs: the critical ratio of their d to the true one.
+    """Return the factor by which routers may underestimate RTTs: the critical ratio of their d to the true RTT.
 
-    Every router takes r times the mean (or largest) RTT of the flows that cross it; delays stay as they are. Integral
+    Every router uses r times the mean (or largest) RTT of the flows that cross it; delays do not change. Integral
     routers have alpha/(r d) instead of alpha/d, so that r is 1 over their gain margin; with beta/(r d)^2 as well (RCP,
     XCP with an unconstrained queue) r = alpha/(w sin w) with cos w = (sqrt(1 + 4 k^2) - 1)/(2 k), k = beta/alpha^2.
 
@@ -63,7 +63,7 @@ def rtt_margin(
     protocol : Protocol
     network : Network
     time : str, optional
-        As in linearize.
+        As for linearize.
     certify : bool, optional
         Also prove both sides, by ball arithmetic.
     options : LinearOptions, optional
@@ -74,12 +74,12 @@ def rtt_margin(
     Returns
     -------
     RttMargin
-        Ratio 0 for routers whose law has no RTT.
+        Margin, with ratio 0 if the router law does not use RTTs.
 
     Raises
     ------
     LinearizationError
-        No linear model there.
+        The protocol has no linear model on the network.
 
     Examples
     --------
@@ -90,13 +90,13 @@ def rtt_margin(
     if "d" not in law_arguments(protocol.router_law):
         return RttMargin(0.0, float("nan"), None)
     crosses, rtts = network.incidence, network.rtts
-    taken = np.max if protocol.scaling_rtt == "max" else np.mean
+    average = np.max if protocol.scaling_rtt == "max" else np.mean
     counted = np.minimum(rtts, protocol.scaling_rtt_limit)
-    own = np.array([taken(counted[through]) if through.any() else 1.0 for through in crosses.T])
+    true_rtts = np.array([average(counted[through]) if through.any() else 1.0 for through in crosses.T])
     chosen = read_options(options, keywords, _OPTIONS, "rtt_margin").given()
 
     def family(gain: float) -> DelaySystem | SampledSystem:
-        return linearize(protocol, network, time, mean_rtt=own / gain, **chosen)
+        return linearize(protocol, network, time, mean_rtt=true_rtts / gain, **chosen)
 
     lost = stability_limit(family, certify=certify)
     ratio = 1.0 / lost.value if lost.value > 0.0 else inf

@@ -1,4 +1,4 @@
-"""The stability classification of a run: does a small deviation from the equilibrium grow or decay, and how fast?"""
+"""The stability classification of a run: growth or decay of a small deviation from the equilibrium, and its rate."""
 
 from __future__ import annotations
 
@@ -59,38 +59,38 @@ def classify_stability(
     """Return whether a deviation grows or decays, from a straight line through the logarithm of its envelope.
 
     The envelope is the amplitude of an oscillation of the given period, fitted by least squares in successive windows
-    of two periods beside a mean and a trend (a slow drift of the operating point is no oscillation). Only windows from
-    the first to the one that reaches `floor` (lost in the noise) or `ceiling` (no longer small) count. Where that
-    leaves fewer than three, the growth from the perturbation to the window that is outside decides: the rate is then a
-    bound, its sign is right.
+    of two periods together with a mean and a trend, so that a slow drift of the operating point does not count as an
+    oscillation. Only windows from the first to the one that reaches `floor` (the noise) or `ceiling` (no longer small)
+    are used. If fewer than three remain, the growth from the perturbation to the first window outside decides: the rate
+    is then only a bound, but its sign is right.
 
     Parameters
     ----------
     time : array_like, shape (n,), s
-        Evenly spaced ends of samples.
+        Ends of samples, evenly spaced.
     deviation : array_like, shape (n,)
-        Relative to the equilibrium.
+        Deviation relative to the equilibrium.
     period : float, s
-        Of the expected oscillation, to some 10 %.
+        Period of the expected oscillation, to about 10 %.
     skip : float, s, optional
-        To leave out at the start.
+        Initial time to leave out.
     floor, ceiling : float, optional
         Amplitudes between which the fit is made.
     perturbation : tuple of two float, optional
         (time [s], amplitude) of the deviation at the start, for runs that leave the fitted range at once.
     confidence : float, optional
-        How many standard errors the growth rate must be away from zero to decide.
+        Number of standard errors by which the growth rate must differ from zero for a decision.
 
     Returns
     -------
     StabilityClassification
-        "undecided" also when there are fewer than three windows and no perturbation to compare with.
+        Classification; also "undecided" if there are fewer than three windows and no perturbation to compare with.
 
     Raises
     ------
     ValueError
-        Arrays of different length, time that does not increase, a period shorter than four samples, or a perturbation
-        that is 0.
+        Arrays differ in length, time does not increase, the period is shorter than four samples, or the perturbation is
+        0.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def classify_stability(
 
 
 def _amplitudes(windows: NDArray[np.float64], samples: float) -> NDArray[np.float64]:
-    """Amplitude of the oscillation with a period of `samples` in each row, beside a mean and a trend."""
+    """Return the amplitude of the oscillation of period `samples` in each row, fitted with a mean and a trend."""
     x = np.arange(windows.shape[1]) - (windows.shape[1] - 1) / 2.0
     phase = 2.0 * np.pi / samples * x
     basis = np.stack([np.ones_like(x), x, np.cos(phase), np.sin(phase)], axis=1)
@@ -150,6 +150,6 @@ def _amplitudes(windows: NDArray[np.float64], samples: float) -> NDArray[np.floa
 
 
 def _usable(amplitude: NDArray[np.float64], floor: float, ceiling: float) -> int:
-    """Number of leading windows before the envelope leaves (floor, ceiling)."""
+    """Return the number of windows before the envelope leaves (floor, ceiling)."""
     outside = np.flatnonzero(~((amplitude > floor) & (amplitude < ceiling)))
     return int(outside[0]) if len(outside) else len(amplitude)

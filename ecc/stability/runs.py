@@ -1,4 +1,4 @@
-"""Stability measured on runs: start at the equilibrium, perturb it, and see whether the deviation grows."""
+"""Stability measured in runs that start from a perturbed equilibrium: the growth or decay of the deviation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["MeasuredBoundary", "PerturbedRun", "measured_boundary", "perturbed_r
 
 _ENGINES = {"packet": packet, "fluid": fluid, "live": live}
 _OPTIONS = {"time": "fluid", "rtol": "fluid", "clocking": "fluid", "slow": "live", "attempts": "live"}
-"""Of which engine each option is."""
+"""The engine to which each option applies."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +43,7 @@ class PerturbedRun(Displayed):
     trajectory: Trajectory
 
     def plot(self) -> go.Figure:
-        """Return a Plotly figure of the deviation over time, with the amplitude in each window that was fitted."""
+        """Return a Plotly figure of the deviation over time, with the amplitude in each fitted window."""
         from ecc.plot import boundary_figure
 
         return boundary_figure(
@@ -73,30 +73,32 @@ def perturbed_run(
     slow: float | None = None,
     attempts: int | None = None,
 ) -> PerturbedRun:
-    """Run from the equilibrium with all rates off by `perturbation` and fit the growth of the deviation.
+    """Run from the equilibrium with all rates changed by `perturbation`, and fit the growth of the deviation.
 
     Parameters
     ----------
     protocol : Protocol
     network : Network
     period : float, s
-        Of the expected oscillation: sets samples (period/24), windows (two periods), horizon.
+        Period of the expected oscillation: determines samples (period/24), windows (two periods) and the horizon.
     periods : float, optional
-        Length of the run.
+        Length of the run, in periods.
     engine : str, optional
         "packet", "fluid" or "live".
     perturbation : float, optional
-        Not 0. Relative disturbance of all rates.
+        Relative disturbance of all rates, not 0, for example 0.02.
     seed : int, optional
+        Seed of packet runs.
     floor, ceiling : float, optional
-        Amplitudes between which the envelope is fitted (noise of packets; no longer small).
+        Amplitudes between which the envelope is fitted (the noise of packets; no longer small).
     assignment : object, optional
-        Fixed bottleneck assignment, as in Scenario.
+        Fixed bottleneck assignment, as for Scenario.
     record : sequence of str, optional
-        As in the engine's `simulate`.
+        As for the engine's `simulate`.
     time, rtol, clocking : optional
-        Of fluid runs, as in `ecc.fluid.simulate`; None: its defaults.
+        For fluid runs, as for `ecc.fluid.simulate`; None: its defaults.
     slow, attempts : optional
+        For live runs, as for `ecc.live.simulate`; None: its defaults.
         Of live runs, as in `ecc.live.simulate`; None: its defaults.
 
     Returns
@@ -108,9 +110,9 @@ def perturbed_run(
     ValueError
         An unknown engine, or an option of another engine.
     EccError
-        The run ended before its second sample, or is a live one that is void or cannot be made here.
+        The run ended before its second sample, or is a live run that is void or cannot be made on this machine.
     KeyboardInterrupt
-        Ctrl-C.
+        The run was interrupted with Ctrl-C.
     """
     if engine not in _ENGINES:
         raise ValueError(f"engine must be one of {', '.join(_ENGINES)}, got {shown(engine)}")
@@ -130,15 +132,15 @@ def perturbed_run(
     level = float(point.rates[network.incidence[:, link]].sum())
     times = run.data["time"].to_numpy()
     deviation = run.arrival.to_numpy()[:, link] / level - 1.0
-    held = float(run.stats.get("warmup_end", 0.0))
+    release = float(run.stats.get("warmup_end", 0.0))
     stability = classify_stability(
-        times, deviation, period, held + 2.0 * period, floor, ceiling, (held, abs(perturbation))
+        times, deviation, period, release + 2.0 * period, floor, ceiling, (release, abs(perturbation))
     )
     return PerturbedRun(stability, times, deviation, link, run)
 
 
 def _observed_link(network: Network, point: Equilibrium) -> int:
-    """The bottleneck of most flows; if the feedback of a path is summed, the link with the highest utilization."""
+    """Return the link with the largest number of bottlenecked flows; for summed feedback, with the highest load."""
     if (point.bottleneck >= 0).all():
         return int(np.bincount(point.bottleneck).argmax())
     return int((point.rates @ network.incidence / network.capacities).argmax())
@@ -182,26 +184,26 @@ def measured_boundary(
     max_runs: int = 12,
     run: Callable[[Protocol, Network, float], PerturbedRun] = perturbed_run,
 ) -> MeasuredBoundary:
-    """Return where stability is lost in runs, by bisection on the fitted growth rate and a line through its ends.
+    """Return the stability limit in runs, by bisection on the fitted growth rate and a line through its ends.
 
     Parameters
     ----------
     protocol, network : Protocol, Network
-        As in perturbed_run.
+        As for perturbed_run.
     parameter : str
         Name of the gain.
     low, high : floats
-        Gains to begin from; moved apart, by twice their distance or a fifth, until the first is stable and the second
+        First gains; they are moved apart, by twice their distance or a fifth, until the first is stable and the second
         unstable.
     period : float, s
-        Of the expected oscillation.
+        Period of the expected oscillation.
     tolerance : float, optional
         Relative width at which bisection ends.
     max_runs : int, optional
-        Runs at most.
+        Maximum number of runs.
     run : callable, optional
-        What makes a run, called as run(protocol, network, period): `functools.partial(perturbed_run, engine="fluid")`,
-        or a form of it that keeps its results.
+        Function that makes a run, called as run(protocol, network, period): for example
+        `functools.partial(perturbed_run, engine="fluid")`, or a version of it that caches its results.
 
     Returns
     -------
@@ -210,51 +212,51 @@ def measured_boundary(
     Raises
     ------
     ValueError
-        No such gain, a range that is none, or a tolerance out of range.
+        The protocol does not have the gain, the range is empty, or the tolerance is out of range.
     ConvergenceError
-        No bracket after max_runs runs, or no two fits beside the limit; `last` holds (gain, growth rate) of all runs.
+        No bracket after max_runs runs, or not two fits near the limit; `last` holds (gain, growth rate) of all runs.
     """
     known = parameter_names(protocol)
     if parameter not in known:
         raise ValueError(f"parameter must be one of {', '.join(known)}, got {shown(parameter)}")
     if not (0.0 < low < high and 0.0 < tolerance < 1.0):
         raise ValueError(f"low must be > 0 and < high, tolerance > 0 and < 1, got {low:g}, {high:g}, {tolerance:g}")
-    found: dict[float, StabilityClassification] = {}
+    results: dict[float, StabilityClassification] = {}
 
     def rate(gain: float) -> float:
-        if len(found) >= max_runs:
-            tried = [(g, v.growth_rate) for g, v in sorted(found.items())]
+        if len(results) >= max_runs:
+            tried = [(g, v.growth_rate) for g, v in sorted(results.items())]
             raise ConvergenceError(f"no stability limit found for {parameter} in {tried}", tried)
-        found[gain] = run(replace(protocol, **{parameter: gain}), network, period).stability
-        return found[gain].growth_rate
+        results[gain] = run(replace(protocol, **{parameter: gain}), network, period).stability
+        return results[gain].growth_rate
 
     stable, unstable = float(low), float(high)
     while not rate(stable) < 0.0:
         stable, unstable = max(0.8 * stable, stable - 2.0 * (unstable - stable)), stable
-    if unstable not in found:
+    if unstable not in results:
         while not rate(unstable) > 0.0:
             stable, unstable = unstable, min(1.25 * unstable, unstable + 2.0 * (unstable - stable))
-    while unstable - stable > tolerance * unstable and len(found) < max_runs:
+    while unstable - stable > tolerance * unstable and len(results) < max_runs:
         middle = 0.5 * (stable + unstable)
         if rate(middle) < 0.0:
             stable = middle
         else:
             unstable = middle
-    gains = np.array(sorted(found))
-    rates = np.array([found[g].growth_rate for g in gains])
-    errors = np.array([found[g].error for g in gains])
+    gains = np.array(sorted(results))
+    rates = np.array([results[g].growth_rate for g in gains])
+    errors = np.array([results[g].error for g in gains])
     near = np.flatnonzero((gains >= 0.97 * stable) & (gains <= 1.03 * unstable) & np.isfinite(rates + errors))
     if len(near) < 2:
         tried = list(zip(gains.tolist(), rates.tolist(), strict=True))
         raise ConvergenceError(
-            f"no two growth rates of {parameter} near its limit are more than bounds: {tried}", tried
+            f"fewer than two growth rates of {parameter} near its limit are fitted, others are bounds: {tried}", tried
         )
     value, error = _zero(gains[near], rates[near], errors[near])
     return MeasuredBoundary(value, error, gains, rates, errors)
 
 
 def _zero(gains: NDArray[np.float64], rates: NDArray[np.float64], errors: NDArray[np.float64]) -> tuple[float, float]:
-    """Zero of the least-squares line through (gain, rate), and its standard error."""
+    """Return the zero of the least-squares line through (gain, rate), and its standard error."""
     weights = 1.0 / np.maximum(errors, 1e-12 + 1e-3 * np.abs(rates).max())
     (slope, offset), covariance = np.polyfit(gains, rates, 1, w=weights, cov="unscaled")
     value = -offset / slope

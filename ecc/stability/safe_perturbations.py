@@ -1,12 +1,12 @@
-"""How large a perturbation of an equilibrium may be so that it still dies out in the fluid model.
+"""The size of perturbations of an equilibrium that die out in the fluid model.
 
 A linear model decides about infinitely small perturbations. If the bifurcation at the stability limit is subcritical,
-an unstable cycle surrounds the stable equilibrium, and a perturbation that is larger than the cycle ends in a lasting
-oscillation. Fluid runs from the perturbed equilibrium measure where that begins.
+an unstable cycle surrounds the stable equilibrium, and a perturbation larger than the cycle ends in a lasting
+oscillation. Fluid runs from the perturbed equilibrium measure the size at which that begins.
 
-Each size is tried twice: all rates (of windows: all windows) above the equilibrium by that share, and below it. A run
-lasts ten time constants of the slowest root of the linear model. It counts as died out if the deviation in its last
-quarter is a tenth of that in its second quarter, or is negligible. Slower decay counts as not safe.
+Each size is tried twice: all rates (for windows: all windows) above the equilibrium by that share, and below it. A run
+lasts ten time constants of the slowest root of the linear model. A perturbation has died out if the deviation in the
+last quarter of its run is a tenth of that in the second quarter, or is negligible. Slower decay counts as not safe.
 """
 
 from __future__ import annotations
@@ -31,38 +31,37 @@ from ecc.scenario import Scenario
 
 __all__ = ["SafePerturbation", "safe_perturbation"]
 
-_RATIO = sqrt(10.0)  # between the sizes that are tried first
-_ALWAYS = 3  # sizes that are tried even if the largest dies out: smaller ones need not
+_RATIO = sqrt(10.0)  # ratio of the sizes that are tried first
+_ALWAYS = 3  # number of sizes tried even if the largest dies out, since smaller ones may not
 _SMALLEST = 0.9e-3  # size below which the search ends
 _BISECTIONS = 2  # between the safe and the unsafe size: their ratio is then 1.33
 _TIME_CONSTANTS, _PERIODS = 10.0, (20.0, 2000.0)  # length of a run, and its limits in periods
-_RTTS, _PATTERN_RTTS = 20.0, 100.0  # shortest run, in the longest RTT; of ACK-clocked windows that routers grant
-_SAMPLES = 16  # in a period
-_ROOTS = 8  # of which the first that oscillates gives the period
-_DECAY = 0.1  # of the deviation from the second quarter of a run to the last
-_NEGLIGIBLE = 1e-3, 0.02  # deviation at the end that has died out: of the equilibrium, and of the perturbation
+_RTTS, _PATTERN_RTTS = 20.0, 100.0  # shortest run, in longest RTTs; the same for ACK-clocked windows set by routers
+_SAMPLES = 16  # samples per period
+_ROOTS = 8  # number of roots computed; the first one that oscillates gives the period
+_DECAY = 0.1  # maximum ratio of the deviation in the last quarter of a run to that in the second
+_NEGLIGIBLE = 1e-3, 0.02  # negligible deviation at the end, relative to the equilibrium, and to the perturbation
 
 
 @dataclass(frozen=True, repr=False)
 class SafePerturbation(Displayed):
-    """The largest perturbation of an equilibrium that dies out in fluid runs, as far as sizes were tried.
+    """The largest perturbation of an equilibrium that dies out in fluid runs, among the sizes tried.
 
     Attributes
     ----------
-    value : float
-        Largest tried share of the rates (of windows: of the windows) up to which every tried perturbation, upward and
+        Largest share of the rates (for windows: of the windows) up to which every perturbation tried, upward and
         downward, died out; 0 if none did or the equilibrium is unstable.
     unsafe : float
-        Smallest tried share that did not die out in one of the directions; inf if all did.
+        Smallest share tried that did not die out in one of the directions; inf if all did.
     oscillation : float
-        Half of peak to peak of the queue at the end of that run [bytes], of the link at which it is largest; 0 if all
+        Half of peak to peak of the queue at the end of that run [bytes], at the link with the largest value; 0 if all
         died out.
     duration : float
         Length of each run [s].
     clocking : str
-        Clock of the windows in these runs, "ack" or "rate".
+        Clocking of the windows in these runs, "ack" or "rate".
     tried : tuple of pairs
-        (share with its sign, whether it died out) of all runs, by growing share.
+        (share with its sign, whether it died out) of all runs, by increasing share.
     """
 
     value: float
@@ -94,10 +93,10 @@ class SafePerturbation(Displayed):
         if self.unsafe == inf:
             return f"perturbations up to {self.value:.3g} of the equilibrium, the largest tried, die out ({runs})"
         swing = quantity_text(self.oscillation, "bytes")
-        beyond = f"{self.unsafe:.3g} does not and leaves a queue that oscillates by +-{swing}"
+        failure = f"{self.unsafe:.3g} does not and leaves a queue that oscillates by +-{swing}"
         if self.value == 0.0:
-            return f"no perturbation that was tried dies out: {beyond} ({runs})"
-        return f"perturbations up to {self.value:.3g} of the equilibrium die out, {beyond} ({runs})"
+            return f"no perturbation tried dies out: {failure} ({runs})"
+        return f"perturbations up to {self.value:.3g} of the equilibrium die out, {failure} ({runs})"
 
 
 @check_arguments
@@ -114,14 +113,14 @@ def safe_perturbation(
     Parameters
     ----------
     protocol : Protocol, ProtocolAssignment or mapping
-        One that has a linear model in continuous time and a fluid.
+        Protocol with a linear model in continuous time and a fluid model.
     network : Network
     largest : float, > 0 and < 1, optional
-        Largest share that is tried.
+        Largest share to be tried.
     clocking : str, optional
-        Of windows: "ack" or "rate", as in `ecc.fluid.simulate`.
+        Clocking of windows, "ack" or "rate", as for `ecc.fluid.simulate`.
     assignment : sequence of int or ndarray of int, shape (n_flows,), optional
-        As in `ecc.linearize`.
+        As for `ecc.linearize`.
 
     Returns
     -------
@@ -130,15 +129,15 @@ def safe_perturbation(
     Raises
     ------
     ValueError
-        A share out of range, or a protocol without such a model.
+        The share is out of range, or the protocol has no such model.
     LinearizationError
-        No linear model, from which the length of the runs is taken.
+        The linear model, which is needed for the length of the runs, does not exist.
 
     Notes
     -----
-    Sizes fall from `largest` by sqrt(10) until one and all smaller tried ones die out; two bisections follow. What is
-    safe is therefore known at these sizes only, for these two directions, and for the length of a run. Fluid windows
-    are not whole packets and have no noise: the same perturbation of packets need not be safe. Cost: 6 to 16 runs.
+    Sizes decrease from `largest` by sqrt(10) until one and all smaller ones tried die out; two bisections follow.
+    Safety is therefore known at these sizes only, for these two directions, and for the length of a run. Fluid windows
+    are not whole packets and have no noise: the same perturbation in packet runs may not be safe. Cost: 6 to 16 runs.
 
     Examples
     --------
@@ -159,7 +158,7 @@ def safe_perturbation(
 
 
 class _Runs:
-    """Fluid runs from one equilibrium; each lasts at least `rtts` of the longest RTT."""
+    """Fluid runs from one equilibrium; each lasts `rtts` times the longest RTT or longer."""
 
     def __init__(
         self,
@@ -171,8 +170,8 @@ class _Runs:
         rtts: float,
     ) -> None:
         roots, longest = system.roots(_ROOTS), float(network.rtts.max())
-        turning = np.abs(roots.imag[roots.imag != 0.0])
-        period = 2.0 * np.pi / (float(turning[0]) if len(turning) else max(-float(roots[0].real), 1e-3 / longest))
+        omega = np.abs(roots.imag[roots.imag != 0.0])
+        period = 2.0 * np.pi / (float(omega[0]) if len(omega) else max(-float(roots[0].real), 1e-3 / longest))
         shortest, limit = (periods * period for periods in _PERIODS)
         decay = max(-float(roots[0].real), 1e-9 / longest)
         self.duration = max(min(max(_TIME_CONSTANTS / decay, shortest), limit), rtts * longest)
@@ -184,7 +183,7 @@ class _Runs:
         self._rest = self._deviations(0.0, 2.0 * self.sample)[0]
 
     def _deviations(self, perturbation: float, duration: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Arrivals and queues of all links over their scales, a row for each sample; and the queues [bytes]."""
+        """Return arrivals and queues of all links over their scales, a row for each sample; and the queues [bytes]."""
         run = fluid.simulate(
             self._scenario.with_(duration=duration), sample=self.sample, start="equilibrium",
             perturbation=perturbation, **self._options,
@@ -194,9 +193,9 @@ class _Runs:
         return np.hstack([run.arrival.to_numpy() / self._scale[0], queue / self._scale[1]]), queue
 
     def ended(self, perturbation: float) -> tuple[bool, float]:
-        """Whether a perturbation dies out, and the oscillation of the queue at the end [bytes]."""
-        seen, queue = self._deviations(perturbation, self.duration)
-        size = np.abs(seen - self._rest[-1]).max(axis=1)
+        """Return whether a perturbation dies out, and the oscillation of the queue at the end [bytes]."""
+        deviations, queue = self._deviations(perturbation, self.duration)
+        size = np.abs(deviations - self._rest[-1]).max(axis=1)
         quarter = len(size) // 4
         early, late = size[quarter : 2 * quarter].max(), size[-quarter:].max()
         negligible = min(_NEGLIGIBLE[0], _NEGLIGIBLE[1] * abs(perturbation))
@@ -204,7 +203,7 @@ class _Runs:
 
 
 def _search(runs: _Runs, largest: float) -> SafePerturbation:
-    """Try sizes from the largest on."""
+    """Try sizes from the largest downward."""
     tried: dict[float, bool] = {}
     swings: dict[float, float] = {}
 
@@ -226,5 +225,5 @@ def _search(runs: _Runs, largest: float) -> SafePerturbation:
     for _ in range(_BISECTIONS if 0.0 < safe < unsafe < inf else 0):
         middle = sqrt(safe * unsafe)
         safe, unsafe = (middle, unsafe) if is_safe(middle) else (safe, middle)
-    every = tuple(sorted(tried.items(), key=lambda one: (abs(one[0]), one[0])))
+    every = tuple(sorted(tried.items(), key=lambda item: (abs(item[0]), item[0])))
     return SafePerturbation(safe, unsafe, swings.get(unsafe, 0.0), runs.duration, runs.clocking, every)

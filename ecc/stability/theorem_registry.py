@@ -1,9 +1,9 @@
-"""Registry of stability theorems, and a search for what contradicts them.
+"""Registry of stability theorems, and a search for counterexamples.
 
-A theorem states: hypotheses hold => the loop is stable while a gain is below a bound (sufficient), or exactly then
-(necessary and sufficient). Here it is data: a bound that is None where its hypotheses fail, a space of loops to search,
-and, as oracle, the exact critical gain of `ecc.linear`. The search minimizes (and, where the bound is stated to be
-necessary, maximizes) critical gain / bound over that space; the worst loops are decided by ball arithmetic.
+A theorem states: if hypotheses hold, the loop is stable while a gain is below a bound (sufficient), or if and only if
+it is (necessary and sufficient). Here it is data: a bound (None if its hypotheses fail), a space of loops to
+search, and, as oracle, the exact critical gain of `ecc.linear`. The search minimizes critical gain / bound over that
+space, and also maximizes it if the bound is stated to be necessary; the worst loops are decided by ball arithmetic.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["THEOREMS", "Case", "Search", "Theorem", "search"]
 Loop = tuple[Protocol, Network]
 Unit = NDArray[np.float64]  # coordinates in [0, 1]
 EXACT, SUFFICIENT = "necessary and sufficient", "sufficient"
-TOLERANCE = 1e-7  # relative, between a bound and a critical gain that are stated to be equal
+TOLERANCE = 1e-7  # maximum relative difference between a bound and a critical gain that are stated to be equal
 
 
 @check_arguments
@@ -44,26 +44,26 @@ class Theorem:
     Attributes
     ----------
     id, source, statement : str
-        Its name, its source, its statement: D, of one flow or of equal ones, d and D_max are RTTs, their
-        mean and their maximum, in steps where time is discrete; "stable" is asymptotic stability of the linear model.
+        Its name, source and statement. D is the RTT of one flow or of equal ones, d and D_max are the mean and the
+        maximum of RTTs, in steps if time is discrete; "stable" is asymptotic stability of the linear model.
     kind : str
         "necessary and sufficient" or "sufficient".
     time : str
         "continuous" or "discrete".
     parameter : str
-        The gain.
+        Name of the gain.
     hypotheses : str
-        In words; `bound` returns None where they fail.
+        Hypotheses in words; `bound` returns None if they fail.
     bound : callable
-        (protocol, network) -> the value that the gain must stay below.
+        (protocol, network) -> the value below which the gain must stay.
     draw : callable
         Point of the unit cube -> a loop to which the theorem applies.
     dimensions : int
-        Of that cube.
+        Dimensions of that cube.
     vary : callable or None
-        (protocol, gain) -> protocol, where more than `parameter` moves with the gain.
+        (protocol, gain) -> protocol, if more than `parameter` changes with the gain.
     known : tuple of float
-        A point of the cube from which a search begins too: a bad loop that is known; () for none.
+        A point of the cube for a known bad loop, from which a search also starts; or ().
     """
 
     id: str
@@ -97,7 +97,7 @@ class Theorem:
         protocol, network : Protocol, Network
             The loop.
         certify : bool, optional
-            Prove both sides.
+            Whether to prove both sides.
         """
         if self.vary is None:
             return critical_gain(protocol, network, self.parameter, self.time, certify)
@@ -111,7 +111,7 @@ class Theorem:
         protocol, network : Protocol, Network
             The loop.
         certify : bool, optional
-            Settle it by ball arithmetic too.
+            Whether to decide the loop by ball arithmetic too.
 
         Raises
         ------
@@ -121,20 +121,20 @@ class Theorem:
         bound = self.bound(protocol, network)
         if bound is None:
             raise ValueError(f"hypotheses of {self.id} must hold ({self.hypotheses}), got {shown(protocol)}")
-        found = self.critical(protocol, network, certify)
+        limit = self.critical(protocol, network, certify)
         proof: tuple[float, bool | None] | None = None
         if certify:
-            below = found.value < bound * (1.0 - TOLERANCE)
-            gain = 0.5 * (found.value + bound) if below else bound * (1.0 - TOLERANCE)
+            below = limit.value < bound * (1.0 - TOLERANCE)
+            gain = 0.5 * (limit.value + bound) if below else bound * (1.0 - TOLERANCE)
             proof = gain, linearize(self.at(protocol, gain), network, self.time).certify().stable
-        return Case(protocol, network, bound, found, proof)
+        return Case(protocol, network, bound, limit, proof)
 
 
 @dataclass(frozen=True, repr=False)
 class Case(Displayed):
-    """A loop beside a theorem: its `bound`, its critical gain `found`, and `proof` = (gain, stable there) if requested.
+    """A loop with a theorem's `bound`, its critical gain `found`, and `proof` = (gain, stable there) if requested.
 
-    The gain of the proof lies between the two where stability is lost below the bound, and just below the bound else.
+    The gain of the proof lies between the two if stability is lost below the bound, and otherwise just below the bound.
     """
 
     protocol: Protocol
@@ -145,18 +145,18 @@ class Case(Displayed):
 
     @property
     def ratio(self) -> float:
-        """Critical gain / bound: below 1 the theorem is contradicted, above 1 the bound is not sharp."""
+        """Critical gain / bound: if below 1 the theorem is contradicted, if above 1 the bound is not sharp."""
         return self.found.value / self.bound
 
     @property
     def contradicts(self) -> bool:
-        """Whether stability is lost below the bound, proven if a proof was requested."""
+        """True if stability is lost below the bound, proven if a proof was requested."""
         return self.ratio < 1.0 - TOLERANCE and (self.proof is None or self.proof[1] is False)
 
 
 @dataclass(frozen=True, repr=False)
 class Search(Displayed):
-    """The loops with the least and the largest critical gain / bound that a search found, in how many loops."""
+    """The loops with the smallest and the largest critical gain / bound of a search, and the number of loops tried."""
 
     theorem: Theorem
     least: Case
@@ -165,22 +165,23 @@ class Search(Displayed):
 
     @property
     def holds(self) -> bool:
-        """Whether nothing found contradicts the theorem."""
+        """True if no loop found contradicts the theorem."""
         sharp = self.theorem.kind == SUFFICIENT or self.largest.ratio <= 1.0 + TOLERANCE
         return not self.least.contradicts and sharp
 
 
 @check_arguments
 def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
-    """Look for the worst loops that a theorem covers: differential evolution over its space, then certificates.
+    """Search for the worst loops that a theorem covers: differential evolution over its space, then certificates.
 
     Parameters
     ----------
     theorem : Theorem
     loops : int, optional
-        About how many; as many again for the largest ratio where a bound is stated to be necessary (elsewhere it is the
-        largest that was met).
+        Approximate number of loops, with the same number for the largest ratio if a bound is stated to be necessary
+        (otherwise the largest ratio is the largest encountered).
     seed : int, optional
+        Seed of the search.
 
     Returns
     -------
@@ -188,16 +189,16 @@ def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
 
     Notes
     -----
-    What is not found is not proven; what is found is, by `Case.proof`. A critical gain costs about 0.1 s, several
-    seconds where the model is not affine in it (EMKC, Kelly's control).
+    Counterexamples that are found are proven by `Case.proof`; if none are found, nothing is proven. A critical gain
+    takes about 0.1 s, or several seconds if the model is not affine in it (EMKC, Kelly's control).
     """
-    seen: dict[bytes, tuple[float, Unit]] = {}
+    ratios: dict[bytes, tuple[float, Unit]] = {}
 
     def ratio(at: Unit, sign: float) -> float:
         key = np.asarray(at).tobytes()
-        if key not in seen:
-            seen[key] = theorem.evaluate(*theorem.draw(at)).ratio, np.array(at)
-        return sign * min(seen[key][0], 1e6)
+        if key not in ratios:
+            ratios[key] = theorem.evaluate(*theorem.draw(at)).ratio, np.array(at)
+        return sign * min(ratios[key][0], 1e6)
 
     size = max(5, loops // 5)
     first = np.random.default_rng(seed).random((size, theorem.dimensions))
@@ -208,16 +209,16 @@ def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
             ratio, [(0.0, 1.0)] * theorem.dimensions, args=(sign,), maxiter=max(1, loops // size - 1), seed=seed,
             init=first, polish=False, tol=0.0,
         )  # fmt: skip
-    found = sorted(seen.values(), key=lambda pair: pair[0])
-    least, largest = (theorem.evaluate(*theorem.draw(at), certify=True) for _, at in (found[0], found[-1]))
-    return Search(theorem, least, largest, len(found))
+    ranked = sorted(ratios.values(), key=lambda pair: pair[0])
+    smallest, largest = (theorem.evaluate(*theorem.draw(at), certify=True) for _, at in (ranked[0], ranked[-1]))
+    return Search(theorem, smallest, largest, len(ranked))
 
 
 # ---- spaces ------------------------------------------------------------------------------------------------
 
 
 def _between(low: float, high: float, at: float) -> float:
-    """From low to high on a logarithmic scale."""
+    """Return a value from low to high on a logarithmic scale."""
     return float(low * (high / low) ** at)
 
 
@@ -226,7 +227,7 @@ def _equal(rtt: float, flows: int = 2) -> Network:
 
 
 def _heterogeneous(at: Unit, low: float = 0.02, high: float = 4.0) -> Network:
-    """A flow a coordinate: the least RTT, and up to 30 times that for the others."""
+    """Return a dumbbell with a flow for each coordinate: the minimum RTT, and up to 30 times that for the others."""
     base = _between(low, high, at[0])
     return Network.dumbbell("1 Gb/s", [base] + [base * 30.0 ** float(x) for x in at[1:]])
 
@@ -236,14 +237,14 @@ def _whole(low: int, high: int, at: float) -> int:
 
 
 def _piqi(at: Unit, share: float = 0.01) -> tuple[PIQIRCP, float]:
-    """tau1, tau2 with tau1 + 2 tau2 < 2 (THESIS (4.73)), and the least RTT for which T/D <= share."""
+    """Return tau1, tau2 with tau1 + 2 tau2 < 2 (THESIS (4.73)), and the minimum RTT for which T/D <= share."""
     tau1 = _between(1e-3, 1.0, at[0])
     tau2 = 0.99 * 0.5 * (2.0 - tau1) * float(at[1])
     return PIQIRCP(tau1=tau1, tau2=tau2, interval=0.01), 0.01 / share
 
 
 def _links(at: Unit) -> Network:
-    """Three links of different capacity, five flows over one to three of them, with any RTTs up to 30 steps."""
+    """Return three links of different capacity, with five flows over one to three of them and RTTs up to 30 steps."""
     capacities = [_between(1e7, 1e9, x) for x in at[:3]]
     routes = [(0,), (1,), (2,), (0, 1), (0, 1, 2), (1, 2), (0, 2)]
     flows = [
@@ -257,7 +258,7 @@ def _links(at: Unit) -> Network:
 
 
 def _published(*names: str) -> Callable[[Protocol, Network], float | None]:
-    """What the model's own list of bounds has, None where that names none of these.
+    """Return a bound from the model's own list, or None if the list has none of these theorems.
 
     A theorem on any RTTs covers equal ones, for which models list only the exact theorem: its value is the same.
     """
@@ -283,7 +284,7 @@ def _short_intervals(*names: str) -> Callable[[Any, Network], float | None]:
 
 
 def _reference(protocol: Any, network: Network) -> float | None:
-    """The critical alpha of one flow on 1 Mb/s with no delay but the interval."""
+    """Return the critical alpha of one flow on 1 Mb/s without delays except the interval."""
     if network.n_links != 1 or np.any(network.rtts > protocol.interval * (1.0 + 1e-9)):
         return None
     return _critical_of_one_flow(protocol, protocol.interval, "alpha", "discrete")
@@ -309,25 +310,25 @@ def _averaging_at_mean(protocol: Any, network: Network) -> float | None:
 
 
 def _averaging_lag(protocol: Any) -> float:
-    """Mean delay that two intervals averaged and the source's filter add to PIQI-RCP's loop, in intervals."""
+    """Return the delay that the router's average and the source's filter add to PIQI-RCP's loop, in intervals."""
     return 0.5 + float((1.0 - protocol.tau1 - protocol.tau2) / protocol.tau1)
 
 
-def _most_tau2(tau1: float) -> float:
-    """Largest tau2 for which the continuous source (THESIS (4.60)) is an average of what it received."""
+def _max_tau2(tau1: float) -> float:
+    """Return the largest tau2 for which the continuous source (THESIS (4.60)) averages its received values."""
     return float(tau1 / np.expm1(-lambertw(-tau1).real))
 
 
 def _lag_added(protocol: Any, network: Network) -> float | None:
-    """docs/short_intervals.md, Theorem 1."""
-    if network.n_links != 1 or protocol.tau1 > 1.0 / e or protocol.tau2 > _most_tau2(protocol.tau1):
+    """Return the bound of docs/short_intervals.md, Theorem 1."""
+    if network.n_links != 1 or protocol.tau1 > 1.0 / e or protocol.tau2 > _max_tau2(protocol.tau1):
         return None
     d = float(network.rtts.mean())
     return pi / 4.0 * d / (d + _averaging_lag(protocol) * float(protocol.interval))
 
 
 def _lag_added_in_steps(protocol: Any, network: Network) -> float | None:
-    """docs/short_intervals.md, Theorem 2."""
+    """Return the bound of docs/short_intervals.md, Theorem 2."""
     if network.n_links != 1 or protocol.tau1 + protocol.tau2 > 1.0:
         return None
     d = _mean_steps(protocol, network)
@@ -346,7 +347,7 @@ def _on_curve(protocol: Any, gain: float) -> Protocol:
 def _at_mean_rtt(protocol: Any, network: Network) -> float | None:
     if network.n_links != 1:
         return None
-    value = _critical_of_one_flow(protocol, 1.0, "beta", "continuous")  # at any mean RTT: s d is all that counts
+    value = _critical_of_one_flow(protocol, 1.0, "beta", "continuous")  # for any mean RTT d: only s d matters
     return value if 0.0 < value < inf else None
 
 
@@ -439,7 +440,7 @@ _ALL = [
             "continuous", "alpha", "one link, any RTTs, tau1 <= 1/e, tau2 (exp(z) - 1) <= tau1 for the lesser z with "
             "z exp(-z) = tau1",
             _lag_added,
-            lambda u: (PIQIRCP(tau1=(tau1 := _between(1e-3, 0.36, u[0])), tau2=_most_tau2(tau1) * 0.999 * float(u[1])),
+            lambda u: (PIQIRCP(tau1=(tau1 := _between(1e-3, 0.36, u[0])), tau2=_max_tau2(tau1) * 0.999 * float(u[1])),
                        _heterogeneous(u[2:], 0.001, 4.0)), 6),
     Theorem("mean-6", "derived: docs/short_intervals.md", "Discrete PIQI-RCP with tau1 + tau2 <= 1 is stable if "
             "0 < alpha/d < sin(pi/(2(2(d + k) - 1))), with the mean delay d and k = (1 - tau2)/tau1 - 1/2.",
@@ -448,4 +449,4 @@ _ALL = [
                        _heterogeneous(u[2:], 0.01, 2.0)), 6),
 ]  # fmt: skip
 THEOREMS: Mapping[str, Theorem] = {theorem.id: theorem for theorem in _ALL}
-"""Theorems by id, those of the ledger under its ids."""
+"""Theorems by id; those in the ledger have its ids."""

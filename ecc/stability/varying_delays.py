@@ -1,35 +1,35 @@
 """Time-varying delays: loops under the worst sequence of delays.
 
-**Flows that step from their own rate** (MKC, EMKC, JetMax): x_i[n] = sum_j A_ij x_j[n - d_ij(n)], A the Jacobian
-without delays and d_ij(n) = b_i(n) + f_j(n - b_i(n)), delays back and forward. All sequences of delays up to a bound
-are stable, for any bound, if the spectral radius of |A|, entry by entry, is below 1 (`absolute_radius`). The converse
-holds on one link whose flows have one rate, A = a I - k 11' with k >= 0, if delays may reorder packets.
-*If*: the largest |x_i|/v_i, v > 0 with |A| v < v, shrinks by a factor in every longest delay (Chazan, Miranker 1969).
-*Only if*: for a <= k all entries are <= 0 and constant odd delays do. For a > k let d_ii be even and all other d_ij
-odd: (-1)^n x[n] then obeys the positive system of |A|, which does not decay. `worst_delays` are such: every time of the
-link is dedicated to a flow, whose own packets arrive an odd delay from the others', and a flow uses the last
+Flows that step from their own rate (MKC, EMKC, JetMax): x_i[n] = sum_j A_ij x_j[n - d_ij(n)], with A the Jacobian
+without delays and d_ij(n) = b_i(n) + f_j(n - b_i(n)), delays back and forward. All sequences of bounded delays are
+stable, for any bound, if the spectral radius of |A|, entry by entry, is below 1 (`absolute_radius`). The converse holds
+on one link with flows of equal rate, A = a I - k 11' with k >= 0, if delays may reorder packets.
+If: the largest |x_i|/v_i, v > 0 with |A| v < v, shrinks by a factor in every longest delay (Chazan, Miranker 1969).
+Only if: for a <= k all entries are <= 0, and constant odd delays prove it. For a > k let d_ii be even and all other
+d_ij odd: (-1)^n x[n] then obeys the positive system of |A|, which does not decay. `worst_delays` are such: every time
+of the link is dedicated to a flow, with its packets at an odd delay from the others', and a flow uses the last
 time that is dedicated to it and has the right parity.
 A consistent assignment makes A block triangular, and |A| with it: the radius of a network is the largest of its links.
-*In order*: with `batched_delays` flow i keeps X_i(m) for three steps, X_i(m) = a X_i(m - 2) - k sum_j X_j(m - 2 + r),
+In order: with `batched_delays` flow i keeps X_i(m) for three steps, X_i(m) = a X_i(m - 2) - k sum_j X_j(m - 2 + r),
 r = 1 for i in the third group of flows and j in the first, -1 for i in the first and j in the third, else 0. With
-X_i(m) = +-(-c)^m v_g, minus in the second group, c^2 is the largest eigenvalue of a matrix whose entries off the
-diagonal are >= 0, at most in proportion to c. It is a + k mu at c = 1, where sum n_g/(mu + 2 n_g) = 1 for groups of n_g
-flows: if that exceeds 1 there is a c > 1. Three equal groups have mu = N/3; for N = 3 a + k mu is the radius of |A|.
+X_i(m) = +-(-c)^m v_g, minus in the second group, c^2 is the largest eigenvalue of a matrix with entries >= 0 off the
+diagonal, which grow no faster than c. It is a + k mu at c = 1, with sum n_g/(mu + 2 n_g) = 1 for groups of n_g flows:
+if that exceeds 1 there is a c > 1. Three equal groups have mu = N/3; for N = 3 a + k mu is the radius of |A|.
 
-**Routers that integrate** (QI-RCP, PIQI-RCP, RCP): R moves by y = source(h), h[n] = R[n - D(n)], the
-router's d fixed. Many flows, each with delays of its own, receive means of such h: their steps are means of those
-of one flow: their joint spectral radius is that of one flow.
-*First order*, R[n] = R[n - 1] - (a/d) h[n]: stable for any delays up to D if a D/d < 3/2. Joined by lines R solves
-x' = -(a/d) x(t - tau(t)), tau <= D. Let x cross 0 at t0, |x| <= M before. As |x'| <= a M/d, what is received u after t0
-is at most M min(1, (a/d)(D - u)), and the next peak, which comes before t0 + D, is at most M (a D/d - 1/2), or M/2 if
+Routers that integrate (QI-RCP, PIQI-RCP, RCP): R is moved by y = source(h), h[n] = R[n - D(n)], the router's d fixed.
+Flows with individual delays receive different h, and their arrivals are a mean of these: its steps are means of the
+steps of one flow, so their joint spectral radius is that of one flow.
+First order, R[n] = R[n - 1] - (a/d) h[n]: stable for any delays up to D if a D/d < 3/2. Joined by lines R solves
+x' = -(a/d) x(t - tau(t)), tau <= D. Let x cross 0 at t0, |x| <= M before. As |x'| <= a M/d, the value received u after
+t0 is bounded by M min(1, (a/d)(D - u)), and the next peak, which is before t0 + D, by M (a D/d - 1/2), or by M/2 if
 a D < d. For x' = -(a/d) x(t - tau(t)) 3/2 is sharp (Myshkis, Yorke): delays that hold a peak for D and stay at D for
 another 2 D/3 turn it into the opposite peak times 5 q/3 - 2 q^2/9 - 1, q = a D/d, which is 1 at q = 3/2 and more for
 3/2 < q < 6 (`held_delays`, in steps); from q = pi/2 on a constant D does.
-*Any order*: h = R[n - D0] + w, where for delays from D0 - J- to D0 + J+ the norm of w in l2 is at most
-sqrt(J+^2 + J-^2) times that of the steps of R (by Cauchy's inequality: a step is received at most J times on either
-side, with weight J; means of such w have no larger a norm). The loop is stable under all of them if it is under the
-constant delay D0 and that factor times the largest gain from w to the steps of R is below 1
-(`is_stable_under_varying_delays`, in balls).
+Any order: h = R[n - D0] + w. For delays from D0 - J- to D0 + J+ the norm of w in l2 is bounded by sqrt(J+^2 + J-^2)
+times that of the steps of R (by Cauchy's inequality: a step is received no more than J times on either side, with
+weight J; means of such w have no larger norm). The loop is stable under all of them if it is stable under the constant
+delay D0 and that factor times the largest gain from w to the steps of R is below 1 (`is_stable_under_varying_delays`,
+in ball arithmetic).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _SQUARINGS = 24
 
 @dataclass(frozen=True, repr=False)
 class Growth(Displayed):
-    """Growth in a step, in the mean over a period: `value`; `proven`: True if it is proven to exceed 1."""
+    """Mean growth per step over a period, `value`; `proven` is True if it is proven to exceed 1."""
 
     value: float
     proven: bool
@@ -81,28 +81,28 @@ class Growth(Displayed):
 
 @check_arguments
 def absolute_radius(protocol: Protocol, assignment: BottleneckAssignment) -> float:
-    """Return the spectral radius of |A|: below 1 no bounded delays, however they vary, make the loop unstable.
+    """Return the spectral radius of |A|: if it is below 1, the loop is stable under all bounded, varying delays.
 
-    Implements the first part of the module's text. JETMAX sec. 2 and Theorem 2 claim as much of loops whose A itself
-    has a radius below 1.
+    Implements the first part of the module. JETMAX sec. 2 and Theorem 2 claim the same for loops in which A itself has
+    a radius below 1.
 
     Parameters
     ----------
     protocol : Protocol
         Protocol without memory in routers.
     assignment : BottleneckAssignment
-        Of a network.
+        Assignment of a network.
 
     Returns
     -------
     float
-        On one link, and so in a network with a consistent assignment, >= 1 shows that under some delays, which may
-        reorder packets, deviations do not die out.
+        Radius. On one link, and so in a network with a consistent assignment, a value >= 1 shows that deviations do not
+        die out under some delays, which may reorder packets.
 
     Raises
     ------
     ValueError, LinearizationError
-        As BottleneckAssignment.jacobian.
+        As for BottleneckAssignment.jacobian.
 
     Examples
     --------
@@ -115,59 +115,62 @@ def absolute_radius(protocol: Protocol, assignment: BottleneckAssignment) -> flo
 
 @check_arguments
 def worst_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return delays under which a link with A = a I - k 11', a > k > 0, does what |A| does, up to alternating signs.
+    """Return delays under which a link with A = a I - k 11', a > k > 0, acts as |A|, up to alternating signs.
 
-    So deviations do not die out where the spectral radius of |A| is 1 or more. Packets, and feedback, overtake others.
+    Under these delays deviations do not die out if the spectral radius of |A| is 1 or more. Packets, and feedback,
+    overtake others.
 
     Parameters
     ----------
     flows : int, >= 2
+        Number of flows.
 
     Returns
     -------
     forward, backward : ndarray of int, shape (2 flows, flows), steps
-        Repeating: 0 or 1, and 1 to 2 flows.
+        Delays over one period, 0 or 1 forward, and 1 to 2 flows backward.
 
     Raises
     ------
     ValueError
-        Fewer than 2 flows.
+        There are fewer than 2 flows.
     """
     if flows < 2:
         raise ValueError(f"flows must be >= 2, got {shown(flows)}")
     period = 2 * flows
     time = np.arange(period)
-    own = np.where(flows % 2, 0, time // flows % 2)  # forward delay of the flow to which a time is dedicated
+    dedicated_delay = np.where(flows % 2, 0, time // flows % 2)  # forward delay of the flow that has this time
     dedicated = time % flows
-    forward = np.tile(1 - own[:, None], (1, flows))
-    forward[time, dedicated] = own
+    forward = np.tile(1 - dedicated_delay[:, None], (1, flows))
+    forward[time, dedicated] = dedicated_delay
     backward = np.zeros((period, flows), dtype=np.int64)
     for back in range(period, 0, -1):
         then = (time - back) % period
-        right = (back - own[then]) % 2 == 0
+        right = (back - dedicated_delay[then]) % 2 == 0
         backward[time[right], dedicated[then[right]]] = back
     return forward, backward
 
 
 @check_arguments
 def batched_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return delays in order: 4 steps forward; feedback in batches of 3 steps, a third of the flows after the other.
+    """Return delays in order: 4 steps forward; feedback in batches of 3 steps, one third of the flows after another.
 
     Parameters
     ----------
     flows : int, >= 1
+        Number of flows.
 
     Returns
     -------
     forward, backward : ndarray of int, shape (6, flows), steps
-        Repeating: 4, and 1 to 3. With flows in three equal groups a deviation grows if 1 - beta p + beta y p'(y)/3 > 1
-        (the module's text): EMKC with 0 < beta < 2 is unstable while its loss is below 1/4; with groups that differ by
-        a flow below 0.236 (four flows) to 1/4 (many).
+        Delays over one period, 4 forward, and 1 to 3 backward. With flows in three equal groups a deviation grows if 1
+        - beta p + beta y p'(y)/3 > 1 (see the module): EMKC with 0 < beta < 2 is unstable while its loss is below 1/4;
+        with groups that differ by a flow, below 0.236 (four flows) to 1/4 (many flows).
 
     Raises
     ------
     ValueError
-        No flows.
+        flows < 1.
     """
     if flows < 1:
         raise ValueError(f"flows must be >= 1, got {shown(flows)}")
@@ -177,16 +180,16 @@ def batched_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 @check_arguments
 def growth_of_rates(jacobian: Matrix, forward: Matrix, backward: Matrix, prove: bool = False) -> Growth:
-    """Return the growth of a deviation of rates on one link under delays that repeat.
+    """Return the growth of a deviation of rates on one link under periodic delays.
 
     Parameters
     ----------
     jacobian : Matrix, shape (n, n)
-        Without delays.
+        Jacobian without delays.
     forward, backward : Matrix, shape (period, n), steps
-        >= 0 and >= 1.
+        Delays >= 0 and >= 1 over one period.
     prove : bool, optional
-        Prove by ball arithmetic that it exceeds 1, the Jacobian taken as the exact binary numbers that it is.
+        Whether to prove by ball arithmetic that the growth exceeds 1, for the Jacobian as exact binary numbers.
 
     Returns
     -------
@@ -212,14 +215,14 @@ def growth_of_rates(jacobian: Matrix, forward: Matrix, backward: Matrix, prove: 
 
 
 def _growth(steps: Sequence[NDArray[np.float64]], prove: bool) -> Growth:
-    """The growth of a product of matrices, the first acting first."""
-    whole = reduce(lambda done, step: step @ done, steps)
-    value = float(np.abs(np.linalg.eigvals(whole)).max() ** (1.0 / len(steps)))
+    """Return the growth of a product of matrices, the first one acting first."""
+    product = reduce(lambda partial, step: step @ partial, steps)
+    value = float(np.abs(np.linalg.eigvals(product)).max() ** (1.0 / len(steps)))
     return Growth(value, prove and value > 1.0 and _exceeds_one(steps))
 
 
 def _exceeds_one(steps: Sequence[NDArray[np.float64]]) -> bool:
-    """Whether a power of the product has a trace larger than its size, which takes an eigenvalue beyond 1."""
+    """Return whether a power of the product has a trace larger than its size, which implies an eigenvalue above 1."""
     from flint import arb_mat, ctx
 
     before = ctx.prec
@@ -240,7 +243,7 @@ def _exceeds_one(steps: Sequence[NDArray[np.float64]]) -> bool:
 
 @dataclass(frozen=True)
 class _Loop:
-    """R' = R + y Y + before Y_prev + q Q, Q = Q_prev + Y, where Y = x Y_prev + h H + old H_prev, H = R[n - D]."""
+    """R' = R + y Y + before Y_prev + q Q, Q = Q_prev + Y, with Y = x Y_prev + h H + old H_prev, H = R[n - D]."""
 
     y: float
     before: float
@@ -255,7 +258,7 @@ class _Loop:
         return self.before == self.q == self.x == self.old == 0.0
 
     def step(self, delay: int, longest: int) -> NDArray[np.float64]:
-        """State: R of the last steps, h and y of the last one, and q where it counts."""
+        """Return a step of the state: R of the last steps, h and y of the last one, and q if it matters."""
         R, h, y, q = 0, longest, longest + 1, longest + 2
         step = np.zeros((longest + (3 if self.q else 2),) * 2)
         step[1:longest, : longest - 1] = np.eye(longest - 1)
@@ -270,14 +273,14 @@ class _Loop:
             step[R] += self.q * step[q]
         return step
 
-    def gains(self, z: Any, delay: int, one: Any) -> tuple[Any, Any]:
-        """Numerator and denominator of the gain from w to the steps of R at 1/z, for numbers of any kind."""
-        slope = one - z
+    def gains(self, z: Any, delay: int, unity: Any) -> tuple[Any, Any]:
+        """Return numerator and denominator of the gain from w to the steps of R at 1/z, for numbers of any kind."""
+        slope = unity - z
         controller, order = self.y + self.before * z, slope
         if self.q:
             controller, order = controller * slope + self.q, slope * slope
         controller = controller * (self.h + self.old * z)
-        return slope * controller, order * (one - self.x * z) - controller * z**delay
+        return slope * controller, order * (unity - self.x * z) - controller * z**delay
 
 
 def _loop(protocol: Protocol, mean_rtt: float) -> _Loop:
@@ -297,18 +300,18 @@ def _loop(protocol: Protocol, mean_rtt: float) -> _Loop:
 
 @check_arguments
 def growth_under_delays(protocol: Protocol, mean_rtt: float, delays: Sequence[int], prove: bool = False) -> Growth:
-    """Return the growth of a deviation on one link under RTTs that repeat, their backward part varying.
+    """Return the growth of a deviation on one link under periodic RTTs with a varying backward part.
 
     Parameters
     ----------
     protocol : Protocol
         Protocol with a router that integrates.
     mean_rtt : float, s
-        What it takes for the RTT.
+        RTT that the router assumes.
     delays : sequence of int
-        Steps, >= 1, of successive intervals.
+        Delays of successive intervals, steps, >= 1.
     prove : bool, optional
-        As in growth_of_rates.
+        As for growth_of_rates.
 
     Returns
     -------
@@ -317,9 +320,9 @@ def growth_under_delays(protocol: Protocol, mean_rtt: float, delays: Sequence[in
     Raises
     ------
     ValueError
-        Another kind of protocol, or a delay below 1.
+        The protocol is of another kind, or a delay is below 1.
     ImportError
-        As growth_of_rates.
+        As for growth_of_rates.
     """
     if min(delays) < 1:
         raise ValueError(f"delays must be >= 1 step, got {shown(min(delays))}")
@@ -329,12 +332,12 @@ def growth_under_delays(protocol: Protocol, mean_rtt: float, delays: Sequence[in
 
 @check_arguments
 def held_delays(longest: int, least: int = 1) -> tuple[int, ...]:
-    """Return delays that hold one step for as long as they may, then stay at the longest for two thirds as long.
+    """Return delays that hold one step as long as possible, then stay at the longest for two thirds as long.
 
     Parameters
     ----------
     longest, least : ints, steps
-        Range of the delays.
+        Range of the delays, for example 29 and 1.
     """
     width = longest - least + 1
     return tuple(range(least, longest + 1)) + (longest,) * round(2.0 * width / 3.0)
@@ -344,34 +347,34 @@ def held_delays(longest: int, least: int = 1) -> tuple[int, ...]:
 def worst_sequence(
     protocol: Protocol, mean_rtt: float, least: int, longest: int, periods: Positive = 40
 ) -> tuple[float, tuple[int, ...]]:
-    """Return the largest growth found over sequences of delays in a range, and the sequence that repeats.
+    """Return the largest growth found over sequences of delays in a range, and the periodic sequence.
 
     Parameters
     ----------
     protocol, mean_rtt : Protocol, float
-        As in growth_under_delays.
+        As for growth_under_delays.
     least, longest : ints, steps
         1 <= least <= longest.
     periods : int, optional
-        Lengths tried of each kind of sequence.
+        Number of lengths tried for each kind of sequence.
 
     Returns
     -------
     growth : float
-        In a step.
+        Growth per step, a lower bound of the joint spectral radius.
     delays : tuple of int
-        Of a period. A lower bound of the joint spectral radius, not the radius.
+        Delays over one period.
 
     Raises
     ------
     ValueError
-        As growth_under_delays, or a range that is none.
+        As for growth_under_delays, or the range is empty.
 
     Notes
     -----
-    Tried are constant delays, delays that rise by a step and fall at once (batches), the same kept at the longest for a
-    while (`held_delays`), two delays in turn, and an adversary that plays the largest R in reach while R falls and the
-    smallest while it rises, cut where R turns.
+    The search tries constant delays, delays that rise by a step and fall at once (batches), the same kept at the
+    longest for a while (`held_delays`), two alternating delays, and an adversary that selects the largest available R
+    while R falls and the smallest while it rises, divided at the turning points of R.
     """
     if not 1 <= least <= longest:
         raise ValueError(f"delays must be >= 1 step and least <= longest, got {shown(least)} and {longest!r}")
@@ -381,13 +384,13 @@ def worst_sequence(
     stays = sorted({round(share) for share in np.geomspace(1.0, 8.0 * longest, periods)})
     tried = [(delay,) for delay in rising] + [rising] + [rising + (longest,) * stay for stay in stays]
     tried += [(least,) * stay + (longest,) * stay for stay in stays]
-    tried += _played(steps, memory, least, longest)
-    found = [(_growth([steps[delay] for delay in delays], False).value, delays) for delays in dict.fromkeys(tried)]
-    return max(found, key=lambda pair: pair[0])
+    tried += _adversary(steps, memory, least, longest)
+    growths = [(_growth([steps[delay] for delay in delays], False).value, delays) for delays in dict.fromkeys(tried)]
+    return max(growths, key=lambda pair: pair[0])
 
 
-def _played(steps: dict[int, NDArray[np.float64]], memory: int, least: int, longest: int) -> list[tuple[int, ...]]:
-    """What the adversary plays between the last turns of R from maxima to maxima."""
+def _adversary(steps: dict[int, NDArray[np.float64]], memory: int, least: int, longest: int) -> list[tuple[int, ...]]:
+    """Return the sequences of the adversary between the last maxima of R."""
     state = np.zeros(len(steps[least]))
     state[:memory] = np.cos(np.arange(memory) / longest)
     played: list[int] = []
@@ -397,11 +400,11 @@ def _played(steps: dict[int, NDArray[np.float64]], memory: int, least: int, long
         window = state[least - 1 : longest]
         delay = least + int(np.argmax(window) if falls else np.argmin(window))
         played.append(delay)
-        moved = steps[delay] @ state
-        if falls and moved[0] > moved[1]:
+        next_state = steps[delay] @ state
+        if falls and next_state[0] > next_state[1]:
             turns.append(n)
-        falls = bool(moved[0] < moved[1]) if moved[0] != moved[1] else falls
-        state = moved / max(1e-300, float(np.abs(moved).max()))
+        falls = bool(next_state[0] < next_state[1]) if next_state[0] != next_state[1] else falls
+        state = next_state / max(1e-300, float(np.abs(next_state).max()))
     last = turns[-4:]
     return [tuple(played[a:b]) for k, a in enumerate(last) for b in last[k + 1 :]]
 
@@ -410,27 +413,27 @@ def _played(steps: dict[int, NDArray[np.float64]], memory: int, least: int, long
 def is_stable_under_varying_delays(protocol: Protocol, mean_rtt: float, least: int, longest: int) -> bool:
     """Return whether one link with any flows is proven stable under RTTs that vary arbitrarily within a range.
 
-    Implements the second part of the module's text: 3/2 for loops of first order, else small gain in ball arithmetic.
-    The coefficients of the laws are taken as the exact binary numbers that they are.
+    Implements the second part of the module: the bound 3/2 for loops of first order, else small gain in ball
+    arithmetic. The coefficients of the laws are used as exact binary numbers.
 
     Parameters
     ----------
     protocol : Protocol
         Protocol with a router that integrates.
     mean_rtt : float, s
-        What it takes for the RTT.
+        RTT that the router assumes.
     least, longest : ints, steps
         1 <= least <= longest. Range of every flow's RTT; its backward part varies.
 
     Returns
     -------
     bool
-        False where it is not so, or not proven.
+        False if it is unstable or not proven stable.
 
     Raises
     ------
     ValueError
-        As worst_sequence.
+        As for worst_sequence.
     ImportError
         python-flint is not installed.
 
@@ -460,15 +463,15 @@ def is_stable_under_varying_delays(protocol: Protocol, mean_rtt: float, least: i
 
 
 def _small_gain(loop: _Loop, delay: int, square: int) -> bool:
-    """Whether the squared gain from w to the steps of R is below 1/square on the whole circle: proven on its arcs."""
+    """Return whether the squared gain from w to the steps of R is proven below 1/square on all arcs of the circle."""
     from flint import acb, arb
 
-    one = acb(1)
+    unity = acb(1)
     todo = [(0.0, float(np.pi) + 1e-9)]
     while todo:
         low, high = todo.pop()
         angle = arb(low).union(arb(high))
-        numerator, denominator = loop.gains(acb(angle.cos(), -angle.sin()), delay, one)
+        numerator, denominator = loop.gains(acb(angle.cos(), -angle.sin()), delay, unity)
         if abs(numerator) ** 2 * square < abs(denominator) ** 2:
             continue
         if high - low < 2.0**-30:

@@ -615,4 +615,4 @@ def test_a_process_that_forks_waits_for_a_thread_that_compiles() -> None:
     assert ended.is_set() and os.waitpid(child, 0)[1] == 0
     thread.join()
     with reach.lock, global_compiler_lock:
-        assert not reach._held
+        assert not reach._held_locks

@@ -101,7 +101,7 @@ def test_what_is_not_covered_is_refused():
     with pytest.raises(ConvergenceError, match="neutral terms with delays are not covered"):
         cover_box(neutral, [Axis("x", 0.5, 0.6)])
     large = np.diag(-np.arange(1.0, 14.0))
-    with pytest.raises(ValueError, match="a cover of a box takes systems of up to twelve states"):
+    with pytest.raises(ValueError, match="a cover of a box needs systems of up to twelve states"):
         cover_box(lambda x: DelaySystem([x * large], [0.0], opened=DelaySystem([large], [0.0])), [Axis("x", 1.0, 2.0)])
 
 

@@ -152,7 +152,7 @@ def test_control_round_trip():
 def test_control_bad_input():
     with pytest.raises(ValueError, match="the open loop is unknown"):
         to_control(DelaySystem([-1.0], [1.0]))
-    with pytest.raises(ValueError, match="at most 5000 states here, this system needs 6001"):
+    with pytest.raises(ValueError, match="must have <= 5000 states, this system needs 6001"):
         to_control(SampledSystem([0.5], [6000]))
     with pytest.raises(TypeError, match="must be a control.StateSpace, got int"):
         from_control(1)

@@ -71,14 +71,14 @@ def test_one_gain_on_the_loop():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(matrices=[], delays=[]), "matrices of a DelaySystem must be at least one, got none"),
+        (dict(matrices=[], delays=[]), "matrices of a DelaySystem must contain at least one matrix, got none"),
         (dict(matrices=[np.ones((2, 3))], delays=[0]), r"must be square, got shape \(2, 3\) \(number 0\)"),
         (dict(matrices=[[[1.0, 2.0], [3.0]]], delays=[0]), "must be square, got rows of different lengths"),
         (dict(matrices=[np.eye(2), np.eye(3)], delays=[0, 1]), r"must be 2 x 2, got shape \(3, 3\) \(number 1\)"),
         (dict(matrices=np.eye(2), delays=[0]), r"must be square, got shape \(1, 2\) .*; one matrix alone is \[A\]"),
         (dict(matrices=[np.zeros((0, 0))], delays=[0]), "must have at least one row"),
         (dict(matrices=[1.0, float("nan")], delays=[0, 1]), r"must be finite, got nan \(number 1\)"),
-        (dict(matrices=[1.0, 2.0], delays=[0]), r"as many as the matrices, 2, got shape \(1,\)"),
+        (dict(matrices=[1.0, 2.0], delays=[0]), r"one for each of the 2 matrices, got shape \(1,\)"),
         (dict(matrices=[1.0], delays=[-0.5]), r"finite and >= 0 s, got -0.5 \(number 0\)"),
         (dict(matrices=[1.0], delays=[float("inf")]), "finite and >= 0 s, got inf"),
         (dict(matrices=[1.0], delays=[0], neutral=[-1.0], neutral_delays=[0]), r"I \+ E of delay 0 must be regular"),
@@ -98,7 +98,7 @@ def test_bad_values_are_refused(arguments, message):
         (dict(matrices=[1.0], delays=[-1]), "finite and >= 0 steps, got -1.0"),
         (dict(matrices=[1.0], delays=[0], dt=0.0), "dt must be > 0 s and finite, got 0.0"),
         (dict(matrices=[1.0], delays=[0], dt=float("nan")), "dt must be > 0 s and finite, got nan"),
-        (dict(matrices=[], delays=[]), "matrices of a SampledSystem must be at least one"),
+        (dict(matrices=[], delays=[]), "matrices of a SampledSystem must contain at least one matrix"),
     ],
 )
 def test_bad_recurrences_are_refused(arguments, message):

@@ -183,10 +183,10 @@ def test_a_discipline_is_for_links():
         (lambda: CoDel(target=0.0), "target must be > 0"),
         (lambda: DRR(weights=(1.0, 0.0)), "weights must be > 0, got 0"),
         (lambda: Trimming(limit=0.0), "limit must be > 0, got 0"),
-        (lambda: Trimming(min_threshold=10.0), "min_threshold and max_threshold must be both None, or both sizes"),
+        (lambda: Trimming(min_threshold=10.0), "min_threshold and max_threshold must both be None or both be sizes"),
         (lambda: Trimming(1e5, 10.0, 10.0), r"max_threshold must be > min_threshold \(10 bytes\), got 10"),
         (lambda: RampMarking(max_threshold=5.0), r"max_threshold must be > min_threshold \(7 packets\), got 5"),
-        (lambda: DRR(classes=(0, 1, 2)), "classes must be from 0 to 1, as many as weights, got 2"),
+        (lambda: DRR(classes=(0, 1, 2)), r"classes must be from 0 to 1 \(one class per weight\), got 2"),
         (lambda: StrictPriority(classes=(0, -1)), "classes must be whole numbers >= 0, got -1"),
         (lambda: FQCoDel(n_queues=0), "n_queues must be > 0, got 0"),
         (lambda: FQCoDel(n_queues=70000), "n_queues must be <= 65536, got 70000"),
@@ -219,7 +219,7 @@ def test_laws_have_the_values_of_their_papers():
     p.gentle = 0.0
     assert red.probability(15.0, 0.1, p) == 1.0
     assert [red.spread(0.1, n) for n in (0, 5, 9, 10)] == pytest.approx([0.1, 0.2, 1.0, 1.0])
-    assert red.averaged_idle(8.0, math.log(0.5) / math.log(0.998), 0.002) == pytest.approx(4.0)
+    assert red.average_after_idle(8.0, math.log(0.5) / math.log(0.998), 0.002) == pytest.approx(4.0)
     p = SimpleNamespace(alpha=0.125, beta=1.25, target=0.015)
     assert pie.next_probability(0.05, 0.025, 0.015, p) == pytest.approx(0.05 + 0.5 * (0.125 * 0.01 + 1.25 * 0.01))
     assert pie.next_probability(0.2, 1.0, 0.0, p) == pytest.approx(0.22)

@@ -117,7 +117,7 @@ def test_of_routers_that_act_once_an_rtt_the_loop_with_those_that_always_act_is_
     whole = analyze(ecc.models.XCP(), ONE, certify=False)
     assert whole.switched.caveat.startswith("not known: routers of XCP act once a mean RTT")
     assert whole.switched_range is None and whole.to_dict()["models"][0]["switched_stable"] is None
-    assert "proven stable at points" not in repr(whole) and "stable, which is no verdict on XCP\n" in repr(whole)
+    assert "proven stable at points" not in repr(whole) and "stable, but this is not a verdict on XCP\n" in repr(whole)
     found = stable_interval(ecc.models.XCP(), ONE, certify=False)
     assert found.switched_stable is None and found.switched_range is None
     assert not ecc.linearize(ecc.models.RCP(), ONE).switched.caveat
@@ -261,7 +261,7 @@ def test_the_largest_value_that_a_protocol_takes_ends_the_search_and_is_no_limit
     assert found.stable and (found.lower, found.upper) == (0.0, inf)
     assert found.text() == "0 to 1, all allowed values"
     unbounded = replace(found, all_allowed=False)
-    assert unbounded.text() == "0 to 1, where the search ends"
+    assert unbounded.text() == "0 to 1, the end of the search"
 
 
 def test_of_an_unstable_point_the_nearest_interval_is_given():

@@ -130,7 +130,7 @@ def test_step_response_of_the_proof_solves_its_equation():
     rule = -0.8 * h * (start + 4.0 * middle + end) / 6.0  # Simpson's
     assert (response(t + h) - response(t))[inside] == pytest.approx(rule[inside], abs=1e-13)
     for order in (0, 1):
-        assert np.all(response.most(t, t + 7 * h, order) + 1e-12 >= np.abs(response(t + 3 * h, order)))
+        assert np.all(response.upper_bounds(t, t + 7 * h, order) + 1e-12 >= np.abs(response(t + 3 * h, order)))
 
 
 @pytest.mark.slow
@@ -161,8 +161,8 @@ def test_bound_for_mixes_holds_in_the_solver_of_delay_equations(rtts):
     "call, message",
     [
         (lambda: empty_queue_bound(0.0), "alpha must be > 0, got 0.0"),
-        (lambda: empty_queue_bound(0.4, [1.0, 0.0]), "rtts must be > 0, at least one"),
-        (lambda: empty_queue_growth(0.4, -1.0), "alpha must be > 0 and beta >= 0, got 0.4 and -1 at least"),
+        (lambda: empty_queue_bound(0.4, [1.0, 0.0]), "rtts must be > 0, one or more"),
+        (lambda: empty_queue_growth(0.4, -1.0), "alpha must be > 0 and beta >= 0, got minimum values 0.4 and -1"),
         (lambda: empty_queue_growth(0.4, 1.0, history=[[1.0]]), r"history and queue must have shapes \(41, 1\)"),
         (lambda: empty_queue_boundary([0.0]), "alpha must be > 0, got 0.0"),
         (lambda: empty_queue_boundary([0.4], span=7.0), "span must be longer at alpha = 0.4, got 7 RTTs"),

@@ -139,7 +139,7 @@ def test_least_decay_of_a_range():
 @pytest.mark.parametrize(
     "networks, ranges, options, message",
     [
-        ([], ALPHA, {}, "networks must be at least one, got none"),
+        ([], ALPHA, {}, "networks must contain at least one network, got none"),
         (net(RTT), {"beta": (0.1, 1.0)}, {}, "parameter must be one of alpha.*, got 'beta'"),
         (net(RTT), {"alpha": (1.0, 0.1)}, {}, r"range of alpha must be 0 < lowest < highest, got \(1.0, 0.1\)"),
         (net(RTT), ALPHA, {"gain_margin": 0.5}, "gain_margin must be >= 1, got 0.5"),

@@ -86,7 +86,7 @@ def test_jumps_of_delays_in_steps_hide_no_range_of_intervals():
     found = critical_gain(protocol, network, "interval", "discrete")
     assert found.value == pytest.approx(0.1, rel=1e-8)
     assert found.stable_ranges[1] == pytest.approx((0.1001, 0.15015), rel=1e-8)
-    assert "from 0.004003 s on each range between jumps was looked at" in found.notes[-1]
+    assert "every range between jumps from 0.004003 s on was searched" in found.notes[-1]
     inside = np.sqrt(jumps[1:] * jumps[:-1])
     for interval in inside[inside < found.complete_to]:
         assert grows(interval) is not any(low < interval < high for low, high in found.stable_ranges), interval

@@ -116,7 +116,7 @@ def test_neutral_reductions_are_solved_point_by_point():
 def test_what_does_not_separate_is_tabulated_with_the_same_result(monkeypatch):
     grid = {"alpha": np.linspace(0.1, 3.0, 12), "tau1": np.linspace(0.1, 1.0, 8)}
     separated = stability_map(PIQIRCP(), TWO, grid, time="discrete")
-    monkeypatch.setattr(maps, "_MOST_FUNCTIONS", 1)
+    monkeypatch.setattr(maps, "_MAX_FUNCTIONS", 1)
     np.testing.assert_allclose(stability_map(PIQIRCP(), TWO, grid, time="discrete"), separated, rtol=1e-11)
 
 
@@ -134,9 +134,9 @@ def test_attributes_name_what_was_asked():
         ({"kappa": [1.0]}, "parameter must be one of alpha, .*, got 'kappa'"),
         ({}, "grid must have one or two parameters, got 0"),
         ({"alpha": [1.0], "tau1": [0.1], "tau2": [0.1]}, "grid must have one or two parameters, got 3"),
-        ({"alpha": []}, r"grid of alpha must be one-dimensional numbers, at least one, got \[\]"),
-        ({"alpha": [[1.0]]}, "grid of alpha must be one-dimensional numbers"),
-        ({"alpha": ["a"]}, "grid of alpha must be one-dimensional numbers"),
+        ({"alpha": []}, r"grid of alpha must be a nonempty list of numbers, got \[\]"),
+        ({"alpha": [[1.0]]}, "grid of alpha must be a nonempty list of numbers"),
+        ({"alpha": ["a"]}, "grid of alpha must be a nonempty list of numbers"),
         ({"alpha": [1.0, np.nan]}, "grid of alpha must be finite, got nan"),
         ({"tau1": [0.5, 2.5]}, "tau1 must be > 0 and < 2, got 2.5"),
     ],

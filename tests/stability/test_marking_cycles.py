@@ -102,7 +102,7 @@ def test_newreno_in_packets_over_a_step_that_is_deep_enough(flows):
     assert 2e-3 * every.amplitude == pytest.approx(swing, rel=0.17) and every.notes == ()
     assert every.period == pytest.approx(period, rel=0.11)
     assert marking_cycle(over(host=NewReno(ecn=True)), dumbbell(flows), harmonics=64).notes == (
-        "the queue would empty on this cycle, which the estimate leaves out",
+        "the queue would empty on this cycle, which the estimate does not model",
     )
 
 
@@ -147,7 +147,7 @@ def test_beyond_its_boundary_red_swings_in_the_fluid_as_the_describing_function_
             {"flows": NewReno(), "links": red(1.0)},
             dumbbell(2),
             {"harmonics": 3},
-            "1 but over StepMarking, got 3 over RED",
+            "1 unless over StepMarking, got 3 over RED",
         ),
         (
             {"flows": NewReno(), "links": RED(adaptive=True)},
@@ -166,5 +166,5 @@ def test_what_has_no_such_cycle_is_refused_in_one_line(protocol, network, option
 def test_an_integrator_that_nothing_bends_has_no_cycle():
     network = Network.dumbbell("30 Mb/s", [0.2] * 60)
     wild = PI(mark=True, a=4e-4, b=3.9e-4, reference=200.0)
-    with pytest.raises(ConvergenceError, match="nothing in the law of PI stops an oscillation"):
+    with pytest.raises(ConvergenceError, match="the law of PI does not stop an oscillation"):
         marking_cycle({"flows": NewReno(ecn=True), "links": wild}, network)

@@ -94,7 +94,7 @@ def test_a_design_for_a_range_holds_on_all_of_it():
     assert found.gains == {"links.gamma": found.protocol.links["default"][0].gamma}
     assert [cover.gain_margin for cover in found.covers] == [2.0, 1.0] and found.covers[1].line == -found.decay
     assert len(found.margins) == len(found.proofs) == 4 and all(proof.stable for proof in found.proofs)
-    assert "stray from interpolation" in repr(found)
+    assert "deviate from interpolation" in repr(found)
     least = np.inf
     for network in [*networks.corners(), *drawn(networks)]:
         system = linearize(found.protocol, network)

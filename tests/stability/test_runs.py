@@ -86,7 +86,7 @@ def test_bad_input():
         measured_boundary(
             QIRCP(alpha=0.5), FAST, "gamma", 0.5, 0.6, 0.2, max_runs=2, run=partial(perturbed_run, periods=20.0)
         )
-    with pytest.raises(ConvergenceError, match="no two growth rates of alpha near its limit are more than bounds"):
+    with pytest.raises(ConvergenceError, match="fewer than two growth rates of alpha near its limit are fitted"):
         measured_boundary(QIRCP(gamma=0.8), FAST, "alpha", 0.5, 2.5, 0.2, 0.9, run=partial(perturbed_run, periods=20.0))
     with pytest.raises(
         ValueError, match="parameter must be one of alpha, interval, gamma, initial, floor, rtt_gain, got"
