@@ -281,25 +281,28 @@ def _hosts_over_links(hosts: Iterable[Protocol], protocols: Iterable[Protocol]) 
     return f"{', '.join(of_hosts)} over {', '.join(of_links)}" if of_links else ", ".join(of_hosts)
 
 
-def read_protocol(given: Any) -> Protocol | ProtocolAssignment:
+def read_protocol(protocol: Any) -> Protocol | ProtocolAssignment:
     """Return a Protocol or an assignment unchanged, and a mapping of flows and links as an assignment.
 
     Parameters
     ----------
-    given : object
+    protocol : object
         Protocol, assignment, or mapping such as {"flows": CUBIC(), "links": RED()}.
+
     Raises
     ------
     TypeError, ValueError
         A value of another kind.
     """
-    if isinstance(given, Mapping):
-        if not {"flows"} <= set(given) <= {"flows", "links"}:
-            raise ValueError(f"protocol must be a mapping with 'flows' and maybe 'links', got {shown(list(given))}")
-        given = ProtocolAssignment(**given)
-    if not isinstance(given, Protocol | ProtocolAssignment):
-        raise TypeError(f"protocol must be a Protocol, or a mapping of flows and links to them, got {shown(given)}")
-    return given
+    if isinstance(protocol, Mapping):
+        if not {"flows"} <= set(protocol) <= {"flows", "links"}:
+            raise ValueError(
+                f"protocol must be a mapping with 'flows' and optionally 'links', got {shown(list(protocol))}"
+            )
+        protocol = ProtocolAssignment(**protocol)
+    if not isinstance(protocol, Protocol | ProtocolAssignment):
+        raise TypeError(f"protocol must be a Protocol, or a mapping of flows and links to them, got {shown(protocol)}")
+    return protocol
 
 
 def parameter_names(protocol: Protocol | ProtocolAssignment) -> list[str]:

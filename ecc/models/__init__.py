@@ -1,4 +1,4 @@
-"""The protocols, one file each. `all_protocols()` lists them; everything that covers every protocol starts there."""
+"""The protocols, one file each. `all_protocols()` lists them; code that covers every protocol uses this list."""
 
 from ecc._support.arguments import check_arguments
 from ecc.contract.equilibrium import Bound, Equilibrium
@@ -57,7 +57,7 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
     Parameters
     ----------
     unresponsive : bool, optional
-        With traffic that responds to no feedback.
+        Whether to include traffic that responds to no feedback, `ConstantRate`.
     """
     routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly, TIMELY, PatchedTIMELY, DCQCN)
     windows = (
@@ -86,5 +86,5 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         EDN,
         PEDN,
     )
-    others = (ConstantRate,) if unresponsive else ()
-    return {cls.__name__: cls for cls in (*routed, SPERC, ExpressPass, *windows, *others)}
+    extra = (ConstantRate,) if unresponsive else ()
+    return {cls.__name__: cls for cls in (*routed, SPERC, ExpressPass, *windows, *extra)}

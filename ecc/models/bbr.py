@@ -419,7 +419,7 @@ def is_in_probe_bw(flow: Any) -> bool:
 
 
 def is_probing_bw(flow: Any) -> bool:
-    """IsProbingBW: a state that sends more than the path may deliver."""
+    """IsProbingBW: a state in which losses do not lower the short-term bounds."""
     probing: bool = flow.state in (STARTUP, REFILL, UP)
     return probing
 
@@ -433,7 +433,7 @@ def bdp(bw: float, flow: Any, p: Params, env: FlowEnv) -> float:
 
 
 def quantization_budget(cap: float, flow: Any, p: Params, env: FlowEnv) -> float:
-    """QuantizationBudget, with SetSendQuantum and UpdateOffloadBudget: a cap with room for offload and delayed ACKs."""
+    """QuantizationBudget, with SetSendQuantum and UpdateOffloadBudget: room for offload, and two packets in UP."""
     s = 1.0 * env.packet_size
     budget = p.quanta * max(min(env.rate * QUANTUM_TIME / 8.0, MAX_QUANTUM), MIN_QUANTUM * s)
     cap = cap + budget if p.adds_budget > 0.0 else max(cap, budget)
@@ -530,7 +530,7 @@ def check_drain_done(flow: Any, p: Params, env: FlowEnv) -> None:
 
 
 def start_probe_bw_down(flow: Any, env: FlowEnv) -> None:
-    """StartProbeBW_DOWN and PickProbeWait; both random numbers come from one: its first bit, and its later digits."""
+    """StartProbeBW_DOWN and PickProbeWait; one random number gives both, by its first bit and its later digits."""
     reset_congestion_signals(flow)
     flow.probe_up_acked_per_inc = INFINITE
     flow.rounds_since_probe_up = 1 if env.random >= 0.5 else 0
@@ -549,7 +549,7 @@ def start_probe_bw_cruise(flow: Any, p: Params) -> None:
 
 
 def start_probe_bw_refill(flow: Any, up_rounds: int) -> None:
-    """StartProbeBW_REFILL: fill the pipe for a round, so that losses of UP are due to a full queue."""
+    """StartProbeBW_REFILL: fill the pipe for a round, so that UP starts with a fully used path."""
     reset_short_term_model(flow)
     flow.bw_probe_up_rounds = up_rounds
     flow.bw_probe_up_acked = 0.0

@@ -201,7 +201,7 @@ class Compound(hystart.SlowStartProtocol):
         }  # fmt: skip
 
     def flow_at(self, x: float, R: float, link: int, window: float = 0.0, min_rtt: float = 0.0, **values: float) -> Any:
-        """Return the state of a flow in congestion avoidance whose minimum RTT is known."""
+        """Return the state of a flow in congestion avoidance with a known minimum RTT."""
         flow = super().flow_at(x, R, link, window, **values)
         flow.base, flow.gamma = min_rtt, self.gamma
         return flow

@@ -226,7 +226,7 @@ def _hooks(c: Functions) -> dict[str, Hook]:
 def _adopt_results(c: Functions) -> Callable[[Any, FlowEnv], None]:
     """Return the function that reads window, rate, timer and variables after a call.
 
-    A compiled hook must not refer to absent functions, so each of them is replaced by an empty one here.
+    A compiled hook must not refer to absent functions, so each of them is replaced by an empty function here.
     """
     window, rate, timer, read = c.window, c.pacing_rate, c.timer, c.read
 
@@ -394,7 +394,7 @@ def _check_names(library: str, parameters: Sequence[str], variables: Sequence[st
     taken = (set(dir(Controller)) | {f.name for f in fields(Controller)}) - FREE
     for name in parameters:
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(f"library {library!r} must name parameters as Python does, got {shown(name)}")
+            raise ValueError(f"library {library!r} must give parameters names that Python accepts, got {shown(name)}")
         if name in taken:
             raise ValueError(
                 f"library {library!r} must not name a parameter {name!r}, which the host already defines: "

@@ -8,7 +8,7 @@
     W  window [bytes in hooks, bit in laws]   D_s  minimum RTT over half a smoothed RTT   B  minimum RTT over 10 s
     s  packet   v  velocity   delta  1/2
 
-Slow start doubles the window per RTT until the law says decrease. The paper leaves open what limits a sender. Here a
+Slow start doubles the window per RTT until the first decrease. The paper does not define the limits of a sender. Here a
 window that does not limit its flow grows up to twice the bytes in flight, since it is paced at 2 W/D_s, and v is 1
 meanwhile. A smaller window after an idle period opens in slow start. Losses do not change the window, except that a
 timeout reduces it to one packet. A change of direction within an RTT resets v at once, as in mvfst; v is limited to

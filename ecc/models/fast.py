@@ -112,7 +112,7 @@ class FAST(windows.EndToEndProtocol):
 
 
 def stepped(window: float, base: float, rtt: float, queued: float, gamma: float) -> float:
-    """Return the window after an RTT; `queued` is the target alpha s, and a step at most doubles the window."""
+    """Return the window after an RTT; `queued` is the target alpha s, and a step never more than doubles the window."""
     return min(2.0 * window, (1.0 - gamma) * window + gamma * (base / rtt * window + queued))
 
 

@@ -301,7 +301,7 @@ def set_window(flow: Any, W: float, p: Params, env: FlowEnv) -> None:
 
 
 def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Start with the window without price; a flow started at an equilibrium sends at its rate for an RTT."""
+    """Start with the window for price 0; a flow started at an equilibrium sends at its rate for an RTT."""
     if flow.x > 0.0:
         env.rate = flow.x
     else:

@@ -14,9 +14,9 @@ the default is the next power of 2. A dropped packet is not counted.
 
 The fields have 7 bits, as EDN's, in packets: 127 and more are sent as 127. The relay acts on each flow's own k: on one
 link with N flows of RTT D, k oscillates about A with amplitude 1 and period 4 D, or 8/pi^2 by its describing function.
-Packet runs agree less well with this than the fluid: ACKs keep a window together in trains, whose packets find more of
-their own flow than its share of the queue. 10 flows of 100 ms at 100 Mb/s have 4.6 kB queued on average, not
-10 A s = 30 kB, and unequal rates (`benchmarks/edn_cycles.py`).
+Packet runs agree less well with this than the fluid: ACKs keep a window together in trains, and their packets find more
+of their own flow than its share of the queue. 10 flows of 100 ms at 100 Mb/s have 4.6 kB queued on average, not 10 A s
+= 30 kB, and unequal rates (`benchmarks/edn_cycles.py`).
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ class PowerTCP(telemetry.TelemetryProtocol):
 
     @property
     def _remembers(self) -> bool:
-        """Whether the window that is divided by the power is the one that the host stores once an RTT."""
+        """True if the power divides the window that the host stores once an RTT."""
         return self.form == "window" and self.old_window == "rtt"
 
     # ---- laws --------------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ class Prague(windows.WindowProtocol):
     ecn_echo = "scalable"
     answers: ClassVar[frozenset[str]] = frozenset({"ecn", "loss"})
     no_equilibrium = windows.GROW_UNTIL_MARKED
-    may_use_prr = False  # as in Linux, whose tcp_prague controls the window in recoveries itself
+    may_use_prr = False  # as in Linux: tcp_prague controls the window in recoveries itself
 
     def __post_init__(self) -> None:
         check_number(self, g=None, min_rate=as_rate)

@@ -412,8 +412,8 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     header.link = rate_feedback.NO_LINK
     header.rtt = env.srtt
     if env.srtt > 0.0 and env.window > 0.0:
-        whole = max(env.window // flow.packet, 1.0) * flow.packet  # only whole packets are sent in an RTT
-        header.spacing = env.srtt * env.packet_size / whole
+        sent = max(env.window // flow.packet, 1.0) * flow.packet  # only whole packets are sent in an RTT
+        header.spacing = env.srtt * env.packet_size / sent
         header.feedback = ANY
 
 

@@ -322,7 +322,7 @@ def test_scenario_files_name_the_shared_object(aimd: str) -> None:
             SMALLEST.replace("{ return 0; }", "{ return (size_t)1 << 60; }"),
             f"must have a state of <= {2**30} bytes, got {2**60} bytes",
         ),
-        (SMALLEST + naming("for"), "must name parameters as Python does, got 'for'"),
+        (SMALLEST + naming("for"), "must give parameters names that Python accepts, got 'for'"),
         (SMALLEST + naming("gain", "beta", "gain"), "must name a parameter once, got 'gain' 2 times"),
         (EVERY_20_MS.replace('"expired"', '"expired", "expired"'), "must name a variable once, got 'expired' 2 times"),
     ],

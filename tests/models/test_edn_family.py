@@ -232,7 +232,7 @@ def test_pedn_equilibrium():
     mixed = Network([Link("10 Mb/s", 0.01)], [Flow([0], packet_size=500), Flow([0], packet_size=S)])
     with pytest.raises(LinearizationError, match="for packets of one size, got"):
         PEDN().equilibrium(mixed)
-    with pytest.raises(LinearizationError, match="^relays act as one on one link with equal RTTs, got another network"):
+    with pytest.raises(LinearizationError, match="^relays switch together on one link with equal RTTs only"):
         ecc.stability.relay_cycle(PEDN(), net)
     with pytest.raises(ValueError, match=r"^slots must be from 1 to 2\^20, got 0$"):
         PEDN(slots=0)

@@ -73,13 +73,13 @@ def test_linux_hystart_by_its_rules(spacing, rtt, window):
         undone=0, ece=0, limited_by=windows.BY_WINDOW, srtt=0.1, min_rtt=1.0,
     )  # fmt: skip
     acks(on_ack, flow, p, at, [1.0 + 0.003 * k for k in range(10)], 0.1)
-    assert at.window == 70 * S and flow.found == 0
+    assert at.window == 70 * S and flow.has_ended == 0
     flow.round_end = float(at.delivered)  # the round is over
     acks(on_ack, flow, p, at, [2.0 + spacing * k for k in range(60)], rtt)
     if window is None:
-        assert flow.found == 0 and flow.ssthresh == windows.NEVER_LEFT
+        assert flow.has_ended == 0 and flow.ssthresh == windows.NEVER_LEFT
     else:
-        assert flow.found == 1 and flow.ssthresh == window * S
+        assert flow.has_ended == 1 and flow.ssthresh == window * S
 
 
 def test_linux_hystart_needs_sixteen_packets_and_restarts_after_a_timeout():
@@ -90,11 +90,11 @@ def test_linux_hystart_needs_sixteen_packets_and_restarts_after_a_timeout():
         undone=0, ece=0, limited_by=windows.BY_WINDOW, srtt=0.1, min_rtt=0.1,
     )  # fmt: skip
     acks(on_ack, flow, p, at, [1.0 + 0.002 * k for k in range(14)], 0.3)
-    assert at.window == 16 * S and flow.found == 0
+    assert at.window == 16 * S and flow.has_ended == 0
     acks(on_ack, flow, p, at, [1.1 + 0.0001 * k for k in range(9)], 0.3)
-    assert flow.found == 1 and flow.ssthresh == 24 * S
+    assert flow.has_ended == 1 and flow.ssthresh == 24 * S
     on_loss(flow, None, p, at)
-    assert flow.found == 0 and flow.round_end < 0.0
+    assert flow.has_ended == 0 and flow.round_end < 0.0
 
 
 @dataclass

@@ -153,8 +153,8 @@ def test_flows_are_named_by_index_range_or_default(flows, expected):
         ({"flows": {"default": RCP()}, "links": {0: [RCP(), 3]}}, "protocol of links 0 must be a Protocol, got 3"),
         ({"flows": {"default": RCP()}, "links": {0: 3}}, "protocol of links 0 must be a Protocol, got 3"),
         ({"flows": {"default": RCP()}, "links": {5: RCP()}}, "protocol links must be from 0 to 0, got 5"),
-        ({"links": {0: RCP()}}, "protocol must be a mapping with 'flows' and maybe 'links', got"),
-        ({0: RCP()}, "protocol must be a mapping with 'flows' and maybe 'links', got"),
+        ({"links": {0: RCP()}}, "protocol must be a mapping with 'flows' and optionally 'links', got"),
+        ({0: RCP()}, "protocol must be a mapping with 'flows' and optionally 'links', got"),
         (
             {"flows": {0: RCP(), 1: RCP(alpha=0.1)}},
             r"protocol links must name one router of each protocol for link 0, got RCP\(.*RCP\(alpha=0.1",

@@ -82,7 +82,7 @@ def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, 
 
 def test_of_flows_that_do_not_move_as_one_no_limit_cycle_is_given(capsys):
     assert main(["stability", "PEDN", "--rtt", "100ms", "--rtt", "50ms"]) == 2
-    assert capsys.readouterr().err.startswith("ecc: relays act as one on one link with equal RTTs")
+    assert capsys.readouterr().err.startswith("ecc: relays switch together on one link with equal RTTs only")
 
 
 def test_the_verdict_comes_first_then_the_interval_then_margins_then_notes():

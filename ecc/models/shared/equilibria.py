@@ -114,8 +114,8 @@ def shared_rate(network: Network, share: Share, assignment: NDArray[np.int64] | 
         before = rates.copy()
         for k in links:
             bottlenecked_here = bottleneck == k
-            others = float(rates[crosses[:, k] & ~bottlenecked_here].sum())
-            fair[k] = rates[bottlenecked_here] = share(int(k), int(bottlenecked_here.sum()), others)
+            crossing = float(rates[crosses[:, k] & ~bottlenecked_here].sum())
+            fair[k] = rates[bottlenecked_here] = share(int(k), int(bottlenecked_here.sum()), crossing)
         moved = float(np.abs(rates - before).max() / rates.max())
         if moved <= 1e-14:
             return Equilibrium(rates, fair, bottleneck)
@@ -123,7 +123,7 @@ def shared_rate(network: Network, share: Share, assignment: NDArray[np.int64] | 
 
 
 def bottleneck_links(point: Equilibrium) -> NDArray[np.bool_]:
-    """Return the links at which at least one flow is bottlenecked, as a mask of shape (n_links,).
+    """Return the links at which one or more flows are bottlenecked, as a mask of shape (n_links,).
 
     Parameters
     ----------
@@ -195,11 +195,11 @@ def full_links(
     for _ in range(1000):
         before = waits.copy()
         for link in range(network.n_links):
-            others = rtts + crosses @ waits - crosses[:, link] * waits[link]
+            base = rtts + crosses @ waits - crosses[:, link] * waits[link]
 
-            def excess(wait: float, link: int = link, others: NDArray[np.float64] = others) -> float:
+            def excess(wait: float, link: int = link, base: NDArray[np.float64] = base) -> float:
                 through = crosses[:, link]
-                return float(demand(others + wait * through)[through].sum() - capacities[link])
+                return float(demand(base + wait * through)[through].sum() - capacities[link])
 
             low, high = 0.0, 0.0
             while excess(high) > 0.0:

@@ -15,7 +15,7 @@ It applies to the first slow start only; after a loss slow start is that of RFC 
 HyStart as in Linux (net/ipv4/tcp_cubic.c; Ha and Rhee 2011): once the window has 16 packets, slow start ends, with
 ssthresh = W, at the first ACK that meets either condition. A timeout starts it again.
 
-    t - t_0 > (m + a)/2                     and each ACK of the round arrived at most 2 ms after its predecessor
+    t - t_0 > (m + a)/2                     and each ACK of the round arrived within 2 ms after its predecessor
     d > m + min(max(m/8, 4 ms), 16 ms)      with more than eight samples of the RTT in the round
 
     t_0  first ACK of the round   m  minimum RTT of the flow   d  minimum RTT of the round
@@ -68,7 +68,7 @@ class FlowState(windows.FlowState):
     css_rounds: int = -1  # rounds of conservative slow start that have begun; -1: not conservative
     round_began: float = 0.0  # time of the first ACK of this round [s]
     train_end: float = 0.0  # time of the last ACK of this round within 2 ms after its predecessor [s]
-    found: int = 0  # 1 if Linux's HyStart has ended slow start
+    has_ended: int = 0  # 1 if Linux's HyStart has ended slow start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ def rise(d_last: float) -> float:
 
 
 def by_rtts(on_ack: Hook) -> Hook:
-    """Return a hook for ACKs whose slow start is HyStart++.
+    """Return a hook for ACKs with HyStart++ as its slow start.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def by_delay_or_train(on_ack: Hook) -> Hook:
     """
 
     def on_ack_by_delay_or_train(flow: Any, header: Any, p: Any, env: Any) -> None:
-        if flow.found == 0 and env.window < flow.ssthresh and env.acked > 0 and env.recovering == 0:
+        if flow.has_ended == 0 and env.window < flow.ssthresh and env.acked > 0 and env.recovering == 0:
             linux_hystart(flow, env)
         on_ack(flow, header, p, env)
 
@@ -165,7 +165,7 @@ def after_timeout(on_loss: Hook) -> Hook:
 
     def on_loss_or_timeout(flow: Any, header: Any, p: Any, env: Any) -> None:
         if env.kind == 1:
-            flow.found = 0
+            flow.has_ended = 0
             flow.round_end = -1.0
         on_loss(flow, header, p, env)
 
@@ -185,13 +185,13 @@ def linux_hystart(flow: Any, env: FlowEnv) -> None:
         flow.train_end = env.now
         ack_delay = min(MAX_ACK_DELAY, 0.5 * BURST * env.srtt / env.window)
         if env.now - flow.round_began > 0.5 * (env.min_rtt + ack_delay):
-            flow.found = 1
+            flow.has_ended = 1
     flow.d = min(flow.d, env.rtt)
     if flow.samples < N_RTT:
         flow.samples += 1
     elif flow.d > env.min_rtt + rise(env.min_rtt):
-        flow.found = 1
-    if flow.found > 0:
+        flow.has_ended = 1
+    if flow.has_ended > 0:
         flow.ssthresh = env.window
 
 

@@ -2,7 +2,7 @@
 
 At every tick of its clock a router turns the bytes that arrived in an interval into an arrival rate and a price. It
 marks arriving data with its price if that is the largest so far. A host writes its rate into every packet, so an ACK
-returns a price together with the rate that it is a response to. From link and interval number the host knows whether it
+returns a price together with the sending rate of the packet. From link and interval number the host knows whether it
 has used that price already (JETMAX sec. 6.2, as in the MKC of Zhang, Kang, Loguinov).
 
 A flow steps from its rate one RTT ago: the mean over the packets that returned since the previous price, which arrived

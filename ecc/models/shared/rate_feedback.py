@@ -190,7 +190,7 @@ def adopt_rate(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 def link_hooks(on_interval: Hook, stamping: str, average: str = "packet") -> dict[str, Hook]:
     """Return the hooks of a router that keeps this state, with a protocol's hook for the end of an interval.
 
-    stamping "departure": as in the authors' ns-2 code. "arrival": before the queue, as in Linux, whose netfilter sees
+    stamping "departure": as in the authors' ns-2 code. "arrival": before the queue, as in Linux: netfilter sees
     the packet before the device's queue (EVAL sec. 3.5): the feedback is older by the queueing delay.
     """
     count = link_on_arrival if average == "packet" else link_on_arrival_sum
@@ -206,7 +206,7 @@ def link_hooks(on_interval: Hook, stamping: str, average: str = "packet") -> dic
 
 
 def halve(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Halve the rate at a loss, at most once an RTT."""
+    """Halve the rate at a loss, but only once an RTT."""
     if flow.x > 0.0 and env.now >= flow.halved:
         flow.x = max(0.5 * flow.x, minimum_rate(p, env))
         flow.halved = env.now + env.srtt

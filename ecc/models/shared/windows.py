@@ -115,7 +115,7 @@ def relay_with_own(point: Equilibrium, network: Network, packets: float) -> tupl
         Packets that a flow keeps in queues at equilibrium.
     """
     if network.n_links != 1 or np.ptp(network.rtts) > 0.0:
-        raise LinearizationError("relays act as one on one link with equal RTTs, got another network")
+        raise LinearizationError("relays switch together on one link with equal RTTs only, got another network")
     assert point.queue is not None
     D = float(network.rtts[0] + point.queue[0] / network.capacities[0])
     return lambda s: np.asarray(np.exp(-D * s) / (D * s)), float(point.queue[0]) / packets
