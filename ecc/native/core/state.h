@@ -72,6 +72,15 @@ enum ecc_flow_hook {
 };
 #define ECC_NO_HOOK (-1)
 
+/* A packet as hooks see it; for hooks without a packet (S-101), a header of zeros. */
+typedef struct {
+    unsigned char *header;
+    int64_t size;      /* bytes */
+    int64_t flow;      /* index of its flow, or -1 without one */
+    int64_t kind;      /* enum ecc_packet_kind, or as the hook defines it */
+    uint32_t position; /* position in the table of hops */
+} ecc_hook_packet_t;
+
 __extension__ typedef __int128 ecc_wide_t;
 
 /* One of the queues of a link that schedules (S-112); see scheduler.h. */

@@ -29,13 +29,14 @@ fill_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind
 
 /* What a hook of a flow sees (S-102), but for the random number. */
 static ECC_HOT void
-fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_size, int64_t kind, bool plain)
+fill_env(ecc_engine_t *self, int hook_number, ecc_hook_packet_t packet, bool plain)
 {
+    uint32_t index = (uint32_t) packet.flow;
     const ecc_flow_state_t *restrict flow = &self->flows[index];
     ecc_flow_env_t *restrict env = &self->flow_env;
 
     env->now = ecc_clock_seconds(self->now);
-    env->packet_size = packet_size;
+    env->packet_size = packet.size;
     env->rtt = flow->rtt;
     env->srtt = flow->srtt;
     env->min_rtt = flow->min_rtt;
@@ -45,7 +46,7 @@ fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_siz
     env->rate = flow->rate;
     env->window = flow->window;
     env->timer = -1.0;
-    env->kind = kind;
+    env->kind = packet.kind;
     env->flow = plain ? (int64_t) index : ecc_state_number(self, index);
     env->random = 0.0;
     env->size = flow->size;
@@ -69,7 +70,7 @@ fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_siz
     env->idle = plain ? 0.0 : self->idle;
     env->rto = plain ? 0.0 : self->rto;
     if (!plain && flow->reliable) {
-        fill_transport(self, index, hook_number, kind);
+        fill_transport(self, index, hook_number, packet.kind);
     }
 }
 
@@ -81,19 +82,19 @@ fail_hook(ecc_engine_t *self, uint32_t index, int hook_number, int32_t returned)
     return ECC_ERR_HOOK_FAILED;
 }
 
-/* Calls a hook; header: the whole of a packet's. */
+/* Calls a hook of the flow of a packet. */
 static ECC_HOT int
-call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
-    int64_t kind, bool plain)
+call(ecc_engine_t *self, int hook_number, ecc_hook_t hook, ecc_hook_packet_t packet, bool plain)
 {
+    uint32_t index = (uint32_t) packet.flow;
     ecc_flow_state_t *flow = &self->flows[index];
     int32_t ret;
 
-    fill_env(self, index, hook_number, packet_size, kind, plain);
+    fill_env(self, hook_number, packet, plain);
     if (!plain && flow->wants_random) {
         self->flow_env.random = ecc_random_next(&flow->random);
     }
-    ret = hook(flow->state, header + flow->header_offset, flow->params, &self->flow_env);
+    ret = hook(flow->state, packet.header + flow->header_offset, flow->params, &self->flow_env);
     return ret == 0 ? 0 : fail_hook(self, index, hook_number, ret);
 }
 
@@ -192,12 +193,26 @@ adopt(ecc_engine_t *self, uint32_t index, int hook_number, bool plain)
 
 /* Calls a hook and adopts what it wrote. */
 static ECC_HOT int
-call_and_adopt(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header,
-    int64_t packet_size, int64_t kind, bool plain)
+call_and_adopt(ecc_engine_t *self, int hook_number, ecc_hook_t hook, ecc_hook_packet_t packet, bool plain)
 {
-    int ret = call(self, index, hook_number, hook, header, packet_size, kind, plain);
+    int ret = call(self, hook_number, hook, packet, plain);
 
-    return ret == 0 ? adopt(self, index, hook_number, plain) : ret;
+    return ret == 0 ? adopt(self, (uint32_t) packet.flow, hook_number, plain) : ret;
+}
+
+/* A packet as the hooks of its flow see it. */
+static inline ecc_hook_packet_t
+seen(const ecc_packet_t *packet, int64_t kind)
+{
+    return (ecc_hook_packet_t) { ecc_packets_header(packet), packet->size, packet->flow, kind, 0 };
+}
+
+/* S-101: hooks without a packet see a header of zeros, and the size of the next packet. */
+static ecc_hook_packet_t
+without_packet(ecc_engine_t *self, uint32_t index, int64_t kind)
+{
+    memset(self->scratch, 0, self->header_size);
+    return (ecc_hook_packet_t) { self->scratch, ecc_state_largest_size(&self->flows[index]), index, kind, 0 };
 }
 
 double
@@ -216,20 +231,22 @@ ecc_flow_hooks_least_timer(const ecc_engine_t *self, uint32_t index)
 const ecc_flow_env_t *
 ecc_flow_hooks_env(ecc_engine_t *self, uint32_t index)
 {
-    fill_env(self, index, ECC_NO_HOOK, ecc_state_largest_size(&self->flows[index]), 0, false);
+    ecc_hook_packet_t none = { .size = ecc_state_largest_size(&self->flows[index]), .flow = index };
+
+    fill_env(self, ECC_NO_HOOK, none, false);
     return &self->flow_env;
 }
 
 int
 ecc_flow_hooks_call(ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind)
 {
-    return call_and_adopt(self, packet->flow, hook_number, hook, ecc_packets_header(packet), packet->size, kind, false);
+    return call_and_adopt(self, hook_number, hook, seen(packet, kind), false);
 }
 
 int
 ecc_flow_hooks_call_plain(ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet)
 {
-    return call_and_adopt(self, packet->flow, hook_number, hook, ecc_packets_header(packet), packet->size, 0, true);
+    return call_and_adopt(self, hook_number, hook, seen(packet, 0), true);
 }
 
 int
@@ -238,9 +255,7 @@ ecc_flow_hooks_without_packet(ecc_engine_t *self, uint32_t index, int hook_numbe
     if (hook == NULL) {
         return 0;
     }
-    memset(self->scratch, 0, self->header_size);
-    return call_and_adopt(
-        self, index, hook_number, hook, self->scratch, ecc_state_largest_size(&self->flows[index]), kind, false);
+    return call_and_adopt(self, hook_number, hook, without_packet(self, index, kind), false);
 }
 
 int
@@ -257,7 +272,7 @@ ecc_flow_hooks_receive(ecc_engine_t *self, const ecc_packet_t *packet)
     if (self->flows[packet->flow].can_be_marked && self->receivers[packet->flow].was_marked) {
         self->marked = packet->size;
     }
-    ret = call(self, packet->flow, ECC_FLOW_ON_RECEIVE, hook, ecc_packets_header(packet), packet->size, 0, false);
+    ret = call(self, ECC_FLOW_ON_RECEIVE, hook, seen(packet, 0), false);
     self->marked = 0;
     return ret;
 }
@@ -266,9 +281,10 @@ int
 ecc_flow_hooks_control(ecc_engine_t *self, const ecc_packet_t *packet)
 {
     ecc_hook_t hook = self->flows[packet->flow].spec->on_control;
+    ecc_hook_packet_t control = seen(packet, packet->offset);
 
-    return call_and_adopt(self, packet->flow, ECC_FLOW_ON_CONTROL, hook, ecc_packets_header(packet), -packet->size,
-        packet->offset, false);
+    control.size = -control.size;
+    return call_and_adopt(self, ECC_FLOW_ON_CONTROL, hook, control, false);
 }
 
 int
@@ -279,7 +295,5 @@ ecc_flow_hooks_stop(ecc_engine_t *self, uint32_t index)
     if (flow->spec->on_stop == NULL) {
         return 0;
     }
-    memset(self->scratch, 0, self->header_size);
-    return call(
-        self, index, ECC_FLOW_ON_STOP, flow->spec->on_stop, self->scratch, ecc_state_largest_size(flow), 0, false);
+    return call(self, ECC_FLOW_ON_STOP, flow->spec->on_stop, without_packet(self, index, 0), false);
 }

@@ -44,10 +44,17 @@ mark_packet(const ecc_engine_t *self, unsigned char *header)
     return can_be;
 }
 
+/* Bytes of the flow of a packet in the queue of this link. */
+static int64_t
+flow_queue_of(const ecc_engine_t *self, ecc_hook_packet_t packet)
+{
+    return self->flow_queues == NULL || packet.flow < 0 ? 0 : self->flow_queues[packet.position];
+}
+
 /* Calls a hook of a router: env is filled (S-102), and what the hook wrote is adopted (S-103). */
 static ECC_HOT int
-call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number, ecc_hook_t hook, unsigned char *header,
-    int64_t packet_size, int64_t kind, int64_t flow, int64_t flow_queue, bool plain)
+call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number, ecc_hook_t hook,
+    ecc_hook_packet_t packet, bool plain)
 {
     ecc_link_state_t *router = &self->links[index];
     ecc_link_state_t *link = &self->links[at];
@@ -60,52 +67,45 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     env->queue = link->queue;
     env->backlog = link->queue;
     env->queue_index = 0;
-    if (!plain && link->schedules && flow >= 0) {
+    if (!plain && link->schedules && packet.flow >= 0) {
         env->queue = link->queues[link->queue_index].bytes;
         env->queue_index = link->queue_index;
     }
     env->queue_low = router->queue_low;
-    env->packet_size = packet_size;
-    env->kind = kind;
-    env->flow = flow < (int64_t) self->n_flows ? flow : self->flows[flow].number;
+    env->packet_size = packet.size;
+    env->kind = packet.kind;
+    env->flow = packet.flow < (int64_t) self->n_flows ? packet.flow : self->flows[packet.flow].number;
     env->link = at;
-    env->flow_queue = !plain && router->wants_flow_queue ? flow_queue : 0;
+    env->flow_queue = !plain && router->wants_flow_queue ? flow_queue_of(self, packet) : 0;
     env->sojourn = plain ? 0.0 : ecc_clock_seconds(link->sojourn);
     env->random = !plain && router->wants_random ? ecc_random_next(&router->random) : 0.0; /* S-8 */
-    env->ecn = !plain && self->wants_ecn ? ecc_state_ecn(self, header).codepoint : ECC_NOT_ECT;
+    env->ecn = !plain && self->wants_ecn ? ecc_state_ecn(self, packet.header).codepoint : ECC_NOT_ECT;
     env->drop = 0;
     env->mark = 0;
     env->trim = 0;
     env->next_interval = router->next_interval;
-    ret = hook(router->state, header + router->header_offset, router->params, &self->link_env);
+    ret = hook(router->state, packet.header + router->header_offset, router->params, &self->link_env);
     if (ret != 0) {
         return fail(self, index, number, ret);
     }
     if (self->link_env.mark != 0) {
-        self->link_env.mark = !plain && self->wants_ecn && mark_packet(self, header);
+        self->link_env.mark = !plain && self->wants_ecn && mark_packet(self, packet.header);
     }
     return self->link_env.next_interval != router->next_interval ? adopt_interval(self, index, number) : 0;
 }
 
 int
 ecc_router_call_plain(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_t hook,
-    const ecc_packet_t *packet, int64_t packet_size, enum ecc_packet_kind kind)
+    const ecc_packet_t *packet, int64_t size, enum ecc_packet_kind kind)
 {
-    return call(self, link, link, number, hook, ecc_packets_header(packet), packet_size, kind, packet->flow, 0, true);
-}
-
-static int64_t
-flow_queue_of(const ecc_engine_t *self, uint32_t position)
-{
-    return self->flow_queues == NULL ? 0 : self->flow_queues[position];
+    return call(self, link, link, number, hook, ecc_router_packet(packet, size, kind), true);
 }
 
 int
-ecc_router_call_first(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_t hook,
-    const ecc_packet_t *packet, uint32_t position, int64_t packet_size, enum ecc_packet_kind kind)
+ecc_router_call_first(
+    ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_t hook, ecc_hook_packet_t packet)
 {
-    return call(self, link, link, number, hook, ecc_packets_header(packet), packet_size, kind, packet->flow,
-        flow_queue_of(self, position), false);
+    return call(self, link, link, number, hook, packet, false);
 }
 
 static ecc_hook_t
@@ -126,8 +126,7 @@ hook_of(const ecc_link_t *router, enum ecc_link_hook number)
 }
 
 int
-ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, const ecc_packet_t *packet,
-    uint32_t position, int64_t packet_size, enum ecc_packet_kind kind)
+ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_packet_t packet)
 {
     int64_t drop = self->link_env.drop;
     int64_t mark = self->link_env.mark;
@@ -136,8 +135,7 @@ ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook
     for (uint32_t i = self->links[link].next; i != 0; i = self->links[i].next) {
         ecc_hook_t hook = hook_of(&self->links[i].spec, number);
         if (hook != NULL) {
-            int ret = call(self, i, link, number, hook, ecc_packets_header(packet), packet_size, kind, packet->flow,
-                flow_queue_of(self, position), false);
+            int ret = call(self, i, link, number, hook, packet, false);
             if (ret != 0) {
                 return ret;
             }
@@ -160,8 +158,8 @@ call_without_packet(ecc_engine_t *self, uint32_t index, enum ecc_link_hook numbe
         return 0;
     }
     memset(self->scratch, 0, self->header_size);
-    return call(self, index, (uint32_t) self->links[index].spec.at, number, hook, self->scratch, 0, ECC_PACKET_DATA, -1,
-        0, false);
+    return call(self, index, (uint32_t) self->links[index].spec.at, number, hook,
+        (ecc_hook_packet_t) { .header = self->scratch, .flow = -1, .kind = ECC_PACKET_DATA }, false);
 }
 
 /* The next INTERVAL, as next_interval sets it (S-35, S-36). */

@@ -214,7 +214,7 @@ classify(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t
     link->queue_index = 0;
     self->link_env.queue_index = 0;
     ret = ecc_router_call(
-        self, index, ECC_LINK_ON_CLASSIFY, link->spec.on_classify, packet, packet->position, size, kind);
+        self, index, ECC_LINK_ON_CLASSIFY, link->spec.on_classify, ecc_router_packet(packet, size, kind));
     found = self->link_env.queue_index;
     if (ret == 0 && (found < 0 || found >= link->n_queues)) {
         return ecc_state_fail(self, ECC_ERR_QUEUE_INDEX, ECC_ENTITY_LINK, index, ECC_LINK_ON_CLASSIFY, (double) found);
@@ -302,8 +302,8 @@ ask(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t size
     int ret = classify(self, index, packet, size, kind);
 
     return ret != 0 ? ret
-                    : ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, self->links[index].on_arrival, packet,
-                        packet->position, size, kind);
+                    : ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, self->links[index].on_arrival,
+                        ecc_router_packet(packet, size, kind));
 }
 
 int
@@ -351,7 +351,8 @@ dequeue(ecc_engine_t *self, uint32_t index, uint32_t number)
     uint32_t position = packet->position;
     enum ecc_packet_kind kind = kind_of(self, packet);
     int64_t size = ecc_link_size(self, packet, self->hops[position]);
-    int ret = ecc_router_call(self, index, ECC_LINK_ON_DEQUEUE, link->spec.on_dequeue, packet, position, size, kind);
+    int ret = ecc_router_call(
+        self, index, ECC_LINK_ON_DEQUEUE, link->spec.on_dequeue, ecc_router_packet(packet, size, kind));
 
     if (ret == 0 && self->link_env.drop != 0) {
         ret = drop_taken(self, index, id, size, kind);

@@ -24,7 +24,7 @@ ecc_service_drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, 
         link->queues[link->queue_index].dropped++;
     }
     ecc_state_trace(self, ECC_EVENT_DROP, index, packet->offset);
-    ret = ecc_router_call(self, index, ECC_LINK_ON_DROP, link->spec.on_drop, packet, packet->position, size, kind);
+    ret = ecc_router_call(self, index, ECC_LINK_ON_DROP, link->spec.on_drop, ecc_router_packet(packet, size, kind));
     gone = ecc_path_discard(self, id);
     return ret != 0 ? ret : gone;
 }

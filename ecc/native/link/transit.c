@@ -56,7 +56,7 @@ call(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, ecc_hook_t h
     int64_t size, enum ecc_packet_kind kind, bool plain)
 {
     if (!plain) {
-        return ecc_router_call(self, index, number, hook, packet, packet->position, size, kind);
+        return ecc_router_call(self, index, number, hook, ecc_router_packet(packet, size, kind));
     }
     if (hook != NULL) {
         return ecc_router_call_plain(self, index, number, hook, packet, size, kind);

@@ -87,7 +87,7 @@ call_past(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, ecc_hoo
     int64_t size = ecc_link_size(self, packet, self->hops[packet->position]);
 
     self->now = time;
-    return ecc_router_call(self, index, number, hook, packet, packet->position, size, ECC_PACKET_DATA);
+    return ecc_router_call(self, index, number, hook, ecc_router_packet(packet, size, ECC_PACKET_DATA));
 }
 
 /* S-208: the links that a packet has come to before time 0 have seen it. */
