@@ -39,10 +39,4 @@ ECC_MUST_CHECK int ecc_config_check(ecc_engine_t *self, const ecc_config_t *conf
 /* The same of one flow alone. */
 ECC_MUST_CHECK int ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value);
 
-/*
- * Fills the table of hops: for every position of every route, those of templates last, its link, its direction, and
- * what follows its wire.
- */
-ECC_MUST_CHECK int ecc_config_install_routes(ecc_engine_t *self, const ecc_config_t *config);
-
 #endif

@@ -18,9 +18,9 @@
 #include "host/ecn.h"
 #include "host/flow.h"
 #include "host/flow_hooks.h"
+#include "host/reassembly.h"
 #include "host/receiver.h"
 #include "host/sender.h"
-#include "host/transport.h"
 
 int
 ecc_host_start(ecc_engine_t *self, uint32_t index)
@@ -190,7 +190,7 @@ ecc_host_receive(ecc_engine_t *self, uint32_t id)
         }
     }
     if (flow->reliable) {
-        ret = ecc_transport_receive_data(self, packet, &may_wait);
+        ret = ecc_reassembly_receive(self, packet, &may_wait);
         if (ret != 0) {
             return ecc_state_fail_flow(self, ret, packet->flow, ECC_NO_HOOK, (double) packet->offset);
         }
@@ -211,7 +211,7 @@ ecc_host_receive(ecc_engine_t *self, uint32_t id)
         return ecc_receiver_receive(self, id, may_wait);
     }
     if (flow->reliable) {
-        ret = ecc_transport_write_ack(self, ecc_packets_at(&self->packets, id));
+        ret = ecc_reassembly_write_ack(self, ecc_packets_at(&self->packets, id));
         if (ret != 0) {
             return ecc_state_fail_flow(self, ret, packet->flow, ECC_NO_HOOK, (double) packet->offset);
         }

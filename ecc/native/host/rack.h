@@ -8,15 +8,21 @@
 
 #include "host/transport.h"
 
+/* Recoveries without a duplicate after which the reordering window is at its minimum again. */
+#define ECC_RACK_PERSISTENCE 16
+
+static inline bool
+ecc_rack_is_repairing(const ecc_rack_t *self, const ecc_transport_t *transport)
+{
+    return transport->recovering || self->timed_out;
+}
+
 void ecc_rack_init(ecc_engine_t *self, uint32_t flow);
 void ecc_rack_free(ecc_rack_t *self, ecc_memory_t *memory);
 
 /* S-147. */
 ecc_segment_t ecc_rack_next(const ecc_engine_t *self, uint32_t flow, int64_t written);
 ECC_MUST_CHECK int ecc_rack_note_sent(ecc_engine_t *self, uint32_t flow, ecc_segment_t segment);
-
-/* S-148 to S-152. */
-ECC_MUST_CHECK int ecc_rack_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_effect_t *effect);
 
 /* S-150, S-163: segments that are lost by now; whether a recovery begins, or a further response in one. */
 bool ecc_rack_find_losses(ecc_engine_t *self, uint32_t flow);
@@ -25,17 +31,6 @@ void ecc_rack_time_out(ecc_engine_t *self, uint32_t flow);
 /* S-153: whether a probe may be waited for, and how long. */
 bool ecc_rack_may_probe(const ecc_engine_t *self, uint32_t flow);
 ecc_ps_t ecc_rack_probe_timeout(const ecc_engine_t *self, uint32_t flow);
-
-/* Puts a segment after all others of the stream. A reader appends all segments, then indexes them. */
-ECC_MUST_CHECK int ecc_rack_append(ecc_rack_t *self, ecc_memory_t *memory, ecc_sent_t segment);
-ECC_MUST_CHECK int ecc_rack_index(ecc_rack_t *self);
-
-/* Segment k of those not acknowledged. */
-static inline ecc_sent_t *
-ecc_rack_at(const ecc_rack_t *self, uint32_t k)
-{
-    return &self->items[(self->first + k) & (self->room - 1)];
-}
 
 /* Segments tile the stream from snd_una to snd_nxt; list, heap and sums agree with their states. */
 ECC_MUST_CHECK int ecc_rack_verify(const ecc_rack_t *self, const ecc_transport_t *transport, ecc_ps_t now);

@@ -15,7 +15,7 @@
 #include "link/link.h"
 #include "link/transit.h"
 #include "host/ecn.h"
-#include "host/transport.h"
+#include "host/reassembly.h"
 
 void
 ecc_receiver_init(ecc_engine_t *self, uint32_t index)
@@ -134,7 +134,7 @@ send_ack(ecc_engine_t *self, uint32_t id)
     const ecc_receiver_t *receiver = &self->receivers[packet->flow];
 
     if (flow->reliable) {
-        int ret = ecc_transport_write_ack(self, packet);
+        int ret = ecc_reassembly_write_ack(self, packet);
         if (ret != 0) {
             return ecc_state_fail_flow(self, ret, packet->flow, ECC_NO_HOOK, (double) packet->offset);
         }

@@ -1,8 +1,8 @@
 /*
- * The sender of a flow: TRY-SEND and EMIT (S-52 to S-54), ACKs (S-46 to S-48) and the retransmission timer (S-42,
- * S-50). A reliable flow takes from transport.c what is next and what an ACK means; all else is the same.
+ * The sender of a flow: TRY-SEND and EMIT (S-52 to S-54). A reliable flow takes the next segment from transport.c or
+ * rack.c; all else is the same.
  *
- * Not here: the state of loss recovery (transport.c), what ACKs carry (receiver.c).
+ * Not here: the state of loss recovery (transport.c), ACKs (acks.c), and timeouts (timer.c, timeout.c).
  *
  * Invariants (ecc_sender_verify): no more was taken than has been written, and where a SEND is pending, there is
  * something to send.
@@ -19,13 +19,10 @@
 #include "link/transit.h"
 #include "host/alarms.h"
 #include "host/ecn.h"
-#include "host/flow.h"
 #include "host/flow_hooks.h"
 #include "host/rack.h"
-#include "host/receiver.h"
+#include "host/timer.h"
 #include "host/transport.h"
-
-#define MAX_TIMEOUT (INT64_C(64000000000000)) /* by doubling */
 
 /* in_flight, as TRY-SEND and hooks see it (S-38, S-76). */
 static inline int64_t
@@ -47,31 +44,6 @@ is_full(const ecc_engine_t *self, uint32_t index, int64_t size)
         return bytes > 0 && size > self->prrs[index].credit;
     }
     return (bytes > 0 || !flow->reliable) && (double) (bytes + size) > flow->window;
-}
-
-/* S-42, S-88. */
-static ecc_ps_t
-timeout(ecc_engine_t *self, uint32_t index)
-{
-    const ecc_flow_state_t *flow = &self->flows[index];
-    bool is_measured = flow->srtt > 0.0;
-    ecc_ps_t least = flow->spec->min_rto;
-    ecc_ps_t wait;
-
-    if (flow->reliable && is_measured) {
-        wait = ecc_transport_rto(&self->transports[index], flow);
-    } else {
-        wait = ecc_clock_ps(3.0 * (is_measured ? flow->srtt : ecc_clock_seconds(ecc_flow_first_rtt(self, index))));
-        if (flow->reliable && flow->spec->initial_rto > least) {
-            least = flow->spec->initial_rto;
-        }
-        wait = wait > least ? wait : least;
-    }
-    if (wait >= MAX_TIMEOUT) {
-        return wait;
-    }
-    wait <<= flow->n_timeouts;
-    return wait < MAX_TIMEOUT ? wait : MAX_TIMEOUT;
 }
 
 /* The next segment (S-52, S-77), where so much has been written; of size 0 if there is none. */
@@ -110,55 +82,6 @@ next(const ecc_engine_t *self, uint32_t index, ecc_ps_t *due)
     return segment;
 }
 
-/* S-87. */
-static void
-start_timer(ecc_engine_t *self, uint32_t index)
-{
-    uint32_t node = self->base[ECC_EVENT_TIMEOUT] + index;
-    ecc_ps_t deadline = ecc_clock_add(self->now, timeout(self, index));
-
-    self->flows[index].timer_start = self->now;
-    self->flows[index].timeout_pending = true;
-    if (!ecc_calendar_pending(&self->slow, node) || self->slow.nodes[node].time > deadline) {
-        ecc_calendar_move(&self->slow, node, deadline);
-    }
-}
-
-/* S-153: TIMEOUT is pending when the wait of a transport of type 3 ends, or before that. */
-static void
-await(ecc_engine_t *self, uint32_t index)
-{
-    uint32_t node = self->base[ECC_EVENT_TIMEOUT] + index;
-    ecc_ps_t time = self->racks[index].wait_until;
-
-    if (self->racks[index].awaits != ECC_AWAITS_NOTHING
-        && (!ecc_calendar_pending(&self->slow, node) || self->slow.nodes[node].time > time)) {
-        self->flows[index].timeout_pending = true;
-        ecc_calendar_move(&self->slow, node, time);
-    }
-}
-
-/* S-153: a probe is waited for, unless something else is. */
-static void
-await_probe(ecc_engine_t *self, uint32_t index)
-{
-    ecc_rack_t *rack = &self->racks[index];
-    ecc_ps_t time;
-    ecc_ps_t latest;
-
-    if (rack->awaits == ECC_AWAITS_REORDERING) {
-        return;
-    }
-    rack->awaits = ecc_rack_may_probe(self, index) ? ECC_AWAITS_PROBE : ECC_AWAITS_NOTHING;
-    if (rack->awaits == ECC_AWAITS_PROBE) {
-        time = ecc_clock_add(self->now, ecc_rack_probe_timeout(self, index));
-        latest = ecc_clock_add(self->flows[index].timer_start, timeout(self, index));
-        time = time < latest ? time : latest;
-        rack->wait_until = time > self->now ? time : self->now;
-        await(self, index);
-    }
-}
-
 /* S-79, S-80, S-147. */
 static int
 note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
@@ -183,17 +106,17 @@ note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     }
     if (flow->has_rack) {
         if (was_idle || (!ecc_transport_is_new(segment) && segment.begin == transport->snd_una)) {
-            start_timer(self, index);
+            ecc_timer_start(self, index);
         }
         if (ret == 0 && segment.rule == ECC_RULE_NEW) {
-            await_probe(self, index);
+            ecc_timer_await_probe(self, index);
         }
         return ret;
     }
     if (was_idle
         || (transport->uses_sack && transport->recovering && segment.rule != ECC_RULE_NEW
             && segment.begin < transport->recovery_point)) {
-        start_timer(self, index);
+        ecc_timer_start(self, index);
     }
     return ret;
 }
@@ -247,14 +170,6 @@ note_pace(ecc_engine_t *self, ecc_flow_state_t *flow, int32_t size, bool plain)
     }
 }
 
-ECC_COLD static void
-await_timeout(ecc_engine_t *self, uint32_t index)
-{
-    self->flows[index].timeout_pending = true;
-    ecc_calendar_insert(
-        &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, ecc_clock_add(self->now, timeout(self, index)));
-}
-
 /* What the flow counts once a packet is sent: bytes, the size of the next packet, and the retransmission timer. */
 static ECC_HOT int
 account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
@@ -275,7 +190,7 @@ account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
         flow->packet_size = opening ? flow->packet_size : flow->full_size;
     }
     if (!flow->timeout_pending) {
-        await_timeout(self, index);
+        ecc_timer_begin(self, index);
     }
     return ret == 0 ? 0 : ecc_state_fail_flow(self, ret, index, ECC_NO_HOOK, self->racks[index].count);
 }
@@ -291,7 +206,7 @@ restart(ecc_engine_t *self, uint32_t index)
         return 0;
     }
     self->idle = ecc_clock_seconds(self->now - flow->last_sent_at);
-    self->rto = ecc_clock_seconds(timeout(self, index));
+    self->rto = ecc_clock_seconds(ecc_timer_wait(self, index));
     ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_RESTART, flow->spec->on_restart, 0);
     self->idle = 0.0;
     self->rto = 0.0;
@@ -451,6 +366,25 @@ ecc_sender_try_send(ecc_engine_t *self, uint32_t index)
     return try_send(self, index, false);
 }
 
+/* TRY-SEND of a flow that is plain. */
+int
+ecc_sender_try_send_plain(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    uint32_t node = self->base[ECC_EVENT_SEND] + index;
+
+    if (!flow->active || (!flow->changed && ecc_calendar_pending(&self->fast, node))) {
+        return 0;
+    }
+    if (flow->window == 0.0 && flow->rate > 0.0 && flow->last_size > 0 && !flow->jitters) {
+        ecc_ps_t due = ecc_clock_add(flow->last_sent_at, flow->pacing_gap);
+        flow->changed = false;
+        ecc_calendar_move(&self->fast, node, due > self->now ? due : self->now);
+        return 0;
+    }
+    return try_send(self, index, false);
+}
+
 /* SEND of a flow that is plain; TRY-SEND is short where it is paced by its rate alone. */
 static int
 send_plain(ecc_engine_t *self, uint32_t index)
@@ -488,343 +422,6 @@ ecc_sender_send(ecc_engine_t *self, uint32_t index)
     }
     ret = emit(self, index, segment, false);
     return ret != 0 ? ret : try_send(self, index, true);
-}
-
-/* S-48; acked: bytes that the ACK acknowledges and none did before. */
-static ECC_HOT int
-acknowledge(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *acked, bool plain)
-{
-    ecc_flow_state_t *flow = &self->flows[index];
-    int64_t front = packet->offset + packet->size;
-    int64_t lost = packet->offset - flow->expected;
-    int ret = 0;
-
-    if (!plain && flow->needs_receiver) {
-        ecc_ack_info_t info = ecc_receiver_read_ack(self, packet);
-        front = info.front;
-        lost = info.missing;
-    }
-    flow->timer_start = self->now;
-    flow->n_timeouts = 0;
-    if (front <= flow->expected) {
-        return 0;
-    }
-    if (lost > 0) {
-        if (lost > front - flow->expected) { /* a contradiction: of a forged checkpoint */
-            return ecc_state_fail_flow(self, ECC_ERR_BROKEN, index, ECC_NO_HOOK, (double) lost);
-        }
-        flow->lost += lost;
-        flow->expected += lost;
-        if (flow->active) {
-            ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->spec->on_loss, ECC_LOSS_GAP);
-        }
-    }
-    *acked = front - flow->expected;
-    flow->expected = front;
-    return ret;
-}
-
-/* What follows an ACK, or the end of a wait, that finds losses: the hook, and proportional rate reduction. */
-static int
-respond(ecc_engine_t *self, uint32_t index, const ecc_ack_effect_t *effect)
-{
-    const ecc_flow_state_t *flow = &self->flows[index];
-    ecc_transport_t *transport = &self->transports[index];
-    int ret = 0;
-
-    if (effect->begins_recovery && flow->uses_prr && transport->recovering) {
-        ecc_transport_begin_prr(self, index, effect->delivered);
-    }
-    if (effect->begins_recovery && flow->active) {
-        ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->spec->on_loss, ECC_LOSS_GAP);
-    }
-    if (flow->uses_prr && ecc_transport_reduces(self, index)) {
-        ecc_transport_update_prr(self, index, effect);
-    }
-    return ret;
-}
-
-/* S-82 to S-86. */
-static int
-acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, ecc_ack_effect_t *effect)
-{
-    ecc_flow_state_t *flow = &self->flows[index];
-    int ret
-        = flow->has_rack ? ecc_rack_receive_ack(self, packet, effect) : ecc_transport_receive_ack(self, packet, effect);
-
-    if (ret != 0) {
-        return ecc_state_fail_flow(self, ret, index, ECC_NO_HOOK, (double) packet->offset);
-    }
-    flow->expected += effect->acked;
-    flow->n_timeouts = effect->acked > 0 ? 0 : flow->n_timeouts;
-    if (effect->starts_timer && (flow->active || index < self->n_flows)) { /* S-51 */
-        start_timer(self, index);
-    }
-    if (flow->has_rack && flow->active) {
-        await_probe(self, index);
-        await(self, index);
-    }
-    return respond(self, index, effect);
-}
-
-/* S-166: the hook has reduced the window, from `before`, at an ACK that reports marks. */
-static void
-reduce_for_marks(ecc_engine_t *self, uint32_t index, double before, const ecc_ack_effect_t *effect)
-{
-    if (self->flows[index].window < before && !self->transports[index].recovering) {
-        ecc_transport_begin_prr_for_marks(self, index, effect->delivered);
-        ecc_transport_update_prr(self, index, effect);
-    }
-}
-
-/* The ACK that has arrived; its successor is pending. */
-static uint32_t
-pop_ack(ecc_engine_t *self, uint32_t index)
-{
-    ecc_flow_state_t *flow = &self->flows[index];
-    uint32_t node = self->base[ECC_EVENT_ACK] + index;
-    uint32_t id = flow->acks.head;
-    const ecc_packet_t *packet;
-
-    if (id == ECC_NO_PACKET) { /* the pure delay reorders */
-        return ecc_channel_pop(&self->receivers[index].channel, &self->fast, node);
-    }
-    packet = ecc_packets_at(&self->packets, id);
-    flow->acks.head = packet->next;
-    if (flow->acks.head != ECC_NO_PACKET) {
-        ecc_calendar_insert(&self->fast, node, packet->next_time);
-    }
-    return id;
-}
-
-/* S-33: the packet of an immediate ACK has been received, and may have been counted already. */
-static void
-count_received(ecc_engine_t *self, ecc_flow_state_t *flow, uint32_t id, int32_t size)
-{
-    if (flow->last_counted == id) {
-        flow->last_counted = ECC_NO_PACKET;
-    } else if (flow->immediate_ack && flow->last_counted == ECC_NO_PACKET) {
-        flow->received += size;
-        self->n_received++;
-    }
-}
-
-/* S-47, S-81. */
-static ECC_HOT void
-measure_rtt(ecc_engine_t *self, uint32_t index, ecc_ps_t sent, bool plain)
-{
-    ecc_flow_state_t *flow = &self->flows[index];
-
-    flow->rtt = ecc_clock_seconds(self->now - sent);
-    if (!plain && flow->reliable) {
-        ecc_transport_measure(&self->transports[index], flow);
-    }
-    if (flow->srtt == 0.0) {
-        flow->srtt = flow->rtt;
-        flow->min_rtt = flow->rtt;
-        flow->packet_size = flow->full_size;
-        flow->changed = true; /* the window may have room for an opening packet and not for a full one */
-    } else {
-        flow->srtt += (flow->rtt - flow->srtt) / 8.0;
-        flow->min_rtt = flow->rtt < flow->min_rtt ? flow->rtt : flow->min_rtt;
-    }
-    if (index < self->n_rtts) { /* S-197 */
-        ecc_rtts_t *rtts = &self->rtts[index];
-        rtts->sum += flow->rtt;
-        rtts->peak = flow->rtt > rtts->peak ? flow->rtt : rtts->peak;
-        rtts->count++;
-    }
-}
-
-/* S-129. */
-static int
-receive_control(ecc_engine_t *self, uint32_t index, uint32_t id)
-{
-    int ret = 0;
-
-    if (self->flows[index].active) {
-        ret = ecc_flow_hooks_control(self, ecc_packets_at(&self->packets, id));
-    }
-    if (ecc_path_discard(self, id) != 0 || ret != 0) { /* at its sender it is discarded without fail */
-        return ret;
-    }
-    return ecc_sender_try_send(self, index);
-}
-
-/* TRY-SEND of a flow that is plain. */
-static ECC_HOT int
-try_send_plain(ecc_engine_t *self, uint32_t index)
-{
-    ecc_flow_state_t *flow = &self->flows[index];
-    uint32_t node = self->base[ECC_EVENT_SEND] + index;
-
-    if (!flow->active || (!flow->changed && ecc_calendar_pending(&self->fast, node))) {
-        return 0;
-    }
-    if (flow->window == 0.0 && flow->rate > 0.0 && flow->last_size > 0 && !flow->jitters) {
-        ecc_ps_t due = ecc_clock_add(flow->last_sent_at, flow->pacing_gap);
-        flow->changed = false;
-        ecc_calendar_move(&self->fast, node, due > self->now ? due : self->now);
-        return 0;
-    }
-    return try_send(self, index, false);
-}
-
-/* An ACK of a flow that is plain. */
-static int
-receive_plain(ecc_engine_t *self, uint32_t index, uint32_t id)
-{
-    const ecc_flow_state_t *flow = &self->flows[index];
-    const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
-    int64_t acked = 0;
-    int ret;
-
-    measure_rtt(self, index, packet->sent, true);
-    ret = acknowledge(self, index, packet, &acked, true);
-    if (ret == 0 && flow->active) {
-        self->acked = acked;
-        ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_ACK, flow->on_ack, packet, 0, true);
-        self->acked = 0;
-    }
-    ecc_packets_release(&self->packets, id);
-    return ret != 0 ? ret : try_send_plain(self, index);
-}
-
-int
-ecc_sender_ack(ecc_engine_t *self, uint32_t index)
-{
-    ecc_flow_state_t *flow = &self->flows[index];
-    uint32_t id = pop_ack(self, index);
-    ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
-    ecc_ack_effect_t effect = { 0 };
-    double window = flow->window;
-    bool is_trimmed;
-    int ret;
-
-    ecc_state_trace_flow(self, ECC_EVENT_ACK, index, packet->offset);
-    is_trimmed = ecc_packets_is_trimmed(packet->size);
-    if (packet->size < 0 && !is_trimmed) {
-        return receive_control(self, index, id);
-    }
-    if (!is_trimmed) {
-        count_received(self, flow, id, packet->size);
-    }
-    if (flow->is_plain) {
-        return receive_plain(self, index, id);
-    }
-    if (!is_trimmed) {
-        measure_rtt(self, index, packet->sent, false);
-    }
-    ret = flow->reliable ? acknowledge_reliable(self, index, packet, &effect)
-                         : acknowledge(self, index, packet, &effect.acked, false);
-    if (ret == 0 && flow->active && !is_trimmed) { /* S-137 */
-        self->acked = effect.acked;
-        window = flow->window;
-        if (flow->can_be_marked) {
-            ecc_ecn_read_ack(self, packet, effect.acked);
-        }
-        ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_ACK, flow->on_ack, packet, 0, false);
-        if (flow->uses_prr_for_marks && self->marked > 0 && ret == 0) {
-            reduce_for_marks(self, index, window, &effect);
-        }
-        self->acked = 0;
-        self->marked = 0;
-        self->ece = 0;
-    }
-    if (ecc_path_discard(self, id) != 0 || ret != 0) { /* an ACK at its sender is discarded without fail */
-        return ret;
-    }
-    if (flow->active && flow->size >= 0 && flow->expected - flow->lost >= flow->size) {
-        flow->completed = true;
-        return ecc_flow_end(self, index);
-    }
-    return ecc_sender_try_send(self, index);
-}
-
-/* S-50: what is in flight is abandoned. */
-static void
-abandon(ecc_engine_t *self, uint32_t index)
-{
-    ecc_flow_state_t *flow = &self->flows[index];
-
-    flow->lost += ecc_state_in_flight(flow);
-    flow->expected = flow->sent;
-    flow->timer_start = self->now;
-    if (flow->needs_receiver) {
-        self->receivers[index].sender_base = flow->sent;
-        self->receivers[index].sender_missing = 0;
-    }
-}
-
-/* S-154: what a transport of type 3 has waited for. */
-static int
-end_wait(ecc_engine_t *self, uint32_t index)
-{
-    ecc_rack_t *rack = &self->racks[index];
-    bool is_probe = rack->awaits == ECC_AWAITS_PROBE;
-    ecc_ack_effect_t effect = { 0 };
-    int ret;
-
-    if (is_probe) {
-        rack->awaits = ECC_AWAITS_NOTHING;
-        rack->wants_probe = true;
-    } else {
-        effect.begins_recovery = ecc_rack_find_losses(self, index);
-    }
-    if (is_probe || effect.begins_recovery) {
-        start_timer(self, index);
-    } else {
-        ecc_ps_t deadline = ecc_clock_add(self->flows[index].timer_start, timeout(self, index));
-        self->flows[index].timeout_pending = true;
-        ecc_calendar_move(
-            &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, deadline > self->now ? deadline : self->now);
-    }
-    await(self, index);
-    ret = respond(self, index, &effect);
-    return ret != 0 ? ret : ecc_sender_try_send(self, index);
-}
-
-int
-ecc_sender_timeout(ecc_engine_t *self, uint32_t index)
-{
-    ecc_flow_state_t *flow = &self->flows[index];
-    ecc_ps_t deadline = ecc_clock_add(flow->timer_start, timeout(self, index));
-    bool waits = flow->has_rack && self->racks[index].awaits != ECC_AWAITS_NOTHING;
-    int ret = 0;
-
-    ecc_state_trace_flow(self, ECC_EVENT_TIMEOUT, index, ecc_state_in_flight(flow));
-    flow->timeout_pending = false;
-    if (ecc_state_in_flight(flow) == 0 || (flow->reliable && !flow->active)) {
-        return 0;
-    }
-    if (waits && self->racks[index].wait_until <= self->now) {
-        return end_wait(self, index);
-    }
-    if (waits && self->racks[index].wait_until < deadline) {
-        deadline = self->racks[index].wait_until;
-    }
-    if (deadline > self->now) {
-        flow->timeout_pending = true;
-        ecc_calendar_insert(&self->slow, self->base[ECC_EVENT_TIMEOUT] + index, deadline);
-        return 0;
-    }
-    flow->n_timeouts = (uint8_t) (flow->n_timeouts + (flow->n_timeouts < ECC_MAX_BACKOFFS));
-    if (flow->uses_prr) {
-        self->prrs[index].until = 0;
-    }
-    if (flow->has_rack) {
-        ecc_rack_time_out(self, index);
-        start_timer(self, index);
-    } else if (flow->reliable) {
-        ecc_transport_time_out(&self->transports[index]);
-        start_timer(self, index);
-    } else {
-        abandon(self, index);
-    }
-    if (flow->active) {
-        ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->spec->on_loss, ECC_LOSS_TIMEOUT);
-    }
-    return ret != 0 ? ret : ecc_sender_try_send(self, index);
 }
 
 int

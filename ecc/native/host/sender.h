@@ -1,7 +1,7 @@
 #ifndef ECC_SENDER_H
 #define ECC_SENDER_H
 
-/* What a flow sends and when, its ACKs, and its retransmission timer. */
+/* What a flow sends and when. */
 
 #include "core/state.h"
 
@@ -10,13 +10,14 @@
 /* TRY-SEND (S-52). */
 ECC_MUST_CHECK int ecc_sender_try_send(ecc_engine_t *self, uint32_t flow);
 
+/* TRY-SEND of a flow that is plain. */
+ECC_MUST_CHECK int ecc_sender_try_send_plain(ecc_engine_t *self, uint32_t flow);
+
 /* EMIT (S-54) but for the place that the packet goes to (S-207); ECC_NO_PACKET if the flow has nothing to send. */
 ECC_MUST_CHECK int ecc_sender_leave(ecc_engine_t *self, uint32_t flow, uint32_t *packet);
 
-/* SEND, ACK and TIMEOUT (S-45, S-46, S-50). */
+/* SEND (S-45). */
 ECC_MUST_CHECK int ecc_sender_send(ecc_engine_t *self, uint32_t flow);
-ECC_MUST_CHECK int ecc_sender_ack(ecc_engine_t *self, uint32_t flow);
-ECC_MUST_CHECK int ecc_sender_timeout(ecc_engine_t *self, uint32_t flow);
 
 /* A pending SEND has something to send. */
 ECC_MUST_CHECK int ecc_sender_verify(const ecc_engine_t *self, uint32_t flow);

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "core/ahead.h"
-#include "core/channel.h"
 #include "core/config.h"
 #include "core/cut.h"
 #include "host/alarms.h"

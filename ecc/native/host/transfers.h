@@ -5,7 +5,7 @@
 
 #include "core/state.h"
 
-/* Copies the templates; ecc_config_install_routes lays out their routes. */
+/* Copies the templates; ecc_routes_install lays out their routes. */
 ECC_MUST_CHECK int ecc_transfers_init(ecc_engine_t *self, const ecc_config_t *config);
 void ecc_transfers_free(ecc_engine_t *self);
 ECC_MUST_CHECK int ecc_transfers_verify(const ecc_engine_t *self);
@@ -14,9 +14,6 @@ ECC_MUST_CHECK int ecc_transfers_verify(const ecc_engine_t *self);
 ECC_MUST_CHECK int ecc_transfers_add(ecc_engine_t *self, const ecc_transfer_t *added, int64_t n, bool more);
 int64_t ecc_transfers_take_finished(ecc_engine_t *self, ecc_transfer_result_t *results, int64_t n);
 void ecc_transfers_alive(const ecc_engine_t *self, ecc_transfer_result_t *results);
-
-/* A slot becomes a flow of a template. */
-void ecc_transfers_occupy(ecc_engine_t *self, uint32_t slot, uint32_t template_index, int64_t number);
 
 /* Links the n - 1 transfers after the first, which is the one in a slot, after it. */
 ECC_MUST_CHECK int ecc_transfers_add_subsequent(
@@ -27,10 +24,6 @@ ECC_MUST_CHECK int ecc_transfers_start_next(ecc_engine_t *self, uint32_t *flow);
 
 /* As ecc_transfers_start_next, for the one that is subsequent to another, which then has none. */
 ECC_MUST_CHECK int ecc_transfers_start_subsequent(ecc_engine_t *self, uint32_t other, uint32_t *flow);
-
-/* A transfer whose sender is in another part takes a slot. */
-ECC_MUST_CHECK int ecc_transfers_let_pass(
-    ecc_engine_t *self, uint32_t template_index, int64_t number, ecc_ps_t ack_delay, uint32_t *slot);
 
 /* Whether more transfers must be added before time advances. */
 static inline bool

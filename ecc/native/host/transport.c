@@ -2,9 +2,9 @@
  * Loss recovery of reliable flows: RFC 6582 for cumulative ACKs, RFC 6675 for SACK (S-73 to S-92). Sequence numbers are
  * in bytes from 0; ranges are from begin to end, the end excluded.
  *
- * The sender's half first: what may be in flight, what is next, what an ACK and a timeout change. Then the receiver's:
- * what it holds out of order, and the blocks that an ACK reports. When packets and ACKs are sent is in sender.c and
- * receiver.c.
+ * Here is the sender's half: what may be in flight, what is next, and what an ACK and a timeout change.
+ *
+ * Not here: the receiver's half (reassembly.c), and when packets and ACKs are sent (sender.c, receiver.c).
  *
  * Invariants (ecc_transport_verify): snd_una <= high_rxt, lost_below <= snd_nxt; sacked ranges lie beyond snd_una, and
  * all of them has been received; with SACK, pipe_credit = sacked(snd_una, high_rxt).
@@ -14,10 +14,8 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 #include "core/config.h"
-#include "core/errors.h"
 
 static int64_t
 min(int64_t a, int64_t b)
@@ -53,8 +51,6 @@ ecc_transport_free(ecc_transport_t *self, ecc_memory_t *memory)
     ecc_ranges_free(&self->sacked, memory);
     ecc_ranges_free(&self->held, memory);
 }
-
-/* ---- the sender ---- */
 
 void
 ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow)
@@ -372,94 +368,6 @@ ecc_transport_update_prr(ecc_engine_t *self, uint32_t index, const ecc_ack_effec
         credit = (double) credit < window - (double) bytes ? credit : (int64_t) (window - (double) bytes);
     }
     prr->credit = prr->out == 0 && credit <= 0 ? largest : max(credit, 0);
-}
-
-/* ---- the receiver ---- */
-
-/* S-90: of these sequence numbers, the first in each range beyond rcv_nxt, and no more than an ACK can report. */
-static void
-keep_recent(ecc_transport_t *self, const int64_t *numbers, const uint32_t *ranges, uint32_t n, int64_t rcv_nxt)
-{
-    self->n_recent = 0;
-    for (uint32_t k = 0; k < n && self->n_recent < ECC_MAX_SACK_BLOCKS; k++) {
-        uint32_t range = ranges[k];
-        bool is_first = numbers[k] >= rcv_nxt;
-        if (is_first && !ecc_ranges_contains(&self->held, range, numbers[k])) { /* it has been joined to another one */
-            range = ecc_ranges_find(&self->held, numbers[k]);
-        }
-        for (uint32_t j = 0; j < self->n_recent; j++) {
-            is_first = is_first && self->recent_ranges[j] != range;
-        }
-        if (is_first) {
-            self->recent_ranges[self->n_recent] = range;
-            self->recent[self->n_recent++] = numbers[k];
-        }
-    }
-}
-
-int
-ecc_transport_receive_data(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_delay)
-{
-    ecc_transport_t *transport = &self->transports[packet->flow];
-    ecc_flow_state_t *flow = &self->flows[packet->flow];
-    int64_t rcv_nxt = flow->received;
-    int64_t begin = packet->offset;
-    int64_t end = begin + packet->size;
-    int64_t added = end > rcv_nxt;
-    int64_t numbers[ECC_MAX_SACK_BLOCKS + 1] = { begin };
-    uint32_t ranges[ECC_MAX_SACK_BLOCKS + 1];
-    uint32_t n = transport->n_recent;
-
-    memcpy(numbers + 1, transport->recent, sizeof(transport->recent));
-    memcpy(ranges + 1, transport->recent_ranges, sizeof(transport->recent_ranges));
-    *may_delay = begin == rcv_nxt && transport->held.count == 0;
-    if (begin > rcv_nxt) {
-        int ret = ecc_ranges_insert(&transport->held, &self->memory, begin, end, &ranges[0], &added);
-        if (ret != 0) {
-            return ret;
-        }
-        keep_recent(transport, numbers, ranges, n + 1, rcv_nxt);
-    } else if (end > rcv_nxt) {
-        flow->received = ecc_ranges_skip(&transport->held, end);
-        ecc_ranges_drop(&transport->held, flow->received);
-        keep_recent(transport, numbers + 1, ranges + 1, n, flow->received);
-    }
-    if (flow->has_rack) { /* S-148: an ACK reports duplicates */
-        self->racks[packet->flow].has_duplicate = added == 0;
-    }
-    return 0;
-}
-
-int
-ecc_transport_write_ack(ecc_engine_t *self, const ecc_packet_t *packet)
-{
-    const ecc_transport_t *transport = &self->transports[packet->flow];
-    ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
-    bool is_duplicate = self->flows[packet->flow].has_rack && self->racks[packet->flow].has_duplicate;
-    uint32_t n = 0;
-    ecc_range_t *blocks;
-    int ret;
-
-    info->front = self->flows[packet->flow].received;
-    info->sack = ECC_NO_SACK;
-    if (!transport->uses_sack || (transport->n_recent == 0 && !is_duplicate)) {
-        return 0;
-    }
-    ret = ecc_sacks_allocate(&self->sacks, &self->memory, &info->sack);
-    if (ret != 0) {
-        return ret;
-    }
-    blocks = self->sacks.items[info->sack].blocks;
-    if (is_duplicate) {
-        blocks[n++] = (ecc_range_t) { packet->offset, packet->offset + packet->size };
-    }
-    for (uint32_t k = 0; k < transport->n_recent && n < ECC_MAX_SACK_BLOCKS; k++) {
-        blocks[n++] = *ecc_ranges_at(&transport->held, transport->recent_ranges[k]);
-    }
-    while (n < ECC_MAX_SACK_BLOCKS) {
-        blocks[n++] = (ecc_range_t) { 0, 0 };
-    }
-    return 0;
 }
 
 /* What the sender knows of itself. */

@@ -109,12 +109,6 @@ ecc_transport_reduces(const ecc_engine_t *self, uint32_t flow)
 /* S-165: what may be sent until the next ACK, with the window that hooks have set. */
 void ecc_transport_update_prr(ecc_engine_t *self, uint32_t flow, const ecc_ack_effect_t *effect);
 
-/* S-90: a packet has arrived; may_delay: its ACK (S-92). */
-ECC_MUST_CHECK int ecc_transport_receive_data(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_delay);
-
-/* S-91: writes into an ACK what it carries. */
-ECC_MUST_CHECK int ecc_transport_write_ack(ecc_engine_t *self, const ecc_packet_t *packet);
-
 /* sends, receives: whether this engine has either half; what they know of each other is checked if it has both. */
 ECC_MUST_CHECK int ecc_transport_verify(
     const ecc_transport_t *self, const ecc_flow_state_t *flow, bool sends, bool receives);

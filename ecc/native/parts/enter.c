@@ -15,13 +15,12 @@
 
 #include <string.h>
 
-#include "core/channel.h"
 #include "core/config.h"
 #include "core/crossing.h"
 #include "core/cut.h"
 #include "core/finish.h"
 #include "host/ecn.h"
-#include "host/transfers.h"
+#include "host/transfer_slots.h"
 
 /* Where a packet is then, in the table of hops; on its pure delay, as the ACK of the last link of its way. */
 static uint32_t
@@ -159,9 +158,9 @@ find_flow(ecc_engine_t *self, const ecc_crossing_t *crossing, ecc_passing_t pass
     is_here = ecc_cut_has_template(self, passing.template_index);
     slot = ecc_cut_find_slot(self, crossing->flow);
     if (slot == ECC_NO_SLOT) {
-        ret = is_here
-            ? ECC_ERR_CROSSING
-            : ecc_transfers_let_pass(self, (uint32_t) passing.template_index, crossing->flow, passing.ack_delay, &slot);
+        ret = is_here ? ECC_ERR_CROSSING
+                      : ecc_transfer_slots_let_pass(
+                          self, (uint32_t) passing.template_index, crossing->flow, passing.ack_delay, &slot);
     }
     if (ret != 0) {
         return ret;

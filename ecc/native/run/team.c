@@ -16,7 +16,6 @@
 
 #include "core/crossing.h"
 #include "core/cut.h"
-#include "core/engine.h"
 #include "core/state.h"
 #include "host/transfers.h"
 #include "parts/enter.h"

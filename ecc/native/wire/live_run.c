@@ -25,57 +25,13 @@
 #include "core/state.h"
 #include "parts/enter.h"
 #include "run/run.h"
-#include "wire/foreign.h"
-#include "wire/live_socket.h"
-#include "wire/waiting.h"
+#include "wire/live_state.h"
 
-#define OF_SYSTEM (-1000)               /* errors of the system are below */
 #define SPIN INT64_C(60000)             /* ns before the next event from which on the thread does not sleep */
 #define LONGEST_SLEEP INT64_C(20000000) /* ns */
 #define SETTLING INT64_C(2000000000)    /* ns */
 #define ETHERNET 14
 #define SMALLEST_FRAME (ETHERNET + 20) /* with a header of IPv4 */
-#define NO_PORT UINT32_MAX
-
-typedef struct {
-    ecc_live_port_t *face; /* of the caller */
-    ecc_live_socket_t socket;
-    ecc_ps_t last; /* arrival of the last packet */
-} port_t;
-
-/* A flow between hosts of the kernel. */
-typedef struct {
-    ecc_foreign_t frames;
-    uint32_t sender;   /* ports ... */
-    uint32_t receiver; /* ... or NO_PORT */
-} kernel_flow_t;
-
-struct ecc_live {
-    ecc_memory_t memory;
-    int64_t n_nodes;
-    int64_t n_ports;
-    ecc_engine_t **engines;
-    ecc_frames_t **frames;
-    port_t *ports;
-    int64_t n_flows;
-    kernel_flow_t *flows; /* those of ours have no ports */
-    struct pollfd *polled;
-    ecc_waiting_t waiting;
-    size_t crossing_size;
-    unsigned char *crossing; /* one that comes in */
-    unsigned char *leaving;  /* those that leave */
-    size_t leaving_room;
-    double slow;
-    int64_t longest_step;
-    int64_t clock;     /* ns: time of the engines, times slow ... */
-    int64_t looked;    /* ... when the clock was looked at last: ns of CLOCK_MONOTONIC ... */
-    int64_t stepped;   /* ... and by how much it went on then */
-    int64_t stamped;   /* ns of CLOCK_REALTIME at that look */
-    int64_t may_sleep; /* ns that nobody has anything to do from the last look on */
-    ecc_ps_t now;
-    int64_t failed; /* node */
-    ecc_live_stats_t stats;
-};
 
 static int64_t
 read_clock(clockid_t clock)
@@ -84,158 +40,6 @@ read_clock(clockid_t clock)
 
     (void) clock_gettime(clock, &time);
     return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
-}
-
-/* ---- the parts ---- */
-
-static void *
-allocate(ecc_live_t *self, size_t n, size_t size)
-{
-    void *block = NULL;
-
-    return ecc_memory_resize(&self->memory, 0, n * size + 1, &block) == 0 ? block : NULL;
-}
-
-static void
-release(ecc_live_t *self, size_t n, size_t size, void *block)
-{
-    ecc_memory_release(&self->memory, n * size + 1, &block);
-}
-
-void
-ecc_live_free(ecc_live_t *self)
-{
-    ecc_memory_t memory;
-    void *block = self;
-
-    if (self == NULL) {
-        return;
-    }
-    for (int64_t i = 0; i < self->n_ports && self->ports != NULL; i++) {
-        ecc_live_socket_free(&self->ports[i].socket);
-    }
-    for (int64_t i = 0; i < self->n_flows && self->flows != NULL; i++) {
-        ecc_foreign_free(&self->flows[i].frames);
-    }
-    ecc_waiting_free(&self->waiting, &self->memory);
-    release(self, self->leaving_room, 1, self->leaving);
-    release(self, self->crossing_size, 1, self->crossing);
-    release(self, (size_t) self->n_ports, sizeof(*self->polled), self->polled);
-    release(self, (size_t) self->n_flows, sizeof(*self->flows), self->flows);
-    release(self, (size_t) self->n_ports, sizeof(*self->ports), self->ports);
-    release(self, (size_t) self->n_nodes, sizeof(ecc_frames_t *), self->frames);
-    release(self, (size_t) self->n_nodes, sizeof(ecc_engine_t *), self->engines);
-    memory = self->memory;
-    ecc_memory_release(&memory, sizeof(*self), &block);
-}
-
-/* A port leads to a host of the kernel. */
-static int
-join_flow(ecc_live_t *self, uint32_t index)
-{
-    const ecc_live_port_t *face = self->ports[index].face;
-    kernel_flow_t *flow;
-
-    if (face->flow < 0 || face->flow >= self->n_flows) {
-        return ECC_ERR_PARTITION;
-    }
-    flow = &self->flows[face->flow];
-    if (face->host == ECC_LIVE_RECEIVER) {
-        flow->receiver = index;
-        return 0;
-    }
-    flow->sender = index;
-    return ecc_foreign_init(&flow->frames, (size_t) ecc_frames_room(self->frames[face->node]), face->room);
-}
-
-static int
-open_ports(ecc_live_t *self, const ecc_live_config_t *config)
-{
-    int ret = 0;
-
-    for (int64_t i = 0; i < self->n_ports && ret == 0; i++) {
-        ecc_live_port_t *face = &config->ports[i];
-        self->ports[i].face = face;
-        self->polled[i] = (struct pollfd) { .fd = (int) face->socket, .events = POLLIN };
-        if (face->node < 0 || face->node >= self->n_nodes || face->peer < 0
-            || face->peer >= config->engines[face->node]->cut->n_parts) {
-            return ECC_ERR_PARTITION;
-        }
-        ret = ecc_live_socket_init(
-            &self->ports[i].socket, (int) face->socket, (size_t) ecc_frames_room(self->frames[face->node]));
-        ret = ret < 0 ? OF_SYSTEM + ret : 0;
-        if (ret == 0 && face->host != ECC_LIVE_NODE) {
-            ret = join_flow(self, (uint32_t) i);
-        }
-    }
-    for (int64_t i = 0; i < self->n_flows && ret == 0; i++) {
-        if ((self->flows[i].sender == NO_PORT) != (self->flows[i].receiver == NO_PORT)) {
-            ret = ECC_ERR_PARTITION;
-        }
-    }
-    return ret;
-}
-
-static int
-build(ecc_live_t *self, const ecc_live_config_t *config)
-{
-    self->n_nodes = config->n_nodes;
-    self->n_ports = config->n_ports;
-    self->n_flows = config->engines[0]->n_flows;
-    self->slow = config->slow;
-    self->longest_step = config->longest_step;
-    self->crossing_size = (size_t) ecc_frames_crossing_size(config->frames[0]);
-    ecc_waiting_init(&self->waiting, self->crossing_size);
-    self->engines = allocate(self, (size_t) self->n_nodes, sizeof(ecc_engine_t *));
-    self->frames = allocate(self, (size_t) self->n_nodes, sizeof(ecc_frames_t *));
-    self->ports = allocate(self, (size_t) self->n_ports, sizeof(*self->ports));
-    self->flows = allocate(self, (size_t) self->n_flows, sizeof(*self->flows));
-    self->polled = allocate(self, (size_t) self->n_ports, sizeof(*self->polled));
-    self->crossing = allocate(self, self->crossing_size, 1);
-    if (self->engines == NULL || self->frames == NULL || self->ports == NULL || self->flows == NULL
-        || self->polled == NULL || self->crossing == NULL) {
-        return ECC_ERR_NO_MEMORY;
-    }
-    for (int64_t i = 0; i < self->n_flows; i++) {
-        self->flows[i].sender = self->flows[i].receiver = NO_PORT;
-    }
-    for (int64_t i = 0; i < self->n_nodes; i++) {
-        const ecc_cut_t *cut = config->engines[i]->cut;
-        self->engines[i] = config->engines[i];
-        self->frames[i] = config->frames[i];
-        if (cut == NULL || cut->n_parts < self->n_nodes) {
-            return ECC_ERR_PARTITION;
-        }
-    }
-    return open_ports(self, config);
-}
-
-int
-ecc_live_new(const ecc_live_config_t *config, ecc_live_t **live)
-{
-    ecc_memory_t memory;
-    ecc_live_t *self;
-    void *block = NULL;
-    int ret;
-
-    *live = NULL;
-    if (config->n_nodes < 1 || config->n_nodes > ECC_MAX_PARTS || config->n_ports < 0 || !(config->slow > 0.0)) {
-        return ECC_ERR_PARTITION;
-    }
-    ecc_memory_init(&memory, NULL);
-    ret = ecc_memory_resize(&memory, 0, sizeof(*self), &block);
-    if (ret != 0) {
-        return ret;
-    }
-    self = block;
-    self->memory = memory;
-    ret = build(self, config);
-    if (ret != 0) {
-        ecc_live_free(self);
-        return ret;
-    }
-    *live = self;
-    return 0;
 }
 
 /* ---- the clock ---- */
@@ -295,7 +99,7 @@ count_lateness(ecc_live_t *self, ecc_ps_t late)
 
 /* The packet of `crossing` has come for a node, which checks it. */
 static int
-let_in(ecc_live_t *self, port_t *port)
+let_in(ecc_live_t *self, ecc_live_connection_t *port)
 {
     ecc_engine_t *engine = self->engines[port->face->node];
     int ret = ecc_enter_all(engine, self->crossing, self->crossing_size, engine->now);
@@ -310,7 +114,7 @@ let_in(ecc_live_t *self, port_t *port)
 
 /* The time at which what came through a port may enter: behind what came before it. */
 static ecc_ps_t
-entry_of(port_t *port, const ecc_engine_t *engine, ecc_ps_t time)
+entry_of(ecc_live_connection_t *port, const ecc_engine_t *engine, ecc_ps_t time)
 {
     time = time > engine->now ? time : engine->now + 1;
     port->last = time > port->last ? time : port->last;
@@ -319,7 +123,7 @@ entry_of(port_t *port, const ecc_engine_t *engine, ecc_ps_t time)
 
 /* A packet of ours has come. */
 static int
-enter(ecc_live_t *self, port_t *port, ecc_ps_t time)
+enter(ecc_live_t *self, ecc_live_connection_t *port, ecc_ps_t time)
 {
     ecc_ps_t due;
 
@@ -335,12 +139,12 @@ enter(ecc_live_t *self, port_t *port, ecc_ps_t time)
  * is the receiver, an ACK, which waits for its pure delay here.
  */
 static int
-enter_foreign(ecc_live_t *self, port_t *port, const unsigned char *frame, int64_t size, ecc_ps_t time)
+enter_foreign(ecc_live_t *self, ecc_live_connection_t *port, const unsigned char *frame, int64_t size, ecc_ps_t time)
 {
     const ecc_live_port_t *face = port->face;
     ecc_engine_t *engine = self->engines[face->node];
     const ecc_flow_t *spec = engine->flows[face->flow].spec;
-    kernel_flow_t *flow = &self->flows[face->flow];
+    ecc_live_kernel_flow_t *flow = &self->flows[face->flow];
     int64_t number = size > SMALLEST_FRAME ? ecc_foreign_keep(&flow->frames, frame, (size_t) size) : -1;
     ecc_crossing_t crossing
         = { .offset = number, .size = size - ETHERNET, .flow = face->flow, .hop = ECC_CUT_ON_ACCESS };
@@ -366,7 +170,7 @@ enter_foreign(ecc_live_t *self, port_t *port, const unsigned char *frame, int64_
 
 /* All that has come through a port; at most what the ring holds, so that a flood does not stop the rest. */
 static int
-collect(ecc_live_t *self, port_t *port, bool enters)
+collect(ecc_live_t *self, ecc_live_connection_t *port, bool enters)
 {
     ecc_live_socket_t *socket = &port->socket;
     int ret = 0;
@@ -400,7 +204,7 @@ way_out(const ecc_live_t *self, uint32_t port, const unsigned char *bytes)
     ecc_crossing_t crossing;
 
     memcpy(&crossing, bytes, sizeof(crossing));
-    if (crossing.flow < self->n_flows && self->flows[crossing.flow].receiver != NO_PORT
+    if (crossing.flow < self->n_flows && self->flows[crossing.flow].receiver != ECC_LIVE_NO_PORT
         && crossing.hop == self->engines[0]->flows[crossing.flow].spec->n_forward - 1) {
         return self->flows[crossing.flow].receiver;
     }
@@ -418,9 +222,9 @@ take_leaving(ecc_live_t *self, uint32_t index)
 
     if (size > self->leaving_room) {
         void *block = self->leaving;
-        release(self, self->leaving_room, 1, block);
+        ecc_live_state_release(self, self->leaving_room, 1, block);
         self->leaving_room = 0;
-        self->leaving = allocate(self, 2 * size, 1);
+        self->leaving = ecc_live_state_allocate(self, 2 * size, 1);
         if (self->leaving == NULL) {
             return ECC_ERR_NO_MEMORY;
         }
@@ -437,7 +241,7 @@ take_leaving(ecc_live_t *self, uint32_t index)
 }
 
 static void
-send_port(port_t *port)
+send_port(ecc_live_connection_t *port)
 {
     int64_t n = port->socket.n_waiting;
     int64_t n_lost = n > 0 ? ecc_live_socket_send(&port->socket) : 0;
@@ -448,7 +252,7 @@ send_port(port_t *port)
 
 /* The frame of a host of the kernel goes on as it came, but for a mark; its length, 0 if it is no longer kept. */
 static int64_t
-write_foreign(ecc_live_t *self, port_t *port, const unsigned char *bytes, unsigned char *frame)
+write_foreign(ecc_live_t *self, ecc_live_connection_t *port, const unsigned char *bytes, unsigned char *frame)
 {
     ecc_live_port_t *face = port->face;
     const ecc_engine_t *engine = self->engines[face->node];
@@ -485,7 +289,7 @@ send_due(ecc_live_t *self)
     while (ecc_waiting_first(&self->waiting) <= self->now && n_left-- > 0) {
         uint32_t index;
         const unsigned char *crossing = ecc_waiting_pop(&self->waiting, &index);
-        port_t *port = &self->ports[index];
+        ecc_live_connection_t *port = &self->ports[index];
         unsigned char *space;
         int64_t size;
         if (port->socket.n_waiting == ECC_LIVE_BATCH) {

@@ -1,0 +1,308 @@
+#ifndef ECC_FLOW_STATE_H
+#define ECC_FLOW_STATE_H
+
+/* The records of flows and transfers: receivers, loss recovery, timers, senders, and the transfers that wait. */
+
+#include <stdbool.h>
+
+#include "core/channel.h"
+#include "core/engine.h"
+#include "core/memory.h"
+#include "core/packets.h"
+#include "core/ranges.h"
+#include "core/sacks.h"
+
+/* A range of offsets of which nothing, or not all, has been received (S-63). */
+typedef struct {
+    int64_t begin;
+    int64_t end;
+    int64_t missing;   /* bytes */
+    uint32_t n_passed; /* packets from beyond it that have been received since */
+} ecc_hole_t;
+
+/* A receiver that finds missing data (S-62); see receiver.h. */
+typedef struct {
+    int64_t next;
+    int64_t front; /* bytes accounted for */
+    int64_t missing;
+    int64_t sender_base;    /* of the sender: what was sent when it last abandoned all that was in flight */
+    int64_t sender_missing; /* known to the sender */
+    int64_t acks_lost;
+    int64_t n_delayed;
+    int64_t marked;        /* bytes of data that came marked */
+    int64_t sender_marked; /* known to the sender */
+    int64_t answered;      /* offset of the last packet that carried CWR */
+    bool has_marks;        /* of data since the last CWR (S-109) */
+    bool was_marked;       /* the last packet */
+    bool owes_answer;      /* the next new packet carries CWR */
+    uint32_t reordering_threshold;
+    uint32_t delayed;      /* the packet whose ACK is delayed, or ECC_NO_PACKET */
+    uint32_t n_holes;      /* in the table of holes: less than the threshold */
+    ecc_channel_t channel; /* the pure delay of its ACKs, if the flow has an impairment */
+} ecc_receiver_t;
+
+/*
+ * Of each packet, behind the regions of protocols, in runs where packets of some flow can be marked (S-105). In the
+ * header of a packet it is one word, with the codepoint in its lowest two bits.
+ */
+typedef struct {
+    int64_t codepoint; /* enum ecc_codepoint */
+    int64_t word;      /* of data: 1 with CWR; of an ACK: what it reports of marks (S-108, S-109) */
+} ecc_ecn_t;
+
+/*
+ * What an ACK of such a receiver carries, after its header. A packet of data to such a receiver has there, in `front`,
+ * what the sender had abandoned (S-54).
+ */
+typedef struct {
+    int64_t front; /* of a transport: the cumulative ACK */
+    union {
+        int64_t missing;
+        uint32_t sack; /* of a transport with SACK, also of its data: see sacks.h */
+    };
+} ecc_ack_info_t;
+
+/* Of a flow with several routes: what the next choice depends on (S-131); see spray.h. */
+typedef struct {
+    uint64_t random;
+    uint32_t next;
+} ecc_spray_t;
+
+/* Loss recovery of a flow (S-73); see transport.h. Sender and receiver are one record. */
+typedef struct {
+    int64_t snd_una;
+    int64_t snd_nxt;
+    int64_t lost_below;
+    int64_t high_rxt;
+    int64_t recovery_point;
+    int64_t rescue_rxt;
+    int64_t flight_end;
+    int64_t pipe_credit; /* SACK: sacked(snd_una, high_rxt) */
+    int64_t receiver_window;
+    double rttvar;
+    ecc_ranges_t sacked;
+    ecc_ranges_t held;                   /* by the receiver, whose rcv_nxt is the flow's `received` ... */
+    int64_t recent[ECC_MAX_SACK_BLOCKS]; /* ... and a sequence number in each range that an ACK reports, newest first */
+    uint32_t recent_ranges[ECC_MAX_SACK_BLOCKS]; /* ranges of `held` that contain these numbers */
+    uint8_t n_recent;
+    uint8_t n_dup_acks;   /* up to dup_thresh */
+    uint8_t dup_thresh;   /* duplicate ACKs that prove a loss (DupThresh of RFC 6675) */
+    bool had_partial_ack; /* in this recovery */
+    bool uses_sack;
+    bool recovering;
+    bool recovered;
+    bool retransmit_first;
+} ecc_transport_t;
+
+/* A segment that is not yet acknowledged (S-144). */
+enum ecc_sent_state { ECC_SENT_OUTSTANDING, ECC_SENT_LOST, ECC_SENT_SACKED };
+
+#define ECC_NO_SEGMENT UINT32_MAX
+
+typedef struct {
+    int64_t begin;
+    ecc_ps_t sent; /* last */
+    int64_t order; /* number of its last transmission among all of the flow */
+    int32_t size;
+    uint32_t before; /* of those outstanding, the one sent before it, or ECC_NO_SEGMENT ... */
+    uint32_t after;
+    uint8_t state;     /* enum ecc_sent_state */
+    uint8_t probes;    /* copies in flight beside it */
+    bool was_repeated; /* sent more than once */
+    bool is_repair;    /* outstanding, and sent again because it was lost */
+} ecc_sent_t;
+
+/* What else the timer of a transport of type 3 is for (S-153). */
+enum ecc_awaits { ECC_AWAITS_NOTHING, ECC_AWAITS_REORDERING, ECC_AWAITS_PROBE };
+
+/* RACK-TLP: what a transport of type 3 knows beside its transport (S-144); see rack.h. */
+typedef struct {
+    ecc_sent_t *items; /* a ring, in the order of the stream */
+    uint32_t room;     /* a power of two */
+    uint32_t first;    /* number of the first */
+    uint32_t count;
+    uint32_t oldest; /* of those outstanding, or ECC_NO_SEGMENT */
+    uint32_t newest;
+    uint32_t earlier; /* the last of those outstanding that were sent before `order`, or ECC_NO_SEGMENT */
+    uint32_t *lost;   /* numbers of lost segments, a heap with the first of the stream at its top */
+    uint32_t n_lost;  /* in the heap, segments that have been delivered meanwhile included */
+    uint32_t n_sacked;
+    int32_t multiplier; /* of the reordering window ... */
+    int32_t persists;
+    int64_t dsack_round; /* -1: none */
+    int64_t in_flight;
+    int64_t lost_bytes;
+    int64_t repairs; /* bytes of outstanding segments that were sent again because they were lost */
+    int64_t n_transmissions;
+    int64_t order;     /* of the segment delivered that was sent last, -1: none */
+    int64_t responded; /* transmissions before the last congestion response */
+    ecc_ps_t rtt;
+    ecc_ps_t window;     /* for reordering */
+    int64_t fack;        /* end of the highest segment delivered */
+    int64_t probe_end;   /* -1: no probe is out */
+    ecc_ps_t wait_until; /* unless it awaits nothing */
+    int64_t undo_from;
+    ecc_ps_t first_retransmission; /* since `undo_from`, or ECC_NEVER */
+    int64_t not_duplicated;        /* bytes retransmitted since, that no ACK has reported as a duplicate */
+    uint8_t awaits;                /* enum ecc_awaits */
+    bool has_reordering;
+    bool timed_out;
+    bool probe_is_copy;
+    bool wants_probe;
+    bool may_undo;
+    bool by_timeout;
+    bool undone;        /* by the ACK that is being processed */
+    bool has_duplicate; /* of the receiver: the last packet was one */
+} ecc_rack_t;
+
+/* RTTs that the sender of a flow has measured since the last sample (S-197). */
+typedef struct {
+    double sum;  /* s */
+    double peak; /* s */
+    int64_t count;
+} ecc_rtts_t;
+
+/* Proportional rate reduction of a flow, in bytes (S-164); see transport.h. */
+typedef struct {
+    int64_t delivered;  /* since the last congestion response */
+    int64_t out;        /* sent since then */
+    int64_t recover_fs; /* neither acknowledged nor sacked before it */
+    int64_t credit;     /* SndCnt: what may be sent before the next ACK */
+    int64_t until;      /* a reduction for marks lasts until all below is acknowledged; 0: there is none (S-166) */
+} ecc_prr_t;
+
+/* What the hooks of a flow await (S-49, S-128); see alarms.h. */
+typedef struct {
+    ecc_ps_t timers[ECC_MAX_TIMERS]; /* when each expires, or ECC_NEVER */
+    int64_t count;                   /* on_count is called once so many bytes have been sent, or INT64_MAX */
+} ecc_alarms_t;
+
+/* The random phase of a flow (S-186) or of a link (S-189); see phase.h. */
+typedef struct {
+    uint64_t random;
+    double offset;        /* share of a packet time, below 1 */
+    double stretch;       /* of a flow: factor of the next pacing gap */
+    ecc_ps_t packet_time; /* of a flow: transmission time at the slowest link of its route */
+    uint32_t n;           /* packets since the offset was drawn */
+} ecc_phase_t;
+
+/* Four cache lines; a packet touches the first three. */
+typedef struct {
+    _Alignas(ECC_CACHE_LINE) ecc_fifo_t acks;
+    ecc_fifo_t access;
+    int64_t sent;
+    int64_t expected;
+    int64_t lost;
+    ecc_ps_t last_sent_at;
+    ecc_ps_t pacing_gap;
+    uint32_t last_counted; /* last packet among `acks` that is counted as received, or ECC_NO_PACKET */
+    bool active : 1;
+    bool changed : 1;            /* rate or window, since the last TRY-SEND */
+    bool is_plain : 1;           /* it has nothing that most flows lack (ecc_flow_is_plain) */
+    bool timeout_pending : 1;    /* there is a TIMEOUT */
+    bool immediate_ack : 1;      /* the receiver needs no event: S-33 */
+    bool reliable : 1;           /* it has a transport, see transport.h */
+    bool has_alarms : 1;         /* see alarms.h */
+    bool sprays : 1;             /* it has several routes */
+    bool has_rack : 1;           /* see rack.h */
+    bool uses_sack : 1;          /* of its transport */
+    bool has_writes : 1;         /* its application writes in time (S-161) */
+    bool uses_prr : 1;           /* proportional rate reduction in recoveries (S-164) */
+    bool uses_prr_for_marks : 1; /* ... and after marks (S-166) */
+    bool has_restart : 1;        /* it has on_restart (S-177) */
+    uint8_t limited_by : 2;      /* enum ecc_send_limit, of the last TRY-SEND (S-176) */
+    bool jitters : 1;            /* its phase is drawn, see phase.h */
+    uint8_t n_zero_waits;        /* TIMERs in a row that on_timer wanted in less than 1 ps */
+
+    _Alignas(ECC_CACHE_LINE) double rate;
+    double window;
+    double rtt;
+    double srtt;
+    double min_rtt;
+    ecc_ps_t timer_start;
+    int64_t received;
+    int32_t last_size; /* header_bytes included; 0 before any */
+    uint32_t position; /* of the first link, in the table of hops */
+
+    _Alignas(ECC_CACHE_LINE) void *state;
+    void *params;
+    ecc_hook_t on_send;
+    ecc_hook_t on_ack;
+    ecc_ps_t access_delay;
+    ecc_ps_t ack_delay;
+    int64_t size;
+    int32_t packet_size;
+    bool wants_random : 1;
+    bool started : 1; /* of a transfer: and not finished */
+    bool completed : 1;
+    bool draws_sizes : 1;
+    bool has_header_bytes : 1;
+    bool needs_receiver : 1; /* see receiver.h */
+    bool reorders_acks : 1;  /* its ACKs are in the heap of its channel */
+    bool can_be_marked : 1;  /* its packets */
+    uint8_t n_timeouts;      /* since the last ACK, up to ECC_MAX_BACKOFFS */
+    uint16_t header_offset;
+
+    _Alignas(ECC_CACHE_LINE) const ecc_flow_t *spec;
+    ecc_ps_t start;
+    ecc_ps_t finish;
+    uint64_t random;
+    uint64_t random_sizes;
+    int64_t number;     /* of the flow; of a transfer: the flows and the transfers before it (S-57) */
+    int32_t full_size;  /* of packets once the opening has ended */
+    uint32_t n_packets; /* in the network; kept for transfers only */
+    union {
+        uint32_t subsequent; /* of a transfer: index of its subsequent one, or ECC_NO_SUBSEQUENT */
+        uint32_t next_free;  /* of a free slot: the one that was freed before it */
+    };
+    uint32_t template_index; /* of a transfer */
+} ecc_flow_state_t;
+
+_Static_assert(sizeof(ecc_flow_state_t) == 4 * ECC_CACHE_LINE, "flows are four cache lines");
+
+typedef struct {
+    ecc_flow_t spec;
+    uint32_t position; /* of its links, in the table of hops */
+    uint32_t length;
+} ecc_template_t;
+
+#define ECC_NO_SUBSEQUENT UINT32_MAX
+#define ECC_NO_SLOT UINT32_MAX
+
+/* A transfer that has not started. */
+typedef struct {
+    ecc_transfer_t spec;
+    int64_t number;
+    uint32_t subsequent; /* index of its subsequent one, or ECC_NO_SUBSEQUENT; of an unused entry: the next such */
+} ecc_pending_transfer_t;
+
+/* Transfers: those pending, slots of those alive, results of those finished. */
+typedef struct {
+    ecc_template_t *templates;
+    ecc_pending_transfer_t *pending; /* in the order of their starts */
+    ecc_pending_transfer_t *linked;  /* after others, to which they are subsequent */
+    ecc_transfer_result_t *finished;
+    unsigned char *records; /* of the slots */
+    size_t record_size;
+    uint32_t n_templates;
+    uint32_t max_length; /* links of a template's routes */
+    uint32_t first_hop;  /* of the first slot */
+    uint32_t n_slots;    /* in use or used before */
+    uint32_t n_alive;
+    uint32_t free_slot; /* slot freed last */
+    uint32_t n_linked;  /* entries in use or used before */
+    uint32_t free_linked;
+    size_t room_linked;
+    size_t n_pending;
+    size_t n_consumed; /* of those pending that have started */
+    size_t room_pending;
+    size_t n_finished;
+    size_t room_finished;
+    size_t room_records;
+    int64_t n_added;
+    int64_t n_started;
+    ecc_ps_t last_start;
+    bool more; /* will be added */
+} ecc_transfers_t;
+
+#endif

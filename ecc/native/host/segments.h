@@ -1,0 +1,67 @@
+#ifndef ECC_SEGMENTS_H
+#define ECC_SEGMENTS_H
+
+/* The segments that a transport of type 3 has sent and that are not yet acknowledged (S-144). */
+
+#include "core/state.h"
+
+#define ECC_SEGMENTS_NUMBERS ((uint32_t) INT32_MAX) /* numbers of segments count modulo 2^31 */
+
+static inline int64_t
+ecc_segments_end(const ecc_sent_t *segment)
+{
+    return segment->begin + segment->size;
+}
+
+/* The segment with a number. */
+static inline ecc_sent_t *
+ecc_segments_at(const ecc_rack_t *self, uint32_t number)
+{
+    return &self->items[number & (self->room - 1)];
+}
+
+/* The number of segments before it in the ring. */
+static inline uint32_t
+ecc_segments_place(const ecc_rack_t *self, uint32_t number)
+{
+    return (number - self->first) & ECC_SEGMENTS_NUMBERS;
+}
+
+/* The number of segment k of the ring. */
+static inline uint32_t
+ecc_segments_number(const ecc_rack_t *self, uint32_t k)
+{
+    return (self->first + k) & ECC_SEGMENTS_NUMBERS;
+}
+
+/* Segment k of the ring. */
+static inline ecc_sent_t *
+ecc_segments_in_place(const ecc_rack_t *self, uint32_t k)
+{
+    return &self->items[(self->first + k) & (self->room - 1)];
+}
+
+void ecc_segments_free(ecc_rack_t *self, ecc_memory_t *memory);
+
+/* Puts a segment before another one in the list of those outstanding, or at its end (ECC_NO_SEGMENT); or removes it. */
+void ecc_segments_insert(ecc_rack_t *self, uint32_t number, uint32_t after);
+void ecc_segments_remove(ecc_rack_t *self, uint32_t number);
+
+/* An outstanding segment is lost; or it is no longer lost. */
+void ecc_segments_mark_lost(ecc_rack_t *self, uint32_t number);
+void ecc_segments_unmark(ecc_rack_t *self, uint32_t number);
+
+/* All lost segments are outstanding again. */
+void ecc_segments_restore_lost(ecc_rack_t *self);
+
+/* The place of the segment that contains a byte. */
+uint32_t ecc_segments_find(const ecc_rack_t *self, int64_t byte);
+
+/* Puts a segment after all others of the stream. A reader appends all segments, then indexes them. */
+ECC_MUST_CHECK int ecc_segments_append(ecc_rack_t *self, ecc_memory_t *memory, ecc_sent_t segment);
+ECC_MUST_CHECK int ecc_segments_index(ecc_rack_t *self);
+
+/* Whether list and heap agree with the states of segments, of which so many are outstanding and lost. */
+bool ecc_segments_are_valid(const ecc_rack_t *self, uint32_t n_outstanding, uint32_t n_lost);
+
+#endif
