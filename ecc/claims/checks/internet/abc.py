@@ -221,7 +221,7 @@ def abc_varying(claim: Claim) -> Finding:
         measured,
         [Picture.of(drawn, title, "Points of a line are d_t = 0, 5, 10, 20, 30 and 50 ms. One flow, RTT 100 ms.")],
         ["One link with a router that always knows its capacity, RTT 100 ms, buffer of 250 packets of 1500 bytes, 60 s "
-         "without the first 5 s; XCP and RCP with their published gains. Only the abstract of the paper was read for "
+         "without the first 5 s; XCP and RCP with their published gains. The abstract of the paper was read for "
          "this claim; its traces of cellular links are not used."],
     )  # fmt: skip
 

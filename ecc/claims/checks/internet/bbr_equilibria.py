@@ -352,6 +352,6 @@ def bbr_cubic_oscillation(claim: Claim) -> Finding:
         f"{often['packets of NewReno']}, and in the fluid in {often['fluid']}.",
         measured, [picture],
         ["One flow against one of CUBIC, RACK-TLP, drop-tail, 1500-byte packets; shares of goodput per second, 50 to "
-         "100 s; a swing is from the 5 % to the 95 % quantile. Only the abstract of the paper was read; its conditions "
+         "100 s; a swing is from the 5 % to the 95 % quantile. The abstract of the paper was read; its conditions "
          "and bounds are not known here."],
     )  # fmt: skip

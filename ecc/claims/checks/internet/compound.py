@@ -58,7 +58,7 @@ def compound_window(claim: Claim) -> Finding:
         measured, (), [
             f"Two flows of 1500-byte packets, SACK, {1e3 * RTT:g} ms, on 10 Gb/s, no queue, about {LOST} losses per "
             "flow.",
-            "Only the abstract of the paper was read. The closed form is ours: Compound.mean_window(loss, "
+            "The abstract of the paper was read. The closed form is ours: Compound.mean_window(loss, "
             "random=True). "
             "It neglects low_window, 41 packets, and RTTs without growth at a loss; at 0.001, losses are 15 RTTs "
             "apart.",

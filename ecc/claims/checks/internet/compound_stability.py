@@ -211,7 +211,7 @@ def compound_hopf(claim: Claim) -> Finding:
         f"boundary for windows of {WINDOWS[0]:g} to {WINDOWS[-1]:g} packets; a stable cycle begins there. For Reno "
         f"without a buffer this condition gives the published factor, {factor:.4f}.",
         measured, [picture()],
-        ["One link, equal flows, constant RTTs. Only the abstracts of both papers were read; model and condition are "
+        ["One link, equal flows, constant RTTs. The abstracts of both papers were read; model and condition are "
          "derived here and hold for our model. Its delay windows never decrease: queues are shorter than gamma."],
     )  # fmt: skip
 

@@ -268,7 +268,7 @@ def picture() -> Picture:
         t, W = perturbed(capacity, rtt, share, float(times[-1]))
         series[f"perturbed by {100.0 * share:.2g} %"] = np.interp(times, t, W)
     return Picture.of(
-        states_figure(times, {"window [packets]": series}), "Fluid model of CUBIC inside and outside its basin of "
-                                                            "attraction",
-                "100 Mb/s, RTT 100 ms: a locally stable equilibrium coexists with lasting oscillations.",
-    )  # fmt: skip
+        states_figure(times, {"window [packets]": series}),
+        "Fluid model of CUBIC inside and outside its basin of attraction",
+        "100 Mb/s, RTT 100 ms: a locally stable equilibrium coexists with lasting oscillations.",
+    )
