@@ -1,4 +1,4 @@
-"""Errata of the papers: what is printed, and a computation that shows it cannot be meant."""
+"""Errata of the papers: printed values, and computations that contradict them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ecc.scenario import Scenario
 
 @dataclass(frozen=True)
 class Erratum:
-    """A printed number beside the one computed; they differ if by more than `rounding`, relatively."""
+    """A printed number and the computed one; they differ if the relative difference exceeds `rounding`."""
 
     name: str
     computed: float
@@ -36,45 +36,45 @@ class Erratum:
 
     @property
     def differs(self) -> bool:
-        """Whether the printed number is not the computed one."""
+        """True if the printed number differs from the computed one."""
         return not abs(self.computed - self.printed) <= self.rounding * abs(self.computed)
 
 
 def erratum(
     claim_id: str, cost: float = 0.1
 ) -> Callable[[Callable[[], Sequence[Erratum]]], Callable[[Claim], Finding]]:
-    """Register a function of no arguments, which returns errata, as the check of a claim.
+    """Register a function without arguments that returns errata as the check of a claim.
 
     Parameters
     ----------
     claim_id : str
         Id in the ledger.
     cost : float, optional
-        About how many seconds it takes.
+        Approximate duration, s.
     """
 
     def register(function: Callable[[], Sequence[Erratum]]) -> Callable[[Claim], Finding]:
         @check(claim_id, cost, main=False)
         @wraps(function)
-        def found(claim: Claim) -> Finding:
+        def checked(claim: Claim) -> Finding:
             rows = function()
             wrong = [row for row in rows if row.differs]
             verdict = (
                 Verdict.CONFIRMED if not wrong else Verdict.REFUTED if len(wrong) == len(rows) else Verdict.CONDITIONAL
             )
-            said = "; ".join(
+            text = "; ".join(
                 f"{r.name} is {r.computed:.6g}{f' {r.unit}' if r.unit else ''}, not {r.printed:.6g}" for r in wrong
             )
             table = [Measurement(r.name, float(f"{r.computed:.6g}"), r.unit, r.printed, r.note) for r in rows]
-            return Finding(claim, verdict, f"{said}." if said else "All of it is as printed.", table)
+            return Finding(claim, verdict, f"{text}." if text else "All values are as printed.", table)
 
-        return found
+        return checked
 
     return register
 
 
 def _rcp_alone(sign: float, duration: float = 20.0, T: float = 0.01, D: float = 0.1, C: float = 1e7) -> float:
-    """Largest rate over capacity in the second half of a run of RCP's law: one flow, its queue, its RTT."""
+    """Return the maximum rate over capacity in the second half of a run of RCP's law with one flow."""
     p = RCP(alpha=0.4, beta=0.2).namespace()
     p.beta *= sign
     lag, rates, q = round(D / T), [0.05 * C], 0.0
@@ -87,17 +87,18 @@ def _rcp_alone(sign: float, duration: float = 20.0, T: float = 0.01, D: float = 
 
 @erratum("erratum-rcp-sign", 1.0)
 def rcp_sign() -> Sequence[Erratum]:
-    """As printed a queue raises the fair rate."""
+    """Show that a queue raises the fair rate in the printed law."""
     right, printed = _rcp_alone(1.0), _rcp_alone(-1.0)
     note = (
-        "alpha = 0.4, beta = 0.2, RTT 100 ms: second half of 20 s; as printed it grows up to the cap of the computation"
+        "alpha = 0.4, beta = 0.2, RTT 100 ms: second half of 20 s; the printed law grows to the limit of the "
+        "computation"
     )
-    return [Erratum("largest rate over capacity", right, printed, note=note, rounding=0.5)]
+    return [Erratum("maximum rate over capacity", right, printed, note=note, rounding=0.5)]
 
 
 @erratum("erratum-jetmax-18")
 def jetmax_18() -> Sequence[Erratum]:
-    """As printed the flow's rate goes to zero, for any share."""
+    """Show that the flow's rate tends to zero in the printed law, for any share."""
     tau, share = 0.6, 1.0
     printed = right = 0.3
     for _ in range(60):
@@ -112,7 +113,7 @@ def jetmax_18() -> Sequence[Erratum]:
 
 @erratum("erratum-pi")
 def rounded_pi() -> Sequence[Erratum]:
-    """22/7 instead of pi."""
+    """Compute bounds with pi instead of the paper's 22/7."""
     return [
         Erratum("pi/4 (Theorem 9)", pi / 4, 0.78571, rounding=1e-5),
         Erratum("pi/12 (Theorem 10, d = 100 ms, D = 300 ms)", pi / 12, 0.261905, rounding=1e-6),
@@ -122,7 +123,7 @@ def rounded_pi() -> Sequence[Erratum]:
 
 @erratum("erratum-piqi-algebra")
 def piqi_algebra() -> Sequence[Erratum]:
-    """Constants of (4.79) and (4.87), the crossing of (4.88), the factor that (4.28) dropped."""
+    """Check constants of (4.79) and (4.87), the crossing of (4.88), and a missing factor in (4.28)."""
     alpha, tau1, tau2, fair = 0.5, 0.5, 1.0, 1.0
 
     def fixed_point(constant: float) -> float:
@@ -150,8 +151,8 @@ def piqi_algebra() -> Sequence[Erratum]:
         Erratum("(4.79): equilibrium fair rate, of gamma C/N", fixed_point(2 * 0.1 * fair), fixed_point(0.1 * fair),
                 rounding=1e-3,
              note="with the constant 2 gamma alpha C/N, and as printed; alpha = 0.1, tau1 = 0.02, tau2 = 0.03"),
-        Erratum("(4.87): T(1)", filtered(0.0).real, 2.0 * alpha, note="alpha = 0.5, which stands in T_D already"),
-        Erratum("(4.88): where Im T = 0 [rad/step]", crossing, printed, rounding=0.01,
+        Erratum("(4.87): T(1)", filtered(0.0).real, 2.0 * alpha, note="alpha = 0.5, which T_D already contains"),
+        Erratum("(4.88): frequency with Im T = 0 [rad/step]", crossing, printed, rounding=0.01,
              note=f"tau1 = 0.5, tau2 = 1; 1 + tau1 (2 - tau1 - 2 tau2)/(2 tau2) = cos {exact:.4f}"),
         Erratum("(4.28): Im G/alpha", float(plant.imag), sum(cos(w * D) for D in delays) / 3.0, rounding=1e-3,
              note="D = {1, 2}, omega = 0.5: the factor -1/omega is missing"),
@@ -160,7 +161,7 @@ def piqi_algebra() -> Sequence[Erratum]:
 
 @erratum("erratum-jetmax-numbers")
 def jetmax_numbers() -> Sequence[Erratum]:
-    """Shares and times of JETMAX secs. 3.4 and 7."""
+    """Check shares and times of JETMAX secs. 3.4 and 7."""
     shares = max_min(Network.dumbbell("400 Mb/s", rtts=[0.1] * 51))
     return [
         Erratum("mean RTT in T2 (sec. 3.4)", (99 * 220.0 + 2020.0) / 100.0, 200.0, "ms", 0.05),
@@ -178,33 +179,33 @@ def _run(protocol: Protocol, duration: float) -> tuple[Trajectory, Scenario]:
 
 @erratum("erratum-buffer", 1.0)
 def small_buffer() -> Sequence[Erratum]:
-    """RTTs over 70, 200 and 250 ms in front of one buffer of 30 kB at 10 Mb/s."""
+    """Check RTTs of more than 70, 200 and 250 ms with one buffer of 30 kB at 10 Mb/s."""
     run, scenario = _run(BIC(transport="sack", form="linux"), 20.0)
     longest = 1e3 * metrics.peak_round_trip(run, scenario)
     return [
         Erratum(
-            f"longest RTT of BIC, {said}", longest, reported, "ms", 0.05, "28 ms of propagation and 24 ms of buffer"
+            f"maximum RTT of BIC, {name}", longest, reported, "ms", 0.05, "28 ms of propagation and 24 ms of buffer"
         )
-        for said, reported in (("one flow", 70.0), ("as of FAST with four", 200.0), ("of four", 250.0))
+        for name, reported in (("one flow", 70.0), ("as FAST with four flows", 200.0), ("four flows", 250.0))
     ]
 
 
 @erratum("erratum-frequency", 1.0)
 def frequency() -> Sequence[Erratum]:
-    """Prices every 10,000 ms."""
-    found = {}
+    """Compare prices every 10 ms and every 10,000 ms."""
+    means = {}
     for interval in (0.01, 10.0):
         run, scenario = _run(MaxNet(interval=interval), 30.0)
-        found[interval] = 1e3 * metrics.round_trip(run, scenario)
-    return [Erratum("mean RTT with prices every 10 ms, and every 10,000 ms", found[0.01], found[10.0], "ms", 0.1)]
+        means[interval] = 1e3 * metrics.round_trip(run, scenario)
+    return [Erratum("mean RTT with prices every 10 ms, and every 10,000 ms", means[0.01], means[10.0], "ms", 0.1)]
 
 
 @erratum("erratum-fields")
 def fields() -> Sequence[Erratum]:
-    """Bits of the IP header, and TCP's rule for the length of an option (RFC 9293: kind and length count)."""
+    """Check bits of the IP header, and the length of a TCP option (RFC 9293: it includes kind and length)."""
     return [
-        Erratum("EDN: bits of the fragment offset, beside three flags in 16", 16 - 3, 14),
+        Erratum("EDN: bits of the fragment offset, with three flags in 16 bits", 16 - 3, 14),
         Erratum(
-            "MAXNET fig. 3: length of the option, as TCP reads it", len(MaxNetOption(echo=0.0, price=0.0).encode()), 6
+            "MAXNET fig. 3: length of the option by the TCP rule", len(MaxNetOption(echo=0.0, price=0.0).encode()), 6
         ),
     ]

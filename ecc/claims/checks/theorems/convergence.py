@@ -1,4 +1,4 @@
-"""Checks of how fast protocols come to efficiency and fairness, and of what JetMax measures meanwhile."""
+"""Checks of the convergence of protocols to efficiency and fairness, and of JetMax's measurement of N."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ecc.scenario import Scenario
 FloatArray = NDArray[np.float64]
 
 EPS = 0.01
-"""Efficiency and fairness are reached within this share (JETMAX sec. 7.5)."""
+"""Relative distance at which efficiency and fairness are reached (JETMAX sec. 7.5)."""
 
 
 # ---- EMKC ------------------------------------------------------------------------------------------------
 
 
 def _emkc_steps(capacity: float, flows: int, protocol: EMKC) -> int:
-    """Steps from one flow at C and the others at 0 until all are within EPS of C/N + alpha/beta; no delays."""
+    """Return the steps from one flow at C and others at 0 until all are within EPS of C/N + alpha/beta, undelayed."""
     p = protocol.namespace()
     rest = capacity / flows + protocol.alpha / protocol.beta
     first, other, steps = capacity, 0.0, 0
@@ -41,7 +41,7 @@ def _emkc_steps(capacity: float, flows: int, protocol: EMKC) -> int:
 
 @check("emkc-3", cost=3)
 def emkc_3(claim: Claim) -> Finding:
-    """Steps of the undelayed laws to fairness over four decades of C and three of N, and their exponents."""
+    """Count steps of the undelayed laws to fairness over three decades of C and N, and fit their exponents."""
     protocol = EMKC()
     capacities = np.geomspace(1e8, 1e11, 7)
     by_capacity = np.array([_emkc_steps(float(C), 2, protocol) for C in capacities])
@@ -64,9 +64,9 @@ def emkc_3(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"Steps to fairness grow as C^{exponent:.3f} from 100 Mb/s to 100 Gb/s and as alpha^{falling:.3f}; N alpha/C "
-        f"times the steps is {slope:.3f} log N + {offset:.2f} for 2 to 1000 flows (within {straight:.2f}), where "
-        f"log(1/eps) is {log(1.0 / EPS):.2f}: C log(N/eps)/(N alpha).",
+        f"The number of steps to fairness grows as C^{exponent:.3f} from 100 Mb/s to 100 Gb/s and as "
+        f"alpha^{falling:.3f}. Multiplied by N alpha/C, it is {slope:.3f} log N + {offset:.2f} for 2 to 1000 flows "
+        f"(within {straight:.2f}); log(1/eps) is {log(1.0 / EPS):.2f}. The law is C log(N/eps)/(N alpha).",
         [
             Measurement("exponent of C", exponent, reported=1.0,
                         note="two flows, alpha = 0.2 Mb/s, C = 0.1 to 100 Gb/s"),
@@ -75,10 +75,10 @@ def emkc_3(claim: Claim) -> Finding:
             Measurement("slope of steps N alpha/C over log N", float(slope), reported=1.0, note="N = 2 to 1000"),
             Measurement("steps at 10 Gb/s, two flows", float(by_capacity[4]), "steps"),
         ],
-        [Picture.of(figure, "EMKC's convergence to fairness", "Two flows, one of which begins with all of the "
+        [Picture.of(figure, "EMKC's convergence to fairness", "Two flows; one flow starts with the whole "
                                                               "capacity.")],
-        ["Fairness within 1 %, from one flow at C and all others at 0; a step is an RTT; C = 1000 N alpha where N "
-         "varies."],
+        ["Fairness within 1 %, from one flow at C and all others at 0; a step is an RTT; C = 1000 N alpha if N "
+                 "varies."],
     )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def _path(tau: float, steps: int = 60) -> NDArray[np.float64]:
 
 @check("jm-mono", cost=0.1)
 def jm_mono(claim: Claim) -> Finding:
-    """Overshoot of the law over tau, and of packets with and without it."""
+    """Compute the overshoot of the law over tau, and of packet runs on both sides of tau = 1."""
     taus = np.concatenate([np.linspace(0.05, 1.95, 39), [0.999, 1.001]])
     taus.sort()
     over = np.array([float(_path(float(tau)).max()) - 1.0 for tau in taus])
@@ -108,9 +108,10 @@ def jm_mono(claim: Claim) -> Finding:
         run = packet.simulate(Scenario(network, JetMax(tau=tau, proposed_rate=False), 20.0), sample=0.1)
         rates = run.rate.to_numpy()[:, 0]
         measurements.append(
-            Measurement(f"packets, tau = {tau}: largest rate / last", float(rates.max() / rates[-20:].mean()),
-                        note=f"largest fall {float(np.max(np.maximum.accumulate(rates) - rates)) / 1e6:.3f} Mb/s; one "
-                        "flow, 10 Mb/s, RTT 220 ms, rates taken without approval")
+            Measurement(f"packets, tau = {tau}: maximum rate / final rate", float(rates.max() / rates[-20:].mean()),
+                        note=f"maximum decrease {float(np.max(np.maximum.accumulate(rates) - rates)) / 1e6:.3f} Mb/s; "
+                             "one "
+                                                "flow, 10 Mb/s, RTT 220 ms, rates adopted without approval")
         )  # fmt: skip
     figure = plot.boundary_figure(
         taus, {"overshoot": np.maximum(over, 0.0)}, x_title="τ", y_title="overshoot / fair rate", log_x=False
@@ -118,20 +119,20 @@ def jm_mono(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"The law rises without a fall at {int(monotone[inside].sum())} of {int(inside.sum())} values of tau below 1 "
-        f"and at {int(monotone[outside].sum())} of {int(outside.sum())} above (0.999 and 1.001 among them); at tau = 1 "
-        f"it is there in one step, {'also' if at_one else 'not'} monotone.",
+        f"The law is monotone at {int(monotone[inside].sum())} of {int(inside.sum())} values of tau below 1 and at "
+        f"{int(monotone[outside].sum())} of {int(outside.sum())} above 1 (including 0.999 and 1.001). At tau = 1 it "
+        f"converges in one step and is {'also' if at_one else 'not'} monotone.",
         [
             Measurement("overshoot at tau = 0.999", float(over[taus == 0.999][0]), reported=0.0),
             Measurement("overshoot at tau = 1.001", float(over[taus == 1.001][0])),
             *measurements,
         ],
-        [Picture.of(figure, "Overshoot of JetMax's source law", "From rate 0 towards a constant fair rate.")],
+        [Picture.of(figure, "Overshoot of JetMax's source law", "From rate 0 to a constant fair rate.")],
     )  # fmt: skip
 
 
 def _counted(rng: np.random.Generator, flows: int, interval: float) -> float:
-    """(23): sum over an interval of s/x for flows of random rate and packet size, whose packets wait at random."""
+    """Return (23), the sum of s/x over an interval, for flows with random rates, packet sizes and delays."""
     total = 0.0
     for _ in range(flows):
         rate = 10.0 ** rng.uniform(5.0, 7.0)
@@ -146,7 +147,7 @@ def _counted(rng: np.random.Generator, flows: int, interval: float) -> float:
 
 
 def _counted_by_hooks(seed: int, interval: float, ticks: int = 5) -> FloatArray:
-    """N'/N - 1 in the state of JetMax's own router, tick by tick, in a packet run that begins at equilibrium."""
+    """Return N'/N - 1 from the state of JetMax's router at each tick of a packet run from equilibrium."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 20))
     network = Network.dumbbell("50 Mb/s", rtts=rng.uniform(0.02, 0.1, n).tolist())
@@ -154,26 +155,26 @@ def _counted_by_hooks(seed: int, interval: float, ticks: int = 5) -> FloatArray:
     scenario = Scenario(network, JetMax(interval=interval), (ticks + 3) * interval, seed=seed)
     setup = prepare(scenario, "equilibrium")
     engine = build_engine(setup, scenario, sample=interval, n_samples=0)
-    found = []
+    errors = []
     for tick in range(3, 3 + ticks):
         engine.advance(tick * interval)
-        found.append(float(setup.parts[0].link_states["N"][0]) / n - 1.0)
-    return np.array(found)
+        errors.append(float(setup.parts[0].link_states["N"][0]) / n - 1.0)
+    return np.array(errors)
 
 
 @check("jm-n", cost=4)
 def jm_n(claim: Claim) -> Finding:
-    """Error of N over the length of the interval: of (23), for packets that are delayed at random, and of the hooks."""
+    """Measure the error of N over the length of the interval: for (23) with random delays, and for the hooks."""
     intervals = np.array([0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
     errors, bias = [], []
     for interval in intervals:
-        found = []
+        samples = []
         for seed in range(20):
             rng = np.random.default_rng(seed)
             n = int(rng.integers(2, 20))
-            found.append(_counted(rng, n, float(interval)) / n - 1.0)
-        errors.append(float(np.sqrt(np.mean(np.square(found)))))
-        bias.append(float(np.mean(found)))
+            samples.append(_counted(rng, n, float(interval)) / n - 1.0)
+        errors.append(float(np.sqrt(np.mean(np.square(samples)))))
+        bias.append(float(np.mean(samples)))
     in_packets = [
         float(np.sqrt(np.mean([np.square(_counted_by_hooks(seed, float(interval))) for seed in range(1, 11)])))
         for interval in intervals
@@ -187,9 +188,9 @@ def jm_n(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"The relative error of N falls as Delta^{exponent:.2f}: {errors[1]:.2%} at the 100 ms that JETMAX takes, "
-        f"{errors[-1]:.3%} at 30 s; that of N in a router's state in packets as Delta^{of_hooks:.2f}, "
-        f"{in_packets[1]:.2%} and {in_packets[-1]:.3%}.",
+        f"The relative error of N falls as Delta^{exponent:.2f}: it is {errors[1]:.2%} at JETMAX's 100 ms and "
+        f"{errors[-1]:.3%} at 30 s. In packet runs the error of N in the router's state falls as Delta^{of_hooks:.2f}, "
+        f"with {in_packets[1]:.2%} and {in_packets[-1]:.3%}.",
         [
             *(Measurement(f"error of N, Delta = {d:g} s", e, note=f"mean {b:+.3%}; 20 seeds, 2 to 19 flows")
               for d, e, b in zip(intervals, errors, bias, strict=True)),
@@ -201,21 +202,21 @@ def jm_n(claim: Claim) -> Finding:
         ],
         [Picture.of(figure, "Error of the number of flows", "Root mean square over seeds.")],
         [
-            "Of (23): rates of 0.1 to 10 Mb/s, packets of 800 to 1300 bytes, in-order delays of up to 20 ms.",
-            "In packets: 50 Mb/s, RTTs of 20 to 100 ms, such packets; N is read from the router as an interval ends.",
+            "For (23): rates of 0.1 to 10 Mb/s, packets of 800 to 1300 bytes, in-order delays of up to 20 ms.",
+            "Packet runs: 50 Mb/s, RTTs of 20 to 100 ms, the same packet sizes; N is read at the end of intervals.",
         ],
     )  # fmt: skip
 
 
 def _map_steps(capacity: float, flows: int, tau: float) -> tuple[int, int]:
-    """Steps of (8), (9) to efficiency from 0 and to fairness from one flow at gamma C, by definition 2 of JETMAX."""
+    """Return steps of (8), (9) to efficiency from 0 and to fairness from one flow at C (JETMAX definition 2)."""
     protocol = JetMax(tau=tau)
     p, g = protocol.namespace(), JetMax.router_law(0.0, float(flows), capacity, protocol.namespace())
     y, efficient = 0.0, 0
     while y < (1.0 - EPS) * capacity:
         y = flows * JetMax.source_law(y / flows, g, p)
         efficient += 1
-    first, other, fair = capacity, 0.0 if flows > 1 else g, 0  # nothing to share with alone
+    first, other, fair = capacity, 0.0 if flows > 1 else g, 0  # a single flow is fair
     while max(abs(first - g), abs(other - g)) > EPS * g:
         first, other = JetMax.source_law(first, g, p), JetMax.source_law(other, g, p)
         fair += 1
@@ -223,11 +224,11 @@ def _map_steps(capacity: float, flows: int, tau: float) -> tuple[int, int]:
 
 
 SMOOTH = 3
-"""Samples of 20 ms over which loads are averaged: less than a step, and enough packets to tell 1.02 % from 1 %."""
+"""Number of 20 ms samples for averages: shorter than a step, with enough packets to distinguish 1.02 % from 1 %."""
 
 
 class Pace(NamedTuple):
-    """Steps to the EPS-neighborhood and what they took [s], from the proposal of the first; the largest load / C."""
+    """Steps to the EPS-neighborhood, their duration [s] since the proposal of the first, and the maximum load / C."""
 
     steps: int
     seconds: float
@@ -235,26 +236,28 @@ class Pace(NamedTuple):
 
 
 def _packet_size(capacity: float, flows: int) -> int:
-    """At least 125,000 packets a second at capacity, and 1000 an interval and flow."""
+    """Return a size with at least 125,000 packets per second at capacity, and 1000 per interval and flow."""
     return int(np.clip(min(capacity / 8.0 / 125e3, capacity / flows * 0.1 / 8.0 / 1000.0), 1, 8000))
 
 
 def _pace(capacity: float, flows: int) -> Pace:
-    """Of flows that begin together on an idle link: from the rise of the load to where it stays."""
+    """Return the pace of flows that start together on an idle link, from the rise of the load until it settles."""
     network = Network.dumbbell(capacity, rtts=[0.22] * flows, packet_size=_packet_size(capacity, flows))
     run = packet.simulate(Scenario(network, JetMax(), 6.0), sample=0.02)
     load = np.convolve(run.arrival.to_numpy()[:, 0] / capacity, np.ones(SMOOTH) / SMOOTH, mode="valid")
     time = run.data["time"].to_numpy()[SMOOTH - 1 :]
-    rise = int(np.flatnonzero(load > 0.3)[0])  # the first step is one to tau = 0.6
-    there = int(np.flatnonzero(load < 1.0 - EPS)[-1]) + 1
-    left = 1.0 - float(np.median(load[there + SMOOTH : there + 10]))  # before the next step, 16 samples or more on
-    steps = round(log(max(left, 1e-9)) / log(0.4))
-    between = (time[there] - time[rise]) / (steps - 1)
+    rise = int(np.flatnonzero(load > 0.3)[0])  # the first step reaches tau = 0.6
+    reached = int(np.flatnonzero(load < 1.0 - EPS)[-1]) + 1
+    remaining = 1.0 - float(
+        np.median(load[reached + SMOOTH : reached + 10])
+    )  # before the next step, at least 16 samples later
+    steps = round(log(max(remaining, 1e-9)) / log(0.4))
+    between = (time[reached] - time[rise]) / (steps - 1)
     return Pace(steps, float(steps * between), float(load.max()))
 
 
 def _sharing(flows: int) -> float:
-    """Seconds from the first release of a flow that had 100 Mb/s to fairness within EPS, others joining at once."""
+    """Return the time from the first decrease of a flow with 100 Mb/s to fairness, after other flows join [s]."""
     rest, join = 100e6 / flows, 6.0
     starts = [0.0] + [join] * (flows - 1)
     network = Network.dumbbell(100e6, rtts=[0.22] * flows, starts=starts, packet_size=100)
@@ -268,7 +271,7 @@ def _sharing(flows: int) -> float:
 
 
 def pace_of(capacities: Sequence[float], counts: Sequence[int]) -> dict[tuple[float, int], Pace]:
-    """Return the pace of packets over capacities [bit/s] with one flow, and over counts of flows on 1 Gb/s.
+    """Return the pace of packet runs with one flow over capacities, and with several flows on 1 Gb/s.
 
     Parameters
     ----------
@@ -286,7 +289,7 @@ WINDOW = (1.92, 2.52)
 
 @check("jm-th4", cost=4)
 def jm_th4(claim: Claim) -> Finding:
-    """The map by the paper's definition to 10^100 bit/s, and packets over capacities and numbers of flows."""
+    """Check the map by the paper's definition up to 10^100 bit/s, and packet runs over capacities and flows."""
     tau = JetMax().tau
     expected = ceil(log(EPS) / log(1.0 - tau))
     capacities, counts = [10.0**k for k in (6, 8, 10, 12, 20, 50, 100)], (2, 3, 4, 16, 64, 1024)
@@ -295,7 +298,7 @@ def jm_th4(claim: Claim) -> Finding:
     }
     fair = {n: _map_steps(1e9, n, tau)[1] for n in counts}
     same = {n: len({_map_steps(C, n, tau)[1] for C in capacities}) == 1 for n in counts}
-    whole = [n for n in counts if fair[n] <= expected]
+    timely_counts = [n for n in counts if fair[n] <= expected]
     paces = pace_of((1e6, 1e8, 16e9), (16, 64))
     timely = [WINDOW[0] <= p.seconds <= WINDOW[1] and p.steps == expected for p in paces.values()]
     times = [p.seconds for p in paces.values()]
@@ -304,7 +307,7 @@ def jm_th4(claim: Claim) -> Finding:
     if not efficiency or not all(same.values()):
         verdict = Verdict.REFUTED
     else:
-        verdict = Verdict.CONFIRMED if len(whole) == len(counts) else Verdict.CONDITIONAL
+        verdict = Verdict.CONFIRMED if len(timely_counts) == len(counts) else Verdict.CONDITIONAL
     figure = plot.boundary_figure(
         counts, {"to fairness": list(fair.values()), "to efficiency": [efficient[n] for n in counts]},
         {"Theorem 4": float(expected)}, x_title="flows", y_title="RTT steps",
@@ -312,12 +315,14 @@ def jm_th4(claim: Claim) -> Finding:
     return Finding(
         claim,
         verdict,
-        f"Efficiency: {_few(set(efficient.values()))} steps in the map from 1 Mb/s to 10^100 bit/s, 1 to 1024 flows, "
-        f"{_few({p.steps for p in paces.values()})} in packets, which take {_few({round(s, 2) for s in times})} s. "
-        "Fairness, from one flow with all of the capacity: its distance from C/N is N - 1 times C/N at first, so that "
-        f"ceil(log(eps/(N - 1))/log(1 - tau)) steps are needed: {expected} for up to {max(whole, default=0)} flows, "
-        + ", ".join(f"{fair[n]} for {n}" for n in counts if n not in whole)
-        + "; packets take "
+        f"Efficiency takes {_few(set(efficient.values()))} steps in the map from 1 Mb/s to 10^100 bit/s with 1 to 1024 "
+        f"flows, and {_few({p.steps for p in paces.values()})} steps in packet runs, which last "
+        f"{_few({round(s, 2) for s in times})} s. Fairness from one flow with the whole capacity, initially N - 1 "
+        "times "
+        "C/N away from C/N, takes ceil(log(eps/(N - 1))/log(1 - tau)) steps: "
+        f"{expected} for up to {max(timely_counts, default=0)} flows, "
+        + ", ".join(f"{fair[n]} for {n}" for n in counts if n not in timely_counts)
+        + "; packet runs take "
         + ", ".join(f"{s:.1f} s with {n}" for n, s in shared.items())
         + " flows.",
         [
@@ -327,17 +332,20 @@ def jm_th4(claim: Claim) -> Finding:
                           "the same from 1 Mb/s to 1e100 bit/s" if same[n] else "not the same at every capacity")
               for n in counts),
             *(Measurement(f"packets: time to efficiency, {C / 1e6:g} Mb/s, {n} flow{'s' * (n > 1)}", p.seconds, "s",
-                          "1.92 to 2.52", f"{p.steps} steps; largest load {p.peak:.4f} of C")
+                          "1.92 to 2.52", f"{p.steps} steps; maximum load {p.peak:.4f} of C")
               for (C, n), p in paces.items()),
             *(Measurement(f"packets: time to fairness, {n} flows on 100 Mb/s", s, "s", "1.92 to 2.52",
-                          "from the first release of the flow that had all of it") for n, s in shared.items()),
+                          "from the first decrease of the flow that had the whole "
+                          "capacity") for n, s in shared.items()),
         ],
         [Picture.of(figure, "JetMax's steps to 1 %", "The map (8), (9) with tau = 0.6, by JETMAX definition 2.")],
-        ["Times begin with the proposal of the first step, taken as long as those after it: JETMAX's three RTTs of "
-         "finding the router are not counted. Packets small enough to tell the 1.02 % left after five steps from 1 %."],
+        ["Times begin with the proposal of the first step, which is taken to be as long as the others: JETMAX's three "
+         "RTTs to find the router are not counted. Packets are small enough to distinguish the 1.02 % that remain "
+         "after "
+         "five steps from 1 %."],
     )  # fmt: skip
 
 
 def _few(values: set[int] | set[float]) -> str:
-    """The least and the largest, or the only one."""
+    """Return the minimum and maximum of values as text, or the value if there is only one."""
     return " to ".join(str(v) for v in sorted({min(values), max(values)}))

@@ -1,4 +1,4 @@
-"""Checks of what delays and bottleneck assignments do to stability: XCP, the Kelly family, JetMax."""
+"""Checks of the influence of delays and bottleneck assignments on stability: XCP, the Kelly family, JetMax."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from ecc.stability.varying_delays import absolute_radius, growth_of_rates
 
 
 class OnCurve(XCP):
-    """XCP with beta = sqrt(2) alpha^2, for any value of the field."""
+    """XCP with beta = sqrt(2) alpha^2; the field `beta` is ignored."""
 
     def params(self) -> dict[str, float]:
         return super().params() | {"beta": sqrt(2.0) * self.alpha * self.alpha}
 
 
 def _swing(alpha: float, rtt: float) -> float:
-    """Standard deviation of a link's arrivals, averaged over RTTs, as a share of their mean: the last third of 60 s."""
+    """Return the relative standard deviation of arrivals averaged over RTTs, in the last third of 60 s."""
     protocol = OnCurve(alpha=alpha)
     run = packet.simulate(Scenario(Network.dumbbell("100 Mb/s", rtts=[rtt] * 5), protocol, 60.0), sample=rtt)
     tail = run.arrival.to_numpy()[-len(run.rate) // 3 :, 0]
@@ -45,7 +45,7 @@ def _swing(alpha: float, rtt: float) -> float:
 
 @check("xcp-1", cost=5)
 def xcp_1(claim: Claim) -> Finding:
-    """The exact boundary along beta = sqrt(2) alpha^2 for RTTs and numbers of flows, and the default gains."""
+    """Compute the exact boundary along beta = sqrt(2) alpha^2 over RTTs and numbers of flows, and the default gains."""
     edge = pi / (4.0 * sqrt(2.0))
     worst, defaults = 0.0, True
     for rtt in (0.01, 0.2, 4.0):
@@ -56,8 +56,8 @@ def xcp_1(claim: Claim) -> Finding:
     exact = critical_gain(OnCurve(), Network.dumbbell(CAPACITY, rtts=[0.1, 0.1]), "alpha", certify=True)
     lo, hi = exact.certified or (float("nan"), float("nan"))
     swings = {alpha: max(_swing(alpha, rtt) for rtt in (0.05, 0.2)) for alpha in (0.4, 0.98 * edge, 1.2 * edge)}
-    calm = [alpha for alpha, swing in swings.items() if swing <= OSCILLATES]
-    holds = worst < 1e-9 and defaults and all(alpha in calm for alpha in swings if alpha < edge)
+    steady = [alpha for alpha, swing in swings.items() if swing <= OSCILLATES]
+    holds = worst < 1e-9 and defaults and all(alpha in steady for alpha in swings if alpha < edge)
     angles = np.linspace(0.02, pi / 2, 200)
     curve = np.column_stack([angles * np.sin(angles), angles * angles * np.cos(angles)])
     along = sqrt(2.0) * curve[:, 0] ** 2
@@ -72,12 +72,14 @@ def xcp_1(claim: Claim) -> Finding:
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"Along beta = sqrt(2) alpha^2 the exact boundary is pi/(4 sqrt(2)) within {worst:.1e} for RTTs from 10 ms to "
         f"4 s and 1 to 50 flows; alpha = 0.4 with beta = 0.226 is {'stable' if defaults else 'unstable'} in all of "
-        "them. Beyond it this model is unstable; packets, whose queue cannot be negative, are calm at alpha = "
-        f"{', '.join(f'{alpha:.3f}' for alpha in calm) or 'none'} of {', '.join(f'{alpha:.3f}' for alpha in swings)}.",
+                "them. Beyond the boundary the model is unstable. Packet runs, with nonnegative queues, do not "
+                "oscillate at "
+                f"alpha = {', '.join(f'{alpha:.3f}' for alpha in steady) or 'none'} of "
+                f"{', '.join(f'{alpha:.3f}' for alpha in swings)}.",
         [
             Measurement("exact boundary, RTT 100 ms", exact.value, reported=edge,
                         note=f"proven stable at {lo:.12g}, unstable at {hi:.12g}"),
-            Measurement("largest relative distance from pi/(4 sqrt(2))", worst, note="6 networks"),
+            Measurement("maximum relative distance from pi/(4 sqrt(2))", worst, note="6 networks"),
             Measurement("alpha = 0.4, beta = 0.226", "stable" if defaults else "unstable", reported="stable"),
             *(Measurement(f"packets, alpha = {alpha:.4f}: standard deviation of arrivals", swing,
                       note="share of the mean over RTTs, last third of 60 s; five flows of RTT 50 or 200 ms, 100 Mb/s")
@@ -85,7 +87,7 @@ def xcp_1(claim: Claim) -> Finding:
         ],
         [Picture.of(figure, "XCP with equal RTTs", "The unconstrained-queue model is stable below the boundary at any "
                                                    "RTT.")],
-        ["The model lets the queue be negative; a queue that is empty at equilibrium switches the loop."],
+        ["The model allows a negative queue; a queue that is empty at equilibrium switches the loop."],
     )  # fmt: skip
 
 
@@ -94,11 +96,11 @@ def xcp_1(claim: Claim) -> Finding:
 BETAS = (0.5, 1.0, 1.5, 1.9, 1.998)
 EDGE = 1e-6
 BACK, AHEAD, PERIOD = 3, 2, 8
-"""Varying delays: 1 to BACK steps back, 0 to AHEAD steps forward, repeating after PERIOD steps."""
+"""Varying delays: 1 to BACK steps backward, 0 to AHEAD steps forward, repeating after PERIOD steps."""
 
 
 def _heterogeneous(count: int) -> list[Network]:
-    """One link, RTTs of 0.1 to 1 s, split forward and back in any way."""
+    """Return networks of one link with RTTs of 0.1 to 1 s, randomly split into forward and backward delays."""
     rng = np.random.default_rng(1)
     return [
         Network.dumbbell("100 Mb/s", rng.uniform(0.1, 1.0, rng.integers(2, 6)).tolist(), delay=rng.uniform(0.0, 0.05))
@@ -107,13 +109,13 @@ def _heterogeneous(count: int) -> list[Network]:
 
 
 def _edge(network: Network, beta: float = 2.0, width: float = 0.1) -> tuple[float, float]:
-    """(proven stable, proven unstable) values of beta, 1e-4 apart, between `beta` and `beta` + `width`."""
+    """Return a provably stable and a provably unstable beta, 1e-4 apart, between `beta` and `beta` + `width`."""
     stable = lambda b: linearize(EMKC(beta=b), network, "discrete").certify().stable  # noqa: E731
     return narrowed(beta - 1e-6, beta + width, 1e-4, stable)
 
 
 def _loop(beta: float, flows: int, capacity: float = 100e6) -> tuple[float, float, EMKC, Network]:
-    """Weights a, k of x_i <- a x_i - k sum x_j, from the laws of EMKC on one link."""
+    """Return the weights a, k of x_i <- a x_i - k sum x_j from the laws of EMKC on one link."""
     protocol = EMKC(beta=beta)
     network = Network.dumbbell(capacity, rtts=[0.1] * flows)
     laws = linearize_laws(protocol, network, protocol.interval, discrete=True)
@@ -122,13 +124,13 @@ def _loop(beta: float, flows: int, capacity: float = 100e6) -> tuple[float, floa
 
 
 def _contraction(beta: float, flows: int, capacity: float = 100e6) -> float:
-    """Spectral radius of |A|: below 1 the loop contracts in a weighted largest norm, however delays vary."""
+    """Return the spectral radius of |A|; below 1 the loop contracts in a weighted maximum norm for any delays."""
     link = bottleneck_assignment(Network.dumbbell(capacity, [0.1] * flows), [0] * flows)
     return absolute_radius(EMKC(beta=beta), link)
 
 
 def _harmless_loss(beta: float, flows: int) -> float:
-    """Least stationary loss, to 1e-4, at which no varying delays can destabilize so many flows."""
+    """Return the minimum stationary loss, to 1e-4, for which no varying delays can destabilize the flows."""
     added = flows * EMKC().alpha / beta
     return narrowed(1e-3, 1.0 - 1e-3, 1e-4, lambda loss: _contraction(beta, flows, added * (1.0 - loss) / loss) >= 1.0)[
         1
@@ -136,18 +138,18 @@ def _harmless_loss(beta: float, flows: int) -> float:
 
 
 def _in_order(delays: NDArray[np.int64]) -> bool:
-    """Whether nothing overtakes: n - delay never falls."""
+    """Return whether packets keep their order: n - delay never falls."""
     return bool(np.all(np.roll(delays, -1, axis=0) <= delays + 1))
 
 
 def _worst_pattern(
-    own: float, gain: float, flows: int, seed: int
+    weight: float, gain: float, flows: int, seed: int
 ) -> tuple[float, NDArray[np.int64], NDArray[np.int64]]:
-    """Delays in order, found by 1500 random changes that are kept where the loop grows no less."""
+    """Search order-preserving delays for maximum growth by 1500 random changes, kept if growth does not decrease."""
     rng = np.random.default_rng(seed)
     back = np.tile(rng.integers(1, BACK + 1, flows), (PERIOD, 1))
     ahead = np.tile(rng.integers(0, AHEAD + 1, flows), (PERIOD, 1))
-    jacobian = own * np.eye(flows) - gain
+    jacobian = weight * np.eye(flows) - gain
     growth = growth_of_rates(jacobian, ahead, back).value
     for _ in range(1500):
         b, a = back.copy(), ahead.copy()
@@ -158,14 +160,14 @@ def _worst_pattern(
             else:
                 a[at] = rng.integers(0, AHEAD + 1)
         if _in_order(b) and _in_order(a):
-            found = growth_of_rates(jacobian, a, b).value
-            if found >= growth:
-                growth, back, ahead = found, b, a
+            new_growth = growth_of_rates(jacobian, a, b).value
+            if new_growth >= growth:
+                growth, back, ahead = new_growth, b, a
     return growth, back, ahead
 
 
-def _random_growth(own: float, gain: float, flows: int, seed: int, steps: int = 3000) -> float:
-    """Mean growth in a step with every delay drawn anew at every step."""
+def _random_growth(weight: float, gain: float, flows: int, seed: int, steps: int = 3000) -> float:
+    """Return the mean growth per step with all delays drawn at every step."""
     rng = np.random.default_rng(seed)
     depth = BACK + AHEAD + 1
     past = rng.standard_normal((depth, flows))
@@ -175,7 +177,7 @@ def _random_growth(own: float, gain: float, flows: int, seed: int, steps: int = 
     for n in range(depth, steps + depth):
         lag = back[n][:, None] + ahead[n - back[n]]
         seen = past[lag - 1, everyone]
-        past = np.vstack([own * seen.diagonal() - gain * seen.sum(axis=1), past[:-1]])
+        past = np.vstack([weight * seen.diagonal() - gain * seen.sum(axis=1), past[:-1]])
         size = float(np.abs(past).max())
         logs, past = logs + np.log(size), past / size
     return float(np.exp(logs / steps))
@@ -183,9 +185,9 @@ def _random_growth(own: float, gain: float, flows: int, seed: int, steps: int = 
 
 @check("emkc-1", cost=16)
 def emkc_1(claim: Claim) -> Finding:
-    """Constant delays by certificate, varying ones by contraction, by chance and by search."""
-    still = bottleneck_assignment(Network.dumbbell("10 Mb/s", [0.0] * 3), [0] * 3)
-    undelayed = max(float(np.abs(np.linalg.eigvals(still.jacobian(EMKC(beta=b))) - (1.0 - b)).min()) for b in BETAS)
+    """Check constant delays by certificates, and varying delays by contraction, random draws and search."""
+    no_delay = bottleneck_assignment(Network.dumbbell("10 Mb/s", [0.0] * 3), [0] * 3)
+    undelayed = max(float(np.abs(np.linalg.eigvals(no_delay.jacobian(EMKC(beta=b))) - (1.0 - b)).min()) for b in BETAS)
     sharp = all(
         linearize(EMKC(beta=b), Network.dumbbell("100 Mb/s", [rtt] * n), "discrete").certify().stable == (b < 2.0)
         for rtt in (0.0, 0.1, 0.7)
@@ -201,35 +203,36 @@ def emkc_1(claim: Claim) -> Finding:
     harmless = {n: _harmless_loss(0.5, n) for n in (3, 10, 100)}
     chance, worst = {}, {}
     for b in BETAS:
-        own, gain, _, _ = _loop(b, 3)
-        chance[b] = max(_random_growth(own, gain, 3, seed) for seed in (1, 2, 3))
-        worst[b] = max((_worst_pattern(own, gain, 3, seed) for seed in range(1, 5)), key=lambda found: found[0])
+        weight, gain, _, _ = _loop(b, 3)
+        chance[b] = max(_random_growth(weight, gain, 3, seed) for seed in (1, 2, 3))
+        worst[b] = max((_worst_pattern(weight, gain, 3, seed) for seed in range(1, 5)), key=lambda pattern: pattern[0])
     shown = max(BETAS, key=lambda b: (worst[b][0] > 1.0 and b == 0.5, worst[b][0]))
     grows = grows_in_the_laws(shown, *worst[shown])
-    varying = max(found[0] for found in worst.values())
+    varying = max(pattern[0] for pattern in worst.values())
     unstable = [b for b in BETAS if worst[b][0] > 1.0]
     figure = plot.boundary_figure(
         BETAS,
         {"worst pattern found": [worst[b][0] for b in BETAS], "delays drawn at every step": list(chance.values()),
          "no delay": [max(_loop(b, 3)[0], abs(1.0 - b)) for b in BETAS]},
-        {"stable below": 1.0}, x_title="β", y_title="growth of a deviation in a step", log_x=False,
+        {"stable below": 1.0}, x_title="β", y_title="growth of a deviation per step", log_x=False,
     )  # fmt: skip
     reason = (
-        f"Constant delays: {proven} of {len(networks) * len(BETAS)} cases with beta from {BETAS[0]} to {BETAS[-1]} "
-        f"proven "
-        f"stable; beta = 2 +- {EDGE:g} is {'proven' if sharp else 'not always'} stable below and unstable above "
-        f"where RTTs are equal, while the {len(networks)} networks lose stability between {edges.min():.4f} and "
-        f"{edges.max():.4f}. Varying delays: "
+        f"Constant delays: {proven} of {len(networks) * len(BETAS)} cases with beta from {BETAS[0]} to {BETAS[-1]} are "
+        f"provably stable. With equal RTTs the loop is {'provably' if sharp else 'not always'} stable at beta = 2 - "
+        f"{EDGE:g} and unstable at 2 + {EDGE:g}; the {len(networks)} networks lose stability between {edges.min():.4f} "
+        f"and {edges.max():.4f}. Varying delays: "
     )
     if unstable:
         reason += (
-            f"three flows on 100 Mb/s, delays of at most {BACK + AHEAD} steps that keep the order of packets and "
-            f"repeat every {PERIOD} steps make deviations grow at beta = {', '.join(f'{b:g}' for b in unstable)} (by "
-            f"{worst[shown][0] - 1.0:.2%} a step at {shown:g}, in the laws themselves {grows - 1.0:.2%}); one and two "
-            f"flows are stable under any (a contraction: {contracts:.4f}), and three under delays drawn at random."
+            f"for three flows on 100 Mb/s, some delays of at most {BACK + AHEAD} steps, which keep the order of "
+            "packets "
+            f"and repeat every {PERIOD} steps, make deviations grow at beta = {', '.join(f'{b:g}' for b in unstable)} "
+            f"(by {worst[shown][0] - 1.0:.2%} per step at {shown:g}, in the laws by {grows - 1.0:.2%}). One and two "
+            "flows "
+            f"are stable under any delays (a contraction: {contracts:.4f}), and three flows under random delays."
         )
     else:
-        reason += "none was found to destabilize the loop."
+        reason += "no pattern was found that destabilizes the loop."
     return Finding(
         claim,
         Verdict.REFUTED if not constant else Verdict.CONDITIONAL if unstable else Verdict.CONFIRMED,
@@ -240,36 +243,38 @@ def emkc_1(claim: Claim) -> Finding:
                         note="RTT 0 to 0.7 s, 1 and 3 flows"),
             Measurement("networks proven stable", f"{proven} of {len(networks) * len(BETAS)}",
                         note=f"{len(networks)} networks of 2 to 5 flows; beta = {', '.join(map(str, BETAS))}"),
-            Measurement("least boundary", float(edges.mean(axis=1).min()), reported=2.0, note="+- 5e-05"),
-            Measurement("largest boundary", float(edges.mean(axis=1).max()), reported=2.0,
+            Measurement("minimum boundary", float(edges.mean(axis=1).min()), reported=2.0, note="+- 5e-05"),
+            Measurement("maximum boundary", float(edges.mean(axis=1).max()), reported=2.0,
                         note=f"proven stable at {lo:.6f}, unstable at {hi:.6f}"),
             Measurement("one and two flows, any varying delays: spectral radius of |A|", contracts,
                         note="< 1 is stable"),
-            *(Measurement(f"{n} flows, beta = 0.5: loss beyond which any varying delays are harmless", loss,
+            *(Measurement(f"{n} flows, beta = 0.5: loss above which no varying delays destabilize", loss,
                           note=f"(N - 2)/(2 (N - 1)) = {(n - 2) / (2 * (n - 1)):.4f}") for n, loss in harmless.items()),
-            Measurement("three flows, delays drawn at every step: largest growth", max(chance.values()),
+            Measurement("three flows, delays drawn at every step: maximum growth", max(chance.values()),
                         note="3 seeds"),
-            Measurement("three flows, worst delays found: largest growth", varying,
+            Measurement("three flows, worst delays found: maximum growth", varying,
                         note="; ".join(f"beta {b:g}: {worst[b][0]:.4f}" for b in BETAS)),
-            Measurement(f"the same at beta = {shown:g}, growth in the laws themselves", grows,
-                        note=f"linear {worst[shown][0]:.4f}; back {worst[shown][1].T.tolist()}, forward "
-                        f"{worst[shown][2].T.tolist()} steps, one list a flow"),
+            Measurement(f"the same at beta = {shown:g}, growth in the laws", grows,
+                        note=f"linear {worst[shown][0]:.4f}; backward {worst[shown][1].T.tolist()}, forward "
+                                                f"{worst[shown][2].T.tolist()} steps, one list per flow"),
         ],
-        [Picture.of(figure, "EMKC, three flows on 100 Mb/s, delays that vary",
-                    "Growth of a small deviation in a control interval, alpha = 0.2 Mb/s; above 1 is unstable.")],
-        ["Delays back of 1 to 3 steps and forward of 0 to 2 in the search; alpha = 0.2 Mb/s (JETMAX sec. 3.3)."],
+        [Picture.of(figure, "EMKC, three flows on 100 Mb/s, varying delays",
+                            "Growth of a small deviation per control interval, alpha = 0.2 Mb/s; above 1 is "
+                            "unstable.")],
+        ["Backward delays of 1 to 3 steps and forward delays of 0 to 2 in the search; alpha = 0.2 Mb/s (JETMAX sec. "
+         "3.3)."],
     )  # fmt: skip
 
 
 def grows_in_the_laws(beta: float, growth: float, back: NDArray[np.int64], ahead: NDArray[np.int64]) -> float:
-    """Return the growth in a step of a deviation of 1e-10 in the laws, fitted over the second half of six decades.
+    """Return the growth per step of a deviation of 1e-10 in the laws, fitted over the second half of six decades.
 
     Parameters
     ----------
     beta : float
-        Of EMKC, three flows.
+        Gain of EMKC with three flows.
     growth : float
-        Expected.
+        Expected growth per step, which sets the length of the run.
     back, ahead : ndarray of int, shape (period, 3), steps
     """
     _, _, protocol, network = _loop(beta, 3)
@@ -289,7 +294,7 @@ def _every_assignment(network: Network) -> list[tuple[int, ...]]:
 
 
 def _persists(protocol: Protocol, network: Network, assignment: NDArray[np.int64]) -> bool | None:
-    """Whether every flow would stay at its link in the equilibrium of an assignment; None if there is none."""
+    """Return whether no flow would change its link at the equilibrium of an assignment; None without an equilibrium."""
     try:
         point = protocol.equilibrium(network, assignment)
     except ConvergenceError:
@@ -318,55 +323,56 @@ def with_delays(network: Network, rng: np.random.Generator) -> Network:
 
 @check("mm-1", cost=0.9)
 def mm_1(claim: Claim) -> Finding:
-    """Lemmas 1 and 2 by enumeration; Theorem 1 by eigenvalues of each link, without and with delays."""
+    """Check Lemmas 1 and 2 by enumeration, and Theorem 1 by eigenvalues of each link, without and with delays."""
     rng = np.random.default_rng(1)
     persisting = {True: 0, False: 0}
     tried = {True: 0, False: 0}
-    free = none_free = 0
+    free = without_free = 0
     for protocol in (EMKC(), MKC(steepness=2.0)):
         for _ in range(20):
             network = random_network(rng, int(rng.integers(2, 4)), int(rng.integers(2, 5)))
             for links in _every_assignment(network):
-                found = bottleneck_assignment(network, links)
-                tried[found.is_consistent] += 1
-                persisting[found.is_consistent] += bool(_persists(protocol, network, found.links))
-                if found.is_consistent:
-                    has = any(np.all(found.links[network.incidence[:, b]] == b) for b in set(links))
-                    free, none_free = free + has, none_free + (not has)
+                assigned = bottleneck_assignment(network, links)
+                tried[assigned.is_consistent] += 1
+                persisting[assigned.is_consistent] += bool(_persists(protocol, network, assigned.links))
+                if assigned.is_consistent:
+                    has = any(np.all(assigned.links[network.incidence[:, b]] == b) for b in set(links))
+                    free, without_free = free + has, without_free + (not has)
     agree = cases = delayed = delayed_agree = 0
     union = 0.0
     for k in range(60):
         network = random_network(rng, 6, 20, 3)
-        found = water_filled(network, rng.uniform(1.0, 100.0, 6))
+        assigned = water_filled(network, rng.uniform(1.0, 100.0, 6))
         beta = float(rng.uniform(0.5, 3.0))
         protocol = EMKC(beta=beta) if k % 2 else MKC(beta=10.0 * beta, alpha=2e6)
-        alone = _link_eigenvalues(protocol, found)
-        whole = np.linalg.eigvals(found.jacobian(protocol))
-        union = max(union, float(np.abs(np.sort(np.abs(whole)) - np.sort(np.abs(alone))).max()))
+        alone = _link_eigenvalues(protocol, assigned)
+        all_eigenvalues = np.linalg.eigvals(assigned.jacobian(protocol))
+        union = max(union, float(np.abs(np.sort(np.abs(all_eigenvalues)) - np.sort(np.abs(alone))).max()))
         by_link = bool(np.abs(alone).max() < 1.0)
-        agree += by_link == (np.abs(whole).max() < 1.0)
+        agree += by_link == (np.abs(all_eigenvalues).max() < 1.0)
         cases += 1
         if by_link and delayed < 12:
             delayed += 1
-            system = linearize(protocol, with_delays(network, rng), "discrete", assignment=found.links)
+            system = linearize(protocol, with_delays(network, rng), "discrete", assignment=assigned.links)
             delayed_agree += system.is_stable
-    holds = not persisting[False] and not none_free and agree == cases and delayed_agree == delayed and union < 1e-6
+    holds = not persisting[False] and not without_free and agree == cases and delayed_agree == delayed and union < 1e-6
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"Of {tried[False]} inconsistent assignments {persisting[False]} persist in their equilibrium, of "
-        f"{tried[True]} consistent ones {persisting[True]}, in 40 networks; {free} of these {tried[True]} "
-        "leave a router without unresponsive flows. The eigenvalues of a network are those of its links within "
-        f"{union:.1e}, stability is the same in {agree} of {cases} networks of 6 links and 20 flows; "
-        f"{delayed_agree} of {delayed} that are stable without delays stay so with random ones.",
+        f"In 40 networks, {persisting[False]} of {tried[False]} inconsistent assignments persist at their equilibrium, "
+        f"and {persisting[True]} of {tried[True]} consistent ones. {free} of these {tried[True]} leave a router "
+        "without "
+        f"unresponsive flows. The eigenvalues of a network are those of its links within {union:.1e}, and stability "
+        f"agrees in {agree} of {cases} networks of 6 links and 20 flows. With random delays, {delayed_agree} of "
+        f"{delayed} networks that are stable without delays are stable.",
         [
             Measurement("inconsistent assignments that persist", float(persisting[False]), reported=0.0,
                         note=f"of {tried[False]}"),
             Measurement("consistent assignments that persist", float(persisting[True]),
                         note=f"of {tried[True]}, in 40 networks"),
-            Measurement("consistent assignments without a free router", float(none_free), reported=0.0),
+            Measurement("consistent assignments without a free router", float(without_free), reported=0.0),
             Measurement("network and its links agree on stability", f"{agree} of {cases}"),
-            Measurement("largest difference of eigenvalue moduli, network and links", union),
+            Measurement("maximum difference of eigenvalue moduli, network and links", union),
             Measurement("stable links, random directional delays: networks stable", f"{delayed_agree} of {delayed}"),
         ],
         [],
@@ -375,25 +381,25 @@ def mm_1(claim: Claim) -> Finding:
     )  # fmt: skip
 
 
-def _link_eigenvalues(protocol: EMKC | MKC, found: BottleneckAssignment) -> NDArray[np.float64]:
-    """Eigenvalues of each link with its own flows, the others constant: 1 - beta p and 1 - beta (p + w p'(y))."""
-    network, links = found.network, found.links
+def _link_eigenvalues(protocol: EMKC | MKC, assignment: BottleneckAssignment) -> NDArray[np.float64]:
+    """Return the eigenvalues of each link with its responsive flows: 1 - beta p and 1 - beta (p + w p'(y))."""
+    network, links = assignment.network, assignment.links
     point = protocol.equilibrium(network, links)
     out = []
     for b in np.unique(links):
-        own = links == b
+        responsive = links == b
         C, y, w = (
             float(network.capacities[b]),
             float(point.rates[network.incidence[:, b]].sum()),
-            float(point.rates[own].sum()),
+            float(point.rates[responsive].sum()),
         )
         p, slope = ((y - C) / y, C / (y * y)) if isinstance(protocol, EMKC) else (y / C, 1.0 / C)
-        out += [1.0 - protocol.beta * p] * (int(own.sum()) - 1) + [1.0 - protocol.beta * (p + w * slope)]
+        out += [1.0 - protocol.beta * p] * (int(responsive.sum()) - 1) + [1.0 - protocol.beta * (p + w * slope)]
     return np.array(out)  # fmt: skip
 
 
 def _feedback(protocol: Protocol, network: Network, start: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
-    """Prices (assignments, steps, links) of undelayed laws under every fixed assignment; JetMax: virtual loss (10)."""
+    """Return prices of undelayed laws under every assignment, shape (assignments, steps, links); JetMax: (10)."""
     links = np.array(_every_assignment(network))
     bottlenecked = links[:, :, None] == np.arange(network.n_links)
     crosses, C, p = network.incidence.astype(float), network.capacities, protocol.namespace()
@@ -403,9 +409,9 @@ def _feedback(protocol: Protocol, network: Network, start: NDArray[np.float64], 
     for n in range(steps):
         y = x @ crosses
         if isinstance(protocol, JetMax):
-            router_law: Any = protocol.router_law  # of all assignments at once
+            router_law: Any = protocol.router_law  # all assignments together
             feedback = router_law(np.einsum("ai,ail->al", x, away), np.maximum(count, 1), C, p)
-            prices[:, n] = 1.0 - protocol.gamma * C / y  # not clipped: below capacity too it has to be monotone
+            prices[:, n] = 1.0 - protocol.gamma * C / y  # not clipped: it must be monotone below the capacity, too
         else:
             feedback = prices[:, n] = protocol.router_law(y, C)
         x = np.maximum(1.0, protocol.source_law(x, np.take_along_axis(feedback, links, 1), p))
@@ -420,39 +426,41 @@ def _monotone(prices: NDArray[np.float64]) -> bool:
 
 @check("mm-2", cost=5)
 def mm_2(claim: Claim) -> Finding:
-    """Networks in which every link's feedback is monotone under every assignment, and whether they settle."""
-    measurements, kept, broke, otherwise = [], 0, 0, []
+    """Find networks with monotone feedback of every link under every assignment, and check if they settle."""
+    measurements, settling, failing, other_networks = [], 0, 0, []
     for protocol in (EMKC(alpha=1e6, beta=0.5), EMKC(alpha=1e6, beta=1.9), JetMax(tau=0.3), JetMax(), JetMax(tau=1.5)):
         rng = np.random.default_rng(1)
-        found: dict[bool, list[bool]] = {True: [], False: []}
+        outcomes: dict[bool, list[bool]] = {True: [], False: []}
         for _ in range(40):
             network = random_network(rng, int(rng.integers(2, 4)), int(rng.integers(2, 6)))
             start = rng.uniform(1e4, 1e6, network.n_flows)
             monotone = _monotone(_feedback(protocol, network, start, 600))
-            found[monotone].append(settled(law_run(protocol, network, 600, start), 1e-3))
+            outcomes[monotone].append(settled(law_run(protocol, network, 600, start), 1e-3))
         gain = f"beta = {protocol.beta:g}" if isinstance(protocol, EMKC) else f"tau = {protocol.tau:g}"
         name = f"{type(protocol).__name__}, {gain}"
-        kept, broke = kept + sum(found[True]), broke + len(found[True]) - sum(found[True])
-        otherwise.append(f"{name}: {len(found[False]) - sum(found[False])} of {len(found[False])}")
+        settling, failing = settling + sum(outcomes[True]), failing + len(outcomes[True]) - sum(outcomes[True])
+        other_networks.append(f"{name}: {len(outcomes[False]) - sum(outcomes[False])} of {len(outcomes[False])}")
         measurements.append(
             Measurement(f"{name}: networks with monotone feedback that settle",
-                        f"{sum(found[True])} of {len(found[True])}",
-                        note=f"without: {sum(found[False])} of {len(found[False])} settle")
+                        f"{sum(outcomes[True])} of {len(outcomes[True])}",
+                        note=f"without: {sum(outcomes[False])} of {len(outcomes[False])} settle")
         )  # fmt: skip
-    if kept + broke == 0:
+    if settling + failing == 0:
         verdict = Verdict.NOT_COMPARABLE
     else:
-        verdict = Verdict.REFUTED if broke else Verdict.CONFIRMED
+        verdict = Verdict.REFUTED if failing else Verdict.CONFIRMED
     return Finding(
         claim,
         verdict,
-        f"{kept} of {kept + broke} networks whose links all converge monotonically under every fixed assignment settle "
-        f"with free choice of bottlenecks. Among the others do not converge: {'; '.join(otherwise)}.",
+        f"{settling} of {settling + failing} networks in which all links converge monotonically under every fixed "
+        "assignment settle with free choice of bottlenecks. Among the other networks, the numbers that do not converge "
+        f"are: {'; '.join(other_networks)}.",
         measurements,
         [],
-        ["Random networks of 2 or 3 links and 2 to 5 flows, no delays, rates that start low; 'under every assignment' "
-         "is every one there is, from that start. JetMax chooses links as JETMAX (10) and (11) say, at every step and "
-         "without the router's managed switching."],
+        ["Random networks of 2 or 3 links and 2 to 5 flows, no delays, low initial rates; all assignments are tested "
+                 "from this start. JetMax chooses links by JETMAX (10) and (11) at every step, without the router's "
+                 "managed "
+                 "switching."],
     )  # fmt: skip
 
 
@@ -463,7 +471,7 @@ ASSIGNMENTS = 2000
 
 @check("jm-th2", cost=11)
 def jm_th2(claim: Claim) -> Finding:
-    """Fig. 9: 2000 random assignments; and tau around 2 with random delays, constant and varying."""
+    """Check fig. 9 with 2000 random assignments, and tau near 2 with constant and varying random delays."""
     rng = np.random.default_rng(1)
     protocol = JetMax(tau=0.6)
     filled: list[float] = []
@@ -496,19 +504,20 @@ def jm_th2(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"{len(consistent)} consistent assignments have a spectral radius of 0.4 within {off:.1e}; of "
-        f"{len(drawn[False])} inconsistent ones {above} pass 1 ({min(drawn[False]):.3f} to {max(drawn[False]):.3f}). "
-        f"With random directional delays tau up to 1.998 is proven stable in {inside} of {certified} cases, 2.002 "
-        f"unstable in {outside} of 6 networks; with delays that change at every step a deviation is at most "
-        f"{worst:.1e} of the first after 1000 steps.",
+        f"{len(consistent)} consistent assignments have a spectral radius of 0.4 within {off:.1e}, and {above} of "
+        f"{len(drawn[False])} inconsistent ones exceed 1 ({min(drawn[False]):.3f} to {max(drawn[False]):.3f}). With "
+        f"random directional delays, tau up to 1.998 is provably stable in {inside} of {certified} cases, and 2.002 is "
+        f"unstable in {outside} of 6 networks. If delays change at every step, deviations shrink to at most "
+        f"{worst:.1e} "
+        "of their initial size after 1000 steps.",
         [
             Measurement("consistent assignments", float(len(consistent)), note=f"{len(drawn[True])} of them drawn"),
-            Measurement("largest distance of their spectral radius from 0.4", off, reported=0.0),
-            Measurement("inconsistent assignments, largest spectral radius", max(drawn[False]), reported="may exceed 1",
-                        note=f"{above} of {len(drawn[False])} above 1; least {min(drawn[False]):.4f}"),
+            Measurement("maximum distance of their spectral radius from 0.4", off, reported=0.0),
+            Measurement("inconsistent assignments, maximum spectral radius", max(drawn[False]), reported="may exceed 1",
+                        note=f"{above} of {len(drawn[False])} above 1; minimum {min(drawn[False]):.4f}"),
             Measurement("tau = 0.01 to 1.998, random delays, proven stable", f"{inside} of {certified}"),
             Measurement("tau = 2.002, random delays, unstable", f"{outside} of 6"),
-            Measurement("deviation left by varying delays after 1000 steps", worst,
+            Measurement("remaining deviation after 1000 steps with varying delays", worst,
                         note="tau = 0.6 and 1.9, two seeds"),
         ],
         [Picture.of(figure, "Spectral radius of JetMax under bottleneck assignments",
@@ -518,15 +527,17 @@ def jm_th2(claim: Claim) -> Finding:
 
 
 def _varying_jetmax(rng: np.random.Generator) -> float:
-    """What is left of a deviation after 1000 steps under delays drawn at every step, as a share of the first."""
+    """Return the deviation after 1000 steps relative to the initial one, with delays drawn at every step."""
     worst = 0.0
     for tau in (0.6, 1.9):
         for _ in range(2):
             protocol, network = JetMax(tau=tau), random_network(rng, 3, 6, 2)
-            found = water_filled(network)
+            assigned = water_filled(network)
             rest = protocol.equilibrium(network).rates
             ahead, back = rng.integers(0, 3, (1000, 6, 3)), rng.integers(1, 4, (1000, 6, 3))
-            run = law_run(protocol, network, 1000, rest * rng.uniform(0.99, 1.01, 6), ahead, back, found.links.tolist())
-            left: NDArray[Any] = np.abs(run.rate.to_numpy() / rest - 1.0).max(axis=1)
-            worst = max(worst, float(left[-20:].max() / left[0]))
+            run = law_run(
+                protocol, network, 1000, rest * rng.uniform(0.99, 1.01, 6), ahead, back, assigned.links.tolist()
+            )
+            deviation: NDArray[Any] = np.abs(run.rate.to_numpy() / rest - 1.0).max(axis=1)
+            worst = max(worst, float(deviation[-20:].max() / deviation[0]))
     return worst

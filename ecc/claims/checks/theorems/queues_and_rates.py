@@ -1,4 +1,4 @@
-"""Checks of what packets do in the papers' topologies: rates that oscillate or settle, queues that overflow."""
+"""Checks of packet runs in the papers' topologies: oscillating or settling rates, and peak queues."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
 
 FIXED = (0, *[2] * 9)
-"""THESIS fig. 8: x1 is bottlenecked at l1, x2 to x10 at l3, whatever the routers advertise."""
+"""Fixed bottlenecks of THESIS fig. 8: l1 for x1, l3 for x2 to x10, independently of advertised rates."""
 OSCILLATES = 0.1
-"""A rate oscillates when its standard deviation over the last third of a run passes this share of its mean."""
+"""Relative standard deviation over the last third of a run above which a rate counts as oscillating."""
 
 
 @dataclass(frozen=True)
 class Tail:
-    """What the last third of a run in T_u does: relative standard deviations of x1 and x2, mean queues [packets]."""
+    """Last third of a run in T_u: relative standard deviations of x1 and x2, and mean queues [packets]."""
 
     x1: float
     x2: float
@@ -84,25 +84,26 @@ def _picture(
 
 
 GAINS = ((0.5, 1.0, "IV.E"), (0.1, 1.0, "VI"))
-"""RCP's gains in ch. III are not stated; these are the two sets THESIS lists."""
+"""Gains of RCP: ch. III states none; these are the two sets that THESIS lists."""
 RTT_GAINS = (0.002, 0.005, 0.1)
-"""Weights of an RTT sample tried beside the 0.02 of RCP's own router."""
+"""Weights of an RTT sample tried in addition to the 0.02 of RCP's router."""
 AVERAGES_ASSUMED = (
-    "THESIS does not state how routers average. RTTs are averaged by packet with weight 0.02, RCP's clock is min(d, "
-    "10 ms), "
-    "that of QI-RCP and PIQI-RCP 10 ms, hosts open with a 40-byte probe and send at least a packet an RTT. Other "
-    "choices "
-    "change outcomes: an average by interval damps RCP in T_u, min(d, 10 ms) makes PIQI-RCP oscillate there."
+    "THESIS does not state how routers average. Here RTTs are averaged per packet with weight 0.02, the control "
+    "interval "
+    "is min(d, 10 ms) for RCP and 10 ms for QI-RCP and PIQI-RCP, and hosts start with a 40-byte probe and send at "
+    "least "
+    "one packet per RTT. Other choices change the results: an average per interval damps RCP in T_u, and min(d, 10 ms) "
+    "makes PIQI-RCP oscillate there."
 )
 GAINS_ASSUMED = (
-    "RCP's gains in THESIS ch. III are not stated; both sets that it lists elsewhere are run (IV.E: alpha = 0.5, "
-    "VI: 0.1; beta = 1)."
+    "RCP's gains in THESIS ch. III are not stated; both sets listed elsewhere are used (IV.E: alpha = 0.5, VI: 0.1; "
+    "beta = 1)."
 )
 
 
 @check("th-f4", cost=16)
 def th_f4(claim: Claim) -> Finding:
-    """RCP in T_u, in T_u with tenfold delays, and with fixed bottlenecks."""
+    """Run RCP in T_u, in T_u with tenfold delays, and with fixed bottlenecks."""
     measurements, pictures, states = [], [], {}
     setups = (("T_u", 1.0, None), ("tenfold delays", 10.0, None), ("fixed bottlenecks", 1.0, FIXED))
     for alpha, beta, where in GAINS:
@@ -114,7 +115,7 @@ def th_f4(claim: Claim) -> Finding:
                 title = f"RCP in T_u, alpha = {alpha}: {name}"
                 pictures.append(
                     _picture(
-                        title, tail.run, f"Gains of THESIS {where}; x2 stands for the nine flows that join at 30 s."
+                        title, tail.run, f"Gains of THESIS {where}; x2 represents the nine flows that join at 30 s."
                     )
                 )
             if alpha == 0.5 and name == "tenfold delays":
@@ -124,29 +125,29 @@ def th_f4(claim: Claim) -> Finding:
     measurements += [_onset_measure("T_u", onset), _onset_measure("tenfold delays", onset_slow)]
     by_gain = {alpha: [states[alpha, name] == "oscillates" for name, _, _ in setups] for alpha, _, _ in GAINS}
     if any(all(row) for row in by_gain.values()):
-        whole = [alpha for alpha, row in by_gain.items() if all(row)]
-        if len(whole) == len(by_gain):
+        oscillating = [alpha for alpha, row in by_gain.items() if all(row)]
+        if len(oscillating) == len(by_gain):
             verdict = Verdict.CONFIRMED
         else:
             verdict = Verdict.CONDITIONAL
-        reason = f"Oscillates in all three setups at alpha = {', '.join(map(str, whole))}"
+        reason = f"RCP oscillates in all three setups at alpha = {', '.join(map(str, oscillating))}"
         rest = [
             f"{name} at alpha = {alpha}"
             for alpha, row in by_gain.items()
             for (name, _, _), o in zip(setups, row, strict=True)
             if not o
         ]
-        reason += f"; settles with {', '.join(rest)}." if rest else "."
+        reason += f"; it settles with {', '.join(rest)}." if rest else "."
     else:
         verdict = Verdict.REFUTED
-        reason = "At neither set of gains does RCP oscillate in all three setups."
+        reason = "RCP does not oscillate in all three setups with either set of gains."
     reason += " " + _onset_words(onset, onset_slow)
     pictures = side_by_side(pictures, "Packet runs in T_u")
     return Finding(claim, verdict, reason, measurements, pictures, [GAINS_ASSUMED, AVERAGES_ASSUMED])
 
 
 def _rtt_measures(run: Trajectory) -> list[Measurement]:
-    """RTTs that the queues along either path make, from 60 s on (the wait at l1, l2 or l3 at each sample)."""
+    """Return the RTTs of x1 and x2 after 60 s: propagation plus peak queueing delays along their paths."""
     late = run.data["time"].to_numpy() > 60.0
     network = Network.T_u(10.0)
     wait = 8.0 * run.queue_max.to_numpy()[late] / network.capacities
@@ -154,19 +155,19 @@ def _rtt_measures(run: Trajectory) -> list[Measurement]:
     for flow, name, reported in ((0, "x1", "2.02 to 4.6"), (1, "x2", "0.04 to 2.62")):
         rtt = network.rtts[flow] + wait[:, list(network.flows[flow].route)].sum(axis=1)
         name = f"RTT of {name}, tenfold delays, alpha = 0.5"
-        note = "propagation plus peak queues along the path, from 60 s on"
+        note = "propagation plus peak queues along the path, after 60 s"
         out.append(Measurement(name, f"{rtt.min():.2f} to {rtt.max():.2f}", "s", reported, note))
     return out
 
 
 def _onset(swing: Any, gains: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)) -> list[tuple[float, float]]:
-    """(alpha, swing) over a grid."""
+    """Return (alpha, swing) over a grid of gains."""
     return [(gain, swing(gain)) for gain in gains]
 
 
 def _onset_measure(name: str, onset: list[tuple[float, float]]) -> Measurement:
     return Measurement(
-        f"gains that oscillate, {name}",
+        f"gains with oscillation, {name}",
         ", ".join(f"{a:g}" for a, s in onset if s > OSCILLATES) or "none",
         note="alpha with beta = 1; swing: " + ", ".join(f"{a:g}: {s:.0%}" for a, s in onset),
     )
@@ -176,13 +177,13 @@ def _onset_words(*onsets: list[tuple[float, float]]) -> str:
     parts = []
     for name, onset in zip(("T_u", "T_u with tenfold delays"), onsets, strict=True):
         gains = ", ".join(f"{a:g}" for a, s in onset if s > OSCILLATES)
-        parts.append(f"in {name} at alpha = {gains or 'none of those tried'}")
+        parts.append(f"in {name} at alpha = {gains or 'none of the tested values'}")
     return f"With beta = 1 it oscillates {' and '.join(parts)}."
 
 
 @check("th-f9", cost=6)
 def th_f9(claim: Claim) -> Finding:
-    """RCP-1 in T_u, RCP-2 in T_u with tenfold delays."""
+    """Run RCP-1 in T_u, and RCP-2 in T_u with tenfold delays."""
     measurements, pictures, settles = [], [], []
     standing = 0.0
     for alpha, beta, where in GAINS:
@@ -202,17 +203,17 @@ def th_f9(claim: Claim) -> Finding:
     if not failed and standing > 10.0:
         verdict, reason = Verdict.CONFIRMED, "Both settle at both sets of gains"
     elif len(failed) < len(settles):
-        verdict, reason = Verdict.CONDITIONAL, f"Does not settle: {', '.join(failed)}; the others do"
+        verdict, reason = Verdict.CONDITIONAL, f"{', '.join(failed)} does not settle; the others settle"
     else:
         verdict, reason = Verdict.REFUTED, "Neither settles"
-    reason += f"; RCP-1 leaves up to {standing:.0f} packets standing at l3, since nothing in (3.2) drains a queue."
+    reason += f"; RCP-1 leaves a standing queue of up to {standing:.0f} packets at l3, because (3.2) does not drain it."
     pictures = side_by_side(pictures, "Packet runs in T_u")
     return Finding(claim, verdict, reason, measurements, pictures, [GAINS_ASSUMED, AVERAGES_ASSUMED])
 
 
 @check("th-f11", cost=1)
 def th_f11(claim: Claim) -> Finding:
-    """Fifty flows join one at 15 s."""
+    """Run fifty flows that join one flow at 15 s."""
     network = Network.dumbbell("100 Mb/s", rtts=[0.12] * 51, delay=0.05, starts=[0.0] + [15.0] * 50)
     peaks, settled, runs = [], [], []
     for seed in range(1, 11):
@@ -230,16 +231,16 @@ def th_f11(claim: Claim) -> Finding:
     picture = _picture(
         "RCP, fifty flows join at 15 s",
         runs[0],
-        "Rates of the first flow and of one that joins, and the queue.",
+        "Rates of the first flow and of a joining flow, and the queue.",
         (0, 1),
         (0,),
     )
     return Finding(
         claim,
         verdict,
-        f"Peak queue {mean:.0f} packets ({off:+.1%}): fifty flows at the old fair rate for {1e3 * overload:.0f} "
-        "ms, the RTT "
-        f"and the interval until the router reacts. Settled after {np.mean(settled):.1f} s.",
+        f"The peak queue is {mean:.0f} packets ({off:+.1%}): fifty flows send at the old fair rate for "
+        f"{1e3 * overload:.0f} ms, which is the RTT and the interval until the router reacts. The queue settles after "
+        f"{np.mean(settled):.1f} s.",
         [
             Measurement("peak queue", float(round(mean)), "packets", 80868.0, f"+- {half:.0f} (95 %, ten seeds)"),
             Measurement("time to settle", float(np.mean(settled)), "s", 7.5,
@@ -252,7 +253,7 @@ def th_f11(claim: Claim) -> Finding:
 
 @check("th-f16", cost=5)
 def th_f16(claim: Claim) -> Finding:
-    """QI-RCP and PIQI-RCP in T_u."""
+    """Run QI-RCP and PIQI-RCP in T_u."""
     measurements, pictures, states = [], [], []
     for name, protocol in (("QI-RCP", QIRCP()), ("PIQI-RCP", PIQIRCP())):
         tail = _in_t_u(protocol)
@@ -264,15 +265,15 @@ def th_f16(claim: Claim) -> Finding:
         by_packet = [
             float(rates[through] @ network.rtts[through] / rates[through].sum()) for through in network.incidence.T
         ]
-        for what, mean_rtt in (("flow", None), ("packet", by_packet)):
+        for unit, mean_rtt in (("flow", None), ("packet", by_packet)):
             system = linearize(protocol, network, "hybrid", mean_rtt=mean_rtt)
             assert isinstance(system, SampledSystem)
             radius = system.spectral_radius
             d = network.rtts.mean() if mean_rtt is None else by_packet[0]
             note = f"{'stable' if radius < 1.0 else 'unstable'}: d at l1 {1e3 * d:.0f} ms"
-            note += "" if mean_rtt is None else ", which is what routers measure"
+            note += "" if mean_rtt is None else ", as measured by routers"
             measurements.append(
-                Measurement(f"{name}, spectral radius of the hybrid model, RTTs averaged by {what}", radius, note=note)
+                Measurement(f"{name}, spectral radius of the hybrid model, RTTs averaged by {unit}", radius, note=note)
             )
     holds = all(state == "settles" for state in states)
     oscillate = []
@@ -285,13 +286,14 @@ def th_f16(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.REFUTED if not holds else Verdict.CONDITIONAL if oscillate else Verdict.CONFIRMED,
-        f"QI-RCP {states[0]}, PIQI-RCP {states[1]} at weight 0.02 of an RTT sample in the router's average; of the "
-        "weights "
-        f"{', '.join(f'{g:g}' for g in RTT_GAINS)} these oscillate: {', '.join(oscillate) or 'none'}.",
+        f"With weight 0.02 of an RTT sample in the router's average, QI-RCP {states[0]} and PIQI-RCP {states[1]}. "
+        "Among "
+        f"the weights {', '.join(f'{g:g}' for g in RTT_GAINS)} these oscillate: {', '.join(oscillate) or 'none'}.",
         measurements,
         pictures,
         [
-            "alpha = 0.5, T = 10 ms, gamma = 0.95, tau1 = 0.01, tau2 = 0.1 (THESIS IV.E); figs. 16 and 19 state none.",
+            "alpha = 0.5, T = 10 ms, gamma = 0.95, tau1 = 0.01, tau2 = 0.1 (THESIS IV.E); figs. 16 and 19 state no "
+            "gains.",
             AVERAGES_ASSUMED,
         ],
     )
