@@ -15,7 +15,7 @@ from functools import partial
 from math import pi
 
 from ecc.claims.checks.common.evidence import ROOM
-from ecc.claims.checks.live import BESIDE, CAPACITY, SEEN, WIDTH
+from ecc.claims.checks.live import CAPACITY, SEEN, SIDES, WIDTH
 from ecc.errors import EccError
 from ecc.models import PIQIRCP, QIRCP, Protocol
 from ecc.network.network import Network
@@ -78,7 +78,7 @@ def show(name: str, case: Case, slow: float, repeat: int) -> None:
     hybrid = linear["hybrid"].value
     period = 2.0 * pi / linear["hybrid"].frequency * case.protocol.params()["interval"]
     boundary = partial(
-        measured_boundary, case.protocol, network, "alpha", *(share * hybrid for share in BESIDE), period, WIDTH
+        measured_boundary, case.protocol, network, "alpha", *(share * hybrid for share in SIDES), period, WIDTH
     )
     print(f"{name}: period {period:.3f} s; continuous {linear['continuous'].value:.4f}, hybrid {hybrid:.4f}")
     for engine in ("fluid", "packet"):

@@ -32,7 +32,7 @@ FIGURES = {
     "gain_design_cost": ("open-gains", "Settling time and peak queue"),
     "gain_design_decay": ("open-gains", "Decay over the gain"),
     "hopf_bifurcation": ("open-hopf", "Periodic orbits about the boundary, RTT 100 ms"),
-    "networks_cycle": ("open-tu", "RCP in T_u: limit cycle beside a stable equilibrium"),
+    "networks_cycle": ("open-tu", "RCP in T_u: limit cycle and stable equilibrium"),
     "networks_t_u": ("open-networks", "RCP in T_u: critical beta of l1"),
     "rtt_estimates_ratio": ("open-estimates", "Critical estimate of d"),
     "rtt_estimates_tiny": ("open-tiny", "RTTs below the control interval"),
@@ -40,7 +40,7 @@ FIGURES = {
     "swift_cycle": ("swift-cut", "Swing of ten flows of Swift over beta"),
     "swift_region": ("swift-region", "RTTs for which Swift keeps a link busy"),
     "swift_scaling": ("swift-scaling", "Queue of Swift over the number of flows"),
-    "varying_loss": ("open-varying", "EMKC is stable for all delays only beyond this loss"),
+    "varying_loss": ("open-varying", "EMKC: minimum loss for stability under all delays"),
     "varying_ranges": ("open-jitter", "The worst sequence of RTTs found"),
     "xcp_rtt_ratio": ("open-regions", "XCP: largest RTT over mean RTT"),
 }

@@ -1,4 +1,4 @@
-"""Check on RCP and XCP at an empty queue: the switched loop beside the loop whose queue is free."""
+"""Check on RCP and XCP at an empty queue: the switched loop compared with the unconstrained-queue loop."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from ecc.stability import (
 
 ALPHAS = (0.38, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.25, 1.3, 1.35, 1.4, 1.45, 1.5, 1.54)
 POINTS = ((0.4, 1.0), (1.0, 0.7), (1.0, 1.2), (1.5, 0.135), (1.5, 0.15))
-"""Gains of runs: RCP's own, two at the boundary at alpha = 1, two below the unconstrained queue's at alpha = 1.5."""
+"""Gains of runs: RCP's default, two near the boundary at alpha = 1, two below the unconstrained one at alpha = 1.5."""
 CYCLES = (0.8, 0.9, 1.0, 1.2, 1.4, 1.5)
-"""Of ALPHAS, those at which a periodic motion is proven."""
+"""Values of ALPHAS with a proof of a periodic motion."""
 PERIOD = 5.0
-"""About that of the oscillations, RTTs."""
+"""Approximate period of the oscillations, RTTs."""
 
 
 def _free(alpha: float) -> float:
-    """Critical beta of the unconstrained queue, equal RTTs: beta = w^2 cos w where alpha = w sin w."""
+    """Return the critical beta of the unconstrained queue, equal RTTs: beta = w^2 cos w with alpha = w sin w."""
     w = float(brentq(lambda w: w * sin(w) - alpha, 0.0, pi / 2.0, xtol=1e-13))
     return w * w * cos(w)
 
 
 def _worst(alpha: float, beta: float, steps: int = 20, many: int = 1000, rounds: int = 6) -> float:
-    """Largest growth over random histories, and over those that a directed search makes of them."""
+    """Return the maximum growth over random histories and over those of a directed search."""
     rng = np.random.default_rng(1)
     history = np.cumsum(rng.standard_normal((steps + 1, many)), axis=0) / np.sqrt(steps) + rng.standard_normal(many)
     queue = np.abs(rng.standard_normal(many)) * rng.integers(0, 2, many)
@@ -58,16 +58,16 @@ def _worst(alpha: float, beta: float, steps: int = 20, many: int = 1000, rounds:
 
 @check("open-empty-queue", cost=60, main=False)
 def open_empty_queue(claim: Claim) -> Finding:
-    """Neither region holds the other: proofs and motions of the switched loop, runs of fluid and packets."""
+    """Compare both stability regions: proofs and motions of the switched loop, fluid and packet runs."""
     alphas = np.array(ALPHAS)
     switched, free = empty_queue_boundary(alphas), np.array([_free(a) for a in ALPHAS])
     proven = np.array([empty_queue_bound(a) for a in ALPHAS])
-    short, _ = narrowed(0.36, 0.38, 1e-5, lambda a: np.isinf(empty_queue_bound(a)))  # no beta is too large
+    short, _ = narrowed(0.36, 0.38, 1e-5, lambda a: np.isinf(empty_queue_bound(a)))  # every beta is stable
     low, high = narrowed(1.25, 1.4, 2e-3, lambda a: empty_queue_boundary([a])[0] > _free(a))  # the boundaries cross
     measurements = [
-        Measurement("alpha up to which every beta is proven stable, equal RTTs", short, reported=1.0 / e,
-                    note="reported: 1/e, where the loop without queue begins to oscillate"),
-        Measurement("alpha beyond which the unconstrained loop has the larger limit", 0.5 * (low + high)),
+        Measurement("maximum alpha with a stability proof for every beta, equal RTTs", short, reported=1.0 / e,
+                    note="reported: 1/e, at which the loop without queue begins to oscillate"),
+        Measurement("alpha above which the unconstrained loop has the larger limit", 0.5 * (low + high)),
     ]  # fmt: skip
     measurements += [
         Measurement(f"critical beta at alpha = {a:g}", s, reported=f,
@@ -76,16 +76,16 @@ def open_empty_queue(claim: Claim) -> Finding:
     ]  # fmt: skip
     cycles = {a: empty_queue_cycle(a) for a in CYCLES}
     measurements += [
-        Measurement(f"beta at which a periodic motion is proven, alpha = {a:g}", 0.5 * (c.beta[0] + c.beta[1]),
+        Measurement(f"beta with a proven periodic motion, alpha = {a:g}", 0.5 * (c.beta[0] + c.beta[1]),
                     reported=float(switched[ALPHAS.index(a)]),
                     note=f"proven between {c.beta[0]:.6g} and {c.beta[1]:.6g}, period {0.5 * sum(c.period):.5g} RTTs; "
-                    "reported: where motions were found to grow")
+                    "reported: beta above which motions grow")
         for a, c in cycles.items()
     ]  # fmt: skip
     for a in (0.5, 1.0, 1.5):
         beta = 0.97 * float(switched[ALPHAS.index(a)])
         measurements.append(
-            Measurement(f"largest growth of 6000 histories at alpha = {a:g}, beta = {beta:.5g}", _worst(a, beta),
+            Measurement(f"maximum growth of 6000 histories at alpha = {a:g}, beta = {beta:.5g}", _worst(a, beta),
                         "1/RTT",
                         note="1000 random ones, then five rounds of a directed search; 3 % below the boundary")
         )  # fmt: skip
@@ -105,9 +105,10 @@ def open_empty_queue(claim: Claim) -> Finding:
         empty_queue_bound(0.4, distribution, steps=200) for distribution in spread
     ]
     measurements += [
-        Measurement("42 distributions of two RTTs: least beta proven stable at RCP's alpha = 0.4", min(two)[0],
+        Measurement("42 distributions of two RTTs: minimum beta proven stable at RCP's alpha = 0.4", min(two)[0],
                 note=f"{min(two)[1]} of 8 flows have an RTT, the others {min(two)[2]:g} times that; RCP has beta = 1"),
-        Measurement("60 random distributions, 2 to 8 RTTs from 20 ms to 2 s: the same", min(drawn_bounds[len(two):])),
+        Measurement("60 random distributions, 2 to 8 RTTs from 20 ms to 2 s: minimum beta proven "
+                    "stable", min(drawn_bounds[len(two):])),
     ]  # fmt: skip
     network = Network.dumbbell("20 Mb/s", [1.0] * 4, packet_size=1000)
     envelopes, statuses = {}, {}
@@ -141,17 +142,17 @@ def open_empty_queue(claim: Claim) -> Finding:
                             note=f"growth {run.growth_rate:+.4f} 1/RTT; with an unconstrained queue unstable")
             )  # fmt: skip
     for alpha in (0.5, 0.7):
-        found = measured_boundary(
+        measured = measured_boundary(
             XCP(alpha=alpha), network, "beta", 1.0, 2.0, 9.0,
             run=partial(perturbed_run, periods=40.0, engine="fluid", perturbation=1e-3, floor=1e-6, ceiling=5e-3),
         )  # fmt: skip
         measurements.append(
-            Measurement(f"XCP, alpha = {alpha:g}: critical beta of fluid runs", found.value,
+            Measurement(f"XCP, alpha = {alpha:g}: critical beta of fluid runs", measured.value,
                         reported=float(switched[ALPHAS.index(alpha)]),
                         note=f"reported: switched loop without control interval; unconstrained queue "
                              f"{_free(alpha):.4f}")
         )  # fmt: skip
-    beyond = linearize(RCP(alpha=0.4), network).is_stable is False and empty_queue_bound(0.4) > 1.0
+    outside = linearize(RCP(alpha=0.4), network).is_stable is False and empty_queue_bound(0.4) > 1.0
     unsafe = (
         linearize(RCP(alpha=1.5, beta=0.15), network).certify().stable is True
         and float(empty_queue_growth(1.5, 0.15, steps=80)[0]) > 0.0
@@ -163,13 +164,14 @@ def open_empty_queue(claim: Claim) -> Finding:
     }
     return Finding(
         claim,
-        Verdict.REFUTED if beyond or unsafe else Verdict.CONFIRMED,
-        "Neither. For alpha <= 1/e the switched loop is proven stable for every beta; RCP's own 0.4, 1.0, outside the "
-        f"unconstrained-queue region of equal RTTs, is proven stable (beta < {proven[1]:.0f}; lost at "
-        f"{switched[1]:.0f}), also "
-        f"with {sum(bound > 1.0 for bound in drawn_bounds)} of {len(drawn_bounds)} RTT distributions. Up to "
-        f"alpha = {0.5 * (low + high):.3f} the region is larger than that of an unconstrained queue, beyond it "
-        f"smaller: at alpha "
+        Verdict.REFUTED if outside or unsafe else Verdict.CONFIRMED,
+        "Neither region contains the other. For alpha <= 1/e the switched loop is provably stable for every beta. "
+        "RCP's "
+        "default gains 0.4, 1.0, outside the unconstrained-queue region of equal RTTs, are provably stable (beta < "
+        f"{proven[1]:.0f}; stability is lost at {switched[1]:.0f}), also for "
+        f"{sum(bound > 1.0 for bound in drawn_bounds)} of {len(drawn_bounds)} RTT distributions. Up to alpha = "
+        f"{0.5 * (low + high):.3f} the region is larger than that of an unconstrained queue, and smaller above: at "
+        "alpha "
         f"= 1.5 it ends at beta = {switched[ALPHAS.index(1.5)]:.4f} instead of {_free(1.5):.4f}, and a fluid run at "
         "0.15 grows.",
         measurements,
@@ -182,21 +184,22 @@ def open_empty_queue(claim: Claim) -> Finding:
                     title="RCP and XCP at an empty queue, equal RTTs",
                 ),
                 "RCP and XCP at an empty queue, equal RTTs",
-                "Stable below the lines; left of alpha = 1/e = 0.368 for every beta. Dashed: proven stable below.",
+                "Stable below the lines, and for every beta left of alpha = 1/e = 0.368. Dashed: proven stable below.",
             ),
             Picture.of(
                 plot.envelope_figure(envelopes, y_title="deviation of arrivals / mean", x_title="time [RTT]",
                                      title="RCP's fluid, perturbed by 0.03 %"),
                 "RCP's fluid, perturbed by 0.03 %",
-                "Largest deviation in windows of two periods; runs keep the queue >= 0, gains are those of the marks.",
+                "Maximum deviation in windows of two periods; runs keep the queue >= 0, gains are those of the marks.",
             ),
         ],
         [
-            "Proof: the bound and alpha <= 1/e, any RTTs; at each of the listed beta a motion that does not die out. "
-            "Numerical evidence: that all die out below the switched boundary and some grow above it (two "
-            "resolutions, random histories). A joint spectral radius over arbitrary switching cannot help: it is at "
-            "least that of the unconstrained queue.",
-            "The loop is that of small deviations, with routers that act all the time. That of XCP is the sum of flows "
-            "with equal RTTs; its routers act once a mean RTT, which is not in it.",
+            "Proven: the bound and alpha <= 1/e for any RTTs, and a lasting motion at each of the listed values of "
+            "beta. "
+            "Numerical evidence: all motions die out below the switched boundary and some grow above it (two "
+            "resolutions, random histories). A joint spectral radius over arbitrary switching cannot improve this: it "
+            "is at least that of the unconstrained queue.",
+            "The loop describes small deviations with continuously acting routers. For XCP it is the sum of flows with "
+            "equal RTTs; the model omits that XCP's routers act once per mean RTT.",
         ],
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Checks on the choice of gains: how fast loops may decay, proven, and what faster gains do in runs."""
+"""Checks on the choice of gains: provable decay rates of loops, and runs with faster gains."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ecc.scenario import Scenario
 from ecc.stability import decay_rate, design, least_decay
 
 RTT = 0.12
-"""RTT for which gains are designed [s], that of THESIS IV.E."""
+"""RTT for which gains are designed [s], as in THESIS IV.E."""
 GAIN_MARGIN, PHASE_MARGIN = 2.0, pi / 4.0
-"""Least margins of designed gains."""
+"""Minimum margins of designed gains."""
 QUEUE_ROOT = sqrt(2.0) - 2.0
 """The triple root of s^2 + (alpha s + beta) exp(-s), per RTT."""
 QUEUE_GAINS = 2.0 * (QUEUE_ROOT + 1.0) * exp(QUEUE_ROOT), (10.0 * QUEUE_ROOT + 6.0) * exp(QUEUE_ROOT)
-"""alpha and beta that put it there."""
+"""alpha and beta with this triple root."""
 LABELS = "recommended", "designed", "designed, tau1 and tau2 <= 1"
 SEEDS = (1, 2, 3, 4, 5)
 
@@ -38,19 +38,19 @@ def _net(rtts: list[float]) -> Network:
 
 
 def _rounded(gains: dict[str, float]) -> dict[str, float]:
-    """Gains as they are written down, to four digits: those that are proven here, and those that run."""
+    """Return gains rounded to four digits; certificates and runs use the rounded gains."""
     return {name: float(f"{value:.4g}") for name, value in gains.items()}
 
 
-def _said(gains: Any) -> str:
+def _gains_text(gains: Any) -> str:
     return ", ".join(f"{name} = {value:.4g}" for name, value in gains.items())
 
 
 def joins_and_a_leave(protocol: Protocol, engine: Any, seed: int) -> dict[str, float]:
-    """What three flows do that join 10 s apart, of which one leaves: settle time, peak load and queue, time to refill.
+    """Return settling time, peak load, peak queue and refill time of three flows that join 10 s apart; one leaves.
 
-    Settling is that of rates averaged over an RTT; the swing is what these averages hide, the standard deviation of the
-    rates themselves over their mean, in samples of 20 ms over the last 5 s before the third flow joins.
+    Settling refers to rates averaged over an RTT. The swing is the relative standard deviation of rates without this
+    average, in samples of 20 ms over the last 5 s before the third flow joins.
 
     Parameters
     ----------
@@ -58,14 +58,14 @@ def joins_and_a_leave(protocol: Protocol, engine: Any, seed: int) -> dict[str, f
     engine : object
         Ecc.fluid or ecc.packet.
     seed : int
-        It also moves the joins within an RTT.
+        Seed; it also shifts the joins within an RTT.
     """
     late = np.random.default_rng(seed).uniform(0.0, RTT, 2)
     starts = [0.0, 10.0 + late[0], 20.0 + late[1]]
     network = Network.dumbbell("100 Mb/s", [RTT] * 3, starts=starts, stops=[None, None, 30.0], packet_size=1000)
     run = engine.simulate(Scenario(network, protocol, 40.0, seed=seed), sample=0.02)
     time, rate, queue = run.data["time"].to_numpy(), run.rate.to_numpy(), run.queue_max.to_numpy()[:, 0]
-    width = 6  # samples in an RTT
+    width = 6  # samples per RTT
 
     def smooth(signal: np.ndarray) -> np.ndarray:
         return np.convolve(signal, np.full(width, 1.0 / width), mode="valid")
@@ -89,30 +89,30 @@ def joins_and_a_leave(protocol: Protocol, engine: Any, seed: int) -> dict[str, f
 
 
 def _ranges(net: Network) -> list[Measurement]:
-    """Least decays over all RTT distributions in a range, and XCP's gains for the worst distribution of 1:10."""
+    """Return minimum decay rates over all RTT distributions in a range, and XCP's gains for the worst of 1:10."""
     triple = XCP(alpha=QUEUE_GAINS[0], beta=QUEUE_GAINS[1], gamma=0.0)  # that loop has no shuffling
     hard = least_decay(triple, 0.1 * RTT, RTT).rtts
     best = design(XCP(gamma=0.0), [net, _net(list(hard))], {"alpha": (0.2, 0.8), "beta": (0.02, 0.3)})
     gains = _rounded(dict(best.gains))
     measured = []
-    for name, given in {
+    for name, protocol in {
         "QI-RCP, alpha = 1/e": QIRCP(alpha=exp(-1.0)),
         "QI-RCP, recommended": QIRCP(),
         "XCP without shuffling, triple root": triple,
-        f"XCP without shuffling, designed for the range, {_said(gains)}": replace(best.protocol, **gains),
+        f"XCP without shuffling, designed for the range, {_gains_text(gains)}": replace(best.protocol, **gains),
         "XCP without shuffling, recommended": XCP(gamma=0.0),
     }.items():
-        for least in (0.012, 0.06):
-            worst = least_decay(given, least, RTT)
+        for min_rtt in (0.012, 0.06):
+            worst = least_decay(protocol, min_rtt, RTT)
             measured.append(
-                Measurement(f"{name}: least decay over all RTT distributions from {1e3 * least:g} to 120 ms",
+                Measurement(f"{name}: minimum decay over all RTT distributions from {1e3 * min_rtt:g} to 120 ms",
                             worst.value * RTT, "per 120 ms", note=f"worst distribution found {worst.found * RTT:.4g}")
             )  # fmt: skip
     return measured
 
 
 def _decays(net: Network, designed: PIQIRCP) -> Any:
-    """The decay of each loop over alpha, with gains next to double roots among the points."""
+    """Return the figure of each loop's decay rate over alpha, with points at double roots."""
     alphas = np.union1d(np.linspace(0.02, 1.5, 75), [exp(-1.0), 0.998 * QUEUE_GAINS[0], designed.alpha])
     loops: dict[str, tuple[str, Callable[[float], Protocol]]] = {
         "QI-RCP": ("continuous", lambda a: QIRCP(alpha=a)),
@@ -134,7 +134,7 @@ def _decays(net: Network, designed: PIQIRCP) -> Any:
 
 @check("open-gains", cost=180, main=False)
 def open_gains(claim: Claim) -> Finding:
-    """The fastest gains with margins, proven, beside those recommended; closed forms; ranges of RTTs; runs."""
+    """Compare provably fastest gains with recommended ones; check closed forms, ranges of RTTs, and runs."""
     net, measured = _net([RTT]), []
     box = {"alpha": (0.01, 3.0)}
     lead = {"tau1": (0.005, 1.95), "tau2": (0.005, 10.0)}
@@ -145,23 +145,24 @@ def open_gains(claim: Claim) -> Finding:
         "PIQI-RCP, tau1 and tau2 <= 1": (PIQIRCP(), box | gentle, "hybrid"),
         "RCP, XCP, unconstrained queue": (XCP(), box | {"beta": (0.001, 2.0)}, "continuous"),
     }
-    found: dict[str, Any] = {}
+    designs: dict[str, Any] = {}
     slow = []
-    for name, (given, ranges, time) in searches.items():
-        best = design(given, net, ranges, time, GAIN_MARGIN, PHASE_MARGIN)
+    for name, (protocol, ranges, time) in searches.items():
+        best = design(protocol, net, ranges, time, GAIN_MARGIN, PHASE_MARGIN)
         gains = _rounded(dict(best.gains))
-        kept: Any = replace(given, **gains)
-        loop = linearize(kept, net, time)
+        designed: Any = replace(protocol, **gains)
+        loop = linearize(designed, net, time)
         decay = (1.0 - 1e-6) * decay_rate(loop)
         proof = loop.certify(-decay * (loop.dt or 1.0) if isinstance(loop, SampledSystem) else -decay)
         margins = loop.margins()
-        found[name] = kept
+        designs[name] = designed
         slow.append(best.before / decay)
         measured.append(
             Measurement(f"{name}, {time}: fastest decay with a gain margin of 2 and a phase margin of 45 degrees",
                         decay * RTT, "1/RTT", best.before * RTT,
-                        f"{'proven' if proof.stable else 'not proven'}, at {_said(gains)}; reported: the recommended "
-                        f"gains; gain margin {margins.gain_margin:.4g}, phase margin "
+                        f"{'proven' if proof.stable else 'not proven'}, at {_gains_text(gains)}; reported: the "
+                        "recommended "
+                                                f"gains; gain margin {margins.gain_margin:.4g}, phase margin "
                         f"{np.degrees(margins.phase_margin):.4g} degrees; {best.decay * RTT:.4g} before gains are "
                         f"rounded to four digits")
         )  # fmt: skip
@@ -174,7 +175,7 @@ def open_gains(claim: Claim) -> Finding:
         loop = linearize(ended, net, "discrete")
         measured.append(
             Measurement(f"{name}: decay", decay_rate(loop) * RTT, "1/RTT",
-                        note=f"gain margin {loop.margins().gain_margin:.3g}; infinite: over after an RTT")
+                        note=f"gain margin {loop.margins().gain_margin:.3g}; infinite: settled after one RTT")
         )  # fmt: skip
 
     root = QUEUE_ROOT
@@ -198,7 +199,7 @@ def open_gains(claim: Claim) -> Finding:
         for distribution in distributions
     )
     measured.append(
-        Measurement("QI-RCP, alpha = 1/e: least decay of 40 random distributions, times their largest RTT", at_e,
+        Measurement("QI-RCP, alpha = 1/e: minimum decay of 40 random distributions times their maximum RTT", at_e,
                     note="at least 1 for every distribution: proven in docs/gain_design.md")
     )  # fmt: skip
     measured += _ranges(net)
@@ -207,8 +208,8 @@ def open_gains(claim: Claim) -> Finding:
     fluids: dict[str, dict[str, float]] = {}
     triple: dict[str, Any] = _rounded(dict(zip(("alpha", "beta"), QUEUE_GAINS, strict=True)))
     for name, protocols in {
-        "QI-RCP": (QIRCP(), found["QI-RCP"]),
-        "PIQI-RCP": (PIQIRCP(), found["PIQI-RCP"], found["PIQI-RCP, tau1 and tau2 <= 1"]),
+        "QI-RCP": (QIRCP(), designs["QI-RCP"]),
+        "PIQI-RCP": (PIQIRCP(), designs["PIQI-RCP"], designs["PIQI-RCP, tau1 and tau2 <= 1"]),
         "RCP": (RCP(), RCP(**triple)),
         "XCP": (XCP(), XCP(**triple)),
     }.items():
@@ -218,7 +219,7 @@ def open_gains(claim: Claim) -> Finding:
             packets = [joins_and_a_leave(protocol, packet, seed) for seed in SEEDS]
             flow = joins_and_a_leave(protocol, fluid, 1)
             fluids[f"{name}, {label}"] = flow
-            runs[f"{name}, {label}"] = {key: np.array([one[key] for one in packets]) for key in packets[0]}
+            runs[f"{name}, {label}"] = {key: np.array([seed_run[key] for seed_run in packets]) for key in packets[0]}
             for key, unit in (("settle time", "s"), ("refill time", "s"), ("peak load", "of C"),
                               ("peak queue", "packets")):  # fmt: skip
                 values = runs[f"{name}, {label}"][key]
@@ -230,18 +231,17 @@ def open_gains(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.REFUTED if min(slow) < 0.5 else Verdict.CONFIRMED,
-        f"At equal RTTs QI-RCP decays at most at 1 an RTT, with alpha = 1/e, and then at 1/D at least for every "
-        f"distribution "
-        f"of RTTs up to D; XCP and RCP (unconstrained queue) at {-root:.4f}; PIQI-RCP at {1.0 / slow[1]:.0f} times "
-        f"the rate of "
-        f"its recommended gains. In packets PIQI-RCP then settles after a join in {new['settle time'].mean():.2f} s "
-        f"instead of {old['settle time'].mean():.2f} s, with a peak queue of {new['peak queue'].mean():.0f} instead of "
-        f"{old['peak queue'].mean():.0f} packets.",
+        "At equal RTTs the maximum decay rate of QI-RCP is 1 per RTT, with alpha = 1/e, and this gain decays at 1/D or "
+        "faster for every distribution of RTTs up to D. The maximum is "
+        f"{-root:.4f} per RTT for XCP and RCP (unconstrained queue), and {1.0 / slow[1]:.0f} times the rate of the "
+        f"recommended gains for PIQI-RCP. In packet runs with these gains PIQI-RCP settles after a join in "
+        f"{new['settle time'].mean():.2f} s instead of {old['settle time'].mean():.2f} s, with a peak queue of "
+        f"{new['peak queue'].mean():.0f} instead of {old['peak queue'].mean():.0f} packets.",
         measured,
         [
             Picture.of(
-                _decays(net, found["PIQI-RCP"]),
-                "Decay over the gain", "Minus the real part of the rightmost root, in e-folds an RTT.",
+                _decays(net, designs["PIQI-RCP"]),
+                "Decay over the gain", "Minus the real part of the rightmost root, in e-folds per RTT.",
             ),
             Picture.of(
                 plot.boundary_figure(
@@ -252,16 +252,17 @@ def open_gains(claim: Claim) -> Finding:
                     title="Packets: settling time and peak queue",
                 ),
                 "Settling time and peak queue",
-                "Packets, five seeds each: 100 Mb/s, 120 ms, flows that join 10 s apart; rates averaged over an RTT.",
+                "Packet runs, five seeds each: 100 Mb/s, 120 ms, flows that join 10 s apart; rates averaged over an "
+                "RTT.",
             ),
         ],
         [
-            "Decay is that of the linear loop near its equilibrium. It knows neither what a newcomer adds, nor how "
-            "fast shares become equal (XCP shuffles a tenth of the traffic an RTT), nor queues.",
-            f"Settle times are those of rates averaged over an RTT. With tau1 = {found['PIQI-RCP'].tau1:.4g} the fluid "
-            f"of PIQI-RCP settles by that measure only: its rates swing throughout, by "
+            "Decay rates are those of the linear loop near its equilibrium. They exclude the load added by a new flow, "
+            "the convergence of shares (XCP shuffles a tenth of the traffic per RTT), and queues.",
+            f"Settling times refer to rates averaged over an RTT. With tau1 = {designs['PIQI-RCP'].tau1:.4g} the fluid "
+            f"of PIQI-RCP settles only in this average: its rates keep swinging by "
             f"{fluids['PIQI-RCP, designed']['swing']:.0%} of their mean (packets: {new['swing'].mean():.1%}).",
-            "Control interval 10 ms (EMKC, JetMax 40 ms); hybrid models where routers are sampled. That no gains are "
-            "faster is searched, not proven, but for the closed forms (docs: choosing gains).",
+            "Control interval 10 ms (EMKC, JetMax 40 ms); hybrid models for sampled routers. Except for the closed "
+            "forms (docs: choosing gains), the optimality of gains is found by search and not proven.",
         ],
     )  # fmt: skip

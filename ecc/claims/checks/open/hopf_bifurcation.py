@@ -1,4 +1,4 @@
-"""Check on the oscillation that begins at a stability boundary: small and stable, or unstable and below it."""
+"""Check on the Hopf bifurcation at a stability boundary: supercritical or subcritical."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ from ecc.stability import Hopf, critical_gain, hopf
 
 RTT = 0.1
 ROOMY = {"gamma": 0.5}
-"""Target utilization that leaves room for an oscillation before a queue forms."""
+"""Target utilization that allows an oscillation without a queue."""
 UNEQUAL = (0.05, 0.1, 0.25)
-"""Heterogeneous RTTs, s, that are stable at gains far beyond pi/2."""
+"""Heterogeneous RTTs, s, that are stable at gains far above pi/2."""
 DISTANCES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02)
-"""From the boundary, as shares of the critical gain: where orbits are sought."""
+"""Distances of the computed orbits from the boundary, relative to the critical gain."""
 
 
 def _net(rtts: Sequence[float] = (RTT, RTT)) -> Network:
     return Network.dumbbell("100 Mb/s", list(rtts))
 
 
-def integral_orbit(protocol: QIRCP, found: Hopf, gain: float) -> PeriodicOrbit:
-    """Return the periodic orbit of QI-RCP near its boundary, from its own law: y = R one RTT ago.
+def integral_orbit(protocol: QIRCP, bifurcation: Hopf, gain: float) -> PeriodicOrbit:
+    """Return the periodic orbit of QI-RCP near its boundary, from its law with y = R one RTT ago.
 
     Parameters
     ----------
     protocol : QIRCP
-    found : Hopf
-        Its Hopf at RTT.
+    bifurcation : Hopf
+        Hopf bifurcation at RTT.
     gain : float
-        Alpha.
+        Gain alpha.
     """
     law, p, T = protocol.router_law, replace(protocol, alpha=gain).namespace(), protocol.interval
 
     def slope(t: float, y: Any, past: Any) -> list[float]:
         return [(law(y[0], past[0, 0], 1.0 / p.gamma, RTT, T, p) - y[0]) / T]
 
-    size, w = found.amplitude(gain), found.frequency
+    size, w = bifurcation.amplitude(gain), bifurcation.frequency
     return periodic_orbit(slope, [RTT], lambda t: [1.0 + size * cos(w * t)], 2.0 * pi / w)
 
 
-def proportional_orbit(protocol: PIQIRCP, found: Hopf, gain: float) -> PeriodicOrbit:
-    """Return the periodic orbit (R, y) of PIQI-RCP near its boundary, from its own laws.
+def proportional_orbit(protocol: PIQIRCP, bifurcation: Hopf, gain: float) -> PeriodicOrbit:
+    """Return the periodic orbit (R, y) of PIQI-RCP near its boundary, from its laws.
 
     Parameters
     ----------
     protocol : PIQIRCP
-    found : Hopf
-        Its Hopf at RTT.
+    bifurcation : Hopf
+        Hopf bifurcation at RTT.
     gain : float
-        Alpha.
+        Gain alpha.
     """
     p, T = replace(protocol, alpha=gain).namespace(), protocol.interval
     router, source = protocol.router_law, protocol.source_law
@@ -73,14 +73,14 @@ def proportional_orbit(protocol: PIQIRCP, found: Hopf, gain: float) -> PeriodicO
             (source(before[1], received[0], earlier[0], p) - before[1]) / T,
         ]
 
-    size, s = found.amplitude(gain), 1j * found.frequency
-    rate = -(gain / RTT) * (1.0 + exp(-s * T)) / s  # of R to y, linear
+    size, s = bifurcation.amplitude(gain), 1j * bifurcation.frequency
+    rate = -(gain / RTT) * (1.0 + exp(-s * T)) / s  # linear response of R to y
 
     def guess(t: float) -> list[float]:
         turn = size * exp(s * t)
         return [1.0 + (rate * turn).real, 1.0 + turn.real]
 
-    return periodic_orbit(slope, [T, RTT, RTT + T], guess, 2.0 * pi / found.frequency)
+    return periodic_orbit(slope, [T, RTT, RTT + T], guess, 2.0 * pi / bifurcation.frequency)
 
 
 def fundamental(orbit: PeriodicOrbit, k: int) -> float:
@@ -90,7 +90,7 @@ def fundamental(orbit: PeriodicOrbit, k: int) -> float:
     ----------
     orbit : PeriodicOrbit
     k : int
-        Component.
+        Index of the component.
     """
     return float(2.0 * abs(np.fft.rfft(orbit.y[k, :-1])[1]) / (orbit.y.shape[1] - 1))
 
@@ -105,14 +105,14 @@ def swing(
     ----------
     protocol : Protocol
     by : float
-        Relative disturbance of all rates.
+        Relative perturbation of all rates.
     engine : object, optional
         Ecc.fluid or ecc.packet.
     rtts : sequence of float, optional
-        Of the flows, s.
+        RTTs of the flows, s.
     duration : float, s, optional
     **options : object
-        For the engine's simulate.
+        Further arguments of the engine's simulate.
     """
     run = engine.simulate(
         Scenario(_net(rtts), protocol, duration),
@@ -125,22 +125,22 @@ def swing(
     return float(np.ptp(late) / 2.0 / late.mean())
 
 
-def _turns(low: float, high: float, found: Any) -> float:
-    """Where a coefficient changes its sign, to 1e-3 of the value."""
-    sign = found(low) > 0.0
+def _sign_change(low: float, high: float, coefficient: Any) -> float:
+    """Return the value at which a coefficient changes its sign, within 0.1 %."""
+    sign = coefficient(low) > 0.0
     while high - low > 1e-3 * high:
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if (found(middle) > 0.0) == sign else (low, middle)
+        low, high = (middle, high) if (coefficient(middle) > 0.0) == sign else (low, middle)
     return 0.5 * (low + high)
 
 
-def _share(found: Hopf) -> float:
-    return found.lyapunov / found.frequency
+def _share(bifurcation: Hopf) -> float:
+    return bifurcation.lyapunov / bifurcation.frequency
 
 
 @check("open-hopf", cost=40, main=False)
 def open_hopf(claim: Claim) -> Finding:
-    """Coefficients of every boundary, orbits about two of them, and runs on both sides."""
+    """Compute Lyapunov coefficients of all boundaries, orbits near two of them, and runs on both sides."""
     measurements = []
     cases: list[tuple[str, Protocol, str, str]] = [
         ("QI-RCP", QIRCP(), "alpha", "continuous"), ("QI-RCP", QIRCP(), "alpha", "discrete"),
@@ -152,12 +152,14 @@ def open_hopf(claim: Claim) -> Finding:
         ("MaxNet", MaxNet(), "price_scale", "discrete"),
     ]  # fmt: skip
     for label, protocol, gain, time in cases:
-        found = hopf(protocol, _net(), gain, time)
-        side, word = (1.01, "super") if found.is_supercritical else (0.99, "sub")
+        bifurcation = hopf(protocol, _net(), gain, time)
+        side, word = (1.01, "super") if bifurcation.is_supercritical else (0.99, "sub")
         measurements.append(
-            Measurement(f"{label}, {time}: first Lyapunov coefficient / frequency", _share(found),
-                        note=f"{word}critical; {gain} = {found.value:.6g}, frequency {found.frequency:.6g}; amplitude "
-                        f"{found.amplitude(side * found.value):.4f} of the arrivals at {side:g} of it")
+            Measurement(f"{label}, {time}: first Lyapunov coefficient / frequency", _share(bifurcation),
+                        note=f"{word}critical; {gain} = {bifurcation.value:.6g}, frequency "
+                             f"{bifurcation.frequency:.6g}; relative "
+                                                f"amplitude {bifurcation.amplitude(side * bifurcation.value):.4f} at "
+                                                f"{side:g} of it")
         )  # fmt: skip
     measurements.append(
         Measurement("QI-RCP: coefficient, 1/s", hopf(QIRCP(), _net()).lyapunov,
@@ -166,8 +168,10 @@ def open_hopf(claim: Claim) -> Finding:
     )  # fmt: skip
     rtts = np.array([0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5, 0.8, 1.3, 2.0])
     of_rtt = [_share(hopf(PIQIRCP(), _net([d]))) for d in rtts.tolist()]
-    first, last = (_turns(*ends, lambda d: hopf(PIQIRCP(), _net([d])).lyapunov) for ends in ((0.05, 0.1), (0.15, 0.3)))
-    change = _turns(0.8, 1.2, lambda a: hopf(RCP(alpha=a), _net(), "beta").lyapunov)
+    first, last = (
+        _sign_change(*ends, lambda d: hopf(PIQIRCP(), _net([d])).lyapunov) for ends in ((0.05, 0.1), (0.15, 0.3))
+    )
+    change = _sign_change(0.8, 1.2, lambda a: hopf(RCP(alpha=a), _net(), "beta").lyapunov)
     measurements += [
         Measurement("PIQI-RCP is subcritical for equal RTTs from", first, "s",
                     note="T = 10 ms, tau1 = 0.01, tau2 = 0.1"),
@@ -180,12 +184,14 @@ def open_hopf(claim: Claim) -> Finding:
     curves: dict[str, list[float]] = {name: [] for name in names}
     stable, unstable = [], []
     for far in DISTANCES:
-        one = integral_orbit(supercritical, above, (1.0 + far) * above.value)
-        two = proportional_orbit(subcritical, below, (1.0 - far) * below.value)
-        stable.append(one.is_stable)
-        unstable.append(not two.is_stable)
+        stable_orbit = integral_orbit(supercritical, above, (1.0 + far) * above.value)
+        unstable_orbit = proportional_orbit(subcritical, below, (1.0 - far) * below.value)
+        stable.append(stable_orbit.is_stable)
+        unstable.append(not unstable_orbit.is_stable)
         sizes = (above.amplitude((1.0 + far) * above.value), below.amplitude((1.0 - far) * below.value))
-        for name, size in zip(names, (sizes[0], fundamental(one, 0), sizes[1], fundamental(two, 1)), strict=True):
+        for name, size in zip(
+            names, (sizes[0], fundamental(stable_orbit, 0), sizes[1], fundamental(unstable_orbit, 1)), strict=True
+        ):
             curves[name].append(size)
     for k, name in enumerate(("QI-RCP above", "PIQI-RCP below")):
         predicted, orbit = list(curves.values())[2 * k : 2 * k + 2]
@@ -225,34 +231,36 @@ def open_hopf(claim: Claim) -> Finding:
         ("QI-RCP", supercritical, "alpha"),
         ("Kelly, steepness 4", Kelly(steepness=4.0), "kappa"),
     ):
-        found = hopf(protocol, _net(), gain, "discrete")
-        beyond = replace(protocol, **{gain: 1.01 * found.value})  # type: ignore[arg-type]
+        bifurcation = hopf(protocol, _net(), gain, "discrete")
+        past_boundary = replace(protocol, **{gain: 1.01 * bifurcation.value})  # type: ignore[arg-type]
         measurements.append(
             Measurement(f"{label}, recurrence, 1.01 of the boundary: amplitude in the end",
-                        swing(beyond, 0.1, time="discrete"), reported=found.amplitude(1.01 * found.value))
+                        swing(past_boundary, 0.1, time="discrete"),
+                        reported=bifurcation.amplitude(1.01 * bifurcation.value))
         )  # fmt: skip
-    found = hopf(supercritical, _net(UNEQUAL), time="discrete")
+    bifurcation = hopf(supercritical, _net(UNEQUAL), time="discrete")
     measurements += [
         Measurement("QI-RCP, RTTs of 50, 100 and 250 ms, continuous: coefficient / frequency",
                     _share(hopf(supercritical, _net(UNEQUAL))), note="subcritical if > 0"),
-        Measurement("QI-RCP, RTTs of 50, 100 and 250 ms, discrete: coefficient / frequency", _share(found),
-                    note=f"critical alpha {found.value:.5f}"),
+        Measurement("QI-RCP, RTTs of 50, 100 and 250 ms, discrete: coefficient / frequency", _share(bifurcation),
+                    note=f"critical alpha {bifurcation.value:.5f}"),
     ]  # fmt: skip
     for share, by in ((0.997, 0.02), (0.997, 0.2), (1.003, 0.02)):
-        at = share * found.value
+        at = share * bifurcation.value
         measurements.append(
             Measurement(f"the same in a recurrence, {share:g} of the boundary, perturbed by {by:g}: final amplitude",
                         swing(replace(supercritical, alpha=at), by, rtts=UNEQUAL, duration=1500.0, time="discrete"),
-                        reported=found.amplitude(at) if share > 1.0 else 0.0)
+                        reported=bifurcation.amplitude(at) if share > 1.0 else 0.0)
         )  # fmt: skip
     percent = 100.0 * np.array(DISTANCES)
     return Finding(
         claim,
         Verdict.REFUTED if all(unstable) and parted[1] > 5.0 * parted[0] else Verdict.CONDITIONAL,
-        f"With equal RTTs it is for QI-RCP and Kelly's control, not for PIQI-RCP with RTTs of {ceil(1e3 * first)} to "
-        f"{int(1e3 * last)} ms: there an unstable cycle lies below the boundary, of "
-        f"{below.amplitude(0.99 * below.value):.1%} of the arrivals at 0.99 of it for 100 ms. Larger ones grow into "
-        f"a cycle of {parted[1]:.0%}, which packets keep at 0.9 of the boundary too, where small disturbances die out.",
+        "With equal RTTs the oscillation is small and stable for QI-RCP and Kelly's control, but not for PIQI-RCP with "
+        f"RTTs of {ceil(1e3 * first)} to {int(1e3 * last)} ms: an unstable cycle exists below the boundary, for 100 ms "
+        f"with an amplitude of {below.amplitude(0.99 * below.value):.1%} of the arrivals at 0.99 of it. Larger "
+        f"perturbations grow to a cycle of {parted[1]:.0%}, which persists in packet runs at 0.9 of the boundary, too, "
+        "although small perturbations die out.",
         measurements,
         [
             Picture.of(
@@ -275,8 +283,8 @@ def open_hopf(claim: Claim) -> Finding:
             ),
         ],
         [
-            "Laws as they are, without limits; gamma = 0.5 in runs, so that no queue forms.",
-            "XCP's law bends at its equilibrium, JetMax's laws are affine, EMKC and MKC lose as many roots at once as "
-            "their RTT has steps: none of these boundaries has a Lyapunov coefficient.",
+            "Laws without their limits; gamma = 0.5 in runs, so that no queue forms.",
+            "These boundaries have no Lyapunov coefficient: XCP's law is not smooth at its equilibrium, JetMax's laws "
+            "are affine, and EMKC and MKC lose as many roots simultaneously as their RTT has steps.",
         ],
     )  # fmt: skip

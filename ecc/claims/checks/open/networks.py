@@ -1,4 +1,4 @@
-"""Checks on networks of several links: isolated and coupled bottlenecks, and what RCP does in T_u."""
+"""Checks on networks of several links: isolated and coupled bottlenecks, and RCP in T_u."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def in_t_u(order: str = "l1 first", size: int = 1000, start: float = 0.0) -> Net
     order : str, optional
         "l1 first" or "l3 first".
     size : int, optional
-        Of packets, bytes.
+        Packet size, bytes.
     start : float, optional
-        Of x2 to x10, s.
+        Start time of x2 to x10, s.
     """
     short = [0, 2] if order == "l1 first" else [2, 0]
     return Network(
@@ -53,9 +53,9 @@ def in_t_u(order: str = "l1 first", size: int = 1000, start: float = 0.0) -> Net
 
 
 def _peaks(alpha: float, order: str, by: float = 1e-4) -> NDArray[np.float64]:
-    """Largest deviation of x1 in each 4 s of a fluid run of RCP from a perturbed equilibrium."""
+    """Return the maximum deviation of x1 in each 4 s of a fluid run of RCP from a perturbed equilibrium."""
     scenario = Scenario(in_t_u(order), RCP(alpha=alpha), 24.0)
-    # errors of 1e-6 feed what hardly grows: they move the onset by 1 %
+    # a tolerance of 1e-6 would excite slowly growing modes and shift the onset by 1 %
     run = fluid.simulate(scenario, sample=0.02, start="equilibrium", perturbation=by, rtol=1e-8)
     deviation = np.abs(run.rate.to_numpy()[:, 0] / 55e6 - 1.0)
     return np.asarray(deviation.reshape(6, -1).max(axis=1))
@@ -67,9 +67,9 @@ def onset_in_fluid(order: str, tolerance: float = 0.005) -> tuple[float, float]:
     Parameters
     ----------
     order : str
-        As in in_t_u.
+        Order of the links, as in in_t_u.
     tolerance : float, optional
-        Between the two.
+        Difference of the two gains.
     """
 
     def dies_out(alpha: float) -> bool:
@@ -80,12 +80,12 @@ def onset_in_fluid(order: str, tolerance: float = 0.005) -> tuple[float, float]:
 
 
 def onset_alone(tolerance: float = 1e-3) -> tuple[float, float]:
-    """Return gains alpha, beta = 1, at which l1 of T_u alone, its queue >= 0, is stable and unstable.
+    """Return gains alpha, beta = 1, at which l1 of T_u alone, with its queue >= 0, is stable and unstable.
 
     Parameters
     ----------
     tolerance : float, optional
-        Between the two.
+        Difference of the two gains.
     """
 
     def dies_out(alpha: float) -> bool:
@@ -96,7 +96,7 @@ def onset_alone(tolerance: float = 1e-3) -> tuple[float, float]:
 
 
 def _agreement() -> tuple[int, int, int]:
-    """Networks drawn, those proven unstable, and those where the proofs for links and network agree."""
+    """Return the numbers of networks drawn, proven unstable, and with agreeing proofs for links and network."""
     rng = np.random.default_rng(1)
     drawn = unstable = agree = 0
     for _ in range(NETWORKS):
@@ -108,32 +108,32 @@ def _agreement() -> tuple[int, int, int]:
         ]
         for protocol in protocols:
             d = np.nan_to_num(mean_rtts(protocol, network), nan=1.0)
-            whole = linearize(protocol, network, mean_rtt=d).certify().stable
+            joint = linearize(protocol, network, mean_rtt=d).certify().stable
             parts = [alone.linearize().certify().stable for alone in isolated_links(protocol, network)]
             drawn += 1
-            unstable += whole is False
-            agree += whole is not None and whole == all(parts)
+            unstable += joint is False
+            agree += joint is not None and joint == all(parts)
     return drawn, unstable, agree
 
 
-def _least_gain(protocol: Protocol, count: int) -> float:
-    """Least critical alpha of random networks, RTTs averaged over packets."""
+def _min_gain(protocol: Protocol, count: int) -> float:
+    """Return the minimum critical alpha of random networks, with RTTs averaged over packets."""
     rng = np.random.default_rng(2)
-    found = []
+    gains = []
     for _ in range(count):
         for alone in isolated_links(protocol, with_delays(random_network(rng, 4, 8, 3), rng)):
             gain = critical_gain(alone.protocol, alone.network, "alpha", mean_rtt=[alone.mean_rtt]).value
-            found.append(gain / alone.share)
-    return min(found)
+            gains.append(gain / alone.share)
+    return min(gains)
 
 
 def held_back(flows: int = 9) -> Network:
-    """Return one flow of RTT 1 s on 100 Mb/s, with others of 10 ms that 1 Mb/s elsewhere holds back.
+    """Return one flow of RTT 1 s on 100 Mb/s, and flows of 10 ms that are limited by 1 Mb/s on another link.
 
     Parameters
     ----------
     flows : int, optional
-        Those others.
+        Number of the limited flows.
     """
     return Network(
         [Link("100 Mb/s", 0.001), Link("1 Mb/s", 0.001)],
@@ -142,7 +142,7 @@ def held_back(flows: int = 9) -> Network:
 
 
 def _xcp_runs(flows: int) -> tuple[float, float, float]:
-    """XCP with flows held back: how far a fluid run is off after 30 and 60 s, and the swing of packets."""
+    """Return deviations of a fluid run of XCP after 30 and 60 s, and the swing of packets, with limited flows."""
     network, protocol = held_back(flows), XCP(paced=True)
     rest = float(protocol.equilibrium(network).rates[0])
     run = fluid.simulate(Scenario(network, protocol, 60.0), sample=0.1, start="equilibrium", perturbation=1e-4)
@@ -160,26 +160,26 @@ TWO_LINKS = Network(
 
 
 def _two_links() -> list[Measurement]:
-    """PIQI-RCP on two links: its critical alpha, link by link and as a whole, and runs on both sides."""
+    """Compute the critical alpha of PIQI-RCP on two links, for each link and jointly, and runs on both sides."""
     protocol = PIQIRCP(gamma=0.8)
     d = mean_rtts(protocol, TWO_LINKS)
-    whole = critical_gain(protocol, TWO_LINKS, "alpha", "hybrid", certify=True, mean_rtt=d)
+    joint = critical_gain(protocol, TWO_LINKS, "alpha", "hybrid", certify=True, mean_rtt=d)
     alone = [
         critical_gain(part.protocol, part.network, "alpha", "hybrid", mean_rtt=[part.mean_rtt]).value / part.share
         for part in isolated_links(protocol, TWO_LINKS)
     ]
     by_flow = critical_gain(protocol, TWO_LINKS, "alpha", "hybrid").value
-    low, high = whole.certified or (float("nan"), float("nan"))
-    period = 2.0 * pi / whole.frequency * protocol.interval
+    low, high = joint.certified or (float("nan"), float("nan"))
+    period = 2.0 * pi / joint.frequency * protocol.interval
     measurements = [
-        Measurement("PIQI-RCP on two links, hybrid, d over packets: critical alpha", whole.value,
+        Measurement("PIQI-RCP on two links, hybrid, d over packets: critical alpha", joint.value,
                     note=f"proven stable at {low:.9f}, unstable at {high:.9f}; its links alone: "
                     f"{', '.join(f'{value:.6f}' for value in alone)}; d over flows: {by_flow:.4f}")
     ]  # fmt: skip
     for factor, engine in product((0.95, 1.05), ("fluid", "packet")):
-        run = perturbed_run(replace(protocol, alpha=factor * whole.value), TWO_LINKS, period, 30.0, engine=engine)
+        run = perturbed_run(replace(protocol, alpha=factor * joint.value), TWO_LINKS, period, 30.0, engine=engine)
         measurements.append(
-            Measurement(f"the same at {factor:g} of it, {engine} run", run.stability.status,
+            Measurement(f"PIQI-RCP on two links at {factor:g} of it, {engine} run", run.stability.status,
                         note=f"growth {run.stability.growth_rate:+.4f} 1/s")
         )  # fmt: skip
     return measurements
@@ -187,9 +187,9 @@ def _two_links() -> list[Measurement]:
 
 @check("open-networks", cost=28, main=False)
 def open_networks(claim: Claim) -> Finding:
-    """Proofs for networks and their links; the gain stable in every network; where queues break the triangle."""
+    """Prove stability of networks and their links, find gains stable in all networks, and find coupled links."""
     drawn, unstable, agree = _agreement()
-    least = {"QI-RCP": _least_gain(QIRCP(), 12), "PIQI-RCP": _least_gain(PIQIRCP(), 8)}
+    minimum = {"QI-RCP": _min_gain(QIRCP(), 12), "PIQI-RCP": _min_gain(PIQIRCP(), 8)}
     counts = (1, 2, 4, 9, 19, 49)
     by_flow = [critical_gain(QIRCP(), held_back(n), "alpha", certify=True) for n in counts]
     nine = by_flow[counts.index(9)].certified or (float("nan"), float("nan"))
@@ -201,8 +201,8 @@ def open_networks(claim: Claim) -> Finding:
     for network in (Network.T_u(), Network.T4(), ring):
         few = network.with_flows(network.flows[:4])
         for links in product(*(flow.route for flow in few.flows)):
-            found = bottleneck_assignment(few, links)
-            radii[found.is_consistent].append(found.spectral_radius(JetMax()))
+            assigned = bottleneck_assignment(few, links)
+            radii[assigned.is_consistent].append(assigned.spectral_radius(JetMax()))
     alone = onset_alone()
     together = {order: onset_in_fluid(order) for order in ("l1 first", "l3 first")}
     coupled = together["l1 first"][1] < alone[0]
@@ -228,32 +228,32 @@ def open_networks(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.REFUTED if not linear else Verdict.CONDITIONAL if coupled else Verdict.CONFIRMED,
-        f"Where links see the sum of what is sent it holds: proofs agree for {agree} of {drawn} random networks with "
-        f"delays, {unstable} of them unstable. Where queues keep packets in order it does not: in T_u each isolated "
-        f"link "
-        f"is stable up to alpha = {alone[0]:.3f} at beta = 1, but with l1 first small perturbations grow from "
-        f"{together['l1 first'][1]:.3f} on; with l3 first, where l1 acts on no link downstream, from "
-        f"{together['l3 first'][1]:.3f}. With d averaged over "
-        "packets QI-RCP is stable for alpha < pi/2 in every network where each flow has one bottleneck (theorem); "
-        "averaged over flows no alpha is safe: one flow of "
-        f"1 s among nine of 10 ms that are held back elsewhere is proven unstable at {nine[1]:.6f}. "
-        "XCP averages over flows: at its own gains it is proven unstable with "
-        f"{min(n for n, proof in proofs.items() if proof is False)} such flows, and swings for good in runs.",
+        f"It holds if links receive the sum of sending rates: proofs agree for {agree} of {drawn} random networks with "
+        f"delays, {unstable} of them unstable. It fails if queues keep packets in order: in T_u each isolated link is "
+        f"stable up to alpha = {alone[0]:.3f} at beta = 1, but with l1 first small perturbations grow from "
+        f"{together['l1 first'][1]:.3f}, and with l3 first, when l1 affects no downstream link, from "
+        f"{together['l3 first'][1]:.3f}. With d averaged over packets QI-RCP is stable for alpha < pi/2 in every "
+        "network "
+        "in which each flow has one bottleneck (theorem). With d averaged over flows no alpha is safe: one flow of 1 s "
+        f"among nine of 10 ms with other bottlenecks is provably unstable at {nine[1]:.6f}. XCP averages over flows: "
+        f"with its default gains it is provably unstable with "
+        f"{min(n for n, proof in proofs.items() if proof is False)} such flows, and keeps oscillating in runs.",
         [
             Measurement("random networks of 5 links, 12 flows: proofs for network and links agree",
                         f"{agree} of {drawn}",
                         note=f"{unstable} unstable; RCP (unconstrained queue), QI-RCP and PIQI-RCP, d over packets"),
-            *(Measurement(f"{name}, random networks: least critical alpha", value, note=f"d over packets; safe: {safe}")
-              for (name, value), safe in zip(least.items(), ("pi/2 = 1.5708", "0.6187"), strict=True)),
-            Measurement("QI-RCP, one flow of 1 s, nine of 10 ms held back: critical alpha, d over flows",
+            *(Measurement(f"{name}, random networks: minimum critical alpha", value, note="d over packets; safe: "
+                                                                                          f"{safe}")
+              for (name, value), safe in zip(minimum.items(), ("pi/2 = 1.5708", "0.6187"), strict=True)),
+            Measurement("QI-RCP, one flow of 1 s, nine limited flows of 10 ms: critical alpha, d over flows",
                     by_flow[counts.index(9)].value, note=f"proven stable at {nine[0]:.9f}, unstable at {nine[1]:.9f}"),
             Measurement("the same, d over packets", by_packet),
             *_two_links(),
-            *(Measurement(f"XCP's own gains, {n} flows held back: abscissa", -decay_rate(loop),
+            *(Measurement(f"XCP's default gains, {n} limited flows: abscissa", -decay_rate(loop),
                       "1/s", note=f"{'proven stable' if proofs[n] else 'proven unstable'}; in the fluid {half:.1e} off "
                           f"its rate after 30 s, {end:.1e} after 60 s; paced packets swing by {swing:.2%}")
               for n, (loop, half, end, swing) in held.items()),
-            Measurement("T_u, l1: share of its load that is bottlenecked there", share.share),
+            Measurement("T_u, l1: share of its load from flows bottlenecked there", share.share),
             Measurement("T_u, l1: beta for the RTT of the flow bottlenecked there, at beta = 1", share.gains["beta"]),
             Measurement("T_u, l1 alone, queue >= 0, beta = 1: critical alpha", sum(alone) / 2.0,
                         note=f"stable at {alone[0]:.4f}, grows at {alone[1]:.4f}"),
@@ -262,16 +262,16 @@ def open_networks(claim: Claim) -> Finding:
               for order, edge in together.items()),
             Measurement("JetMax in T_u, T4 and a ring, consistent assignments: spectral radius",
                         f"{min(radii[True]):.4f} to {max(radii[True]):.4f}", reported=0.4,
-                        note=f"{len(radii[True])} of them"),
-            Measurement("the same, inconsistent ones", f"{min(radii[False]):.4f} to {max(radii[False]):.4f}",
-                        note=f"{len(radii[False])} of them"),
+                        note=f"{len(radii[True])} assignments"),
+            Measurement("the same, inconsistent assignments", f"{min(radii[False]):.4f} to {max(radii[False]):.4f}",
+                        note=f"{len(radii[False])} assignments"),
         ],
         [Picture.of(figures[0], "RCP in T_u: critical beta of l1",
-                    "Beta from which perturbations grow: l1 of T_u as an isolated link, a link at which all its flows "
-                    "are bottlenecked, and runs of T_u whole."),
+                    "Beta above which perturbations grow: l1 of T_u as an isolated link, a link that is the bottleneck "
+                    "of all its flows, and runs of the whole T_u."),
          Picture.of(figures[1], "QI-RCP: d as a mean over flows and over packets",
-                    "Critical alpha of a link where a flow of 1 s is bottlenecked, beside flows of 10 ms bottlenecked "
-                    "elsewhere.")],
+                    "Critical alpha of a link that is the bottleneck of a flow of 1 s, with flows of 10 ms that have "
+                    "another bottleneck.")],
         ["Max-min assignments, which consistent ones are; RCP's linear model has unconstrained queues.",
          "The growth of l1 alone with its queue >= 0 is computed (docs: the empty queue); runs have T = 10 ms."],
     )  # fmt: skip
@@ -279,7 +279,7 @@ def open_networks(claim: Claim) -> Finding:
 
 SIZES = (1000, 500, 250, 100)
 CYCLE = 0.05
-"""Standard deviation of a rate over its mean, from which on a run is said to have a limit cycle."""
+"""Relative standard deviation of a rate above which a run counts as a limit cycle."""
 CURES: dict[str, tuple[Protocol, str]] = {
     "RCP": (RCP(alpha=0.5), "l1 first"),
     "RCP, alpha = 0.4": (RCP(alpha=0.4), "l1 first"),
@@ -293,14 +293,14 @@ CURES: dict[str, tuple[Protocol, str]] = {
 
 
 def _joined(alpha: float, size: int) -> float:
-    """Swing of x1 as a share of its mean, last 30 of 80 s, x2 to x10 joining at 20 s, in packets."""
+    """Return the relative swing of x1 in the last 30 of 80 s of a packet run with x2 to x10 joining at 20 s."""
     run = packet.simulate(Scenario(in_t_u(size=size, start=20.0), RCP(alpha=alpha), 80.0), sample=0.2)
     rate = run.rate.to_numpy()[-150:, 0]
     return float(rate.std() / rate.mean())
 
 
 def _perturbed_swing(protocol: Protocol, order: str, by: float, size: int = 250) -> float:
-    """The same from a perturbed equilibrium: last 20 of 40 s."""
+    """Return the relative swing of x1 in the last 20 of 40 s of a packet run from a perturbed equilibrium."""
     scenario = Scenario(in_t_u(order, size), protocol, 40.0)
     run = packet.simulate(scenario, sample=0.2, start="equilibrium", perturbation=by)
     rate = run.rate.to_numpy()[-100:, 0]
@@ -309,7 +309,7 @@ def _perturbed_swing(protocol: Protocol, order: str, by: float, size: int = 250)
 
 @check("open-tu", cost=36, main=False)
 def open_tu(claim: Claim) -> Finding:
-    """Pushes small and large, packets large and small, and what cures it."""
+    """Run small and large perturbations, large and small packets, and variants without the limit cycle."""
     noise = {alpha: [_joined(alpha, size) for size in SIZES] for alpha in (0.1, 0.4)}
     joined = {
         alpha: fluid.simulate(Scenario(in_t_u(start=20.0), RCP(alpha=alpha), 80.0), sample=0.2) for alpha in noise
@@ -333,20 +333,22 @@ def open_tu(claim: Claim) -> Finding:
             alphas, {f"perturbed by {100 * by:g} %": values for by, values in swings.items()},
             {f"limit cycle above {CYCLE:g}": CYCLE}, x_title="α", y_title="standard deviation of x1 / mean",
             log_x=False, log_y=True,
-            title="RCP in T_u, 250-byte packets: limit cycle beside a stable equilibrium",
+            title="RCP in T_u, 250-byte packets: limit cycle and stable equilibrium",
         ),
     ]  # fmt: skip
     calm = [name for name, swing in cures.items() if swing < CYCLE]
     return Finding(
         claim,
         Verdict.REFUTED if stable else Verdict.CONFIRMED,
-        f"At beta = 1 its equilibrium there is stable up to alpha = {alone[0]:.3f} by the link alone, and at the gains "
-        f"of THESIS in fluid runs. At alpha = 0.1 and 0.4 the swings are packet granularity: "
-        f"{noise[0.1][0]:.1%} and {noise[0.4][0]:.1%} of x1 with packets of 1000 bytes, {noise[0.1][-1]:.2%} and "
-        f"{noise[0.4][-1]:.2%} with 100. At alpha = {', '.join(f'{a:g}' for a in cycles)} a cycle lies beside the "
-        f"stable equilibrium: a perturbation of 0.1 % dies out, one of 2 % leaves x1 swinging by {cures['RCP']:.0%} "
-        f"for good "
-        f"at 0.5, also with packets of 100 bytes ({fine:.0%}). At alpha = 0.5 it vanishes with {', '.join(calm)}.",
+        f"At beta = 1 the equilibrium in T_u is stable up to alpha = {alone[0]:.3f} by the isolated link, and at the "
+        f"gains of THESIS in fluid runs. At alpha = 0.1 and 0.4 the swings are due to packet granularity: they are "
+        f"{noise[0.1][0]:.1%} and {noise[0.4][0]:.1%} of x1 with packets of 1000 bytes, and {noise[0.1][-1]:.2%} and "
+        f"{noise[0.4][-1]:.2%} with packets of 100 bytes. At alpha = {', '.join(f'{a:g}' for a in cycles)} a limit "
+        "cycle "
+        f"coexists with the stable equilibrium: at 0.5 a perturbation of 0.1 % dies out, but after one of 2 % x1 keeps "
+        f"swinging by {cures['RCP']:.0%}, also with packets of 100 bytes ({fine:.0%}). At alpha = 0.5 the cycle "
+        "vanishes "
+        f"with {', '.join(calm)}.",
         [
             *(Measurement(f"packets, alpha = {alpha:g}, packets of {size} bytes: swing of x1", swing,
                           note="standard deviation over mean, last 30 of 80 s, nine flows joining at 20 s")
@@ -362,8 +364,8 @@ def open_tu(claim: Claim) -> Finding:
         ],
         [Picture.of(figures[0], "RCP in T_u: oscillation over packet size",
                     "Standard deviation of x1 over its mean, long after nine flows have joined; beta = 1."),
-         Picture.of(figures[1], "RCP in T_u: limit cycle beside a stable equilibrium",
+         Picture.of(figures[1], "RCP in T_u: limit cycle and stable equilibrium",
                     "Standard deviation of x1 over its mean, long after a perturbation of all rates; beta = 1, "
                     "packets of 250 bytes.")],
-        ["beta = 1; routers average RTTs by packet with weight 0.02."],
+        ["beta = 1; routers average RTTs per packet with weight 0.02."],
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Check that replays, in runs, the loops that contradict a theorem: each beside a control just inside the boundary."""
+"""Check that replays loops that contradict a theorem in runs, each with a control run just inside the boundary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ecc.stability import PerturbedRun, critical_gain, perturbed_run
 from ecc.stability.theorem_registry import THEOREMS
 
 SLOW = PIQIRCP(tau1=0.001, tau2=0.0)
-"""The corner of the registry's space at which Theorems 9 and 12 are furthest off."""
+"""Corner of the registry's space with the largest error of Theorems 9 and 12."""
 LOOPS: tuple[tuple[str, PIQIRCP, tuple[float, ...]], ...] = (
     ("piqi-9", PIQIRCP(), (1.0, 1.0)),
     ("piqi-9", SLOW, (1.0, 1.0)),
@@ -25,23 +25,23 @@ LOOPS: tuple[tuple[str, PIQIRCP, tuple[float, ...]], ...] = (
     ("piqi-12", SLOW, (1.0, 1.0)),
     ("piqi-13", PIQIRCP(), UNSAFE[1]),
 )
-"""Theorem, protocol and RTTs [s] of each loop that is replayed."""
+"""Theorem, protocol and RTTs [s] of each replayed loop."""
 CONTROL = 0.95
-"""Gain of the control run, as a share of the exact boundary."""
+"""Gain of the control run relative to the exact boundary."""
 CAPACITY, GAMMA, PERIODS = 2e8, 0.8, 40.0
 AGREE = {"fluid": 0.02, "packet": 0.05}
-"""Largest relative distance of a run's growth rate from that of its linear model."""
+"""Maximum relative difference between growth rates of a run and its linear model."""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A loop at one gain in one engine: the growth rate that its linear model has [1/s], and the run."""
+    """A loop at one gain in one engine: the growth rate of its linear model [1/s], and the run."""
 
     expected: float
     run: PerturbedRun
 
     def agrees(self, engine: str) -> bool:
-        """Whether the run grows or decays as fast as the model.
+        """Return whether the run grows or decays as fast as the model.
 
         Parameters
         ----------
@@ -54,7 +54,7 @@ class Replay:
 
 
 def replay(protocol: PIQIRCP, rtts: tuple[float, ...], time: str, period: float) -> dict[str, Replay]:
-    """Return runs from a disturbed equilibrium in both engines: the fluid in a model's time, packets beside the hybrid.
+    """Return runs from a perturbed equilibrium: the fluid for a model's time, packets for the hybrid model.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def replay(protocol: PIQIRCP, rtts: tuple[float, ...], time: str, period: float)
     time : str
         "continuous" or "discrete".
     period : float
-        Of the oscillation, s.
+        Period of the oscillation, s.
     """
     network, roomy = Network.dumbbell(CAPACITY, list(rtts)), replace(protocol, gamma=GAMMA)
     growth = {}
@@ -73,7 +73,7 @@ def replay(protocol: PIQIRCP, rtts: tuple[float, ...], time: str, period: float)
             growth[model] = system.spectral_abscissa
         else:
             growth[model] = log(system.spectral_radius) / protocol.interval
-    by = 0.02 if growth["hybrid"] < 0.0 else 0.004  # room for a dozen periods of growth, or of decay
+    by = 0.02 if growth["hybrid"] < 0.0 else 0.004  # allows a dozen periods of growth or decay
     fluid = perturbed_run(
         roomy, network, period, PERIODS, "fluid", 1e-4, floor=1e-8, ceiling=1e-2, time=time, rtol=1e-9
     )
@@ -82,7 +82,7 @@ def replay(protocol: PIQIRCP, rtts: tuple[float, ...], time: str, period: float)
 
 
 def _free_queue(measurements: list[Measurement]) -> bool:
-    """Replay the loop of RCP and XCP whose queue may be negative; runs of the protocols keep it >= 0."""
+    """Replay the unconstrained-queue loop of RCP and XCP; in runs of the protocols the queue is nonnegative."""
     alpha, beta, rtts = COUNTEREXAMPLE
     holds = True
     for protocol in (RCP(alpha=alpha, beta=beta), XCP(alpha=alpha, beta=beta)):
@@ -109,7 +109,7 @@ def _free_queue(measurements: list[Measurement]) -> bool:
 
 @check("open-replay", cost=40, main=False)
 def open_replay(claim: Claim) -> Finding:
-    """Replay each counterexample of the registry in the fluid and in packets, with a control inside the boundary."""
+    """Replay each counterexample of the registry in fluid and packet runs, with a control inside the boundary."""
     measurements: list[Measurement] = []
     points: dict[str, tuple[list[float], list[float]]] = {"fluid": ([], []), "packets": ([], [])}
     envelopes = {}
@@ -132,7 +132,7 @@ def open_replay(claim: Claim) -> Finding:
         for side, gain in (("control", CONTROL * case.found.value), ("below the bound", case.proof[0])):
             runs = replay(replace(protocol, alpha=gain), rtts, theorem.time, period)
             fluid, packets = runs["fluid"], runs["packet"]
-            good = all(one.agrees(engine) for engine, one in runs.items())
+            good = all(engine_run.agrees(engine) for engine, engine_run in runs.items())
             agreed &= good and case.contradicts
             count += 1
             measurements.append(
@@ -140,9 +140,9 @@ def open_replay(claim: Claim) -> Finding:
                         "stable", f"linear model {fluid.expected:+.5f}, hybrid {packets.expected:+.5f} 1/s; packets "
                             f"{packets.run.stability.status}", fluid.run.stability.growth_rate, met=good)
             )  # fmt: skip
-            for engine, one in (("fluid", fluid), ("packets", packets)):
-                points[engine][0].append(one.expected)
-                points[engine][1].append(one.run.stability.growth_rate)
+            for engine, engine_run in (("fluid", fluid), ("packets", packets)):
+                points[engine][0].append(engine_run.expected)
+                points[engine][1].append(engine_run.run.stability.growth_rate)
             if name == "piqi-10":
                 envelopes[f"α = {gain:.4f}, {side}"] = (
                     packets.run.stability.time,
@@ -159,17 +159,19 @@ def open_replay(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if agreed and free else Verdict.REFUTED,
-        f"{len(LOOPS)} loops below the bounds of Theorems 9, 10, 12 and 13, each proven unstable, grow in the fluid as "
-        "their linear model says and in packets as the hybrid model says; their controls, at "
-        f"{CONTROL:g} of the exact boundary, decay so: {count} pairs of runs, within {AGREE['fluid']:.0%} and "
-        f"{AGREE['packet']:.0%}. The counterexample of RCP and XCP is one to their unconstrained-queue loop, and "
-        f"grows in the "
-        "solver of delay equations; the protocols, whose queue is never negative, converge.",
+        f"{len(LOOPS)} loops below the bounds of Theorems 9, 10, 12 and 13, each provably unstable, grow at the rate "
+        "of "
+        "their linear model in the fluid and of the hybrid model in packet runs; their controls, at "
+        f"{CONTROL:g} of the exact boundary, decay at the predicted rates. The {count} pairs of runs agree within "
+        f"{AGREE['fluid']:.0%} and {AGREE['packet']:.0%}. The counterexample of RCP and XCP applies to their "
+        "unconstrained-queue loop and grows in the solver of delay equations; the protocols, with nonnegative queues, "
+        "converge.",
         measurements,
         [
             Picture.of(figure, "Growth rates of runs and linear models",
-                       "Growth rate of each run of PIQI-RCP beside that of its linear model: the theorem's own for "
-                       "the fluid, the hybrid for packets. Above zero: unstable below the published bound."),
+                       "Growth rate of each run of PIQI-RCP against its linear model: the theorem's model for the "
+                       "fluid, the hybrid model for packets. Points above zero are unstable below the published "
+                       "bound."),
             Picture.of(
                 plot.envelope_figure(envelopes, title="Theorem 10: packet runs unstable below its bound"),
                 "Theorem 10: packet runs unstable below its bound",
@@ -180,6 +182,6 @@ def open_replay(claim: Claim) -> Finding:
         [
             f"{CAPACITY / 1e6:.0f} Mb/s, 1000-byte packets, T = 10 ms, gamma = {GAMMA:g}, all rates off by 0.01 % in "
             f"the fluid and by 2 % (controls) or 0.4 % in packets, {PERIODS:g} periods.",
-            "The gain below the bound lies midway between the exact boundary and the bound.",
+            "The gain below the bound is midway between the exact boundary and the bound.",
         ],
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Checks on stability regions under heterogeneous RTTs: the worst distribution of a mean, and others."""
+"""Checks on stability regions under heterogeneous RTTs: the worst distribution for a mean, and other distributions."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from ecc.stability.theorem_registry import THEOREMS, search
 MEAN = 0.1
 """Mean RTT of the distributions of the unconstrained-queue region [s]; the region does not depend on it."""
 COUNTEREXAMPLE = 0.2875, 0.2571, (0.001, 0.133, 0.133, 0.133)
-"""alpha, beta and RTTs [s] of mean 0.1 s at which the region of equal RTTs does not suffice."""
+"""alpha, beta and RTTs [s] with mean 0.1 s for which the region of equal RTTs is not sufficient."""
 SHAPES: dict[str, list[float]] = {
     "two RTTs, 1:3": [0.05, 0.15],
     "two RTTs, 1:19": [0.01, 0.19],
     "99 of 220 ms, one of 2020 ms, scaled": [0.1 * 220 / 238] * 99 + [0.1 * 2020 / 238],
 }
 DRAWN_IN = ((0.994, 0.02, 1.57), (0.9999, 0.95, 1.57))
-"""Scale, and part of the boundary for equal RTTs, that are proven for every distribution."""
+"""Scale and parts of the boundary for equal RTTs with a proof for every distribution."""
 SAFE = 0.6187
-"""alpha up to which continuous PIQI-RCP with THESIS's tau1, tau2, T is proven stable for every distribution."""
+"""Maximum alpha with a stability proof of continuous PIQI-RCP with THESIS's tau1, tau2, T for every distribution."""
 XCP_GAINS = ((0.4, 0.226), (0.4612, 0.0791), (0.2, 0.0566), (0.55, 0.3))
-"""alpha and beta of XCP whose largest ratio of RTTs is requested: its own first."""
+"""alpha and beta of XCP for the maximum ratio of RTTs; the default gains are first."""
 SHARES = (0.02, 0.1, 0.2, 0.3)
-"""gamma at its own alpha and beta; at the others 0.1, its own."""
+"""gamma at the default alpha and beta; at other gains gamma is the default 0.1."""
 UNSAFE = 0.7, (1.0, 1.1)
 """alpha and RTTs [s] at which PIQI-RCP is unstable below the bound of Theorem 10."""
 
@@ -62,13 +62,13 @@ def _hybrid(protocol: Protocol, rtt: float) -> float:
 
 
 def free_queue_growth(system: DelaySystem, periods: float = 120.0) -> float:
-    """Return the growth rate of a linear loop in the solver of delay equations, by the last two thirds of its envelope.
+    """Return the growth rate of a linear loop in the solver of delay equations, from the last 2/3 of its envelope.
 
     Parameters
     ----------
     system : DelaySystem
     periods : float, optional
-        Of its dominant root.
+        Duration in periods of the dominant root.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def free_queue_growth(system: DelaySystem, periods: float = 120.0) -> float:
 
 @check("open-regions", cost=60, main=False)
 def open_regions(claim: Claim) -> Finding:
-    """Equal RTTs are nearly the worst distribution of their mean: the exact loss, a counterexample, and regions."""
+    """Check that equal RTTs are nearly the worst distribution of a mean: exact loss, counterexample, and regions."""
     alphas = np.array([0.05, 0.1, 0.15, 0.2, 0.25, 0.2875, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2])
     worst = [worst_rtt_distribution(RCP(alpha=a), MEAN, "beta") for a in alphas]
     loss = np.array([1.0 - w.value / w.equal for w in worst])
@@ -132,23 +132,25 @@ def open_regions(claim: Claim) -> Finding:
                 run = perturbed_run(protocol, run_network(distribution, 1.2), 1.2, 40.0, engine=engine)
                 measurements.append(
                     Measurement(f"{name} with its queue >= 0 in a {engine} run, {label}", run.stability.status,
-                                note=f"growth {run.stability.growth_rate:+.4f} 1/s; empty at the equilibrium: see "
-                                     f"assumptions")
+                                                    note=f"growth {run.stability.growth_rate:+.4f} 1/s; empty at "
+                                                         "equilibrium: see "
+                                                         f"assumptions")
                 )  # fmt: skip
     contradicted = all(not p.stable for (_, label), p in proofs.items() if label.startswith("RTTs")) and all(
         p.stable for (_, label), p in proofs.items() if label.startswith("all")
     )
-    own = is_stable_for_all_rtts(0.4, 0.226)
+    default_gains = is_stable_for_all_rtts(0.4, 0.226)
     shuffled = critical_rtt_ratio(XCP())
     proven = is_stable_up_to_ratio(XCP(), 0.99 * shuffled.value)
     measurements += [
-        Measurement("largest loss of beta by heterogeneity", 1.0 - deepest.fun, note=f"alpha = {deepest.x:.4f}"),
-        Measurement("RCP: alpha from which on equal RTTs are the worst distribution", high, note=f"proven, above "
+        Measurement("maximum loss of beta by heterogeneity", 1.0 - deepest.fun, note=f"alpha = {deepest.x:.4f}"),
+        Measurement("RCP: minimum alpha for which equal RTTs are the worst distribution", high, note=f"proven, above "
                                                                                                  f"{below:.13g}"),
-        Measurement("RCP with 0.4, 0.226, or XCP without shuffling", "stable for all RTTs" if own else "not proven",
+        Measurement("RCP with 0.4, 0.226, or XCP without shuffling", "stable for all "
+                                                                     "RTTs" if default_gains else "not proven",
                     note="ball arithmetic"),
-        Measurement("XCP's own gains, gamma = 0.1: largest RTT over mean RTT at which some flows of that RTT and some "
-                    "of RTT 0 are unstable", shuffled.value, note="every distribution up to 0.99 of it is "
+        Measurement("XCP's default gains, gamma = 0.1: critical ratio of maximum to mean RTT for flows of that RTT "
+                            "and flows of RTT 0", shuffled.value, note="every distribution up to 0.99 of it is "
                     f"{'proven' if proven else 'not proven'} stable"),
     ]  # fmt: skip
     curves = {"worst distribution": [w.value for w in worst]}
@@ -162,42 +164,41 @@ def open_regions(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.REFUTED if contradicted else Verdict.CONFIRMED,
-        f"For RCP equal RTTs are nearly the worst distribution. For alpha >= {ceil(1e6 * high) / 1e6:.6f} they are, "
-        f"proven; "
-        f"their region suffices; below, {{0, about 1.3 d}} is worse, by {1.0 - deepest.fun:.2%} of beta at most (alpha "
-        f"= {deepest.x:.3f}): alpha = {alpha:g}, beta = {beta:g} is proven stable where all RTTs are 100 ms and proven "
-        "unstable for RTTs of 1, 133, 133 and 133 ms. Paced XCP, which shuffles, never is for every distribution: at "
-        f"its own it is lost at a largest RTT of {shuffled.value:.2f} times the mean.",
+        f"For RCP equal RTTs are nearly the worst distribution. For alpha >= {ceil(1e6 * high) / 1e6:.6f} they "
+        "provably "
+        "are the worst, and their region is sufficient. For smaller alpha {0, about 1.3 d} is worse, by at most "
+        f"{1.0 - deepest.fun:.2%} of beta (alpha = {deepest.x:.3f}): alpha = {alpha:g}, beta = {beta:g} is provably "
+        "stable if all RTTs are 100 ms and provably unstable for RTTs of 1, 133, 133 and 133 ms. Paced XCP, which "
+        "shuffles, is never stable for every distribution: with its default gains it loses stability at a maximum RTT "
+        "of "
+        f"{shuffled.value:.2f} times the mean.",
         measurements,
         [
             Picture.of(
                 plot.boundary_figure(alphas, curves, {"equal RTTs": [w.equal for w in worst]}, x_title="α",
                                      y_title="critical β", log_x=False, title="Unconstrained-queue region of RCP"),
                 "Unconstrained-queue region of RCP",
-                "The beta at which stability is lost: equal RTTs, the worst distribution of the same mean, and single "
-                "distributions.",
+                "Critical beta for equal RTTs, for the worst distribution with the same mean, and for single "
+                                "distributions.",
             ),
             _ratios(),
             Picture.of(
                 plot.boundary_figure(alphas, {"decrease": 100.0 * np.asarray(loss)}, x_title="α", log_x=False,
                                      y_title="decrease of critical β [%]", title="Effect of the worst distribution"),
                 "Effect of the worst distribution",
-                "By how much critical beta of the worst distribution is below that of equal RTTs of the same mean.",
+                "Decrease of the critical beta from equal RTTs to the worst distribution with the same mean.",
             ),
         ],
         [
-            "The loop has an unconstrained queue, that may be negative, and the d that the router uses is the mean "
-            "over flows.",
-            "Runs keep the queue >= 0. It is empty at the equilibrium, where the loop switches, so their verdicts are "
-            "not those "
-            "of the unconstrained-queue loop and are shown beside them; the solver of delay equations replays that "
-            "loop itself.",
+            "The loop has an unconstrained queue, which may be negative, and the router's d is the mean over flows.",
+            "Runs keep the queue >= 0. It is empty at the equilibrium, at which the loop switches, so their verdicts "
+            "are not those of the unconstrained-queue loop; the solver of delay equations replays that loop.",
         ],
     )  # fmt: skip
 
 
 def _ratios() -> Picture:
-    """XCP's critical ratio of RTTs over the share that is shuffled."""
+    """Return the picture of XCP's critical ratio of RTTs over the shuffled share."""
     gamma = np.geomspace(0.02, 1.0, 60)
     curves = {
         f"α = {a:g}, β = {b:g}": [g * critical_rtt_ratio(XCP(alpha=a, beta=b, gamma=g)).value for g in gamma.tolist()]
@@ -207,15 +208,15 @@ def _ratios() -> Picture:
         plot.boundary_figure(gamma, curves, {"shuffling alone: π/2": pi / 2.0}, x_title="γ",
                              y_title="critical γ D_max/d", title="XCP: largest RTT over mean RTT"),
         "XCP: largest RTT over mean RTT",
-        "The least ratio at which a share d/D_max of flows at D_max, all others at RTT 0, is not stable: numerical.",
+        "Minimum ratio at which a share d/D_max of flows at D_max and all others at RTT 0 is unstable (numerical).",
     )  # fmt: skip
 
 
 @check("open-proofs", cost=70, main=False)
 def open_proofs(claim: Claim) -> Finding:
-    """Prove by ball arithmetic what holds over whole ranges of gains and all distributions."""
-    most = pi / (4.0 * sqrt(2.0))  # alpha of the curve at which equal RTTs are lost
-    low, high = narrowed(0.5, most, 1e-6, lambda a: is_stable_for_all_rtts(a, sqrt(2.0) * a * a))
+    """Prove stability by ball arithmetic over ranges of gains and all distributions."""
+    limit = pi / (4.0 * sqrt(2.0))  # alpha on the curve at which equal RTTs lose stability
+    low, high = narrowed(0.5, limit, 1e-6, lambda a: is_stable_for_all_rtts(a, sqrt(2.0) * a * a))
     drawn = {part: boundary_is_stable_for_all_rtts(*part) for part in DRAWN_IN}
     averaging = averaging_is_stable_for_all_rtts(PIQIRCP(alpha=SAFE), 2.0 * PIQIRCP().interval)
     lost = critical_gain(PIQIRCP(), _net([0.984]), "alpha", certify=True)
@@ -226,9 +227,9 @@ def open_proofs(claim: Claim) -> Finding:
     proofs = [*drawn.values(), averaging, *up_to]
     word = {True: "proven", False: "undecided"}
     measurements = [
-        Measurement("RCP: beta = sqrt(2) alpha^2 is stable for every distribution up to alpha", low,
+        Measurement("RCP: maximum alpha with a proof for every distribution at beta = sqrt(2) alpha^2", low,
                     reported=pi / (4.0 * sqrt(2.0)),
-                    note=f"proven there, undecided at {high:.7g}; smaller alpha by scaling; reported for equal RTTs"),
+                    note=f"proven, undecided at {high:.7g}; smaller alpha by scaling; reported for equal RTTs"),
         *(
             Measurement(f"(s alpha, s^2 beta), s <= {s:g}, of the equal-RTT boundary v = {v0:g} to {v1:g}, every "
                         f"distribution",
@@ -237,7 +238,7 @@ def open_proofs(claim: Claim) -> Finding:
         ),
         Measurement(f"continuous PIQI-RCP, tau1 = 0.01, tau2 = 0.1, T = 10 ms: alpha <= {SAFE:g}, all RTTs, d >= 20 ms",
                     word[averaging], reported="pi d/(4 D)", note=f"equal RTTs of 0.984 s: lost at {lost.value:.6f}"),
-        Measurement("discrete PIQI-RCP, tau1 + tau2 <= 1: least critical alpha over d/(2d - 1) found",
+        Measurement("discrete PIQI-RCP, tau1 + tau2 <= 1: minimum critical alpha over d/(2d - 1) found",
                     every.least.ratio,
                 note=f"in {every.loops} loops; the bound is proven by hand, and the limit of tau1 -> 0 with tau2 = 0"),
         *(
@@ -250,38 +251,39 @@ def open_proofs(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if all(proofs) and every.holds else Verdict.CONDITIONAL,
-        f"Proven for every RTT distribution: RCP, beta = sqrt(2) alpha^2 up to alpha = {low - 5e-7:.6f}; its region of "
-        f"equal RTTs drawn in by {DRAWN_IN[0][0]:g}; continuous PIQI-RCP with alpha <= {SAFE:g} and a mean RTT of 20 "
-        "ms or more; and, by hand, discrete PIQI-RCP with tau1 + tau2 <= 1 and alpha <= 1/2, the gains of THESIS IV.E "
-        f"among them. Paced XCP with its own gains for largest RTTs up to {0.99 * ratios[1]:.2f} times the mean.",
+        "Stability for every RTT distribution is proven for RCP with beta = sqrt(2) alpha^2 up to alpha = "
+        f"{low - 5e-7:.6f}; for RCP in the region of equal RTTs scaled by {DRAWN_IN[0][0]:g}; for continuous PIQI-RCP "
+        f"with alpha <= {SAFE:g} and a mean RTT of at least 20 ms; and, by hand, for discrete PIQI-RCP with tau1 + "
+        "tau2 "
+        "<= 1 and alpha <= 1/2, which includes the gains of THESIS IV.E. For paced XCP with its default gains it is "
+        f"proven for maximum RTTs up to {0.99 * ratios[1]:.2f} times the mean.",
         measurements,
         [],
         [
-            "Unconstrained queue for RCP; d is the mean over flows; one link; RTTs that do not change. XCP is that "
-            "loop with "
-            "gamma = 0 alone: see open-regions.",
-            "Along beta = k alpha^2 and along 1/alpha of PIQI-RCP a smaller gain has the same moments of a "
-            "distribution at "
-            "a smaller mean: one proof covers all smaller gains.",
+            "Unconstrained queue for RCP; d is the mean over flows; one link; constant RTTs. XCP has this loop only "
+            "with gamma = 0: see open-regions.",
+            "Along beta = k alpha^2 and along 1/alpha of PIQI-RCP, a smaller gain has the same moments of a "
+            "distribution "
+            "with a smaller mean, so one proof covers all smaller gains.",
         ],
     )
 
 
 @check("open-rtt-distributions", cost=60, main=False)
 def open_rtt_distributions(claim: Claim) -> Finding:
-    """The worst distribution of QI-RCP, and of PIQI-RCP at THESIS's gains, is the equal one; published bounds."""
+    """Check that equal RTTs are the worst distribution of QI-RCP and PIQI-RCP, and compare published bounds."""
     means = [0.02, 0.05, 0.1, 0.12, 0.2, 0.3, 0.5, 0.8, 1.0, 1.3, 2.0, 4.0]
     measurements, tables, equal_is_worst = [], {}, True
     for protocol, gain in ((QIRCP(), 1.0), (PIQIRCP(), 2.0)):
         name = "QI-RCP" if gain == 1.0 else "PIQI-RCP"
         for time in ("continuous", "discrete"):
-            found = [worst_rtt_distribution(protocol, d, time=time) for d in means]
-            tables[name, time] = [w.value for w in found]
-            off = max(1.0 - w.value / w.equal for w in found)
+            worst = [worst_rtt_distribution(protocol, d, time=time) for d in means]
+            tables[name, time] = [w.value for w in worst]
+            off = max(1.0 - w.value / w.equal for w in worst)
             equal_is_worst &= off < 1e-8
             measurements.append(
-                Measurement(f"{name}, {time}: largest loss by the worst distribution of a mean RTT, 20 ms to 4 s", off,
-                            note="of the critical alpha where all RTTs are equal")
+                Measurement(f"{name}, {time}: maximum loss by the worst distribution of a mean RTT, 20 ms to 4 s", off,
+                            note="relative to the critical alpha for equal RTTs")
             )  # fmt: skip
         measurements.append(
             Measurement(f"{name}, hybrid: critical alpha at equal RTTs of 0.12 and 1 s",
@@ -303,9 +305,9 @@ def open_rtt_distributions(claim: Claim) -> Finding:
     for protocol, floor in ((QIRCP(), pi / 2.0), (PIQIRCP(), float(safe.fun))):
         ratios = [critical_gain(protocol, _net(m), "alpha").value / floor for m in drawn]
         measurements.append(
-            Measurement(f"{type(protocol).__name__}: least critical alpha of 30 random distributions over that safe "
-                        f"for all",
-                        min(ratios), note=f"largest {max(ratios):.4f}")
+            Measurement(f"{type(protocol).__name__}: minimum critical alpha of 30 random distributions over the safe "
+                                    f"alpha",
+                        min(ratios), note=f"maximum {max(ratios):.4f}")
         )  # fmt: skip
     alpha, rtts = UNSAFE
     network = _net(rtts)
@@ -328,7 +330,7 @@ def open_rtt_distributions(claim: Claim) -> Finding:
             )  # fmt: skip
     measurements.append(
         Measurement("PIQI-RCP with tau1 = 0.01, tau2 = 0.1, T = 10 ms: alpha safe for all RTTs", float(safe.fun),
-                    reported="pi d/(4 D)", note=f"least over mean RTTs, at {safe.x:.3f} s")
+                    reported="pi d/(4 D)", note=f"minimum over mean RTTs, at {safe.x:.3f} s")
     )  # fmt: skip
     ratio = np.linspace(1.0, 10.0, 91)
     figure = plot.boundary_figure(
@@ -344,20 +346,20 @@ def open_rtt_distributions(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.REFUTED if equal_is_worst and proven.stable is False else Verdict.CONDITIONAL,
-        "It need not shrink at THESIS's gains: of all distributions with a mean RTT, equal RTTs lose stability first, "
-        "in "
-        "QI-RCP and in PIQI-RCP with tau1 = 0.01, tau2 = 0.1, both models: the factor d/D of Theorems 4, 8, 10 "
-        f"and 13 is given away. Not so with tau = (0.999, 3): {spread_out.value:.4f} with RTTs of 0, 45, 45 ms and "
-        f"{equal.value:.4f} with equal ones. QI-RCP is stable for "
-        f"alpha < pi/2 for any RTTs. PIQI-RCP is for alpha < {safe.fun:.4f}, not for alpha < pi d/(4 D): with "
-        f"RTTs of 1 and 1.1 s Theorem 10 allows {case.bound:.4f}, and {case.found.value:.4f} is exact.",
+        "At THESIS's gains the bound need not shrink: among all distributions with the same mean RTT, equal RTTs lose "
+        "stability first, in QI-RCP and in PIQI-RCP with tau1 = 0.01, tau2 = 0.1, in both models. The factor d/D of "
+        "Theorems 4, 8, 10 and 13 is unnecessary. This does not hold for tau = (0.999, 3): the critical alpha is "
+        f"{spread_out.value:.4f} with RTTs of 0, 45, 45 ms and {equal.value:.4f} with equal RTTs. QI-RCP is stable for "
+        f"alpha < pi/2 for any RTTs. PIQI-RCP is stable for alpha < {safe.fun:.4f}, but not for all alpha < pi d/(4 "
+        "D): "
+        f"with RTTs of 1 and 1.1 s Theorem 10 allows {case.bound:.4f}, and the exact limit is {case.found.value:.4f}.",
         measurements,
         [
             Picture.of(figure, "QI-RCP: published bound and exact limit",
-                       "Continuous QI-RCP: pi d/(2 D) beside pi/2, which is safe for every distribution."),
+                       "Continuous QI-RCP: pi d/(2 D), and pi/2, which is safe for every distribution."),
             Picture.of(safe_figure, "PIQI-RCP: alpha stable for every distribution",
-                       "Over the mean RTT, tau1 = 0.01, tau2 = 0.1, T = 10 ms: exact for the worst distribution of "
-                       "the mean."),
+                       "Critical alpha over the mean RTT, tau1 = 0.01, tau2 = 0.1, T = 10 ms: exact for the worst "
+                                              "distribution of the mean."),
         ],
         ["Control interval 10 ms, tau1 = 0.01, tau2 = 0.1 (THESIS IV.E); d is the mean over flows."],
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Checks on RTT estimates that are wrong, coarse, or of RTTs below the control interval."""
+"""Checks on wrong or coarse RTT estimates, and on RTTs below the control interval."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from ecc.network.network import Network
 from ecc.stability import critical_gain, decay_rate, perturbed_run, rtt_margin
 
 RTT = 0.12
-"""RTT of the loops whose estimates are wrong [s]."""
+"""RTT of the loops with wrong estimates [s]."""
 INTERVAL = 0.01
 SMALL: Any = {"perturbation": 0.005, "floor": 1e-3, "ceiling": 0.025}
-"""PIQI-RCP beyond its boundary comes to a cycle of 4 % of its rate: growth is seen below that."""
+"""Options of runs: above its boundary PIQI-RCP has a cycle of 4 % of its rate, so growth is measured below that."""
 HALF = 0.5
-"""What a clock that truncates may make of an RTT above its tick: from half of it on."""
+"""Minimum ratio of a truncated RTT to an RTT above one clock tick."""
 
 
 @dataclass(frozen=True)
 class Misjudging(Protocol):
-    """A protocol whose hosts report RTTs wrongly: `scale` times, and in whole ticks of their clocks.
+    """A protocol with hosts that report wrong RTTs: scaled by `scale`, and in whole clock ticks.
 
-    `tick` [s], 0 for none. `stamps`: as the difference of two readings of a clock, instead of truncated.
+    `tick` is the clock tick [s], 0 for an exact clock. If `stamps` is positive, the RTT is the difference of two clock
+    readings instead of a truncated RTT.
     """
 
     scale: float = 1.0
@@ -49,16 +50,16 @@ class Misjudging(Protocol):
 
 @dataclass(frozen=True)
 class MisjudgingQIRCP(Misjudging, QIRCP):
-    """QI-RCP with such hosts."""
+    """QI-RCP with hosts that report wrong RTTs."""
 
 
 @dataclass(frozen=True)
 class MisjudgingPIQIRCP(Misjudging, PIQIRCP):
-    """PIQI-RCP with such hosts."""
+    """PIQI-RCP with hosts that report wrong RTTs."""
 
 
 def report(flow: Any, header: Any, p: Any, env: Any) -> None:
-    """Open the header, with the RTT as the host sees it; routers pass over an RTT of 0 ticks."""
+    """Open the header with the RTT that the host reports; routers ignore an RTT of 0 ticks."""
     rate_feedback.flow_on_send(flow, header, p, env)
     if p.tick > 0.0:
         if p.stamps > 0.0:
@@ -69,7 +70,7 @@ def report(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 
 def critical_ratio(alpha: float, beta: float) -> float:
-    """The critical ratio of RCP and XCP with an unconstrained queue at equal RTTs, in closed form.
+    """Return the critical ratio of RCP and XCP with an unconstrained queue at equal RTTs, in closed form.
 
     Parameters
     ----------
@@ -87,14 +88,14 @@ def _net(rtt: float) -> Network:
 
 
 def _truncated(ratio: float) -> str:
-    """Where a clock that truncates puts the estimate below a ratio: RTTs in ticks, from one on."""
+    """Return the RTTs [ticks, >= 1] for which a truncating clock puts the estimate below a ratio, as text."""
     bad = [(n / ratio, n + 1.0) for n in range(1, 50) if n / (n + 1.0) < ratio] if 0.0 < ratio < 1.0 else []
     return ", ".join(f"{low:.4g} to {high:g}" for low, high in bad) or ("no" if ratio < 1.0 else "all")
 
 
 @check("open-estimates", cost=30, main=False)
 def open_estimates(claim: Claim) -> Finding:
-    """The critical ratio of estimated to true RTT, proven from both sides, and packets whose hosts misjudge."""
+    """Compute critical ratios of estimated to true RTT with certificates, and run packets with wrong estimates."""
     net, measured = _net(RTT), []
     loops: dict[str, tuple[Protocol, str, float | None]] = {
         "QI-RCP": (QIRCP(), "continuous", 2.0 * 0.5 / pi),
@@ -122,7 +123,7 @@ def open_estimates(claim: Claim) -> Finding:
     free = [p for p in (MKC(), EMKC(), JetMax(), MaxNet(), Kelly()) if rtt_margin(p, net, "discrete").ratio == 0.0]
     measured.append(
         Measurement(
-            "routers whose law has no RTT", ", ".join(type(p).__name__ for p in free), note="no estimate to be off"
+            "routers whose law has no RTT", ", ".join(type(p).__name__ for p in free), note="they use no RTT estimate"
         )
     )
 
@@ -134,14 +135,14 @@ def open_estimates(claim: Claim) -> Finding:
             protocol = maker(scale=edge.ratio * factor, gamma=ROOM["gamma"])
             run = perturbed_run(protocol, _net(RTT), period, 40.0, **SMALL)
             agreed &= run.stability.status == expected
-            said = -decay_rate(linearize(maker(), net, "hybrid", mean_rtt=[RTT * edge.ratio * factor]))
+            predicted = -decay_rate(linearize(maker(), net, "hybrid", mean_rtt=[RTT * edge.ratio * factor]))
             measured.append(
-                Measurement(f"{name}: packets whose hosts report {edge.ratio * factor:.4f} times the RTT",
+                Measurement(f"{name}: packets, hosts report {edge.ratio * factor:.4f} times the RTT",
                             run.stability.status, reported=expected,
                             note=f"growth {run.stability.growth_rate:+.4f} 1/s; reported: the hybrid model, "
-                            f"{said:+.4f} 1/s")
+                            f"{predicted:+.4f} 1/s")
             )  # fmt: skip
-    tick, alpha = 0.0601, 1.2  # one tick and a bit less than two
+    tick, alpha = 0.0601, 1.2  # the RTT is slightly less than two ticks
     for label, stamps, expected in (("truncated", 0.0, "unstable"), ("by timestamps", 1.0, "stable")):
         protocol = MisjudgingQIRCP(alpha=alpha, tick=tick, stamps=stamps, gamma=ROOM["gamma"])
         run = perturbed_run(protocol, _net(RTT), 0.4, 40.0, **SMALL)
@@ -163,30 +164,33 @@ def open_estimates(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if len(stable) == len(ratios) else Verdict.REFUTED,
-        f"QI-RCP is stable while routers take more than {ratios['QI-RCP']:.4f} of the true mean RTT (1/pi), PIQI-RCP "
-        f"more than {ratios['PIQI-RCP, hybrid']:.4f} at 120 ms; XCP (unconstrained queue) needs {worst:.4f} and RCP "
-        f"{ratios['RCP, unconstrained queue']:.4f}, that is an overestimate. All larger ratios are safe. Packets "
-        f"whose hosts "
-        f"misjudge {'agree' if agreed else 'do not all agree'} with the hybrid model 10 % on either side.",
+        f"QI-RCP is stable if routers assume more than {ratios['QI-RCP']:.4f} of the true mean RTT (1/pi), and "
+        "PIQI-RCP "
+        f"if they assume more than {ratios['PIQI-RCP, hybrid']:.4f} at 120 ms. XCP (unconstrained queue) needs "
+        f"{worst:.4f}, and RCP {ratios['RCP, unconstrained queue']:.4f}, which is an overestimate. All larger ratios "
+        f"are safe. Packet runs with wrong estimates {'agree' if agreed else 'do not all agree'} with the hybrid model "
+        "10 % on either side.",
         measured,
         [Picture.of(figure, "Critical estimate of d",
                     "The critical ratio of estimated to true RTT over beta/alpha^2.")],
         [
-            "Every flow's estimate is off by one factor, or what routers average is; delays are the true ones.",
-            "XCP takes its control interval from its estimate, too, which the linear model does not have.",
+            "The estimates of all flows, or the routers' averages, are wrong by the same factor; delays are true.",
+            "XCP also derives its control interval from its estimate; the linear model omits this.",
         ],
     )  # fmt: skip
 
 
 @check("open-tiny", cost=30, main=False)
 def open_tiny(claim: Claim) -> Finding:
-    """RTTs below the control interval: the sampled loop in closed form, the model, and packets."""
+    """Check RTTs below the control interval: closed form of the sampled loop, the model, and packet runs."""
     share = np.array([0.03, 0.05, 0.08, 0.12, 1 / 6, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 3.0, 5.0])
     curves: dict[str, list[float]] = {}
-    for name, given in (("QI-RCP", QIRCP(interval=INTERVAL)), ("PIQI-RCP", PIQIRCP(interval=INTERVAL))):
-        for label, least in (("d = RTT", 0.0), ("d = max(RTT, T)", INTERVAL)):
+    for name, protocol_of_curve in (("QI-RCP", QIRCP(interval=INTERVAL)), ("PIQI-RCP", PIQIRCP(interval=INTERVAL))):
+        for label, min_rtt in (("d = RTT", 0.0), ("d = max(RTT, T)", INTERVAL)):
             curves[f"{name}, {label}"] = [
-                critical_gain(given, _net(f * INTERVAL), "alpha", "hybrid", mean_rtt=[max(least, f * INTERVAL)]).value
+                critical_gain(
+                    protocol_of_curve, _net(f * INTERVAL), "alpha", "hybrid", mean_rtt=[max(min_rtt, f * INTERVAL)]
+                ).value
                 for f in share
             ]
     closed = np.array([2.0 * f / (1.0 - 2.0 * f) if f < 0.25 else 1.0 for f in share])
@@ -199,10 +203,10 @@ def open_tiny(claim: Claim) -> Finding:
     )  # fmt: skip
     safe = {name: min(values) for name, values in curves.items() if name.endswith("T)")}
     measured = [
-        Measurement("QI-RCP: largest relative distance of the hybrid model from the closed form, d <= T", off,
+        Measurement("QI-RCP: maximum relative distance of the hybrid model from the closed form, d <= T", off,
                     note="alpha* = 2 f/(1 - 2 f) for f = d/T < 1/4, and 1 up to f = 1"),
         *(Measurement(f"{name}, alpha = 0.5: unstable for d/T below", edge) for name, edge in edges.items()),
-        *(Measurement(f"{name}: least critical alpha, d/T from 0.03 to 5", value) for name, value in safe.items()),
+        *(Measurement(f"{name}: minimum critical alpha, d/T from 0.03 to 5", value) for name, value in safe.items()),
     ]  # fmt: skip
     agreed = True
     for name, maker in (("QI-RCP", MisjudgingQIRCP), ("PIQI-RCP", MisjudgingPIQIRCP)):
@@ -226,10 +230,12 @@ def open_tiny(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if held else Verdict.REFUTED,
-        f"Not below a part of T: with alpha = 0.5 QI-RCP is unstable for RTTs below T alpha/(2 (1 + alpha)) = T/6, "
-        f"PIQI-RCP below {edges['PIQI-RCP']:.4f} T. With d taken as T at least, as clocks with ticks of T make it, "
-        f"both are stable (0.03 to 5 T), QI-RCP for alpha < 1. Packets {'agree' if agreed else 'do not all agree'}.",
+        "Stability is lost for RTTs below a part of T: with alpha = 0.5 QI-RCP is unstable for RTTs below T alpha/(2 "
+        "(1 "
+        f"+ alpha)) = T/6, and PIQI-RCP below {edges['PIQI-RCP']:.4f} T. If d is at least T, as with clocks of tick T, "
+        "both are stable (0.03 to 5 T), QI-RCP for alpha < 1. Packet runs "
+        f"{'agree' if agreed else 'do not all agree'}.",
         measured,
         [Picture.of(figure, "RTTs below the control interval", "Critical alpha of the hybrid model over RTT/T.")],
-        ["Equal RTTs, T = 10 ms; the boundaries of QI-RCP depend on RTT/T alone."],
+        ["Equal RTTs, T = 10 ms; the boundaries of QI-RCP depend only on RTT/T."],
     )  # fmt: skip

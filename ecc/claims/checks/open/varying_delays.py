@@ -1,4 +1,4 @@
-"""Checks on time-varying delays: loops that are stable for every sequence, and how much variation the others allow."""
+"""Checks on time-varying delays: loops that are stable for every sequence, and the variation that other loops allow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ecc.stability.varying_delays import (
 )
 
 RTT, STEP = 0.1, 0.01
-"""What routers take for the RTT, and their control interval [s]: ten steps."""
+"""RTT assumed by routers and their control interval [s]; the RTT has ten steps."""
 LOOPS: dict[str, Protocol] = {
     "QI-RCP": QIRCP(),
     "RCP-1": RCP(queue_term=False),
@@ -37,18 +37,18 @@ LOOPS: dict[str, Protocol] = {
     "XCP's gains, unconstrained queue": RCP(beta=0.226),
     "RCP, unconstrained queue": RCP(),
 }
-MOST = 45
-"""Steps up to which ranges of delays are looked at."""
+MAX_STEPS = 45
+"""Maximum delay in the tested ranges [steps]."""
 
 
 def _jacobian(protocol: Protocol, flows: int, capacity: float = 100e6) -> tuple[np.ndarray, float]:
-    """The Jacobian of a link, and the spectral radius of its absolute values."""
-    found = bottleneck_assignment(Network.dumbbell(capacity, [0.1] * flows), [0] * flows)
-    return found.jacobian(protocol), absolute_radius(protocol, found)
+    """Return the Jacobian of a link, and the spectral radius of its absolute values."""
+    assigned = bottleneck_assignment(Network.dumbbell(capacity, [0.1] * flows), [0] * flows)
+    return assigned.jacobian(protocol), absolute_radius(protocol, assigned)
 
 
 def _loss(flows: int, patterns: bool) -> float:
-    """Stationary loss of EMKC, to 1e-6, beyond which EMKC is stable for the delays of `worst_delays`, or for all."""
+    """Return the stationary loss, to 1e-6, above which EMKC is stable for the delays of `worst_delays`, or for all."""
 
     def grows(loss: float) -> bool:
         jacobian, radius = _jacobian(EMKC(), flows, flows * EMKC().alpha / EMKC().beta * (1.0 - loss) / loss)
@@ -58,7 +58,7 @@ def _loss(flows: int, patterns: bool) -> float:
 
 
 def _batched(beta: float, hold: float) -> float:
-    """Swing of rates in packets, as a share of their mean: last 200 of 300 s, ACKs held for `hold` or not."""
+    """Return the relative swing of rates in the last 200 of 300 s of a packet run with ACKs held for `hold` seconds."""
     network = Network([Link("30 Mb/s", 0.4)], [Flow([0], start=0.1 * k) for k in range(3)])
     spikes = [DelaySpikes(every=(375, 375), delay=(hold, hold), between=0.0, acks_of=[k]) for k in range(3)]
     scenario = Scenario(network, EMKC(alpha=2e4, beta=beta), 300.0, impairments=spikes if hold else [])
@@ -68,7 +68,7 @@ def _batched(beta: float, hold: float) -> float:
 
 @check("open-varying", cost=6, main=False)
 def open_varying(claim: Claim) -> Finding:
-    """The radius of absolute values decides; delays in order that reach it, proven and replayed."""
+    """Compute the radius of absolute values, and prove and replay order-preserving delays that reach it."""
     growths, bounds = [], []
     for beta in BETAS:
         jacobian, radius = _jacobian(EMKC(beta=beta), 3)
@@ -82,8 +82,8 @@ def open_varying(claim: Claim) -> Finding:
     off = 0.0
     for tau in (0.3, 0.6, 1.5, 1.9):
         for _ in range(25):
-            found = water_filled(random_network(rng, 6, 20, 3), rng.uniform(1.0, 100.0, 6))
-            off = max(off, abs(absolute_radius(JetMax(tau=tau), found) - abs(1.0 - tau)))
+            assigned = water_filled(random_network(rng, 6, 20, 3), rng.uniform(1.0, 100.0, 6))
+            off = max(off, abs(absolute_radius(JetMax(tau=tau), assigned) - abs(1.0 - tau)))
     steep = {s: _jacobian(MKC(steepness=s, beta=0.2), 4)[1] for s in (1.0, 1.99, 2.01, 3.0)}
     swings = {(beta, hold): _batched(beta, hold) for beta in (0.5, 1.5) for hold in (0.0, 0.3)}
     flows = np.arange(3, 101)
@@ -96,8 +96,8 @@ def open_varying(claim: Claim) -> Finding:
         ),
         plot.boundary_figure(
             flows, {"(N - 2)/(2(N - 1))": (flows - 2) / (2.0 * (flows - 1))},
-            points={"exact, delays that reach it": (list(exact), [found for _, found in exact.values()], None)},
-            x_title="flows", y_title="stationary loss", title="EMKC is stable for all delays only beyond this loss",
+            points={"exact, delays that reach it": (list(exact), [known for _, known in exact.values()], None)},
+            x_title="flows", y_title="stationary loss", title="EMKC: minimum loss for stability under all delays",
         ),
     ]  # fmt: skip
     jetmax = off < 1e-9
@@ -105,55 +105,58 @@ def open_varying(claim: Claim) -> Finding:
         claim,
         Verdict.REFUTED if not jetmax else Verdict.CONDITIONAL if proven else Verdict.CONFIRMED,
         "A loop is stable for all bounded delays if the spectral radius of its Jacobian's absolute values is below 1; "
-        "on one link, where delays may reorder packets, only then. "
-        f"For JetMax it is |1 - tau| under any consistent assignment (100 networks, within {off:.0e}): its theorem "
-        "holds. Of EMKC with three flows or more that requires a stationary loss above (N - 2)/(2(N - 1)), for all "
-        "beta; at JETMAX's gains, with a loss of 1.2 %, three flows, 4 steps forward, whose feedback comes in batches "
-        f"of 3 steps, one flow a step after the other, grow by {growths[0].value - 1.0:.2%} a step, "
-        f"{'proven' if growths[0].proven else 'not proven'}. MKC with a price (y/C)^s requires s < N/(N - 2).",
+        "on "
+        "one link with delays that may reorder packets, the condition is also necessary. For JetMax the radius is "
+        f"|1 - tau| under any consistent assignment (100 networks, within {off:.0e}), so its theorem holds. For EMKC "
+        "with at least three flows the condition requires a stationary loss above (N - 2)/(2(N - 1)) for all beta. At "
+        "JETMAX's gains, with a loss of 1.2 %, deviations of three flows with forward delays of 4 steps grow by "
+        f"{growths[0].value - 1.0:.2%} per step ({'proven' if growths[0].proven else 'not proven'}) if feedback "
+        "arrives "
+        "in batches of 3 steps, shifted by one step between flows. MKC with a price (y/C)^s requires s < N/(N - 2).",
         [
-            *(Measurement(f"EMKC, three flows, beta = {b:g}: growth in a step under batches", g.value,
+            *(Measurement(f"EMKC, three flows, beta = {b:g}: growth per step under batches", g.value,
                           note=f"{'proven' if g.proven else 'not proven'} above 1; spectral radius of |A| {r:.4f}")
               for b, g, r in zip(BETAS, growths, bounds, strict=True)),
-            Measurement("the same at beta = 0.5 in the laws themselves", law, note=f"linear {growths[0].value:.5f}"),
-            *(Measurement(f"EMKC, {n} flows: loss beyond which all delays are stable", any_, reported=0.0,
+            Measurement("the same at beta = 0.5 in the laws", law, note=f"linear {growths[0].value:.5f}"),
+            *(Measurement(f"EMKC, {n} flows: loss above which all delays are stable", for_all, reported=0.0,
                       note=f"(N - 2)/(2(N - 1)) = {(n - 2) / (2 * (n - 1)):.6f}; unstable delays are known "
                           f"up to {known:.6f}")
-              for n, (any_, known) in exact.items()),
+              for n, (for_all, known) in exact.items()),
             *(Measurement(f"MKC, price (y/C)^{s:g}, four flows: spectral radius of |A|", radius,
                           note="below 1 if and only if the exponent is below N/(N - 2) = 2")
               for s, radius in steep.items()),
-            Measurement("JetMax, 100 networks: largest distance of that radius from |1 - tau|", off),
+            Measurement("JetMax, 100 networks: maximum distance of that radius from |1 - tau|", off),
             *(Measurement(f"packets, EMKC, beta = {b:g}, ACKs {'held for 300 ms' if hold else 'not held'}: rate swing",
                       swing, note="standard deviation over mean from 100 to 300 s; three flows on 30 Mb/s, RTT 0.8 s")
               for (b, hold), swing in swings.items()),
         ],
         [
             Picture.of(figures[0], "EMKC, three flows, feedback in batches",
-                       "Growth of a deviation in a control interval, 100 Mb/s, alpha = 0.2 Mb/s."),
-            Picture.of(figures[1], "EMKC is stable for all delays only beyond this loss",
-                       "Stationary loss above which all delays are stable; below it some that reorder are not."),
+                       "Growth of a deviation per control interval, 100 Mb/s, alpha = 0.2 Mb/s."),
+            Picture.of(figures[1], "EMKC: minimum loss for stability under all delays",
+                       "Stationary loss above which all delays are stable; below it some reordering delays are "
+                       "unstable."),
         ],
         ["Delays are bounded, whole steps, and those of a flow to the link and back may vary independently of other "
          "flows'. Batches keep packets in order, and reach the bound for three flows (a loss of 1/4); the delays that "
          "reach it for more flows reorder packets.",
-         "In packets ACKs wait for the 375th after the last release, so that the batches of flows drift in phase."],
+         "In packet runs ACKs are released in batches of 375, so that the batches of flows drift in phase."],
     )  # fmt: skip
 
 
 def _constant(protocol: Protocol, delay: int) -> bool:
-    """Whether the loop is proven stable under a constant delay of so many steps."""
+    """Return whether the loop is provably stable under a constant delay [steps]."""
     network = Network.dumbbell("1 Gb/s", [delay * STEP])
     return bool(linearize(protocol, network, "discrete", mean_rtt=[RTT]).certify().stable)
 
 
 def _largest(holds: np.ndarray) -> int:
-    """How many of the first all hold."""
+    """Return the number of leading true values."""
     return int(np.argmin(holds)) if not holds.all() else len(holds)
 
 
 def _held_packets(alpha: float, rtt: float, hold: float) -> float:
-    """Largest deviation of arrivals from gamma C in packets, last third of 60 s, ACKs held for `hold` or not."""
+    """Return the maximum deviation of arrivals from gamma C in the last third of a 60 s packet run with held ACKs."""
     spikes = [DelaySpikes(every=(4750, 4750), delay=(hold, hold), between=0.0, acks_of="all")] if hold else []
     scenario = Scenario(Network.dumbbell("100 Mb/s", [rtt]), QIRCP(alpha=alpha), 60.0, impairments=spikes)
     run = packet.simulate(scenario, sample=0.1, start="equilibrium", perturbation=0.02)
@@ -161,9 +164,9 @@ def _held_packets(alpha: float, rtt: float, hold: float) -> float:
 
 
 def _held_fluid(longest: int, periods: int = 48) -> float:
-    """Growth in a step of QI-RCP's laws whose steps are held, over the second half of the run."""
+    """Return the growth per step of QI-RCP's laws with held steps, over the second half of the run."""
     delays = held_delays(longest)
-    protocol = QIRCP(alpha=QIRCP().alpha * longest / 10.0)  # the recurrence takes the longest delay for the RTT
+    protocol = QIRCP(alpha=QIRCP().alpha * longest / 10.0)  # the recurrence uses the longest delay as the RTT
     scenario = Scenario(Network.dumbbell("100 Mb/s", [RTT]), protocol, periods * len(delays) * STEP)
     back = np.array(delays)[:, None, None]
     run = simulate(scenario, sample=STEP, time="discrete", start="equilibrium", perturbation=1e-6, delays=(0, back))
@@ -174,16 +177,14 @@ def _held_fluid(longest: int, periods: int = 48) -> float:
 
 @check("open-jitter", cost=15, main=False)
 def open_jitter(claim: Claim) -> Finding:
-    """Ranges of RTTs proven safe, the least in which a sequence is proven unstable, and constant RTTs beside them."""
+    """Find provably safe ranges of RTTs, the smallest range with an unstable sequence, and stable constant RTTs."""
     measurements, curves, costs = [], {}, {}
-    tops = np.arange(2, MOST + 1)
+    tops = np.arange(2, MAX_STEPS + 1)
     for name, protocol in LOOPS.items():
-        constant = _largest(np.array([_constant(protocol, delay) for delay in range(1, MOST + 1)]))
+        constant = _largest(np.array([_constant(protocol, delay) for delay in range(1, MAX_STEPS + 1)]))
         if constant < 10:
             measurements.append(
-                Measurement(
-                    f"{name}: longest stable constant RTT", constant, "steps", note="not even its own RTT of 10"
-                )
+                Measurement(f"{name}: maximum stable constant RTT", constant, "steps", note="less than its RTT of 10")
             )
             continue
         safe = _largest(
@@ -192,16 +193,19 @@ def open_jitter(claim: Claim) -> Finding:
         around = _largest(
             np.array([is_stable_under_varying_delays(protocol, RTT, 10 - j, 10 + j) for j in range(1, 10)])
         )
-        found = {int(top): worst_sequence(protocol, RTT, 1, int(top)) for top in tops}
+        sequences = {int(top): worst_sequence(protocol, RTT, 1, int(top)) for top in tops}
         unsafe = next(
-            top for top in range(safe + 1, MOST + 1) if growth_under_delays(protocol, RTT, found[top][1], True).proven
+            top
+            for top in range(safe + 1, MAX_STEPS + 1)
+            if growth_under_delays(protocol, RTT, sequences[top][1], True).proven
         )
-        curves[name] = [found[int(top)][0] for top in tops]
+        curves[name] = [sequences[int(top)][0] for top in tops]
         costs[name] = constant - safe
         measurements += [
-            Measurement(f"{name}: stable for RTTs that vary from 1 step up to", safe, "steps",
-                    note=f"proven; from 1 to {unsafe} a sequence is proven unstable, growth {found[unsafe][0]:.6f} a "
-                        f"step; constant RTTs are stable up to {constant}"),
+            Measurement(f"{name}: stable for RTTs that vary from 1 step to", safe, "steps",
+                    note=f"proven; from 1 to {unsafe} a sequence is proven unstable, growth "
+                         f"{sequences[unsafe][0]:.6f} per "
+                                            f"step; constant RTTs are stable up to {constant}"),
             Measurement(f"{name}: stable variation around 10 steps", around, "steps",
                         note="proven, of at most 9"),
         ]  # fmt: skip
@@ -214,10 +218,11 @@ def open_jitter(claim: Claim) -> Finding:
                 note=f"{'proven' if proof.proven else 'not proven'} above 1; in the laws {replay:.6f}; a constant RTT "
                     f"of 31 steps is {'proven stable' if stable_at else 'not proven stable'}")
     )  # fmt: skip
-    many = 100
-    sharp = _onset_of_holding(many)
+    n_steps = 100
+    sharp = _onset_of_holding(n_steps)
     measurements.append(
-        Measurement(f"first order, RTTs from 1 to {many} steps: least alpha D/d at which holding is unstable", sharp,
+        Measurement(f"first order, RTTs from 1 to {n_steps} steps: minimum alpha D/d at which holding is "
+                    "unstable", sharp,
                     reported=1.5, note="proven stable below 3/2; constant RTTs up to pi/2 = 1.5708")
     )  # fmt: skip
     packets = {
@@ -227,7 +232,7 @@ def open_jitter(claim: Claim) -> Finding:
     measurements += [
         Measurement(f"packets, QI-RCP, alpha = {alpha:g}, RTT {1e3 * rtt:g} ms"
                     f"{', ACKs held for up to 400 ms' if hold else ''}: deviation", value,
-                    note="largest of arrivals over 100 ms, last third of 60 s from a perturbation of 2 %")
+                    note="maximum of arrivals over 100 ms, last third of 60 s, perturbation of 2 %")
         for (alpha, rtt, hold), value in packets.items()
     ]  # fmt: skip
     figure = plot.boundary_figure(
@@ -235,27 +240,27 @@ def open_jitter(claim: Claim) -> Finding:
         title="The worst sequence of RTTs found",
     )  # fmt: skip
     stable = [f"{m.value} ({m.name.split(':')[0]})" for m in measurements if "vary from 1 step" in m.name]
-    kept = [name for name, cost in costs.items() if cost == 0]
+    unaffected = [name for name, cost in costs.items() if cost == 0]
     lost = [name for name, cost in costs.items() if cost > 0]
     return Finding(
         claim,
         Verdict.CONDITIONAL if lost and len(lost) < len(costs) else Verdict.REFUTED if lost else Verdict.CONFIRMED,
-        f"With d = 10 steps, at default gains, RTTs that vary in any way between 1 step and {', '.join(stable)} are "
-        f"proven harmless. {' and '.join(kept) or 'None'} are thereby stable for all RTTs for which they are when it "
-        f"is constant; loops "
-        "of first order (QI-RCP, RCP-1) require alpha D/d < 3/2 where RTTs vary and pi/2 where they do not. RCP at its "
-        "default beta = 1 is unstable even at its own RTT with an unconstrained queue.",
+        f"With d = 10 steps and default gains, RTTs that vary arbitrarily between 1 step and {', '.join(stable)} are "
+        f"provably harmless. {' and '.join(unaffected) or 'No loops'} are stable for varying RTTs up to the limit for "
+        "constant RTTs. First-order loops (QI-RCP, RCP-1) require alpha D/d < 3/2 for varying RTTs and pi/2 for "
+        "constant "
+        "RTTs. RCP at its default beta = 1 is unstable even at the assumed RTT, with an unconstrained queue.",
         measurements,
         [Picture.of(figure, "The worst sequence of RTTs found",
-                    "Largest growth found with RTTs between 1 step and the longest, d = 10 steps, default gains.")],
+                    "Maximum growth found with RTTs between 1 step and the longest, d = 10 steps, default gains.")],
         ["d is fixed at 100 ms, T = 10 ms, any flows on one link; XCP's loop is that of RCP with its gains, in steps "
          "of d/10. The queue of RCP and XCP may be negative.",
-         "In packets routers measure d, which stays at 100 to 108 ms where ACKs of an RTT of 100 ms wait."],
+         "In packet runs routers measure d, which is 100 to 108 ms for an RTT of 100 ms with held ACKs."],
     )  # fmt: skip
 
 
 def _onset_of_holding(longest: int) -> float:
-    """Least alpha D/d, to 1e-4, at which a first order loop is unstable if its steps are held for up to D steps."""
+    """Return the minimum alpha D/d, to 1e-4, at which a first-order loop with steps held up to D is unstable."""
 
     def dies_out(gain: float) -> bool:
         protocol = QIRCP(alpha=gain, interval=RTT / longest)
