@@ -48,7 +48,7 @@ def solutions(workers: int) -> tuple[int, Runs, Runs]:
     def together() -> Any:
         args = {"rise": rise, "fall": fall}
         return solve_ensemble(
-            mackey_glass, (0.0, t[-1]), [0.5], [17.0], args=args, t_eval=t, workers=workers
+            mackey_glass, (0.0, t[-1]), [0.5], [17.0], args=args, t_eval=t, executor=workers
         ).y.to_numpy()
 
     return len(rise) * len(fall), loop, together
@@ -67,7 +67,7 @@ def members(
         return np.array([simulate(one, **options).rate.to_numpy() for one in each])
 
     def together() -> Any:
-        return ensemble(scenario, {name: values}, workers=workers, **options).rate.to_numpy()
+        return ensemble(scenario, {name: values}, executor=workers, **options).rate.to_numpy()
 
     return len(values), loop, together
 

@@ -75,6 +75,12 @@ def _options(engine: str) -> list[str]:
 
 
 def _check_options(engine: str, options: dict[str, Any]) -> None:
+    try:
+        signature(_simulator(engine)).bind(None, **options)
+    except TypeError:
+        pass
+    else:
+        return
     own = _options(engine)
     for name in options:
         if name in own:

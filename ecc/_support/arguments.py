@@ -106,8 +106,12 @@ def given(**options: Any) -> dict[str, Any]:
 @overload
 def check_arguments(call: C) -> C: ...
 @overload
-def check_arguments(*, gaps: bool = False, constructor: bool = False) -> Callable[[C], C]: ...
-def check_arguments(call: Any = None, *, gaps: bool = False, constructor: bool = False) -> Any:
+def check_arguments(
+    *, gaps: bool = False, constructor: bool = False, former: Mapping[str, str] = {}
+) -> Callable[[C], C]: ...
+def check_arguments(
+    call: Any = None, *, gaps: bool = False, constructor: bool = False, former: Mapping[str, str] = {}
+) -> Any:
     """Let a function, or the public methods of a class, check arguments by their annotations.
 
     Parameters
@@ -118,15 +122,17 @@ def check_arguments(call: Any = None, *, gaps: bool = False, constructor: bool =
         Arrays may hold NaN and infinity.
     constructor : bool, optional
         True: the constructor of a class is checked too.
+    former : mapping, optional
+        Former name of a keyword of a function, which is still accepted -> its present name.
     """
     if call is None:
-        return partial(_decorated, gaps=gaps, constructor=constructor)
+        return partial(_decorated, gaps=gaps, constructor=constructor, former=former)
     return _decorated(call, gaps, constructor)
 
 
-def _decorated(call: Any, gaps: bool, constructor: bool) -> Any:
+def _decorated(call: Any, gaps: bool, constructor: bool, former: Mapping[str, str] = {}) -> Any:
     if not isinstance(call, type):
-        return _wrapped(call, gaps)
+        return _wrapped(call, gaps, former)
     for name, member in list(vars(call).items()):
         if (name == "__init__" and constructor) or not (name.startswith("_") or name.endswith("_law")):
             if isinstance(member, classmethod | staticmethod):
@@ -172,9 +178,14 @@ def _check_names(
         raise TypeError(f"{of} lacks {_counted(missing)}") from None
 
 
-def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
+def _wrapped(call: Callable[..., Any], gaps: bool, former: Mapping[str, str] = {}) -> Callable[..., Any]:
     @wraps(call)
     def inner(*arguments: Any, **named: Any) -> Any:
+        for old, name in former.items():
+            if old in named:
+                if name in named:
+                    raise TypeError(f"{old} is the former name of {name}, and both are given")
+                named[name] = named.pop(old)
         positions, kinds, needed = _kinds(call, gaps)
         for k, ((name, kind), value) in enumerate(zip(positions, arguments, strict=False)):
             if kind is not None and (refusal := kind.refuses(value)):

@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from multiprocessing import get_context, resource_tracker
@@ -22,7 +22,16 @@ from typing import Any
 
 from ecc.errors import EccError
 
-__all__ = ["WorkerDied", "WorkersLost", "answer", "in_workers", "outcome", "worker_count"]
+__all__ = [
+    "WorkerDied",
+    "WorkersLost",
+    "answer",
+    "in_workers",
+    "outcome",
+    "thread_count",
+    "thread_pool",
+    "worker_count",
+]
 
 Call = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
 """A function with its arguments and keywords."""
@@ -80,6 +89,50 @@ def worker_count(workers: Executor | int) -> int:
     if not isinstance(workers, Executor):
         return workers
     return max(1, getattr(workers, "_max_workers", os.cpu_count() or 1))  # standard executors
+
+
+@contextmanager
+def thread_pool(executor: Executor | int | None) -> Iterator[ThreadPoolExecutor]:
+    """Have threads for calls that share memory: those of an executor, which is left open, or some of its own.
+
+    Parameters
+    ----------
+    executor : Executor, int or None
+        Threads, their number, >= 1, or None: as many as there are cores for this process.
+    """
+    count = thread_count(executor)
+    if isinstance(executor, ThreadPoolExecutor):
+        yield executor
+    else:
+        with ThreadPoolExecutor(count) as pool:
+            yield pool
+
+
+def thread_count(executor: Executor | int | None) -> int:
+    """Return the number of threads that an `executor=` stands for.
+
+    Parameters
+    ----------
+    executor : Executor, int or None
+        Threads, their number, >= 1, or None: as many as there are cores for this process.
+
+    Raises
+    ------
+    TypeError
+        An executor of processes or machines, which share no memory.
+    ValueError
+        A number < 1.
+    """
+    from ecc._support.quantity import as_count  # here: worker processes import this module, and not always NumPy
+
+    if executor is None:
+        return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()) or 1
+    if isinstance(executor, ThreadPoolExecutor):
+        return worker_count(executor)
+    if isinstance(executor, Executor):
+        kind = type(executor).__name__
+        raise TypeError(f"executor must be a ThreadPoolExecutor or a number of threads here, got a {kind}")
+    return as_count(executor, "executor", minimum=1)
 
 
 def _in_executor(calls: Sequence[Call], executor: Executor) -> Made:

@@ -19,6 +19,7 @@ from ecc._support.arguments import check_arguments, shown
 from ecc._support.digests import digest, function_digest
 from ecc._support.files import checked_digest
 from ecc._support.quantity import as_count
+from ecc._support.reports import ProgressCallback, Share
 from ecc._support.store import Store
 from ecc._support.workers import WorkersLost, in_workers
 from ecc.errors import EccError, warn
@@ -67,7 +68,7 @@ def sweep(
     grid: Mapping[str, Sequence[Any]],
     executor: Executor | int | None = None,
     store: str | Path | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: ProgressCallback | None = None,
     resumed: Callable[[int, int], None] | None = None,
     part: tuple[int, int] | None = None,
 ) -> xr.Dataset:
@@ -88,7 +89,7 @@ def sweep(
         resumes after this one, even if it was killed. With `ScenarioRuns`, each metric has its own entry; series are
         not kept.
     progress : callable, optional
-        Called after each point with the share of points that are done.
+        Called after each point with a `Progress`: the `share` of points that have ended.
     resumed : callable, optional
         If points are in the store, called before the first new one with their number and the total number.
     part : (int, int), optional
@@ -156,7 +157,7 @@ def sweep(
                     stored.put(calls[k], result)
                 done[k] = result  # after the store: after Ctrl-C every point in `done` is stored
                 if progress is not None:
-                    progress(len(done) / len(mine))
+                    progress(Share(len(done) / len(mine)))
     except (KeyboardInterrupt, WorkersLost) as error:
         missing = dict.fromkeys((k for k in mine if k not in done), "not run") | failures
         if len(missing) > len(failures):

@@ -11,8 +11,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from ecc._support.arguments import check_arguments
 from ecc._support.digests import code_digest, digest
 from ecc._support.quantity import as_count
+from ecc._support.reports import ProgressCallback, Step, takes
 from ecc._support.store import Store
 from ecc._support.workers import Call, WorkerDied, WorkersLost, in_workers, worker_count
 from ecc.claims import catalog, experiments
@@ -80,6 +82,7 @@ class Pace:
         return (costs.done + under_way) / costs.total if costs.total else 1.0
 
 
+_JOBS = 2  # worker processes by default
 _MAX_SHARE = 0.95  # maximum share of running jobs that the progress bar counts as done
 
 
@@ -105,26 +108,57 @@ class CrosscheckError(EccError):
         self.outcome = outcome
 
 
-def crosscheck(names: Sequence[str] = (), jobs: Executor | int = 2, progress: Progress | None = None) -> list[Finding]:
+def judged(progress: ProgressCallback | None, count: int) -> Progress | None:
+    """Return the function that reports judged claims to a `progress` callback.
+
+    A callback of two arguments gets the claim and its finding, None if the check failed.
+
+    Parameters
+    ----------
+    progress : callable or None
+    count : int
+        Number of all claims.
+    """
+    if progress is None or takes(progress, 2):
+        former: Any = progress
+        return former  # type: ignore[no-any-return]
+    done = 0
+
+    def report(claim: Claim, finding: Finding | None) -> None:
+        nonlocal done
+        done += 1
+        progress(Step(f"{claim.id}: {'failed' if finding is None else finding.verdict}", done / count))
+
+    return report
+
+
+@check_arguments(former={"jobs": "executor"})
+def crosscheck(
+    names: Sequence[str] = (), executor: Executor | int | None = None, progress: ProgressCallback | None = None
+) -> list[Finding]:
     """Return the findings on the claims that `names` select, in the order of the ledger.
 
     Parameters
     ----------
     names : sequence of str, optional
         Protocol names or claim ids, for example "QI-RCP" or "qi-7"; all claims if empty.
-    jobs : Executor or int, >= 1, optional
-        Number of worker processes, or an executor such as `ecc.batch.cluster.Cluster`.
-    progress : Progress, optional
-        Called as progress(claim, finding) when each check ends, with None as the finding if it failed.
+    executor : Executor or int, >= 1, optional
+        Number of worker processes, or an executor such as `ecc.cluster.Cluster`. None: 2 processes.
+    progress : callable, optional
+        Called when each check ends with a `Progress`: "ID: verdict" as `text`, and the share of checks that ended.
 
     Raises
     ------
     ValueError
-        A name is neither a protocol nor a claim.
+        A name is neither a protocol nor a claim, or executor < 1.
     CrosscheckError
         A check raised, Ctrl-C was pressed, or a cluster was lost; its `outcome` holds all completed findings.
     """
-    outcome = examine(catalog.select(names), jobs, progress)
+    workers = _JOBS if executor is None else executor
+    if not isinstance(workers, Executor):
+        as_count(workers, "executor", minimum=1)
+    claims = catalog.select(names)
+    outcome = examine(claims, workers, judged(progress, len(claims)))
     if outcome.failures:
         raise CrosscheckError(describe(outcome.failures), outcome)
     if outcome.lost:
@@ -147,7 +181,7 @@ def describe(failures: dict[str, str]) -> str:
 
 def examine(
     claims: Sequence[Claim],
-    jobs: Executor | int = 2,
+    jobs: Executor | int = _JOBS,
     progress: Progress | None = None,
     store: Store | None = None,
     quick: bool = False,

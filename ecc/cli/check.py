@@ -50,6 +50,7 @@ def check_properties(
     Each property is checked on scenarios within the operating range of the protocol. The smallest scenario that
     violates a property is printed as Python code.
     """
+    from ecc._support.reports import Progress
     from ecc.testing import check_protocol
 
     subject: Any
@@ -62,8 +63,8 @@ def check_properties(
     with progress_bar(not json) as bar:
         task = bar.add_task("properties", total=1.0)
 
-        def show(name: str, done: int, count: int) -> None:
-            bar.update(task, description=name, completed=done / count)
+        def show(step: Progress) -> None:
+            bar.update(task, description=step.text, completed=step.share)
 
         report = check_protocol(subject, properties or (), examples=examples, quick=quick, progress=show)
     if json:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ecc._support.arguments import check_arguments
 from ecc._support.display import first_notes
 from ecc._support.quantity import Quantity, as_number, as_time
+from ecc._support.reports import ProgressCallback, Share
 from ecc.comparison.agreement import Phase, disagreements, linear_models, notes_of, phases
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.results.trajectory import Trajectory
@@ -184,7 +185,7 @@ def compare(
     sample: Quantity | None = None,
     window: Quantity | None = None,
     tolerance: float = 0.05,
-    progress: Callable[[float], None] | None = None,
+    progress: ProgressCallback | None = None,
     *,
     start: str = "empty",
     perturbation: float = 0.0,
@@ -204,7 +205,7 @@ def compare(
     tolerance : float, > 0, optional
         Maximum difference, as a share of the scale of each series (see `Comparison`).
     progress : callable, optional
-        Called with the share that is done, from 0 to 1.
+        Called regularly with a `Progress`: the completed `share` of both runs.
     start, perturbation, cancel
         See `ecc.packet.simulate`; they apply to both engines.
 
@@ -235,7 +236,7 @@ def compare(
     report = progress or (lambda done: None)
 
     def progressed(before: float, done: float) -> None:
-        report(before + 0.5 * done)
+        report(Share(before + 0.5 * done))
 
     options: dict[str, Any] = {"start": start, "perturbation": perturbation}
     as_fluid, as_packets = (
@@ -270,7 +271,7 @@ def compare(
                 "first_discrepancy": time[np.argmax(beyond)] if beyond.any() else np.nan, "discrepancy": beyond.mean(),
                 "fluid_end": ends[0], "packet_end": ends[1], "fluid_settled": settled[0], "packet_settled": settled[1],
             })  # fmt: skip
-    report(1.0)
+    report(Share(1.0))
     return Comparison(as_fluid, as_packets, width, bar, pd.DataFrame(rows), discrepancy, scenario, options)
 
 

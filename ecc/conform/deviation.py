@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import number_text
+from ecc._support.reports import ProgressCallback, Share
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.env import Hook
 from ecc.contract.packet_hooks import flow_hooks_of
@@ -97,7 +98,7 @@ def compare(
     protocol: Protocol | str,
     reference: Protocol | str,
     scenario: Scenario | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Divergence:
     """Return the deviations of a protocol's variables from those of a reference that sees the same ACKs.
 
@@ -110,7 +111,7 @@ def compare(
         Scenario in which flow 0 runs the protocol; other flows, links and impairments do not change. None: a flow over
         10 Mb/s, RTT 40 ms, a buffer of 75 kB, 8 s.
     progress : callable, optional
-        Called at intervals as progress(share), with the completed share of the run, from 0 to 1.
+        Called regularly with a `Progress`: the completed `share` of the run.
 
     Returns
     -------
@@ -150,7 +151,7 @@ def compare(
     engine = build_twin(replace(setup, parts=parts), seed=scenario.seed)
     while engine.advance(scenario.duration, SLICE) == "max_events":
         if progress is not None:
-            progress(min(to_seconds(engine.now) / scenario.duration, 1.0))
+            progress(Share(min(to_seconds(engine.now) / scenario.duration, 1.0)))
     lacking = tuple(name for name in named_variables(other) if name not in names)
     divergence_found = shadow.divergence(lacking)
     return replace(divergence_found, notes=notes + divergence_found.notes)

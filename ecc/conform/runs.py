@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,11 +12,12 @@ from typing import Any
 
 from ecc._support.arguments import check_arguments, nearest, shown
 from ecc._support.quantity import as_count
+from ecc._support.reports import ProgressCallback
 from ecc._support.store import Store
 from ecc._support.workers import WorkersLost
 from ecc.claims.catalog import checks
 from ecc.claims.checks.conformance.laboratory import CASES, examine, identity, missing
-from ecc.claims.crosscheck import Outcome, Progress, Steps
+from ecc.claims.crosscheck import Outcome, Progress, Steps, judged
 from ecc.claims.crosscheck import examine as examine_claims
 from ecc.claims.ledger import Claim, Finding, Verdict, claims
 from ecc.claims.report.output import Report, write_report
@@ -121,12 +122,12 @@ def cases(names: Sequence[str] = ()) -> list[Claim]:
     return [claim for key, claim in available.items() if not names or key in chosen]
 
 
-@check_arguments
+@check_arguments(former={"jobs": "executor"})
 def run(
     protocol: Protocol | str,
     cases: Sequence[str] = (),
-    jobs: Executor | int = 1,
-    progress: Callable[[Claim, Finding | None], None] | None = None,
+    executor: Executor | int | None = None,
+    progress: ProgressCallback | None = None,
     store: str | Path | None = None,
 ) -> Conformance:
     """Return the findings of the cases on a protocol.
@@ -137,13 +138,15 @@ def run(
         Protocol; or the name of one, or "module:Class" or "file.py:Class" of a custom one, with its default parameters.
     cases : sequence of str, optional
         Ids of cases, or prefixes of ids, for example "bbr". None: all.
-    jobs : Executor or int, >= 1, optional
-        Number of worker processes (1: this process), or an executor such as `ecc.batch.cluster.Cluster`.
+    executor : Executor or int, >= 1, optional
+        Number of worker processes, or an executor such as `ecc.cluster.Cluster`. None or 1: this process.
     progress : callable, optional
-        Called as progress(case, finding) at the end of each case.
+        Called when each case ends with a `Progress`: "ID: verdict" as `text`, and the share of cases that ended. A
+        function of two arguments gets the case and its finding.
     store : str or Path, optional
         File (or a folder, for its "results.sqlite") that stores each finding under the code of case and protocol, and
-        its parameters; a later call runs only missing cases. If it is given, `jobs` = 1 means a worker process, too.
+        its parameters; a later call runs only missing cases. With a store, cases always run in worker
+        processes.
 
     Returns
     -------
@@ -152,7 +155,7 @@ def run(
     Raises
     ------
     ValueError
-        If there is no such protocol or case, or if the store is a file of another kind.
+        If there is no such protocol or case, if executor < 1, or if the store is a file of another kind.
     WorkersLost
         If an executor cannot continue.
 
@@ -170,9 +173,11 @@ def run(
     """
     chosen: Protocol = protocol_class(protocol)() if isinstance(protocol, str) else protocol
     selected = _cases(cases)
-    if store is not None or isinstance(jobs, Executor) or as_count(jobs, "jobs", minimum=1) > 1:
+    workers = 1 if executor is None else executor
+    report = judged(progress, len(selected))
+    if store is not None or isinstance(workers, Executor) or as_count(workers, "executor", minimum=1) > 1:
         open_store = None if store is None else Store(store)
-        outcome = examined(chosen, selected, jobs, progress, store=open_store)
+        outcome = examined(chosen, selected, workers, report, store=open_store)
         if open_store is not None and open_store.trouble is not None:
             warn(open_store.trouble)
         if outcome.lost:
@@ -184,8 +189,8 @@ def run(
             findings.append(examine(claim.id, claim, chosen))
         except KeyboardInterrupt:
             return Conformance(chosen, findings, interrupted=True)
-        if progress is not None:
-            progress(claim, findings[-1])
+        if report is not None:
+            report(claim, findings[-1])
     return Conformance(chosen, findings)
 
 

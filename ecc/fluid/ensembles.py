@@ -8,9 +8,8 @@ values as in xarray: a list of values is a separate dimension, and DataArrays th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc._support.arguments import Positive, check_arguments, shown
+from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import Quantity
+from ecc._support.reports import ProgressCallback, Share
+from ecc._support.workers import thread_count
 from ecc.contract.assignment import parameter_names, with_parameters
 from ecc.contract.protocol import Protocol
 from ecc.fluid.dde.solver import DdeResult, solve_dde
@@ -102,8 +103,8 @@ def _collected(
     count: int,
     several: Callable[[range], list[Any]],
     together: int,
-    workers: int | None,
-    progress: Callable[[float], None] | None,
+    executor: Executor | int | None,
+    progress: ProgressCallback | None,
     interrupt: _Interrupt,
 ) -> tuple[list[Any], list[str]]:
     """Return the result of each member (None if it raised) and the reason for each that raised.
@@ -111,7 +112,7 @@ def _collected(
     `several` returns the result or the exception of each of at most `together` members. The first member runs before
     all others, because it compiles the code that they share. Ctrl-C ends the runs, and keeps the results so far.
     """
-    threads = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()) or 1
+    threads = thread_count(executor)
     size = min(together, -(-count // (4 * threads)))  # batches that end at about the same time
     batches = [range(first, min(first + size, count)) for first in range(1, count, size)]
     results: list[Any] = [None] * count
@@ -127,8 +128,16 @@ def _collected(
             else:
                 results[k] = result
 
-    pool = ThreadPoolExecutor(threads)
     running: dict[Any, range] = {}
+    pool = executor if isinstance(executor, ThreadPoolExecutor) else ThreadPoolExecutor(threads)
+
+    def end() -> None:
+        """Wait for the members that run, and drop those that do not."""
+        if pool is not executor:
+            pool.shutdown(cancel_futures=True)
+        else:
+            wait([future for future in running if not future.cancel()])
+
     try:
         for these in ([range(1)], batches):
             running = {pool.submit(several, members): members for members in these}
@@ -136,26 +145,26 @@ def _collected(
                 done += len(running[future])
                 keep(future)
                 if progress is not None:
-                    progress(done / count)
+                    progress(Share(done / count))
     except KeyboardInterrupt:
         interrupt.came = True
-        pool.shutdown(cancel_futures=True)
+        end()
         for future in [future for future in running if not future.cancelled()]:
             keep(future)
     finally:
-        pool.shutdown(cancel_futures=True)
+        end()
     if all(result is None for result in results):
         raise errors[0] if errors else KeyboardInterrupt
     return results, reasons
 
 
-@check_arguments
+@check_arguments(former={"workers": "executor"})
 def ensemble(
     scenario: Scenario,
     over: Mapping[str, Any],
     *,
-    workers: Positive | None = None,
-    progress: Callable[[float], None] | None = None,
+    executor: Executor | int | None = None,
+    progress: ProgressCallback | None = None,
     sample: Quantity | None = None,
     start: str | ArrayLike = "empty",
     perturbation: float = 0.0,
@@ -177,10 +186,10 @@ def ensemble(
         several protocols, "flows.alpha" or "links.target"), a field of the scenario ("network", "seed"), or an option
         of `simulate` ("perturbation", "rtol"). A sequence makes a dimension of this name. An xarray DataArray keeps its
         dimensions; DataArrays that share a dimension vary together.
-    workers : int, > 0, optional
-        Number of threads; None: the number of cores available to this process.
+    executor : ThreadPoolExecutor or int, >= 1, optional
+        Threads, or their number. None: the number of cores available to this process.
     progress : callable, optional
-        Called with the share of completed members, from 0 to 1.
+        Called after members end with a `Progress`: the completed `share` of members.
     sample, start, perturbation, record, cancel, time, rtol, delays, clocking, signals
         As in `simulate`, the same for all members unless `over` names them.
 
@@ -249,7 +258,7 @@ def ensemble(
             for prepared in ready
         ]  # fmt: skip
 
-    runs, stopped = _collected(len(members.values), several, _MAX_BATCH, workers, progress, interrupt)
+    runs, stopped = _collected(len(members.values), several, _MAX_BATCH, executor, progress, interrupt)
     prepared, result = max((run for run in runs if run is not None), key=lambda run: len(run[1].time))
     longest = prepared.trajectory(result, text)
     series = [None if run is None else run[0].series(run[1]) for run in runs]
@@ -276,7 +285,7 @@ def ensemble(
     return xr.Dataset(variables, coords={**labels, **members.coordinates}, attrs={**attributes, "scenario": text})
 
 
-@check_arguments
+@check_arguments(former={"workers": "executor"})
 def solve_ensemble(
     f: Callable[..., Any],
     t_span: Sequence[float],
@@ -285,8 +294,8 @@ def solve_ensemble(
     *,
     args: Mapping[str, Any],
     t_eval: ArrayLike,
-    workers: Positive | None = None,
-    progress: Callable[[float], None] | None = None,
+    executor: Executor | int | None = None,
+    progress: ProgressCallback | None = None,
     events: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
     rtol: float = 1e-3,
     atol: ArrayLike = 1e-6,
@@ -312,10 +321,10 @@ def solve_ensemble(
         history or the delays vary.
     t_eval : array_like, shape (n_times,), increasing
         Times of the results, within t_span.
-    workers : int, > 0, optional
-        Number of threads; None: the number of cores available to this process.
+    executor : ThreadPoolExecutor or int, >= 1, optional
+        Threads, or their number. None: the number of cores available to this process.
     progress : callable, optional
-        Called with the share of completed members, from 0 to 1.
+        Called after members end with a `Progress`: the completed `share` of members.
     events, rtol, atol, max_step, first_step, y0, breaks, jit, method, neutral, history_slope
         As in `solve_dde`, the same for all members.
 
@@ -375,7 +384,7 @@ def solve_ensemble(
     def several(which: range) -> list[Any]:
         return [_or_error(solve_member, members.values[k]) for k in which]
 
-    results, why = _collected(len(members.values), several, 1, workers, progress, _Interrupt())
+    results, why = _collected(len(members.values), several, 1, executor, progress, _Interrupt())
     times = np.asarray(t_eval, dtype=float)
     size = next(result.y.shape[0] for result in results if result is not None)
     y = np.full((len(results), size, len(times)), np.nan)

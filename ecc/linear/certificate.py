@@ -60,6 +60,21 @@ class Certificate(Displayed):
     reason: str = ""
 
     @property
+    def lower(self) -> int:
+        """Proven lower bound of the number of unstable roots."""
+        return self.at_least
+
+    @property
+    def upper(self) -> float:
+        """Proven upper bound of the number of unstable roots; inf if none is proven."""
+        return inf if self.at_most is None else self.at_most
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the verdict `stable` is proven, and not undecided."""
+        return self.stable is not None
+
+    @property
     def unstable(self) -> int | None:
         """The number of unstable roots, None if not decided."""
         return self.at_least if self.at_least == self.at_most else None

@@ -14,7 +14,7 @@ the largest is the dominant one. Other tiles are divided.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from math import pi
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from ecc._support.workers import thread_pool
 from ecc.linear.characteristic import Complex, Real, Terms
 
 __all__ = ["Expansion", "Field", "dominant", "expand"]
@@ -473,7 +474,7 @@ def _solve(field: Field, i: Index, j: Index, starts: Complex, sigma: Real) -> tu
     return s[best, np.arange(s.shape[1])], good
 
 
-def dominant(field: Field, workers: int) -> Complex:
+def dominant(field: Field, executor: Executor | int | None) -> Complex:
     """Return the dominant root s of every point of a grid, shape (rows, columns), in the upper half plane.
 
     Notes
@@ -487,7 +488,7 @@ def dominant(field: Field, workers: int) -> Complex:
     center = field.at(np.array([middle[0]]), np.array([middle[1]]))
     seeds = _search(center, np.zeros(0, complex), field.sampled)
     tiles = _Tiles(np.array([[0, rows, 0, columns]]), _padded(seeds)[:, None])
-    with ThreadPoolExecutor(workers) as pool:
+    with thread_pool(executor) as pool:
         while len(tiles.ranges):
             tiles = _level(field, tiles, out, pool)
     return out

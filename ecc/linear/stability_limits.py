@@ -14,7 +14,7 @@ compared with the proven count of the family's own members. If they disagree, th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, inf, isfinite, nan
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import Displayed, Rows, frequency_text, quantity_text, value_text
-from ecc._support.reports import Reporter
+from ecc._support.reports import ProgressCallback, Reporter
 from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.affine_family import NEGATIVE, SAMPLES, Affine, follow, lost_at, runs_negative
 from ecc.linear.black_box_family import Family, Found, Scan, checked, nearest_taken, unstable_of
@@ -96,6 +96,21 @@ class StabilityLimit(Displayed):
     dt: float | None = None
     begins: float = 0.0
     searched_to: float = 0.0
+
+    @property
+    def lower(self) -> float:
+        """Lower bound of the limit, at which the system is proven stable; `value` if `is_proven` is False."""
+        return self.value if self.certified is None else self.certified[0]
+
+    @property
+    def upper(self) -> float:
+        """Upper bound of the limit, at which the system is proven unstable; `value` if `is_proven` is False."""
+        return self.value if self.certified is None else self.certified[1]
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the limit is proven to lie between `lower` and `upper`."""
+        return self.certified is not None
 
     def _title(self) -> str:
         return "Stability limit"
@@ -435,7 +450,7 @@ def stability_limit(
     also: Sequence[float] = (),
     near: float = 1.0,
     name: str = "the gain",
-    progress: Callable[[str], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> StabilityLimit:
     """Return the gain at which a family of systems first loses stability as the gain grows from 0.
 
@@ -454,7 +469,7 @@ def stability_limit(
     name : str, optional
         Name of the gain in notes.
     progress : callable, optional
-        Called with the gain that is being tried, at most twice a second.
+        Called with a `Progress` at most twice a second: the gain that is analyzed, as `text`.
 
     Returns
     -------
@@ -544,7 +559,7 @@ def stability_limit(
     )
 
 
-def _reported(family: Family, name: str, progress: Callable[[str], None] | None) -> Family:
+def _reported(family: Family, name: str, progress: ProgressCallback | None) -> Family:
     """Return the family, which also reports the gains that are tried."""
     if progress is None:
         return family

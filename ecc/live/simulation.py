@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.memory import free_memory
 from ecc._support.quantity import Quantity, as_count, as_time
+from ecc._support.reports import ProgressCallback, Share
 from ecc.errors import EccError, NativeError, warn
 from ecc.live.capture import Tap, WireCapture
 from ecc.live.engine import HostEnd, LiveEngine, Measured, steal
@@ -58,7 +59,6 @@ _SCHEDULER = Path("/proc/sys/kernel")
 _FAIR_SERVER = 0.05
 """Share of time that the fair server of Linux reserves for other tasks, without a limit on real-time threads."""
 
-Progress = Callable[[float], None]
 Cancel = Callable[[], bool]
 
 
@@ -77,7 +77,7 @@ def simulate(
     traffic: Sequence[TCP] = (),
     capture: str | Path | None = None,
     record: Sequence[str] = (),
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     cancel: Cancel | None = None,
 ) -> Trajectory:
     """Return the run of a scenario with packets as real frames, on real links between the nodes of a network.
@@ -275,7 +275,7 @@ class _Run:
             taps += [Tap(tap, name, control) for tap, name in zip(tapped_at, directions, strict=bool(tapped_at))]
         return ends
 
-    def advance(self, progress: Progress | None, cancel: Cancel | None) -> None:
+    def advance(self, progress: ProgressCallback | None, cancel: Cancel | None) -> None:
         """Run to the end, or until it is canceled or interrupted."""
         duration = self._scenario.duration
         before, self._load = steal(), os.getloadavg()[0]
@@ -285,7 +285,7 @@ class _Run:
                     self._hosts.begin()
                 while self._engine.advance(duration) != "until":
                     if progress is not None:
-                        interrupts.callback(progress, self._engine.now / duration)
+                        interrupts.callback(progress, Share(self._engine.now / duration))
                     if interrupts.noted:
                         raise KeyboardInterrupt
                     if cancel is not None and interrupts.callback(cancel):

@@ -14,6 +14,7 @@ import numpy as np
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.memory import free_memory, reserved_bytes
 from ecc._support.quantity import Quantity, as_count, as_size, as_time
+from ecc._support.reports import ProgressCallback, Share
 from ecc.errors import NativeError, warn
 from ecc.native import Engine, Team, picoseconds
 from ecc.native.engine import sample_columns
@@ -39,7 +40,6 @@ _ENGINES = ("c", "python")
 _PYTHON_VALUES = 4
 """Memory of a number in the samples of the Python engine, relative to the C engine."""
 
-Progress = Callable[[float], None]
 Cancel = Callable[[], bool]
 
 
@@ -51,7 +51,7 @@ def simulate(
     perturbation: float = 0.0,
     *,
     record: Sequence[str] = (),
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     cancel: Cancel | None = None,
     engine: str = "c",
     flows_to: str | Path | None = None,
@@ -77,8 +77,8 @@ def simulate(
         Only with start="equilibrium": the rates or windows of all flows begin multiplied by 1 + perturbation.
     record : sequence of str, optional
         Names of fields to record: "link.FIELD", "flow.FIELD" and "env.FIELD", for example "env.srtt". See `Run`.
-    progress : Progress, optional
-        Called regularly with the completed share of the duration.
+    progress : callable, optional
+        Called regularly with a `Progress`: the completed `share` of the duration.
     cancel : Cancel, optional
         Called regularly; the run ends when it returns True. For example `threading.Event().is_set`.
     engine, flows_to, capture, qlog, trace, histogram_from, memory_limit, threads
@@ -304,7 +304,7 @@ class Run:
 
     @advancing
     def advance(
-        self, until: Quantity | None = None, progress: Progress | None = None, cancel: Cancel | None = None
+        self, until: Quantity | None = None, progress: ProgressCallback | None = None, cancel: Cancel | None = None
     ) -> Run:
         """Advance to a time; the number of steps never changes the result.
 
@@ -358,7 +358,9 @@ class Run:
     def _is_over(self) -> bool:
         return self._closed or self.stopped not in ("paused", "canceled", "interrupted")
 
-    def _run_to(self, until: float, progress: Progress | None, cancel: Cancel | None, interrupts: Interrupts) -> bool:
+    def _run_to(
+        self, until: float, progress: ProgressCallback | None, cancel: Cancel | None, interrupts: Interrupts
+    ) -> bool:
         """Run up to a time; return False if the run was canceled or interrupted before."""
         if self.stopped != "paused":
             return False
@@ -376,7 +378,7 @@ class Run:
                 drawn = self._transfers.draw()
                 self._engine.add(drawn, more=len(drawn) > 0)
             elif progress is not None:
-                interrupts.callback(progress, self.now / self.scenario.duration)
+                interrupts.callback(progress, Share(self.now / self.scenario.duration))
             if interrupts.noted:
                 self._stopped = "interrupted"
                 return False

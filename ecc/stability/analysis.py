@@ -11,6 +11,7 @@ import numpy as np
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import Displayed, Rows, frequency_text, grid_html, html_table, quantity_text
+from ecc._support.reports import ProgressCallback, Step
 from ecc.contract.assignment import (
     ProtocolAssignment,
     parameter_value,
@@ -104,6 +105,14 @@ class StableInterval(Displayed):
     switched_stable: bool | None = None
     switched_range: tuple[float, float] | None = None
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether the interval is proven: both sides of each end at which stability is lost, and no loss in between."""
+        if not self.complete_to >= min(self.upper, self.searched_to):
+            return False  # also if there is no interval: nan
+        ends = ((self.lower_frequency, self.lower_certified), (self.upper_frequency, self.upper_certified))
+        return all(proof is not None for frequency, proof in ends if frequency == frequency)
+
     def _title(self) -> str:
         verdict = "stable" if self.stable else "unstable"
         return f"Stable interval of {self.parameter}; {verdict} at {self.parameter} = {self.value:g}"
@@ -151,7 +160,7 @@ def stable_interval(
     certify: bool = True,
     *,
     options: LinearOptions | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: ProgressCallback | None = None,
     **keywords: Unpack[LinearKeywords],
 ) -> StableInterval:
     """Return the interval of stable values of a parameter around its present value.
@@ -169,7 +178,7 @@ def stable_interval(
     options : LinearOptions, optional
         Options of the linear models.
     progress : callable, optional
-        Called with the value that is being checked, at most twice a second.
+        Called with a `Progress` at most twice a second: the value that is analyzed, as `text`.
     **keywords : optional
         Fields of `LinearOptions`, in place of `options`.
 
@@ -213,7 +222,7 @@ def _interval(
     time: str,
     certify: bool,
     options: dict[str, Any],
-    progress: Callable[[str], None] | None,
+    progress: ProgressCallback | None,
 ) -> tuple[StableInterval, DelaySystem | SampledSystem]:
     """Return the interval of a linear model as it is, and the model at the present value."""
     value = parameter_value(protocol, name)
@@ -541,7 +550,7 @@ def analyze(
     parameter: str | None = None,
     times: Sequence[str] | None = None,
     certify: bool = True,
-    progress: Callable[[str], None] | None = None,
+    progress: ProgressCallback | None = None,
     *,
     options: LinearOptions | None = None,
     **keywords: Unpack[LinearKeywords],
@@ -560,7 +569,7 @@ def analyze(
     certify : bool, optional
         Whether to prove both sides of the ends of intervals by ball arithmetic.
     progress : callable, optional
-        Called with a description of the next step.
+        Called before each step with a `Progress`: the step, as `text`.
     options : LinearOptions, optional
         Options of the linear models: `assignment`, `mean_rtt` and `clocking`. Without `clocking`, the results for
         window protocols include the verdict of the paced model.
@@ -591,7 +600,11 @@ def analyze(
     protocol = read_protocol(protocol)
     name = parameter_of(protocol, parameter) if parameter or protocol.main_parameter else ""
     chosen = read_options(options, keywords, ("assignment", "mean_rtt", "clocking"), "analyze").given()
-    report = progress or (lambda text: None)
+
+    def report(step: str) -> None:
+        if progress is not None:
+            progress(Step(step))
+
     if isinstance(protocol, Protocol) and (protocol.linear_refusal is not None or not protocol.times):
         return _without_model(protocol, network)
     models, refused = [], {}
@@ -696,7 +709,7 @@ def _of_model(
     system: DelaySystem | SampledSystem,
     certify: bool,
     options: dict[str, Any],
-    progress: Callable[[str], None] | None,
+    progress: ProgressCallback | None,
 ) -> ModelAnalysis:
     notes = dict.fromkeys(system.notes)
     interval: StableInterval | None = None

@@ -11,7 +11,7 @@ are first read or the result is printed. The numbers of the result take no addit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from math import inf, log
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import frequency_text
+from ecc._support.reports import ProgressCallback
 from ecc.contract.assignment import ProtocolAssignment, parameter_value, read_protocol, with_parameter
 from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError, EccError
@@ -310,7 +311,7 @@ def critical_gain(
     maximum: float = inf,
     *,
     options: LinearOptions | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: ProgressCallback | None = None,
     **keywords: Unpack[LinearKeywords],
 ) -> CriticalGain:
     chosen = read_options(options, keywords)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any, Unpack
@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ecc._support.arguments import check_arguments, shown
+from ecc._support.reports import ProgressCallback
 from ecc.contract.assignment import (
     ProtocolAssignment,
     parameter_names,
@@ -62,7 +63,7 @@ def critical_gain(
     maximum: float = inf,
     *,
     options: LinearOptions | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: ProgressCallback | None = None,
     **keywords: Unpack[LinearKeywords],
 ) -> StabilityLimit:
     """Return the stability limit of a parameter that grows from 0, all others fixed.
@@ -85,7 +86,7 @@ def critical_gain(
     options : LinearOptions, optional
         Options of the linear models.
     progress : callable, optional
-        Called with the value that is being checked, at most twice a second.
+        Called with a `Progress` at most twice a second: the value that is analyzed, as `text`.
     **keywords : optional
         Fields of `LinearOptions`, in place of `options`.
 

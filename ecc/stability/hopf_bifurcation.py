@@ -34,7 +34,7 @@ from ecc.laws.jets import gradient, taylor
 from ecc.linear import StabilityLimit
 from ecc.loops.closed_loop import law_arguments, linearize, steps_of
 from ecc.network.network import Network
-from ecc.stability.gains import critical_gain
+from ecc.stability.gains import critical_gain, parameter_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -155,7 +155,7 @@ class Hopf(Displayed):
 
 @check_arguments
 def hopf(
-    protocol: Protocol, network: Network, parameter: str = "", time: str = "continuous", maximum: float = inf
+    protocol: Protocol, network: Network, parameter: str | None = None, time: str = "continuous", maximum: float = inf
 ) -> Hopf:
     """Return the bifurcation by which a protocol loses stability to an oscillation on one link.
 
@@ -165,7 +165,7 @@ def hopf(
     network : Network
         Network of one link.
     parameter : str, optional
-        Name of the gain; if empty, the protocol's `main_parameter`.
+        Name of the gain. None: the protocol's `main_parameter`.
     time : str, optional
         "continuous" or "discrete", as for linearize.
     maximum : float, optional
@@ -200,10 +200,9 @@ def hopf(
         raise ValueError(f"time must be 'continuous' or 'discrete', got {shown(time)}")
     _check_loop(protocol, network)
     name = type(protocol).__name__
-    parameter = parameter or protocol.main_parameter
-    if not parameter:
-        linearize(protocol, network, time)  # raises with the reason if there is no linear model
-        raise ValueError(f"parameter must be named: {name} declares no main_parameter")
+    if not (parameter or protocol.main_parameter):
+        linearize(protocol, network, time)  # a protocol without a linear model is refused with the reason
+    parameter = parameter_of(protocol, parameter)
     loss = critical_gain(protocol, network, parameter, time, maximum=maximum)
     if not 0.0 < loss.value < maximum:
         raise ValueError(f"{parameter} of {name} must lose stability somewhere, got a critical value of {loss.value:g}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import Any, Unpack
 
 import numpy as np
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
 from ecc._support.arguments import check_arguments, shown
-from ecc._support.reports import Reporter
+from ecc._support.reports import ProgressCallback, Reporter
+from ecc._support.workers import thread_count
 from ecc.contract.assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameter
 from ecc.contract.parameters import settings
 from ecc.contract.protocol import Protocol
@@ -34,16 +35,16 @@ _CHECKED = 48  # number of points at which the separated form is compared with t
 _AGREES = 1e-12  # maximum relative difference at these points
 
 
-@check_arguments
+@check_arguments(former={"workers": "executor"})
 def stability_map(
     protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
     grid: Mapping[str, Any],
     time: str = "continuous",
-    workers: int | None = None,
+    executor: Executor | int | None = None,
     *,
     options: LinearOptions | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: ProgressCallback | None = None,
     **keywords: Unpack[LinearKeywords],
 ) -> xr.DataArray:
     """Return the spectral radius or abscissa of a protocol's linear model over one or two of its parameters.
@@ -57,12 +58,12 @@ def stability_map(
         (n,), finite values, in any order.
     time : str, optional
         "continuous" (abscissa), "discrete" or "hybrid" (radius), as for linearize.
-    workers : int, optional
-        Number of threads, >= 1; default: the number of cores.
+    executor : ThreadPoolExecutor or int, >= 1, optional
+        Threads, or their number. None: the number of cores available to this process.
     options : LinearOptions, optional
         Options of the linear models.
     progress : callable, optional
-        Called with the parameters that are being computed, at most twice a second.
+        Called with a `Progress` at most twice a second: the parameters that are analyzed, as `text`.
     **keywords : optional
         Fields of `LinearOptions`, in place of `options`.
 
@@ -76,7 +77,7 @@ def stability_map(
     ------
     ValueError
         The protocol does not have a parameter, the grid has none or more than two, an axis is empty or not finite, or
-        workers < 1.
+        executor < 1.
     LinearizationError
         The protocol has no linear model on the network.
 
@@ -115,8 +116,7 @@ def stability_map(
         if not np.all(np.isfinite(values)):
             raise ValueError(f"grid of {name} must be finite, got {shown(float(values[~np.isfinite(values)][0]))}")
         axes.append(values.astype(float))
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers must be >= 1, got {shown(workers)}")
+    thread_count(executor)
     first, second = axes[0], axes[1] if len(axes) > 1 else np.zeros(1)
     chosen = read_options(options, keywords).given()
     systems: dict[tuple[int, int], System] = {}
@@ -139,7 +139,7 @@ def stability_map(
         return systems[i, j]
 
     shape = len(first), len(second)
-    s = _map(system, shape, workers or os.cpu_count() or 1, lambda i, j: report(lambda: point_text(i, j)))
+    s = _map(system, shape, executor, lambda i, j: report(lambda: point_text(i, j)))
     sampled = time != "continuous"
     values = np.exp(s.real) if sampled else s.real
     return xr.DataArray(
@@ -187,7 +187,10 @@ def _roots(system: System, k: int) -> NDArray[Any]:
 
 
 def _map(
-    system: Callable[[int, int], System], shape: tuple[int, int], workers: int, report: Callable[[int, int], None]
+    system: Callable[[int, int], System],
+    shape: tuple[int, int],
+    executor: Executor | int | None,
+    report: Callable[[int, int], None],
 ) -> NDArray[Any]:
     """Return the dominant roots over the grid, put together from parts with the same structure."""
     rows, columns = shape
@@ -197,7 +200,7 @@ def _map(
     across = _groups([_signature(system(i0, j)) for j in range(columns)])
     for i in down:
         for j in across:
-            out[np.ix_(i, j)] = _part(system, i, j, workers, report)
+            out[np.ix_(i, j)] = _part(system, i, j, executor, report)
     return out
 
 
@@ -210,7 +213,7 @@ def _part(
     system: Callable[[int, int], System],
     rows: Index,
     columns: Index,
-    workers: int,
+    executor: Executor | int | None,
     report: Callable[[int, int], None],
 ) -> NDArray[Any]:
     """Return the dominant roots for rows and columns of systems with the same structure."""
@@ -226,7 +229,7 @@ def _part(
     best = np.full(shape, -np.inf, complex)
     for field in fields:
         field.at = _with_report(field.at, rows, columns, report)
-        s = dominant(field, workers)
+        s = dominant(field, executor)
         best = np.where(s.real > best.real, s, best)
     return best
 

@@ -54,7 +54,7 @@ from ecc.linear import StabilityLimit
 from ecc.loops.closed_loop import law_arguments, linearize
 from ecc.models.rcp import RCP
 from ecc.network.network import Network
-from ecc.stability.gains import critical_gain
+from ecc.stability.gains import critical_gain, parameter_of
 
 __all__ = [
     "WorstRttDistribution",
@@ -176,7 +176,7 @@ def slack_of_rtt_distributions(
 def worst_rtt_distribution(
     protocol: Protocol,
     mean_rtt: float,
-    parameter: str = "alpha",
+    parameter: str | None = "alpha",
     time: str = "continuous",
     least_rtt: float = 0.0,
 ) -> WorstRttDistribution:
@@ -192,7 +192,7 @@ def worst_rtt_distribution(
     mean_rtt : float, s
         Mean RTT, for example 0.1.
     parameter : str, optional
-        Name of the gain.
+        Name of the gain. None: the protocol's `main_parameter`.
     time : str, optional
         "continuous" or "discrete" (whole steps: see Notes).
     least_rtt : float, s, >= 0, optional
@@ -221,6 +221,7 @@ def worst_rtt_distribution(
     >>> round(worst_rtt_distribution(QIRCP(), 0.1).value, 6)
     1.570796
     """
+    parameter = parameter or parameter_of(protocol, None)
     network, equal, mean, min_rtt, step = _at_equal(protocol, mean_rtt, parameter, time, least_rtt)
     top = np.pi if time == "discrete" else 8.0 * equal.frequency
 
@@ -280,7 +281,7 @@ def _at_equal(
 def local_margin(
     protocol: Protocol,
     mean_rtt: float,
-    parameter: str = "alpha",
+    parameter: str | None = "alpha",
     time: str = "continuous",
     least_rtt: float = 0.0,
 ) -> float:
@@ -313,6 +314,7 @@ def local_margin(
     >>> round(local_margin(QIRCP(), 0.1), 6)  # 1 + (pi/2 - 1) - (pi/2 - 1)
     1.0
     """
+    parameter = parameter or parameter_of(protocol, None)
     network, equal, mean, min_rtt, _ = _at_equal(protocol, mean_rtt, parameter, time, least_rtt)
     system = linearize(replace(protocol, **{parameter: equal.value}), network, time)
     step = 1e-5

@@ -41,6 +41,21 @@ class RttMargin(Displayed):
     frequency: float
     certified: tuple[float, float] | None
 
+    @property
+    def lower(self) -> float:
+        """Lower bound of the ratio, at which the loop is proven unstable; `ratio` if `is_proven` is False."""
+        return self.ratio if self.certified is None else self.certified[0]
+
+    @property
+    def upper(self) -> float:
+        """Upper bound of the ratio, at which the loop is proven stable; `ratio` if `is_proven` is False."""
+        return self.ratio if self.certified is None else self.certified[1]
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the ratio is proven to lie between `lower` and `upper`."""
+        return self.certified is not None
+
 
 @check_arguments
 def rtt_margin(

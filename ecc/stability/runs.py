@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc import fluid, live, packet
 from ecc._support.arguments import check_arguments, given, shown
 from ecc._support.display import Displayed
-from ecc.contract.assignment import parameter_names
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
+from ecc.engines import ENGINES, simulate
 from ecc.errors import ConvergenceError
 from ecc.network.network import Network
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
+from ecc.stability.gains import parameter_of
 from ecc.stability.run_classification import StabilityClassification, classify_stability
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MeasuredBoundary", "PerturbedRun", "measured_boundary", "perturbed_run"]
 
-_ENGINES = {"packet": packet, "fluid": fluid, "live": live}
 _OPTIONS = {"time": "fluid", "rtol": "fluid", "clocking": "fluid", "slow": "live", "attempts": "live"}
 """The engine to which each option applies."""
+_FIXED = ("sample", "start")
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,13 +65,7 @@ def perturbed_run(
     floor: float = 2e-3,
     ceiling: float = 0.06,
     assignment: Any = None,
-    *,
-    record: Sequence[str] = (),
-    time: str | None = None,
-    rtol: float | None = None,
-    clocking: str | None = None,
-    slow: float | None = None,
-    attempts: int | None = None,
+    **options: Any,
 ) -> PerturbedRun:
     """Run from the equilibrium with all rates changed by `perturbation`, and fit the growth of the deviation.
 
@@ -93,13 +87,9 @@ def perturbed_run(
         Amplitudes between which the envelope is fitted (the noise of packets; no longer small).
     assignment : object, optional
         Fixed bottleneck assignment, as for Scenario.
-    record : sequence of str, optional
-        As for the engine's `simulate`.
-    time, rtol, clocking : optional
-        For fluid runs, as for `ecc.fluid.simulate`; None: its defaults.
-    slow, attempts : optional
-        For live runs, as for `ecc.live.simulate`; None: its defaults.
-        Of live runs, as in `ecc.live.simulate`; None: its defaults.
+    **options : optional
+        Options of the engine, as in `ecc.simulate`: `record`, or for example `time`, `rtol` and `clocking` of fluid
+        runs, or `slow` and `attempts` of live runs. None: the default of the engine.
 
     Returns
     -------
@@ -114,16 +104,16 @@ def perturbed_run(
     KeyboardInterrupt
         The run was interrupted with Ctrl-C.
     """
-    if engine not in _ENGINES:
-        raise ValueError(f"engine must be one of {', '.join(_ENGINES)}, got {shown(engine)}")
-    options = given(time=time, rtol=rtol, clocking=clocking, slow=slow, attempts=attempts)
-    for name in options:
-        if engine != _OPTIONS[name]:
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, got {shown(engine)}")
+    chosen = given(**options)
+    for name in chosen:
+        if name in _OPTIONS and engine != _OPTIONS[name]:
             raise ValueError(f"{name} must be given to {_OPTIONS[name]} runs only, got engine {engine!r}")
+        if name in _FIXED:
+            raise TypeError(f"{name} is set by perturbed_run, got {shown(chosen[name])}")
     scenario = Scenario(network, protocol, periods * period, seed=seed, assignment=assignment)
-    run = _ENGINES[engine].simulate(
-        scenario, sample=period / 24.0, start="equilibrium", perturbation=perturbation, record=record, **options
-    )
+    run = simulate(scenario, engine, sample=period / 24.0, start="equilibrium", perturbation=perturbation, **chosen)
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
     run.raise_if_incomplete(samples=2)
@@ -176,7 +166,7 @@ class MeasuredBoundary(Displayed):
 def measured_boundary(
     protocol: Protocol,
     network: Network,
-    parameter: str,
+    parameter: str | None,
     low: float,
     high: float,
     period: float,
@@ -190,8 +180,8 @@ def measured_boundary(
     ----------
     protocol, network : Protocol, Network
         As for perturbed_run.
-    parameter : str
-        Name of the gain.
+    parameter : str or None
+        Name of the gain. None: the protocol's `main_parameter`.
     low, high : floats
         First gains; they are moved apart, by twice their distance or a fifth, until the first is stable and the second
         unstable.
@@ -216,9 +206,7 @@ def measured_boundary(
     ConvergenceError
         No bracket after max_runs runs, or not two fits near the limit; `last` holds (gain, growth rate) of all runs.
     """
-    known = parameter_names(protocol)
-    if parameter not in known:
-        raise ValueError(f"parameter must be one of {', '.join(known)}, got {shown(parameter)}")
+    parameter = parameter_of(protocol, parameter)
     if not (0.0 < low < high and 0.0 < tolerance < 1.0):
         raise ValueError(f"low must be > 0 and < high, tolerance > 0 and < 1, got {low:g}, {high:g}, {tolerance:g}")
     results: dict[float, StabilityClassification] = {}

@@ -38,6 +38,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,33 @@ _SQUARINGS = 24
 
 @dataclass(frozen=True, repr=False)
 class Growth(Displayed):
-    """Mean growth per step over a period, `value`; `proven` is True if it is proven to exceed 1."""
+    """Mean growth of a deviation per step, over a period.
+
+    Attributes
+    ----------
+    value : float
+        Factor per step; deviations grow if it exceeds 1.
+    proven : bool
+        Whether it is proven to exceed 1, as `is_proven`.
+    """
 
     value: float
     proven: bool
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the factor is proven to exceed 1."""
+        return self.proven
+
+    @property
+    def lower(self) -> float:
+        """Proven lower bound of the factor: 1 if it is proven to exceed 1, else 0."""
+        return 1.0 if self.proven else 0.0
+
+    @property
+    def upper(self) -> float:
+        """Proven upper bound of the factor: none, inf."""
+        return inf
 
 
 # ---- flows that step from their own rate -------------------------------------------------------------------
@@ -178,18 +202,18 @@ def batched_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.full((6, flows), 4), (time - flow - 1) % 3 + 1
 
 
-@check_arguments
-def growth_of_rates(jacobian: Matrix, forward: Matrix, backward: Matrix, prove: bool = False) -> Growth:
-    """Return the growth of a deviation of rates on one link under periodic delays.
+@check_arguments(former={"prove": "certify"})
+def growth_of_rates(jacobian: Matrix, forward: Matrix, backward: Matrix, certify: bool = False) -> Growth:
+    """Return the growth of a deviation of rates on one link under delays that repeat.
 
     Parameters
     ----------
     jacobian : Matrix, shape (n, n)
         Jacobian without delays.
     forward, backward : Matrix, shape (period, n), steps
-        Delays >= 0 and >= 1 over one period.
-    prove : bool, optional
-        Whether to prove by ball arithmetic that the growth exceeds 1, for the Jacobian as exact binary numbers.
+        >= 0 and >= 1.
+    certify : bool, optional
+        Prove by ball arithmetic that it exceeds 1, the Jacobian taken as the exact binary numbers that it is.
 
     Returns
     -------
@@ -211,14 +235,14 @@ def growth_of_rates(jacobian: Matrix, forward: Matrix, backward: Matrix, prove: 
             lag = back[n, i] + ahead[(n - back[n, i]) % period]
             step[i, (lag - 1) * flows + np.arange(flows)] += a[i]
         steps.append(step)
-    return _growth(steps, prove)
+    return _growth(steps, certify)
 
 
-def _growth(steps: Sequence[NDArray[np.float64]], prove: bool) -> Growth:
-    """Return the growth of a product of matrices, the first one acting first."""
-    product = reduce(lambda partial, step: step @ partial, steps)
-    value = float(np.abs(np.linalg.eigvals(product)).max() ** (1.0 / len(steps)))
-    return Growth(value, prove and value > 1.0 and _exceeds_one(steps))
+def _growth(steps: Sequence[NDArray[np.float64]], certify: bool) -> Growth:
+    """The growth of a product of matrices, the first acting first."""
+    whole = reduce(lambda done, step: step @ done, steps)
+    value = float(np.abs(np.linalg.eigvals(whole)).max() ** (1.0 / len(steps)))
+    return Growth(value, certify and value > 1.0 and _exceeds_one(steps))
 
 
 def _exceeds_one(steps: Sequence[NDArray[np.float64]]) -> bool:
@@ -298,9 +322,9 @@ def _loop(protocol: Protocol, mean_rtt: float) -> _Loop:
     )  # fmt: skip
 
 
-@check_arguments
-def growth_under_delays(protocol: Protocol, mean_rtt: float, delays: Sequence[int], prove: bool = False) -> Growth:
-    """Return the growth of a deviation on one link under periodic RTTs with a varying backward part.
+@check_arguments(former={"prove": "certify"})
+def growth_under_delays(protocol: Protocol, mean_rtt: float, delays: Sequence[int], certify: bool = False) -> Growth:
+    """Return the growth of a deviation on one link under RTTs that repeat, their backward part varying.
 
     Parameters
     ----------
@@ -309,9 +333,9 @@ def growth_under_delays(protocol: Protocol, mean_rtt: float, delays: Sequence[in
     mean_rtt : float, s
         RTT that the router assumes.
     delays : sequence of int
-        Delays of successive intervals, steps, >= 1.
-    prove : bool, optional
-        As for growth_of_rates.
+        Steps, >= 1, of successive intervals.
+    certify : bool, optional
+        As in growth_of_rates.
 
     Returns
     -------
@@ -327,7 +351,7 @@ def growth_under_delays(protocol: Protocol, mean_rtt: float, delays: Sequence[in
     if min(delays) < 1:
         raise ValueError(f"delays must be >= 1 step, got {shown(min(delays))}")
     loop, longest = _loop(protocol, mean_rtt), max(2, *delays)
-    return _growth([loop.step(delay, longest) for delay in delays], prove)
+    return _growth([loop.step(delay, longest) for delay in delays], certify)
 
 
 @check_arguments

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ecc._support.arguments import check_arguments
 from ecc._support.display import Displayed, Rows
 from ecc._support.quantity import as_choice, as_count
+from ecc._support.reports import ProgressCallback, Step, takes
 from ecc.contract.assignment import ProtocolAssignment, read_protocol
 from ecc.contract.parameters import settings
 from ecc.contract.protocol import Protocol
@@ -209,7 +210,7 @@ def check_protocol(
     *,
     examples: int | None = None,
     quick: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ProtocolReport:
     """Return the properties that hold for a protocol, and the smallest example of each violation.
 
@@ -224,7 +225,8 @@ def check_protocol(
     quick : bool, optional
         Whether to check fewer examples, and to spend less time on simplifying a violating one.
     progress : callable, optional
-        Called as progress(name of the property, number of finished properties, number of all).
+        Called before each property with a `Progress`: its name as `text`, and the share of the properties that are
+        checked. A function of three arguments gets the name, the number of checked properties, and the number of all.
 
     Returns
     -------
@@ -249,17 +251,28 @@ def check_protocol(
     if examples is not None:
         count = as_count(examples, "examples", minimum=1)
     seconds = QUICK_SECONDS if quick else SECONDS
+    report = _reported(progress, len(names))
     hypothesis()
     findings: dict[str, Finding] = {}
     for done, name in enumerate(names):
-        if progress is not None:
-            progress(name, done, len(names))
+        report(name, done)
         missing = [need for need in PROPERTIES[name].needs if need in findings and findings[need].status == "violated"]
         if missing:
             findings[name] = Finding(name, "not applicable", f"needs {missing[0]}, which is violated")
             continue
         findings[name] = _search(subject, name, max(1, round(count * PROPERTIES[name].share)), seconds)
     return ProtocolReport(_name(subject), tuple(findings.values()))
+
+
+def _reported(progress: ProgressCallback | None, count: int) -> Callable[[str, int], None]:
+    """The function that reports the next property and the number of those that are checked."""
+
+    def report(name: str, done: int) -> None:
+        if progress is not None:
+            progress(Step(name, done / count))
+
+    former: Any = progress
+    return (lambda name, done: former(name, done, count)) if progress is not None and takes(progress, 3) else report
 
 
 class _Violation(Exception):

@@ -68,7 +68,7 @@ def use(checks, monkeypatch):
 def test_findings_come_in_the_ledgers_order_with_their_seconds(use):
     use(qi_7="refute", qi_3="confirm", piqi_9="confirm")
     seen = []
-    findings = runner.crosscheck(jobs=2, progress=lambda claim, finding: seen.append((claim.id, finding.verdict)))
+    findings = runner.crosscheck(executor=2, progress=lambda claim, finding: seen.append((claim.id, finding.verdict)))
     assert [finding.claim.id for finding in findings] == ["qi-3", "qi-7", "piqi-9"]
     assert [str(finding.verdict) for finding in findings] == ["confirmed", "refuted", "confirmed"]
     assert findings[0].seconds >= 0.01 and findings[1].seconds >= 0.0
@@ -78,8 +78,11 @@ def test_findings_come_in_the_ledgers_order_with_their_seconds(use):
 def test_names_select_claims_and_the_slowest_begins(use):
     use(qi_3="confirm", qi_7="refute", piqi_9="confirm")
     seen = []
-    assert len(runner.crosscheck(["QI-RCP"], jobs=1, progress=lambda claim, _: seen.append(claim.id))) == 2
+    assert len(runner.crosscheck(["QI-RCP"], executor=1, progress=lambda claim, _: seen.append(claim.id))) == 2
     assert seen == ["qi-7", "qi-3"]
+    steps = []
+    runner.crosscheck(["QI-RCP"], executor=1, progress=steps.append)
+    assert [(step.text, step.share) for step in steps] == [("qi-7: refuted", 0.5), ("qi-3: confirmed", 1.0)]
 
 
 def test_progress_weighs_jobs_by_what_they_cost(use):
@@ -109,7 +112,7 @@ def test_a_failing_check_is_named_and_the_others_are_kept(use):
     use(qi_3="confirm", qi_5="fail", qi_7="refute")
     error = "ZeroDivisionError: no capacity at all (some_checks.py, line 22)"
     with pytest.raises(runner.CrosscheckError, match=f"^check of claim qi-5 failed: {re.escape(error)}$") as caught:
-        runner.crosscheck(jobs=2)
+        runner.crosscheck(executor=2)
     assert [finding.claim.id for finding in caught.value.outcome.findings] == ["qi-3", "qi-7"]
     assert caught.value.outcome.failures == {"qi-5": error}
 
@@ -155,8 +158,10 @@ def test_an_interrupt_keeps_what_is_finished_and_ends_the_rest(use):
 
 def test_bad_input_is_refused_before_anything_runs(use):
     use(qi_3="confirm")
-    with pytest.raises(ValueError, match=r"jobs must be >= 1, got 0"):
-        runner.crosscheck(jobs=0)
+    with pytest.raises(ValueError, match=r"executor must be >= 1, got 0"):
+        runner.crosscheck(executor=0)
+    with pytest.raises(ValueError, match=r"executor must be >= 1, got 0"):
+        runner.crosscheck(jobs=0)  # its former name
     with pytest.raises(ValueError, match="got 'nonsense'"):
         runner.crosscheck(["nonsense"])
     assert runner.examine([]) == runner.Outcome([], {})

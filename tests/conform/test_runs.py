@@ -88,8 +88,8 @@ def test_names_of_cases_and_protocols():
         conform.run(BBR(), ["tahoe"])
     with pytest.raises(ValueError, match="protocol name must be one of"):
         conform.run("Tahoe")
-    with pytest.raises(ValueError, match="jobs must be >= 1"):
-        conform.run(BBR(), STARTUP, jobs=0)
+    with pytest.raises(ValueError, match="executor must be >= 1"):
+        conform.run(BBR(), STARTUP, executor=0)
     with pytest.raises(KeyError):
         conform.run(BBR(), STARTUP)["bbr-policer"]
 
@@ -129,7 +129,7 @@ def test_the_command_runs_a_class_of_ones_own_and_its_exit_code_says_whether_it_
 
 @pytest.mark.slow
 def test_workers_find_the_same_as_this_process():
-    alone, several = (conform.run("BBR", STARTUP, jobs=jobs) for jobs in (1, 2))
+    alone, several = (conform.run("BBR", STARTUP, executor=jobs) for jobs in (1, 2))
     assert [one.measurements for one in alone.findings] == [one.measurements for one in several.findings]
     assert ecc.conform is conform
 

@@ -58,7 +58,7 @@ def check_random_ensemble(seed, protocol):
     options = {"time": "discrete", "sample": float(rng.choice([0.03, 0.5])), "record": ["flow.x"]}
     if rng.random() < 0.3:
         options["start"] = rng.uniform(1e5, 1e6, scenario.network.n_flows)
-    runs = ensemble(scenario, {name: values}, workers=1, **options)
+    runs = ensemble(scenario, {name: values}, executor=1, **options)
     for k, value in enumerate(values):
         member = runs.isel({name: k})
         try:
@@ -92,7 +92,7 @@ class Failing(JetMax):
 def test_a_law_that_fails_ends_the_run_of_its_member_only():
     scenario = replace(SCENARIO, protocol=Failing(), duration=10.0)
     taus = [0.4, 0.45, 0.6, 0.3]
-    runs = ensemble(scenario, {"tau": taus}, time="discrete", workers=1)
+    runs = ensemble(scenario, {"tau": taus}, time="discrete", executor=1)
     for k, tau in enumerate(taus):
         assert_that_member_is(runs.isel(tau=k), simulate(replace(scenario, protocol=Failing(tau=tau)), time="discrete"))
     assert [str(one)[:12] for one in runs.stopped.to_numpy()] == ["completed", "completed", "a law failed", "completed"]
@@ -109,7 +109,7 @@ def test_an_interrupt_keeps_what_is_computed(time, duration):
             signal.raise_signal(signal.SIGINT)
 
     options = {"time": time, "sample": duration / 100.0}
-    runs = ensemble(scenario, {"alpha": alphas}, workers=1, progress=report, **options)
+    runs = ensemble(scenario, {"alpha": alphas}, executor=1, progress=report, **options)
     assert runs.stopped.to_numpy()[:5].tolist() == ["completed"] * 5 and runs.stopped[-1] == "interrupted"
     for k, alpha in enumerate(alphas):
         alone = simulate(replace(scenario, protocol=PIQIRCP(alpha=alpha)), **options)
@@ -128,7 +128,7 @@ def test_an_interrupt_ends_members_that_run():
         return False
 
     scenario = replace(SCENARIO, duration=1e6)
-    runs = ensemble(scenario, {"alpha": [0.3, 0.4]}, time="discrete", sample=1.0, workers=1, cancel=interrupts)
+    runs = ensemble(scenario, {"alpha": [0.3, 0.4]}, time="discrete", sample=1.0, executor=1, cancel=interrupts)
     assert (runs.stopped == "interrupted").all() and 0 < runs.steps[0] < 1e8 and runs.steps[1] == 0
 
 
@@ -148,7 +148,7 @@ def begun(t, gain, level):
 def test_members_are_those_of_a_plain_loop(time):
     alphas, tau1s = [0.3, 0.6, 0.9], [0.02, 0.05]
     reports = []
-    runs = ensemble(SCENARIO, {"alpha": alphas, "tau1": tau1s}, time=time, workers=3, progress=reports.append)
+    runs = ensemble(SCENARIO, {"alpha": alphas, "tau1": tau1s}, time=time, executor=3, progress=reports.append)
     assert reports[-1] == 1.0 and reports == sorted(reports) and len(reports) == 6
     assert runs.rate.dims == ("alpha", "tau1", "time", "flow") and runs.queue.dims[-1] == "link"
     for alpha in alphas:
@@ -192,7 +192,7 @@ def test_networks_and_protocols_are_labeled_by_position():
 )
 def test_members_share_what_is_the_same_and_nothing_else(varied):
     single = [name for name, values in varied.items() if len(values) == 1]
-    runs = ensemble(SCENARIO, varied, time="discrete", workers=1).squeeze(single)
+    runs = ensemble(SCENARIO, varied, time="discrete", executor=1).squeeze(single)
     name = next(name for name, values in varied.items() if len(values) > 1)
     options = {key: values[0] for key, values in varied.items() if key in ("perturbation", "start")}
     for k, value in enumerate(varied[name]):
@@ -251,7 +251,7 @@ def test_solutions_are_those_of_a_plain_loop():
     t, gains, levels = np.linspace(1.0, 20.0, 9), [0.5, 1.0, 1.7], [0.1, 0.5]
     reports = []
     args = {"gain": gains, "level": levels}
-    found = solve_ensemble(wright, (0.0, 20.0), begun, [1.0], args=args, t_eval=t, rtol=1e-7, workers=2,
+    found = solve_ensemble(wright, (0.0, 20.0), begun, [1.0], args=args, t_eval=t, rtol=1e-7, executor=2,
                            progress=reports.append)  # fmt: skip
     assert found.y.dims == ("gain", "level", "component", "t") and found.success.all() and reports[-1] == 1.0
     for gain in gains:
@@ -294,7 +294,7 @@ def test_an_interrupt_keeps_solutions():
 
     gains = [0.5, 1.0, 1.5, 1.7]
     found = solve_ensemble(lambda t, y, ylag, gain: -gain * ylag[0], (0.0, 5.0), [1.0], [1.0], args={"gain": gains},
-                           t_eval=[5.0], workers=1, progress=stop)  # fmt: skip
+                           t_eval=[5.0], executor=1, progress=stop)  # fmt: skip
     assert found.success[0] and found.message[-1] == "interrupted" and found.y[-1].isnull().all()
 
 

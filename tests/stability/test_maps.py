@@ -146,11 +146,11 @@ def test_bad_grids_are_refused_in_one_line(grid, message):
         stability_map(PIQIRCP(), TWO, grid, time="discrete")
 
 
-def test_workers_must_be_some_and_do_not_change_the_result():
+def test_threads_must_be_some_and_do_not_change_the_result():
     grid = {"alpha": np.linspace(0.1, 3.0, 16), "tau1": np.linspace(0.1, 1.0, 12)}
-    with pytest.raises(ValueError, match="workers must be >= 1, got 0"):
-        stability_map(PIQIRCP(), TWO, grid, workers=0)
-    one, three = (stability_map(PIQIRCP(), TWO, grid, time="discrete", workers=n) for n in (1, 3))
+    with pytest.raises(ValueError, match="executor must be >= 1, got 0"):
+        stability_map(PIQIRCP(), TWO, grid, executor=0)
+    one, three = (stability_map(PIQIRCP(), TWO, grid, time="discrete", executor=n) for n in (1, 3))
     assert np.array_equal(one, three)
 
 

@@ -40,7 +40,7 @@ def test_emkc_bears_all_delays_only_beyond_a_loss(flows, beta):
     for loss, grows in ((edge * 0.999, True), (edge * 1.001, False)):
         protocol, assignment = with_loss(loss, flows, beta)
         assert (absolute_radius(protocol, assignment) > 1.0) is grows
-        found = growth_of_rates(assignment.jacobian(protocol), *worst_delays(flows), prove=True)
+        found = growth_of_rates(assignment.jacobian(protocol), *worst_delays(flows), certify=True)
         assert (found.value > 1.0) is grows and found.proven is grows
 
 
@@ -123,7 +123,7 @@ def test_constant_delays_are_those_of_the_linear_model():
 
 def test_first_order_loops_bear_three_halves():
     assert is_stable_under_varying_delays(QIRCP(alpha=0.5), 0.1, 1, 29)
-    held = growth_under_delays(QIRCP(alpha=0.5), 0.1, held_delays(31), prove=True)
+    held = growth_under_delays(QIRCP(alpha=0.5), 0.1, held_delays(31), certify=True)
     assert held.proven and 2 * asin(0.025) * (2 * 31 - 1) < pi  # where a constant delay is stable
     for gain, grows in ((1.49, False), (1.53, True)):
         found = growth_under_delays(QIRCP(alpha=gain, interval=0.1 / 60), 0.1, held_delays(60))
@@ -134,7 +134,7 @@ def test_range_of_piqi_rcp_and_of_xcps_loop_is_that_of_constant_delays():
     for protocol, most in ((PIQIRCP(), 19), (RCP(beta=0.226), 14)):
         assert is_stable_under_varying_delays(protocol, 0.1, 1, most)
         assert not is_stable_under_varying_delays(protocol, 0.1, 1, most + 1)
-        assert growth_under_delays(protocol, 0.1, [most + 1], prove=True).proven
+        assert growth_under_delays(protocol, 0.1, [most + 1], certify=True).proven
 
 
 @settings(max_examples=20)

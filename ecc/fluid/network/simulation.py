@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.memory import free_memory, reserved_bytes
 from ecc._support.quantity import Quantity, as_number
+from ecc._support.reports import ProgressCallback, Share
 from ecc.contract.declared import Taken
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.forms import StateMachine
@@ -48,7 +49,7 @@ def simulate(
     perturbation: float = 0.0,
     *,
     record: Sequence[str] = (),
-    progress: Callable[[float], None] | None = None,
+    progress: ProgressCallback | None = None,
     cancel: Callable[[], bool] | None = None,
     time: str = "continuous",
     rtol: float = 1e-6,
@@ -89,7 +90,7 @@ def simulate(
         disciplines by name ("link.average"). For machines: "env.window" and their states by name. For granted windows:
         "env.window", "env.srtt" [s] and "link.d" [s], the mean RTT that a router uses.
     progress : callable, optional
-        Called at intervals with the completed share of the duration, from 0 to 1.
+        Called regularly with a `Progress`: the completed `share` of the duration.
     cancel : callable, optional
         Called at intervals; the run ends if it returns True, for example `threading.Event().is_set`.
     time : str, optional
@@ -243,7 +244,7 @@ def prepare(
     shared: dict[Any, Any],
     *,
     record: Sequence[str],
-    progress: Callable[[float], None] | None,
+    progress: ProgressCallback | None,
     cancel: Callable[[], bool] | None,
     time: str,
     rtol: float,
@@ -416,12 +417,12 @@ def _network(
 class _Watch:
     """Callback of a run at intervals: it reports progress, and ends a canceled run as Ctrl-C does."""
 
-    def __init__(self, progress: Callable[[float], None] | None, cancel: Callable[[], bool] | None) -> None:
+    def __init__(self, progress: ProgressCallback | None, cancel: Callable[[], bool] | None) -> None:
         self.progress, self.cancel, self.canceled = progress, cancel, False
 
     def __call__(self, share: float) -> None:
         if self.progress is not None:
-            self.progress(share)
+            self.progress(Share(share))
         if self.cancel is not None and self.cancel():
             self.canceled = True
             raise KeyboardInterrupt

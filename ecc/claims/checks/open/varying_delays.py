@@ -72,7 +72,7 @@ def open_varying(claim: Claim) -> Finding:
     growths, bounds = [], []
     for beta in BETAS:
         jacobian, radius = _jacobian(EMKC(beta=beta), 3)
-        growths.append(growth_of_rates(jacobian, *batched_delays(3), prove=True))
+        growths.append(growth_of_rates(jacobian, *batched_delays(3), certify=True))
         bounds.append(radius)
     proven = [beta for beta, growth in zip(BETAS, growths, strict=True) if growth.proven]
     forward, backward = batched_delays(3)
@@ -210,7 +210,7 @@ def open_jitter(claim: Claim) -> Finding:
                         note="proven, of at most 9"),
         ]  # fmt: skip
     edge = held_delays(31)
-    proof = growth_under_delays(QIRCP(), RTT, edge, prove=True)
+    proof = growth_under_delays(QIRCP(), RTT, edge, certify=True)
     stable_at = _constant(QIRCP(), 31)
     replay = _held_fluid(31)
     measurements.append(
