@@ -120,7 +120,7 @@ class Scenario(Displayed):
         return ProtocolAssignment.of(self.protocol).deploy(self.network, templates)
 
     def _title(self) -> str:
-        return f"Scenario: {_in_short(self.protocol)}, {quantity_text(self.duration, 's')}"
+        return f"Scenario: {_label_of(self.protocol)}, {quantity_text(self.duration, 's')}"
 
     def _rows(self) -> Rows:
         rows = [("network", self.network.summary())]
@@ -402,7 +402,7 @@ def _content(path: Path) -> str:
     return raw.decode("utf-8")
 
 
-def _in_short(protocol: Any) -> str:
+def _label_of(protocol: Any) -> str:
     """Return the label of a protocol, or the different labels of an assignment."""
     if not isinstance(protocol, ProtocolAssignment):
         return label(protocol)
@@ -461,12 +461,12 @@ def _protocol_table(protocol: Any) -> dict[str, Any]:
         links = {which: [_protocol_table(item) for item in routers] for which, routers in protocol.links.items()}
         return {"flows": flows, **({"links": links} if links else {})}
     return {
-        "name": _name_of(type(protocol)),
+        "name": _class_path(type(protocol)),
         **{k: v for k, v in settings(protocol).items() if v is not None},
     }
 
 
-def _name_of(cls: type[Protocol]) -> str:
+def _class_path(cls: type[Protocol]) -> str:
     """Return the name with which `protocol_class` finds a class."""
     if issubclass(cls, Controller):
         return cls.library
@@ -573,10 +573,10 @@ _PLAIN_KEYS = ("assignment", "phases", "intervals", "header_bytes", "phase_jitte
 _SAMPLE = 0.1  # default sample period [s]
 _MAX_SIZE = 2**29  # maximum size of a scenario file [bytes]: some five million flows
 _MAX_SAMPLES = 1e9  # in a run: 8 GB for each flow
-_LAST = 0.2  # share of a run, at its end, that is compared with the equilibrium
+_END_SHARE = 0.2  # share of a run, at its end, that is compared with the equilibrium
 _MIN_SAMPLES, _MIN_RTTS = 10, 10.0  # minimum length of this share
 _STEADY = 0.05  # relative difference between the means of its halves up to which a rate is steady
-_AWAY = 0.25  # relative difference from the equilibrium beyond which a rate is reported
+_REPORTED = 0.25  # relative difference from the equilibrium beyond which a rate is reported
 _MAX_CROSSINGS = 1_000_000  # flows times links up to which the equilibrium is computed
 
 
@@ -604,14 +604,14 @@ def notes_at_end(scenario: Scenario, time: NDArray[np.float64], rate: NDArray[np
     except Exception as error:
         cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return (
-            f"how the run ended could not be compared with the equilibrium of {_in_short(scenario.protocol)}: {cause}",
+            f"how the run ended could not be compared with the equilibrium of {_label_of(scenario.protocol)}: {cause}",
         )
 
 
 def _ended_elsewhere(scenario: Scenario, time: NDArray[np.float64], rate: NDArray[np.float64]) -> tuple[str, ...]:
     """See `notes_at_end`."""
     network, protocol = scenario.network, scenario.protocol
-    n = int(_LAST * len(time))
+    n = int(_END_SHARE * len(time))
     if n < _MIN_SAMPLES or not isinstance(protocol, Protocol) or not protocol.equilibrium_is_static:
         return ()
     if scenario.workload is not None or scenario.impairments or network.n_flows * network.n_links > _MAX_CROSSINGS:
@@ -628,7 +628,7 @@ def _ended_elsewhere(scenario: Scenario, time: NDArray[np.float64], rate: NDArra
     early, late = rate[-n : -n // 2].mean(axis=0), rate[-n // 2 :].mean(axis=0)
     mean = rate[-n:].mean(axis=0)
     steady = np.abs(early - late) <= _STEADY * np.maximum(early, late)
-    away = np.flatnonzero(steady & (np.abs(mean - expected) > _AWAY * expected))
+    away = np.flatnonzero(steady & (np.abs(mean - expected) > _REPORTED * expected))
     if not len(away):
         return ()
     worst = int(away[np.argmax(np.abs(np.log(np.maximum(mean[away], 1e-9) / expected[away])))])

@@ -140,11 +140,11 @@ def _decorated(call: Any, gaps: bool, constructor: bool, former: Mapping[str, st
             elif inspect.isfunction(member):
                 setattr(call, name, _wrapped(member, gaps))
     if not constructor and "__dataclass_fields__" in vars(call) and "__init__" in vars(call):
-        call.__init__ = _named(vars(call)["__init__"])  # type: ignore[misc]
+        call.__init__ = _with_checked_names(vars(call)["__init__"])  # type: ignore[misc]
     return call
 
 
-def _named(constructor: Callable[..., None]) -> Callable[..., None]:
+def _with_checked_names(constructor: Callable[..., None]) -> Callable[..., None]:
     @wraps(constructor)
     def inner(self: Any, *arguments: Any, **named: Any) -> None:
         try:
@@ -191,12 +191,12 @@ def _wrapped(call: Callable[..., Any], gaps: bool, former: Mapping[str, str] = {
             if kind is not None and (refusal := kind.refuses(value)):
                 raise refusal(_refused(name, kind, refusal, value))
             if kind is not None and kind.is_real and type(value) is not float:
-                arguments = (*arguments[:k], _usual(value), *arguments[k + 1 :])
+                arguments = (*arguments[:k], _as_numpy_number(value), *arguments[k + 1 :])
         for name, value in named.items():
             if (kind := kinds.get(name)) is not None and (refusal := kind.refuses(value)):
                 raise refusal(_refused(name, kind, refusal, value))
             elif kind is not None and kind.is_real and type(value) is not float:
-                named[name] = _usual(value)
+                named[name] = _as_numpy_number(value)
         try:
             return call(*arguments, **named)
         except OutOfMemoryError:
@@ -274,13 +274,13 @@ def _kinds_of_keywords(keywords: Any, gaps: bool) -> dict[str, Kind | None]:
     return {name: _kind(eval(hint, {}, names) if isinstance(hint, str) else hint, gaps) for name, hint in texts.items()}
 
 
-class _Unseen(type):
+class _NamedOnly(type):
     """Placeholder of a class that is imported for type checkers only, and is identified by its name."""
 
-    def __getattr__(cls, name: str) -> _Unseen:
+    def __getattr__(cls, name: str) -> _NamedOnly:
         if name.startswith("_"):
             raise AttributeError(name)
-        return _Unseen(name, (), {})
+        return _NamedOnly(name, (), {})
 
 
 class _Numbers:
@@ -294,7 +294,7 @@ class _Names(dict[str, Any]):
         super().__init__(names, ArrayLike=_Numbers)
 
     def __missing__(self, name: str) -> Any:
-        return getattr(builtins, name) if hasattr(builtins, name) else _Unseen(name, (), {})
+        return getattr(builtins, name) if hasattr(builtins, name) else _NamedOnly(name, (), {})
 
 
 # ---- kinds of arguments -----------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ def _number(value: Any, infinite: bool) -> Refusal:
     return None if math.isfinite(number) or (infinite and math.isinf(number)) else ValueError
 
 
-def _usual(value: Any) -> Any:
+def _as_numpy_number(value: Any) -> Any:
     """Convert a fraction, or an integer beyond 64 bits, to a float, as NumPy cannot use it; keep other values."""
     if isinstance(value, bool | float | np.generic) or not isinstance(value, numbers.Real):
         return value
@@ -391,15 +391,15 @@ def _path(value: Any) -> Refusal:
     return None if b"\0" not in name or b"\n" in name else ValueError
 
 
-def _of(*kinds: type) -> Callable[[Any], Refusal]:
+def _instance_of(*kinds: type) -> Callable[[Any], Refusal]:
     return lambda value: None if isinstance(value, kinds) else TypeError
 
 
 _PLAIN: dict[Any, Kind] = {
     int: Kind("a whole number of 64 bits", _integer),
-    bool: Kind("True or False", _of(bool, np.bool_)),
-    str: Kind("a string", _of(str)),
-    bytes: Kind("bytes", _of(bytes, bytearray, memoryview)),
+    bool: Kind("True or False", _instance_of(bool, np.bool_)),
+    str: Kind("a string", _instance_of(str)),
+    bytes: Kind("bytes", _instance_of(bytes, bytearray, memoryview)),
     Path: Kind("a path", lambda value: _path(value) if isinstance(value, os.PathLike) else TypeError),
 }
 _PATH = Kind("a path", lambda value: _path(value) if isinstance(value, str | os.PathLike) else TypeError)
@@ -454,7 +454,7 @@ def _union(kinds: list[Kind | None]) -> Kind | None:
     return Kind(" or ".join(texts), refuses, any(kind.is_real for kind in known))
 
 
-def _inside(values: Iterable[Any], kind: Kind | None) -> Refusal:
+def _refusal_of_items(values: Iterable[Any], kind: Kind | None) -> Refusal:
     """Return the first refusal of an item of a container, or None."""
     return None if kind is None else next((refusal for value in values if (refusal := kind.refuses(value))), None)
 
@@ -469,7 +469,7 @@ def _sequence(origin: type, kind: Kind | None) -> Kind:
             return TypeError
         if isinstance(value, Iterator) or not isinstance(value, Sized):
             return None if once else TypeError
-        return _inside(value, kind)
+        return _refusal_of_items(value, kind)
 
     return Kind(f"a sequence{f', each of it {kind.text}' if kind else ''}", refuses)
 
@@ -480,7 +480,7 @@ def _mapping(kinds: list[Kind | None]) -> Kind:
     def refuses(value: Any) -> Refusal:
         if not isinstance(value, Mapping):
             return TypeError
-        return _inside(value.keys(), keys) or _inside(value.values(), values)
+        return _refusal_of_items(value.keys(), keys) or _refusal_of_items(value.values(), values)
 
     of = f", each key {keys.text}" if keys else ""
     return Kind(f"a mapping{of}{f', each value {values.text}' if values else ''}", refuses)
@@ -497,7 +497,8 @@ def _tuple(inside: tuple[Any, ...], gaps: bool) -> Kind:
         if len(value) != len(kinds):
             return ValueError
         return next(
-            (refusal for item, kind in zip(value, kinds, strict=True) if (refusal := _inside([item], kind))), None
+            (refusal for item, kind in zip(value, kinds, strict=True) if (refusal := _refusal_of_items([item], kind))),
+            None,
         )
 
     return Kind(f"({', '.join(kind.text if kind else 'anything' for kind in kinds)})", refuses)
@@ -508,9 +509,9 @@ def _class(kind: type) -> Kind:
     article = "an " if name[0] in "AEIOU" else "a "
     if name.isupper():  # an abbreviation of a protocol
         article = ""
-    if isinstance(kind, _Unseen):
+    if isinstance(kind, _NamedOnly):
         return Kind(
             f"{article}{name}",
             lambda value: None if any(base.__name__ == name for base in type(value).__mro__) else TypeError,
         )
-    return Kind(f"{article}{name}", _of(kind))
+    return Kind(f"{article}{name}", _instance_of(kind))

@@ -110,7 +110,7 @@ class _Reader:
         elif isinstance(thing, type):
             yield from self._class(thing)
         elif isinstance(thing, ModuleType):
-            yield self._named(thing, set())
+            yield self._text_of_name(thing, set())
         elif isinstance(thing, MethodType):
             yield from map(self._read, (thing.__self__, thing.__func__))
         elif isinstance(thing, staticmethod | classmethod):
@@ -149,7 +149,7 @@ class _Reader:
             yield self._read(function.__code__)
             names = _names(function.__code__)
             for name in sorted(names & set(function.__globals__)):
-                yield f"{name} {self._named(function.__globals__[name], names)}"
+                yield f"{name} {self._text_of_name(function.__globals__[name], names)}"
             for name in sorted(_imported(function.__code__)):
                 yield f"{name} {self._import(name, names)}"
         yield from map(self._read, (function.__defaults__, function.__kwdefaults__, function.__closure__))
@@ -170,23 +170,25 @@ class _Reader:
             if not special or isinstance(value, FunctionType | staticmethod | classmethod):
                 yield f"{name} {self._read(value)}"
 
-    def _named(self, thing: Any, names: set[str], within: tuple[str, ...] = ()) -> str:
+    def _text_of_name(self, thing: Any, names: set[str], within: tuple[str, ...] = ()) -> str:
         """Return a text for the object of a name; for a user's module, for the members that the code may name."""
         if not isinstance(thing, ModuleType):
             return self._read(thing)
         if thing.__name__ in within or self._is_known(thing):
             return thing.__name__
         inner, within = vars(thing), (*within, thing.__name__)
-        return digest(*(f"{name} {self._named(inner[name], names, within)}" for name in sorted(names & set(inner))))
+        return digest(
+            *(f"{name} {self._text_of_name(inner[name], names, within)}" for name in sorted(names & set(inner)))
+        )
 
     def _import(self, name: str, names: set[str]) -> str:
         """Return a text for a module that a function imports when it is called."""
         top = name.partition(".")[0]
         if _ours(name):
-            self._modules |= _with_inner(name)
+            self._modules |= _module_and_submodules(name)
         elif top not in sys.stdlib_module_names:
             try:
-                return self._named(sys.modules.get(name) or import_module(name), names)
+                return self._text_of_name(sys.modules.get(name) or import_module(name), names)
             except ImportError:  # calls of the function will raise it
                 pass
         return name
@@ -197,7 +199,7 @@ class _Reader:
         if name in self._homes:
             return False
         if _ours(name):
-            self._modules |= _with_inner(name)
+            self._modules |= _module_and_submodules(name)
             return True
         if is_installed(name):
             self._installed.add(name.partition(".")[0])
@@ -243,7 +245,7 @@ def _ours(name: str) -> bool:
 
 
 @cache
-def _with_inner(name: str) -> frozenset[str]:
+def _module_and_submodules(name: str) -> frozenset[str]:
     """Return the name of a module of `ecc`; for a package, the names of all its modules."""
     path = _file(name)
     if path is None or path.name != "__init__.py":
@@ -334,10 +336,10 @@ def _of_import(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.ImportFrom) and node.module and _ours(node.module):
         yield node.module
         for alias in node.names:
-            yield from _home(node.module, alias.name)
+            yield from _defining_modules(node.module, alias.name)
 
 
-def _home(package: str, name: str) -> Iterator[str]:
+def _defining_modules(package: str, name: str) -> Iterator[str]:
     """Yield the module that defines a name imported from a package or module."""
     inside = f"{package}.{name}"
     path = _file(inside)
@@ -348,6 +350,6 @@ def _home(package: str, name: str) -> Iterator[str]:
     elif path.name == "__init__.py":  # `from ecc import plot`: all its public names
         yield inside
         for offered in getattr(import_module(inside), "__all__", ()):
-            yield from _home(inside, offered)
+            yield from _defining_modules(inside, offered)
     else:
         yield inside

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
-__all__ = ["WriteError", "check_regular", "checked_digest", "making", "read_bytes", "replacing", "unfinished"]
+__all__ = ["WriteError", "check_regular", "checked_digest", "make_folder", "read_bytes", "replacing", "unfinished"]
 
 _MIB = 2**20
 
@@ -103,7 +103,7 @@ def checked_digest(path: str | Path, name: str, digest: object = None) -> str:
     return actual
 
 
-def making(folder: str | Path) -> None:
+def make_folder(folder: str | Path) -> None:
     """Make a folder, and its parents, if it does not exist.
 
     Parameters

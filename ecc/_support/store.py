@@ -17,7 +17,7 @@ from ecc._support.cache import folders
 __all__ = ["Store"]
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS ecc_results (key TEXT PRIMARY KEY, result TEXT, checksum TEXT)"
-_MAGIC, _SEEN = b"SQLite format 3\0", 4096
+_MAGIC, _HEAD_SIZE = b"SQLite format 3\0", 4096
 _APPLICATION = 0x65636331
 """Application identifier in the header of the file ("ecc1")."""
 
@@ -61,7 +61,7 @@ class Store:
             if not self.path.is_file():
                 raise OSError("it is not a file")
             with self.path.open("rb") as file:
-                head = file.read(_SEEN)
+                head = file.read(_HEAD_SIZE)
         except OSError as error:
             self._give_up(error)
             return

@@ -182,7 +182,7 @@ def _in_processes(calls: Sequence[Call], jobs: int, groups: Sequence[str] = ()) 
                     except Exception as error:  # the call cannot be pickled
                         idle.append(busy.pop(worker.connection)[0])
                         yield index, None, error
-                for ready in _waited(list(busy), mask):
+                for ready in _wait_for_replies(list(busy), mask):
                     worker, index = busy[ready]
                     reply = worker.reply()
                     del busy[ready]
@@ -195,7 +195,7 @@ def _in_processes(calls: Sequence[Call], jobs: int, groups: Sequence[str] = ()) 
                     if tries[index] < _TRIES:
                         waiting.append(index)
                     else:
-                        yield index, None, WorkerDied(f"its process ended, {_TRIES} times: {_how(code)}")
+                        yield index, None, WorkerDied(f"its process ended, {_TRIES} times: {_exit_reason(code)}")
             timeout = 5.0
         finally:
             for worker in [*idle, *(worker for worker, _ in busy.values())]:
@@ -209,7 +209,7 @@ def _next(waiting: deque[int], group_of: Sequence[str], own_groups: set[str], el
     return order[0]
 
 
-def _waited(connections: list[Connection], mask: Iterable[int]) -> list[Connection]:
+def _wait_for_replies(connections: list[Connection], mask: Iterable[int]) -> list[Connection]:
     """Wait for connections with a reply, or an end, and return them; meanwhile signals are handled as before."""
     if not connections:
         return []
@@ -222,7 +222,7 @@ def _waited(connections: list[Connection], mask: Iterable[int]) -> list[Connecti
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
-def _how(code: int | None) -> str:
+def _exit_reason(code: int | None) -> str:
     with suppress(ValueError):
         if code is not None and code < 0:
             return signal.Signals(-code).name
@@ -275,7 +275,7 @@ def _interrupts_blocked() -> Iterator[Iterable[int]]:
 def _serve(connection: Connection, parent: int) -> None:
     """Make calls until the connection or the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    _end_with(parent)
+    _end_with_parent(parent)
     for library in ("OMP", "OPENBLAS", "MKL"):  # they read it when a call imports them
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     while True:
@@ -283,14 +283,14 @@ def _serve(connection: Connection, parent: int) -> None:
             call = connection.recv_bytes()
         except (EOFError, OSError):
             return
-        reply = answer(_made, (call,), {})
+        reply = answer(_call_pickled, (call,), {})
         try:
             connection.send_bytes(reply)
         except OSError:
             return
 
 
-def _made(call: bytes) -> Any:
+def _call_pickled(call: bytes) -> Any:
     function, arguments, keywords = pickle.loads(call)
     return function(*arguments, **keywords)
 
@@ -331,7 +331,7 @@ def outcome(reply: bytes) -> tuple[Any, BaseException | None]:
     return result, error
 
 
-def _end_with(parent: int) -> None:
+def _end_with_parent(parent: int) -> None:
     """Let this process be killed when its parent ends; except on Linux it ends after its call."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):

@@ -40,7 +40,7 @@ _LONGEST = 5.0  # time [s] after which a task makes no further call and returns 
 _ANSWER = 10.0  # timeout [s] for the answer of a scheduler
 _LISTENS = 3.0  # timeout [s] for a TCP connection
 _REPLY = 10.0  # timeout [s] for a result that exists; after it, the call is made again
-_LOOK = 0.5  # polling period [s] for changes without a callback: workers that join or leave, a returned scheduler
+_POLL = 0.5  # polling period [s] for changes without a callback: workers that join or leave, a returned scheduler
 _TRIES = 3  # number of workers that die of a call on its own before it fails
 
 
@@ -88,7 +88,7 @@ class Cluster(Executor):
         self._error: WorkersLost | None = None
         self._seconds = 0.0  # mean duration of a call; 0: unknown
         self._sources: dict[str, str] = {}  # sources of user-defined modules when the work began
-        self._looked = 0.0
+        self._polled_at = 0.0
         self._max_workers = 0
         self._client = self._connected(_ANSWER)
         try:
@@ -150,12 +150,12 @@ class Cluster(Executor):
     def _run(self) -> None:
         try:
             while not (self._closing and not self._waiting and not self._sent):
-                self._changed.wait(_LOOK)
+                self._changed.wait(_POLL)
                 self._changed.clear()
                 self._receive()
                 if self._client.status != "running" and not self._closing:
                     self._reconnect()
-                self._look()
+                self._count_workers()
                 self._send()
         except Exception as error:
             lost = error if isinstance(error, WorkersLost) else WorkersLost(f"{self._named}: {_text(error)}")
@@ -184,7 +184,7 @@ class Cluster(Executor):
             elif status == "finished":
                 unfinished = self._results(batch)
             elif status == "lost":  # lost with its worker, which another call has killed
-                unfinished = self._again(batch)
+                unfinished = self._to_retry(batch)
             elif status == "error":
                 unfinished = self._failed(batch, batch.remote.exception())
             else:  # cancelled, but not by this process: its scheduler is gone
@@ -198,7 +198,7 @@ class Cluster(Executor):
         try:
             reply = batch.remote.result(timeout=_REPLY)
         except Exception:  # the worker or the scheduler is lost with the result
-            return self._again(batch)
+            return self._to_retry(batch)
         if isinstance(reply, str):
             raise WorkersLost(reply)
         seconds, answers = reply
@@ -215,9 +215,9 @@ class Cluster(Executor):
         """Return the calls of a task that Dask gave up: it blames a death on all tasks of the worker."""
         if not isinstance(error, self._distributed.scheduler.KilledWorker):
             raise WorkersLost(f"workers of {self._named} cannot make a call: {_text(error)}")
-        return self._again(batch)
+        return self._to_retry(batch)
 
-    def _again(self, batch: _Batch) -> list[_Task]:
+    def _to_retry(self, batch: _Batch) -> list[_Task]:
         """Count the workers that died of a batch, and return the calls to send again."""
         try:
             asked = {"keys": [batch.remote.key], "default": 0, "callback_timeout": _REPLY}
@@ -235,14 +235,14 @@ class Cluster(Executor):
         task.end(None, _died(task.deaths))
         return []
 
-    def _look(self) -> None:
+    def _count_workers(self) -> None:
         """Update the number of workers periodically."""
-        if monotonic() < self._looked + _LOOK or self._client.status != "running":
+        if monotonic() < self._polled_at + _POLL or self._client.status != "running":
             return
         before = self._max_workers
         with suppress(OSError, self._distributed.TimeoutError):
             self._max_workers = len(self._client.nthreads())
-        self._looked = monotonic()
+        self._polled_at = monotonic()
         if before and not self._max_workers and (self._waiting or self._sent):
             self._notice(f"{self._named} has no worker: the work continues when one joins")
 
@@ -266,7 +266,7 @@ class Cluster(Executor):
                         self._waiting.extendleft(reversed(tasks))
                 continue
             try:
-                remote = self._client.submit(_make, calls, self._extras(calls), tasks[0].deaths, pure=False)
+                remote = self._client.submit(_make_calls, calls, self._extras(calls), tasks[0].deaths, pure=False)
             except Exception:  # the connection was lost at this moment
                 with self._lock:
                     self._waiting.extendleft(reversed(tasks))
@@ -294,7 +294,7 @@ class Cluster(Executor):
 
     def _extras(self, calls: bytes) -> _Extras:
         """Return the code that a worker needs to make some calls as this process would."""
-        return _Extras(_about(), _PROCESS, dict(_modules(calls, self._sources)), dict(_libraries(calls)))
+        return _Extras(_code_identity(), _PROCESS, dict(_modules(calls, self._sources)), dict(_libraries(calls)))
 
     # ---- the scheduler -----------------------------------------------------------------------------------------------
 
@@ -348,7 +348,7 @@ class Cluster(Executor):
             except WorkersLost:
                 if monotonic() > until:
                     raise WorkersLost(f"{self._named} was lost, and not back within {self._patience:g} s") from None
-                threading.Event().wait(_LOOK)
+                threading.Event().wait(_POLL)
 
     def _check_workers(self) -> None:
         """Refuse workers with several threads, or with code that differs from that of this process."""
@@ -360,11 +360,11 @@ class Cluster(Executor):
         if not threads:
             self._notice(f"{self._named} has no worker yet: the work begins when one joins")
             return
-        for worker, about in sorted(self._client.run(_about, on_error="return").items()):
+        for worker, about in sorted(self._client.run(_code_identity, on_error="return").items()):
             if isinstance(about, BaseException):
                 raise WorkersLost(f"worker {worker} cannot run ecc {__version__}: {_text(about)}")
-            if about != _about():
-                raise WorkersLost(_differs(worker, about, _about()))
+            if about != _code_identity():
+                raise WorkersLost(_differs(worker, about, _code_identity()))
 
 
 @dataclass(eq=False)
@@ -437,7 +437,7 @@ class _Extras:
 
 
 @cache
-def _about() -> str:
+def _code_identity() -> str:
     """Return a line that identifies the code that this process runs."""
     python, minor, *versions = surroundings().split(" ", 2)
     return f"ecc {__version__} (code {package_digest()[:12]}, Python {python}.{minor}, {' '.join(versions)})"
@@ -500,15 +500,15 @@ def _libraries(calls: bytes) -> Iterator[tuple[str, str]]:
 # ---- in a worker ---------------------------------------------------------------------------------------------------
 
 
-def _make(calls: bytes, extras: _Extras, deaths: int) -> tuple[float, list[bytes]] | str:
+def _make_calls(calls: bytes, extras: _Extras, deaths: int) -> tuple[float, list[bytes]] | str:
     """Make calls until the time is up; return their duration [s] and answers, or the reason why no call is made.
 
     If a worker has died of several calls, no call is made, as each is to be made alone. A call alone is not made if
     `_TRIES` workers have died of it.
     """
     worker = import_module("distributed").get_worker()
-    if _about() != extras.about:
-        return _differs(worker.address, _about(), extras.about)
+    if _code_identity() != extras.about:
+        return _differs(worker.address, _code_identity(), extras.about)
     if worker.state.nthreads != 1:
         threads = worker.state.nthreads
         return f"workers must have one thread each (dask worker --nthreads 1), {worker.address} has {threads}"
@@ -516,8 +516,8 @@ def _make(calls: bytes, extras: _Extras, deaths: int) -> tuple[float, list[bytes
         if not _is_same(library, code):
             return f"worker {worker.address} must have the same file at {library} as this process: its path is absolute"
     if extras.process != _PROCESS:
-        _take_over(extras.modules, worker.local_directory)
-    with suppress(KeyboardInterrupt), _begun(worker) as before, _while_wanted(worker) as unwanted:
+        _install_modules(extras.modules, worker.local_directory)
+    with suppress(KeyboardInterrupt), _counted_start(worker) as before, _while_wanted(worker) as unwanted:
         if deaths + before >= _TRIES:
             return 0.0, [pickle.dumps((None, _died(deaths + before), ""))]
         answers: list[bytes] = []
@@ -534,7 +534,7 @@ def _make(calls: bytes, extras: _Extras, deaths: int) -> tuple[float, list[bytes
 
 
 @contextmanager
-def _begun(worker: Any) -> Iterator[int]:
+def _counted_start(worker: Any) -> Iterator[int]:
     """Count the unfinished starts of a task at the scheduler, and yield their number before: workers died of it.
 
     A worker has one thread, so it dies of the task that it has begun, not of waiting or finished tasks, which are only
@@ -558,7 +558,7 @@ def _while_wanted(worker: Any) -> Iterator[threading.Event]:
 
     async def watch() -> None:
         while (task := worker.state.tasks.get(key)) is not None and task.state == "executing":
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL)
         with lock:
             if not ended:
                 unwanted.set()
@@ -585,29 +585,29 @@ def _is_same(library: str, code: str) -> bool:
         return False
 
 
-_taken: dict[str, str] = {}
+_received: dict[str, str] = {}
 """Name -> folder of the user-defined modules that this worker has received."""
-_taken_digest = digest()
+_received_digest = digest()
 
 
-def _take_over(modules: Mapping[str, tuple[str, str]], folder: str) -> None:
+def _install_modules(modules: Mapping[str, tuple[str, str]], folder: str) -> None:
     """Install exactly these user-defined modules; forget imports of others and of earlier versions."""
-    global _taken_digest
+    global _received_digest
     now = digest(*(text for name, entry in sorted(modules.items()) for text in (name, *entry)))
-    if now == _taken_digest:
+    if now == _received_digest:
         return
-    for name in {*_taken, *modules}:
+    for name in {*_received, *modules}:
         sys.modules.pop(name, None)
-    for place in set(_taken.values()):
+    for place in set(_received.values()):
         sys.path.remove(place)
-    _taken.clear()
+    _received.clear()
     if modules:
         place = tempfile.mkdtemp(prefix="modules-", dir=folder)
         for name, (file, source) in modules.items():
             path = Path(place, file)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source, encoding="utf-8")
-            _taken[name] = place
+            _received[name] = place
         sys.path.insert(0, place)
         invalidate_caches()
-    _taken_digest = now
+    _received_digest = now

@@ -296,7 +296,7 @@ class ScenarioRuns:
 
         tables = deepcopy(dict(self.scenario))
         for path, value in settings.items():
-            _put(tables, path, value)
+            _set_value(tables, path, value)
         scenario = Scenario.from_dict(tables)
         period = scenario.sample_period(self.sample)
         for name, count in (("link", scenario.network.n_links), ("flow", scenario.network.n_flows)):
@@ -450,13 +450,13 @@ def unused_seed(found: xr.Dataset) -> bool:
     return bool(compared.any() and (equal | ~compared).all())
 
 
-def _put(tables: Any, path: str, value: Any) -> None:
+def _set_value(tables: Any, path: str, value: Any) -> None:
     """Write a value at a dotted path. `*` is every entry of a list; the index of a single entry may be omitted."""
     *names, last = path.split(".")
     tables_at = [tables]
     for step in names:
         tables_at = [inner for entry in tables_at for inner in _entries(entry, step, path)]
-    for entry in (_only(entry, last) for entry in tables_at):
+    for entry in (_single_entry(entry, last) for entry in tables_at):
         if not isinstance(entry, dict):
             raise ValueError(f"path must end in a key of a table, got {shown(path)}")
         if names_data_file(path):
@@ -464,14 +464,14 @@ def _put(tables: Any, path: str, value: Any) -> None:
         entry[last] = value
 
 
-def _only(entry: Any, step: str) -> Any:
+def _single_entry(entry: Any, step: str) -> Any:
     """Return the single entry of a list if the step is not an index: routers of a link may be such a list."""
     is_key = step != "*" and not step.isdigit()
     return entry[0] if isinstance(entry, list) and len(entry) == 1 and is_key else entry
 
 
 def _entries(entry: Any, step: str, path: str) -> list[Any]:
-    entry = _only(entry, step)
+    entry = _single_entry(entry, step)
     if isinstance(entry, dict) and step in entry:
         return [entry[step]]
     if isinstance(entry, list) and (step == "*" or (step.isdigit() and int(step) < len(entry))):

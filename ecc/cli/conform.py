@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ecc._support.files import making, replacing
+from ecc._support.files import make_folder, replacing
 from ecc.cli.app import BAD_INPUT, REFUTED, app
 from ecc.cli.arguments import protocol_of
 from ecc.cli.examine import examine_and_report
@@ -184,7 +184,7 @@ def _show_divergence(found: Divergence, name: str, reference: str, out: Path, js
 
     from ecc.plot.look import as_html
 
-    making(out)
+    make_folder(out)
     with replacing(out / "deviation.html") as part:
         part.write_text(as_html(found.figure()), encoding="utf-8")
     if json:

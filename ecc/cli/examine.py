@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ecc._support.files import making
+from ecc._support.files import make_folder
 from ecc.cli.app import FAILED, INTERRUPTED, UNWRITTEN
 from ecc.cli.output import complain, error_of_writing, print_items, progress_bar, verdict_table
 from ecc.cli.work import begin_work, end_work, show_resumed, started_workers
@@ -48,7 +48,7 @@ def examine_and_report(
     from ecc.claims.report.text import judged
 
     for wanted in (out, *([dataset] if dataset else [])):
-        making(wanted)  # refused now rather than after the work
+        make_folder(wanted)  # refused now rather than after the work
     begin_work()
     with started_workers(*where) as workers, progress_bar() as bar:
         pace = Pace(worker_count(workers))

@@ -105,7 +105,7 @@ def phases(
         active = np.array([i for i in range(len(flows)) if starts[i] <= begin < stops[i]], dtype=np.int64)
         if end - begin < 8.0 * window or not len(active):
             continue
-        network = _alone(scenario.network, active)
+        network = _network_of_active(scenario.network, active)
         point, refusal = _equilibrium(scenario, network, active)
         of_runs: dict[str, dict[str, FloatArray]] = {series: {} for series in ("rate", "queue", "swing", "drift")}
         for name, run in runs.items():
@@ -124,14 +124,14 @@ def phases(
     return phase_list
 
 
-def _alone(network: Network, active: NDArray[np.int64]) -> Network:
+def _network_of_active(network: Network, active: NDArray[np.int64]) -> Network:
     """Return the network with only the active flows."""
     if len(active) == network.n_flows:
         return network
     return network.with_flows([network.flows[i] for i in active])
 
 
-def _unfit(scenario: Scenario) -> str:
+def _no_models_reason(scenario: Scenario) -> str:
     """Return the reason why a scenario has neither equilibrium nor linear model; empty if it may have both."""
     if not isinstance(scenario.protocol, Protocol):
         return "the scenario has several protocols"
@@ -143,7 +143,7 @@ def _unfit(scenario: Scenario) -> str:
 
 
 def _equilibrium(scenario: Scenario, network: Network, active: NDArray[np.int64]) -> tuple[Equilibrium | None, str]:
-    if unfit := _unfit(scenario):
+    if unfit := _no_models_reason(scenario):
         return None, unfit
     assigned = scenario.assigned
     try:
@@ -161,7 +161,7 @@ def linear_models(scenario: Scenario, phase: Phase) -> dict[str, DelaySystem | S
     phase : Phase
         A phase of the scenario.
     """
-    if unfit := _unfit(scenario):
+    if unfit := _no_models_reason(scenario):
         return {"linear": unfit}
     protocol, assigned = scenario.protocol, scenario.assigned
     if protocol.linear_refusal is not None:
@@ -230,14 +230,14 @@ def disagreements(
             rows += [
                 (phase.begin, phase.end, "rate", int(phase.active[k]), reference, other, a[k], b[k],
                  (*why, *cause.granular(k, b[k] - a[k])))
-                for k in _differ(a, b, tolerance, phase.granularity)
+                for k in _indices_of_differences(a, b, tolerance, phase.granularity)
             ]  # fmt: skip
             a, b = phase.queue[reference], phase.queue[other]
             packets = np.array([flow.mean_packet for flow in phase.network.flows]) @ phase.network.incidence
             rows += [
                 (phase.begin, phase.end, "queue", int(k), reference, other, a[k], b[k],
                  (*cause.queued(k, reference, other), *why))
-                for k in _differ(a, b, tolerance, packets)
+                for k in _indices_of_differences(a, b, tolerance, packets)
             ]  # fmt: skip
         if phase.equilibrium is not None:
             for name in runs:
@@ -247,13 +247,13 @@ def disagreements(
                 rows += [
                     (phase.begin, phase.end, "rate", int(phase.active[k]), name, "equilibrium", a[k], b[k],
                      (*why, *(cause.granular(k, b[k] - a[k]) if name == "packets" else ())))
-                    for k in _differ(a, b, tolerance, phase.granularity)
+                    for k in _indices_of_differences(a, b, tolerance, phase.granularity)
                 ]  # fmt: skip
         rows += _verdicts(runs, phase, linear, tolerance, cause)
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 
-def _differ(a: FloatArray, b: FloatArray, tolerance: float, granularity: FloatArray) -> list[int]:
+def _indices_of_differences(a: FloatArray, b: FloatArray, tolerance: float, granularity: FloatArray) -> list[int]:
     """Return the indices at which two arrays differ."""
     differs = np.abs(a - b) > tolerance * np.maximum(np.abs(a), np.abs(b)) + granularity
     return [int(k) for k in np.flatnonzero(differs)]
@@ -382,7 +382,7 @@ class _Causes:
         """Report flows with different bottlenecks in two runs, or several in one."""
         for flow, a, b in zip(self.phase.active, self._links(one), self._links(other), strict=True):
             if a != b:
-                return [f"flow {flow} is bottlenecked at link {_list(a)} in {one}, {_list(b)} in {other}"]
+                return [f"flow {flow} is bottlenecked at link {_joined(a)} in {one}, {_joined(b)} in {other}"]
         return []
 
     def bottleneck_moved(self, name: str, reference: str) -> list[str]:
@@ -392,7 +392,9 @@ class _Causes:
             expected = -1 if point is None else int(point.bottleneck[k])
             if links and expected >= 0 and links != [expected]:
                 flow = self.phase.active[k]
-                return [f"flow {flow} is bottlenecked at link {_list(links)} in {name}, {expected} in the {reference}"]
+                return [
+                    f"flow {flow} is bottlenecked at link {_joined(links)} in {name}, {expected} in the {reference}"
+                ]
         return []
 
     def _links(self, name: str) -> list[list[int]]:
@@ -453,7 +455,7 @@ class _Causes:
         return causes
 
 
-def _list(links: Sequence[int]) -> str:
+def _joined(links: Sequence[int]) -> str:
     return " and ".join(map(str, links)) if links else "none"
 
 

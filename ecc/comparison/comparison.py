@@ -151,7 +151,7 @@ class Comparison:
         """Return a Plotly figure: rates and queues of packets (lines) and fluid (dashes); divergence is shaded."""
         from ecc.plot import comparison_figure
 
-        time, (fluid, packet) = _common(self.fluid, self.packet)
+        time, (fluid, packet) = _common_samples(self.fluid, self.packet)
         return comparison_figure(
             time,
             packet["rate"],
@@ -243,7 +243,7 @@ def compare(
         engine.simulate(scenario, sample=period, progress=partial(progressed, before), cancel=cancel, **options)
         for engine, before in ((fluid, 0.0), (packet, 0.5))
     )
-    time, (of_fluid, of_packets) = _common(as_fluid, as_packets)
+    time, (of_fluid, of_packets) = _common_samples(as_fluid, as_packets)
     if len(time) < 2:
         for run in (as_fluid, as_packets):
             run.raise_if_incomplete(samples=2)
@@ -275,7 +275,7 @@ def compare(
     return Comparison(as_fluid, as_packets, width, bar, pd.DataFrame(rows), discrepancy, scenario, options)
 
 
-def _common(*runs: Trajectory) -> tuple[FloatArray, list[dict[str, FloatArray]]]:
+def _common_samples(*runs: Trajectory) -> tuple[FloatArray, list[dict[str, FloatArray]]]:
     """Return the samples that all runs have: times, and rates and queues of each run."""
     count = min(len(run.data["time"]) for run in runs)
     time = runs[0].data["time"].to_numpy()[:count]

@@ -375,7 +375,9 @@ class _Reader:
                 records.append((number, _json(chunk[0])))
             except ValueError as error:
                 if number == 0 or number < len(chunks) - 1:
-                    raise ValueError(f"record {number} must be JSON: {_place(error, text, chunk.start())}") from None
+                    raise ValueError(
+                        f"record {number} must be JSON: {_json_error(error, text, chunk.start())}"
+                    ) from None
                 self.notes.append(f"record {number}, the last, is incomplete and was left out")
                 warn(self.notes[-1])
         first = records[0][1]
@@ -388,14 +390,14 @@ class _Reader:
 
     def _repaired(self, error: ValueError) -> dict[str, Any]:
         """Return a truncated JSON object up to its last complete event."""
-        end, closing = _complete(self.text)
+        end, closing = _last_complete_event(self.text)
         if end and not (isinstance(error, json.JSONDecodeError) and error.pos < end):
             with suppress(ValueError):
                 content: dict[str, Any] = _json(self.text[:end] + closing)
                 self.notes.append("the file is incomplete and was read up to its last complete event")
                 warn(self.notes[-1])
                 return content
-        raise ValueError(f"file must be JSON: {_place(error, self.text)}")
+        raise ValueError(f"file must be JSON: {_json_error(error, self.text)}")
 
 
 class _Events:
@@ -668,7 +670,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _place(error: ValueError, text: str, start: int = 0) -> str:
+def _json_error(error: ValueError, text: str, start: int = 0) -> str:
     """Return the error in JSON with line and column in the whole text, a part of which was read from `start`."""
     if not isinstance(error, json.JSONDecodeError):
         return str(error)
@@ -680,7 +682,7 @@ def _place(error: ValueError, text: str, start: int = 0) -> str:
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*:)?|[\[\]{}]|"', re.DOTALL)
 
 
-def _complete(text: str) -> tuple[int, str]:
+def _last_complete_event(text: str) -> tuple[int, str]:
     """Return the end of the last complete event of a JSON object (0: none), and the brackets to close there."""
     end, closing = 0, ""
     stack: list[str] = []

@@ -91,7 +91,7 @@ class RandomLoss:
             raise ValueError(f"probability must be <= 1, got {shown(self.probability)}")
         object.__setattr__(self, "probability", probability)
         as_choice(self.kind, "kind", LOSS_KINDS)
-        _place(self)
+        _check_target(self)
 
 
 @check_arguments
@@ -137,7 +137,7 @@ class DelaySpikes:
         object.__setattr__(self, "every", _ordered((as_count(lo, "every", minimum=1), as_count(hi, "every")), "every"))
         object.__setattr__(self, "delay", _times(self.delay))
         object.__setattr__(self, "between", as_delay(self.between, "between"))
-        _place(self)
+        _check_target(self)
 
 
 @check_arguments
@@ -181,7 +181,7 @@ class Jitter:
             raise ValueError(f"delay must end above 0 s, got {shown(self.delay)}")
         if not isinstance(self.in_order, bool):
             raise TypeError(f"in_order must be True or False, got {shown(self.in_order)}")
-        _place(self)
+        _check_target(self)
 
 
 @check_arguments
@@ -439,7 +439,7 @@ class Aggregation:
             object.__setattr__(self, "max_packets", as_count(self.max_packets, "max_packets", minimum=1))
         if self.max_size is not None:
             object.__setattr__(self, "max_size", as_size(self.max_size, "max_size"))
-        _place(self)
+        _check_target(self)
 
 
 Impairment: TypeAlias = RandomLoss | DelaySpikes | Jitter | CapacitySchedule | Shaper | DeliveryTrace | Aggregation
@@ -548,7 +548,7 @@ def impairment_from_table(table: Any, where: str) -> Impairment:
     return impairment
 
 
-def _place(impairment: OfPackets) -> None:
+def _check_target(impairment: OfPackets) -> None:
     """Check that one of link and acks_of is given, and convert it."""
     if (impairment.link is None) == (impairment.acks_of is None):
         both = f"link={shown(impairment.link)} and acks_of={shown(impairment.acks_of)}"

@@ -321,7 +321,7 @@ def _links_of(route: Any, name: str) -> tuple[int, ...]:
     return links
 
 
-_SHOWN = 6  # number of links and of flows that the repr of a network lists
+_MAX_SHOWN = 6  # number of links and of flows that the repr of a network lists
 
 
 @check_arguments
@@ -397,13 +397,13 @@ class Network(Displayed):
             parts += [f"{len(flow.routes)} routes, {flow.spraying}"] if flow.alternatives else []
             return ", ".join(parts)
 
-        rows = [(f"link {k}", of_link(link)) for k, link in enumerate(self.links[:_SHOWN])]
-        rows += [("...", f"{self.n_links} links in all")] if self.n_links > _SHOWN else []
+        rows = [(f"link {k}", of_link(link)) for k, link in enumerate(self.links[:_MAX_SHOWN])]
+        rows += [("...", f"{self.n_links} links in all")] if self.n_links > _MAX_SHOWN else []
         rows += [
             (f"flow {k}", of_flow(flow, float(rtt)))
-            for k, (flow, rtt) in enumerate(zip(self.flows[:_SHOWN], self.rtts, strict=False))
+            for k, (flow, rtt) in enumerate(zip(self.flows[:_MAX_SHOWN], self.rtts, strict=False))
         ]
-        return [*rows, *([("...", f"{self.n_flows} flows in all")] if self.n_flows > _SHOWN else [])]
+        return [*rows, *([("...", f"{self.n_flows} flows in all")] if self.n_flows > _MAX_SHOWN else [])]
 
     def check_flow(self, flow: Flow, name: str) -> None:
         """Raise an error if a flow does not fit: unknown links, packets larger than a buffer, delays beyond the clock.
@@ -425,7 +425,7 @@ class Network(Displayed):
             for link in links:
                 if link >= len(self.links):
                     raise ValueError(f"{path} must use links 0 to {len(self.links) - 1}, got {link} ({name})")
-        one_way = flow.access_delay + max(self._along(links) for _, links in paths)
+        one_way = flow.access_delay + max(self._delay_along(links) for _, links in paths)
         if one_way >= LONGEST_DELAY:
             raise ValueError(f"delays of {name} must add up to < {LONGEST_DELAY:g} s one way, got {one_way:g} s")
         for link in dict.fromkeys(link for route in flow.routes for link in route):
@@ -497,7 +497,7 @@ class Network(Displayed):
     @cached_property
     def _delays(self) -> FloatArray:
         """Sums of the delays of hosts and links over each round trip, with rounding, shape (n_flows,), s."""
-        return np.array([2.0 * f.access_delay + self._along(f.route) + self._along(f.reverse or f.route)
+        return np.array([2.0 * f.access_delay + self._delay_along(f.route) + self._delay_along(f.reverse or f.route)
                          for f in self.flows])  # fmt: skip
 
     @cached_property
@@ -521,7 +521,7 @@ class Network(Displayed):
     def ack_delays(self) -> FloatArray:
         """Delays of ACKs outside the links of `reverse` (without them: of the whole path), shape (n_flows,), s."""
         return np.array([
-            flow.access_delay if flow.reverse else rtt - flow.access_delay - self._along(flow.route)
+            flow.access_delay if flow.reverse else rtt - flow.access_delay - self._delay_along(flow.route)
             for flow, rtt in zip(self.flows, self.rtts, strict=True)
         ]).clip(min=0.0)  # fmt: skip
 
@@ -541,7 +541,7 @@ class Network(Displayed):
             if link.pause is not None:
                 raise ValueError(f"pause must be None except in packet runs, got {link.pause} (link {index})")
 
-    def _along(self, route: Sequence[int]) -> float:
+    def _delay_along(self, route: Sequence[int]) -> float:
         return float(sum(self.links[link].delay for link in route))
 
     # ---- paths between hosts -----------------------------------------------------------------------------
@@ -708,7 +708,7 @@ class Network(Displayed):
             No capacity, starts or rtts of another length.
         """
         if rtts is not None:
-            return cls._lot(capacities, rtts, buffer, starts, packet_size)
+            return cls._parking_lot_with_rtts(capacities, rtts, buffer, starts, packet_size)
         links = [Link(c, delay, buffer) for c in capacities]
         begin = list(starts) if starts is not None else [0.0] * (len(links) + 1)
         if len(begin) != len(links) + 1:
@@ -721,7 +721,7 @@ class Network(Displayed):
         return cls(links, flows)
 
     @classmethod
-    def _lot(
+    def _parking_lot_with_rtts(
         cls,
         capacities: Sequence[Quantity],
         rtts: Sequence[Quantity],
@@ -1082,7 +1082,7 @@ def _demand(value: Any) -> Demand:
     return Demand(*hosts)
 
 
-_OF_DEMANDS = sorted({f.name for f in fields(Demand)} & {f.name for f in fields(Flow)})
+_COMMON_FIELDS = sorted({f.name for f in fields(Demand)} & {f.name for f in fields(Flow)})
 """Fields that a demand and its flow have in common."""
 
 
@@ -1113,7 +1113,7 @@ def _routed(graph: Graph, demands: Sequence[Any], seed: int, ack_links: bool) ->
                 reverse = graph.path(*back, ecmp_index(graph.n_paths(*back), *pair, nth, key, is_ack=True))
             flow = Flow(
                 graph.path(*pair, chosen), reverse=reverse, alternatives=[graph.path(*pair, k) for k in further_paths],
-                **{name: getattr(demand, name) for name in _OF_DEMANDS},
+                **{name: getattr(demand, name) for name in _COMMON_FIELDS},
             )  # fmt: skip
         except (TypeError, ValueError) as error:
             raise type(error)(f"{error} (flows[{index}])") from None

@@ -162,13 +162,13 @@ def scale(metric: Metric, unit: str, scenario: Scenario) -> float:
 @metric("sending rate", "bit/s")
 def rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
     """Mean sending rate of a flow over the whole time `between`, with 0 while it is not active."""
-    return float(_in(run, between, run.rate.to_numpy()[:, flow]).mean())
+    return float(_selected(run, between, run.rate.to_numpy()[:, flow]).mean())
 
 
 @metric("goodput", "bit/s")
 def goodput(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
     """Mean rate at which data of a flow arrive, over the whole time `between`, with 0 while it is not active."""
-    return float(_in(run, between, run.goodput.to_numpy()[:, flow]).mean())
+    return float(_selected(run, between, run.goodput.to_numpy()[:, flow]).mean())
 
 
 @metric("throughput", "bit/s")
@@ -224,7 +224,7 @@ def highest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span =
 def counted_flows(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Number of flows that a JetMax router must have counted: gamma C over the mean rate of the flows on its link."""
     on = [k for k, flow in enumerate(scenario.network.flows) if any(link in route for route in flow.routes)]
-    x = _in(run, between, run.rate.to_numpy()[:, on]).mean(axis=0)
+    x = _selected(run, between, run.rate.to_numpy()[:, on]).mean(axis=0)
     return float(scenario.protocol.params()["gamma"] * scenario.network.links[link].capacity / x[x > 0.0].mean())
 
 
@@ -260,7 +260,7 @@ def convergence_time(
     Each time, the rates of the active flows are compared. Infinite if rates differ by more at the end.
     """
     time = run.data["time"].to_numpy()
-    inside = _inside(time, (after, float(time[-1]) if until is None else until))
+    inside = _in_span(time, (after, float(time[-1]) if until is None else until))
     rates = np.where(_overlap(run, scenario) > (1.0 - 1e-9) * _period(run), run.rate.to_numpy(), np.nan)
     x = np.apply_along_axis(_smooth, 0, rates[inside], over)
     active = np.isfinite(x)
@@ -322,7 +322,7 @@ def mean_settling_time(run: Trajectory, scenario: Scenario, until: float, close:
 @metric("utilization")
 def utilization(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Bytes that leave the queue of a link, as a share of its capacity over the same time."""
-    inside = _inside(run.data["time"].to_numpy(), between)
+    inside = _in_span(run.data["time"].to_numpy(), between)
     queue = np.concatenate([[0.0], run.queue.to_numpy()[:, link]])
     first = int(np.flatnonzero(inside)[0])
     last = int(np.flatnonzero(inside)[-1]) + 1
@@ -334,13 +334,13 @@ def utilization(run: Trajectory, scenario: Scenario, link: int = 0, between: Spa
 @metric("arrival rate", "bit/s")
 def arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Mean rate that arrives at a link."""
-    return float(_in(run, between, run.arrival.to_numpy()[:, link]).mean())
+    return float(_selected(run, between, run.arrival.to_numpy()[:, link]).mean())
 
 
 @metric("peak arrival rate", "bit/s")
 def peak_arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
     """Maximum rate that arrives at a link, averaged over `over` samples."""
-    return float(_smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over).max())
+    return float(_smooth(_selected(run, between, run.arrival.to_numpy()[:, link]), over).max())
 
 
 @metric("load")
@@ -360,14 +360,16 @@ def overload_time(
     run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, by: float = 0.01, over: int = 1
 ) -> float:
     """Time for which the arrival rate of a link, averaged over `over` samples, exceeds (1 + `by`) times capacity."""
-    load = _smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over)
+    load = _smooth(_selected(run, between, run.arrival.to_numpy()[:, link]), over)
     return float((load > (1.0 + by) * scenario.network.links[link].capacity).sum() * _period(run))
 
 
 @metric("variance of the load")
 def load_variance(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Variance of the arrival rate of a link, as a share of its capacity."""
-    return float((_in(run, between, run.arrival.to_numpy()[:, link]) / scenario.network.links[link].capacity).var())
+    return float(
+        (_selected(run, between, run.arrival.to_numpy()[:, link]) / scenario.network.links[link].capacity).var()
+    )
 
 
 @metric("settling time of the arrival rate", "s")
@@ -382,21 +384,21 @@ def arrival_settling_time(
 @metric("coefficient of variation of the arrival rate")
 def arrival_variation(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
     """Ratio of the standard deviation of a link's arrival rate, averaged over `over` samples, to its mean."""
-    x = _smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over)
+    x = _smooth(_selected(run, between, run.arrival.to_numpy()[:, link]), over)
     return float(x.std() / x.mean())
 
 
 @metric("peak queue", "bytes")
 def peak_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Longest queue of a link."""
-    return float(_in(run, between, run.queue_max.to_numpy()[:, link]).max())
+    return float(_selected(run, between, run.queue_max.to_numpy()[:, link]).max())
 
 
 @metric("mean queue", "bytes")
 def mean_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Mean queue of a link."""
     queue = run.queue_mean if "queue_mean" in run.data else run.queue
-    return float(_in(run, between, queue.to_numpy()[:, link]).mean())
+    return float(_selected(run, between, queue.to_numpy()[:, link]).mean())
 
 
 @metric("mean round-trip time", "s")
@@ -424,7 +426,7 @@ def peak_round_trip(
 def _round_trip_quantile(
     run: Trajectory, scenario: Scenario, quantile: float, flows: Sequence[int] | None, between: Span
 ) -> float:
-    values = [_round_trips(run, scenario, k, None, between, "rtt") for k in _chosen(scenario, flows)]
+    values = [_round_trips(run, scenario, k, None, between, "rtt") for k in _flow_indices(scenario, flows)]
     return float(np.quantile(np.concatenate(values), quantile))
 
 
@@ -643,7 +645,7 @@ def percentiles(
         rows = run.flows.loc[numbers]
         if of == "rtt":
             columns = [k for k in numbers if k < run.data.sizes["flow"]]
-            values = _in(run, between, run.rtt.to_numpy()[:, columns]).ravel()
+            values = _selected(run, between, run.rtt.to_numpy()[:, columns]).ravel()
         else:
             if between is not None:
                 rows = rows[(rows["start"] >= between[0]) & (rows["start"] < between[1])]
@@ -743,7 +745,7 @@ def median_rtt(run: Trajectory, scenario: Scenario) -> float:
 # ---- shared by several metrics ---------------------------------------------------------------------------
 
 
-def _inside(time: FloatArray, between: Span) -> NDArray[np.bool_]:
+def _in_span(time: FloatArray, between: Span) -> NDArray[np.bool_]:
     if between is None:
         return np.ones(len(time), dtype=bool)
     inside = (time > between[0] + 1e-9) & (time <= between[1] + 1e-9)
@@ -752,8 +754,8 @@ def _inside(time: FloatArray, between: Span) -> NDArray[np.bool_]:
     return inside
 
 
-def _in(run: Trajectory, between: Span, values: FloatArray) -> FloatArray:
-    return values[_inside(run.data["time"].to_numpy(), between)]
+def _selected(run: Trajectory, between: Span, values: FloatArray) -> FloatArray:
+    return values[_in_span(run.data["time"].to_numpy(), between)]
 
 
 def _smooth(values: FloatArray, over: int) -> FloatArray:
@@ -770,7 +772,7 @@ def _settling(
     over: int,
 ) -> float:
     time = run.data["time"].to_numpy()
-    inside = _inside(time, (after, float(time[-1]) if until is None else until))
+    inside = _in_span(time, (after, float(time[-1]) if until is None else until))
     times, x = time[inside][over - 1 :], _smooth(values[inside], over)
     level = float(x[-max(1, len(x) // 10) :].mean()) if target is None else target
     outside = np.flatnonzero(np.abs(x - level) > close * level)
@@ -782,18 +784,18 @@ def _settling(
 def _fair_share(run: Trajectory, scenario: Scenario, link: int, between: Span) -> FloatArray:
     """Return the capacity of a link over the active flows and transfers, all assumed to use it, at each sample."""
     starts, ends = run.flows["start"].to_numpy(), np.nan_to_num(run.flows["finish"].to_numpy(), nan=np.inf)
-    active = [((starts < t) & (t <= ends)).sum() for t in _in(run, between, run.data["time"].to_numpy())]
+    active = [((starts < t) & (t <= ends)).sum() for t in _selected(run, between, run.data["time"].to_numpy())]
     return np.asarray(scenario.network.links[link].capacity / np.maximum(active, 1))
 
 
 def _offered(run: Trajectory, link: int, between: Span) -> FloatArray:
     """Return the bytes that arrive at a link in each sample."""
-    return _in(run, between, run.arrival.to_numpy()[:, link]) * _period(run) / 8.0
+    return _selected(run, between, run.arrival.to_numpy()[:, link]) * _period(run) / 8.0
 
 
 def _dropped(run: Trajectory, link: int, between: Span) -> FloatArray:
     """Return the bytes that a link drops in each sample."""
-    return _in(run, between, run.dropped_bytes.to_numpy()[:, link])
+    return _selected(run, between, run.dropped_bytes.to_numpy()[:, link])
 
 
 def _lost_share(dropped: Any, offered: Any) -> Any:
@@ -816,7 +818,7 @@ def _packet_size(scenario: Scenario) -> float:
     return sizes[0]
 
 
-def _chosen(scenario: Scenario, flows: Sequence[int] | None) -> list[int]:
+def _flow_indices(scenario: Scenario, flows: Sequence[int] | None) -> list[int]:
     """Return the indices of the selected flows of the network, all by default."""
     numbers = list(range(scenario.network.n_flows)) if flows is None else list(flows)
     if not numbers or not all(0 <= k < scenario.network.n_flows for k in numbers):
@@ -836,9 +838,9 @@ def _overlap(run: Trajectory, scenario: Scenario) -> FloatArray:
 
 def _active_rates(run: Trajectory, scenario: Scenario, between: Span, flows: Sequence[int] | None = None) -> FloatArray:
     """Return the mean sending rates of flows over the time for which they are active; others are left out."""
-    numbers = _chosen(scenario, flows)
-    active = _in(run, between, _overlap(run, scenario)[:, numbers]).sum(axis=0)
-    sent = _in(run, between, run.rate.to_numpy()[:, numbers]).sum(axis=0) * _period(run)
+    numbers = _flow_indices(scenario, flows)
+    active = _selected(run, between, _overlap(run, scenario)[:, numbers]).sum(axis=0)
+    sent = _selected(run, between, run.rate.to_numpy()[:, numbers]).sum(axis=0) * _period(run)
     is_active = active > 1e-9
     rates: FloatArray = sent[is_active] / active[is_active]
     return rates
@@ -846,10 +848,10 @@ def _active_rates(run: Trajectory, scenario: Scenario, between: Span, flows: Seq
 
 def _active_samples(run: Trajectory, scenario: Scenario, flow: int, between: Span, series: str = "rate") -> FloatArray:
     """Return a series of a flow in the samples in which it is active throughout."""
-    active = _in(run, between, _overlap(run, scenario)[:, flow]) > (1.0 - 1e-9) * _period(run)
+    active = _selected(run, between, _overlap(run, scenario)[:, flow]) > (1.0 - 1e-9) * _period(run)
     if not active.any():
         raise ValueError(f"the flow must be active for a sample of the time between, got flow {flow}, which is not")
-    values: FloatArray = _in(run, between, run[series].to_numpy()[:, flow])[active]
+    values: FloatArray = _selected(run, between, run[series].to_numpy()[:, flow])[active]
     return values
 
 
@@ -858,15 +860,15 @@ def _round_trips(
 ) -> FloatArray:
     """Return the RTTs of a flow [s], "rtt" or "rtt_max": the measured ones, or those computed from queues."""
     if series not in run.data:
-        return _queueing(run, scenario, flow, link, between, series)
-    values = _in(run, between, run[series].to_numpy()[:, flow])
+        return _round_trips_from_queues(run, scenario, flow, link, between, series)
+    values = _selected(run, between, run[series].to_numpy()[:, flow])
     values = values[np.isfinite(values)]
     if not len(values):
         raise ValueError(f"the flow must measure an RTT in the time between, got flow {flow}, which does not")
     return values
 
 
-def _queueing(
+def _round_trips_from_queues(
     run: Trajectory, scenario: Scenario, flow: int, link: int | None, between: Span, series: str
 ) -> FloatArray:
     """Return the propagation RTT of a flow plus queues over capacities on its route, at each sample [s]."""
@@ -880,7 +882,7 @@ def _queueing(
         raise ValueError(f"a packet run is needed for the RTT over link {min(several)}, which has several queues")
     queue = (run.queue_max if series == "rtt_max" else run.queue).to_numpy()
     waits = [8.0 * queue[:, k] / network.links[k].capacity for k in links]
-    return _in(run, between, float(network.rtts[flow]) + np.sum(waits, axis=0))
+    return _selected(run, between, float(network.rtts[flow]) + np.sum(waits, axis=0))
 
 
 # ---- figures ---------------------------------------------------------------------------------------------
@@ -905,7 +907,7 @@ def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) ->
     time = run.data["time"].to_numpy()
     step = max(1, len(time) // points)
     n = len(time) // step * step
-    flows, links = _some(run.rate.shape[1], most), _some(run.queue_max.shape[1], most)
+    flows, links = _shown_indices(run.rate.shape[1], most), _shown_indices(run.queue_max.shape[1], most)
     rates = run.rate.to_numpy()[:n, flows].reshape(-1, step, len(flows)).mean(axis=1)
     queues = run.queue_max.to_numpy()[:n, links].reshape(-1, step, len(links)).max(axis=1)
     hidden = run.rate.shape[1] - len(flows)
@@ -920,7 +922,7 @@ def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) ->
     }  # fmt: skip
 
 
-def _some(count: int, most: int) -> list[int]:
+def _shown_indices(count: int, most: int) -> list[int]:
     """Return all indices, or the first and last halves of `most` of them."""
     return list(range(count)) if count <= most else [*range(most - most // 2), *range(count - most // 2, count)]
 

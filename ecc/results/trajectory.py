@@ -68,7 +68,7 @@ _MEASURED = ("env.rtt", "env.srtt", "env.min_rtt")
 """Recorded series that are NaN in results before the first measurement; hooks then see 0, fluids propagation."""
 
 
-_ABOUT, _FORMAT = "ecc_trajectory", 1
+_CONTENTS, _FORMAT = "ecc_trajectory", 1
 """Attribute of a netCDF file with its table of contents, and the version of the format."""
 
 
@@ -447,7 +447,7 @@ class Trajectory:
                 over = [f"{prefix}{dimension}" for dimension in variable.dims]
                 variables[f"{prefix}{name}"] = (over, _as_netcdf3(values), variable.attrs, {"_FillValue": None})
         text = {key: str(value) for key, value in self.data.attrs.items()}
-        attributes = text | {_ABOUT: json.dumps(about, default=lambda value: value.tolist())}
+        attributes = text | {_CONTENTS: json.dumps(about, default=lambda value: value.tolist())}
         with replacing(path) as part_of_it:
             xr.Dataset(variables, attrs=attributes).to_netcdf(part_of_it, engine="scipy")
 
@@ -473,7 +473,7 @@ class Trajectory:
             pass
         try:
             dataset = xr.load_dataset(path, engine="scipy", decode_times=False)
-            about = json.loads(dataset.attrs[_ABOUT])
+            about = json.loads(dataset.attrs[_CONTENTS])
             if about["format"] != _FORMAT:
                 raise ValueError
             parts = {

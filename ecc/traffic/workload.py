@@ -134,7 +134,7 @@ class Arrivals:
     reverse: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        put = _putter(self)
+        put = _field_setter(self)
         put("mean_interarrival", as_time(self.mean_interarrival, "mean_interarrival", positive=True))
         distribution = self.distribution
         if isinstance(distribution, str) and distribution not in (*DISTRIBUTIONS, *FLOW_SIZES):
@@ -358,7 +358,7 @@ class OnOff:
     reverse: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        put = _putter(self)
+        put = _field_setter(self)
         for name in ("mean_on", "mean_off"):
             put(name, as_time(getattr(self, name), name, positive=True))
         put("sources", as_count(self.sources, "sources", minimum=1))
@@ -450,7 +450,7 @@ class Tmix:
     _in_order: ClassVar[bool] = False  # True if a file has been read and its vectors are in order
 
     def __post_init__(self) -> None:
-        put = _putter(self)
+        put = _field_setter(self)
         vectors = self.vectors
         if isinstance(vectors, Mapping):
             put("vectors", from_table(Synthetic, vectors, "vectors"))
@@ -693,7 +693,7 @@ def _template(flow: Flow) -> Flow:
     return replace(flow, start=0.0, stop=None, size=None, access_delay=0.0)
 
 
-def _putter(item: Any) -> Any:
+def _field_setter(item: Any) -> Any:
     return lambda name, value: object.__setattr__(item, name, value)
 
 
@@ -724,7 +724,7 @@ def _check_distribution(item: Any, distribution: str, tables: Iterable[str] = ()
 
 def _check_common(item: Any) -> None:
     """Check the common fields of streams: times, delays, route and packets."""
-    put = _putter(item)
+    put = _field_setter(item)
     put("start", as_time(item.start, "start"))
     if item.stop is not None:
         put("stop", as_time(item.stop, "stop"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ecc import __version__
-from ecc._support.files import making, replacing
+from ecc._support.files import make_folder, replacing
 from ecc.claims.ledger import PAPERS, SECTIONS
 from ecc.claims.provenance import READ, environment_id
 from ecc.claims.report.page import Report
@@ -107,7 +107,7 @@ def write_dataset(report: Report, directory: str | Path) -> Path:
     Equal findings give equal files, because the files contain no times.
     """
     folder = Path(directory)
-    making(folder)
+    make_folder(folder)
     for name, columns in TABLES.items():
         with replacing(folder / f"{name}.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
             table = csv.writer(file, lineterminator="\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ecc import __version__
 from ecc._support.display import json_text, number_text
-from ecc._support.files import WriteError, making, replacing
+from ecc._support.files import WriteError, make_folder, replacing
 from ecc.claims.ledger import SECTIONS, Finding, Measurement
 from ecc.claims.provenance import environment_id
 from ecc.claims.report.page import Report, page
@@ -46,7 +46,7 @@ def write_report(report: Report, directory: str | Path) -> tuple[Path, Path]:
         "results.json": as_json(report) + "\n",
     }
     folder = Path(directory)
-    making(folder)
+    make_folder(folder)
     errors = []
     for name, text in texts.items():
         try:
