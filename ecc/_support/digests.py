@@ -27,9 +27,12 @@ from typing import Any
 
 import numpy as np
 
+from ecc._support.moved import HOMES
+
 __all__ = ["code_digest", "digest", "function_digest", "is_installed", "package_digest", "surroundings"]
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parent.parent
+"""Folder of the package `ecc`."""
 _STDLIB = sysconfig.get_path("stdlib")
 PACKAGES = ("numpy", "scipy", "numba")
 """Packages with versions that can change a number."""
@@ -290,7 +293,7 @@ def surroundings() -> str:
 
 
 def _file(name: str) -> Path | None:
-    path = ROOT.joinpath(*name.split(".")[1:])
+    path = ROOT.joinpath(*HOMES.get(name, name).split(".")[1:])
     for candidate in (path.with_suffix(".py"), path / "__init__.py"):
         if candidate.is_file():
             return candidate

@@ -4,11 +4,13 @@ import importlib
 import sys
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ecc
+from ecc._support import digests
 from ecc._support.digests import function_digest
 from ecc.batch.sweeps import ScenarioRuns
 
@@ -114,6 +116,14 @@ def test_scenario_runs_rest_on_engine_protocol_and_measures():
     assert function_digest(runs) != function_digest(ScenarioRuns(tables, ["fairness"]))
     reached = runs.depends_on()
     assert ecc.models.QIRCP in reached and ecc.packet.simulate in reached
+
+
+def test_the_code_of_ecc_is_found_in_its_rooms_and_under_former_names():
+    root = Path(ecc.__file__).resolve().parent
+    assert root == digests.ROOT
+    assert digests._text("ecc.results.transients") == (root / "results" / "transients.py").read_text(encoding="utf-8")
+    assert digests._text("ecc.transients") == digests._text("ecc.results.transients")
+    assert {"ecc.packet.simulation", "ecc.packet.twin.engine"} <= digests._module_and_submodules("ecc.packet")
 
 
 def test_what_cannot_be_compared_is_refused():
