@@ -74,7 +74,7 @@ add_field(reader_t *self, tables_t *tables, int64_t kind, int64_t width, int64_t
 static void
 add_header(reader_t *self, tables_t *tables, int64_t place)
 {
-    int64_t word = 2; /* of a header */
+    int64_t word = 2; /* index of a word of a header */
 
     if (place == ECC_FRAME_SERVICE) {
         add_field(self, tables, ECC_FRAME_INTEGER, 6, &word);

@@ -83,8 +83,8 @@ static int
 run(reader_t reader, uint64_t chosen, reader_t edits, uint64_t n_edits, ecc_stats_t *both)
 {
     int64_t parts[N_CHOSEN];
-    int64_t fails_at
-        = n_edits > 0 ? (int64_t) (chosen >> N_CHOSEN & 63) : 63; /* of what runs and enters; above 31: never */
+    int64_t fails_at = n_edits > 0 ? (int64_t) (chosen >> N_CHOSEN & 63)
+                                   : 63; /* edit that is made while parts run and packets enter; above 31: none */
     memory_t memory = { .fails_at = -1 };
     const ecc_allocator_t allocator = { resize, &memory };
     ecc_engine_t *engines[2] = { NULL, NULL };

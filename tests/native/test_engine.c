@@ -840,7 +840,7 @@ set_up_under_way(void)
     setup.config.n_under_way = N_UNDER_WAY;
 }
 
-/* S-206 to S-209. */
+/* S-206 to S-209: runs that begin with packets in the network. */
 static void
 a_run_begins_with_packets_under_way(void)
 {

@@ -1,19 +1,21 @@
 /*
- * In a large network every event waits for memory: for the node, the flow or link, its first packet, and the bucket that
- * the next event of this kind goes to, each of which says where the next one is. So an event is looked at three times before
- * it happens, and each look fetches what the one before has made known.
+ * In a large network every event waits for memory: for the node, the flow or link, its first packet, and the bucket
+ * that the next event of this kind goes to, each of which says where the next one is. So an event is looked at three
+ * times before it happens, and each look fetches what the one before has made known.
  *
- * Looks read the state and change nothing. An event that is inserted after the look at its day is not fetched: what set
- * it has just touched the same memory.
+ * Looks read the state and change nothing. An event that is inserted after the look at its day is not fetched: what
+ * set it has just touched the same memory.
  */
 
 #include "core/ahead.h"
 
-#define MIN_NODES 65536u     /* of the calendar; with fewer the looks cost more than they save ... */
-#define MIN_NODES_NEXT 4096u /* ... and with fewer than these the next event does, too: a near cache has them all */
+#define MIN_NODES 65536u     /* minimum size of the calendar for all looks: below it they cost more than they save */
+#define MIN_NODES_NEXT 4096u /* minimum for a look at the next event alone: a near cache holds a smaller calendar */
 #define DAYS 24u             /* from the present to those of the first look; a day has one event or half of one */
 
-/* A function that only fetches has no effect that gcc knows of, and calls of it are left out unless they are inlined. */
+/*
+ * A function that only fetches has no effect that gcc knows of, and calls of it are left out unless they are inlined.
+ */
 #define FETCHES static inline __attribute__((always_inline))
 
 enum look { LOOK_AT_ENTITY, LOOK_AT_PACKET, LOOK_AT_NEXT };

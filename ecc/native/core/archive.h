@@ -8,7 +8,7 @@
 
 #include "core/state.h"
 
-#define ECC_ARCHIVE_MAX (INT64_MAX / 4) /* of a counter: a sum with what a run can add to it does not overflow */
+#define ECC_ARCHIVE_MAX (INT64_MAX / 4) /* maximum of a counter: what a run adds to it cannot overflow */
 
 typedef struct {
     unsigned char *to;         /* NULL: bytes are only counted */

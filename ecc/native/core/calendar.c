@@ -1,8 +1,9 @@
 /*
  * The calendar queue: how buckets are searched, and how their width follows the mean time between events.
  *
- * Invariants (ecc_calendar_verify): a bucket begins with its first node and is sorted unless it says otherwise, its bit is set if and only if it has a node, no pending node is
- * before the clock, and every pending node is in the bucket of its day.
+ * Invariants (ecc_calendar_verify): a bucket begins with its first node and is sorted unless it says otherwise, its
+ * bit is set if and only if it has a node, no pending node is before the clock, and every pending node is in the
+ * bucket of its day.
  */
 
 #include "core/calendar.h"
@@ -221,7 +222,7 @@ ecc_calendar_sort(ecc_calendar_t *self, ecc_bucket_t *bucket)
 {
     ecc_node_t *nodes = self->nodes;
     uint32_t chain = nodes[bucket->head].next;
-    uint32_t sorted[32]; /* of up to 2^k runs, or none */
+    uint32_t sorted[32]; /* heads of sorted runs of up to 2^k nodes, or none */
     uint32_t prev = bucket->head;
 
     for (int k = 0; k < 32; k++) {

@@ -28,7 +28,7 @@ typedef struct {
 } ecc_node_t;
 
 typedef struct {
-    ecc_ps_t time; /* of the head */
+    ecc_ps_t time; /* time of the head */
     uint32_t head; /* the first of all */
     uint32_t tail : 31;
     uint32_t is_unsorted : 1; /* behind the head */
@@ -58,8 +58,8 @@ void ecc_calendar_free(ecc_calendar_t *self, ecc_memory_t *memory);
 
 /*
  * Room for more nodes, numbered anew: those from old[g] up to the next group's are now those from new[g] on, for
- * n_groups groups; both lists grow. `order`, or NULL, is of the new numbers, in memory of ecc_calendar_order_size, and is
- * the calendar's from now on. On failure nothing else has changed. Legal on zeroed memory.
+ * n_groups groups; both lists grow. `order`, or NULL, is of the new numbers, in memory of ecc_calendar_order_size, and
+ * is the calendar's from now on. On failure nothing else has changed. Legal on zeroed memory.
  */
 ECC_MUST_CHECK int ecc_calendar_renumber(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes, uint32_t n_days,
     uint32_t n_groups, const uint32_t *old, const uint32_t *new, uint64_t *order);

@@ -14,12 +14,12 @@
 /* A packet that others may overtake. */
 typedef struct {
     ecc_ps_t time;  /* at which it is at the end of the channel */
-    uint64_t order; /* of entering */
+    uint64_t order; /* number of the packet in the order of entering */
     uint32_t packet;
 } ecc_reordered_t;
 
 typedef struct {
-    const ecc_impairment_t *spec; /* of the configuration; NULL: no impairment */
+    const ecc_impairment_t *spec; /* spec in the configuration; NULL: no impairment */
     uint64_t random;
     ecc_slots_t slots;
     int64_t until_spike; /* packets, the one with the spike included */

@@ -1,7 +1,8 @@
 /*
  * What the caller described: every value is checked before anything is built, and routes become the table of hops.
  *
- * A check names the first bad value; errors.h names what is allowed. Not checked: pointers, and what hooks return later.
+ * A check names the first bad value; errors.h names what is allowed. Not checked: pointers, and what hooks return
+ * later.
  */
 
 #include "core/config.h"
@@ -408,7 +409,7 @@ check_flows(ecc_engine_t *self, const ecc_config_t *config)
     return 0;
 }
 
-/* S-206, S-207. */
+/* S-206, S-207: flows that have begun, and their packets in the network, are valid. */
 static int
 check_begun(ecc_engine_t *self, const ecc_config_t *config)
 {

@@ -1,8 +1,8 @@
 /*
  * Packets that leave this part of a network for another (S-123).
  *
- * A packet leaves when it is put on a wire, an access line or a pure delay whose end is in another part: it is copied to
- * an outbox with the time at which it reaches that end, and its memory is released.
+ * A packet leaves when it is put on a wire, an access line or a pure delay whose end is in another part: it is copied
+ * to an outbox with the time at which it reaches that end, and its memory is released.
  *
  * Not here: which part has the end (cut.c), and how a packet enters (enter.c).
  */
@@ -23,7 +23,7 @@ ecc_crossing_body_size(const ecc_engine_t *self)
         + (self->wants_sack ? sizeof(ecc_sack_t) : 0);
 }
 
-/* Of a crossing and what follows it. */
+/* S-123: bytes of a crossing and of all that follows it. */
 size_t
 ecc_crossing_size(const ecc_engine_t *self)
 {

@@ -16,7 +16,7 @@
 #define ECC_CUT_ON_ACCESS (-1)
 #define ECC_CUT_AFTER_ACKS 2
 
-#define ECC_N_BATCHES 16 /* that one part may have handed over and the other not read: a power of two */
+#define ECC_N_BATCHES 16 /* batches handed over that the other part may not have read yet: a power of two */
 
 /* Packets that have left for one part, in the order in which they did. */
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
     ecc_ps_t first_arrival; /* the earliest of them, ECC_NEVER without any */
 } ecc_outbox_t;
 
-/* Of the transfer in a slot: its sender is here, or it only passes (S-127). */
+/* A transfer in a slot, whose sender is here or which only passes (S-127). */
 typedef struct {
     uint32_t next;   /* slot of another whose number has the same remainder, or ECC_NO_SLOT */
     uint32_t n_away; /* packets that have left, and have neither entered again nor been discarded elsewhere */
@@ -35,10 +35,10 @@ typedef struct {
 } ecc_cut_slot_t;
 
 struct ecc_cut {
-    int64_t part; /* that of this engine */
+    int64_t part; /* number of the part of this engine */
     int64_t n_parts;
-    int64_t *links;         /* the part of each ... */
-    int64_t *senders;       /* ... by flow */
+    int64_t *links;         /* part of each link */
+    int64_t *senders;       /* part of the sender of each flow */
     int64_t *receivers;     /* by flow */
     int64_t *templates;     /* sender and receiver of its transfers */
     ecc_ps_t *last;         /* arrival of the last packet that entered a wire, an access line, a pure delay */
@@ -106,7 +106,10 @@ ecc_cut_relative(const ecc_flow_t *spec, int64_t hop)
     return (uint32_t) (hop < ecc_cut_n_hops(spec) ? hop : hop - ECC_CUT_AFTER_ACKS);
 }
 
-/* Whether the end of the wire at a position is that of the pure delay behind it: the ACK is the only event (S-33, S-34). */
+/*
+ * Whether the end of the wire at a position is that of the pure delay behind it: the ACK is the only event (S-33,
+ * S-34).
+ */
 static inline bool
 ecc_cut_ends_with_ack(const ecc_engine_t *self, uint32_t position)
 {
@@ -154,14 +157,14 @@ ecc_cut_most_sent(const ecc_engine_t *self, uint32_t flow)
 /* What an ACK reports is no more than its sender has sent, as far as this engine knows it. */
 bool ecc_cut_is_report(const ecc_engine_t *self, const ecc_packet_t *packet);
 
-/* What leaves for a part ... */
+/* The outbox for a part. */
 static inline ecc_outbox_t *
 ecc_cut_outbox(const ecc_engine_t *self, int64_t part)
 {
     return &self->cut->outboxes[part * (1 + ECC_N_BATCHES)];
 }
 
-/* ... and what has been handed over to it, by number from 0. */
+/* Batch `number`, from 0, handed over to a part. */
 static inline ecc_outbox_t *
 ecc_cut_batch(const ecc_engine_t *self, int64_t part, uint32_t number)
 {

@@ -36,10 +36,10 @@ typedef int64_t ecc_ps_t;
 typedef int64_t ecc_bytes_t;
 
 #define ECC_NEVER 4000000000000000000
-#define ECC_N_BINS 4352           /* of queues up to 2^40 bytes */
-#define ECC_MAX_SAMPLED_QUEUES 64 /* of a link: one with more has none of them in samples */
-#define ECC_MAX_TIMERS 4          /* of a flow, that its hooks set */
-#define ECC_N_PRIORITIES 8        /* of flows, 0 to 7 */
+#define ECC_N_BINS 4352           /* bins of a histogram of queues up to 2^40 bytes */
+#define ECC_MAX_SAMPLED_QUEUES 64 /* maximum number of queues of a link that samples show; more are not shown */
+#define ECC_MAX_TIMERS 4          /* timers that the hooks of a flow can set */
+#define ECC_N_PRIORITIES 8        /* priorities of flows, 0 to 7 */
 
 /* Kinds of events, in the order in which they happen at one instant (S-10); those from DROP on are in traces only. */
 enum ecc_event_kind {
@@ -81,7 +81,7 @@ enum ecc_lost_retransmission { ECC_LOST_REDUCE, ECC_LOST_LINUX };
 /* What proportional rate reduction is used for (S-164, S-166). */
 enum ecc_prr_use { ECC_PRR_NEVER, ECC_PRR_LOSSES, ECC_PRR_LOSSES_AND_MARKS };
 
-/* Of a packet, as in the IP header (RFC 3168). */
+/* Codepoint of a packet in the IP header (RFC 3168). */
 enum ecc_codepoint { ECC_NOT_ECT, ECC_ECT_1, ECC_ECT_0, ECC_CE };
 
 /* Whether the packets of a flow can be marked, and how its receiver reports marks (S-105). */
@@ -149,12 +149,12 @@ typedef struct {
     double rate;          /* w: bit/s */
     double window;        /* w: bytes, 0 = not window-clocked */
     double timer;         /* w: s from now until on_timer, < 0: none */
-    int64_t kind;         /* of what on_loss, on_send, on_timer and on_control tell (S-102), else 0 */
+    int64_t kind;         /* kind that on_loss, on_send, on_timer and on_control report (S-102), else 0 */
     int64_t flow;         /* number: of a flow its index, of a transfer the flows and the transfers before it */
     double random;        /* uniform [0, 1), if wanted, else 0 */
     int64_t size;         /* bytes to deliver, -1 unlimited */
     int64_t unsent;       /* bytes that the application has written and that were not sent; 2^62 if there is no end */
-    int64_t header_bytes; /* that a packet is longer on links, and for the pacer, than its data */
+    int64_t header_bytes; /* bytes by which a packet is longer on links, and for the pacer, than its data */
     int64_t acked;        /* bytes that this ACK acknowledges and none did before; on_ack only, else 0 */
     int64_t recovering;   /* 1: a transport is in fast recovery */
     int64_t recovered;    /* 1: this ACK has ended it; on_ack only */
@@ -178,10 +178,10 @@ typedef int32_t (*ecc_hook_t)(void *state, void *header, void *params, void *env
 /* A link and its router as the caller describes them; the hooks last, in the order in which a report numbers them. */
 typedef struct {
     double capacity;          /* bit/s */
-    ecc_ps_t delay;           /* of the wire */
+    ecc_ps_t delay;           /* propagation delay of the wire */
     ecc_bytes_t buffer;       /* -1 unlimited */
     int64_t buffer_packets;   /* packets, 0 unlimited */
-    int64_t n_changes;        /* of the capacity: the next n_changes of `changes` */
+    int64_t n_changes;        /* changes of the capacity: the next n_changes of `changes` */
     int64_t impairment;       /* number of that of the wire, from 1; 0: none */
     int64_t server;           /* number of that which serves its queue, from 1; 0: its capacity alone does */
     ecc_ps_t first_interval;  /* first tick; negative: as on_start sets it */
@@ -193,7 +193,7 @@ typedef struct {
     ecc_bytes_t xoff;        /* it is paused while more than this of a class has come over it and is queued; 0: never */
     ecc_bytes_t xon;         /* then it resumes at this or less */
     ecc_bytes_t headroom;    /* what may come beyond xoff and is not dropped */
-    int64_t at;              /* of an additional router: the link it is at */
+    int64_t at;              /* link of an additional router */
     int64_t header_offset;   /* bytes from the start of a header to what the hooks see, a multiple of 8 */
     int64_t phase_jitter;    /* non-zero: the phase of its departures is drawn (S-189) */
     ecc_bytes_t begun_queue; /* before time 0, in front of packets that are under way then (S-208) */
@@ -218,24 +218,24 @@ typedef struct {
     ecc_bytes_t size; /* -1 unlimited */
     ecc_bytes_t packet_size;
     ecc_bytes_t packet_size_max;  /* sizes are drawn up to this; 0: all are packet_size */
-    ecc_bytes_t opening_size;     /* of packets until the first ACK; 0: packet_size */
+    ecc_bytes_t opening_size;     /* size of packets before the first ACK; 0: packet_size */
     ecc_bytes_t ack_size;         /* on reverse links */
     ecc_ps_t access_delay;        /* before the first link */
     ecc_ps_t ack_delay;           /* after the last reverse link, or after the receiver */
-    ecc_ps_t ack_wait;            /* at the latest after the first of ... */
-    int32_t ack_every;            /* ... so many packets the receiver sends one ACK; 0 and 1: one for each */
+    ecc_ps_t ack_wait;            /* maximum wait of a delayed ACK */
+    int32_t ack_every;            /* packets per ACK; 0 and 1: an ACK for each packet */
     int32_t reordering_threshold; /* packets that prove a loss before them; 0: as S-64 and S-84 have it */
-    ecc_bytes_t receiver_window;  /* of a transport; 0: no limit */
-    ecc_ps_t min_rto;             /* the least retransmission timeout */
-    ecc_ps_t initial_rto;         /* of a transport: as min_rto, until the first ACK */
-    ecc_ps_t rto_granularity;     /* of a transport */
-    ecc_bytes_t write_size;       /* that the application writes at the start and after each ... */
-    ecc_ps_t write_period;        /* ... of these; 0: it has written all */
-    int64_t n_forward;            /* links of the route: the next n_forward of `routes` ... */
-    int64_t n_reverse;            /* ... and the n_reverse after those carry the ACKs; then come ... */
-    int32_t n_alternatives;       /* ... how many links so many other routes have, and these links */
-    int32_t header_bytes;         /* that a packet is longer on links, and for the pacer, than its data; below 2^16 */
-    ecc_bytes_t trimmed_size;     /* of a trimmed packet on links; 0: none can be trimmed */
+    ecc_bytes_t receiver_window;  /* receiver window of a transport; 0: no limit */
+    ecc_ps_t min_rto;             /* minimum retransmission timeout */
+    ecc_ps_t initial_rto;         /* minimum retransmission timeout of a transport before the first ACK */
+    ecc_ps_t rto_granularity;     /* clock granularity G of a transport (RFC 6298) */
+    ecc_bytes_t write_size;       /* bytes that the application writes per write_period; 0: all at the start */
+    ecc_ps_t write_period;        /* time between two writes */
+    int64_t n_forward;            /* links of the route: the next n_forward of `routes` */
+    int64_t n_reverse;            /* links that carry the ACKs: the n_reverse of `routes` after the route */
+    int32_t n_alternatives;       /* further routes: `routes` continues with their lengths, then with their links */
+    int32_t header_bytes;         /* bytes by which packets on links, and for the pacer, exceed their data; < 2^16 */
+    ecc_bytes_t trimmed_size;     /* size of a trimmed packet on links; 0: packets cannot be trimmed */
     int32_t priority;             /* class of its packets and ACKs where links are paused, below ECC_N_PRIORITIES */
     int32_t impairment;           /* number of that of ack_delay, from 1; 0: none */
     int32_t bottleneck;           /* offset of an int64 in state that samples show, -1 none */
@@ -245,9 +245,9 @@ typedef struct {
     int32_t lost_retransmission;  /* enum ecc_lost_retransmission, of a transport of type 3 */
     int32_t uses_prr;             /* enum ecc_prr_use, of a transport with SACK */
     int32_t spraying;             /* enum ecc_spraying_kind, of several routes */
-    int32_t n_timers;             /* that its hooks set, up to ECC_MAX_TIMERS; 0 and 1: one */
+    int32_t n_timers;             /* timers that its hooks set, up to ECC_MAX_TIMERS; 0 and 1: one */
     int32_t wants_random;         /* non-zero: env.random is drawn */
-    int32_t enables_subsequent;   /* of a template, non-zero: its transfers may have subsequent ones */
+    int32_t enables_subsequent;   /* non-zero, in a template: its transfers may have subsequent ones */
     int64_t phase_jitter;         /* enum ecc_phase_jitter */
     void *state;
     void *params;
@@ -271,7 +271,7 @@ typedef struct {
     ecc_ps_t access_delay;
     ecc_ps_t ack_delay;
     int64_t template_index;
-    ecc_bytes_t receiver_window; /* of a transport; 0: that of the template */
+    ecc_bytes_t receiver_window; /* receiver window of a transport; 0: that of the template */
     int64_t is_subsequent; /* non-zero: to the transfer before it; start is then its delay after that was received */
 } ecc_transfer_t;
 
@@ -283,16 +283,16 @@ typedef struct {
 
 /* What a flow that has begun before time 0 has then (S-206). */
 typedef struct {
-    ecc_ps_t rtt; /* that it has long measured */
+    ecc_ps_t rtt; /* RTT that the flow has measured before */
     void *state;  /* record for its on_start, or NULL without one */
 } ecc_begun_t;
 
 /* A packet in the network at time 0, of a flow that has begun before (S-207); all times are relative to time 0. */
 typedef struct {
     int64_t flow;
-    ecc_ps_t sent; /* at or before time 0; the entries of a run are in this order */
-    int64_t hop;   /* link of the route, from 0, or n_forward for the receiver, that it reaches ... */
-    ecc_ps_t at;   /* ... at this time; at or before time 0: it is in the queue of that link, or its ACK is returning */
+    ecc_ps_t sent;  /* at or before time 0; the entries of a run are in this order */
+    int64_t hop;    /* the link of the route that it reaches, from 0, or n_forward for the receiver */
+    ecc_ps_t at;    /* arrival there; at or before time 0: the packet is in that queue, or its ACK is returning */
     int64_t placed; /* index of the entry that is placed in this turn */
 } ecc_under_way_t;
 
@@ -300,27 +300,27 @@ typedef struct {
 typedef struct {
     double data_loss;       /* probability */
     double ack_loss;        /* probability */
-    int64_t spike_every_lo; /* packets from spike to spike ... */
-    int64_t spike_every_hi; /* ... 0: no spikes */
+    int64_t spike_every_lo; /* minimum number of packets between two spikes */
+    int64_t spike_every_hi; /* maximum number of packets between two spikes; 0: no spikes */
     ecc_ps_t spike_lo;
     ecc_ps_t spike_hi;
-    ecc_ps_t spike_between; /* that the other packets take */
+    ecc_ps_t spike_between; /* additional delay of the packets between spikes */
     ecc_ps_t jitter_lo;
     ecc_ps_t jitter_hi;     /* 0: no jitter */
     int64_t reorders;       /* non-zero: packets may overtake each other */
-    ecc_ps_t slot_lo;       /* packets leave in slots, which open so long after the first of them is there ... */
-    ecc_ps_t slot_hi;       /* ... 0: no slots */
-    int64_t slot_packets;   /* of a slot, at most; 0: no limit */
-    ecc_bytes_t slot_bytes; /* of a slot, at most, but for a single packet; 0: no limit */
+    ecc_ps_t slot_lo;       /* minimum wait of the first packet for its slot */
+    ecc_ps_t slot_hi;       /* maximum wait of the first packet for its slot; 0: no slots */
+    int64_t slot_packets;   /* maximum number of packets in a slot; 0: no limit */
+    ecc_bytes_t slot_bytes; /* maximum number of bytes in a slot, unless it holds a single packet; 0: no limit */
 } ecc_impairment_t;
 
 /* How the queue of a link is served, beside its capacity. All zero: no other way. */
 typedef struct {
-    double rate;       /* of a bucket of tokens, bit/s; 0: none ... */
-    ecc_bytes_t burst; /* ... and what it holds */
+    double rate;       /* rate of the token bucket, bit/s; 0: no bucket */
+    ecc_bytes_t burst; /* size of the token bucket */
     int64_t
         n_opportunities; /* in place of the capacity: the next n_opportunities of `opportunities`, repeated; 0: none */
-    ecc_bytes_t opportunity; /* that may leave at each */
+    ecc_bytes_t opportunity; /* bytes that may leave at each opportunity */
     ecc_ps_t slot_lo;        /* as of an impairment */
     ecc_ps_t slot_hi;
     int64_t slot_packets;
@@ -329,7 +329,7 @@ typedef struct {
 
 /* Eight bytes that samples copy: of a record, or, if `record` is NULL, of the env of a flow. */
 typedef struct {
-    const void *record; /* of a link or a flow */
+    const void *record; /* record of a link or a flow */
     int64_t offset;     /* bytes from there, or into ecc_flow_env_t; a multiple of 8 */
     int64_t flow;       /* index, without a record */
 } ecc_recorded_t;
@@ -371,13 +371,13 @@ typedef struct {
 
 #define ECC_MAX_PARTS 1024
 
-/* Which part of the network an engine runs (S-121); all zero: the whole. */
+/* The part of the network that an engine runs (S-121); all zero: the whole network. */
 typedef struct {
     int64_t n_parts;
-    int64_t part;             /* that of this engine, from 0 */
-    const int64_t *links;     /* the part of each link ... */
-    const int64_t *senders;   /* ... of the sender of each flow ... */
-    const int64_t *receivers; /* ... and of its receiver */
+    int64_t part;             /* number of the part of this engine, from 0 */
+    const int64_t *links;     /* part of each link */
+    const int64_t *senders;   /* part of the sender of each flow */
+    const int64_t *receivers; /* part of the receiver of each flow */
     const int64_t *templates; /* the part of sender and receiver of the transfers of each template */
 } ecc_partition_t;
 
@@ -409,11 +409,11 @@ typedef struct {
     int64_t header_size; /* bytes, a multiple of 8 */
     int64_t n_trace;     /* room in `trace` */
     int64_t record_size; /* bytes at `state` of every template, a multiple of 8 */
-    int64_t max_bytes;   /* of memory, in total; 0: no limit */
+    int64_t max_bytes;   /* limit of all memory; 0: no limit */
     const ecc_link_t *links;
     const ecc_flow_t *flows;
-    const ecc_flow_t *templates; /* of transfers; what a transfer has itself is ignored here */
-    const int64_t *routes;       /* of the flows, then of the templates */
+    const ecc_flow_t *templates; /* templates of transfers; fields that a transfer has itself are ignored */
+    const int64_t *routes;       /* routes of the flows, then of the templates */
     int64_t n_changes;           /* entries of `changes`: the sum of all n_changes of links */
     const ecc_change_t *changes;
     int64_t n_quanta; /* entries of `quanta`: the sum of all n_queues of links */
@@ -438,7 +438,7 @@ typedef struct {
 typedef struct {
     int64_t code;
     int64_t entity; /* enum ecc_entity_kind */
-    int64_t index;  /* of the link (routers count on), the flow (templates count on); number of the transfer */
+    int64_t index;  /* index of the link (routers count on) or flow (templates count on), or number of the transfer */
     int64_t hook;   /* number of the hook among those of a link or flow, -1 none */
     ecc_ps_t time;
     double value;   /* the offending value, or what the hook returned */
@@ -457,15 +457,15 @@ enum ecc_stop {
 typedef struct {
     ecc_ps_t now;
     int64_t events;
-    int64_t data_packets; /* that reached their receivers */
+    int64_t data_packets; /* data packets that reached their receivers */
     int64_t in_flight;    /* packets and ACKs in the network */
     int64_t samples;      /* rows filled */
     int64_t trace;        /* events seen by the trace; those beyond its room are not in it */
-    int64_t transfers;    /* that have started */
+    int64_t transfers;    /* transfers that have started */
     int64_t alive;        /* transfers that have started and not finished */
     int64_t waiting;      /* transfers that have not started */
     int64_t finished;     /* transfers whose results were not taken yet */
-    int64_t bytes;        /* of memory held */
+    int64_t bytes;        /* bytes of memory held */
     int64_t peak_bytes;
     uint64_t digest;
     int64_t stop; /* enum ecc_stop */
@@ -552,7 +552,7 @@ void ecc_engine_stats(const ecc_engine_t *self, ecc_stats_t *stats);
 void ecc_engine_flow_results(const ecc_engine_t *self, ecc_flow_result_t *results);
 void ecc_engine_link_results(const ecc_engine_t *self, ecc_link_result_t *results);
 
-/* Of the transfers that have started and not finished, by slot: as many as stats.alive. */
+/* Results of the transfers that have started and not finished, by slot: stats.alive of them. */
 void ecc_engine_alive(const ecc_engine_t *self, ecc_transfer_result_t *results);
 
 /*
@@ -569,11 +569,11 @@ int64_t ecc_engine_save(ecc_engine_t *self, unsigned char *buffer);
 ECC_MUST_CHECK int ecc_engine_load(ecc_engine_t *self, const unsigned char *buffer, int64_t size);
 
 /*
- * Parts of one network, each run by an engine: what leaves one enters another (S-123). ecc_engine_take_leaving moves the
- * crossings that have left for a part since the last call, in their order, into a buffer that is large enough; NULL:
- * moves nothing. Returns their size in bytes. ecc_engine_enter lets them in, before time has come to the first of them;
- * they may come from anywhere: a wrong one is refused with a code, the report has its number, and those before it are in.
- * Another failure, as of memory, is one of the run: every later call returns its code.
+ * Parts of one network, each run by an engine: what leaves one enters another (S-123). ecc_engine_take_leaving moves
+ * the crossings that have left for a part since the last call, in their order, into a buffer that is large enough;
+ * NULL: moves nothing. Returns their size in bytes. ecc_engine_enter lets them in, before time has come to the first
+ * of them; they may come from anywhere: a wrong one is refused with a code, the report has its number, and those
+ * before it are in. Another failure, as of memory, is one of the run: every later call returns its code.
  */
 int64_t ecc_engine_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer);
 ECC_MUST_CHECK int ecc_engine_enter(ecc_engine_t *self, const unsigned char *crossings, int64_t size);
@@ -584,15 +584,15 @@ ecc_ps_t ecc_engine_lookahead(const ecc_engine_t *self);
 /* A team runs the parts of one network in as many threads. */
 typedef struct ecc_team ecc_team_t;
 
-/* Of the engines of all parts, in their order, which nobody else uses until the team is freed; NULL on failure. */
+/* A team of the engines of all parts, in their order, reserved for it until it is freed; NULL on failure. */
 ECC_MUST_CHECK int ecc_team_new(ecc_engine_t *const *engines, int64_t n, ecc_team_t **team);
 void ecc_team_free(ecc_team_t *self);
 
 /*
- * Runs all events up to and at `until`, or ends where at least max_events (< 0: no limit) have happened: called for every
- * part at once, in as many threads, with the same times and counts. All engines are then at the same time, and together
- * in the state of the engine of the whole network at the end of that instant. Returns, in each thread, why it ended,
- * ECC_STOP_ERROR if a part has failed: the reports of the engines say which.
+ * Runs all events up to and at `until`, or ends where at least max_events (< 0: no limit) have happened: called for
+ * every part at once, in as many threads, with the same times and counts. All engines are then at the same time, and
+ * together in the state of the engine of the whole network at the end of that instant. Returns, in each thread, why it
+ * ended, ECC_STOP_ERROR if a part has failed: the reports of the engines say which.
  */
 ECC_MUST_CHECK int ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_events);
 

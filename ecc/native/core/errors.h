@@ -74,8 +74,7 @@
         "each once, "                                                                                                  \
         "an MTU from 1 to 65535 bytes, at most 2048 bytes of headers, and no marks where a header is in the ECN bits") \
     X(UNTIL, "the time to advance to must be from 0 to 4e18 ps")                                                       \
-    X(DEADLOCK,                                                                                                        \
-        "links must not be paused forever, each with packets that wait for another of them (PFC deadlock)")            \
+    X(DEADLOCK, "links must not be paused forever, each with packets that wait for another of them (PFC deadlock)")    \
     X(BROKEN, "an invariant of the engine does not hold")
 
 enum ecc_error_order {

@@ -25,15 +25,15 @@ typedef struct {
     int64_t next;
     int64_t front; /* bytes accounted for */
     int64_t missing;
-    int64_t sender_base;    /* of the sender: what was sent when it last abandoned all that was in flight */
-    int64_t sender_missing; /* known to the sender */
+    int64_t sender_base;    /* bytes that the sender had sent when it last abandoned all data in flight */
+    int64_t sender_missing; /* missing bytes that the sender knows of */
     int64_t acks_lost;
     int64_t n_delayed;
     int64_t marked;        /* bytes of data that came marked */
-    int64_t sender_marked; /* known to the sender */
+    int64_t sender_marked; /* marked bytes that the sender knows of */
     int64_t answered;      /* offset of the last packet that carried CWR */
-    bool has_marks;        /* of data since the last CWR (S-109) */
-    bool was_marked;       /* the last packet */
+    bool has_marks;        /* a mark since the last CWR (S-109) */
+    bool was_marked;       /* mark of the last packet */
     bool owes_answer;      /* the next new packet carries CWR */
     uint32_t reordering_threshold;
     uint32_t delayed;      /* the packet whose ACK is delayed, or ECC_NO_PACKET */
@@ -47,7 +47,7 @@ typedef struct {
  */
 typedef struct {
     int64_t codepoint; /* enum ecc_codepoint */
-    int64_t word;      /* of data: 1 with CWR; of an ACK: what it reports of marks (S-108, S-109) */
+    int64_t word;      /* in data: 1 with CWR; in an ACK: its report of marks (S-108, S-109) */
 } ecc_ecn_t;
 
 /*
@@ -55,14 +55,14 @@ typedef struct {
  * what the sender had abandoned (S-54).
  */
 typedef struct {
-    int64_t front; /* of a transport: the cumulative ACK */
+    int64_t front; /* bytes accounted for; with a transport: the cumulative ACK */
     union {
         int64_t missing;
-        uint32_t sack; /* of a transport with SACK, also of its data: see sacks.h */
+        uint32_t sack; /* SACK blocks of a transport with SACK, also in its data: see sacks.h */
     };
 } ecc_ack_info_t;
 
-/* Of a flow with several routes: what the next choice depends on (S-131); see spray.h. */
+/* State of the choice of a route for the next packet of a flow (S-131); see spray.h. */
 typedef struct {
     uint64_t random;
     uint32_t next;
@@ -81,8 +81,8 @@ typedef struct {
     int64_t receiver_window;
     double rttvar;
     ecc_ranges_t sacked;
-    ecc_ranges_t held;                   /* by the receiver, whose rcv_nxt is the flow's `received` ... */
-    int64_t recent[ECC_MAX_SACK_BLOCKS]; /* ... and a sequence number in each range that an ACK reports, newest first */
+    ecc_ranges_t held;                   /* ranges at the receiver beyond its rcv_nxt, which is the flow's `received` */
+    int64_t recent[ECC_MAX_SACK_BLOCKS]; /* a sequence number in each range that an ACK reports, newest first */
     uint32_t recent_ranges[ECC_MAX_SACK_BLOCKS]; /* ranges of `held` that contain these numbers */
     uint8_t n_recent;
     uint8_t n_dup_acks;   /* up to dup_thresh */
@@ -104,7 +104,7 @@ typedef struct {
     ecc_ps_t sent; /* last */
     int64_t order; /* number of its last transmission among all of the flow */
     int32_t size;
-    uint32_t before; /* of those outstanding, the one sent before it, or ECC_NO_SEGMENT ... */
+    uint32_t before; /* outstanding segment sent before it, or ECC_NO_SEGMENT */
     uint32_t after;
     uint8_t state;     /* enum ecc_sent_state */
     uint8_t probes;    /* copies in flight beside it */
@@ -121,20 +121,20 @@ typedef struct {
     uint32_t room;     /* a power of two */
     uint32_t first;    /* number of the first */
     uint32_t count;
-    uint32_t oldest; /* of those outstanding, or ECC_NO_SEGMENT */
+    uint32_t oldest; /* outstanding segment sent first, or ECC_NO_SEGMENT */
     uint32_t newest;
     uint32_t earlier; /* the last of those outstanding that were sent before `order`, or ECC_NO_SEGMENT */
     uint32_t *lost;   /* numbers of lost segments, a heap with the first of the stream at its top */
     uint32_t n_lost;  /* in the heap, segments that have been delivered meanwhile included */
     uint32_t n_sacked;
-    int32_t multiplier; /* of the reordering window ... */
+    int32_t multiplier; /* multiplier of the reordering window */
     int32_t persists;
     int64_t dsack_round; /* -1: none */
     int64_t in_flight;
     int64_t lost_bytes;
     int64_t repairs; /* bytes of outstanding segments that were sent again because they were lost */
     int64_t n_transmissions;
-    int64_t order;     /* of the segment delivered that was sent last, -1: none */
+    int64_t order;     /* number of the last transmission among delivered segments, -1: none */
     int64_t responded; /* transmissions before the last congestion response */
     ecc_ps_t rtt;
     ecc_ps_t window;     /* for reordering */
@@ -152,7 +152,7 @@ typedef struct {
     bool may_undo;
     bool by_timeout;
     bool undone;        /* by the ACK that is being processed */
-    bool has_duplicate; /* of the receiver: the last packet was one */
+    bool has_duplicate; /* at the receiver: the last packet was a duplicate */
 } ecc_rack_t;
 
 /* RTTs that the sender of a flow has measured since the last sample (S-197). */
@@ -181,8 +181,8 @@ typedef struct {
 typedef struct {
     uint64_t random;
     double offset;        /* share of a packet time, below 1 */
-    double stretch;       /* of a flow: factor of the next pacing gap */
-    ecc_ps_t packet_time; /* of a flow: transmission time at the slowest link of its route */
+    double stretch;       /* factor of the next pacing gap of a flow */
+    ecc_ps_t packet_time; /* transmission time at the slowest link of the route of a flow */
     uint32_t n;           /* packets since the offset was drawn */
 } ecc_phase_t;
 
@@ -205,10 +205,10 @@ typedef struct {
     bool has_alarms : 1;         /* see alarms.h */
     bool sprays : 1;             /* it has several routes */
     bool has_rack : 1;           /* see rack.h */
-    bool uses_sack : 1;          /* of its transport */
+    bool uses_sack : 1;          /* its transport uses SACK */
     bool has_writes : 1;         /* its application writes in time (S-161) */
     bool uses_prr : 1;           /* proportional rate reduction in recoveries (S-164) */
-    bool uses_prr_for_marks : 1; /* ... and after marks (S-166) */
+    bool uses_prr_for_marks : 1; /* proportional rate reduction after marks (S-166) */
     bool has_restart : 1;        /* it has on_restart (S-177) */
     uint8_t limited_by : 2;      /* enum ecc_send_limit, of the last TRY-SEND (S-176) */
     bool jitters : 1;            /* its phase is drawn, see phase.h */
@@ -222,7 +222,7 @@ typedef struct {
     ecc_ps_t timer_start;
     int64_t received;
     int32_t last_size; /* header_bytes included; 0 before any */
-    uint32_t position; /* of the first link, in the table of hops */
+    uint32_t position; /* position of its first link in the table of hops */
 
     _Alignas(ECC_CACHE_LINE) void *state;
     void *params;
@@ -233,7 +233,7 @@ typedef struct {
     int64_t size;
     int32_t packet_size;
     bool wants_random : 1;
-    bool started : 1; /* of a transfer: and not finished */
+    bool started : 1; /* a transfer has started and has not finished */
     bool completed : 1;
     bool draws_sizes : 1;
     bool has_header_bytes : 1;
@@ -248,21 +248,21 @@ typedef struct {
     ecc_ps_t finish;
     uint64_t random;
     uint64_t random_sizes;
-    int64_t number;     /* of the flow; of a transfer: the flows and the transfers before it (S-57) */
-    int32_t full_size;  /* of packets once the opening has ended */
-    uint32_t n_packets; /* in the network; kept for transfers only */
+    int64_t number;     /* number of the flow; of a transfer: the number of flows and transfers before it (S-57) */
+    int32_t full_size;  /* size of full packets after the opening */
+    uint32_t n_packets; /* packets in the network; counted for transfers only */
     union {
-        uint32_t subsequent; /* of a transfer: index of its subsequent one, or ECC_NO_SUBSEQUENT */
-        uint32_t next_free;  /* of a free slot: the one that was freed before it */
+        uint32_t subsequent; /* index of the transfer subsequent to this one, or ECC_NO_SUBSEQUENT */
+        uint32_t next_free;  /* in a free slot: the slot freed before it */
     };
-    uint32_t template_index; /* of a transfer */
+    uint32_t template_index; /* index of the template of a transfer */
 } ecc_flow_state_t;
 
 _Static_assert(sizeof(ecc_flow_state_t) == 4 * ECC_CACHE_LINE, "flows are four cache lines");
 
 typedef struct {
     ecc_flow_t spec;
-    uint32_t position; /* of its links, in the table of hops */
+    uint32_t position; /* position of its links in the table of hops */
     uint32_t length;
 } ecc_template_t;
 
@@ -282,11 +282,11 @@ typedef struct {
     ecc_pending_transfer_t *pending; /* in the order of their starts */
     ecc_pending_transfer_t *linked;  /* after others, to which they are subsequent */
     ecc_transfer_result_t *finished;
-    unsigned char *records; /* of the slots */
+    unsigned char *records; /* records of the slots */
     size_t record_size;
     uint32_t n_templates;
     uint32_t max_length; /* links of a template's routes */
-    uint32_t first_hop;  /* of the first slot */
+    uint32_t first_hop;  /* position of the links of the first slot in the table of hops */
     uint32_t n_slots;    /* in use or used before */
     uint32_t n_alive;
     uint32_t free_slot; /* slot freed last */
@@ -294,7 +294,7 @@ typedef struct {
     uint32_t free_linked;
     size_t room_linked;
     size_t n_pending;
-    size_t n_consumed; /* of those pending that have started */
+    size_t n_consumed; /* pending transfers that have started */
     size_t room_pending;
     size_t n_finished;
     size_t room_finished;

@@ -16,18 +16,18 @@ __extension__ typedef __int128 ecc_wide_t;
 
 /* One of the queues of a link that schedules (S-112); see scheduler.h. */
 typedef struct {
-    ecc_fifo_t packets;  /* that wait; each with the time at which the next one arrived ... */
-    ecc_ps_t since;      /* ... and this of the first */
-    ecc_bytes_t bytes;   /* those of the packet in service included */
-    ecc_bytes_t quantum; /* what it may send in a turn ... */
-    ecc_bytes_t deficit; /* ... and may still send in this one */
+    ecc_fifo_t packets;  /* waiting packets, each with the arrival time of its successor */
+    ecc_ps_t since;      /* arrival time of the first waiting packet */
+    ecc_bytes_t bytes;   /* bytes, including the packet in service */
+    ecc_bytes_t quantum; /* bytes that it may send in each turn */
+    ecc_bytes_t deficit; /* bytes that it may still send in this turn */
     int64_t dropped;     /* packets */
     int64_t marked;      /* packets */
     uint32_t next;       /* queue that has its turn after this one, or ECC_NO_PACKET */
     bool is_active;      /* it will have a turn */
 } ecc_queue_t;
 
-/* Of a link that schedules by turns: queues that were empty (RFC 8290: new), then the others. */
+/* Rounds of a link that schedules by turns: queues that were empty (RFC 8290: new) go first. */
 enum ecc_round { ECC_ROUND_NEW, ECC_ROUND_OLD, ECC_N_ROUNDS };
 
 /*
@@ -39,18 +39,18 @@ typedef struct {
     ecc_bytes_t queue;
     ecc_ps_t free_at; /* when the last bit in the queue leaves it */
     ecc_fifo_t wire;
-    ecc_bytes_t max_bytes;     /* that the queue holds; INT64_MAX: any */
+    ecc_bytes_t max_bytes;     /* capacity of the queue; INT64_MAX: unlimited */
     uint32_t next;             /* router at this link, 0: no other */
     bool has_departure_events; /* a router has on_departure, there is an impairment, or it schedules */
     bool measures_queue;       /* area and histogram are kept */
     bool schedules;            /* it has queues */
-    bool has_changes : 1;      /* of its capacity */
+    bool has_changes : 1;      /* its capacity changes */
     bool is_plain : 1;         /* it has nothing that most links lack (ecc_link_set_plain) */
 
-    _Alignas(ECC_CACHE_LINE) ecc_ps_t tx_time[3]; /* by enum ecc_packet_kind: transmission time ... */
-    int32_t tx_size[3];                           /* ... of the last size seen (0 if the capacity changes) */
-    uint32_t max_packets;                         /* that the queue holds */
-    ecc_ps_t delay;                               /* of the wire */
+    _Alignas(ECC_CACHE_LINE) ecc_ps_t tx_time[3]; /* transmission time of the last size, by enum ecc_packet_kind */
+    int32_t tx_size[3];                           /* last size, by enum ecc_packet_kind; 0 if the capacity changes */
+    uint32_t max_packets;                         /* maximum number of packets in the queue */
+    ecc_ps_t delay;                               /* propagation delay of the wire */
     int64_t arrived;
     ecc_bytes_t queue_peak;
 
@@ -64,17 +64,17 @@ typedef struct {
     uint16_t header_offset;                         /* router */
     bool wants_flow_queue;                          /* router */
     bool wants_random;                              /* router */
-    uint32_t queue_index;                           /* of the packet that hooks are called for ... */
+    uint32_t queue_index;                           /* queue of the packet for which hooks are called */
 
-    _Alignas(ECC_CACHE_LINE) ecc_ps_t sojourn; /* ... and how long it has waited, where they may know */
-    ecc_queue_t *queues;                       /* of a link that schedules, else NULL */
-    ecc_fifo_t rounds[ECC_N_ROUNDS];           /* of queues */
+    _Alignas(ECC_CACHE_LINE) ecc_ps_t sojourn; /* waiting time of the packet of a hook, if the hook may know it */
+    ecc_queue_t *queues;                       /* queues of a link that schedules, else NULL */
+    ecc_fifo_t rounds[ECC_N_ROUNDS];           /* lists of queues, by enum ecc_round */
     uint32_t n_queues;
     uint32_t n_waiting;      /* packets in them */
     uint32_t in_service;     /* queue of the packet in service */
     uint32_t n_zero_waits;   /* router: INTERVALs in a row that on_interval wanted in less than 1 ps */
-    ecc_wide_t area;         /* sum of queue * ps since the last sample, up to ... */
-    ecc_ps_t measured_until; /* ... this time */
+    ecc_wide_t area;         /* sum of queue * ps since the last sample */
+    ecc_ps_t measured_until; /* end of the time that area covers */
     int64_t *histogram;      /* times by bin, then arrivals; or NULL */
     int64_t dropped;
     int64_t dropped_bytes;
@@ -84,11 +84,11 @@ typedef struct {
     ecc_channel_t *channel; /* impairment of the wire, or NULL */
     int64_t lost;
     int64_t lost_bytes;
-    const ecc_change_t *changes; /* of the capacity, or NULL */
-    double advertised_capacity;  /* the last of them that was > 0, up to next_change */
+    const ecc_change_t *changes; /* changes of the capacity, or NULL */
+    double advertised_capacity;  /* the last capacity > 0 before next_change */
     uint32_t n_changes;
-    uint32_t next_change; /* the first after now ... */
-    uint32_t next_served; /* ... and the first after free_at */
+    uint32_t next_change; /* first change after now */
+    uint32_t next_served; /* first change after free_at */
     struct {
         int64_t arrived;
         int64_t departed;
@@ -98,20 +98,20 @@ typedef struct {
 
 /* What PFC knows of a link and a class (S-139); see pause.h. */
 typedef struct {
-    ecc_bytes_t held;    /* that came over the link, in queues behind it */
+    ecc_bytes_t held;    /* bytes that came over the link and are in queues behind it */
     ecc_bytes_t counted; /* the same, for ecc_pause_verify */
-    ecc_ps_t since;      /* when it was paused last ... */
-    ecc_ps_t time;       /* ... and how long before */
-    int64_t count;       /* PAUSE frames that it was sent */
-    bool asked;          /* the last frame sent was PAUSE ... */
-    bool is_paused;      /* ... and the last that came */
+    ecc_ps_t since;      /* start of the last pause */
+    ecc_ps_t time;       /* duration of all pauses before it */
+    int64_t count;       /* PAUSE frames sent to it */
+    bool asked;          /* the last frame sent to it was PAUSE */
+    bool is_paused;      /* the last frame that reached it was PAUSE */
 } ecc_pause_class_t;
 
 typedef struct {
     ecc_ring_t frames; /* on their way to the link: `leaves` when they come, `of` the class, `size` 1: PAUSE */
     ecc_pause_class_t classes[ECC_N_PRIORITIES];
-    uint32_t next;  /* of a list, while deadlocks are looked for ... */
-    bool is_moving; /* ... of links that may yet serve */
+    uint32_t next;  /* next link of a list in the search for deadlocks */
+    bool is_moving; /* it may yet serve a packet, in the search for deadlocks */
 } ecc_pause_t;
 
 /* How a link is served (S-155); see server.h. */
@@ -120,10 +120,10 @@ typedef struct {
     const ecc_ps_t *opportunities; /* n_opportunities */
     ecc_ps_t done;                 /* when the last packet was transmitted, whose slot may be later */
     ecc_ps_t full_at;              /* when the bucket is full */
-    ecc_ps_t base;                 /* when this repetition of the opportunities began ... */
-    uint32_t next;                 /* ... of which this is the next */
-    ecc_ps_t opportunity;          /* the last one that was reached ... */
-    ecc_bytes_t left;              /* ... and what may still leave at it */
+    ecc_ps_t base;                 /* start of the current repetition of the opportunities */
+    uint32_t next;                 /* index of the next opportunity */
+    ecc_ps_t opportunity;          /* time of the last opportunity reached */
+    ecc_bytes_t left;              /* bytes that may still leave at it */
     uint64_t random;
     ecc_slots_t slots;
 } ecc_server_state_t;

@@ -22,7 +22,7 @@ typedef struct {
     ecc_allocator_t allocator;
     size_t bytes;
     size_t peak;
-    size_t limit; /* of bytes; 0: none */
+    size_t limit; /* maximum number of bytes; 0: no limit */
 } ecc_memory_t;
 
 void ecc_memory_init(ecc_memory_t *self, const ecc_allocator_t *allocator);

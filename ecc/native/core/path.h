@@ -70,7 +70,9 @@ ecc_path_forward(ecc_engine_t *self, uint32_t index, uint32_t id, ecc_ps_t time)
     return 0;
 }
 
-/* The packet leaves the network: its memory is released, and the transfer of which it was the last may finish (S-59). */
+/*
+ * The packet leaves the network: its memory is released, and the transfer of which it was the last may finish (S-59).
+ */
 ECC_MUST_CHECK int ecc_path_discard(ecc_engine_t *self, uint32_t packet);
 
 #endif

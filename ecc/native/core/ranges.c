@@ -1,7 +1,7 @@
 /*
  * Sets of bytes as ordered ranges: a doubly linked list, and a treap (Seidel and Aragon 1996) over the same nodes, so
- * that a search, an insertion and a removal at any place visit O(log n) of n nodes on average. The priority of a node is
- * a hash of its number; results do not depend on it. The last few ranges and the first one are looked at before the
+ * that a search, an insertion and a removal at any place visit O(log n) of n nodes on average. The priority of a node
+ * is a hash of its number; results do not depend on it. The last few ranges and the first one are looked at before the
  * tree: most ACKs and holes are there.
  *
  * Invariant (ecc_ranges_verify): no range is empty, each begins beyond the end of the one before it, and the tree has

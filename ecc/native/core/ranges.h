@@ -18,11 +18,11 @@ typedef struct {
 } ecc_range_t;
 
 typedef struct {
-    ecc_range_t range; /* of an unused node: empty */
+    ecc_range_t range; /* the bytes; empty for an unused node */
     uint32_t left;     /* child in the tree, or ECC_NO_RANGE */
     uint32_t right;
     uint32_t prev; /* neighbor in the list, or ECC_NO_RANGE */
-    uint32_t next; /* of an unused node: the next unused node */
+    uint32_t next; /* next node of the list, or next unused node */
 } ecc_range_node_t;
 
 /*

@@ -62,7 +62,7 @@ install_alternatives(
         }
         self->hops[offsets + k] = *position - first;
         *position += (uint32_t) length;
-        self->hops[*position - 1] |= ECC_END_HOST; /* S-132 */
+        self->hops[*position - 1] |= ECC_END_HOST; /* S-132: alternatives end at the receiver */
     }
     return 0;
 }

@@ -1,7 +1,9 @@
 #ifndef ECC_SACKS_H
 #define ECC_SACKS_H
 
-/* What ACKs report of data beyond a gap, up to three ranges each: few ACKs have any, so that packets only name theirs. */
+/*
+ * What ACKs report of data beyond a gap, up to three ranges each: few ACKs have any, so that packets only name theirs.
+ */
 
 #include "core/memory.h"
 #include "core/ranges.h"
@@ -19,7 +21,7 @@ typedef struct {
     uint32_t n_used;
     uint32_t n_touched; /* the rest has never been used */
     uint32_t
-        first_free; /* of those released, each of which has the next in `begin` of its first block, from 1; 0: none */
+        first_free; /* list of released entries, each with the next in `begin` of its first block, from 1; 0: none */
 } ecc_sacks_t;
 
 void ecc_sacks_free(ecc_sacks_t *self, ecc_memory_t *memory);

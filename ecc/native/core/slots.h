@@ -16,9 +16,9 @@ typedef struct {
 } ecc_slots_spec_t;
 
 typedef struct {
-    ecc_ps_t opens;    /* of the last slot */
-    int64_t packets;   /* that may still leave in it ... */
-    ecc_bytes_t bytes; /* ... and so much of them */
+    ecc_ps_t opens;    /* opening time of the last slot */
+    int64_t packets;   /* packets that may still leave in this slot */
+    ecc_bytes_t bytes; /* bytes that may still leave in this slot */
 } ecc_slots_t;
 
 /* When a packet leaves that is there at `ready`, no earlier than the one before it. */

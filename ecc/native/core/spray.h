@@ -2,8 +2,8 @@
 #define ECC_SPRAY_H
 
 /*
- * Flows whose packets take several routes (S-130 to S-133). In the table of hops, behind the links of a flow's route and
- * of its ACKs, are the positions of its other routes, relative to its own, and then their links.
+ * Flows whose packets take several routes (S-130 to S-133). In the table of hops, behind the links of a flow's route
+ * and of its ACKs, are the positions of its other routes, relative to its own, and then their links.
  */
 
 #include "core/state.h"

@@ -2,11 +2,33 @@
 #define ECC_STATE_H
 
 /*
- * What an engine holds, shared by all its files: links, receivers, transports, flows, transfers, and the engine itself.
+ * The life of a packet, with the events in which it moves:
  *
- * Only records, and the few functions that all files need: conversions of time (S-3 to S-5), traces, and reports. What
- * happens to the records is in the file of each: link.c, scheduler.c, router.c, channel.c, flow.c, sender.c, transport.c,
- * rack.c, receiver.c, alarms.c, transfers.c, server.c; tables.c grows the arrays by flow.
+ *   sender                      each link of the route                   receiver
+ *
+ *   TRY-SEND, EMIT  --ACCESS->  arrive, queue  --DEPARTURE->  wire  --HOP->  receive: it becomes an ACK
+ *      ^    (SEND)   access        |                           |                |
+ *      |              line         +--> dropped: discarded     +--> lost        |
+ *      |                                                                        |
+ *      +--ACK--  pure delay  <--HOP--  wire  <--DEPARTURE--  reverse links  <---+
+ *
+ * In TRY-SEND a flow sends if its window and its data allow it: at once without a rate, else at the SEND that its
+ * pacer sets (S-52). EMIT makes the packet, calls on_send, and puts it on the access line, at whose end is ACCESS
+ * (S-54).
+ *
+ * At a link the packet arrives (S-23): hooks may mark, trim or drop it, a full buffer drops it, else it joins the
+ * queue. The time of its departure is known then (S-25), unless the link schedules (S-112). DEPARTURE is an event only
+ * if a hook or an impairment can observe it (S-29); otherwise the packet is put on the wire when it arrives, for the
+ * time at which it will reach the end. There, HOP is its arrival at the next link or the receiver (S-31, S-32).
+ *
+ * At the receiver the packet becomes an ACK, in the same memory (S-32). It returns over reverse links, if the flow has
+ * any, and then through a pure delay. If nothing can be observed between the last wire and the sender, ACK is the only
+ * event (S-33, S-34). At ACK the sender measures the RTT, counts acknowledged and lost bytes, calls its hooks,
+ * releases the packet, and tries to send again (S-46). A packet that is dropped or lost is released at once: its
+ * sender infers the loss from later ACKs or from a TIMEOUT (S-48, S-50).
+ *
+ * Here are the record of the engine, which all its files share, and the few functions that all of them need: traces
+ * and reports. The records of links and flows are in link_state.h and flow_state.h, the moves of packets in path.h.
  */
 
 #include <stdatomic.h>
@@ -27,7 +49,7 @@
 #include "core/sacks.h"
 #include "core/slots.h"
 
-#define ECC_N_EVENT_KINDS (ECC_EVENT_FLUSH + 1) /* that are events; the rest is in traces only */
+#define ECC_N_EVENT_KINDS (ECC_EVENT_FLUSH + 1) /* kinds that are events; the others are in traces only */
 #define ECC_FIRST_SLOW_EVENT ECC_EVENT_INTERVAL /* kinds before it are in the fast calendar, the rest in the slow one */
 
 #define ECC_MAX_ENTITIES (INT64_C(1) << 28) /* links, or flows and slots */
@@ -90,10 +112,10 @@ typedef struct ecc_cut ecc_cut_t; /* see cut.h */
 /* What is fetched into a cache before it is needed: nothing, what the next event touches, or more (ahead.h). */
 enum ecc_fetches { ECC_FETCHES_NOTHING, ECC_FETCHES_NEXT, ECC_FETCHES_AHEAD };
 
-/* Which events have been looked at before they happen (ahead.h). */
+/* Events that have been looked at before they happen (ahead.h). */
 typedef struct {
-    uint64_t day;                /* of the fast calendar, the first not looked at */
-    uint32_t nodes[ECC_N_AHEAD]; /* of the last events looked at */
+    uint64_t day;                /* first day of the fast calendar that was not looked at */
+    uint32_t nodes[ECC_N_AHEAD]; /* nodes of the last events looked at */
     uint32_t n;
 } ecc_ahead_t;
 
@@ -111,22 +133,22 @@ struct ecc_engine {
     ecc_transfers_t transfers;
     ecc_link_state_t *links;
     ecc_flow_state_t *flows;
-    void *links_block; /* the memory of links ... */
-    void *flows_block; /* ... and of flows, not aligned */
+    void *links_block; /* memory of links, not aligned */
+    void *flows_block; /* memory of flows, not aligned */
     ecc_flow_t *flow_specs;
     uint32_t *hops;                /* link, direction and end of the wire of every position of every route */
     int64_t *flow_queues;          /* bytes queued at every position, NULL if no router needs them */
-    ecc_rtts_t *rtts;              /* of the first n_rtts flows */
-    ecc_change_t *changes;         /* of the capacities of all links */
+    ecc_rtts_t *rtts;              /* RTTs of the first n_rtts flows */
+    ecc_change_t *changes;         /* changes of the capacities of all links */
     ecc_impairment_t *impairments; /* as the caller described them */
-    ecc_queue_t *queues;           /* of all links that schedule; NULL if none does */
+    ecc_queue_t *queues;           /* queues of all links that schedule; NULL: no link schedules */
     ecc_channel_t *channels;       /* wires, by link; NULL if no impairment exists */
     ecc_receiver_t *receivers;     /* by flow; NULL if no flow needs one */
     ecc_hole_t *holes;             /* max_holes of each receiver */
     ecc_spray_t *sprays;           /* by flow; NULL if none has several routes */
     ecc_pause_t *pauses;           /* by link; NULL if none can be paused */
     ecc_server_state_t *servers;   /* by link; NULL if all are served by their capacities alone */
-    ecc_ps_t *opportunities;       /* of all servers */
+    ecc_ps_t *opportunities;       /* opportunities of all servers */
     ecc_transport_t *transports;   /* by flow; NULL if no flow has one */
     ecc_rack_t *racks;             /* by flow; NULL if no flow has one */
     ecc_prr_t *prrs;               /* by flow; NULL if no flow uses it */
@@ -150,30 +172,30 @@ struct ecc_engine {
     size_t n_alarms;
     size_t n_phases;
     size_t n_link_phases;
-    uint32_t max_holes; /* of a receiver: the largest reordering threshold */
-    int64_t acked;      /* by the ACK of the on_ack that is called */
-    double idle;        /* of the on_restart that is called (S-177) ... */
-    double rto;         /* ... likewise; else 0 */
-    int64_t marked;     /* as this ACK reports */
-    int64_t ece;        /* whether it carries ECE */
+    uint32_t max_holes; /* maximum number of holes of a receiver: the maximum reordering threshold */
+    int64_t acked;      /* bytes newly acknowledged, for the on_ack that is called */
+    double idle;        /* idle time, for the on_restart that is called (S-177), else 0 */
+    double rto;         /* retransmission timeout, for the on_restart that is called, else 0 */
+    int64_t marked;     /* bytes newly reported as marked, for the hook that is called */
+    int64_t ece;        /* 1 if the ACK carries ECE, for the on_ack that is called */
     bool wants_receivers;
     bool wants_transports;
     bool wants_racks;
     bool wants_prrs;
     bool wants_alarms;
     bool wants_phases;
-    bool wants_stops;       /* there are nodes for STOPs ... */
-    bool wants_timers;      /* ... and TIMERs */
+    bool wants_stops;       /* STOPs have nodes */
+    bool wants_timers;      /* TIMERs have nodes */
     unsigned char *scratch; /* header for hooks that have no packet */
-    size_t header_size;     /* with a word for ecc_ecn_t behind it, if some flow has packets that can be marked ... */
-    size_t ecn_offset;      /* ... at this offset */
+    size_t header_size;     /* bytes of a header, with a word for ecc_ecn_t if packets of some flow can be marked */
+    size_t ecn_offset;      /* offset of the word for ecc_ecn_t */
     bool wants_ecn;
-    bool wants_acks; /* packets have ecc_ack_info_t ... */
-    bool wants_sack; /* ... with SACK */
+    bool wants_acks; /* packets have ecc_ack_info_t */
+    bool wants_sack; /* packets have SACK blocks */
     uint64_t digest;
     int64_t n_events;
     ecc_cut_t *cut;             /* NULL: this engine runs the whole network */
-    _Atomic int64_t last_event; /* of this slice; packets emitted by TRY-SEND bring it nearer */
+    _Atomic int64_t last_event; /* last event of this slice; packets emitted by TRY-SEND bring it nearer */
     int64_t n_received;
     ecc_link_env_t link_env;
     ecc_flow_env_t flow_env;
@@ -183,7 +205,7 @@ struct ecc_engine {
     ecc_samples_t samples;
     int64_t n_sampled;
     ecc_ps_t next_sample;
-    uint32_t n_priorities; /* of flows, where links can be paused, else 0 */
+    uint32_t n_priorities; /* number of priorities of flows if links can be paused, else 0 */
     uint32_t n_links;
     uint32_t n_routers; /* the first of each link included */
     uint32_t n_flows;
@@ -224,7 +246,7 @@ ecc_state_trace(ecc_engine_t *self, int64_t kind, int64_t entity, int64_t value)
     }
 }
 
-/* Of an event of a flow. */
+/* S-12, S-13: a record of the trace for an event of a flow. */
 static inline void
 ecc_state_trace_flow(ecc_engine_t *self, int64_t kind, uint32_t flow, int64_t value)
 {

@@ -69,7 +69,7 @@ ecc_acks_respond(ecc_engine_t *self, uint32_t index, const ecc_ack_effect_t *eff
     return ret;
 }
 
-/* S-82 to S-86. */
+/* S-82 to S-86: an ACK of a reliable flow. */
 static int
 acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, ecc_ack_effect_t *effect)
 {
@@ -82,7 +82,7 @@ acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *pac
     }
     flow->expected += effect->acked;
     flow->n_timeouts = effect->acked > 0 ? 0 : flow->n_timeouts;
-    if (effect->starts_timer && (flow->active || index < self->n_flows)) { /* S-51 */
+    if (effect->starts_timer && (flow->active || index < self->n_flows)) { /* S-51: not for ended transfers */
         ecc_timer_start(self, index);
     }
     if (flow->has_rack && flow->active) {
@@ -134,7 +134,7 @@ count_received(ecc_engine_t *self, ecc_flow_state_t *flow, uint32_t id, int32_t 
     }
 }
 
-/* S-47, S-81. */
+/* S-47, S-81: RTT, smoothed RTT, minimum and deviation. */
 static ECC_HOT void
 measure_rtt(ecc_engine_t *self, uint32_t index, ecc_ps_t sent, bool plain)
 {
@@ -153,7 +153,7 @@ measure_rtt(ecc_engine_t *self, uint32_t index, ecc_ps_t sent, bool plain)
         flow->srtt += (flow->rtt - flow->srtt) / 8.0;
         flow->min_rtt = flow->rtt < flow->min_rtt ? flow->rtt : flow->min_rtt;
     }
-    if (index < self->n_rtts) { /* S-197 */
+    if (index < self->n_rtts) { /* S-197: RTTs of the next sample */
         ecc_rtts_t *rtts = &self->rtts[index];
         rtts->sum += flow->rtt;
         rtts->peak = flow->rtt > rtts->peak ? flow->rtt : rtts->peak;
@@ -161,7 +161,7 @@ measure_rtt(ecc_engine_t *self, uint32_t index, ecc_ps_t sent, bool plain)
     }
 }
 
-/* S-129. */
+/* S-129: a control packet reaches the sender. */
 static int
 receive_control(ecc_engine_t *self, uint32_t index, uint32_t id)
 {
@@ -223,7 +223,7 @@ ecc_acks_receive(ecc_engine_t *self, uint32_t index)
     }
     ret = flow->reliable ? acknowledge_reliable(self, index, packet, &effect)
                          : acknowledge(self, index, packet, &effect.acked, false);
-    if (ret == 0 && flow->active && !is_trimmed) { /* S-137 */
+    if (ret == 0 && flow->active && !is_trimmed) { /* S-137: ACKs of trimmed packets skip on_ack */
         self->acked = effect.acked;
         window = flow->window;
         if (flow->can_be_marked) {

@@ -2,7 +2,8 @@
  * The timers of a flow that has several (S-49), and what it counts of what it sends (S-128).
  *
  * The calendar holds one TIMER a flow, that of the timer which expires first; of several at one instant each has an
- * event of its own, in the order of their numbers. Invariant (ecc_alarms_verify): TIMER is pending where a timer is set.
+ * event of its own, in the order of their numbers. Invariant (ecc_alarms_verify): TIMER is pending where a timer is
+ * set.
  *
  * Not here: what hooks ask for, and their calls (flow_hooks.c, host.c, sender.c).
  */

@@ -22,14 +22,14 @@ is_classic(const ecc_engine_t *self, uint32_t index)
     return self->flows[index].spec->ecn == ECC_ECN_CLASSIC;
 }
 
-/* S-106. */
+/* S-106: the codepoint of packets that can be marked. */
 static int64_t
 ect_of(const ecc_engine_t *self, uint32_t index)
 {
     return self->flows[index].spec->ecn == ECC_ECN_SCALABLE ? ECC_ECT_1 : ECC_ECT_0;
 }
 
-/* S-106, S-110. */
+/* S-106, S-110: codepoint and CWR of a packet in EMIT. */
 void
 ecc_ecn_send(ecc_engine_t *self, const ecc_packet_t *packet, bool is_new)
 {
@@ -56,7 +56,7 @@ ecc_ecn_ends_delay(const ecc_engine_t *self, const ecc_packet_t *packet)
     return is_marked != self->receivers[packet->flow].was_marked && !is_classic(self, packet->flow);
 }
 
-/* S-108, S-109. */
+/* S-108, S-109: count marked bytes, and set or clear ECE. */
 void
 ecc_ecn_receive(ecc_engine_t *self, const ecc_packet_t *packet)
 {
@@ -69,7 +69,7 @@ ecc_ecn_receive(ecc_engine_t *self, const ecc_packet_t *packet)
     receiver->marked += is_marked ? packet->size : 0;
 }
 
-/* S-106, S-108, S-109. */
+/* S-106, S-108, S-109: codepoint and report of an ACK. */
 void
 ecc_ecn_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
@@ -80,7 +80,7 @@ ecc_ecn_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet)
                                        : (ecc_ecn_t) { ect_of(self, packet->flow), receiver->marked });
 }
 
-/* S-108 to S-111. */
+/* S-108 to S-111: marked bytes and ECE that on_ack sees. */
 void
 ecc_ecn_read_ack(ecc_engine_t *self, const ecc_packet_t *packet, int64_t acked)
 {

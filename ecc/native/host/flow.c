@@ -110,7 +110,7 @@ min_delay(const ecc_channel_t *channel)
     return ecc_clock_add(channel->spec->spike_between, channel->spec->jitter_lo);
 }
 
-/* S-43. */
+/* S-43: minimum time before the first answer. */
 ecc_ps_t
 ecc_flow_first_rtt(ecc_engine_t *self, uint32_t index)
 {

@@ -6,8 +6,8 @@
 #include "core/state.h"
 
 /*
- * on_send and on_ack, which have a packet; not NULL. What the hook writes is adopted (S-104). The second is for flows that
- * are plain.
+ * on_send and on_ack, which have a packet; not NULL. What the hook writes is adopted (S-104). The second is for flows
+ * that are plain.
  */
 ECC_MUST_CHECK int ecc_flow_hooks_call(
     ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind);

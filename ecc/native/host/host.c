@@ -1,8 +1,9 @@
 /*
- * Events of hosts (S-44, S-45, S-49), the end of access lines and wires (S-31 to S-34), and the receiver's side of a packet.
+ * Events of hosts (S-44, S-49, S-51), the end of access lines and wires (S-31 to S-34), and the receiver's side of a
+ * packet.
  *
- * Not here: what is sent and acknowledged (sender.c), what receivers find missing (receiver.c, transport.c), the state of
- * a flow (flow.c), and when a flow is a transfer (transfers.c).
+ * Not here: what is sent and acknowledged (sender.c), what receivers find missing (receiver.c, transport.c), the state
+ * of a flow (flow.c), and when a flow is a transfer (transfers.c).
  */
 
 #include "host/host.h"

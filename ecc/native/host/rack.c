@@ -1,10 +1,10 @@
 /*
- * RACK-TLP (RFC 8985): losses are found by time. A segment is lost if one that was sent after it has been delivered and
- * more than an RTT and a reordering window have passed since it was sent, also if it was sent again. Where no ACK would
- * tell, a probe asks for one; and a recovery that was for nothing is found out (RFC 3522, RFC 3708).
+ * RACK-TLP (RFC 8985): losses are found by time. A segment is lost if one that was sent after it has been delivered
+ * and more than an RTT and a reordering window have passed since it was sent, also if it was sent again. Where no ACK
+ * would tell, a probe asks for one; and a recovery that was for nothing is found out (RFC 3522, RFC 3708).
  *
- * Not here: how segments are kept (segments.c), what is common to all transports (transport.c), and when packets leave and
- * timers expire (sender.c, timer.c).
+ * Not here: how segments are kept (segments.c), what is common to all transports (transport.c), and when packets leave
+ * and timers expire (sender.c, timer.c).
  */
 
 #include "host/rack.h"
@@ -240,7 +240,7 @@ ecc_rack_time_out(ecc_engine_t *self, uint32_t index)
 
     if (transport->snd_una >= transport->recovery_point) {
         begin_episode(rack, transport, true);
-    } else if (self->flows[index].n_timeouts == 1) { /* S-163 */
+    } else if (self->flows[index].n_timeouts == 1) { /* S-163: not undone after it */
         rack->may_undo = false;
     }
     (void) mark_overdue(rack, self->now, rack->n_transmissions, &is_repeated);

@@ -2,8 +2,9 @@
 #define ECC_RACK_H
 
 /*
- * RACK-TLP (RFC 8985), what transports of type 3 know beside their transport (S-144 to S-154): each segment that is not
- * yet acknowledged, when it was sent last, and what the sender waits for. State only: sender.c sends and sets the timer.
+ * RACK-TLP (RFC 8985), what transports of type 3 know beside their transport (S-144 to S-154): each segment that is
+ * not yet acknowledged, when it was sent last, and what the sender waits for. State only: sender.c sends and sets the
+ * timer.
  */
 
 #include "host/transport.h"
@@ -20,7 +21,7 @@ ecc_rack_is_repairing(const ecc_rack_t *self, const ecc_transport_t *transport)
 void ecc_rack_init(ecc_engine_t *self, uint32_t flow);
 void ecc_rack_free(ecc_rack_t *self, ecc_memory_t *memory);
 
-/* S-147. */
+/* S-147: the next segment, and the record of one that was sent. */
 ecc_segment_t ecc_rack_next(const ecc_engine_t *self, uint32_t flow, int64_t written);
 ECC_MUST_CHECK int ecc_rack_note_sent(ecc_engine_t *self, uint32_t flow, ecc_segment_t segment);
 

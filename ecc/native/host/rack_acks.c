@@ -1,5 +1,6 @@
 /*
- * RACK-TLP at an ACK (RFC 8985; S-148 to S-152): segments delivered, duplicates, recoveries that are undone, and probes.
+ * RACK-TLP at an ACK (RFC 8985; S-148 to S-152): segments delivered, duplicates, recoveries that are undone, and
+ * probes.
  *
  * Not here: which segments are lost (rack.c).
  */
@@ -12,7 +13,7 @@
 /* What one ACK shows to have been delivered, while it is looked through. */
 typedef struct {
     ecc_ps_t sent;     /* when the segment among it was sent that was sent last */
-    int64_t order;     /* of this transmission, -1: none */
+    int64_t order;     /* number of this transmission, -1: none */
     int64_t fack;      /* before this ACK */
     int64_t delivered; /* bytes */
     bool shows_original;
@@ -55,7 +56,7 @@ deliver_below(ecc_engine_t *self, const ecc_packet_t *packet, int64_t ack, ecc_n
     while (rack->count > 0 && ecc_segments_in_place(rack, 0)->begin < ack) {
         ecc_sent_t *segment = ecc_segments_in_place(rack, 0);
         if (ecc_segments_end(segment) > ack) {
-            return ECC_ERR_BROKEN; /* of a forged checkpoint: receivers get whole segments */
+            return ECC_ERR_BROKEN; /* the checkpoint is forged: receivers get whole segments */
         }
         news->shows_original = news->shows_original
             || (segment->was_repeated && packet->sent < segment->sent && packet->sent < rack->first_retransmission

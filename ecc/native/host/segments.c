@@ -1,9 +1,10 @@
 /*
  * The segments that a transport of type 3 has sent and that are not yet acknowledged (S-144).
  *
- * Segments are in a ring, in the order of the stream. Outstanding segments are also in a list, in the order of their last
- * transmission, so that an ACK visits only the segments that it makes overdue. Lost segments are in a heap with the first
- * of the stream at its top. The number of a segment stays the same while it is in the ring, and counts modulo 2^31.
+ * Segments are in a ring, in the order of the stream. Outstanding segments are also in a list, in the order of their
+ * last transmission, so that an ACK visits only the segments that it makes overdue. Lost segments are in a heap with
+ * the first of the stream at its top. The number of a segment stays the same while it is in the ring, and counts
+ * modulo 2^31.
  *
  * Not here: which segments are lost (rack.c).
  *

@@ -82,7 +82,7 @@ next(const ecc_engine_t *self, uint32_t index, ecc_ps_t *due)
     return segment;
 }
 
-/* S-79, S-80, S-147. */
+/* S-79, S-80, S-147: account for a sent segment, and start timers. */
 static int
 note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 {
@@ -338,7 +338,7 @@ try_send(ecc_engine_t *self, uint32_t index, bool released)
             ecc_calendar_move(&self->fast, send_node, written);
             return 0;
         }
-        if (n_sent == ECC_MAX_BURST) { /* S-53 */
+        if (n_sent == ECC_MAX_BURST) { /* S-53: bound the work of an event */
             flow->limited_by = ECC_LIMIT_PACER;
             ecc_calendar_move(&self->fast, send_node, self->now);
             return 0;
@@ -432,10 +432,11 @@ ecc_sender_verify(const ecc_engine_t *self, uint32_t index)
     bool valid = ecc_state_taken(flow) <= ecc_state_written(flow, self->now)
         && (flow->limited_by != ECC_LIMIT_WINDOW || flow->window > 0.0);
 
+    /* S-162: a SEND that waits for a write may find the window of the receiver full. */
     valid = valid
         && (!ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_SEND] + index)
             || (flow->active
-                && ((flow->has_writes && flow->reliable && self->transports[index].receiver_window > 0) /* S-162 */
+                && ((flow->has_writes && flow->reliable && self->transports[index].receiver_window > 0)
                     || next(self, index, &due).size > 0)));
     return valid ? 0 : ECC_ERR_BROKEN;
 }

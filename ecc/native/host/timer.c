@@ -13,7 +13,7 @@
 
 #define MAX_TIMEOUT (INT64_C(64000000000000)) /* by doubling */
 
-/* S-42, S-88. */
+/* S-42, S-88: rto, doubled for each timeout up to 64 s. */
 ecc_ps_t
 ecc_timer_wait(ecc_engine_t *self, uint32_t index)
 {
@@ -38,7 +38,7 @@ ecc_timer_wait(ecc_engine_t *self, uint32_t index)
     return wait < MAX_TIMEOUT ? wait : MAX_TIMEOUT;
 }
 
-/* S-87. */
+/* S-87: restart the retransmission timer. */
 void
 ecc_timer_start(ecc_engine_t *self, uint32_t index)
 {

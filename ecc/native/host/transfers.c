@@ -2,7 +2,8 @@
  * Transfers (S-55 to S-61): a transfer is pending until its start, lives in a slot after the flows, and leaves a
  * result. Transfers that are subsequent to another are linked after it until they start.
  *
- * Not here: what a transfer does while it lives is that of a flow (flow.c, host.c); the arrays that slots are in (tables.c).
+ * Not here: what a transfer does while it lives is that of a flow (flow.c, host.c); the arrays that slots are in
+ * (tables.c).
  *
  * Invariants (ecc_transfers_verify): a slot is free or alive; every entry of `subsequent` is linked after exactly one
  * transfer or is unused; there is room for a result of each alive transfer, so that finishing cannot fail.

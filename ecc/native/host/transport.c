@@ -254,7 +254,7 @@ continue_recovery(ecc_transport_t *self, int64_t size, bool is_repeated, ecc_ack
         int64_t resent = effect->acked >= size ? size : 0;
         self->pipe_credit = max(0, self->pipe_credit - effect->acked + resent);
         self->retransmit_first = true;
-        effect->starts_timer = !self->had_partial_ack; /* S-86 */
+        effect->starts_timer = !self->had_partial_ack; /* S-86: only the first partial ACK restarts the timer */
         self->had_partial_ack = true;
     } else if (!self->uses_sack && is_repeated) {
         self->pipe_credit += size;
@@ -299,7 +299,7 @@ ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ac
         transport->pipe_credit = 0;
     }
     is_duplicate = transport->uses_sack ? n_sacked > 0 : is_repeated && transport->snd_nxt > transport->snd_una;
-    if (is_duplicate && transport->snd_una >= transport->recovery_point) { /* S-84 */
+    if (is_duplicate && transport->snd_una >= transport->recovery_point) { /* S-84: count a duplicate ACK */
         effect->begins_recovery = count_duplicate(transport, packet->size);
         effect->starts_timer = effect->starts_timer || effect->begins_recovery;
     }

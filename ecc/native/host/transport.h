@@ -10,13 +10,13 @@
 
 /* Why a segment is the next (S-77), in the order in which they are tried. */
 enum ecc_segment_rule {
-    ECC_RULE_NONE, /* of a flow that is not reliable */
+    ECC_RULE_NONE, /* new data of a flow without a transport */
     ECC_RULE_FIRST,
     ECC_RULE_LOST,
     ECC_RULE_NEW,
     ECC_RULE_UNSACKED,
     ECC_RULE_RESCUE,
-    ECC_RULE_NEW_PROBE, /* S-147 */
+    ECC_RULE_NEW_PROBE, /* a probe with new data (S-147) */
     ECC_RULE_PROBE
 };
 
@@ -83,11 +83,11 @@ ecc_ps_t ecc_transport_rto(const ecc_transport_t *self, const ecc_flow_state_t *
 /* S-77.3, of what has been written; of size 0 if there is none. */
 ecc_segment_t ecc_transport_new(const ecc_transport_t *self, const ecc_flow_state_t *flow, int64_t written);
 
-/* S-77, S-79. */
+/* S-77, S-79: the next segment, and the record of one that was sent. */
 ecc_segment_t ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow, int64_t written);
 void ecc_transport_note_sent(ecc_transport_t *self, ecc_segment_t segment);
 
-/* S-82 to S-86, S-89. */
+/* S-82 to S-86, S-89: the effects of an ACK and of a timeout. */
 ECC_MUST_CHECK int ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_effect_t *effect);
 void ecc_transport_time_out(ecc_transport_t *self);
 

@@ -16,7 +16,9 @@ void ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time);
 /* S-27: the capacity advertised to routers now. */
 double ecc_link_capacity(const ecc_engine_t *self, ecc_link_state_t *link);
 
-/* The engine is built: links that need nothing else have code of their own, without what others ask for every packet. */
+/*
+ * The engine is built: links that need nothing else have code of their own, without what others ask for every packet.
+ */
 void ecc_link_set_plain(ecc_engine_t *self);
 
 /* What a packet is for hooks. */
@@ -89,7 +91,8 @@ static ECC_HOT void
 ecc_link_catch_up_plain(ecc_engine_t *self, ecc_link_state_t *link, bool plain)
 {
     if (!link->has_departure_events) {
-        while (link->ring.count > 0 && ecc_ring_at(&link->ring, 0)->leaves <= self->now) { /* S-29 */
+        /* S-29: silent departures come before every event of their instant. */
+        while (link->ring.count > 0 && ecc_ring_at(&link->ring, 0)->leaves <= self->now) {
             ecc_link_leave(self, link, plain);
         }
     }

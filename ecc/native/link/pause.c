@@ -81,7 +81,7 @@ upstream_of(const ecc_engine_t *self, const ecc_packet_t *packet)
     return before >> ECC_HOP_LINK;
 }
 
-/* S-139. */
+/* S-139: whether the link that a packet came over has room for it at the next link. */
 bool
 ecc_pause_has_room(const ecc_engine_t *self, const ecc_packet_t *packet, int64_t size)
 {
@@ -97,7 +97,7 @@ ecc_pause_has_room(const ecc_engine_t *self, const ecc_packet_t *packet, int64_t
 
 /* ---- frames ---- */
 
-/* S-142. */
+/* S-142: DEPARTURE without a packet when the next frame comes. */
 void
 ecc_pause_await(ecc_engine_t *self, uint32_t index)
 {

@@ -5,11 +5,11 @@
 
 #include "core/state.h"
 
-/* Of all links, if one of them has an XOFF; links and flows are there. */
+/* Sets up PFC for all links if one of them has an XOFF; links and flows exist. */
 ECC_MUST_CHECK int ecc_pause_init(ecc_engine_t *self, const ecc_config_t *config);
 void ecc_pause_free(ecc_engine_t *self);
 
-/* Of the functions below all need self->pauses. A packet is at a link: has that which it came over room for it there? */
+/* The functions below need self->pauses. Whether the link that a packet came over has room for it at the next link. */
 bool ecc_pause_has_room(const ecc_engine_t *self, const ecc_packet_t *packet, int64_t size);
 
 /* It joins the queue of a link, or leaves it (S-140). */

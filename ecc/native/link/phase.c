@@ -1,7 +1,7 @@
 /*
- * Random phases of senders and links (S-186 to S-189). A sender shifts the times at which packets leave, and a link that
- * is busy the times at which it has sent them, by a random share of a packet time that is drawn again every 16 packets.
- * Mean rates do not change, and packets are never reordered.
+ * Random phases of senders and links (S-186 to S-189). A sender shifts the times at which packets leave, and a link
+ * that is busy the times at which it has sent them, by a random share of a packet time that is drawn again every 16
+ * packets. Mean rates do not change, and packets are never reordered.
  *
  * Not here: when TRY-SEND asks (sender.c), and the queue of a link (link.c).
  *

@@ -78,7 +78,7 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     env->link = at;
     env->flow_queue = !plain && router->wants_flow_queue ? flow_queue_of(self, packet) : 0;
     env->sojourn = plain ? 0.0 : ecc_clock_seconds(link->sojourn);
-    env->random = !plain && router->wants_random ? ecc_random_next(&router->random) : 0.0; /* S-8 */
+    env->random = !plain && router->wants_random ? ecc_random_next(&router->random) : 0.0; /* S-8: once a call */
     env->ecn = !plain && self->wants_ecn ? ecc_state_ecn(self, packet.header).codepoint : ECC_NOT_ECT;
     env->drop = 0;
     env->mark = 0;
@@ -150,7 +150,7 @@ ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook
     return 0;
 }
 
-/* S-101. */
+/* S-101: a header of zeros, and no flow. */
 static int
 call_without_packet(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, ecc_hook_t hook)
 {

@@ -5,7 +5,7 @@
 
 #include "core/state.h"
 
-/* S-22, S-35. */
+/* S-22, S-35: the first on_start, and INTERVAL. */
 ECC_MUST_CHECK int ecc_router_start(ecc_engine_t *self, uint32_t router);
 ECC_MUST_CHECK int ecc_router_interval(ecc_engine_t *self, uint32_t router);
 
@@ -22,7 +22,10 @@ ECC_MUST_CHECK int ecc_router_call_first(
 ECC_MUST_CHECK int ecc_router_call_additional(
     ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_packet_t packet);
 
-/* As ecc_router_call at a plain link with the hook; the fields are separate, as registers are faster than a struct here. */
+/*
+ * As ecc_router_call at a plain link with the hook; the fields are separate, as registers are faster than a struct
+ * here.
+ */
 ECC_MUST_CHECK int ecc_router_call_plain(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_t hook,
     const ecc_packet_t *packet, int64_t size, enum ecc_packet_kind kind);
 

@@ -1,6 +1,7 @@
 /*
- * Links that schedule (S-112 to S-120): packets wait, with the time at which they arrived, in one or more queues, until
- * the server is free. Then one is taken, on_dequeue may drop it, which takes the next one in the same event, or mark it, and it is served.
+ * Links that schedule (S-112 to S-120): packets wait, with the time at which they arrived, in one or more queues,
+ * until the server is free. Then one is taken, on_dequeue may drop it, which takes the next one in the same event, or
+ * mark it, and it is served.
  *
  * The ring of such a link has the packet in service only. Packets that wait are in lists, which need no memory.
  *

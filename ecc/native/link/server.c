@@ -1,6 +1,7 @@
 /*
- * When a packet leaves the queue of a link: by its capacity, which may change (S-26), by a bucket of tokens (S-156), or at
- * opportunities (S-157). Packets leave in order, and the time is known as soon as one is served: nothing here is an event.
+ * When a packet leaves the queue of a link: by its capacity, which may change (S-26), by a bucket of tokens (S-156),
+ * or at opportunities (S-157). Packets leave in order, and the time is known as soon as one is served: nothing here is
+ * an event.
  *
  * Not here: slots (slots.c), and what follows when the packet leaves (transit.c).
  */
@@ -132,7 +133,7 @@ use(ecc_server_state_t *self, ecc_ps_t from, ecc_ps_t arrived, int64_t size)
     }
 }
 
-/* S-26. */
+/* S-26: service at a capacity that changes. */
 static ecc_ps_t
 serve_changing(ecc_link_state_t *link, ecc_ps_t from, int64_t size)
 {

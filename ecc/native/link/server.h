@@ -5,7 +5,7 @@
 
 #include "core/state.h"
 
-/* Of all links, if one of them has a server; links are there. */
+/* Sets up servers for all links if one of them has one; links exist. */
 ECC_MUST_CHECK int ecc_server_init(ecc_engine_t *self, const ecc_config_t *config);
 void ecc_server_free(ecc_engine_t *self);
 
@@ -17,8 +17,8 @@ ecc_server_of(const ecc_engine_t *self, uint32_t link)
 }
 
 /*
- * When the last bit of a packet leaves, if its first bit is served at `from` or later. The transmission time of its size
- * is kept, if all packets of this size take as long.
+ * When the last bit of a packet leaves, if its first bit is served at `from` or later. The transmission time of its
+ * size is kept, if all packets of this size take as long.
  */
 ecc_ps_t ecc_server_serve(ecc_engine_t *self, uint32_t link, ecc_ps_t from, int64_t size, enum ecc_packet_kind kind);
 

@@ -10,12 +10,15 @@
 ECC_MUST_CHECK int ecc_service_drop(
     ecc_engine_t *self, uint32_t link, uint32_t packet, int64_t size, enum ecc_packet_kind kind);
 
-/* S-135: a hook wants a packet trimmed. Returns its new size, or 0 if it cannot be trimmed; a small packet stays as it is. */
+/*
+ * S-135: a hook wants a packet trimmed. Returns its new size, or 0 if it cannot be trimmed; a small packet stays as it
+ * is.
+ */
 int64_t ecc_service_trim(ecc_engine_t *self, uint32_t link, uint32_t packet, int64_t size, enum ecc_packet_kind kind);
 
 /*
- * A packet is served when the one before it has left (S-25, S-26). Inlined into arrivals, which are frequent: a call costs
- * 5 % of a run without hooks.
+ * A packet is served when the one before it has left (S-25, S-26). Inlined into arrivals, which are frequent: a call
+ * costs 5 % of a run without hooks.
  */
 static inline __attribute__((always_inline)) int
 ecc_service_transmit(ecc_engine_t *self, uint32_t index, ecc_queued_t item, enum ecc_packet_kind kind)

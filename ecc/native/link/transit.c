@@ -1,11 +1,12 @@
 /*
- * The way of a packet through a link (S-23 to S-31): it arrives, is dropped or queued, departs, and is put on the wire.
+ * The way of a packet through a link (S-23 to S-31): it arrives, is dropped or queued, departs, and is put on the
+ * wire.
  *
  * Only what a hook or an impairment can observe is an event. Without them a packet is put on the wire when it arrives,
  * for the time at which it will reach its end, and ecc_link_catch_up removes it from the queue before the next look.
  *
- * Not here: the counts of a queue (link.c), the hooks of routers (router.c), what impairments do (channel.c), which packet
- * a link that schedules serves next (scheduler.c), and the end of the wire (host.c).
+ * Not here: the counts of a queue (link.c), the hooks of routers (router.c), what impairments do (channel.c), which
+ * packet a link that schedules serves next (scheduler.c), and the end of the wire (host.c).
  */
 
 #include "link/transit.h"

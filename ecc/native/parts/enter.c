@@ -1,12 +1,13 @@
 /*
  * Packets that enter this part of a network from another (S-123 to S-127).
  *
- * A packet enters by joining the list of the wire, access line or pure delay on which it left the other part; its event
- * is the one that it has in an engine of the whole network. The order of events depends only on time, kind and entity,
- * and everything that hooks draw and count belongs to one entity: so the parts compute what the whole computes.
+ * A packet enters by joining the list of the wire, access line or pure delay on which it left the other part; its
+ * event is the one that it has in an engine of the whole network. The order of events depends only on time, kind and
+ * entity, and everything that hooks draw and count belongs to one entity: so the parts compute what the whole
+ * computes.
  *
- * Packets are checked as input from anywhere. They cannot be compared with the state of the other part, so a forgery may
- * report something that did not happen; but no count overflows, and no list is out of order.
+ * Packets are checked as input from anywhere. They cannot be compared with the state of the other part, so a forgery
+ * may report something that did not happen; but no count overflows, and no list is out of order.
  *
  * Not here: how packets leave (crossing.c), threads, and how far a part may run ahead (team.c).
  */

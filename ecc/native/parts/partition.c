@@ -54,7 +54,7 @@ allows_crossing(ecc_engine_t *self, uint32_t flow, int64_t hop)
     return is_silent || before == after || note_delay(self, before, after, delay_before(self, flow, hop));
 }
 
-/* S-122. */
+/* S-122: whether a flow may be cut as the partition says. */
 static bool
 allows_partition(ecc_engine_t *self, uint32_t flow)
 {
@@ -82,7 +82,7 @@ allows_partition(ecc_engine_t *self, uint32_t flow)
     return allowed;
 }
 
-/* S-127. */
+/* S-127: whether transfers of a template may be cut as the partition says. */
 static bool
 allows_template(ecc_engine_t *self, uint32_t index)
 {

@@ -159,7 +159,7 @@ start(ecc_engine_t *self, uint32_t node)
     hash_flow(self, ECC_EVENT_START, index);
     ret = ecc_host_start(self, index);
     if (ret == 0 && is_subsequent) {
-        ecc_finish_if_done(self, node - 1, self->now); /* S-61 */
+        ecc_finish_if_done(self, node - 1, self->now); /* S-61: the earlier transfer may finish now */
     }
     return ret == 0 && is_next && ecc_transfers_needs_input(self) ? ECC_NEEDS_TRANSFERS : ret;
 }
@@ -194,7 +194,7 @@ run_slow(ecc_engine_t *self)
     return ecc_receiver_flush(self, id - base[ECC_EVENT_FLUSH]);
 }
 
-/* S-22. */
+/* S-22: every router starts before the first event. */
 static int
 start_routers(ecc_engine_t *self)
 {

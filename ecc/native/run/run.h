@@ -1,7 +1,9 @@
 #ifndef ECC_RUN_H
 #define ECC_RUN_H
 
-/* The steps of ecc_engine_advance, for others that take them one by one: a team, between its meetings, and live runs. */
+/*
+ * The steps of ecc_engine_advance, for others that take them one by one: a team, between its meetings, and live runs.
+ */
 
 #include "core/state.h"
 

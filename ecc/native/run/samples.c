@@ -11,7 +11,7 @@
 #include "host/flow_hooks.h"
 #include "host/host.h"
 
-/* S-197. */
+/* S-197: mean and maximum of the RTTs since the last sample. */
 static void
 sample_rtts(ecc_engine_t *self, int64_t row)
 {
@@ -68,7 +68,7 @@ sample_links(ecc_engine_t *self)
         samples->arrived[row + i] = link->arrived;
         samples->dropped[row + i] = link->dropped;
         if (samples->dropped_bytes != NULL) {
-            samples->dropped_bytes[row + i] = link->dropped_bytes; /* S-196 */
+            samples->dropped_bytes[row + i] = link->dropped_bytes; /* S-196: bytes dropped or trimmed */
         }
         if (samples->marked != NULL) {
             samples->marked[row + i] = link->marked;
@@ -83,7 +83,7 @@ sample_links(ecc_engine_t *self)
         link->queue_peak = link->queue;
         if (samples->queue_mean != NULL) {
             ecc_link_measure(link, self->now);
-            samples->queue_mean[row + i] = (double) link->area / (double) samples->period; /* S-17 */
+            samples->queue_mean[row + i] = (double) link->area / (double) samples->period; /* S-17: time average */
             link->area = 0;
         }
     }
@@ -104,7 +104,7 @@ sample_pauses(ecc_engine_t *self)
     }
 }
 
-/* S-15, S-16. */
+/* S-15, S-16: one row of samples. */
 ECC_COLD int
 ecc_samples_take(ecc_engine_t *self)
 {

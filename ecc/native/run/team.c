@@ -6,9 +6,9 @@
  * arrival that its promises leave open, and so follows each of the others at the delay from that one (Chandy and Misra
  * 1979, Bryant 1977, with shared words for messages that say nothing but a time). Nobody waits for all.
  *
- * Now and then all meet: at the end of a call, to count events, after a failure, and where promises grow by delays alone
- * because nothing happens. At a meeting all that has left enters, and what each says of itself is read by all; so all
- * decide alike, without a leader. What they decide, and how threads are scheduled, never changes a result.
+ * Now and then all meet: at the end of a call, to count events, after a failure, and where promises grow by delays
+ * alone because nothing happens. At a meeting all that has left enters, and what each says of itself is read by all;
+ * so all decide alike, without a leader. What they decide, and how threads are scheduled, never changes a result.
  */
 
 #include <sched.h>
@@ -22,15 +22,15 @@
 #include "run/run.h"
 
 #define CHUNK 200          /* events of a part between its promises, at most */
-#define MANY_EVENTS 200000 /* of a part between meetings, about */
-#define MANY_PROMISES 256  /* that let a part run no event: a meeting finds out when the next one is */
+#define MANY_EVENTS 200000 /* events of a part between meetings, about */
+#define MANY_PROMISES 256  /* promises in a row that let a part run no event: then a meeting finds the next one */
 #define N_LOOKS 2000       /* for what the others do, before the processor is left to others */
 
 /* What one part promises another. */
 typedef struct edge {
     _Alignas(ECC_CACHE_LINE) _Atomic ecc_ps_t promise; /* nothing arrives before it that is not handed over */
     _Atomic uint32_t n_handed_over;                    /* batches, ever */
-    _Alignas(ECC_CACHE_LINE) _Atomic uint32_t n_read;  /* of them */
+    _Alignas(ECC_CACHE_LINE) _Atomic uint32_t n_read;  /* batches that were read, ever */
     ecc_ps_t delay;
     int64_t from;
     int64_t to;
@@ -57,9 +57,9 @@ struct ecc_team {
     int64_t n_edges;
     ecc_memory_t memory;
     void *block;   /* the memory of this, not aligned */
-    edge_t *edges; /* by the part that promises ... */
+    edge_t *edges; /* edges, sorted by the part that promises */
     word_t *words;
-    edge_t **first_from; /* ... the first of each, and the end */
+    edge_t **first_from; /* first edge from each part, and the end */
     edge_t **first_to;   /* by the part that is promised something: the first, or NULL */
     ecc_engine_t **engines;
 };
@@ -193,7 +193,10 @@ take_in(ecc_team_t *self, int64_t part, int *ret)
     return earliest;
 }
 
-/* A part, whose next event is at `next` or later, hands over what has left it, and promises. Returns the least promise. */
+/*
+ * A part, whose next event is at `next` or later, hands over what has left it, and promises. Returns the least
+ * promise.
+ */
 static ecc_ps_t
 promise(ecc_team_t *self, int64_t part, ecc_ps_t next)
 {

@@ -167,7 +167,7 @@ place_all(ecc_engine_t *self, uint32_t *ids)
 {
     int ret = 0;
 
-    for (size_t i = 0; i < self->n_under_way && ret == 0; i++) { /* S-207 */
+    for (size_t i = 0; i < self->n_under_way && ret == 0; i++) { /* S-207: EMIT in the order of `sent` */
         self->now = self->under_way[i].sent;
         ret = ecc_sender_leave(self, (uint32_t) self->under_way[i].flow, &ids[i]);
     }

@@ -1,4 +1,7 @@
-/* Links, routers and pauses in a checkpoint: counters first, then the packets, which the counters of their flows bound. */
+/*
+ * Links, routers and pauses in a checkpoint: counters first, then the packets, which the counters of their flows
+ * bound.
+ */
 
 #include "store/saved_links.h"
 
@@ -11,7 +14,7 @@
 #include "link/server.h"
 #include "store/lists.h"
 
-#define MAX_SIZE (ECC_MAX_PACKET_SIZE + ECC_MAX_HEADER_BYTES) /* of a packet on a link */
+#define MAX_SIZE (ECC_MAX_PACKET_SIZE + ECC_MAX_HEADER_BYTES) /* maximum size of a packet on a link */
 
 void
 ecc_saved_links_move_phase(ecc_archive_t *archive, ecc_phase_t *phase)

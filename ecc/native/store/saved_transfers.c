@@ -98,7 +98,7 @@ move_pending(ecc_archive_t *archive, ecc_engine_t *self)
     }
 }
 
-/* Of a part: the numbers of those pending, as others have the rest, and when the last of all that were added starts. */
+/* A part stores the numbers of its pending transfers, and the start of the last transfer that was added. */
 static void
 move_numbers(ecc_archive_t *archive, ecc_engine_t *self)
 {

@@ -2,8 +2,9 @@
 #define ECC_FOREIGN_H
 
 /*
- * Frames of others, whose packets are in the network: each is kept under a number that its packet has as its offset. The
- * newest are kept, several times as many as the network holds; so the frames of dropped packets need not be released.
+ * Frames of others, whose packets are in the network: each is kept under a number that its packet has as its offset.
+ * The newest are kept, several times as many as the network holds; so the frames of dropped packets need not be
+ * released.
  */
 
 #include <stddef.h>
@@ -24,7 +25,7 @@ typedef struct {
     int64_t n; /* so many have come */
 } ecc_foreign_t;
 
-/* Of frames up to `largest` bytes in a network that holds `room` of them, which may be 0 if unknown; 0 or a code. */
+/* Room for frames up to `largest` bytes in a network that holds `room` of them (0: unknown); 0 or a code. */
 ECC_MUST_CHECK int ecc_foreign_init(ecc_foreign_t *self, size_t largest, int64_t room);
 void ecc_foreign_free(ecc_foreign_t *self);
 

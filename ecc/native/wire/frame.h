@@ -34,14 +34,14 @@
 /* Where a congestion header is. */
 enum ecc_frame_place {
     ECC_FRAME_ABOVE,   /* after the headers of IP and TCP */
-    ECC_FRAME_OPTION,  /* of TCP */
+    ECC_FRAME_OPTION,  /* option of the TCP header */
     ECC_FRAME_SERVICE, /* the byte of the traffic class */
     ECC_FRAME_FRAGMENT /* the flags and the fragment offset */
 };
 
 /* What a field of it is. */
 enum ecc_frame_kind {
-    ECC_FRAME_INTEGER, /* of up to 32 bits, unsigned */
+    ECC_FRAME_INTEGER, /* unsigned integer of up to 32 bits */
     ECC_FRAME_SINGLE,  /* IEEE single */
     ECC_FRAME_WORD     /* the 64 bits of a word of the header record, whatever they are */
 };
@@ -50,10 +50,10 @@ enum ecc_frame_kind {
 typedef struct {
     int64_t kind;     /* enum ecc_frame_kind */
     int64_t width;    /* bits */
-    int64_t word;     /* of the record, from 0; -1: none, and the field is constant */
+    int64_t word;     /* index of the word in the record, from 0; -1: the field is constant */
     int64_t is_real;  /* the word is a double, else an int64 */
-    int64_t shift;    /* that the field is more than the word; 0 for doubles */
-    uint64_t bits;    /* of a constant field */
+    int64_t shift;    /* difference of the field to the word; 0 for doubles */
+    uint64_t bits;    /* bits of a constant field */
     double factor;    /* 1 for int64 */
     double low, high; /* in units of the record */
 } ecc_frame_field_t;
@@ -93,9 +93,9 @@ typedef struct {
     unsigned char own[8]; /* MAC addresses: the first six bytes */
     unsigned char peer[8];
     uint64_t written;  /* number of the last frame that was written */
-    uint64_t newest;   /* highest number that was taken ... */
-    uint64_t window;   /* ... and which of the 64 numbers up to it were */
-    int64_t reordered; /* that were taken after one with a higher number */
+    uint64_t newest;   /* highest number of a frame that was taken */
+    uint64_t window;   /* bits of the 64 numbers up to `newest` that were taken */
+    int64_t reordered; /* frames taken after one with a higher number */
     int64_t verdicts[ECC_FRAME_N_VERDICTS];
 } ecc_frame_port_t;
 

@@ -37,8 +37,8 @@ void ecc_frame_fields_write(
     const ecc_frame_field_t *fields, size_t n, const unsigned char *words, unsigned char *header);
 
 /*
- * Reads what they say into these words. Constant fields are not looked at, and what a field cannot have is taken for the
- * nearest that it can: written again, these are other bits.
+ * Reads what they say into these words. Constant fields are not looked at, and what a field cannot have is taken for
+ * the nearest that it can: written again, these are other bits.
  */
 void ecc_frame_fields_read(
     const ecc_frame_field_t *fields, size_t n, const unsigned char *header, unsigned char *words);

@@ -8,7 +8,7 @@
 #define MAX_FLOWS 0x800000u /* as many as have addresses */
 #define MAX_OPTIONS 40u     /* bytes, of TCP */
 #define MAX_MTU 65535
-#define MAX_FIELDS 65536 /* of all formats */
+#define MAX_FIELDS 65536 /* maximum number of fields of all formats */
 
 size_t
 ecc_frame_tables_tcp(const ecc_frame_layout_t *layout, const ecc_frame_way_t *way)

@@ -16,7 +16,7 @@
 #define ECC_FRAME_SHIM ((size_t) 52) /* before its words */
 #define ECC_FRAME_TAG ((size_t) 8)
 
-#define ECC_FRAME_MAX_HEAD ((size_t) 2048) /* of a frame before its zeros */
+#define ECC_FRAME_MAX_HEAD ((size_t) 2048) /* maximum size of a frame before its zeros */
 
 enum ecc_frame_direction { ECC_FRAME_DATA, ECC_FRAME_ACKS, ECC_FRAME_N_DIRECTIONS };
 
@@ -27,7 +27,7 @@ typedef struct {
     size_t header;     /* bytes of the congestion header */
     size_t shim;       /* where the shim begins */
     size_t size;       /* bytes up to the zeros */
-    uint16_t *carried; /* which words of a packet the shim carries */
+    uint16_t *carried; /* indices of the words of a packet that the shim carries */
     size_t n_carried;
 } ecc_frame_way_t;
 
@@ -35,11 +35,11 @@ typedef struct {
     enum ecc_frame_place place;
     bool is_tcp;
     bool is_used;
-    size_t first_word; /* of its region of a packet's header */
+    size_t first_word; /* first word of its region of a packet's header */
     ecc_frame_way_t ways[ECC_FRAME_N_DIRECTIONS];
 } ecc_frame_layout_t;
 
-/* Of a flow, what frames show. */
+/* Values of a flow that its frames need. */
 typedef struct {
     int64_t n_forward;
     int64_t n_hops;
@@ -53,7 +53,7 @@ struct ecc_frames {
     size_t n_flows;
     size_t n_formats;
     size_t n_fields;
-    size_t n_words; /* of a packet: header, marks, and what an ACK reports */
+    size_t n_words; /* words of a packet: header, marks, and the report of an ACK */
     size_t ecn;     /* the word of the codepoint; n_words: none */
     size_t mtu;
     unsigned char key[ECC_FRAME_KEY];
@@ -63,7 +63,10 @@ struct ecc_frames {
     uint16_t *carried;
 };
 
-/* Checks a configuration and makes tables of it, in a struct of zeros but for `memory`; free them after a failure, too. */
+/*
+ * Checks a configuration and makes tables of it, in a struct of zeros but for `memory`; free them after a failure,
+ * too.
+ */
 ECC_MUST_CHECK int ecc_frame_tables_init(
     ecc_frames_t *self, const ecc_engine_t *engine, const ecc_frames_config_t *config);
 void ecc_frame_tables_free(ecc_frames_t *self);

@@ -1,10 +1,10 @@
 /*
- * Packets of an engine as frames (frame.h has their layout). Which field of a congestion header is which word of a packet,
- * and how, is in tables that the caller gives: this file knows no protocol.
+ * Packets of an engine as frames (frame.h has their layout). Which field of a congestion header is which word of a
+ * packet, and how, is in tables that the caller gives: this file knows no protocol.
  *
- * The reader trusts nothing. It looks for its own addresses and shim, then at the tag, then at the number of the frame;
- * and what it has read it writes again, which must give the same bytes: that checks every length, checksum, reserved bit
- * and constant in one place, by the code that the writer is.
+ * The reader trusts nothing. It looks for its own addresses and shim, then at the tag, then at the number of the
+ * frame; and what it has read it writes again, which must give the same bytes: that checks every length, checksum,
+ * reserved bit and constant in one place, by the code that the writer is.
  */
 
 #include "wire/frame.h"

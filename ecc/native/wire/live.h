@@ -24,10 +24,10 @@ enum ecc_live_host { ECC_LIVE_NODE, ECC_LIVE_SENDER, ECC_LIVE_RECEIVER };
 /* One end of a real link. */
 typedef struct {
     int64_t socket;           /* AF_PACKET, SOCK_RAW, bound to an interface; stays the caller's */
-    int64_t node;             /* that it is of ... */
-    int64_t peer;             /* ... and the part that it leads to, here or elsewhere */
+    int64_t node;             /* node of this port */
+    int64_t peer;             /* part at the other end, on this machine or another */
     int64_t host;             /* enum ecc_live_host: what is at its far end */
-    int64_t flow;             /* of the kernel that such a host is of */
+    int64_t flow;             /* flow of the host of the kernel at the far end */
     int64_t room;             /* packets of that flow that the network holds, estimated */
     ecc_frame_port_t *frames; /* with the addresses of both; stays the caller's */
     int64_t sent;             /* frames */
@@ -39,7 +39,7 @@ typedef struct {
 
 typedef struct {
     int64_t n_nodes;
-    ecc_engine_t *const *engines; /* of any parts: the others are on other machines */
+    ecc_engine_t *const *engines; /* engines of some parts; the others are on other machines */
     ecc_frames_t *const *frames;  /* by node */
     int64_t n_ports;
     ecc_live_port_t *ports; /* stay the caller's */
@@ -59,7 +59,10 @@ typedef struct {
 
 typedef struct ecc_live ecc_live_t;
 
-/* NULL on failure: a code of the engine, or, below -1000, that of the system less 1000. The arrays are copied, but `ports`. */
+/*
+ * NULL on failure: a code of the engine, or, below -1000, that of the system less 1000. The arrays are copied, but
+ * `ports`.
+ */
 ECC_MUST_CHECK int ecc_live_new(const ecc_live_config_t *config, ecc_live_t **live);
 void ecc_live_free(ecc_live_t *self);
 
@@ -70,8 +73,8 @@ void ecc_live_free(ecc_live_t *self);
 ECC_MUST_CHECK int ecc_live_advance(ecc_live_t *self, ecc_ps_t until, int64_t real_time);
 
 /*
- * Lets come in what comes, for some ns of real time or until the first frame of the run is there; no time passes. Returns
- * ECC_STOP_UNTIL if one is, ECC_STOP_MAX_EVENTS if none is, or ECC_STOP_ERROR.
+ * Lets come in what comes, for some ns of real time or until the first frame of the run is there; no time passes.
+ * Returns ECC_STOP_UNTIL if one is, ECC_STOP_MAX_EVENTS if none is, or ECC_STOP_ERROR.
  */
 ECC_MUST_CHECK int ecc_live_await(ecc_live_t *self, int64_t real_time);
 

@@ -1,9 +1,9 @@
 /*
  * Nodes joined by real links, run by one thread on one clock.
  *
- * In each turn: look at the clock; let in what has come, at the time that the kernel has stamped on it; run all engines
- * up to now; send what is due. A packet that leaves an engine waits here until it is at the end of the wire or the delay
- * that it was put on, and then crosses a real link, whose own delay is lateness.
+ * In each turn: look at the clock; let in what has come, at the time that the kernel has stamped on it; run all
+ * engines up to now; send what is due. A packet that leaves an engine waits here until it is at the end of the wire or
+ * the delay that it was put on, and then crosses a real link, whose own delay is lateness.
  *
  * What comes in is checked by the frames (frames.c) and by the engine (enter.c); what either refuses is counted, and
  * changes nothing.
@@ -135,8 +135,8 @@ enter(ecc_live_t *self, ecc_live_connection_t *port, ecc_ps_t time)
 }
 
 /*
- * A host of the kernel has sent a frame: if it is the sender, a packet for the first link, behind the access line; if it
- * is the receiver, an ACK, which waits for its pure delay here.
+ * A host of the kernel has sent a frame: if it is the sender, a packet for the first link, behind the access line; if
+ * it is the receiver, an ACK, which waits for its pure delay here.
  */
 static int
 enter_foreign(ecc_live_t *self, ecc_live_connection_t *port, const unsigned char *frame, int64_t size, ecc_ps_t time)

@@ -18,7 +18,7 @@
 
 #define FIRST_SLOT_SIZE 2048u
 #define BLOCK_SIZE (256u * 1024u)
-/* of a frame in its slot: what the kernel says of it, and room to align it */
+/* bytes of a frame in its slot: the header of the kernel, and room to align it */
 #define IN_FRONT (sizeof(struct tpacket2_hdr) + sizeof(struct sockaddr_ll) + 64)
 #define N_TRIES 1000 /* to send a frame for which the kernel has no room */
 

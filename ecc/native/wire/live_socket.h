@@ -31,8 +31,8 @@ ECC_MUST_CHECK int ecc_live_socket_init(ecc_live_socket_t *self, int fd, size_t 
 void ecc_live_socket_free(ecc_live_socket_t *self);
 
 /*
- * The next frame that has come, or NULL; its bytes are there until ecc_live_socket_release. `stamp`: when the kernel had
- * it [ns of CLOCK_REALTIME].
+ * The next frame that has come, or NULL; its bytes are there until ecc_live_socket_release. `stamp`: when the kernel
+ * had it [ns of CLOCK_REALTIME].
  */
 const unsigned char *ecc_live_socket_next(const ecc_live_socket_t *self, int64_t *size, int64_t *stamp);
 void ecc_live_socket_release(ecc_live_socket_t *self);

@@ -15,7 +15,7 @@
 #define ECC_LIVE_NO_PORT UINT32_MAX
 
 typedef struct {
-    ecc_live_port_t *face; /* of the caller */
+    ecc_live_port_t *face; /* port as the caller described it */
     ecc_live_socket_t socket;
     ecc_ps_t last; /* arrival of the last packet */
 } ecc_live_connection_t;
@@ -23,8 +23,8 @@ typedef struct {
 /* A flow between hosts of the kernel. */
 typedef struct {
     ecc_foreign_t frames;
-    uint32_t sender;   /* ports ... */
-    uint32_t receiver; /* ... or ECC_LIVE_NO_PORT */
+    uint32_t sender;   /* port of its sender, or ECC_LIVE_NO_PORT */
+    uint32_t receiver; /* port of its receiver, or ECC_LIVE_NO_PORT */
 } ecc_live_kernel_flow_t;
 
 struct ecc_live {
@@ -44,9 +44,9 @@ struct ecc_live {
     size_t leaving_room;
     double slow;
     int64_t longest_step;
-    int64_t clock;     /* ns: time of the engines, times slow ... */
-    int64_t looked;    /* ... when the clock was looked at last: ns of CLOCK_MONOTONIC ... */
-    int64_t stepped;   /* ... and by how much it went on then */
+    int64_t clock;     /* ns: time of the engines, times slow */
+    int64_t looked;    /* ns of CLOCK_MONOTONIC at the last look at the clock */
+    int64_t stepped;   /* ns by which the clock advanced at that look */
     int64_t stamped;   /* ns of CLOCK_REALTIME at that look */
     int64_t may_sleep; /* ns that nobody has anything to do from the last look on */
     ecc_ps_t now;

@@ -1,7 +1,9 @@
 #ifndef ECC_WAITING_H
 #define ECC_WAITING_H
 
-/* Crossings that wait until they are due, each for one port: a heap by time and, at one time, by the order of coming. */
+/*
+ * Crossings that wait until they are due, each for one port: a heap by time and, at one time, by the order of coming.
+ */
 
 #include <stdint.h>
 
