@@ -28,7 +28,7 @@ _PACKETS = (
 )  # fmt: skip
 _KNOWLEDGE = (
     "times", "main_parameter", "has_affine_laws", "equilibrium_is_static", "overloads_at_equilibrium", "no_equilibrium",
-    "reductions", "linear_refusal", "fluid_refusal", "run_findings", "params", "namespace", "is_responsive",
+    "reductions", "linear_refusal", "fluid_refusal", "run_findings", "params", "namespace", "is_responsive", "loop",
     "rate_range", "equilibrium", "published_bounds", "has_relay", "relay_loop", "dimensions", "relabeled",
     "property_exceptions", "operating_range",
 )  # fmt: skip

@@ -112,6 +112,7 @@ from ecc.contract.choices import NUMBER_TYPES
 from ecc.contract.env import Hook, NoRecord, Params
 from ecc.contract.equilibrium import Bound, Equilibrium, RelayLoop
 from ecc.contract.forms import FluidForm, OperatingRange, Queues, StateMachine
+from ecc.contract.loop import Loop, loop_of
 from ecc.contract.states import State
 from ecc.errors import LinearizationError
 from ecc.formats.headers import WireFields, WireHeader
@@ -539,8 +540,12 @@ class Protocol:
 
     def _lacks(self, what: str, *names: str) -> ValueError:
         """What a protocol has to define for something, and does not."""
+        return ValueError(f"{type(self).__name__} has no {what}: {self._undefined(*names)}")
+
+    def _undefined(self, *names: str) -> str:
+        """The clause that names those methods which the class does not define."""
         missing = [name for name in names if getattr(type(self), name) is getattr(Protocol, name)]
-        return ValueError(f"{type(self).__name__} has no {what}: it does not define {' and '.join(missing)}")
+        return f"it does not define {' and '.join(missing)}"
 
     def link_record(self) -> Any:
         """Return the `LinkState` with which a router begins."""
@@ -565,6 +570,14 @@ class Protocol:
     property_exceptions: ClassVar[Mapping[str, str]] = {}
     """Properties of `ecc check` that the protocol violates by its definition: name of the property -> reason, as a
     clause. `ecc check` still checks them, and prints the reason next to a violation."""
+
+    @property
+    def loop(self) -> Loop:
+        """The kind of the closed loop, with the engines and linear models that the protocol has, and why not others.
+
+        For example `JetMax().loop.kind` is "stepped rates".
+        """
+        return loop_of(self)
 
     @property
     def operating_range(self) -> OperatingRange:

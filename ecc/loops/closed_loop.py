@@ -54,6 +54,7 @@ from ecc.contract.assignment import ProtocolAssignment, read_protocol
 from ecc.contract.declared import Taken
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.forms import GrantedWindows
+from ecc.contract.kinds import Kind, kind_of, kind_of_laws, sets_windows
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
@@ -484,7 +485,7 @@ def has_clockings(protocol: Protocol | ProtocolAssignment) -> bool:
     """
     if not isinstance(protocol, Protocol):
         return len(protocol.protocols) > 1 or has_clockings(protocol.protocols[0])
-    return "w" in law_arguments(getattr(protocol, "source_law", None))
+    return sets_windows(protocol)
 
 
 def has_granted_windows(protocol: Protocol | ProtocolAssignment) -> bool:
@@ -497,7 +498,7 @@ def has_granted_windows(protocol: Protocol | ProtocolAssignment) -> bool:
     if not isinstance(protocol, Protocol):
         return len(protocol.protocols) == 1 and has_granted_windows(protocol.protocols[0])
     form = protocol.fluid_form
-    return isinstance(form, GrantedWindows) and not form.paced
+    return kind_of(protocol) is Kind.GRANTED_WINDOWS and isinstance(form, GrantedWindows) and not form.paced
 
 
 @check_arguments
@@ -564,7 +565,7 @@ def linearize(
         return linearize_paced(protocol, network, clocking, assignment)
     if windows:
         return linearize_windows(protocol, network, clocking, assignment)
-    if protocol.states or protocol.source_clock == "continuous":
+    if kind_of_laws(protocol) is Kind.HOST_RATES:
         return linearize_rates(protocol, network, assignment)
     notes = _TAKEN.check(protocol)
     T = interval_of(protocol)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from ecc._support.arguments import shown
 from ecc.contract.declared import Taken
-from ecc.contract.forms import GrantedWindows, SampledPrices, StateMachine, SteppedRates
+from ecc.contract.kinds import Kind, kind_of, sets_windows
 from ecc.contract.protocol import Protocol
-from ecc.laws.arguments import law_arguments
 
-__all__ = ["EQUATIONS", "GRANTED", "MACHINES", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "module_of", "taken_by"]
+__all__ = ["EQUATIONS", "GRANTED", "MACHINES", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "taken_by"]
 
 _MEASURED = ("u", "N", "N_all", "q", "C", "d", "T", "p")
 _ALL_THE_TIME = "routers act on averages and queues at every moment here; in packets, by intervals"
@@ -151,10 +149,15 @@ MACHINES = Taken(
 )  # fmt: skip
 """Declaration supported by `ecc.fluid.network.machines`, a part of the fluid of windows."""
 
-_MODULES = (
-    (EQUATIONS, "continuous"), (RECURRENCE, "recurrence"), (STEPPED, "stepped_rates"), (SAMPLED, "sampled_prices"),
-    (GRANTED, "granted_windows"), (WINDOWS, "windows"), (MACHINES, "windows"),
-)  # fmt: skip
+_TAKEN_OF = {
+    Kind.SAMPLED_PRICES: SAMPLED,
+    Kind.STEPPED_RATES: STEPPED,
+    Kind.GRANTED_WINDOWS: GRANTED,
+    Kind.ACK_CLOCKED_WINDOWS: WINDOWS,
+    Kind.PACED_WINDOWS: WINDOWS,
+    Kind.STATE_MACHINE: MACHINES,
+}
+"""Kind of loop -> declarations that its fluid uses; all other kinds run by their equations."""
 
 
 def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
@@ -173,30 +176,9 @@ def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
     TypeError
         If its `fluid_form` has a wrong type.
     """
-    if isinstance(protocol.fluid_form, StateMachine):
-        return MACHINES
-    if "w" in law_arguments(getattr(protocol, "source_law", None)):
-        return WINDOWS
-    if time == "discrete":
+    kind = kind_of(protocol)
+    if kind is not Kind.STATE_MACHINE and not sets_windows(protocol) and time == "discrete":
         return RECURRENCE
-    form = protocol.fluid_form
-    if form is None or (isinstance(form, GrantedWindows) and not ack_clocked):
+    if kind is Kind.GRANTED_WINDOWS and not ack_clocked:
         return EQUATIONS
-    for kind, taken in ((SampledPrices, SAMPLED), (SteppedRates, STEPPED), (GrantedWindows, GRANTED)):
-        if isinstance(form, kind):
-            return taken
-    raise TypeError(
-        f"fluid_form of {type(protocol).__name__} must be SampledPrices, SteppedRates, GrantedWindows, "
-        f"StateMachine or None, got {shown(form)}"
-    )
-
-
-def module_of(taken: Taken) -> str:
-    """Return the module of `ecc.fluid.network` with the `run` for a declaration.
-
-    Parameters
-    ----------
-    taken : Taken
-        One of the constants of this module.
-    """
-    return next(module for kind, module in _MODULES if kind is taken)
+    return _TAKEN_OF.get(kind, EQUATIONS)

@@ -19,6 +19,7 @@ import numpy as np
 
 from ecc._support.arguments import shown
 from ecc.contract.forms import StateMachine
+from ecc.contract.kinds import Kind, kind_of
 from ecc.contract.protocol import Protocol
 from ecc.contract.states import RESERVED_NAMES
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
@@ -63,7 +64,7 @@ def is_machine(protocol: Protocol) -> bool:
     ----------
     protocol : Protocol
     """
-    return isinstance(protocol.fluid_form, StateMachine)
+    return kind_of(protocol) is Kind.STATE_MACHINE
 
 
 def machine_fields(protocol: Protocol) -> Mapping[str, float]:

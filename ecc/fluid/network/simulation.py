@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import import_module
 from time import process_time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -19,11 +18,12 @@ from ecc._support.quantity import Quantity, as_number
 from ecc._support.reports import ProgressCallback, Share
 from ecc.contract.declared import Taken
 from ecc.contract.equilibrium import Equilibrium
-from ecc.contract.forms import StateMachine
+from ecc.contract.kinds import Kind, kind_of, sets_windows
 from ecc.contract.protocol import Protocol
 from ecc.contract.records import check_params, state_units
 from ecc.contract.values import equilibrium_of
 from ecc.fluid.network.groups import FluidNetwork, step_delays
+from ecc.fluid.network.kernels import kernel_of
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
 from ecc.network.impairments import CapacitySchedule, RandomLoss
@@ -359,7 +359,7 @@ def prepare(
         fluid = replace(fluid, rtt=np.multiply(protocol.params()["interval"], table.longest, dtype=np.float64))
     if not np.all(fluid.rtt > 0.0):
         raise ValueError(f"RTTs must be > 0 s for a fluid run, got 0.0 (flow {int(np.argmin(scenario.network.rtts))})")
-    model = import_module(f"ecc.fluid.network.{declared.module_of(taken)}")
+    model = kernel_of(taken)
     begun = process_time()
     point: Equilibrium | None = None
     marking: MarkingEquilibrium | None = None
@@ -539,9 +539,7 @@ def _joined(
 
 
 def _sets_windows(host: Protocol) -> bool:
-    from ecc.laws.arguments import law_arguments
-
-    return isinstance(host.fluid_form, StateMachine) or "w" in law_arguments(getattr(host, "source_law", None))
+    return kind_of(host) is Kind.STATE_MACHINE or sets_windows(host)
 
 
 def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol, hosts: Sequence[Protocol]) -> Protocol | None:
@@ -566,7 +564,7 @@ def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol, hosts: 
         return None
     if refusal := discipline_refusal(acting[0]):
         raise ValueError(refusal)
-    if isinstance(host.fluid_form, StateMachine):
+    if kind_of(host) is Kind.STATE_MACHINE:
         return acting[0]
     answers_marks = "marked" in law_arguments(host.source_law) and "ecn" in acting[0].gives
     if host.loss_response_law is None and not answers_marks:

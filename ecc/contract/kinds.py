@@ -1,0 +1,103 @@
+"""The kind of a closed loop, which decides how fluid runs and linear models treat a protocol.
+
+A class declares its kind by what it defines: an option type as `fluid_form` (`ecc.contract.forms`), or a `source_law`
+with certain arguments. This file is the only one that derives the kind from a class.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from ecc._support.arguments import shown
+from ecc.contract.forms import GrantedWindows, SampledPrices, StateMachine, SteppedRates
+from ecc.laws.arguments import law_arguments
+
+__all__ = ["Kind", "kind_of", "kind_of_laws", "sets_windows"]
+
+
+class Kind(StrEnum):
+    """Kinds of closed loops."""
+
+    EXPLICIT_FEEDBACK = "explicit feedback"
+    """Routers compute a rate, price or feedback from their arrivals, and hosts set rates by it."""
+    SAMPLED_PRICES = "sampled prices"
+    """Hosts respond once to each price, which a router computes of an interval (`SampledPrices`)."""
+    STEPPED_RATES = "stepped rates"
+    """Hosts step once routers have reported on a complete interval after their last step (`SteppedRates`)."""
+    GRANTED_WINDOWS = "granted windows"
+    """Routers grant changes of windows, an interval ahead (`GrantedWindows`)."""
+    ACK_CLOCKED_WINDOWS = "ACK-clocked windows"
+    """Hosts set windows: the source law takes `w`, and each ACK lets a packet go."""
+    PACED_WINDOWS = "paced windows"
+    """Hosts set windows, and send them in no less than a given time (`paced_over`)."""
+    HOST_RATES = "host rates"
+    """Hosts set rates by states of their own, such as an averaged gradient of RTTs."""
+    STATE_MACHINE = "state machine"
+    """Hosts are state machines, which probe in turns and jump (`StateMachine`)."""
+    QUEUE_DISCIPLINE = "queue discipline"
+    """Half of a loop: a queue that drops, marks or trims packets of other protocols' hosts."""
+    PACKETS_ONLY = "packet hooks only"
+    """Hooks without laws: packet runs alone can show what the protocol does."""
+
+
+_FORMS = {
+    SampledPrices: Kind.SAMPLED_PRICES,
+    SteppedRates: Kind.STEPPED_RATES,
+    GrantedWindows: Kind.GRANTED_WINDOWS,
+}
+
+
+def sets_windows(protocol: Any) -> bool:
+    """Return whether the source law of a protocol is that of a window, for example `True` for NewReno.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    """
+    return "w" in law_arguments(getattr(protocol, "source_law", None))
+
+
+def kind_of(protocol: Any) -> Kind:
+    """Return the kind of the closed loop of a protocol, for example `Kind.STEPPED_RATES` for JetMax.
+
+    Parameters
+    ----------
+    protocol : Protocol
+
+    Raises
+    ------
+    TypeError
+        Its `fluid_form` is not one of the option types.
+    """
+    return Kind.STATE_MACHINE if isinstance(protocol.fluid_form, StateMachine) else kind_of_laws(protocol)
+
+
+def kind_of_laws(protocol: Any) -> Kind:
+    """Return the kind of loop of a protocol's laws, which linear models use if its fluid is a state machine.
+
+    Parameters
+    ----------
+    protocol : Protocol
+
+    Raises
+    ------
+    TypeError
+        Its `fluid_form` is not one of the option types.
+    """
+    if getattr(protocol, "source_law", None) is None:
+        return Kind.PACKETS_ONLY if type(protocol).has_hosts() else Kind.QUEUE_DISCIPLINE
+    if sets_windows(protocol):
+        return Kind.PACED_WINDOWS if protocol.paced_over > 0.0 else Kind.ACK_CLOCKED_WINDOWS
+    form = protocol.fluid_form
+    for option, kind in _FORMS.items():
+        if isinstance(form, option):
+            return kind
+    if form is not None and not isinstance(form, StateMachine):
+        raise TypeError(
+            f"fluid_form of {type(protocol).__name__} must be SampledPrices, SteppedRates, GrantedWindows, "
+            f"StateMachine or None, got {shown(form)}"
+        )
+    if protocol.states or protocol.source_clock == "continuous":
+        return Kind.HOST_RATES
+    return Kind.EXPLICIT_FEEDBACK

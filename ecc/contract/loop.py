@@ -1,0 +1,79 @@
+"""The loop of a protocol for readers: its kind, and the engines and linear models that follow from what it defines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc._support.display import Displayed, Rows
+from ecc.contract.kinds import Kind, kind_of
+
+__all__ = ["Loop", "loop_of"]
+
+
+@dataclass(frozen=True, repr=False)
+class Loop(Displayed):
+    """The kind of a closed loop, and for each engine the reason why a protocol does not run there.
+
+    Attributes
+    ----------
+    kind : Kind
+        For example `Kind.STEPPED_RATES` ("stepped rates").
+    packet, fluid, linear : str or None
+        Reason why there are no packet runs, fluid runs or linear models; None if there are. A network or a parameter
+        may still rule one out, which the call then reports.
+    times : tuple of str
+        Times of the linear models, for example ("continuous", "discrete").
+    """
+
+    kind: Kind
+    packet: str | None
+    fluid: str | None
+    linear: str | None
+    times: tuple[str, ...]
+
+    def _rows(self) -> Rows:
+        def answer(reason: str | None, available: str = "yes") -> str:
+            return available if reason is None else f"no: {reason}"
+
+        return [
+            ("kind", str(self.kind)),
+            ("packet runs", answer(self.packet)),
+            ("fluid runs", answer(self.fluid)),
+            ("linear models", answer(self.linear, ", ".join(self.times))),
+        ]
+
+
+def loop_of(protocol: Any) -> Loop:
+    """Return the loop of a protocol.
+
+    Parameters
+    ----------
+    protocol : Protocol
+
+    Raises
+    ------
+    TypeError
+        Its `fluid_form` is not one of the option types.
+
+    Examples
+    --------
+    >>> from ecc.models import JetMax
+    >>> print(JetMax().loop.kind)
+    stepped rates
+    """
+    kind = kind_of(protocol)
+    hooks = ("link_hooks", "flow_hooks") if type(protocol).has_hosts() else ("link_hooks",)
+    missing = [law for law in ("router_law", "source_law") if getattr(protocol, law, None) is None]
+    lacks = f"it does not define {' and '.join(missing)}" if missing else None
+    packet = None if type(protocol).has_packet_hooks() else protocol._undefined(*hooks)
+    if kind is Kind.QUEUE_DISCIPLINE:
+        half = "it is half of a loop: deploy it at links, under hosts that set windows"
+        fluid = protocol.fluid_refusal or half
+        linear = protocol.linear_refusal or half
+    else:
+        fluid = protocol.fluid_refusal or (None if kind is Kind.STATE_MACHINE else lacks)
+        linear = protocol.linear_refusal or lacks
+        if linear is None and not protocol.times:
+            linear = protocol.no_equilibrium or "it declares no times"
+    return Loop(kind, packet, fluid, linear, () if linear else protocol.times)

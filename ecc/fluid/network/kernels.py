@@ -1,0 +1,47 @@
+"""The module that runs each fluid form: one table from the declarations of a kind of loop to its kernel."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from ecc.contract.declared import Taken
+from ecc.fluid.network.declared import EQUATIONS, GRANTED, RECURRENCE, SAMPLED, STEPPED
+
+__all__ = ["kernel_of"]
+
+
+def kernel_of(taken: Taken) -> ModuleType:
+    """Return the module whose `run` integrates a fluid form, for example `stepped_rates` for `STEPPED`.
+
+    Parameters
+    ----------
+    taken : Taken
+        Declarations that the fluid form uses (`ecc.fluid.network.declared`).
+
+    Notes
+    -----
+    Kernels are imported here, one at a time: each compiles or loads its own code.
+    """
+    if taken is EQUATIONS:
+        from ecc.fluid.network import continuous
+
+        return continuous
+    if taken is RECURRENCE:
+        from ecc.fluid.network import recurrence
+
+        return recurrence
+    if taken is STEPPED:
+        from ecc.fluid.network import stepped_rates
+
+        return stepped_rates
+    if taken is SAMPLED:
+        from ecc.fluid.network import sampled_prices
+
+        return sampled_prices
+    if taken is GRANTED:
+        from ecc.fluid.network import granted_windows
+
+        return granted_windows
+    from ecc.fluid.network import windows  # and machines among them
+
+    return windows
