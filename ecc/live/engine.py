@@ -24,7 +24,7 @@ Reports = Mapping[int, Mapping[str, NDArray[np.int64]]]
 
 SLICE = 100_000_000
 """ns of real time between two checks of Ctrl-C."""
-_SYSTEM_ERRORS = 1000  # codes below its negative are those of the system
+_SYSTEM_ERRORS = 1000  # code -1000 - n stands for errno n
 _PERCENTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 _STOPS = {lib.ECC_STOP_UNTIL: "until", lib.ECC_STOP_MAX_EVENTS: "max_events"}
 

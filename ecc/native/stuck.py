@@ -49,7 +49,7 @@ def ending_stuck_hooks(code: int) -> Iterator[None]:
         yield
     finally:
         signal.set_wakeup_fd(previous)
-        writer.close()  # the watch ends
+        writer.close()  # this ends the watch
         watch.join()
 
 

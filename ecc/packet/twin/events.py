@@ -98,8 +98,8 @@ class Kind(IntEnum):
     ACK_LOSS = 13  # on the pure delay of a flow's ACKs
     MARK = 14  # at a link
     TRIM = 15  # at a link
-    PAUSE = 16  # a frame is sent to a link
-    RESUME = 17  # a frame is sent to a link
+    PAUSE = 16  # a PAUSE frame is sent to a link
+    RESUME = 17  # a RESUME frame is sent to a link
 
 
 class Twin:
@@ -218,9 +218,9 @@ class Twin:
             fields = {name: row[name].item() for name in row.dtype.names or ()}
             directions = [[self.links[next(route)] for _ in range(fields[n])] for n in ("n_forward", "n_reverse")]
             self.templates.append(Template(fields, agent, directions[0], directions[1]))
-        self.pending: list[list[dict[str, int]]] = []  # each transfer with its subsequent transfers
+        self.pending: list[list[dict[str, int]]] = []  # chains of transfers that have not started
         self.more = bool(self.templates)
-        self.added = self.started = 0  # numbers of transfers
+        self.added = self.started = 0  # counts of transfers
         self.finished: list[TwinFlow] = []
         self.bottlenecks = [agent.field_at(row["bottleneck"]) for row, agent in zip(flows, ends, strict=True)][
             :n_sampled
@@ -797,7 +797,7 @@ class Twin:
                 flow.limited_by = limited_by
                 self.set_timer(Kind.SEND, flow.number, max(written, due))
                 return
-            if written > self.now or n_sent == MAX_BURST:  # S-53
+            if written > self.now or n_sent == MAX_BURST:  # S-53: limit of packets in one event
                 flow.limited_by = limited_by
                 self.set_timer(Kind.SEND, flow.number, written)
                 return
@@ -972,7 +972,7 @@ class Twin:
             if flow.config.ecn and not packet.is_trimmed:
                 front = flow.delivered if flow.outgoing else flow.expected
                 flow.newly_marked, flow.ece = flow.echo.read(packet, flow.acked, front)
-            if not packet.is_trimmed:  # S-137
+            if not packet.is_trimmed:  # S-137: no on_ack for a trimmed packet
                 window, marked = flow.window, flow.newly_marked
                 self.call_flow(flow, "on_ack", packet)
                 stream = flow.outgoing

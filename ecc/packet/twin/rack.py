@@ -51,7 +51,7 @@ class Rack(Outgoing):
     """State of the stream of a sender of type 3."""
 
     segments: list[Sent] = field(default_factory=list)
-    now: int = 0  # ps; these five are set before each call
+    now: int = 0  # ps; `now` to `min_rtt` are set before each call
     n_timeouts: int = 0  # since the last ACK of new data
     echo: int = 0  # time at which the acknowledged packet was sent, ps
     srtt: float = 0.0
@@ -59,11 +59,11 @@ class Rack(Outgoing):
     newest: int = -1  # order of the delivered segment that was sent last
     n_transmissions: int = 0
     responded: int = 0  # transmissions before the last congestion response
-    rtt: int = 0
-    window: int = 0
-    fack: int = 0
-    multiplier: int = 1
-    persists: int = PERSISTENCE
+    rtt: int = 0  # RTT of the newest delivery, ps
+    window: int = 0  # time allowed for reordering, ps
+    fack: int = 0  # end of the data delivered
+    multiplier: int = 1  # of min_rtt / 4 in the window
+    persists: int = PERSISTENCE  # recoveries until the multiplier is reset
     dsack_round: int | None = None
     has_reordering: bool = False
     timed_out: bool = False

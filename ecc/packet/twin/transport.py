@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 __all__ = ["NEWRENO", "RACK", "SACK", "Incoming", "Outgoing", "Rule", "Segment"]
 
 NEWRENO, SACK, RACK = 1, 2, 3
-DUP_THRESH = 3  # duplicate ACKs after which data counts as lost, unless the flow sets its threshold
+DUP_THRESH = 3  # duplicate ACKs after which data counts as lost, if the flow has no threshold
 MAX_SACK_BLOCKS = 3  # ranges in an ACK
 
 Ranges = list[tuple[int, int]]  # sorted, and separated by gaps
@@ -32,13 +32,13 @@ class Rule(IntEnum):
     """Rules that choose the next segment, in the order in which they are tried (S-77)."""
 
     NONE = 0  # the flow is not reliable
-    FIRST = 1
-    LOST = 2
-    NEW = 3
-    UNSACKED = 4
-    RESCUE = 5
-    NEW_PROBE = 6  # S-147
-    PROBE = 7
+    FIRST = 1  # first unacknowledged data
+    LOST = 2  # lost data
+    NEW = 3  # new data
+    UNSACKED = 4  # data below the highest sacked byte
+    RESCUE = 5  # rescue retransmission
+    NEW_PROBE = 6  # new data as a probe (S-147)
+    PROBE = 7  # copy of the last segment as a probe (S-147)
 
 
 class Segment(NamedTuple):
@@ -264,7 +264,7 @@ class Incoming:
     held: Ranges = field(default_factory=list)
     recent: list[int] = field(default_factory=list)  # sequence numbers of the latest additions, newest first
     duplicate: Ranges = field(default_factory=list)  # the last data received, if all of it was a duplicate
-    reports_duplicates: bool = False  # S-148
+    reports_duplicates: bool = False  # its ACKs report duplicates (S-148)
 
     @property
     def sacks(self) -> Ranges:
