@@ -84,10 +84,10 @@ class _Interrupt:
     """Flag that Ctrl-C sets and members in threads check, because the signal reaches the main thread only."""
 
     def __init__(self) -> None:
-        self.came = False
+        self.is_set = False
 
     def __call__(self, share: float) -> None:
-        if self.came:
+        if self.is_set:
             raise KeyboardInterrupt
 
 
@@ -120,7 +120,7 @@ def _collected(
     errors: list[Exception] = []
     done = 0
 
-    def keep(future: Any) -> None:
+    def store(future: Any) -> None:
         for k, result in zip(running.pop(future), future.result(), strict=True):
             if isinstance(result, Exception):
                 reasons[k] = f"{type(result).__name__}: {result}"
@@ -139,18 +139,18 @@ def _collected(
             wait([future for future in running if not future.cancel()])
 
     try:
-        for these in ([range(1)], batches):
-            running = {pool.submit(several, members): members for members in these}
+        for stage in ([range(1)], batches):
+            running = {pool.submit(several, members): members for members in stage}
             for future in as_completed(list(running)):
                 done += len(running[future])
-                keep(future)
+                store(future)
                 if progress is not None:
                     progress(Share(done / count))
     except KeyboardInterrupt:
-        interrupt.came = True
+        interrupt.is_set = True
         end()
         for future in [future for future in running if not future.cancelled()]:
-            keep(future)
+            store(future)
     finally:
         end()
     if all(result is None for result in results):

@@ -73,9 +73,11 @@ def _use_one_unit(parts: Sequence[go.Figure], units: Units) -> None:
             if (trace.yaxis or "y") == axis and tuple(trace.meta or ()) in units
         ]
         peaks = [
-            max(trace.meta[0] * np.abs(y[np.isfinite(y)]).max(initial=0.0) for of, trace, y in drawn if of is part)
+            max(
+                trace.meta[0] * np.abs(y[np.isfinite(y)]).max(initial=0.0) for owner, trace, y in drawn if owner is part
+            )
             for part in parts
-            if any(of is part for of, *_ in drawn)
+            if any(owner is part for owner, *_ in drawn)
         ]
         middle = np.exp(np.mean(np.log([peak for peak in peaks if peak > 0.0] or [1.0])))
         factor, unit = unit_for([middle], units)
@@ -150,8 +152,9 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
         raise ValueError(f"columns and figures must be 1 or more, got {columns} and {len(figures)}")
     parts = [go.Figure(part) for part in figures.values()]  # copies
     panels = [_axes(part, "y") for part in parts]
-    if any(of != panels[0] for of in panels):
-        raise ValueError(f"figures must have the same panels, got {' and '.join(str(len(of)) for of in panels)} panels")
+    if any(axes != panels[0] for axes in panels):
+        counts = " and ".join(str(len(axes)) for axes in panels)
+        raise ValueError(f"figures must have the same panels, got {counts} panels")
     for units in (RATE, SIZE):
         _use_one_unit(parts, units)
     columns = min(columns, len(parts))

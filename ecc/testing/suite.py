@@ -66,7 +66,7 @@ _LOSSES = {"buffers": (1.0, 0.5, None)}
 _ONE_LINK = {"links": (1, 1), "equal_rtts": True, "vary": False, "buffers": (None,)}
 
 PROPERTIES: Mapping[str, Property] = {
-    "packet-run": Property(checks.packet_run, "packet hooks use what is declared, and run", _LOSSES),
+    "packet-run": Property(checks.packet_run, "packet hooks use the declared laws, and run", _LOSSES),
     "fluid-run": Property(
         checks.fluid_run, "fluid runs end at their horizon, with rates >= 0", {**_LOSSES, "rtts": 200.0}
     ),
@@ -408,7 +408,7 @@ def constructor_call(scenario: Scenario) -> str:
     if isinstance(protocol, Protocol):
         named = _name(protocol)
     else:
-        halves = {"flows": protocol.flows, "links": {key: list(some) for key, some in protocol.links.items()}}
+        halves = {"flows": protocol.flows, "links": {key: list(routers) for key, routers in protocol.links.items()}}
         named = "{" + ", ".join(f'"{half}": {_half(table)}' for half, table in halves.items() if table) + "}"
     options = {"seed": scenario.seed} if scenario.seed != 1 else {}
     if scenario.phases != "random":

@@ -176,7 +176,7 @@ def test_the_command_prints_a_line_for_each_property_and_the_example(capsys):
                      "--examples", "1"]) == 4  # fmt: skip
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Properties of Dropping()"
-    assert re.match(r" packet-run +holds +1 +packet hooks use what is declared", lines[4])
+    assert re.match(r" packet-run +holds +1 +packet hooks use the declared laws", lines[4])
     assert re.match(r" conservation +violated +\d+ +packet run: \d+ packets were dropped by links without", lines[5])
     assert lines[-1].startswith("conservation: ecc.Scenario(ecc.Network([ecc.Link(1e+07, 0.02)], [ecc.Flow([0])])")
 

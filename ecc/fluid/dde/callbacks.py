@@ -34,7 +34,7 @@ def callback(
     jit: bool = True,
     args: tuple[float, ...] = (),
 ) -> Callback:
-    """Return a C callback for a function of t and arrays; the call fails if it does not return `size` numbers.
+    """Return a C callback for a function of t and arrays; a call fails if the function does not return `size` numbers.
 
     Parameters
     ----------

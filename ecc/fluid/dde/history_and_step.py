@@ -274,7 +274,7 @@ def look(w: Any, t: float, y: Any) -> Any:
 
 
 @compiled
-def _remember(w: Any, s: float, k: int, y: Any) -> Any:
+def _read_history(w: Any, s: float, k: int, y: Any) -> Any:
     """Fill the lags of delay k from the history at s; return 0 or a status."""
     a, b, slopes = w.first[k], w.first[k + 1], w.first[w.count[DELAYS]]
     t = w.at[0]
@@ -299,7 +299,7 @@ def _remember(w: Any, s: float, k: int, y: Any) -> Any:
 
 
 @compiled
-def _look_at(w: Any, k: int, t: float, y: Any, segments: int) -> Any:
+def _look_back_by(w: Any, k: int, t: float, y: Any, segments: int) -> Any:
     """Fill the lags of delay k at t from the first `segments` segments; return 0 or a status."""
     a, b, slopes = w.first[k], w.first[k + 1], w.first[w.count[DELAYS]]
     n, now, neutral = w.count[SIZE], w.clock[NOW], w.count[NEUTRAL] != 0
@@ -316,7 +316,7 @@ def _look_at(w: Any, k: int, t: float, y: Any, segments: int) -> Any:
             edge = w.points[w.above[k]]
             s = min(s, edge - 4.0 * EPS * max(abs(edge), w.clock[REACH]))
     if s <= w.clock[START] and w.delays[k] > 0.0:
-        return _remember(w, s, k, y)
+        return _read_history(w, s, k, y)
     if s > now:
         w.count[INSIDE] = 1
     if s > now and segments == 0:
@@ -359,7 +359,7 @@ def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
     while k < delays:
         s = t - w.delays[k]
         if not start < s < until:
-            status = _look_at(w, k, t, y, segments)
+            status = _look_back_by(w, k, t, y, segments)
             if status != 0:
                 return status
             k += 1

@@ -47,20 +47,20 @@ def breaking_points(
     """
     steps = np.unique(np.asarray(delays, dtype=float))
     steps = steps[steps > 0.0]
-    frontier = points = _apart(np.asarray(roots, dtype=float), end)
+    frontier = points = _merged(np.asarray(roots, dtype=float), end)
     for _ in range(generations):
         if len(frontier) * len(steps) > 100 * max_points:
             break
         if len(frontier) == 0:
             break
-        frontier = _apart((frontier[:, None] + steps).ravel(), end)
+        frontier = _merged((frontier[:, None] + steps).ravel(), end)
         if len(points) + len(frontier) > max_points:
             break
-        points = _apart(np.concatenate([points, frontier]), end)
+        points = _merged(np.concatenate([points, frontier]), end)
     return points
 
 
-def _apart(points: FloatArray, end: float) -> FloatArray:
+def _merged(points: FloatArray, end: float) -> FloatArray:
     points = np.sort(points[points < end])
     keep = np.ones(len(points), dtype=bool)
     keep[1:] = points[1:] - points[:-1] > 1e-12 * np.maximum(1.0, np.abs(points[1:]))
@@ -355,7 +355,7 @@ class Integration:
             )
         reasons = {
             core.PASSING: "delays pass breaking points to and fro without progress in time",
-            core.TOO_SMALL: "the step size that the tolerances ask for is below the spacing of numbers",
+            core.TOO_SMALL: "the step size that the tolerances require is below the spacing of numbers",
             core.DIVERGING: "the iteration of a step does not converge for any step size, as if the derivative jumped",
             core.NOT_FINITE: "the derivative is not finite",
             core.CHATTER: "components chatter at their bounds",

@@ -402,7 +402,7 @@ def _write_samples(w: Any, now: float, reached: float) -> Any:
         for i in range(w.count[SIZE]):
             w.stage[i] = w.y[i] if t == reached else curve_at(w, j, i, (t - begun) / width)
             w.sampled[row * n + i] = w.stage[i]
-        _climb(w, j, (last - begun) / width, (t - begun) / width)
+        _update_peaks(w, j, (last - begun) / width, (t - begun) / width)
         for m in range(w.count[PEAKED]):
             w.peaks[row * w.count[PEAKED] + m] = w.peak[m]
             w.peak[m] = w.stage[w.peaked[m]]
@@ -414,12 +414,12 @@ def _write_samples(w: Any, now: float, reached: float) -> Any:
                 w.seen[row * w.count[WATCHED] + m] = w.numbers[w.watched[m]]
         last = t
         w.count[SAMPLE] += 1
-    _climb(w, j, (last - begun) / width, 1.0)
+    _update_peaks(w, j, (last - begun) / width, 1.0)
     return 0
 
 
 @compiled
-def _climb(w: Any, j: int, low: float, high: float) -> None:
+def _update_peaks(w: Any, j: int, low: float, high: float) -> None:
     """Raise the peaks to the largest values between two points of a segment."""
     for m in range(w.count[PEAKED]):
         i = w.peaked[m]
@@ -443,7 +443,7 @@ def _climb(w: Any, j: int, low: float, high: float) -> None:
 
 
 @compiled
-def _forget(w: Any) -> None:
+def _drop_segments(w: Any) -> None:
     """Drop segments that delays no longer reach."""
     segments = w.count[SEGMENTS]
     oldest = min(w.clock[OLDEST], w.clock[NOW]) - w.clock[REACH] * (1.0 + 1e-9)
@@ -556,7 +556,7 @@ def advance(table: Integers, steps: int) -> Any:
             return PAUSED
         if count[SEGMENTS] + 1 >= count[CAPACITY]:
             if count[KEEP] == 0:
-                _forget(w)
+                _drop_segments(w)
             if 4 * count[SEGMENTS] > 3 * count[CAPACITY]:
                 return FULL
         now = clock[NOW]

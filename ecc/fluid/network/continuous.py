@@ -158,15 +158,20 @@ def run(problem: Problem) -> Result:
         lower[block["source_state"]] = 8.0 * fluid.packet_size if windows else 0.0
         absolute[block["source_state"]] = rtol * MIN_SHARE * busiest * (fluid.rtt if windows else 1.0)
     for k, (name, state) in enumerate(states.items()):
-        its = slice(block["host"].start + k * G, block["host"].start + (k + 1) * G)
+        part_of_state = slice(block["host"].start + k * G, block["host"].start + (k + 1) * G)
         if callable(state.initial):
             kind = type(protocol).__name__
             raise ValueError(
                 f"initial of state {name} of {kind} must be a number: only window protocols can start states by a law"
             )
-        y[its], lower[its], upper[its], absolute[its] = state.initial, state.lowest, state.highest, rtol
+        y[part_of_state], lower[part_of_state], upper[part_of_state], absolute[part_of_state] = (
+            state.initial,
+            state.lowest,
+            state.highest,
+            rtol,
+        )
         if problem.point is not None and name in problem.point.states:
-            y[its] = problem.point.states[name][fluid.first_flow]
+            y[part_of_state] = problem.point.states[name][fluid.first_flow]
     end = float(samples[-1])
     changes = np.unique(changing[0])[1:]
     gates = np.concatenate([_gates(fluid, opens, T), changes, changes + T])

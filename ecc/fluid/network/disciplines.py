@@ -104,9 +104,9 @@ def discipline_refusal(discipline: Protocol) -> str | None:
     if discipline.queues is not None:
         return f"{name} has no fluid model: it has a probability_law, and several queues at a link"
     states = states_of(discipline)
-    if on_rtt := [state for state, its in states.items() if its.clock == "rtt"]:
+    if on_rtt := [name_of_state for name_of_state, state in states.items() if state.clock == "rtt"]:
         return f"{name} has no fluid model: its state {on_rtt[0]} has the clock 'rtt', which is of hosts"
-    laws = {"probability": discipline.probability_law, **{name: its.law for name, its in states.items() if its.law}}
+    laws = {"probability": discipline.probability_law, **{key: state.law for key, state in states.items() if state.law}}
     for owner_of_law, law in laws.items():
         supplied = (*(_SUPPLIED if owner_of_law == "probability" else _OF_STATES), "p", *states)
         if unknown := [argument for argument in law_arguments(law) if argument not in supplied]:
@@ -115,7 +115,8 @@ def discipline_refusal(discipline: Protocol) -> str | None:
                 f"{name} has no fluid model: its {owner_of_law} law takes {', '.join(unknown)}; available arguments: "
                 f"{listed}"
             )
-        if "q_prev" in law_arguments(law) and not any(its.clock == "interval" and its.law for its in states.values()):
+        ticks = any(state.clock == "interval" and state.law for state in states.values())
+        if "q_prev" in law_arguments(law) and not ticks:
             return (
                 f"{name} has no fluid model: its {owner_of_law} law takes q_prev, and no state of it has the clock "
                 "'interval'"

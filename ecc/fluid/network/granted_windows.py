@@ -116,7 +116,7 @@ def _call_law(law: int, rules: Any) -> Any:
 
 
 @optimized
-def _share_out(b: Any, link: int, t: float, bits: float, rules: Any) -> Any:
+def _set_grants(b: Any, link: int, t: float, bits: float, rules: Any) -> Any:
     """Set the grants of an interval by the arrivals in the last one; return a status."""
     record = rules.record
     record[_D] = b[_RTT]
@@ -257,13 +257,13 @@ def advance(
             if t >= b[_DUE] - 1e-9 * h:
                 if b[_TIME] > 0.0:
                     b[_RTT] = b[_LARGEST] if rules.longest != 0 else b[_RTT_TIME] / b[_TIME]
-                status = _share_out(b, link, t, b[_BITS], rules)
+                status = _set_grants(b, link, t, b[_BITS], rules)
                 if status != 0:
                     return status
     return 0
 
 
-def _counted(
+def _set_counters(
     state: Any, form: GrantedWindows, protocol: Protocol, laws: CompiledLaws, fluid: FluidNetwork, x: FloatArray
 ) -> None:
     """Set routers to the end of an interval in which flows sent at rates x."""
@@ -312,7 +312,7 @@ def run(problem: Problem) -> Result:
         opened[:], window[:] = 1, problem.factor * x * fluid.rtt
         rtt[:, :zero], spacing[:, :zero] = fluid.rtt[:, None], 1.0 / x[:, None]
         granter[:, :zero] = curves.bottleneck[paths.owner, :1]
-        _counted(state, form, protocol, laws, fluid, x)
+        _set_counters(state, form, protocol, laws, fluid, x)
     record = np.zeros(len(GRANT_ARGUMENTS))
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
     rules = Rules(

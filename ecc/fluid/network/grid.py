@@ -21,7 +21,7 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-_SLICE = 20_000  # steps between two reports of progress, at most
+_SLICE = 20_000  # maximum number of steps between two reports of progress
 _NEAR = 1e-6  # steps: a sample that ends this close to a row of the grid ends on the row
 
 # parts that may fail: those of queues, then those of links, then those of flows

@@ -168,7 +168,7 @@ def compile_lines(
     layout: np.dtype[Any],
     params: np.dtype[Any],
 ) -> CompiledHooks:
-    """Return the addresses of functions of a record and parameters whose statements call laws.
+    """Return the addresses of functions of a record and parameters, made of statements that call laws.
 
     Parameters
     ----------
@@ -187,12 +187,12 @@ def compile_lines(
     TypeError
         If a law cannot be compiled; the message names it.
     """
-    hooks = {name: generated_hook(name, its, scope) for name, its in lines.items() if its}
+    hooks = {name: generated_hook(name, statements, scope) for name, statements in lines.items() if statements}
     try:
         return compile_hooks(hooks, layout, _NOTHING, params, _NOTHING)
     except TypeError:
         for name, text in laws.items():
-            calls = [line for its in lines.values() for line in its if f"{name}(" in line]
+            calls = [line for statements in lines.values() for line in statements if f"{name}(" in line]
             if calls:
                 _compiled_law(owner, text, generated_hook("law", calls[:1], scope), layout, params)
         raise
@@ -229,11 +229,13 @@ def _updated(protocol: Protocol) -> Callable[..., None] | None:
     return generated_hook("states", lines, {f"law_{name}": law for name, law in moved.items()}) if moved else None
 
 
-def _block(name: str, law: Callable[..., Any], arguments: tuple[str, ...], own: tuple[str, ...]) -> Callable[..., None]:
+def _block(
+    name: str, law: Callable[..., Any], arguments: tuple[str, ...], by_lane: tuple[str, ...]
+) -> Callable[..., None]:
     lines = []
     for i in range(LANES):
         supplied = ", ".join(
-            "params" if argument == "p" else f"record.{argument}{i}" if argument in own else f"record.{argument}"
+            "params" if argument == "p" else f"record.{argument}{i}" if argument in by_lane else f"record.{argument}"
             for argument in arguments
         )
         lines.append(f"record.result{i} = law({supplied})")

@@ -116,7 +116,7 @@ def machines_of(
     hook, records = np.zeros(G, np.int64), np.zeros((G, 3), np.int64)
     owners: list[Any] = [env]
     code: dict[Protocol, tuple[CompiledHooks, Any]] = {}
-    layout, seen = (np.dtype([(name, "f8") for name in its]) for its in (names, MACHINE_ENV))
+    layout, seen = (np.dtype([(name, "f8") for name in columns]) for columns in (names, MACHINE_ENV))
     for g, protocol in enumerate(protocols):
         form = protocol.fluid_form
         if not isinstance(form, StateMachine):

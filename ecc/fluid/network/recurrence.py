@@ -76,7 +76,7 @@ class Fields(NamedTuple):
     arrival: Any
     before: Any  # arrival one step ago
     weighted: Any  # RTTs, times the rates that carry them
-    idle: Any  # RTTs of the flows seen, while nothing arrives
+    idle: Any  # RTT of the flows seen so far, used if nothing arrives
     mean: Any  # RTT of the router law; 0: unknown
     bottlenecked: Any
     crossing: Any  # flows that cross the link
@@ -116,8 +116,8 @@ class Fields(NamedTuple):
     opens: Any  # (n_groups,): step before the first in which the group sends
     stops: Any  # (n_groups,): last step in which the group sends
     responds_after: Any  # (n_groups,): feedback counts if its header left after this step
-    selected: Any  # (n_groups,): link whose feedback a group uses now, or NO_LINK
-    head: Any  # (n_links,): step whose arrivals are being served
+    selected: Any  # (n_groups,): link of the feedback that a group uses now, or NO_LINK
+    head: Any  # (n_links,): step of the arrivals that are being served
 
 
 _FLOATS = Fields._fields.index("count")

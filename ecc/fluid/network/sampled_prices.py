@@ -110,7 +110,7 @@ class Sources(NamedTuple):
 
 
 @optimized
-def _close(link: int, i: int, t: float, rules: Any, capacity: Any, queue: float, routers: Any) -> Any:
+def _close_interval(link: int, i: int, t: float, rules: Any, capacity: Any, queue: float, routers: Any) -> Any:
     """Close the interval of a router; return a status."""
     pointer, params = _pointers(rules.addresses)
     record, b = rules.record, routers.counters[link]
@@ -238,7 +238,7 @@ def advance(
             late_by = i - zero - routers.tick[link]
             if late_by >= 0 and late_by % rules.per == 0:
                 queue = curves.into[link, i] - curves.out[link, i]
-                status = _close(link, i, t, rules, paths.capacity, queue, routers)
+                status = _close_interval(link, i, t, rules, paths.capacity, queue, routers)
                 if status != 0:
                     return status
         drop(paths, curves, i)

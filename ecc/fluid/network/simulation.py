@@ -219,18 +219,18 @@ def run_together(members: Sequence[Prepared]) -> list[Result | Exception]:
                 kind = prepared.model.likeness(prepared.problem)
         alike.setdefault(kind, []).append(k)
     results_of_all: list[Any] = [None] * len(members)
-    for those in alike.values():
+    for group in alike.values():
         results: list[Any] = []
-        if len(those) > 1:
+        if len(group) > 1:
             try:
-                model = members[those[0]].model
+                model = members[group[0]].model
                 results = [
                     members[k].ended(result)
-                    for k, result in zip(those, model.run_alike([members[k].problem for k in those]), strict=True)
+                    for k, result in zip(group, model.run_alike([members[k].problem for k in group]), strict=True)
                 ]
             except Exception:  # one member failed: running each alone shows which
                 results = []
-        for k, result in zip(those, results or [alone(members[k]) for k in those], strict=True):
+        for k, result in zip(group, results or [alone(members[k]) for k in group], strict=True):
             results_of_all[k] = result
     return results_of_all
 

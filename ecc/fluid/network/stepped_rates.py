@@ -106,7 +106,7 @@ class Sources(NamedTuple):
 
 
 @optimized
-def _close(link: int, i: int, t: float, rules: Any, routers: Any, paths: Any, curves: Any) -> Any:
+def _close_interval(link: int, i: int, t: float, rules: Any, routers: Any, paths: Any, curves: Any) -> Any:
     """Close the interval of a router; return a status."""
     pointer, params = _pointers(rules.addresses)
     record, counters = rules.record, routers.counters[link]
@@ -136,7 +136,7 @@ def _close(link: int, i: int, t: float, rules: Any, routers: Any, paths: Any, cu
 
 
 @optimized
-def _aim(g: int, rules: Any, sources: Any) -> Any:
+def _call_source_law(g: int, rules: Any, sources: Any) -> Any:
     """Return (status, rate by the source law)."""
     pointer, params = _pointers(rules.addresses)
     record = rules.record
@@ -191,12 +191,12 @@ def advance(
                     if switches:
                         owner[g] = which
                         if rules.priority == 0 and best < x[g]:  # a link chosen for its offer is approached at once
-                            status, x[g] = _aim(g, rules, sources)
+                            status, x[g] = _call_source_law(g, rules, sources)
                         proposed[g] = x[g]
                     else:
                         if worst <= 0.0:
                             x[g] = proposed[g]
-                        status, proposed[g] = _aim(g, rules, sources)
+                        status, proposed[g] = _call_source_law(g, rules, sources)
                         if rules.needs_approval == 0 or proposed[g] < x[g]:
                             x[g] = proposed[g]
                     if status != 0:
@@ -239,7 +239,7 @@ def advance(
             late_by = i - zero - routers.tick[link]
             if late_by >= 0 and late_by % _PER_INTERVAL == 0:
                 if late_by > 0:  # the first tick begins the first interval
-                    status = _close(link, i, t, rules, routers, paths, curves)
+                    status = _close_interval(link, i, t, rules, routers, paths, curves)
                     if status != 0:
                         return status
                 counters[link, _REQUESTED] = counters[link, _OTHERS] = counters[link, _TOOK] = 0.0

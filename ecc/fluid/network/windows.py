@@ -518,8 +518,8 @@ def _recoveries(protocol: Protocol, burst: float, repeated: int) -> tuple[str, .
         )
     if protocol.transport is not None and repeated > _REPEATED:
         notes.append(
-            f"a flow met losses again within an RTT after a recovery, {repeated} times; packets whose retransmissions "
-            "are lost wait for timeouts, which this fluid does not have"
+            f"a flow met losses again within an RTT after a recovery, {repeated} times; if retransmissions are lost, "
+            "packets wait for timeouts, which this fluid does not have"
         )
     return tuple(notes)
 
@@ -701,18 +701,18 @@ def run(problem: Problem) -> Result:
     acked, early_seen = np.zeros((2, G))
     states_now = np.zeros((G, len(names)))
     for g, host in enumerate(of_group):
-        for name, its in host.protocol.states.items():
-            if not callable(its.initial):
-                states_now[g, names.index(name)] = its.initial
+        for name, state in host.protocol.states.items():
+            if not callable(state.initial):
+                states_now[g, names.index(name)] = state.initial
         for name, value in begun[host.protocol].items():
             states_now[g, names.index(name)] = value
     if point is None:
         first = [host.initial_window(s) for host, s in zip(of_group, fluid.packet_size, strict=True)]
         window = 8.0 * np.array(first)
         for g, host in enumerate(of_group):
-            for name, its in host.protocol.states.items():
-                if callable(its.initial):
-                    states_now[g, names.index(name)] = _first_value(host.protocol, name, its.initial, window[g])
+            for name, state in host.protocol.states.items():
+                if callable(state.initial):
+                    states_now[g, names.index(name)] = _first_value(host.protocol, name, state.initial, window[g])
     else:
         x = point.rates[fluid.first_flow]
         over = np.array([host.protocol.paced_over for host in of_group])
@@ -793,7 +793,7 @@ def run(problem: Problem) -> Result:
         problem.progress,
         recorded if problem.records else None,
         code=[
-            *(its for host in hosts.values() for its in (host.laws.code, host.moves)),
+            *(compiled for host in hosts.values() for compiled in (host.laws.code, host.moves)),
             *code.owners, *hooks, *code_of_machines,
         ],
         flows=fluid.first_flow,
