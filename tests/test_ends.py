@@ -12,7 +12,7 @@ from ecc.loops.closed_loop import linearize
 from ecc.models import QIRCP, RCP, JetMax
 from ecc.scenario import notes_at_end
 
-CAVEAT = "a run need not come to this assignment"
+CAVEAT = "a run may not reach this assignment"
 
 
 def three_bottlenecks(starts=(6.0, 4.0, 10.0, 8.0, 0.0, 2.0)):

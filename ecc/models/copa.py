@@ -134,10 +134,9 @@ class Copa(windows.WindowProtocol):
         return w + s / p.delta if is_to_grow(w, R, D, 1.0 / p.delta, s) else w - s / p.delta
 
     def params(self) -> dict[str, float]:
-        index = float(MODES.index(self.mode))
-        return {
-            "delta": self.delta, "mode": index, "min_rtt_window": float(self.min_rtt_window), **super().params()
-        }  # fmt: skip
+        mode = float(MODES.index(self.mode))
+        values = {"delta": self.delta, "mode": mode, "min_rtt_window": float(self.min_rtt_window)}
+        return {**values, **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 

@@ -3,13 +3,13 @@
     a packet is marked with      p(q) = 0 | p_max (q - K_min)/(K_max - K_min) | 1      as it leaves the queue q behind
     x_T <- x,  x <- x (1 - alpha/2),  alpha <- (1 - g) alpha + g      a CNP, for all marks in an interval of tau or more
     alpha <- (1 - g) alpha                                            tau' without a CNP
-    x <- (x + x_T)/2                                                  an increase: B bytes sent, or T passed
-    x_T <- x_T + R_AI  before that                                    after F increases of one kind since the CNP
+    x <- (x + x_T)/2                                                  an increase, after B bytes or after T
+    x_T <- x_T + R_AI                                                 before an increase, after F of one kind
 
     x  rate [bit/s]    x_T  target    alpha  averaged congestion                   2015, sec. 3.1 and (1)-(4)
 
 As mean fluid, with r = x(t - D), p the share of marks that the flow receives, s its packets: m(n) = 1 - (1 - p)^n is
-the probability of a mark among n packets, e(n) = p (1 - p)^n/(1 - (1 - p)^n) that a packet completes n unmarked ones:
+the probability of a mark among n packets, e(n) = p (1 - p)^n/(1 - (1 - p)^n) that of completing n unmarked packets:
 
     x'     = -x alpha m(tau r)/(2 tau) + (x_T - x)/2 r [e(B) + e(T r)]                                        2016, (7)
     x_T'   = -(x_T - x) m(tau r)/tau + R_AI r [(1 - p)^(F B) e(B) + (1 - p)^(F T r) e(T r)]                   2016, (6)

@@ -26,13 +26,14 @@ feedback of the router is ignored, since the change happened in the middle of th
 The paper leaves some choices open. Its header has no interval number to recognize duplicates by; here R_T's router
 stamps one. `tolerance` is its epsilon: virtual loss up to it counts as zero, since an interval counts whole packets,
 and a flow within it of its fair rate is near. It determines how soon a proposal that just fits is approved, and how far
-it may overshoot. A refused proposal is repeated from the current rate, also after a switch of router. Before its first
-approval, and as its minimum rate, a flow sends `floor` packets per interval; with fewer, N is coarser. Newcomers add
-these packets to a link that may already be full. Losses do not follow, but over a second the load of T1 to T5 exceeds
-the capacity by 0.7 to 1.8 %, `tolerance` included, and by nothing with gamma = 0.97. A link that is not the bottleneck
-of any flow announces gamma C, or 0 if overloaded. ACKs on reverse links are unresponsive. A lost packet does not slow
-its flow. A flow that another link would limit, but that is not near its fair rate yet, steps towards that of the other
-link.
+it may overshoot. A refused proposal is repeated from the current rate, also after a switch of router.
+
+Before its first approval, and as its minimum rate, a flow sends `floor` packets per interval: routers could not count
+it otherwise, and with fewer packets N is coarser. Newcomers add these packets to a link that may already be full. No
+packets are lost, but over a second the load in T1 to T5 exceeds the capacity by 0.7 to 1.8 %, `tolerance` included, and
+by nothing with gamma = 0.97. A link that is not the bottleneck of any flow announces gamma C, or 0 if overloaded. ACKs
+on reverse links are unresponsive. A lost packet does not slow its flow. A flow that another link would limit, but that
+is not near its fair rate yet, steps towards that of the other link.
 
 With the choice by virtual loss, bottlenecks change smoothly, but proposals count: a neighbor's refused proposal can
 drive flows away from the link that limits them. Such flows may switch back and forth permanently, and a flow that they

@@ -543,9 +543,7 @@ def _order(network: Network, seed: int | None) -> Iterator[int]:
         yield actor
 
 
-def _rounds_of(
-    name: str, rounds: Sequence[int | None] | None, network: Network, missing: int | None
-) -> list[Any]:  # fmt: skip
+def _rounds_of(name: str, rounds: Sequence[int | None] | None, network: Network, missing: int | None) -> list[Any]:
     """Return the round of each flow in an argument, or the default `missing`."""
     values = [missing] * network.n_flows if rounds is None else list(rounds)
     if len(values) != network.n_flows:

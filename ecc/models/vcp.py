@@ -9,8 +9,8 @@ increases its window multiplicatively (MI), additively (AI) or decreases it (MD)
     AI, code high        W(t + D) = W(t) + alpha (D/t_rho)^2 s
     MD, code overload    W <- beta W, then no change for t_rho, then AI for an RTT
 
-    y  arrival rate [bit/s]   q  persistent queue [bit]  t_rho   `interval`         kappa_q  weight of the queue
-    C  capacity [bit/s]       D  RTT [s]              W, s     window, packet       gamma    target utilization
+    y  arrival rate [bit/s]   q  persistent queue [bit]   t_rho   `interval`       kappa_q  weight of the queue
+    C  capacity [bit/s]       D  RTT [s]                  W, s    window, packet   gamma    target utilization
 
 MI and MD have the same factors for all flows. AI adds per RTT in proportion to D^2 to windows, and to D to rates: if MD
 affects all flows equally, rates become equal for any RTTs. The window oscillates between AI and MD: there is no
