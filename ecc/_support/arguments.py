@@ -319,7 +319,7 @@ def _kind(annotation: Any, gaps: bool, default: Any = None) -> Kind | None:
     if origin is Annotated and isinstance(inside[1], str):
         return None
     if origin is Annotated:
-        return _whole(*inside[1:]) if inside[0] is int else _array_like(gaps, inside[1])
+        return _whole_number(*inside[1:]) if inside[0] is int else _array_like(gaps, inside[1])
     if annotation in (None, NoneType):
         return Kind("None", lambda value: None if value is None else TypeError)
     if annotation is float:
@@ -373,7 +373,7 @@ def _integer(value: Any) -> Refusal:
 
 
 @cache
-def _whole(minimum: int, bits: int) -> Kind:
+def _whole_number(minimum: int, bits: int) -> Kind:
     """Return the kind of whole numbers from a minimum to a number of bits."""
 
     def refuses(value: Any) -> Refusal:

@@ -88,7 +88,7 @@ class _Reader:
     """Traversal of all objects that functions reach; functions of their own modules are read one by one."""
 
     def __init__(self, functions: tuple[Any, ...]) -> None:
-        self._homes = {name for function in functions if _ours(name := str(getattr(function, "__module__", "")))}
+        self._homes = {name for function in functions if _is_of_ecc(name := str(getattr(function, "__module__", "")))}
         self._modules: set[str] = set()
         self._installed: set[str] = set()
         self._seen: dict[int, tuple[Any, str]] = {}  # keeps objects alive, so that no id is reused
@@ -187,7 +187,7 @@ class _Reader:
     def _import(self, name: str, names: set[str]) -> str:
         """Return a text for a module that a function imports when it is called."""
         top = name.partition(".")[0]
-        if _ours(name):
+        if _is_of_ecc(name):
             self._modules |= _module_and_submodules(name)
         elif top not in sys.stdlib_module_names:
             try:
@@ -201,7 +201,7 @@ class _Reader:
         name = thing.__name__ if isinstance(thing, ModuleType) else str(thing.__module__)
         if name in self._homes:
             return False
-        if _ours(name):
+        if _is_of_ecc(name):
             self._modules |= _module_and_submodules(name)
             return True
         if is_installed(name):
@@ -243,7 +243,7 @@ def _version(name: str) -> str:
     return f"{name} {getattr(sys.modules.get(name), '__version__', '')}"
 
 
-def _ours(name: str) -> bool:
+def _is_of_ecc(name: str) -> bool:
     return name.partition(".")[0] == "ecc"
 
 
@@ -335,8 +335,8 @@ def _statements(tree: ast.Module) -> Iterator[ast.AST]:
 
 def _of_import(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names if _ours(alias.name))
-    elif isinstance(node, ast.ImportFrom) and node.module and _ours(node.module):
+        yield from (alias.name for alias in node.names if _is_of_ecc(alias.name))
+    elif isinstance(node, ast.ImportFrom) and node.module and _is_of_ecc(node.module):
         yield node.module
         for alias in node.names:
             yield from _defining_modules(node.module, alias.name)
@@ -348,7 +348,7 @@ def _defining_modules(package: str, name: str) -> Iterator[str]:
     path = _file(inside)
     if path is None:
         owner = getattr(getattr(import_module(package), name, None), "__module__", None)
-        if owner and _ours(owner):
+        if owner and _is_of_ecc(owner):
             yield owner
     elif path.name == "__init__.py":  # `from ecc import plot`: all its public names
         yield inside

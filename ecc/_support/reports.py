@@ -1,4 +1,4 @@
-"""Progress of long computations: what their `progress` callbacks are called with."""
+"""Progress of long computations, as passed to their `progress` callbacks."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ _INTERVAL = 0.5  # minimum time between reports [s]
 
 
 class Progress:
-    """The only argument of a `progress` callback.
+    """Argument of a `progress` callback.
 
-    It is also a number (`Share`) if the share of the work that is done is known, and a string (`Step`) if it is not.
+    It is also a number (`Share`) if the completed share of the work is known, for example 0.25, and otherwise a string
+    (`Step`).
 
     Attributes
     ----------
     share : float
-        Share of the work that is done, from 0 to 1; nan if it is not known.
+        Completed share of the work, from 0 to 1; nan if it is unknown.
     text : str
-        The current or completed step; "" if steps have no names.
+        Current or completed step; "" if steps have no names.
     """
 
     share: float
@@ -32,17 +33,17 @@ class Progress:
 
 
 ProgressCallback: TypeAlias = Callable[[Any], None]
-"""Function of a `Progress`."""
+"""Function that is called with a `Progress`."""
 
 
 class Share(float, Progress):
-    """Progress of a computation whose length is known."""
+    """Progress of a computation of known length."""
 
     text = ""
 
     @property
     def share(self) -> float:  # type: ignore[override]
-        """The share of the work that is done."""
+        """Completed share of the work."""
         return float(self)
 
 
@@ -52,8 +53,9 @@ class Step(str, Progress):
     Parameters
     ----------
     text : str
+        Name of the step.
     share : float, optional
-        nan: not known.
+        Completed share of the work; nan: unknown.
     """
 
     def __new__(cls, text: str, share: float = nan) -> Step:
@@ -63,19 +65,20 @@ class Step(str, Progress):
 
     @property
     def text(self) -> str:  # type: ignore[override]
-        """The name of the step."""
+        """Name of the step."""
         return str(self)
 
 
 def takes(callback: Callable[..., Any], count: int) -> bool:
-    """Return whether a function can be called with so many arguments, and not with one.
+    """Return True if a function accepts `count` positional arguments, but not a single one.
 
-    Callbacks of `ecc.conform.run` and `ecc.testing.check_protocol` took two and three.
+    Earlier callbacks of `ecc.conform.run` took two arguments, those of `ecc.testing.check_protocol` three.
 
     Parameters
     ----------
     callback : callable
     count : int
+        Number of arguments.
     """
     try:
         parameters = inspect.signature(callback)
@@ -90,12 +93,12 @@ def takes(callback: Callable[..., Any], count: int) -> bool:
 
 
 class Reporter:
-    """Pass steps on to a function, at most one every half second; from any thread.
+    """Pass steps to a function, with half a second or more between them; from any thread.
 
     Parameters
     ----------
     progress : callable or None
-        Function of a `Progress`.
+        Function that is called with a `Progress`.
     """
 
     def __init__(self, progress: ProgressCallback | None) -> None:
@@ -103,7 +106,7 @@ class Reporter:
         self.lock = threading.Lock()
 
     def __call__(self, text: Callable[[], str]) -> None:
-        """Report a step, whose text is made only if it is due."""
+        """Report a step; its text is computed only if it is due."""
         if self.progress is None or time.monotonic() - self.last < _INTERVAL:
             return
         with self.lock:

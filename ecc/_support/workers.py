@@ -93,12 +93,12 @@ def worker_count(workers: Executor | int) -> int:
 
 @contextmanager
 def thread_pool(executor: Executor | int | None) -> Iterator[ThreadPoolExecutor]:
-    """Have threads for calls that share memory: those of an executor, which is left open, or some of its own.
+    """Provide threads for calls that share memory: those of an executor, which stays open, or a new pool.
 
     Parameters
     ----------
     executor : Executor, int or None
-        Threads, their number, >= 1, or None: as many as there are cores for this process.
+        Threads, or their number, >= 1. None: the number of cores available to this process.
     """
     count = thread_count(executor)
     if isinstance(executor, ThreadPoolExecutor):
@@ -109,21 +109,21 @@ def thread_pool(executor: Executor | int | None) -> Iterator[ThreadPoolExecutor]
 
 
 def thread_count(executor: Executor | int | None) -> int:
-    """Return the number of threads that an `executor=` stands for.
+    """Return the number of threads of an `executor=` argument.
 
     Parameters
     ----------
     executor : Executor, int or None
-        Threads, their number, >= 1, or None: as many as there are cores for this process.
+        Threads, or their number, >= 1. None: the number of cores available to this process.
 
     Raises
     ------
     TypeError
-        An executor of processes or machines, which share no memory.
+        An executor of processes or machines, which do not share memory.
     ValueError
         A number < 1.
     """
-    from ecc._support.quantity import as_count  # here: worker processes import this module, and not always NumPy
+    from ecc._support.quantity import as_count  # imported here, as worker processes do not always need NumPy
 
     if executor is None:
         return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()) or 1

@@ -434,15 +434,15 @@ _REPLACED = {"vectors": "digest", "file": "times"}
 """Keys of data files -> keys with the content, or its digest, of the file that was named before."""
 
 
-def unused_seed(found: xr.Dataset) -> bool:
+def unused_seed(dataset: xr.Dataset) -> bool:
     """Return True if a sweep over several seeds has the same metrics for all of them.
 
     Parameters
     ----------
-    found : Dataset
+    dataset : Dataset
         Result of `sweep` of `ScenarioRuns`.
     """
-    metrics = found.drop_vars(["error", "error_"], errors="ignore")
+    metrics = dataset.drop_vars(["error", "error_"], errors="ignore")
     if metrics.sizes.get("seed", 0) < 2 or not metrics.data_vars:
         return False
     compared = metrics.count("seed").to_array() > 1
@@ -501,13 +501,13 @@ def _outcomes(
             yield index, result if failure is None else failure
 
 
-def _numbers(found: Any) -> dict[str, float]:
+def _numbers(outcome: Any) -> dict[str, float]:
     """Return the result of a call as named numbers, or raise its exception."""
-    if isinstance(found, SystemExit):
-        raise EccError(f"it called sys.exit({found.code!r})")
-    if isinstance(found, BaseException):
-        raise found
-    result = dict(found) if isinstance(found, Mapping) else {"value": found}
+    if isinstance(outcome, SystemExit):
+        raise EccError(f"it called sys.exit({outcome.code!r})")
+    if isinstance(outcome, BaseException):
+        raise outcome
+    result = dict(outcome) if isinstance(outcome, Mapping) else {"value": outcome}
     return {str(name): float(value) for name, value in result.items()}
 
 

@@ -193,7 +193,7 @@ def growth_rate(model: DelaySystem | SampledSystem) -> float:
 def disagreements(
     scenario: Scenario,
     runs: Mapping[str, Trajectory],
-    found: Sequence[Phase],
+    phase_list: Sequence[Phase],
     models: Sequence[Mapping[str, DelaySystem | SampledSystem | str]],
     tolerance: float,
 ) -> pd.DataFrame:
@@ -204,7 +204,7 @@ def disagreements(
     scenario : Scenario
     runs : mapping
         Runs by name.
-    found : sequence of Phase
+    phase_list : sequence of Phase
         Phases of the scenario.
     models : sequence of mapping
         Result of `linear_models` for each phase.
@@ -222,7 +222,7 @@ def disagreements(
 
     rows: list[tuple[Any, ...]] = []
     reference = next(iter(runs))
-    for phase, linear in zip(found, models, strict=True):
+    for phase, linear in zip(phase_list, models, strict=True):
         cause = _Causes(scenario, runs, phase, tolerance)
         for other in list(runs)[1:]:
             why = cause.between(reference, other)
@@ -298,13 +298,13 @@ class _Causes:
         self.received, source_arguments = (set() if law is None else set(law_arguments(law)) for law in laws)
         self.windows = "w" in source_arguments or (self.protocol is not None and self.protocol.windowed)
 
-    def between(self, one: str, other: str) -> tuple[str, ...]:
+    def between(self, first: str, second: str) -> tuple[str, ...]:
         """Return causes of a difference between two runs."""
         return (
-            *self.stopped(one, other), *self.base_rtts(), *self.losses(one, other),
-            *self.bottlenecks_differ(one, other),
-            *(self.intervals() if other == "recurrence" else ()), *self.open_rest(), *self.moving(one),
-            *self.moving(other),
+            *self.stopped(first, second), *self.base_rtts(), *self.losses(first, second),
+            *self.bottlenecks_differ(first, second),
+            *(self.intervals() if second == "recurrence" else ()), *self.open_rest(), *self.moving(first),
+            *self.moving(second),
         )  # fmt: skip
 
     def of_equilibrium(self, name: str) -> tuple[str, ...]:
@@ -344,17 +344,17 @@ class _Causes:
             f"ms, not {1e3 * base[k]:.4g} ms"
         ]
 
-    def losses(self, one: str, other: str) -> list[str]:
+    def losses(self, first: str, second: str) -> list[str]:
         """Report losses, which affect windows one by one in packets, and all at once in a fluid."""
         if not self.windows:
             return []
-        drops = {n: self.runs[n].data["drops"].to_numpy()[self.late[n]].sum(axis=0) for n in (one, other)}
-        if not (drops[one] + drops[other] > 0.0).any():
+        drops = {n: self.runs[n].data["drops"].to_numpy()[self.late[n]].sum(axis=0) for n in (first, second)}
+        if not (drops[first] + drops[second] > 0.0).any():
             return []
-        link = int(np.argmax(drops[one] + drops[other]))
+        link = int(np.argmax(drops[first] + drops[second]))
         return [
-            f"windows jump at losses ({drops[one][link]:.4g} packets at link {link} in {one}, {drops[other][link]:.4g} "
-            f"in {other}): of one flow or another in packets, of all in proportion in a fluid"
+            f"windows jump at losses ({drops[first][link]:.4g} packets at link {link} in {first}, "
+            f"{drops[second][link]:.4g} in {second}): those of single flows in packets, of all in proportion in a fluid"
         ]
 
     def lost_on_the_way(self, name: str) -> list[str]:
@@ -378,11 +378,11 @@ class _Causes:
             "routers grant per interval the capacity that the last one left; equilibrium and recurrence at all times"
         ]
 
-    def bottlenecks_differ(self, one: str, other: str) -> list[str]:
+    def bottlenecks_differ(self, first: str, second: str) -> list[str]:
         """Report flows with different bottlenecks in two runs, or several in one."""
-        for flow, a, b in zip(self.phase.active, self._links(one), self._links(other), strict=True):
+        for flow, a, b in zip(self.phase.active, self._links(first), self._links(second), strict=True):
             if a != b:
-                return [f"flow {flow} is bottlenecked at link {_joined(a)} in {one}, {_joined(b)} in {other}"]
+                return [f"flow {flow} is bottlenecked at link {_joined(a)} in {first}, {_joined(b)} in {second}"]
         return []
 
     def bottleneck_moved(self, name: str, reference: str) -> list[str]:
@@ -441,16 +441,19 @@ class _Causes:
             return [f"packets queue for {1e3 * wait:.3g} ms in addition to its RTT of {1e3 * rtt:.4g} ms"]
         return []
 
-    def queued(self, link: int, one: str, other: str) -> list[str]:
+    def queued(self, link: int, first: str, second: str) -> list[str]:
         """Report queues that persist at full load, or that are bursts of packets."""
         network, causes = self.phase.network, []
-        a, b = self.phase.queue[one][link], self.phase.queue[other][link]
-        loads = [float((self.phase.rate[n] @ network.incidence)[link] / network.capacities[link]) for n in (one, other)]
+        a, b = self.phase.queue[first][link], self.phase.queue[second][link]
+        loads = [
+            float((self.phase.rate[name] @ network.incidence)[link] / network.capacities[link])
+            for name in (first, second)
+        ]
         if max(loads) > 0.995 and not self.windows:
             causes.append(f"at a load of {max(loads):.1%} a queue does not drain")
         through = network.incidence[:, link]
         packets = float(a - b) / float(np.mean([flow.mean_packet for flow in network.flows]))
-        if one == "packets" and 0.0 < packets <= 4.0 * through.sum():
+        if first == "packets" and 0.0 < packets <= 4.0 * through.sum():
             causes.append(f"bursts of packets, {packets:.2g} of {through.sum()} flows, that a fluid does not have")
         return causes
 
@@ -459,19 +462,19 @@ def _joined(links: Sequence[int]) -> str:
     return " and ".join(map(str, links)) if links else "none"
 
 
-def notes_of(table: pd.DataFrame, found: Sequence[Phase]) -> tuple[str, ...]:
+def notes_of(table: pd.DataFrame, phase_list: Sequence[Phase]) -> tuple[str, ...]:
     """Return a line for each phase and quantity with a disagreement: the largest one, and likely causes.
 
     Parameters
     ----------
     table : DataFrame
         Result of `disagreements`.
-    found : sequence of Phase
+    phase_list : sequence of Phase
         Phases of the table.
     """
     lines = []
     for (begin, quantity), rows in table.groupby(["begin", "quantity"], sort=False):
-        phase = next(phase for phase in found if phase.begin == begin)
+        phase = next(phase for phase in phase_list if phase.begin == begin)
         if quantity == "stability":
             for is_stable in (True, False):
                 against = rows[(rows["value_first"] < 0.0) == is_stable]

@@ -258,7 +258,7 @@ def compare(
             gap = smooth[1] - smooth[0]
             peaks = [float(values.max()) for values in smooth]
             scale = max(*peaks, _PACKETS * packet_size if name == "queue" else 0.0)
-            beyond = discrepancy[name][:, index] = np.abs(gap) > bar * scale
+            apart = discrepancy[name][:, index] = np.abs(gap) > bar * scale
             ends = [float(values[-(len(values) // 6 + 1) :].mean()) for values in (a, b)]
             settled = [
                 float(time[0]) + settling_time(time, values, end, bar, scale or 1.0)  # scale 0: the flow sends nothing
@@ -268,7 +268,7 @@ def compare(
             rows.append({
                 "series": name, "index": index, "fluid": a.mean(), "packet": b.mean(), "fluid_peak": peaks[0],
                 "packet_peak": peaks[1], "largest": gap[at], "at": time[at], "scale": scale,
-                "first_discrepancy": time[np.argmax(beyond)] if beyond.any() else np.nan, "discrepancy": beyond.mean(),
+                "first_discrepancy": time[np.argmax(apart)] if apart.any() else np.nan, "discrepancy": apart.mean(),
                 "fluid_end": ends[0], "packet_end": ends[1], "fluid_settled": settled[0], "packet_settled": settled[1],
             })  # fmt: skip
     report(Share(1.0))

@@ -509,11 +509,11 @@ class _Events:
                 pair = [pair] if isinstance(pair, int | str) else pair
                 if not isinstance(pair, list) or not 1 <= len(pair) <= 2:
                     self.fail("acked_ranges", "lists of one or two numbers", pair)
-                low, high = self.whole(pair[0], "acked_ranges"), self.whole(pair[-1], "acked_ranges")
+                low, high = self.unsigned(pair[0], "acked_ranges"), self.unsigned(pair[-1], "acked_ranges")
                 if low > high:
                     self.fail("acked_ranges", "ranges from the lower to the higher number", pair)
                 of_path["ranges"].append((low, high))
-            of_path["ce"] = self.whole(frame["ce"], "ce") if "ce" in frame else of_path["ce"]
+            of_path["ce"] = self.unsigned(frame["ce"], "ce") if "ce" in frame else of_path["ce"]
         known = {path: {} if path is None else {"path": path} for path in by_path}
         return [frame | known[path] for path, frame in by_path.items() if frame["ranges"]]
 
@@ -524,8 +524,8 @@ class _Events:
         return self.of_path({"space": space, "number": number, "trigger": str(data.get("trigger", "")).lower()})
 
     def _packets_lost(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        largest = self.whole(data.get("largest_lost_packet_num"), "largest_lost_packet_num")
-        return self.of_path({"largest": largest, "count": self.whole(data["lost_packets"], "lost_packets")})
+        largest = self.unsigned(data.get("largest_lost_packet_num"), "largest_lost_packet_num")
+        return self.of_path({"largest": largest, "count": self.unsigned(data["lost_packets"], "lost_packets")})
 
     def _metrics_updated(self, data: Mapping[str, Any]) -> dict[str, Any]:
         metrics: dict[str, Any] = {}
@@ -536,7 +536,7 @@ class _Events:
             known = name in (*RTTS, "congestion_window", "bytes_in_flight", "ssthresh", "pacing_rate")
             if isinstance(value, str) and not known:
                 continue
-            number = self.value(value, name, most=math.inf)
+            number = self.value(value, name, limit=math.inf)
             if known and number < 0.0:
                 self.fail(name, ">= 0", value)
             if abs(number) <= LARGEST:
@@ -557,7 +557,7 @@ class _Events:
         numbers = {
             key: value for key, value in data.items() if isinstance(value, int | float) and not isinstance(value, bool)
         }
-        values = {key: self.value(value, key, most=math.inf) for key, value in numbers.items()}
+        values = {key: self.value(value, key, limit=math.inf) for key, value in numbers.items()}
         return {key: value for key, value in values.items() if abs(value) <= LARGEST}
 
     # ---- fields ----------------------------------------------------------------------------------------------
@@ -579,7 +579,7 @@ class _Events:
     def packet(self, data: Mapping[str, Any]) -> tuple[str, int | None]:
         inner = self.inner(data, "header")
         number = inner.get("packet_number", data.get("packet_number"))
-        return self.space(data), None if number is None else self.whole(number, "packet_number")
+        return self.space(data), None if number is None else self.unsigned(number, "packet_number")
 
     def space(self, data: Mapping[str, Any]) -> str:
         """Return the packet number space of a packet."""
@@ -599,7 +599,7 @@ class _Events:
         for place, name in ((raw, "length"), (inner, "packet_size"), (data, "packet_size"), (inner, "length"),
                             (raw, "payload_length"), (inner, "payload_length")):  # fmt: skip
             if place.get(name) is not None:
-                return self.whole(place[name], name)
+                return self.unsigned(place[name], name)
         self.fail("raw.length", "the size of a packet", None)
 
     def frames(self, data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -625,7 +625,7 @@ class _Events:
             self.fail(name, "a JSON object", value)
         return value
 
-    def whole(self, value: Any, name: str) -> int:
+    def unsigned(self, value: Any, name: str) -> int:
         number = self.signed(value, name)
         if number < 0:
             self.fail(name, "a whole number >= 0", value)
@@ -637,7 +637,7 @@ class _Events:
             self.fail(name, "a whole number", value)
         return int(value) if isinstance(value, int | str) and str(value).lstrip("-").isdigit() else int(number)
 
-    def value(self, value: Any, name: str, most: float = LARGEST) -> float:
+    def value(self, value: Any, name: str, limit: float = LARGEST) -> float:
         """Return a finite number, also from a string, as in early drafts."""
         if not isinstance(value, int | float | str) or isinstance(value, bool):
             self.fail(name, "a finite number", value)
@@ -645,8 +645,8 @@ class _Events:
             number = float(value)
         except (ValueError, OverflowError):
             number = math.nan
-        if not math.isfinite(number) or abs(number) > most:
-            self.fail(name, "a finite number" + (", at most 1e18" if most < math.inf else ""), value)
+        if not math.isfinite(number) or abs(number) > limit:
+            self.fail(name, "a finite number" + (", at most 1e18" if limit < math.inf else ""), value)
         return number
 
     def fail(self, name: str, allowed: str, value: Any) -> NoReturn:

@@ -60,9 +60,10 @@ class Pause:
 
     Parameters
     ----------
-    xoff : int, bytes, > 0, at most 2^50
+    xoff : int, bytes, > 0, <= 2^50
+        Count above which the link is paused, for example "100 kB".
     xon : int, bytes, >= 0, <= xoff, or None
-        None: half of `xoff`.
+        Count at which it resumes. None: half of `xoff`.
     headroom : int, bytes, >= 0, or None
         Bytes accepted beyond `xoff`; excess packets are dropped. None: the maximum that can arrive before the link has
         stopped, which is capacity * 2 * delay / 8 + 2 * the largest packet of the run.

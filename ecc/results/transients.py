@@ -129,8 +129,8 @@ def overshoot(signal: ArrayLike, final: float) -> float:
     if not (np.isfinite(final) and final != 0.0):
         raise ValueError(f"final must be finite and not 0, got {shown(final)}")
     relative = x / final
-    beyond = relative.max() - 1.0 if relative[0] <= 1.0 else 1.0 - relative.min()
-    return float(max(0.0, beyond))
+    excess = relative.max() - 1.0 if relative[0] <= 1.0 else 1.0 - relative.min()
+    return float(max(0.0, excess))
 
 
 @dataclass(frozen=True, repr=False)
