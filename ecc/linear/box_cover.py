@@ -196,7 +196,7 @@ def cover_box(
     axes : sequence of Axis
         Parameters and their ranges, for example Axis("delay", 0.5, 1.1).
     line : float, 1/s, optional
-        Line, no root of which or right of which may exist.
+        Line that must have no root on it or to its right.
     gain_margin, phase_margin : float, optional
         Gain margin, >= 1; phase margin, rad, >= 0.
 

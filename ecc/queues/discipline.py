@@ -1,8 +1,8 @@
 """The base of all queue disciplines, which have a queue part and no host part, and the signals for a chosen packet.
 
-A discipline is a frozen dataclass of parameters, derived from `QueueDiscipline`, in its own file. First stand its laws,
-plain scalar functions in packets and seconds; then a `LinkState`, the state of one queue, and hooks that update it with
-the laws. `probability_law` and `states` name the laws for fluid and linear models (`ecc.contract`). A discipline
+A discipline is a frozen dataclass of parameters, derived from `QueueDiscipline`, in its own file. Its laws, plain
+scalar functions in packets and seconds, are followed by a `LinkState`, the state of one queue, and hooks that update it
+with the laws. `probability_law` and `states` name the laws for fluid and linear models (`ecc.contract`). A discipline
 without a `probability_law` has no linear model; fluid runs use its hooks, if it examines packets only when they are
 about to be served (`on_dequeue`). It is deployed at links: `Scenario(protocol={"flows": {"default": NewReno()},
 "links": {0: RED()}})`. The queue of a link includes the packet in service.

@@ -34,7 +34,7 @@ class LinkState:
 
 @dataclass(frozen=True)
 class Trimming(Protocol):
-    """Trimming of packets that find the data queue full to their headers, which are served first.
+    """Trimming: packets that find the data queue full are cut to their headers, which are served first.
 
     Parameters
     ----------

@@ -172,7 +172,7 @@ def stable_interval(
     parameter : str, optional
         Name of a numeric parameter. None: the protocol's `main_parameter`.
     time : str, optional
-        "continuous", "discrete" or "hybrid", as in linearize.
+        "continuous", "discrete" or "hybrid", as for linearize.
     certify : bool, optional
         Whether to prove both sides of its ends by ball arithmetic.
     options : LinearOptions, optional
@@ -180,7 +180,7 @@ def stable_interval(
     progress : callable, optional
         Called with a `Progress` at most twice a second: the value that is analyzed, as `text`.
     **keywords : optional
-        Fields of `LinearOptions`, in place of `options`.
+        Fields of `LinearOptions`, instead of `options`.
 
     Returns
     -------
@@ -224,7 +224,7 @@ def _interval(
     options: dict[str, Any],
     progress: ProgressCallback | None,
 ) -> tuple[StableInterval, DelaySystem | SampledSystem]:
-    """Return the interval of a linear model as it is, and the model at the present value."""
+    """Return the interval of a linear model (with signed queues), and the model at the present value."""
     value = parameter_value(protocol, name)
     if value is None:
         raise ValueError(f"parameter must be one that has a value, got {name!r}, which is None")
@@ -574,7 +574,7 @@ def analyze(
         Options of the linear models: `assignment`, `mean_rtt` and `clocking`. Without `clocking`, the results for
         window protocols include the verdict of the paced model.
     **keywords : optional
-        Fields of `LinearOptions`, in place of `options`.
+        Fields of `LinearOptions`, instead of `options`.
 
     Returns
     -------

@@ -148,61 +148,63 @@ def linearize(
 ) -> DelaySystem | SampledSystem:
     """Return the exact linear model of a protocol around its equilibrium on a network.
 
-    Continuous QI-RCP is THESIS (4.20), continuous PIQI-RCP (4.60) with its router, discrete both (4.42) and (4.85)
-    unreduced. RCP with its queue term, and XCP, get the queue as a free integrator: a verdict on that model, not on the
-    protocol, whose queue cannot be negative. JetMax, EMKC and their kin are recurrences over RTTs: discrete only.
+    Continuous QI-RCP is THESIS (4.20), continuous PIQI-RCP (4.60) with its router, and the discrete models are (4.42)
+    and (4.85), unreduced. RCP with its queue term, and XCP, have the queue as an unconstrained integrator: the verdict
+    holds for that model, not for the protocol, since its queue cannot be negative. JetMax, EMKC and similar protocols
+    are recurrences over RTTs, which are available in discrete time only.
 
     Parameters
     ----------
     protocol : Protocol, ProtocolAssignment or mapping
-        One for all, or hosts and queue disciplines, {"flows": ..., "links": ...}, as in `Scenario`.
+        One protocol for all, or hosts and queue disciplines, {"flows": ..., "links": ...}, as for `Scenario`.
     network : Network
     time : str, optional
-        "continuous" (DelaySystem, s), "discrete" (SampledSystem; one step an interval, delays rounded up) or "hybrid"
-        (SampledSystem; sampled routers on the continuous path, as packets see them). Of hosts over queue disciplines:
-        "continuous", or "hybrid" where disciplines step at ticks (`ecc.linear.sample_and_hold`).
+        "continuous" (DelaySystem, s), "discrete" (SampledSystem; one step per interval, delays rounded up) or "hybrid"
+        (SampledSystem; sampled routers on a continuous path, as in packet runs). For hosts over queue disciplines:
+        "continuous", or "hybrid" if disciplines step at ticks (`ecc.linear.sample_and_hold`).
     options : LinearOptions, sequence of int or ndarray of int, optional
         Bottleneck assignment, approximation, mean RTT, phases, intervals and clocking of the model; or only the
         assignment, the index of a link for each flow.
     **keywords : optional
-        Fields of `LinearOptions`, in place of `options`.
+        Fields of `LinearOptions`, instead of `options`.
 
     Returns
     -------
     DelaySystem or SampledSystem
-        DelaySystem or SampledSystem; its state holds the followed links' fair rates (if their routers have memory),
-        then aggregates y, then queues; or what routers keep and announce, then the rates of heterogeneous flows, then
-        (in continuous time) queues and differences between like flows; or windows.
+        Linear model. Its states are the fair rates of the modeled links (if their routers have memory), then aggregates
+        y, then queues; or the states and announced values of routers, then the rates of heterogeneous flows, then (in
+        continuous time) queues and differences between equal flows; or windows.
 
     Raises
     ------
     ValueError
-        An unknown time or approximation, a model or variant that the protocol has not.
+        The time or approximation is unknown, or the protocol does not have this model or variant.
     LinearizationError
-        No equilibrium (a rate cap, a link that is not saturated or overloaded), or a law that switches there.
+        The network has no equilibrium (because of a rate cap, or a link that is not saturated or overloaded), or a law
+        switches there.
 
     Notes
     -----
-    Differences between flows that decay are not in the model: roots, decays and counts right of another line are those
-    of the rest. Where a law reads a queue that is empty at the equilibrium, the model lets it be negative. The result
-    says so in its `notes`, and `switched` holds the loop that switches there.
+    Differences between flows that decay are not in the model: roots, decay rates and counts right of another line are
+    those of the other modes. If a law reads a queue that is empty at the equilibrium, the model lets it be negative.
+    The `notes` of the result report it, and `switched` has the loop that switches there.
 
     Examples
     --------
     >>> linearize(QIRCP(alpha=1.5), Network.dumbbell("1 Gb/s", [0.1])).is_stable
     True
     """
-    given = read_options(options, keywords).given()
-    system = closed_loop.linearize(protocol, network, time, **given)
-    clocking = given.pop("clocking", None)
+    arguments = read_options(options, keywords).given()
+    system = closed_loop.linearize(protocol, network, time, **arguments)
+    clocking = arguments.pop("clocking", None)
     halves = read_protocol(protocol)
     if clocking is None and has_granted_windows(halves) and np.ptp(network.rtts) > 0.0:
         return system.with_late_notes(
-            lambda: (f"in the ACK-clocked fluid, {perturbation_text(halves, network, 'ack', given)}",)
+            lambda: (f"in the ACK-clocked fluid, {perturbation_text(halves, network, 'ack', arguments)}",)
         )
     if clocking is not None or not has_clockings(halves):
         return system
-    return system.with_late_notes(partial(_disagreement, system, halves, network, time, given))
+    return system.with_late_notes(partial(_disagreement, system, halves, network, time, arguments))
 
 
 @dataclass(frozen=True)

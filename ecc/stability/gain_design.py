@@ -188,7 +188,7 @@ def design(
     options : LinearOptions, optional
         Options of the linear models: `clocking`.
     **keywords : optional
-        Fields of `LinearOptions`, in place of `options`.
+        Fields of `LinearOptions`, instead of `options`.
 
     Returns
     -------

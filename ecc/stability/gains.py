@@ -42,7 +42,7 @@ def parameter_of(protocol: Protocol | ProtocolAssignment, parameter: str | None)
     Raises
     ------
     ValueError
-        A parameter that the protocol has not, or none named and none declared.
+        The protocol does not have the parameter, or none is named and none declared.
     """
     names, name = parameter_names(protocol), parameter or protocol.main_parameter
     if not name:
@@ -88,7 +88,7 @@ def critical_gain(
     progress : callable, optional
         Called with a `Progress` at most twice a second: the value that is analyzed, as `text`.
     **keywords : optional
-        Fields of `LinearOptions`, in place of `options`.
+        Fields of `LinearOptions`, instead of `options`.
 
     Returns
     -------

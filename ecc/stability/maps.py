@@ -65,7 +65,7 @@ def stability_map(
     progress : callable, optional
         Called with a `Progress` at most twice a second: the parameters that are analyzed, as `text`.
     **keywords : optional
-        Fields of `LinearOptions`, in place of `options`.
+        Fields of `LinearOptions`, instead of `options`.
 
     Returns
     -------

@@ -168,7 +168,7 @@ def cover_range(
     options : LinearOptions, optional
         Options of the linear models: `clocking`.
     **keywords : optional
-        Fields of `LinearOptions`, in place of `options`.
+        Fields of `LinearOptions`, instead of `options`.
 
     Returns
     -------

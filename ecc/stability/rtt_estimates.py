@@ -1,4 +1,4 @@
-"""Wrong RTT estimates: how far a router's d may be below the true RTT before the loop becomes unstable."""
+"""Wrong RTT estimates: the critical ratio of a router's d to the true RTT, below which the loop is unstable."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def rtt_margin(
     options : LinearOptions, optional
         Options of the linear models, without `mean_rtt`.
     **keywords : optional
-        Fields of `LinearOptions`, in place of `options`.
+        Fields of `LinearOptions`, instead of `options`.
 
     Returns
     -------
