@@ -401,11 +401,11 @@ _ALL = [
             "one link, equal RTTs, unconstrained queue", _published("EVAL sec. 2"),
             lambda u: (XCP(), _equal(_between(0.001, 10.0, u[0]), _whole(1, 5, u[1]))), 2, _on_curve),
     Theorem("emkc-1", "JETMAX sec. 2", "EMKC on one link is stable for all constant delays if 0 < beta < 2 "
-            "(JETMAX says: varying ones too, which is false: docs/varying_delays.md).", SUFFICIENT,
+            "(JETMAX also claims varying delays, which is false: docs/varying_delays.md).", SUFFICIENT,
             "discrete", "beta", "one link, constant delays", _published("JETMAX sec. 2"),
             lambda u: (EMKC(alpha=_between(1e3, 1e6, u[0])), _heterogeneous(u[1:], 0.01, 0.1)), 4),
     Theorem("mm-1", "JETMAX Theorem 1", "A network of EMKC with a consistent assignment is stable if each link is "
-            "(of what JETMAX states: MKC, any assignment that does not change, and only if).",
+            "(JETMAX states it for MKC and any constant assignment, as an equivalence).",
             SUFFICIENT, "discrete", "beta", "max-min bottlenecks that do not change, constant delays",
             _published("JETMAX sec. 2"), lambda u: (EMKC(alpha=2e4, interval=0.05), _links(u)), 13),
     Theorem("jm-th2", "JETMAX Theorem 2", "JetMax is stable for all constant delays iff 0 < tau < 2.", EXACT,
@@ -420,14 +420,14 @@ _ALL = [
             SUFFICIENT, "discrete", "kappa", "any network, any RTTs",
             _published("Johari and Tan 2001 (THESIS II.D.2)"), lambda u: (Kelly(interval=0.05), _links(u)), 13),
     Theorem("mean-1", "Bernard and Crauste 2015 (arXiv:1405.7333), for x' = -(alpha/d) mean x(t - D_i)",
-            "An integral loop is stable for every distribution of delays if it is where all are equal to their mean: "
+            "An integral loop is stable for every distribution of delays if it is stable with all equal to their mean: "
             "continuous QI-RCP, and RCP without queue term, if 0 < alpha < pi/2.", SUFFICIENT, "continuous", "alpha",
             _ANY_RTTS, _on_one_link(pi / 2.0), lambda u: (QIRCP(), _heterogeneous(u, 0.002, 1.0)), 4),
     Theorem("mean-2", "derived: docs/rtt_distributions.md", "Discrete QI-RCP is stable if 0 < alpha/d < "
             "2 sin(pi/(2(2d - 1))), with the mean delay d on both sides.", SUFFICIENT, "discrete", "alpha", _ANY_RTTS,
             _integral_at_mean, lambda u: (QIRCP(), _heterogeneous(u, 0.01, 0.3)), 4),
     Theorem("mean-3", "refuted: docs/rtt_distributions.md", "RCP, and XCP with gamma = 0, with an unconstrained "
-            "queue is stable for every RTT distribution if it is where all RTTs are equal to their mean.", SUFFICIENT,
+            "queue is stable for every RTT distribution if it is stable with all RTTs equal to their mean.", SUFFICIENT,
             "continuous", "beta", "one link, any RTTs, unconstrained queue", _at_mean_rtt, _rcp_on_boundary, 5, None,
             (0.35, 0.0, 1.0, 1.0, 1.0)),
     Theorem("mean-4", "derived: docs/rtt_distributions.md", "Discrete PIQI-RCP with tau1 + tau2 <= 1 is stable if "
@@ -435,9 +435,9 @@ _ALL = [
             SUFFICIENT, "discrete", "alpha", "one link, any RTTs, tau1 + tau2 <= 1", _averaging_at_mean,
             lambda u: (PIQIRCP(tau1=(tau1 := _between(1e-3, 1.0, u[0])), tau2=(1.0 - tau1) * float(u[1])),
                        _heterogeneous(u[2:], 0.01, 0.3)), 6, None, (0.0, 0.0, 0.3, 0.0, 0.0, 0.0)),
-    Theorem("mean-5", "derived: docs/short_intervals.md", "Continuous PIQI-RCP whose sources average is stable if "
+    Theorem("mean-5", "derived: docs/short_intervals.md", "Continuous PIQI-RCP with averaging sources is stable if "
             "0 < alpha < (pi/4) d/(d + k T), with the mean RTT d and k = (1 - tau2)/tau1 - 1/2.", SUFFICIENT,
-            "continuous", "alpha", "one link, any RTTs, tau1 <= 1/e, tau2 (exp(z) - 1) <= tau1 for the lesser z with "
+            "continuous", "alpha", "one link, any RTTs, tau1 <= 1/e, tau2 (exp(z) - 1) <= tau1 for the smaller z with "
             "z exp(-z) = tau1",
             _lag_added,
             lambda u: (PIQIRCP(tau1=(tau1 := _between(1e-3, 0.36, u[0])), tau2=_max_tau2(tau1) * 0.999 * float(u[1])),
