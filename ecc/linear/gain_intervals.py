@@ -386,8 +386,8 @@ class Cover:
             smooth = True
             try:
                 if self._covers(end):
-                    # Continue with the rest at once while it is short. Close to the end, which may lie next to a
-                    # crossing, the remaining distance decreases quadratically, as the radius does.
+                    # Small steps double. Close to the end, which may lie next to a crossing, the remaining distance
+                    # shrinks by the square of its last ratio, as the radius does.
                     remaining = (high - end) / (high - self.to)
                     self.to, self.step, failed = end, (high - end) * (1.0 - remaining ** (1 if failed else 2)), 0
                     if self.close:

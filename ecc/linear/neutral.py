@@ -172,7 +172,7 @@ def _by_cells(matrices: Real, constant: Real) -> Strong:
         if radius.max() >= 1.0 - _MARGIN:
             return Strong(None, inf)
         try:
-            d = _weights(m / (0.5 * (1.0 + radius))[:, None, None])  # slightly weaker than the optimal weights
+            d = _weights(m / (0.5 * (1.0 + radius))[:, None, None])  # close to the optimal weights, not beyond them
         except np.linalg.LinAlgError:
             return Strong(None, inf)
         back = np.linalg.inv(d)
