@@ -11,16 +11,14 @@
 
 #define MIN_NODES 65536u     /* minimum size of the calendar for all looks: below it they cost more than they save */
 #define MIN_NODES_NEXT 4096u /* minimum for a look at the next event alone: a near cache holds a smaller calendar */
-#define DAYS 24u             /* from the present to those of the first look; a day has one event or half of one */
+#define DAYS 24u             /* days between now and the first look; a day has one event or half of one */
 
-/*
- * A function that only fetches has no effect that gcc knows of, and calls of it are left out unless they are inlined.
- */
+/* gcc removes calls of a function that only fetches, as it has no visible effect, unless the call is inlined. */
 #define FETCHES static inline __attribute__((always_inline))
 
 enum look { LOOK_AT_ENTITY, LOOK_AT_PACKET, LOOK_AT_NEXT };
 
-/* How many events after the first look at one the others come. */
+/* Number of events between the first look at an event and each look. */
 static const uint32_t lags[] = { 0, 5, 9 };
 
 enum ecc_fetches
@@ -53,7 +51,7 @@ fetch_bucket(const ecc_engine_t *self, ecc_ps_t time)
     fetch(&self->fast.buckets[ecc_calendar_bucket(&self->fast, time)], 1);
 }
 
-/* Where the packet after this one has its event. */
+/* Node of the event of the next packet. */
 FETCHES void
 fetch_next(const ecc_engine_t *self, uint32_t id)
 {

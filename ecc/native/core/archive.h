@@ -11,11 +11,11 @@
 #define ECC_ARCHIVE_MAX (INT64_MAX / 4) /* maximum of a counter: what a run adds to it cannot overflow */
 
 typedef struct {
-    unsigned char *to;         /* NULL: bytes are only counted */
-    const unsigned char *from; /* NULL: written or counted */
+    unsigned char *to;         /* destination; NULL: bytes are only counted */
+    const unsigned char *from; /* source; NULL: bytes are written or counted */
     size_t size;
     size_t at;
-    int64_t *arrived; /* when it is read, by flow: bytes at the receiver or on their way to it */
+    int64_t *arrived; /* in reading, by flow: bytes at the receiver or on their way to it */
     size_t n_arrived;
     int ret;
 } ecc_archive_t;
@@ -26,7 +26,7 @@ ecc_archive_reads(const ecc_archive_t *self)
     return self->from != NULL && self->ret == 0;
 }
 
-/* Not the opposite: once something was refused, neither holds, and what was to be read is not there to look at. */
+/* Not the opposite of the function above: after a failure both are false, as there is no value to look at. */
 static inline bool
 ecc_archive_writes(const ecc_archive_t *self)
 {
@@ -45,31 +45,31 @@ void ecc_archive_move(ecc_archive_t *self, void *data, size_t size);
 
 #define ECC_ARCHIVE_MOVE(archive, field) ecc_archive_move(archive, &(field), sizeof(field))
 
-/* Whole numbers from lo to hi. */
+/* Moves a whole number from lo to hi. */
 void ecc_archive_whole(ecc_archive_t *self, int64_t *value, int64_t lo, int64_t hi);
 void ecc_archive_int(ecc_archive_t *self, int32_t *value, int64_t lo, int64_t hi);
 void ecc_archive_byte(ecc_archive_t *self, uint8_t *value, uint8_t hi);
 
-/* A number below a bound. */
+/* Moves a number below a bound. */
 void ecc_archive_index(ecc_archive_t *self, uint32_t *value, uint32_t bound);
 
-/* Returns the value that is there. */
+/* Returns the value in the archive. */
 bool ecc_archive_flag(ecc_archive_t *self, bool value);
 
-/* A number that is finite and >= 0. */
+/* Moves a finite number >= 0. */
 void ecc_archive_real(ecc_archive_t *self, double *value);
 
 /*
- * How many items follow, each of at least so many bytes (what is read cannot ask for much more memory than it has
- * itself); 0 after a failure.
+ * Number of items that follow, each of at least `bytes` bytes, so that a small file cannot ask for much memory; 0
+ * after a failure.
  */
 uint32_t ecc_archive_count(ecc_archive_t *self, size_t count, size_t bytes);
 
-/* Room for n items that are read, where there is room for *room. */
+/* Makes room for n items that are read, if *room is smaller. */
 void ecc_archive_make_room(
     ecc_archive_t *self, ecc_memory_t *memory, size_t item, size_t n, size_t *room, void **block);
 
-/* The time of a node, from `now` on; it may be pending only if `may_be`. */
+/* Moves the time of a node, `now` or later; the node may be pending only if `may_be`. */
 void ecc_archive_node(ecc_archive_t *self, ecc_ps_t now, ecc_calendar_t *calendar, uint32_t node, bool may_be);
 
 #endif

@@ -4,8 +4,8 @@
 #include "core/engine.h"
 
 /*
- * The bin of a histogram that a number >= 0 falls into (S-19): one for each number below 256, then 128 for each power
- * of two, ECC_N_BINS in all; larger ones fall into the last.
+ * Bin of a number >= 0 in a histogram (S-19): one for each number below 256, then 128 for each power of two,
+ * ECC_N_BINS in all. Larger numbers are in the last bin.
  */
 static inline uint32_t
 ecc_bins_of(int64_t value)

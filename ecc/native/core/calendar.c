@@ -16,7 +16,7 @@
 #define LAST_SHIFT 56
 #define MIN_BUCKETS 256u
 #define MAX_BUCKETS (1u << 28)
-#define MOST_PASSED 8 /* nodes; where a place in a bucket is further from its end, the bucket is sorted later */
+#define MOST_PASSED 8 /* nodes walked over before a bucket is sorted later instead */
 
 static unsigned
 lowest_bit(uint64_t word)
@@ -24,7 +24,7 @@ lowest_bit(uint64_t word)
     return (unsigned) __builtin_ctzll(word);
 }
 
-/* The first occupied bucket from this one on, without wrapping around; n_buckets if there is none. */
+/* The first occupied bucket at or after this one, without wrapping around; n_buckets without one. */
 static uint32_t
 next_occupied(const ecc_calendar_t *self, uint32_t bucket)
 {
@@ -176,7 +176,7 @@ ecc_calendar_insert_into(ecc_calendar_t *self, ecc_bucket_t *bucket, uint32_t id
         bucket->head = id;
         bucket->time = time;
     } else {
-        /* from the tail: events set for the same distant time come in their order, or in none */
+        /* from the tail: events set for the same distant time come in order, or in no order at all */
         uint32_t prev = bucket->tail;
         int n_passed = 0;
         while (!bucket->is_unsorted && ecc_calendar_before(self, time, id, nodes[prev].time, prev)) {
@@ -216,7 +216,7 @@ merge(ecc_calendar_t *self, uint32_t a, uint32_t b)
     return head;
 }
 
-/* Sorts what is behind the head: merges sorted runs, each with one of about its length. */
+/* Sorts the nodes behind the head: merges sorted runs of about equal length. */
 void
 ecc_calendar_sort(ecc_calendar_t *self, ecc_bucket_t *bucket)
 {
@@ -270,7 +270,7 @@ ecc_calendar_remove(ecc_calendar_t *self, uint32_t id)
     if (node->next != ECC_NO_NODE) {
         nodes[node->next].prev = node->prev;
     } else {
-        bucket->tail = node->prev & ECC_LARGEST_NODE; /* where it was the only one, the bucket is empty */
+        bucket->tail = node->prev & ECC_LARGEST_NODE; /* if it was the only node, the bucket is empty */
     }
     if (node->prev != ECC_NO_NODE) {
         nodes[node->prev].next = node->next;
@@ -316,7 +316,7 @@ set_shift(ecc_calendar_t *self, int shift)
     }
 }
 
-/* Adapts the width: a day should be as long as the mean time between events, or as short as half of it. */
+/* Adapts the width: a day lasts between half of the mean time between events and all of it. */
 ECC_COLD static void
 adapt(ecc_calendar_t *self)
 {
@@ -335,7 +335,7 @@ adapt(ecc_calendar_t *self)
     self->budget = self->n_buckets;
 }
 
-/* The first node of all, where the days of a whole year are empty: the least of all buckets' heads. */
+/* The first node of all if a whole year is empty: the minimum of the heads of all buckets. */
 ECC_COLD static void
 find_beyond_year(ecc_calendar_t *self)
 {

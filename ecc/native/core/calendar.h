@@ -29,30 +29,30 @@ typedef struct {
 
 typedef struct {
     ecc_ps_t time; /* time of the head */
-    uint32_t head; /* the first of all */
+    uint32_t head; /* first node of the bucket */
     uint32_t tail : 31;
-    uint32_t is_unsorted : 1; /* behind the head */
+    uint32_t is_unsorted : 1; /* the nodes behind the head are unsorted */
 } ecc_bucket_t;
 
 typedef struct {
-    ecc_ps_t first_time; /* ECC_NEVER if first is no node */
-    uint32_t first;      /* the next node; ECC_NO_NODE: not known, ECC_CALENDAR_EMPTY: known to be none */
+    ecc_ps_t first_time; /* time of `first`, ECC_NEVER without one */
+    uint32_t first;      /* next node; ECC_NO_NODE: not known, ECC_CALENDAR_EMPTY: known to be missing */
     int shift;
     ecc_node_t *nodes;
-    uint64_t *order; /* by node, of those at equal times; NULL: that of their numbers */
+    uint64_t *order; /* order of nodes at equal times, by node; NULL: by number */
     ecc_bucket_t *buckets;
-    uint64_t *occupied; /* a bit a bucket */
-    uint64_t *summary;  /* a bit a word of occupied */
+    uint64_t *occupied; /* one bit per bucket */
+    uint64_t *summary;  /* one bit per word of `occupied` */
     ecc_ps_t clock;     /* time of the last node popped */
     ecc_ps_t epoch;     /* clock when the width was last adapted */
-    uint32_t n_buckets; /* a power of two */
+    uint32_t n_buckets; /* number of buckets, a power of two */
     uint32_t n_nodes;
-    uint32_t n_popped; /* since the epoch */
-    uint32_t work;     /* nodes passed and buckets searched in vain, since the epoch */
+    uint32_t n_popped; /* nodes popped since the epoch */
+    uint32_t work;     /* nodes walked over and buckets searched in vain since the epoch */
     uint32_t budget;
 } ecc_calendar_t;
 
-/* A year of at least n_days days: nodes set further ahead than that are looked at more than once. */
+/* Length of a year, at least n_days days: a node further ahead is visited more than once. */
 ECC_MUST_CHECK int ecc_calendar_init(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes, uint32_t n_days);
 void ecc_calendar_free(ecc_calendar_t *self, ecc_memory_t *memory);
 
@@ -74,7 +74,7 @@ ECC_MUST_CHECK int ecc_calendar_verify(const ecc_calendar_t *self);
 
 void ecc_calendar_remove(ecc_calendar_t *self, uint32_t node);
 
-/* The infrequent cases of what follows. */
+/* Rare cases of the functions below. */
 void ecc_calendar_insert_into(ecc_calendar_t *self, ecc_bucket_t *bucket, uint32_t node, ecc_ps_t time);
 void ecc_calendar_search(ecc_calendar_t *self);
 void ecc_calendar_sort(ecc_calendar_t *self, ecc_bucket_t *bucket);
@@ -94,7 +94,7 @@ ecc_calendar_before(const ecc_calendar_t *self, ecc_ps_t time, uint32_t node, ec
     return self->order == NULL || other == ECC_CALENDAR_EMPTY ? node < other : self->order[node] < self->order[other];
 }
 
-/* Notes that a bucket holds something. */
+/* Marks a bucket as occupied. */
 static inline void
 ecc_calendar_mark(ecc_calendar_t *self, uint32_t bucket)
 {
@@ -120,7 +120,7 @@ ecc_calendar_unmark(ecc_calendar_t *self, uint32_t bucket)
     return *word;
 }
 
-/* The time is not before that of the last node popped. */
+/* Inserts a node; its time is not before that of the last node popped. */
 static inline void
 ecc_calendar_insert(ecc_calendar_t *self, uint32_t id, ecc_ps_t time)
 {
@@ -150,7 +150,7 @@ ecc_calendar_find(ecc_calendar_t *self)
     }
 }
 
-/* Removes the first node, which must have been found. */
+/* Removes the first node, which ecc_calendar_search has found. */
 static inline uint32_t
 ecc_calendar_pop(ecc_calendar_t *self)
 {

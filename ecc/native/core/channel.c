@@ -83,7 +83,7 @@ ecc_channel_arrival(ecc_channel_t *self, ecc_ps_t now, ecc_ps_t delay, int64_t s
     return out;
 }
 
-/* S-97: the order at the end of a channel. */
+/* S-97: order of packets at the end of a channel. */
 static bool
 before(const ecc_reordered_t *a, const ecc_reordered_t *b)
 {

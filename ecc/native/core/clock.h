@@ -34,7 +34,7 @@ ecc_clock_tx(int64_t size, double rate)
     return time < 1 ? 1 : time;
 }
 
-/* S-1: a sum of times, none above ECC_NEVER. */
+/* S-1: a sum of times, at most ECC_NEVER. */
 static inline ecc_ps_t
 ecc_clock_add(ecc_ps_t a, ecc_ps_t b)
 {

@@ -41,7 +41,7 @@ is_offset(int64_t offset, size_t header_size)
     return offset >= 0 && offset <= (int64_t) header_size && offset % 8 == 0;
 }
 
-/* The fields of a router, also of the first of a link. */
+/* Checks the fields of a router, or of the first router of a link. */
 static int
 check_router(const ecc_link_t *router, size_t header_size, double *value)
 {
@@ -74,7 +74,7 @@ is_impairment(const ecc_impairment_t *spec)
         && spec->slot_packets >= 0 && spec->slot_bytes >= 0;
 }
 
-/* Whether a server is as it may be, whose opportunities are after so many others. */
+/* Whether a server is valid; its opportunities come after n_opportunities others. */
 static bool
 is_server(const ecc_server_t *spec, const ecc_config_t *config, int64_t n_opportunities)
 {
@@ -92,7 +92,7 @@ is_server(const ecc_server_t *spec, const ecc_config_t *config, int64_t n_opport
     return valid && (n == 0 || times[n - 1] > 0);
 }
 
-/* The number of the first bad change of a link's capacity, from 0, or n_changes. */
+/* Index of the first invalid change of a link's capacity, or n_changes. */
 static int64_t
 check_changes(const ecc_change_t *changes, int64_t n_changes)
 {
@@ -106,7 +106,7 @@ check_changes(const ecc_change_t *changes, int64_t n_changes)
     return k;
 }
 
-/* Whether the queues of a link are as they may be, whose quanta are after so many others. */
+/* Whether the queues of a link are valid; their quanta come after n_quanta others. */
 static bool
 are_queues(const ecc_link_t *link, const ecc_config_t *config, int64_t n_quanta)
 {
@@ -249,7 +249,7 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
     return 0;
 }
 
-/* Whether samples can record what they are to: offsets into records are the caller's to check. */
+/* Whether the recorded fields are valid; the caller checks offsets into records. */
 static bool
 are_recorded(const ecc_samples_t *samples)
 {
@@ -276,7 +276,7 @@ is_count(int64_t n)
     return n >= 0 && n < ECC_MAX_ENTITIES;
 }
 
-/* Whether samples have all their arrays, and no more flows than there are. */
+/* Whether samples have all their arrays, and at most as many flows as the network. */
 static bool
 are_samples(const ecc_samples_t *samples, int64_t n_flows)
 {
@@ -293,7 +293,7 @@ fail(ecc_engine_t *self, int code, double value)
     return ecc_state_fail(self, code, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, value);
 }
 
-/* S-207; that each entry is placed once is for ecc_under_way_place to find. */
+/* S-207: whether an entry is valid; ecc_under_way_place checks that each entry is placed once. */
 static bool
 is_under_way(const ecc_config_t *config, int64_t i)
 {
@@ -313,7 +313,7 @@ is_under_way(const ecc_config_t *config, int64_t i)
         && (packet->hop < flow->n_forward || packet->at > -flow->ack_delay);
 }
 
-/* Counts, sizes, samples, impairments and servers: what belongs to no link or flow. */
+/* Checks counts, sizes, samples, impairments and servers: all that belongs to no link or flow. */
 static int
 check_run(ecc_engine_t *self, const ecc_config_t *config)
 {

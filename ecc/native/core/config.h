@@ -1,7 +1,7 @@
 #ifndef ECC_CONFIG_H
 #define ECC_CONFIG_H
 
-/* The configuration: checked, and its routes installed. */
+/* Checks of the configuration, and questions about it. */
 
 #include "core/state.h"
 
@@ -33,10 +33,10 @@ bool ecc_config_is_reordered(const ecc_engine_t *self, const ecc_flow_t *spec, c
 /* S-71: whether a flow, whose route is installed at `hops`, needs a receiver that finds missing data. */
 bool ecc_config_needs_receiver(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops);
 
-/* 0, or the code of the first bad value, which the engine's report then names. */
+/* Checks a configuration: 0, or the code of the first invalid value, which the report of the engine names. */
 ECC_MUST_CHECK int ecc_config_check(ecc_engine_t *self, const ecc_config_t *config);
 
-/* The same of one flow alone. */
+/* Checks one flow. */
 ECC_MUST_CHECK int ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value);
 
 #endif

@@ -15,7 +15,7 @@
 
 #define FIRST_ROOM 4096u
 
-/* What follows a crossing: the header, then, where they exist, ecc_ecn_t, front and missing of an ACK, and its SACK. */
+/* S-123: bytes of the header, and, if they exist, of ecc_ecn_t, front and missing of an ACK, and its SACK blocks. */
 size_t
 ecc_crossing_body_size(const ecc_engine_t *self)
 {
@@ -31,7 +31,7 @@ ecc_crossing_size(const ecc_engine_t *self)
         + (self->transfers.n_templates > 0 ? sizeof(ecc_passing_t) : 0);
 }
 
-/* What a packet carries, into a body of zeros. */
+/* Writes the content of a packet into a body of zeros. */
 static void
 write_body(const ecc_engine_t *self, const ecc_packet_t *packet, unsigned char *to)
 {
@@ -54,7 +54,7 @@ write_body(const ecc_engine_t *self, const ecc_packet_t *packet, unsigned char *
     }
 }
 
-/* The other way; has_sack: it may have one. */
+/* Reads the content of a packet from a body; has_sack: it may have SACK blocks. */
 int
 ecc_crossing_read_body(ecc_engine_t *self, const ecc_packet_t *packet, const unsigned char *from, bool has_sack)
 {
@@ -88,7 +88,7 @@ ecc_crossing_read_body(ecc_engine_t *self, const ecc_packet_t *packet, const uns
     return 0;
 }
 
-/* Appends a crossing for a part; without a packet, zeros follow. */
+/* Appends a crossing to the outbox for a part; without a packet, its body is zeros. */
 static int
 append(ecc_engine_t *self, int64_t part, const ecc_crossing_t *crossing, uint32_t index, const ecc_packet_t *packet)
 {

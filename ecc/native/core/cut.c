@@ -24,7 +24,7 @@ ecc_cut_is_wire(const ecc_engine_t *self, uint32_t flow, int64_t hop)
 
 /* ---- the partition ---- */
 
-/* The part that has what is behind a wire. */
+/* The part that has the end of a wire. */
 int64_t
 ecc_cut_part_behind_wire(const ecc_engine_t *self, uint32_t flow, uint32_t position)
 {
@@ -37,7 +37,7 @@ ecc_cut_part_behind_wire(const ecc_engine_t *self, uint32_t flow, uint32_t posit
                                                                               : ecc_cut_sender(self, flow);
 }
 
-/* The part that puts packets on a list: an access line, the wire of a link of the route, or the pure delay. */
+/* The part that puts packets on an access line, on the wire of a link of the route, or on the pure delay. */
 int64_t
 ecc_cut_part_before(const ecc_engine_t *self, uint32_t flow, int64_t hop)
 {
@@ -56,7 +56,7 @@ ecc_cut_part_before(const ecc_engine_t *self, uint32_t flow, int64_t hop)
     return spec->n_reverse > 0 ? ecc_cut_sender(self, flow) : ecc_cut_receiver(self, flow);
 }
 
-/* The part that has what is at its end. */
+/* The part that has the end of an access line, a wire or the pure delay. */
 int64_t
 ecc_cut_part_after(const ecc_engine_t *self, uint32_t flow, int64_t hop)
 {

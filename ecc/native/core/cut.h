@@ -18,20 +18,20 @@
 
 #define ECC_N_BATCHES 16 /* batches handed over that the other part may not have read yet: a power of two */
 
-/* Packets that have left for one part, in the order in which they did. */
+/* Packets that have left for one part, in order. */
 typedef struct {
     unsigned char *bytes;
     size_t size;
     size_t room;
-    ecc_ps_t first_arrival; /* the earliest of them, ECC_NEVER without any */
+    ecc_ps_t first_arrival; /* earliest arrival among them, ECC_NEVER if empty */
 } ecc_outbox_t;
 
 /* A transfer in a slot, whose sender is here or which only passes (S-127). */
 typedef struct {
-    uint32_t next;   /* slot of another whose number has the same remainder, or ECC_NO_SLOT */
+    uint32_t next;   /* slot of another transfer whose number has the same remainder, or ECC_NO_SLOT */
     uint32_t n_away; /* packets that have left, and have neither entered again nor been discarded elsewhere */
-    ecc_ps_t last;   /* arrival of the last packet that entered its pure delay */
-    ecc_ps_t end;    /* when the last of its packets was discarded or the sender stopped, so far */
+    ecc_ps_t last;   /* arrival of the last packet that entered the pure delay */
+    ecc_ps_t end;    /* time of the last discarded packet or of the stop of the sender, so far */
 } ecc_cut_slot_t;
 
 struct ecc_cut {
@@ -39,15 +39,15 @@ struct ecc_cut {
     int64_t n_parts;
     int64_t *links;         /* part of each link */
     int64_t *senders;       /* part of the sender of each flow */
-    int64_t *receivers;     /* by flow */
-    int64_t *templates;     /* sender and receiver of its transfers */
-    ecc_ps_t *last;         /* arrival of the last packet that entered a wire, an access line, a pure delay */
-    ecc_ps_t *delays;       /* by part: the least time from an event here to what it causes there; ECC_NEVER: nothing */
-    ecc_outbox_t *outboxes; /* for each part, one that is filled, and batches that the part may read meanwhile */
+    int64_t *receivers;     /* part of the receiver of each flow */
+    int64_t *templates;     /* part of the senders and receivers of the transfers of each template */
+    ecc_ps_t *last;         /* arrival of the last packet that entered each wire, access line and pure delay */
+    ecc_ps_t *delays;       /* by part: minimum time from an event here to any effect there; ECC_NEVER: no effect */
+    ecc_outbox_t *outboxes; /* for each part, the outbox that is filled, and batches that the part may read meanwhile */
     ecc_cut_slot_t *slots;
-    uint32_t *heads; /* by remainder of the number of a transfer: a slot, or ECC_NO_SLOT */
+    uint32_t *heads; /* slot by remainder of the number of a transfer, or ECC_NO_SLOT */
     uint32_t n_slots;
-    uint32_t n_heads;   /* a power of two */
+    uint32_t n_heads;   /* number of heads, a power of two */
     uint32_t n_passing; /* slots of transfers whose sender is elsewhere */
 };
 
@@ -61,7 +61,7 @@ ecc_cut_has_link(const ecc_engine_t *self, uint32_t link)
     return self->cut == NULL || self->cut->links[link] == self->cut->part;
 }
 
-/* The part of the sender of a flow, or of the transfer in a slot; there is a cut. */
+/* The part of the sender of a flow or transfer; needs a cut. */
 static inline int64_t
 ecc_cut_sender(const ecc_engine_t *self, uint32_t flow)
 {
@@ -99,17 +99,14 @@ ecc_cut_n_hops(const ecc_flow_t *spec)
     return spec->n_forward + spec->n_reverse;
 }
 
-/* The position of a wire that a crossing is on, ecc_cut_relative to that of its flow. */
+/* Position of the wire of a crossing, relative to the first position of its flow. */
 static inline uint32_t
 ecc_cut_relative(const ecc_flow_t *spec, int64_t hop)
 {
     return (uint32_t) (hop < ecc_cut_n_hops(spec) ? hop : hop - ECC_CUT_AFTER_ACKS);
 }
 
-/*
- * Whether the end of the wire at a position is that of the pure delay behind it: the ACK is the only event (S-33,
- * S-34).
- */
+/* S-33, S-34: whether the ACK is the only event after the wire at a position. */
 static inline bool
 ecc_cut_ends_with_ack(const ecc_engine_t *self, uint32_t position)
 {
@@ -131,7 +128,7 @@ int64_t ecc_cut_part_after(const ecc_engine_t *self, uint32_t flow, int64_t hop)
 /* The slot of the transfer with a number, or ECC_NO_SLOT. */
 uint32_t ecc_cut_find_slot(const ecc_engine_t *self, int64_t number);
 
-/* Room for so many slots. */
+/* Makes room for slots. */
 ECC_MUST_CHECK int ecc_cut_reserve(ecc_engine_t *self, uint32_t n_slots);
 
 /* A slot has a transfer, or has it no more. */
@@ -145,7 +142,9 @@ ecc_cut_is_away(const ecc_engine_t *self, uint32_t flow)
     return self->cut != NULL && self->cut->slots[flow - self->n_flows].n_away > 0;
 }
 
-/* What a flow has sent, retransmissions not counted, as far as this engine knows: bounds what others say of it. */
+/*
+ * Bytes that a flow has sent without retransmissions, as far as this engine knows: bounds the reports of other parts.
+ */
 static inline int64_t
 ecc_cut_most_sent(const ecc_engine_t *self, uint32_t flow)
 {
@@ -154,7 +153,7 @@ ecc_cut_most_sent(const ecc_engine_t *self, uint32_t flow)
     return ecc_cut_has_sender(self, flow) ? state->sent - (state->reliable ? state->lost : 0) : ECC_ARCHIVE_MAX;
 }
 
-/* What an ACK reports is no more than its sender has sent, as far as this engine knows it. */
+/* Whether an ACK reports no more than its sender has sent, as far as this engine knows. */
 bool ecc_cut_is_report(const ecc_engine_t *self, const ecc_packet_t *packet);
 
 /* The outbox for a part. */

@@ -75,10 +75,10 @@ enum ecc_segment_kind { ECC_SEGMENT_NEW, ECC_SEGMENT_RETRANSMITTED };
 /* How a flow recovers lost data: not at all, by RFC 6582, RFC 6675 or RFC 8985. */
 enum ecc_transport_kind { ECC_TRANSPORT_NONE, ECC_TRANSPORT_CUMULATIVE, ECC_TRANSPORT_SACK, ECC_TRANSPORT_RACK };
 
-/* What the loss of a retransmission leads to in a recovery of RACK-TLP (S-163). */
+/* Effect of the loss of a retransmission in a recovery of RACK-TLP (S-163). */
 enum ecc_lost_retransmission { ECC_LOST_REDUCE, ECC_LOST_LINUX };
 
-/* What proportional rate reduction is used for (S-164, S-166). */
+/* Uses of proportional rate reduction (S-164, S-166). */
 enum ecc_prr_use { ECC_PRR_NEVER, ECC_PRR_LOSSES, ECC_PRR_LOSSES_AND_MARKS };
 
 /* Codepoint of a packet in the IP header (RFC 3168). */
@@ -87,8 +87,8 @@ enum ecc_codepoint { ECC_NOT_ECT, ECC_ECT_1, ECC_ECT_0, ECC_CE };
 /* Whether the packets of a flow can be marked, and how its receiver reports marks (S-105). */
 enum ecc_ecn_kind {
     ECC_ECN_NONE,
-    ECC_ECN_CLASSIC,  /* ECT(0); each ACK says that there were marks until the sender has answered: RFC 3168 */
-    ECC_ECN_ACCURATE, /* ECT(0); each ACK says how many bytes were marked so far */
+    ECC_ECN_CLASSIC,  /* ECT(0); each ACK carries ECE after a mark until the sender has answered: RFC 3168 */
+    ECC_ECN_ACCURATE, /* ECT(0); each ACK carries the number of bytes marked so far */
     ECC_ECN_SCALABLE  /* ECT(1), otherwise as accurate: RFC 9331 */
 };
 
@@ -96,23 +96,25 @@ enum ecc_ecn_kind {
 enum ecc_scheduler_kind {
     ECC_SCHEDULER_PRIORITY, /* the first that is not empty */
     ECC_SCHEDULER_DRR,      /* deficit round robin */
-    ECC_SCHEDULER_FQ        /* the same, with queues first that were empty: RFC 8290 */
+    ECC_SCHEDULER_FQ        /* deficit round robin, queues that were empty first: RFC 8290 */
 };
 
-/* Which route the next packet of a flow takes that has several (S-131). */
+/* Packets of a flow that its random phase delays (S-186, S-187). */
 enum ecc_phase_jitter { ECC_PHASE_NEVER, ECC_PHASE_AT_LINE_RATE, ECC_PHASE_ALWAYS };
+
+/* Choice of the route of the next packet, among several (S-131). */
 enum ecc_spraying_kind { ECC_SPRAYING_ROUND_ROBIN, ECC_SPRAYING_RANDOM };
 
-/* What a report is about. */
+/* Kind of the entity of a report. */
 enum ecc_entity_kind { ECC_ENTITY_NONE, ECC_ENTITY_LINK, ECC_ENTITY_FLOW, ECC_ENTITY_TRANSFER };
 
-/* What a hook of a link sees; it may write the fields marked w. */
+/* The fields that a hook of a link sees; it may write those marked w. */
 typedef struct {
-    double now;           /* s */
-    double capacity;      /* bit/s */
-    int64_t buffer;       /* bytes, -1 unlimited */
-    int64_t queue;        /* bytes in the queue of the packet, the one in service included; without one, the backlog */
-    int64_t backlog;      /* bytes in all queues of the link */
+    double now;      /* s */
+    double capacity; /* bit/s */
+    int64_t buffer;  /* bytes, -1 unlimited */
+    int64_t queue;   /* bytes in the queue of the packet, including the one in service; without a packet, the backlog */
+    int64_t backlog; /* bytes in all queues of the link */
     int64_t queue_index;  /* w: number of the queue of the packet, from 0; on_classify only */
     int64_t queue_low;    /* bytes, lowest since the last on_interval */
     int64_t packet_size;  /* bytes */
@@ -126,7 +128,7 @@ typedef struct {
     int64_t drop;         /* w: non-zero drops the packet; on_arrival and on_dequeue only */
     int64_t mark;         /* w: non-zero marks the packet if it can be; on_arrival, on_dequeue, on_departure only */
     int64_t trim;         /* w: non-zero trims the packet, or drops it if it cannot be; on_arrival only */
-    double next_interval; /* w: s until this router's next on_interval, <= 0: none */
+    double next_interval; /* w: s until this router's next on_interval, <= 0: never */
 } ecc_link_env_t;
 
 /* Why a TRY-SEND has ended (S-176). */
@@ -136,7 +138,7 @@ enum ecc_send_limit {
     ECC_LIMIT_PACER   /* the rate */
 };
 
-/* What a hook of a flow sees; it may write the fields marked w. */
+/* The fields that a hook of a flow sees; it may write those marked w. */
 typedef struct {
     double now;           /* s */
     int64_t packet_size;  /* bytes */
@@ -148,25 +150,25 @@ typedef struct {
     int64_t lost;         /* bytes */
     double rate;          /* w: bit/s */
     double window;        /* w: bytes, 0 = not window-clocked */
-    double timer;         /* w: s from now until on_timer, < 0: none */
+    double timer;         /* w: s from now until on_timer, < 0: not set */
     int64_t kind;         /* kind that on_loss, on_send, on_timer and on_control report (S-102), else 0 */
     int64_t flow;         /* number: of a flow its index, of a transfer the flows and the transfers before it */
     double random;        /* uniform [0, 1), if wanted, else 0 */
     int64_t size;         /* bytes to deliver, -1 unlimited */
     int64_t unsent;       /* bytes that the application has written and that were not sent; 2^62 if there is no end */
     int64_t header_bytes; /* bytes by which a packet is longer on links, and for the pacer, than its data */
-    int64_t acked;        /* bytes that this ACK acknowledges and none did before; on_ack only, else 0 */
+    int64_t acked;        /* bytes newly acknowledged by this ACK; on_ack only, else 0 */
     int64_t recovering;   /* 1: a transport is in fast recovery */
     int64_t recovered;    /* 1: this ACK has ended it; on_ack only */
     int64_t undone;       /* 1: this ACK shows that the last on_loss was for nothing; on_ack only */
     int64_t marked;       /* bytes that this ACK newly reports as marked; of on_receive: of this packet, if marked */
     int64_t ece;          /* 1: this ACK carries ECE (S-109); on_ack only, else 0 */
-    double timer_1;       /* w: as timer, of timers 1 to 3, where the flow has so many */
-    double timer_2;       /* w */
-    double timer_3;       /* w */
-    int64_t counter;      /* w: bytes that the flow sends from now until on_count, < 1: none */
+    double timer_1;       /* w: as timer, for timers 1 to 3, if the flow has them */
+    double timer_2;       /* w: as timer_1 */
+    double timer_3;       /* w: as timer_1 */
+    int64_t counter;      /* w: bytes that the flow sends from now until on_count, < 1: not set */
     int64_t control_size; /* w: bytes of a packet that the receiver sends to on_control, < 1: none; on_receive only */
-    int64_t control_kind; /* w: >= 0, what on_control finds in kind; on_receive only */
+    int64_t control_kind; /* w: >= 0, the kind that on_control receives; on_receive only */
     int64_t limited_by;   /* enum ecc_send_limit: why the last TRY-SEND sent no more (S-176) */
     double idle;          /* s since the last packet was sent; on_restart only, else 0 */
     double rto;           /* s, retransmission timeout; on_restart only, else 0 */
@@ -182,22 +184,22 @@ typedef struct {
     ecc_bytes_t buffer;       /* -1 unlimited */
     int64_t buffer_packets;   /* packets, 0 unlimited */
     int64_t n_changes;        /* changes of the capacity: the next n_changes of `changes` */
-    int64_t impairment;       /* number of that of the wire, from 1; 0: none */
-    int64_t server;           /* number of that which serves its queue, from 1; 0: its capacity alone does */
-    ecc_ps_t first_interval;  /* first tick; negative: as on_start sets it */
+    int64_t impairment;       /* number of the impairment of the wire, from 1; 0: no impairment */
+    int64_t server;           /* number of the server of its queue, from 1; 0: served by its capacity */
+    ecc_ps_t first_interval;  /* time of the first INTERVAL; negative: set by on_start */
     int64_t wants_flow_queue; /* non-zero: env.flow_queue is kept */
     int64_t wants_random;     /* non-zero: env.random is drawn */
-    int64_t n_queues;         /* 0: one; else so many, whose quanta are the next n_queues of `quanta` */
+    int64_t n_queues;         /* number of queues, whose quanta are the next n_queues of `quanta`; 0: one queue */
     int64_t scheduler;        /* enum ecc_scheduler_kind */
     int64_t drops_longest;    /* non-zero: a full buffer drops the first packet of the longest queue */
-    ecc_bytes_t xoff;        /* it is paused while more than this of a class has come over it and is queued; 0: never */
-    ecc_bytes_t xon;         /* then it resumes at this or less */
-    ecc_bytes_t headroom;    /* what may come beyond xoff and is not dropped */
-    int64_t at;              /* link of an additional router */
-    int64_t header_offset;   /* bytes from the start of a header to what the hooks see, a multiple of 8 */
-    int64_t phase_jitter;    /* non-zero: the phase of its departures is drawn (S-189) */
-    ecc_bytes_t begun_queue; /* before time 0, in front of packets that are under way then (S-208) */
-    void *begun_state;       /* router: record for hooks with such packets, else NULL */
+    ecc_bytes_t xoff;         /* bytes of a class, come over it and still queued, above which it is paused; 0: never */
+    ecc_bytes_t xon;          /* bytes of a class at or below which it resumes */
+    ecc_bytes_t headroom;     /* bytes that may arrive beyond xoff without being dropped */
+    int64_t at;               /* link of an additional router */
+    int64_t header_offset;    /* bytes from the start of a header to the fields of the hooks, a multiple of 8 */
+    int64_t phase_jitter;     /* non-zero: the phase of its departures is drawn (S-189) */
+    ecc_bytes_t begun_queue;  /* bytes queued before time 0, in front of the packets under way (S-208) */
+    void *begun_state;        /* router: record for hooks with such packets, else NULL */
     void *state;
     void *params;
     ecc_hook_t on_start;
@@ -236,10 +238,10 @@ typedef struct {
     int32_t n_alternatives;       /* further routes: `routes` continues with their lengths, then with their links */
     int32_t header_bytes;         /* bytes by which packets on links, and for the pacer, exceed their data; < 2^16 */
     ecc_bytes_t trimmed_size;     /* size of a trimmed packet on links; 0: packets cannot be trimmed */
-    int32_t priority;             /* class of its packets and ACKs where links are paused, below ECC_N_PRIORITIES */
-    int32_t impairment;           /* number of that of ack_delay, from 1; 0: none */
-    int32_t bottleneck;           /* offset of an int64 in state that samples show, -1 none */
-    int32_t header_offset;        /* as of a router */
+    int32_t priority;             /* class of its packets and ACKs if links are paused, below ECC_N_PRIORITIES */
+    int32_t impairment;           /* number of the impairment of ack_delay, from 1; 0: no impairment */
+    int32_t bottleneck;           /* offset of an int64 of `state` that samples show, -1 without one */
+    int32_t header_offset;        /* as header_offset of a router */
     int32_t ecn;                  /* enum ecc_ecn_kind */
     int32_t transport;            /* enum ecc_transport_kind */
     int32_t lost_retransmission;  /* enum ecc_lost_retransmission, of a transport of type 3 */
@@ -281,22 +283,22 @@ typedef struct {
     double capacity; /* bit/s, may be 0 */
 } ecc_change_t;
 
-/* What a flow that has begun before time 0 has then (S-206). */
+/* A flow that has begun before time 0 (S-206). */
 typedef struct {
     ecc_ps_t rtt; /* RTT that the flow has measured before */
-    void *state;  /* record for its on_start, or NULL without one */
+    void *state;  /* record for its on_start; NULL without on_start */
 } ecc_begun_t;
 
 /* A packet in the network at time 0, of a flow that has begun before (S-207); all times are relative to time 0. */
 typedef struct {
     int64_t flow;
-    ecc_ps_t sent;  /* at or before time 0; the entries of a run are in this order */
+    ecc_ps_t sent;  /* emission, at or before time 0; entries are sorted by it */
     int64_t hop;    /* the link of the route that it reaches, from 0, or n_forward for the receiver */
     ecc_ps_t at;    /* arrival there; at or before time 0: the packet is in that queue, or its ACK is returning */
     int64_t placed; /* index of the entry that is placed in this turn */
 } ecc_under_way_t;
 
-/* What a channel, a wire or the pure delay of ACKs, does to the packets on it. All zero: nothing. */
+/* Losses and delays of packets on a channel: a wire, or the pure delay of ACKs. All zero: no impairment. */
 typedef struct {
     double data_loss;       /* probability */
     double ack_loss;        /* probability */
@@ -314,14 +316,13 @@ typedef struct {
     ecc_bytes_t slot_bytes; /* maximum number of bytes in a slot, unless it holds a single packet; 0: no limit */
 } ecc_impairment_t;
 
-/* How the queue of a link is served, beside its capacity. All zero: no other way. */
+/* A server of the queue of a link, in addition to its capacity. All zero: no server. */
 typedef struct {
-    double rate;       /* rate of the token bucket, bit/s; 0: no bucket */
-    ecc_bytes_t burst; /* size of the token bucket */
-    int64_t
-        n_opportunities; /* in place of the capacity: the next n_opportunities of `opportunities`, repeated; 0: none */
+    double rate;             /* rate of the token bucket, bit/s; 0: no bucket */
+    ecc_bytes_t burst;       /* size of the token bucket */
+    int64_t n_opportunities; /* they replace the capacity: the next entries of `opportunities`, repeated; 0: none */
     ecc_bytes_t opportunity; /* bytes that may leave at each opportunity */
-    ecc_ps_t slot_lo;        /* as of an impairment */
+    ecc_ps_t slot_lo;        /* slot_lo to slot_bytes: as of an impairment */
     ecc_ps_t slot_hi;
     int64_t slot_packets;
     ecc_bytes_t slot_bytes;
@@ -331,7 +332,7 @@ typedef struct {
 typedef struct {
     const void *record; /* record of a link or a flow */
     int64_t offset;     /* bytes from there, or into ecc_flow_env_t; a multiple of 8 */
-    int64_t flow;       /* index, without a record */
+    int64_t flow;       /* index of the flow, without a record */
 } ecc_recorded_t;
 
 /* One row a sample: of the first n_flows flows, and of all links. Counts are totals since the start. */
@@ -384,8 +385,8 @@ typedef struct {
 /* A packet on its way to another part; its header and what it carries for its receiver or its sender follow, and, where
    there are templates, two words: the template of a transfer, or -1, and its ack_delay. */
 typedef struct {
-    ecc_ps_t time; /* when it reaches the end of what it is on */
-    ecc_ps_t sent; /* when it left its sender */
+    ecc_ps_t time; /* arrival at the end of the wire, line or delay */
+    ecc_ps_t sent; /* departure from the sender */
     int64_t offset;
     int64_t size; /* bytes of data, also once it is an ACK */
     int64_t flow; /* number */
@@ -427,10 +428,10 @@ typedef struct {
     const ecc_begun_t *begun; /* by flow; NULL: no flow has begun before time 0 */
     int64_t n_under_way;      /* entries of `under_way` */
     const ecc_under_way_t *under_way;
-    ecc_event_t *trace;               /* or NULL */
-    ecc_samples_t samples;            /* n_samples = 0: none */
-    int64_t *histogram;               /* (link, 2, ECC_N_BINS): time, then arrivals, by queue; or NULL */
-    ecc_partition_t partition;        /* copied; engines may share samples and histogram: each writes what is its own */
+    ecc_event_t *trace;        /* or NULL */
+    ecc_samples_t samples;     /* n_samples = 0: none */
+    int64_t *histogram;        /* (link, 2, ECC_N_BINS): time, then arrivals, by queue; or NULL */
+    ecc_partition_t partition; /* copied; engines may share samples and histogram, as each writes its own entries */
     const ecc_allocator_t *allocator; /* or NULL */
 } ecc_config_t;
 
@@ -439,10 +440,10 @@ typedef struct {
     int64_t code;
     int64_t entity; /* enum ecc_entity_kind */
     int64_t index;  /* index of the link (routers count on) or flow (templates count on), or number of the transfer */
-    int64_t hook;   /* number of the hook among those of a link or flow, -1 none */
+    int64_t hook;   /* number of the hook of a link or flow, -1 without one */
     ecc_ps_t time;
-    double value;   /* the offending value, or what the hook returned */
-    int64_t failed; /* non-zero: `value` is what the hook returned */
+    double value;   /* the invalid value, or the return value of the hook */
+    int64_t failed; /* non-zero: `value` is the return value of the hook */
 } ecc_report_t;
 
 enum ecc_stop {
@@ -472,13 +473,13 @@ typedef struct {
 } ecc_stats_t;
 
 typedef struct {
-    ecc_ps_t finish;       /* when it stopped or completed, -1 not yet */
+    ecc_ps_t finish;       /* time at which it stopped or completed, -1 before */
     int64_t completed;     /* 1: all of its size was ACKed */
     int64_t sent;          /* bytes, retransmitted ones included */
     int64_t received;      /* bytes at the receiver */
     int64_t delivered;     /* bytes ACKed */
     int64_t lost;          /* bytes */
-    int64_t retransmitted; /* bytes sent again; without transport, beyond the size of a flow of finite size */
+    int64_t retransmitted; /* bytes sent again; without transport: bytes sent beyond a finite size */
     int64_t acks_lost;     /* on their pure delay */
     int64_t marked;        /* bytes at the receiver that came marked */
     double rate;
@@ -493,7 +494,7 @@ typedef struct {
     int64_t template_index;
     ecc_ps_t start;
     ecc_bytes_t size;
-    ecc_ps_t end; /* when it did not send any more and none of its packets was in the network, -1 not yet */
+    ecc_ps_t end; /* time from which on it sent nothing and had no packet in the network, -1 before */
     ecc_flow_result_t flow;
 } ecc_transfer_result_t;
 
@@ -578,7 +579,7 @@ ECC_MUST_CHECK int ecc_engine_load(ecc_engine_t *self, const unsigned char *buff
 int64_t ecc_engine_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer);
 ECC_MUST_CHECK int ecc_engine_enter(ecc_engine_t *self, const unsigned char *crossings, int64_t size);
 
-/* The least time from an event in this part to what it causes in another; ECC_NEVER: none (S-124). */
+/* The minimum time from an event in this part to any effect in another; ECC_NEVER: no effect (S-124). */
 ecc_ps_t ecc_engine_lookahead(const ecc_engine_t *self);
 
 /* A team runs the parts of one network in as many threads. */
@@ -600,8 +601,8 @@ ECC_MUST_CHECK int ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t unt
 void ecc_team_stop(ecc_team_t *self);
 
 /*
- * From now on no part runs more events than so many in a call: if one would, the call ends with ECC_STOP_NOT_YET, and
- * parts may be at different times until another one ends otherwise.
+ * From now on a part runs at most `most` events in a call: if it would run more, the call ends with ECC_STOP_NOT_YET,
+ * and parts may be at different times until a later call ends otherwise.
  */
 void ecc_team_set_most(ecc_team_t *self, int64_t most);
 

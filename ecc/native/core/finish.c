@@ -116,7 +116,7 @@ ecc_finish_if_done(ecc_engine_t *self, uint32_t index, ecc_ps_t now)
     if (index < self->n_flows) {
         return;
     }
-    if (self->cut != NULL) { /* another part may be ahead, and report what the sender comes to later */
+    if (self->cut != NULL) { /* a part that is ahead may have reported a later discard */
         ecc_cut_slot_t *slot = &self->cut->slots[index - self->n_flows];
         slot->end = now > slot->end ? now : slot->end;
         now = slot->end;

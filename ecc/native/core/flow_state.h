@@ -37,13 +37,13 @@ typedef struct {
     bool owes_answer;      /* the next new packet carries CWR */
     uint32_t reordering_threshold;
     uint32_t delayed;      /* the packet whose ACK is delayed, or ECC_NO_PACKET */
-    uint32_t n_holes;      /* in the table of holes: less than the threshold */
+    uint32_t n_holes;      /* number of holes, less than the threshold */
     ecc_channel_t channel; /* the pure delay of its ACKs, if the flow has an impairment */
 } ecc_receiver_t;
 
 /*
- * Of each packet, behind the regions of protocols, in runs where packets of some flow can be marked (S-105). In the
- * header of a packet it is one word, with the codepoint in its lowest two bits.
+ * ECN of a packet, behind the regions of protocols, in runs with packets that can be marked (S-105). In a header it is
+ * one word, with the codepoint in its lowest two bits.
  */
 typedef struct {
     int64_t codepoint; /* enum ecc_codepoint */
@@ -51,8 +51,8 @@ typedef struct {
 } ecc_ecn_t;
 
 /*
- * What an ACK of such a receiver carries, after its header. A packet of data to such a receiver has there, in `front`,
- * what the sender had abandoned (S-54).
+ * The report of an ACK, after its header. A packet of data to a receiver that finds missing data has in `front` the
+ * bytes that the sender had abandoned (S-54).
  */
 typedef struct {
     int64_t front; /* bytes accounted for; with a transport: the cumulative ACK */
@@ -85,9 +85,9 @@ typedef struct {
     int64_t recent[ECC_MAX_SACK_BLOCKS]; /* a sequence number in each range that an ACK reports, newest first */
     uint32_t recent_ranges[ECC_MAX_SACK_BLOCKS]; /* ranges of `held` that contain these numbers */
     uint8_t n_recent;
-    uint8_t n_dup_acks;   /* up to dup_thresh */
+    uint8_t n_dup_acks;   /* duplicate ACKs, up to dup_thresh */
     uint8_t dup_thresh;   /* duplicate ACKs that prove a loss (DupThresh of RFC 6675) */
-    bool had_partial_ack; /* in this recovery */
+    bool had_partial_ack; /* a partial ACK has arrived in this recovery */
     bool uses_sack;
     bool recovering;
     bool recovered;
@@ -107,15 +107,15 @@ typedef struct {
     uint32_t before; /* outstanding segment sent before it, or ECC_NO_SEGMENT */
     uint32_t after;
     uint8_t state;     /* enum ecc_sent_state */
-    uint8_t probes;    /* copies in flight beside it */
+    uint8_t probes;    /* additional copies in flight */
     bool was_repeated; /* sent more than once */
     bool is_repair;    /* outstanding, and sent again because it was lost */
 } ecc_sent_t;
 
-/* What else the timer of a transport of type 3 is for (S-153). */
+/* Further purposes of the timer of a transport of type 3 (S-153). */
 enum ecc_awaits { ECC_AWAITS_NOTHING, ECC_AWAITS_REORDERING, ECC_AWAITS_PROBE };
 
-/* RACK-TLP: what a transport of type 3 knows beside its transport (S-144); see rack.h. */
+/* RACK-TLP: the state of a transport of type 3 in addition to its ecc_transport_t (S-144); see rack.h. */
 typedef struct {
     ecc_sent_t *items; /* a ring, in the order of the stream */
     uint32_t room;     /* a power of two */
@@ -123,13 +123,13 @@ typedef struct {
     uint32_t count;
     uint32_t oldest; /* outstanding segment sent first, or ECC_NO_SEGMENT */
     uint32_t newest;
-    uint32_t earlier; /* the last of those outstanding that were sent before `order`, or ECC_NO_SEGMENT */
+    uint32_t earlier; /* last outstanding segment that was sent before `order`, or ECC_NO_SEGMENT */
     uint32_t *lost;   /* numbers of lost segments, a heap with the first of the stream at its top */
-    uint32_t n_lost;  /* in the heap, segments that have been delivered meanwhile included */
+    uint32_t n_lost;  /* entries of the heap, including segments delivered meanwhile */
     uint32_t n_sacked;
     int32_t multiplier; /* multiplier of the reordering window */
     int32_t persists;
-    int64_t dsack_round; /* -1: none */
+    int64_t dsack_round; /* end of the round of duplicates (RFC 8985), -1 without one */
     int64_t in_flight;
     int64_t lost_bytes;
     int64_t repairs; /* bytes of outstanding segments that were sent again because they were lost */
@@ -151,7 +151,7 @@ typedef struct {
     bool wants_probe;
     bool may_undo;
     bool by_timeout;
-    bool undone;        /* by the ACK that is being processed */
+    bool undone;        /* the current ACK shows that the episode was spurious */
     bool has_duplicate; /* at the receiver: the last packet was a duplicate */
 } ecc_rack_t;
 
@@ -164,17 +164,17 @@ typedef struct {
 
 /* Proportional rate reduction of a flow, in bytes (S-164); see transport.h. */
 typedef struct {
-    int64_t delivered;  /* since the last congestion response */
-    int64_t out;        /* sent since then */
-    int64_t recover_fs; /* neither acknowledged nor sacked before it */
-    int64_t credit;     /* SndCnt: what may be sent before the next ACK */
-    int64_t until;      /* a reduction for marks lasts until all below is acknowledged; 0: there is none (S-166) */
+    int64_t delivered;  /* bytes delivered since the last congestion response */
+    int64_t out;        /* bytes sent since the last congestion response */
+    int64_t recover_fs; /* bytes neither acknowledged nor sacked before the response (RecoverFS) */
+    int64_t credit;     /* bytes that may be sent before the next ACK (SndCnt) */
+    int64_t until;      /* end of a reduction for marks, when all below is acknowledged; 0: no such reduction (S-166) */
 } ecc_prr_t;
 
-/* What the hooks of a flow await (S-49, S-128); see alarms.h. */
+/* The timers of hooks of a flow, and its count (S-49, S-128); see alarms.h. */
 typedef struct {
-    ecc_ps_t timers[ECC_MAX_TIMERS]; /* when each expires, or ECC_NEVER */
-    int64_t count;                   /* on_count is called once so many bytes have been sent, or INT64_MAX */
+    ecc_ps_t timers[ECC_MAX_TIMERS]; /* expiry of each timer, or ECC_NEVER */
+    int64_t count;                   /* value of `sent` at which on_count is called, or INT64_MAX */
 } ecc_alarms_t;
 
 /* The random phase of a flow (S-186) or of a link (S-189); see phase.h. */
@@ -197,8 +197,8 @@ typedef struct {
     ecc_ps_t pacing_gap;
     uint32_t last_counted; /* last packet among `acks` that is counted as received, or ECC_NO_PACKET */
     bool active : 1;
-    bool changed : 1;            /* rate or window, since the last TRY-SEND */
-    bool is_plain : 1;           /* it has nothing that most flows lack (ecc_flow_is_plain) */
+    bool changed : 1;            /* rate or window have changed since the last TRY-SEND */
+    bool is_plain : 1;           /* it needs no code beyond that of most flows (is_plain in flow.c) */
     bool timeout_pending : 1;    /* there is a TIMEOUT */
     bool immediate_ack : 1;      /* the receiver needs no event: S-33 */
     bool reliable : 1;           /* it has a transport, see transport.h */
@@ -239,8 +239,8 @@ typedef struct {
     bool has_header_bytes : 1;
     bool needs_receiver : 1; /* see receiver.h */
     bool reorders_acks : 1;  /* its ACKs are in the heap of its channel */
-    bool can_be_marked : 1;  /* its packets */
-    uint8_t n_timeouts;      /* since the last ACK, up to ECC_MAX_BACKOFFS */
+    bool can_be_marked : 1;  /* its packets can be marked */
+    uint8_t n_timeouts;      /* timeouts since the last ACK, up to ECC_MAX_BACKOFFS */
     uint16_t header_offset;
 
     _Alignas(ECC_CACHE_LINE) const ecc_flow_t *spec;
@@ -279,18 +279,18 @@ typedef struct {
 /* Transfers: those pending, slots of those alive, results of those finished. */
 typedef struct {
     ecc_template_t *templates;
-    ecc_pending_transfer_t *pending; /* in the order of their starts */
-    ecc_pending_transfer_t *linked;  /* after others, to which they are subsequent */
+    ecc_pending_transfer_t *pending; /* pending transfers, in the order of their starts */
+    ecc_pending_transfer_t *linked;  /* transfers linked after others, to which they are subsequent */
     ecc_transfer_result_t *finished;
     unsigned char *records; /* records of the slots */
     size_t record_size;
     uint32_t n_templates;
     uint32_t max_length; /* links of a template's routes */
     uint32_t first_hop;  /* position of the links of the first slot in the table of hops */
-    uint32_t n_slots;    /* in use or used before */
+    uint32_t n_slots;    /* slots in use or used before */
     uint32_t n_alive;
     uint32_t free_slot; /* slot freed last */
-    uint32_t n_linked;  /* entries in use or used before */
+    uint32_t n_linked;  /* entries of `linked` in use or used before */
     uint32_t free_linked;
     size_t room_linked;
     size_t n_pending;
@@ -302,7 +302,7 @@ typedef struct {
     int64_t n_added;
     int64_t n_started;
     ecc_ps_t last_start;
-    bool more; /* will be added */
+    bool more; /* more transfers will be added */
 } ecc_transfers_t;
 
 #endif

@@ -31,21 +31,21 @@ typedef struct {
 enum ecc_round { ECC_ROUND_NEW, ECC_ROUND_OLD, ECC_N_ROUNDS };
 
 /*
- * A link and its first router; of an additional router, only the fields marked "router" are used. A packet touches the
- * first two cache lines, a hook the third; what is in spec as well is there so that neither needs more.
+ * A link and its first router; an additional router uses only the fields marked "router". A packet touches the first
+ * two cache lines, a hook the third; fields of spec are repeated there for that reason.
  */
 typedef struct {
-    _Alignas(ECC_CACHE_LINE) ecc_ring_t ring; /* the queue, that in service first; if it schedules: only that */
+    _Alignas(ECC_CACHE_LINE) ecc_ring_t ring; /* the queue; if the link schedules: only the packet in service */
     ecc_bytes_t queue;
-    ecc_ps_t free_at; /* when the last bit in the queue leaves it */
+    ecc_ps_t free_at; /* time at which the last bit in the queue leaves it */
     ecc_fifo_t wire;
     ecc_bytes_t max_bytes;     /* capacity of the queue; INT64_MAX: unlimited */
-    uint32_t next;             /* router at this link, 0: no other */
+    uint32_t next;             /* next router at this link, 0: no other */
     bool has_departure_events; /* a router has on_departure, there is an impairment, or it schedules */
     bool measures_queue;       /* area and histogram are kept */
     bool schedules;            /* it has queues */
     bool has_changes : 1;      /* its capacity changes */
-    bool is_plain : 1;         /* it has nothing that most links lack (ecc_link_set_plain) */
+    bool is_plain : 1;         /* it needs no code beyond that of most links (ecc_link_set_plain) */
 
     _Alignas(ECC_CACHE_LINE) ecc_ps_t tx_time[3]; /* transmission time of the last size, by enum ecc_packet_kind */
     int32_t tx_size[3];                           /* last size, by enum ecc_packet_kind; 0 if the capacity changes */
@@ -60,7 +60,7 @@ typedef struct {
     void *params;                                   /* router */
     ecc_hook_t on_arrival;                          /* router */
     double capacity;                                /* before any change */
-    ecc_bytes_t buffer;                             /* as hooks see it: max_bytes, or -1 if that is any */
+    ecc_bytes_t buffer;                             /* max_bytes as hooks see it, -1 if unlimited */
     uint16_t header_offset;                         /* router */
     bool wants_flow_queue;                          /* router */
     bool wants_random;                              /* router */
@@ -70,7 +70,7 @@ typedef struct {
     ecc_queue_t *queues;                       /* queues of a link that schedules, else NULL */
     ecc_fifo_t rounds[ECC_N_ROUNDS];           /* lists of queues, by enum ecc_round */
     uint32_t n_queues;
-    uint32_t n_waiting;      /* packets in them */
+    uint32_t n_waiting;      /* waiting packets in all queues */
     uint32_t in_service;     /* queue of the packet in service */
     uint32_t n_zero_waits;   /* router: INTERVALs in a row that on_interval wanted in less than 1 ps */
     ecc_wide_t area;         /* sum of queue * ps since the last sample */
@@ -96,10 +96,10 @@ typedef struct {
     } count; /* packets and bytes, by debug builds, for ecc_engine_verify */
 } ecc_link_state_t;
 
-/* What PFC knows of a link and a class (S-139); see pause.h. */
+/* PFC of a link and a class (S-139); see pause.h. */
 typedef struct {
     ecc_bytes_t held;    /* bytes that came over the link and are in queues behind it */
-    ecc_bytes_t counted; /* the same, for ecc_pause_verify */
+    ecc_bytes_t counted; /* `held`, counted again for ecc_pause_verify */
     ecc_ps_t since;      /* start of the last pause */
     ecc_ps_t time;       /* duration of all pauses before it */
     int64_t count;       /* PAUSE frames sent to it */
@@ -114,12 +114,12 @@ typedef struct {
     bool is_moving; /* it may yet serve a packet, in the search for deadlocks */
 } ecc_pause_t;
 
-/* How a link is served (S-155); see server.h. */
+/* The server of a link (S-155); see server.h. */
 typedef struct {
     ecc_server_t spec;
     const ecc_ps_t *opportunities; /* n_opportunities */
-    ecc_ps_t done;                 /* when the last packet was transmitted, whose slot may be later */
-    ecc_ps_t full_at;              /* when the bucket is full */
+    ecc_ps_t done;                 /* time at which the last packet was transmitted; its slot may be later */
+    ecc_ps_t full_at;              /* time at which the bucket is full */
     ecc_ps_t base;                 /* start of the current repetition of the opportunities */
     uint32_t next;                 /* index of the next opportunity */
     ecc_ps_t opportunity;          /* time of the last opportunity reached */

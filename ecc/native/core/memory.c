@@ -17,7 +17,7 @@
 #define HUGE_PAGE ((size_t) 1 << 21)
 #define LARGE ((size_t) 1 << 25) /* bytes: from here on a block is a mapping */
 
-/* Asks for huge pages in a large block: an event touches memory at random, and would miss the TLB at most accesses. */
+/* Asks for huge pages in a large block: events touch memory at random, and most accesses would miss the TLB. */
 static void
 advise(void *block, size_t size)
 {
@@ -26,7 +26,7 @@ advise(void *block, size_t size)
     uintptr_t end = ((uintptr_t) block + size) / HUGE_PAGE * HUGE_PAGE;
 
     if (begin < end) {
-        (void) madvise((void *) begin, end - begin, MADV_HUGEPAGE); /* without them the run is only slower */
+        (void) madvise((void *) begin, end - begin, MADV_HUGEPAGE); /* without huge pages the run is only slower */
     }
 #else
     (void) block;

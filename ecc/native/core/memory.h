@@ -10,7 +10,7 @@
 /* Code that seldom runs, kept out of the hot path. */
 #if defined(__GNUC__)
 #define ECC_COLD __attribute__((noinline, cold))
-#define ECC_HOT inline __attribute__((always_inline)) /* for each kind of flow apart, or where calls cost too much */
+#define ECC_HOT inline __attribute__((always_inline)) /* specialized by kind of flow, or called very often */
 #else
 #define ECC_COLD
 #define ECC_HOT inline
@@ -31,8 +31,8 @@ void ecc_memory_init(ecc_memory_t *self, const ecc_allocator_t *allocator);
 ECC_MUST_CHECK int ecc_memory_resize(ecc_memory_t *self, size_t old_size, size_t new_size, void **block);
 
 /*
- * The same, but the rest of it has any content. For arrays that grow while a run goes on: to zero a gigabyte takes so
- * long that the run could not be stopped in time.
+ * As ecc_memory_resize, but new memory is not zeroed. For arrays that grow in a run: zeroing a gigabyte takes too long
+ * for a run that should stop soon.
  */
 ECC_MUST_CHECK int ecc_memory_extend(ecc_memory_t *self, size_t old_size, size_t new_size, void **block);
 

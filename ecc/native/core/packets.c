@@ -10,7 +10,7 @@
 #include "core/errors.h"
 
 #define FIRST_CAPACITY 64u
-#define LARGE 4096u /* packets: below, the array grows by a half */
+#define LARGE 4096u /* number of packets below which the array grows by a half */
 
 static size_t
 size_of(const ecc_packets_t *self, uint32_t capacity)

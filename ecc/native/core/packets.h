@@ -16,21 +16,21 @@
 #define ECC_PACKETS_MAX_SIZE (INT32_C(1) << 30)
 
 typedef struct {
-    ecc_ps_t sent;      /* when it left the sender */
+    ecc_ps_t sent;      /* departure from the sender */
     int64_t offset;     /* bytes that its flow had sent before it; of a control packet: its kind */
-    ecc_ps_t next_time; /* when the next one leaves their list */
-    uint32_t next;      /* in their list */
+    ecc_ps_t next_time; /* time at which the next packet leaves their list */
+    uint32_t next;      /* next packet in their list */
     uint32_t flow;
     int32_t size;      /* bytes of data, also once it is an ACK; of a control packet: -bytes on links */
-    uint32_t position; /* in the table of hops */
+    uint32_t position; /* position in the table of hops */
 } ecc_packet_t;        /* the header follows, then what an ACK carries */
 
 typedef struct {
-    unsigned char *base; /* a cache line begins here: packets of 64 bytes have one each */
+    unsigned char *base; /* first packet, at a cache line: packets of 64 bytes have one line each */
     void *block;         /* the memory, not aligned */
     size_t stride;
     uint32_t capacity;
-    uint32_t n_touched; /* the rest has never been used */
+    uint32_t n_touched; /* packets ever used; the rest is untouched */
     uint32_t n_used;
     uint32_t first_free; /* list of packets released */
 } ecc_packets_t;
@@ -57,7 +57,7 @@ ecc_packets_is_trimmed(int64_t size)
     return size < -ECC_PACKETS_MAX_SIZE;
 }
 
-/* The bytes of data that a packet has or had: no control packet. */
+/* Bytes of data that a packet has or had; not for control packets. */
 static inline int32_t
 ecc_packets_data(int32_t size)
 {

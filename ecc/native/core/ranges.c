@@ -267,7 +267,7 @@ take_out(ecc_ranges_t *self, uint32_t node)
 int
 ecc_ranges_insert(ecc_ranges_t *self, ecc_memory_t *memory, int64_t begin, int64_t end, uint32_t *range, int64_t *added)
 {
-    uint32_t node = ecc_ranges_find(self, begin - 1); /* the first that overlaps, touches or follows */
+    uint32_t node = ecc_ranges_find(self, begin - 1); /* first range that overlaps, touches or follows */
     ecc_range_t *joined;
     uint32_t next;
     int64_t known;

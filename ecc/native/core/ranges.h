@@ -104,7 +104,7 @@ void ecc_ranges_drop(ecc_ranges_t *self, int64_t number);
 ECC_MUST_CHECK int ecc_ranges_verify(const ecc_ranges_t *self);
 
 #ifdef ECC_COUNT_VISITS
-extern uint64_t ecc_ranges_n_visits; /* nodes looked at, for tests that bound the work */
+extern uint64_t ecc_ranges_n_visits; /* nodes visited, for tests that bound the work */
 #endif
 
 #endif

@@ -43,7 +43,7 @@ ecc_ring_grow(ecc_ring_t *self, ecc_memory_t *memory)
     }
     self->items = items;
     self->capacity = new;
-    /* what had wrapped around moves after the old end */
+    /* entries that had wrapped around move behind the old end */
     if (self->first + self->count > old) {
         memcpy(self->items + old, self->items, (self->first + self->count - old) * sizeof(*self->items));
     }

@@ -1,19 +1,19 @@
 #ifndef ECC_RING_H
 #define ECC_RING_H
 
-/* The packets in a link's queue, first in, first out, with what is known of each when it arrives. */
+/* The packets in a link's queue, first in, first out. */
 
 #include "core/memory.h"
 
 typedef struct {
-    ecc_ps_t leaves; /* when its last bit leaves the queue */
+    ecc_ps_t leaves; /* time at which its last bit leaves the queue */
     int32_t size;    /* bytes on this link */
-    uint32_t of;     /* the packet, or, where it is on the wire already, its position here in the table of hops */
+    uint32_t of;     /* the packet, or, if it is on the wire already, its position here in the table of hops */
 } ecc_queued_t;
 
 typedef struct {
     ecc_queued_t *items;
-    uint32_t capacity; /* 0 or a power of two */
+    uint32_t capacity; /* number of entries, 0 or a power of two */
     uint32_t first;
     uint32_t count;
 } ecc_ring_t;

@@ -8,7 +8,7 @@
 
 #include "core/config.h"
 
-/* What follows the wires of the last links in either direction (S-32 to S-34). */
+/* S-32 to S-34: sets the ends of the last wires in both directions. */
 static void
 set_route_ends(ecc_engine_t *self, const ecc_flow_t *flow, uint32_t *hops)
 {
@@ -23,7 +23,7 @@ set_route_ends(ecc_engine_t *self, const ecc_flow_t *flow, uint32_t *hops)
     hops[flow->n_forward - 1] |= is_explicit ? ECC_END_HOST : ECC_END_IMMEDIATE_ACK;
 }
 
-/* One direction of a route: so many links, from a position of the table of hops on. */
+/* Installs one direction of a route at a position of the table of hops. */
 static int
 install_links(
     ecc_engine_t *self, const ecc_config_t *config, uint32_t flow, uint32_t position, int64_t n, uint32_t flags)
@@ -38,7 +38,10 @@ install_links(
     return 0;
 }
 
-/* The other routes of a flow, whose own begins at `first`: their positions from there, then their links (S-130). */
+/*
+ * S-130: installs the other routes of a flow whose first route begins at `first`: their relative positions, then
+ * links.
+ */
 static int
 install_alternatives(
     ecc_engine_t *self, const ecc_config_t *config, uint32_t index, uint32_t first, uint32_t flags, uint32_t *position)

@@ -1,6 +1,4 @@
-/*
- * Memory of what ACKs report: an array that doubles, with a list of the entries released.
- */
+/* Memory of the SACK blocks of ACKs: an array that doubles, with a list of released entries. */
 
 #include "core/sacks.h"
 

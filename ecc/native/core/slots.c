@@ -1,4 +1,4 @@
-/* See slots.h. */
+/* Slots in which packets leave together (S-158). */
 
 #include "core/slots.h"
 

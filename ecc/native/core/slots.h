@@ -1,10 +1,7 @@
 #ifndef ECC_SLOTS_H
 #define ECC_SLOTS_H
 
-/*
- * Slots in which packets leave together (S-158): what a channel that stations contend for, or an aggregating sender,
- * makes of a stream.
- */
+/* Slots in which packets leave together (S-158), as on a channel with contention, or from a sender that aggregates. */
 
 #include "core/engine.h"
 
@@ -21,7 +18,7 @@ typedef struct {
     ecc_bytes_t bytes; /* bytes that may still leave in this slot */
 } ecc_slots_t;
 
-/* When a packet leaves that is there at `ready`, no earlier than the one before it. */
+/* Departure of a packet that is ready at `ready`, no earlier than that of the packet before it. */
 ecc_ps_t ecc_slots_out(ecc_slots_t *self, const ecc_slots_spec_t *spec, uint64_t *random, ecc_ps_t ready, int64_t size);
 
 #endif

@@ -10,10 +10,10 @@
 
 void ecc_spray_init(ecc_engine_t *self, uint32_t flow);
 
-/* Where the route of the next packet begins in the table of hops (S-131). */
+/* S-131: position of the route of the next packet in the table of hops. */
 uint32_t ecc_spray_next(ecc_engine_t *self, uint32_t flow);
 
-/* Where a route of a flow begins, from 0 to n_alternatives. */
+/* Position of a route of a flow, from 0 to n_alternatives. */
 static inline uint32_t
 ecc_spray_route(const ecc_engine_t *self, uint32_t flow, uint32_t route)
 {

@@ -50,28 +50,28 @@
 #include "core/slots.h"
 
 #define ECC_N_EVENT_KINDS (ECC_EVENT_FLUSH + 1) /* kinds that are events; the others are in traces only */
-#define ECC_FIRST_SLOW_EVENT ECC_EVENT_INTERVAL /* kinds before it are in the fast calendar, the rest in the slow one */
+#define ECC_FIRST_SLOW_EVENT ECC_EVENT_INTERVAL /* first kind of the slow calendar, after the fast ones */
 
-#define ECC_MAX_ENTITIES (INT64_C(1) << 28) /* links, or flows and slots */
+#define ECC_MAX_ENTITIES (INT64_C(1) << 28) /* maximum number of links, and of flows and slots */
 
-#define ECC_MAX_BURST 65536 /* packets that one TRY-SEND emits (S-53) */
+#define ECC_MAX_BURST 65536 /* packets that one TRY-SEND emits at most (S-53) */
 #define ECC_MAX_ZERO_WAITS \
     100 /* times in a row that a hook may ask to be called again in less than 1 ps (S-36, S-49) */
 
-/* What a step of the loop returns to stop it without an error. */
+/* Return value of a step of the loop that stops it without an error. */
 #define ECC_NEEDS_TRANSFERS 1
 
-/* What follows the wire of a link on a route; the lowest bits of an entry in the table of hops. */
+/* The end of the wire of a link on a route: the lowest bits of an entry in the table of hops. */
 enum ecc_wire_end {
     ECC_END_LINK,          /* another link */
     ECC_END_HOST,          /* a receiver that needs an event; for ACKs, a pure delay that needs one */
-    ECC_END_IMMEDIATE_ACK, /* a receiver that needs none: the event is that of the ACK */
-    ECC_END_SENDER         /* for ACKs on reverse links */
+    ECC_END_IMMEDIATE_ACK, /* a receiver that needs no event: the event is that of the ACK */
+    ECC_END_SENDER         /* the sender, for ACKs on reverse links */
 };
 #define ECC_HOP_END 3u
 #define ECC_HOP_IS_ACK 4u
-#define ECC_HOP_HEADER 8u /* its flow has header_bytes, and this is no ACK */
-#define ECC_HOP_LINK 4    /* the link is above this bit */
+#define ECC_HOP_HEADER 8u /* its flow has header_bytes, and it is not on the way of ACKs */
+#define ECC_HOP_LINK 4    /* lowest bit of the link */
 
 enum ecc_link_hook {
     ECC_LINK_ON_START,
@@ -109,7 +109,7 @@ typedef struct ecc_cut ecc_cut_t; /* see cut.h */
 
 #define ECC_N_AHEAD 16u
 
-/* What is fetched into a cache before it is needed: nothing, what the next event touches, or more (ahead.h). */
+/* How much is fetched into a cache ahead of time: nothing, what the next event touches, or more (ahead.h). */
 enum ecc_fetches { ECC_FETCHES_NOTHING, ECC_FETCHES_NEXT, ECC_FETCHES_AHEAD };
 
 /* Events that have been looked at before they happen (ahead.h). */
@@ -137,26 +137,26 @@ struct ecc_engine {
     void *flows_block; /* memory of flows, not aligned */
     ecc_flow_t *flow_specs;
     uint32_t *hops;                /* link, direction and end of the wire of every position of every route */
-    int64_t *flow_queues;          /* bytes queued at every position, NULL if no router needs them */
+    int64_t *flow_queues;          /* bytes queued at every position; NULL if no router needs them */
     ecc_rtts_t *rtts;              /* RTTs of the first n_rtts flows */
     ecc_change_t *changes;         /* changes of the capacities of all links */
-    ecc_impairment_t *impairments; /* as the caller described them */
+    ecc_impairment_t *impairments; /* impairments of the configuration */
     ecc_queue_t *queues;           /* queues of all links that schedule; NULL: no link schedules */
-    ecc_channel_t *channels;       /* wires, by link; NULL if no impairment exists */
-    ecc_receiver_t *receivers;     /* by flow; NULL if no flow needs one */
-    ecc_hole_t *holes;             /* max_holes of each receiver */
-    ecc_spray_t *sprays;           /* by flow; NULL if none has several routes */
-    ecc_pause_t *pauses;           /* by link; NULL if none can be paused */
-    ecc_server_state_t *servers;   /* by link; NULL if all are served by their capacities alone */
+    ecc_channel_t *channels;       /* wires by link; NULL without impairments */
+    ecc_receiver_t *receivers;     /* receivers by flow; NULL if no flow needs one */
+    ecc_hole_t *holes;             /* holes: max_holes entries for each receiver */
+    ecc_spray_t *sprays;           /* routes by flow; NULL if no flow has several */
+    ecc_pause_t *pauses;           /* PFC by link; NULL if no link can be paused */
+    ecc_server_state_t *servers;   /* servers by link; NULL if all links are served by their capacities */
     ecc_ps_t *opportunities;       /* opportunities of all servers */
-    ecc_transport_t *transports;   /* by flow; NULL if no flow has one */
-    ecc_rack_t *racks;             /* by flow; NULL if no flow has one */
-    ecc_prr_t *prrs;               /* by flow; NULL if no flow uses it */
-    ecc_alarms_t *alarms;          /* by flow; NULL if no flow has any */
-    ecc_phase_t *phases;           /* by flow; NULL if no flow has one */
-    ecc_phase_t *link_phases;      /* by link; NULL if no link has one */
-    ecc_begun_t *begun;            /* by flow, before the first event; NULL after it, or if no flow has begun */
-    ecc_under_way_t *under_way;    /* before the first event; NULL after it, or if there are none */
+    ecc_transport_t *transports;   /* transports by flow; NULL if no flow has one */
+    ecc_rack_t *racks;             /* RACK-TLP by flow; NULL if no flow has it */
+    ecc_prr_t *prrs;               /* proportional rate reduction by flow; NULL if no flow uses it */
+    ecc_alarms_t *alarms;          /* timers and counts by flow; NULL if no flow has any */
+    ecc_phase_t *phases;           /* phases by flow; NULL if no flow has one */
+    ecc_phase_t *link_phases;      /* phases by link; NULL if no link has one */
+    ecc_begun_t *begun;            /* flows that have begun, before the first event; else NULL */
+    ecc_under_way_t *under_way;    /* packets under way, before the first event; else NULL */
     size_t n_changes;
     size_t n_under_way;
     size_t n_impairments;
@@ -207,14 +207,14 @@ struct ecc_engine {
     ecc_ps_t next_sample;
     uint32_t n_priorities; /* number of priorities of flows if links can be paused, else 0 */
     uint32_t n_links;
-    uint32_t n_routers; /* the first of each link included */
+    uint32_t n_routers; /* routers, including the first of each link */
     uint32_t n_flows;
-    uint32_t room; /* flows and slots that there is memory for */
+    uint32_t room; /* flows and slots for which there is memory */
     bool wants_flow_queues;
     uint64_t seed;
     size_t n_hops;
     size_t n_flow_queues;
-    uint32_t n_rtts; /* flows whose RTTs samples show */
+    uint32_t n_rtts; /* flows whose RTTs are in samples */
     int64_t stop;    /* enum ecc_stop */
     ecc_report_t report;
     ecc_memory_t memory;
@@ -227,7 +227,7 @@ struct ecc_engine {
 #define ECC_DEBUG(statement) statement
 #endif
 
-/* The number of a flow, which events and hooks know it by (S-10). */
+/* S-10: the number of a flow in events and hooks. */
 static inline int64_t
 ecc_state_number(const ecc_engine_t *self, uint32_t flow)
 {
@@ -257,7 +257,7 @@ ecc_state_trace_flow(ecc_engine_t *self, int64_t kind, uint32_t flow, int64_t va
 
 #define ECC_NO_END (INT64_C(1) << 62) /* bytes of a flow without end */
 
-/* S-161: what the application has written by a time, of a flow that has started. */
+/* S-161: bytes that the application of a started flow has written by a time. */
 static inline int64_t
 ecc_state_written(const ecc_flow_state_t *flow, ecc_ps_t now)
 {
@@ -271,7 +271,9 @@ ecc_state_written(const ecc_flow_state_t *flow, ecc_ps_t now)
     return n >= most / flow->spec->write_size + 1 ? most : n * flow->spec->write_size;
 }
 
-/* S-162: of it, what was sent for the first time; without transport, or rather without end, lost bytes were too. */
+/*
+ * S-162: written bytes that were sent for the first time; an endless flow without transport never repeats lost bytes.
+ */
 static inline int64_t
 ecc_state_taken(const ecc_flow_state_t *flow)
 {
@@ -284,14 +286,14 @@ ecc_state_in_flight(const ecc_flow_state_t *flow)
     return flow->sent - flow->expected;
 }
 
-/* What an ACK carries. */
+/* The report of an ACK. */
 static inline ecc_ack_info_t *
 ecc_state_ack_info(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
     return (ecc_ack_info_t *) (void *) ((unsigned char *) ecc_packets_header(packet) + self->header_size);
 }
 
-/* What a header says of marks, in runs with ECN. */
+/* ECN of a packet, in runs with ECN. */
 static inline ecc_ecn_t
 ecc_state_ecn(const ecc_engine_t *self, const unsigned char *header)
 {

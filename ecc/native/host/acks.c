@@ -15,7 +15,7 @@
 #include "host/sender.h"
 #include "host/timer.h"
 
-/* S-48; acked: bytes that the ACK acknowledges and none did before. */
+/* S-48: accounts for an ACK; acked: bytes newly acknowledged. */
 static ECC_HOT int
 acknowledge(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *acked, bool plain)
 {
@@ -35,7 +35,7 @@ acknowledge(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int6
         return 0;
     }
     if (lost > 0) {
-        if (lost > front - flow->expected) { /* a contradiction: of a forged checkpoint */
+        if (lost > front - flow->expected) { /* a contradiction, from a forged checkpoint */
             return ecc_state_fail_flow(self, ECC_ERR_BROKEN, index, ECC_NO_HOOK, (double) lost);
         }
         flow->lost += lost;
@@ -49,7 +49,7 @@ acknowledge(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int6
     return ret;
 }
 
-/* What follows an ACK, or the end of a wait, that finds losses: the hook, and proportional rate reduction. */
+/* Responds to the losses that an ACK, or the end of a wait, finds: on_loss, and proportional rate reduction. */
 int
 ecc_acks_respond(ecc_engine_t *self, uint32_t index, const ecc_ack_effect_t *effect)
 {
@@ -92,7 +92,7 @@ acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *pac
     return ecc_acks_respond(self, index, effect);
 }
 
-/* S-166: the hook has reduced the window, from `before`, at an ACK that reports marks. */
+/* S-166: begins a reduction if the hook has reduced the window, from `before`, at an ACK that reports marks. */
 static void
 reduce_for_marks(ecc_engine_t *self, uint32_t index, double before, const ecc_ack_effect_t *effect)
 {
@@ -102,7 +102,7 @@ reduce_for_marks(ecc_engine_t *self, uint32_t index, double before, const ecc_ac
     }
 }
 
-/* The ACK that has arrived; its successor is pending. */
+/* Takes the ACK that has arrived; its successor is pending. */
 static uint32_t
 pop_ack(ecc_engine_t *self, uint32_t index)
 {
@@ -122,7 +122,7 @@ pop_ack(ecc_engine_t *self, uint32_t index)
     return id;
 }
 
-/* S-33: the packet of an immediate ACK has been received, and may have been counted already. */
+/* S-33: counts the packet of an immediate ACK as received, unless it is counted already. */
 static void
 count_received(ecc_engine_t *self, ecc_flow_state_t *flow, uint32_t id, int32_t size)
 {
@@ -170,7 +170,7 @@ receive_control(ecc_engine_t *self, uint32_t index, uint32_t id)
     if (self->flows[index].active) {
         ret = ecc_flow_hooks_control(self, ecc_packets_at(&self->packets, id));
     }
-    if (ecc_path_discard(self, id) != 0 || ret != 0) { /* at its sender it is discarded without fail */
+    if (ecc_path_discard(self, id) != 0 || ret != 0) { /* at its sender a packet is discarded without failure */
         return ret;
     }
     return ecc_sender_try_send(self, index);
@@ -237,7 +237,7 @@ ecc_acks_receive(ecc_engine_t *self, uint32_t index)
         self->marked = 0;
         self->ece = 0;
     }
-    if (ecc_path_discard(self, id) != 0 || ret != 0) { /* an ACK at its sender is discarded without fail */
+    if (ecc_path_discard(self, id) != 0 || ret != 0) { /* at its sender an ACK is discarded without failure */
         return ret;
     }
     if (flow->active && flow->size >= 0 && flow->expected - flow->lost >= flow->size) {

@@ -2,8 +2,8 @@
 #define ECC_ALARMS_H
 
 /*
- * What the hooks of a flow await beyond one timer: several timers, which share the one TIMER of the flow (S-49), and a
- * count of the bytes that it sends (S-128). Flows whose hooks ask for neither have no such record.
+ * Several timers of the hooks of a flow, which share its one TIMER (S-49), and a count of the bytes that it sends
+ * (S-128). Flows whose hooks use neither have no such record.
  */
 
 #include "core/state.h"
@@ -22,13 +22,13 @@ ecc_alarms_has_timers(const ecc_flow_t *spec)
 /* A timer is set to a time, or to ECC_NEVER. */
 void ecc_alarms_set(ecc_engine_t *self, uint32_t flow, int timer, ecc_ps_t time);
 
-/* TIMER: the number of the timer that has expired, which is set no more. */
+/* TIMER: returns the number of the timer that has expired, and clears it. */
 int ecc_alarms_expire(ecc_engine_t *self, uint32_t flow);
 
-/* Sets TIMER to when the first timer expires. */
+/* Sets TIMER to the first expiry. */
 void ecc_alarms_schedule(ecc_engine_t *self, uint32_t flow);
 
-/* What has been sent reaches the count, which is then set no more. */
+/* Whether the bytes sent have reached the count, which is then cleared. */
 bool ecc_alarms_has_counted(ecc_engine_t *self, uint32_t flow);
 
 /* TIMER is pending when the first timer expires. */

@@ -20,8 +20,7 @@
 #include "host/transport.h"
 
 /*
- * Whether a flow has none of what costs every packet a question: its packets are sent and acknowledged by code of their
- * own, without these questions.
+ * Whether a flow needs no code beyond that of most flows: functions for plain flows skip tests that cost every packet.
  */
 static bool
 is_plain(const ecc_engine_t *self, uint32_t index)
@@ -103,7 +102,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     }
 }
 
-/* The least time that an impairment adds (S-43). */
+/* S-43: the minimum delay that an impairment adds. */
 static ecc_ps_t
 min_delay(const ecc_channel_t *channel)
 {

@@ -12,7 +12,7 @@
 #include "host/alarms.h"
 #include "host/transport.h"
 
-/* S-76: what differs for a reliable flow. */
+/* S-76: fields that differ for a reliable flow. */
 static void
 fill_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind)
 {
@@ -27,7 +27,7 @@ fill_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind
     env->undone = hook_number == ECC_FLOW_ON_ACK && self->flows[index].has_rack && self->racks[index].undone;
 }
 
-/* What a hook of a flow sees (S-102), but for the random number. */
+/* S-102: fills env, except for the random number. */
 static ECC_HOT void
 fill_env(ecc_engine_t *self, int hook_number, ecc_hook_packet_t packet, bool plain)
 {
@@ -98,7 +98,7 @@ call(ecc_engine_t *self, int hook_number, ecc_hook_t hook, ecc_hook_packet_t pac
     return ret == 0 ? 0 : fail_hook(self, index, hook_number, ret);
 }
 
-/* A hook has set a timer of a flow, which counts if it has on_timer. */
+/* Adopts a timer that a hook has set, if the flow has on_timer. */
 static int
 set_timer(ecc_engine_t *self, uint32_t index, int hook_number, int timer, double seconds)
 {
@@ -122,7 +122,7 @@ set_timer(ecc_engine_t *self, uint32_t index, int hook_number, int timer, double
     return 0;
 }
 
-/* Timers beyond the first, and the count. */
+/* Adopts the timers after the first, and the count. */
 static int
 adopt_alarms(ecc_engine_t *self, uint32_t index, int hook_number)
 {
@@ -171,7 +171,7 @@ adopt_window(ecc_engine_t *self, uint32_t index, int hook_number)
     return 0;
 }
 
-/* S-104: a value out of range stops the run. */
+/* S-104: adopts rate, window and timers; an invalid value stops the run. */
 static ECC_HOT int
 adopt(ecc_engine_t *self, uint32_t index, int hook_number, bool plain)
 {

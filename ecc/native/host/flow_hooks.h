@@ -1,7 +1,7 @@
 #ifndef ECC_FLOW_HOOKS_H
 #define ECC_FLOW_HOOKS_H
 
-/* Calls the hooks of flows (S-98 to S-104); one that is missing is not called. */
+/* Calls of the hooks of flows (S-98 to S-104); a missing hook is skipped. */
 
 #include "core/state.h"
 
@@ -23,20 +23,20 @@ ecc_flow_hooks_with_packet(
                         : ecc_flow_hooks_call(self, hook_number, hook, packet, kind);
 }
 
-/* on_start, on_loss, on_timer and on_count, which have none (S-101). What the hook writes is adopted. */
+/* Calls on_start, on_loss, on_timer, on_count or on_restart, which have no packet (S-101), and adopts env. */
 ECC_MUST_CHECK int ecc_flow_hooks_without_packet(
     ecc_engine_t *self, uint32_t flow, int hook_number, ecc_hook_t hook, int64_t kind);
 
-/* After a hook: the shortest wait that it has set a timer to [s], negative: none. */
+/* After a hook: the shortest timer that it has set [s], negative without one. */
 double ecc_flow_hooks_least_timer(const ecc_engine_t *self, uint32_t flow);
 
-/* What a hook without a packet would see now (S-16); valid until the next call of a hook. */
+/* S-16: env as a hook without a packet would see it now; valid until the next call of a hook. */
 const ecc_flow_env_t *ecc_flow_hooks_env(ecc_engine_t *self, uint32_t flow);
 
-/* on_control, of a control packet that has arrived. What the hook writes is adopted. */
+/* Calls on_control for a control packet that has arrived, and adopts env. */
 ECC_MUST_CHECK int ecc_flow_hooks_control(ecc_engine_t *self, const ecc_packet_t *packet);
 
-/* on_receive and on_stop: what they write to env is ignored, but for the control packet of on_receive (S-129). */
+/* Calls on_receive or on_stop, and ignores env, except for the control packet of on_receive (S-129). */
 ECC_MUST_CHECK int ecc_flow_hooks_receive(ecc_engine_t *self, const ecc_packet_t *packet);
 ECC_MUST_CHECK int ecc_flow_hooks_stop(ecc_engine_t *self, uint32_t flow);
 

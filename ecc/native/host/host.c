@@ -30,7 +30,7 @@ ecc_host_start(ecc_engine_t *self, uint32_t index)
     int ret;
 
     ecc_state_trace_flow(self, ECC_EVENT_START, index, ecc_state_in_flight(flow));
-    if (flow->active) { /* S-206: since before time 0 */
+    if (flow->active) { /* S-206: active since before time 0 */
         return ecc_sender_try_send(self, index);
     }
     flow->active = true;
@@ -118,7 +118,7 @@ ecc_host_catch_up(ecc_engine_t *self, uint32_t index)
     }
 }
 
-/* S-129: the receiver of a packet sends a control packet, whose header begins as that of the packet. */
+/* S-129: the receiver of a packet sends a control packet, which starts with the header of the packet. */
 static int
 send_control(ecc_engine_t *self, uint32_t received)
 {
@@ -158,7 +158,7 @@ send_control(ecc_engine_t *self, uint32_t received)
     return flow->needs_receiver ? ecc_receiver_return(self, id) : ecc_path_return(self, id);
 }
 
-/* Data of a transfer that has a subsequent one was received: if that is all, the delay of the latter begins (S-60). */
+/* S-60: once all data of a transfer is received, the delay of its subsequent transfer begins. */
 static void
 note_received(ecc_engine_t *self, uint32_t index)
 {

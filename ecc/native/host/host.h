@@ -1,7 +1,7 @@
 #ifndef ECC_HOST_H
 #define ECC_HOST_H
 
-/* Events of hosts, and what a receiver does with a packet: it all begins or ends at links. */
+/* Events of hosts: flows start and stop, and packets reach links and receivers. */
 
 #include "core/state.h"
 

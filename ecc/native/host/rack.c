@@ -13,7 +13,7 @@
 
 #include "host/segments.h"
 
-#define FIRST_PROBE (INT64_C(1000000000000)) /* before any RTT is known */
+#define FIRST_PROBE (INT64_C(1000000000000)) /* wait before the first RTT is known */
 
 void
 ecc_rack_init(ecc_engine_t *self, uint32_t index)
@@ -44,7 +44,7 @@ ecc_rack_free(ecc_rack_t *self, ecc_memory_t *memory)
     memset(self, 0, sizeof(*self));
 }
 
-/* A segment is sent now. */
+/* Notes that a segment is sent now. */
 static void
 transmit(ecc_engine_t *self, ecc_rack_t *rack, uint32_t number)
 {
@@ -121,7 +121,7 @@ ecc_rack_note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     return 0;
 }
 
-/* S-149, with the window that an ACK leaves. */
+/* S-149: the reordering window. */
 static ecc_ps_t
 reordering_window(const ecc_engine_t *self, uint32_t index)
 {
@@ -136,14 +136,14 @@ reordering_window(const ecc_engine_t *self, uint32_t index)
     return ecc_clock_ps(window < flow->srtt ? window : flow->srtt);
 }
 
-/* S-150: from when on a segment is lost that was sent before one that has been delivered. */
+/* S-150: time at which a segment is lost that was sent before a delivered one. */
 static ecc_ps_t
 overdue_at(const ecc_rack_t *self, const ecc_sent_t *segment)
 {
     return ecc_clock_add(ecc_clock_add(segment->sent, self->rtt), self->window);
 }
 
-/* S-151: from here on it can turn out that what is done was for nothing. */
+/* S-151: an episode begins, which later ACKs may show to be spurious. */
 static void
 begin_episode(ecc_rack_t *self, const ecc_transport_t *transport, bool by_timeout)
 {
@@ -154,7 +154,7 @@ begin_episode(ecc_rack_t *self, const ecc_transport_t *transport, bool by_timeou
     self->not_duplicated = 0;
 }
 
-/* A congestion response begins: a recovery, or a further reduction in one. */
+/* Begins a congestion response: a recovery, or a further reduction in one. */
 static void
 begin_response(ecc_rack_t *self, ecc_transport_t *transport)
 {
@@ -166,7 +166,7 @@ begin_response(ecc_rack_t *self, ecc_transport_t *transport)
     transport->retransmit_first = true;
 }
 
-/* S-150: segments that were sent before the newest delivered and are overdue; whether there are any. */
+/* S-150: marks overdue segments that were sent before the newest delivered one; returns whether there are any. */
 static bool
 mark_overdue(ecc_rack_t *self, ecc_ps_t now, int64_t before, bool *is_repeated)
 {
@@ -175,7 +175,7 @@ mark_overdue(ecc_rack_t *self, ecc_ps_t now, int64_t before, bool *is_repeated)
     while (self->oldest != ECC_NO_SEGMENT) {
         const ecc_sent_t *segment = ecc_segments_at(self, self->oldest);
         if (segment->order >= before || overdue_at(self, segment) > now) {
-            break; /* as are all that were sent after it */
+            break; /* all segments sent after it are not overdue either */
         }
         found = true;
         *is_repeated = *is_repeated || segment->order >= self->responded;
@@ -185,8 +185,8 @@ mark_overdue(ecc_rack_t *self, ecc_ps_t now, int64_t before, bool *is_repeated)
 }
 
 /*
- * S-163: whether a recovery begins, or a further response in one. Linux does not reduce the window again in a recovery,
- * and begins the next one at its end if a loss is not repaired by then.
+ * S-163: whether a recovery, or a further response in one, begins. Linux does not reduce the window again in a
+ * recovery, and begins the next recovery at its end if a loss is still not repaired.
  */
 static bool
 begins_response(ecc_rack_t *self, const ecc_transport_t *transport, bool as_linux, bool found, bool is_repeated)

@@ -25,11 +25,11 @@ void ecc_rack_free(ecc_rack_t *self, ecc_memory_t *memory);
 ecc_segment_t ecc_rack_next(const ecc_engine_t *self, uint32_t flow, int64_t written);
 ECC_MUST_CHECK int ecc_rack_note_sent(ecc_engine_t *self, uint32_t flow, ecc_segment_t segment);
 
-/* S-150, S-163: segments that are lost by now; whether a recovery begins, or a further response in one. */
+/* S-150, S-163: finds the segments that are lost by now; returns whether a recovery or a further response begins. */
 bool ecc_rack_find_losses(ecc_engine_t *self, uint32_t flow);
 void ecc_rack_time_out(ecc_engine_t *self, uint32_t flow);
 
-/* S-153: whether a probe may be waited for, and how long. */
+/* S-153: whether a flow may wait to send a probe, and for how long. */
 bool ecc_rack_may_probe(const ecc_engine_t *self, uint32_t flow);
 ecc_ps_t ecc_rack_probe_timeout(const ecc_engine_t *self, uint32_t flow);
 

@@ -10,12 +10,12 @@
 #include "host/segments.h"
 #include "host/transport.h"
 
-/* What one ACK shows to have been delivered, while it is looked through. */
+/* Data that one ACK newly shows as delivered. */
 typedef struct {
-    ecc_ps_t sent;     /* when the segment among it was sent that was sent last */
+    ecc_ps_t sent;     /* last transmission time among its segments */
     int64_t order;     /* number of this transmission, -1: none */
-    int64_t fack;      /* before this ACK */
-    int64_t delivered; /* bytes */
+    int64_t fack;      /* fack before this ACK */
+    int64_t delivered; /* bytes delivered */
     bool shows_original;
 } ecc_news_t;
 
@@ -46,7 +46,7 @@ deliver(ecc_engine_t *self, const ecc_packet_t *packet, uint32_t number, ecc_new
     }
 }
 
-/* All below the cumulative ACK. */
+/* Delivers all segments below the cumulative ACK. */
 static int
 deliver_below(ecc_engine_t *self, const ecc_packet_t *packet, int64_t ack, ecc_news_t *news)
 {
@@ -77,7 +77,7 @@ deliver_below(ecc_engine_t *self, const ecc_packet_t *packet, int64_t ack, ecc_n
     return 0;
 }
 
-/* What a block reports and none did before. */
+/* Delivers the segments of a SACK block that were not delivered before. */
 static int
 deliver_block(ecc_engine_t *self, const ecc_packet_t *packet, int64_t begin, int64_t end, ecc_news_t *news)
 {
@@ -129,7 +129,7 @@ adapt_window(ecc_rack_t *self, const ecc_transport_t *transport, bool has_duplic
     }
 }
 
-/* S-151: what was held for lost was not; it is outstanding again, and what it led to has ended. */
+/* S-151: a spurious episode is undone: its segments are outstanding again, and the recovery ends. */
 static void
 undo(ecc_rack_t *self, ecc_transport_t *transport)
 {
@@ -143,7 +143,7 @@ undo(ecc_rack_t *self, ecc_transport_t *transport)
     self->undone = true;
 }
 
-/* S-152: what a probe has told; whether it has repaired a loss. */
+/* S-152: processes the outcome of a probe; returns whether it has repaired a loss. */
 static bool
 process_probe(ecc_rack_t *self, int64_t ack, const ecc_range_t *duplicate)
 {

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* S-90: of these sequence numbers, the first in each range beyond rcv_nxt, and no more than an ACK can report. */
+/* S-90: keeps the first of these sequence numbers in each range beyond rcv_nxt, as many as an ACK can report. */
 static void
 keep_recent(ecc_transport_t *self, const int64_t *numbers, const uint32_t *ranges, uint32_t n, int64_t rcv_nxt)
 {
@@ -17,7 +17,7 @@ keep_recent(ecc_transport_t *self, const int64_t *numbers, const uint32_t *range
     for (uint32_t k = 0; k < n && self->n_recent < ECC_MAX_SACK_BLOCKS; k++) {
         uint32_t range = ranges[k];
         bool is_first = numbers[k] >= rcv_nxt;
-        if (is_first && !ecc_ranges_contains(&self->held, range, numbers[k])) { /* it has been joined to another one */
+        if (is_first && !ecc_ranges_contains(&self->held, range, numbers[k])) { /* it has been joined */
             range = ecc_ranges_find(&self->held, numbers[k]);
         }
         for (uint32_t j = 0; j < self->n_recent; j++) {

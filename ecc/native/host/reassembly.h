@@ -5,10 +5,10 @@
 
 #include "core/state.h"
 
-/* S-90: a packet has arrived; may_delay: its ACK (S-92). */
+/* S-90: receives a packet; may_delay: whether its ACK may be delayed (S-92). */
 ECC_MUST_CHECK int ecc_reassembly_receive(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_delay);
 
-/* S-91: writes into an ACK what it carries. */
+/* S-91: writes the report of an ACK. */
 ECC_MUST_CHECK int ecc_reassembly_write_ack(ecc_engine_t *self, const ecc_packet_t *packet);
 
 #endif

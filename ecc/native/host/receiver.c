@@ -1,8 +1,7 @@
 /*
- * Receivers that find out what is missing (S-62 to S-72), and ACKs up to the first reverse link or into their
- * pure delay.
+ * Receivers that find missing data (S-62 to S-72), and ACKs up to the first reverse link or into their pure delay.
  *
- * Not here: what a reliable flow's receiver holds (transport.c). It shares only delayed ACKs with this one.
+ * Not here: the data that the receiver of a reliable flow holds (reassembly.c), which shares only delayed ACKs.
  */
 
 #include "host/receiver.h"
@@ -34,7 +33,7 @@ ecc_receiver_init(ecc_engine_t *self, uint32_t index)
     }
 }
 
-/* Bytes that were received, or are given up. */
+/* Bytes received or given up. */
 static int64_t
 accounted(const ecc_receiver_t *self, const ecc_hole_t *holes)
 {
@@ -46,7 +45,7 @@ accounted(const ecc_receiver_t *self, const ecc_hole_t *holes)
     return bytes;
 }
 
-/* What is before a packet is missing. Holes have been passed differently often: so they are few. */
+/* Data before a packet is missing. Holes have been passed a different number of times each, so that there are few. */
 static void
 leave_hole(ecc_receiver_t *self, ecc_hole_t *holes, int64_t begin, uint32_t n_passed)
 {
@@ -60,14 +59,14 @@ leave_hole(ecc_receiver_t *self, ecc_hole_t *holes, int64_t begin, uint32_t n_pa
     }
 }
 
-/* S-66, S-67, S-136: what a packet tells the receiver. */
+/* S-66, S-67, S-136: accounts for a packet. */
 static void
 account(const ecc_engine_t *engine, const ecc_packet_t *packet)
 {
     ecc_receiver_t *self = &engine->receivers[packet->flow];
     ecc_hole_t *holes = ecc_receiver_holes(engine, packet->flow);
     bool is_trimmed = ecc_packets_is_trimmed(packet->size);
-    int64_t base = ecc_state_ack_info(engine, packet)->front; /* what its sender has abandoned is below */
+    int64_t base = ecc_state_ack_info(engine, packet)->front; /* bytes below it were abandoned by the sender */
     int64_t begin = packet->offset;
     int64_t size = ecc_packets_data(packet->size);
 

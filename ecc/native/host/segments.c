@@ -132,7 +132,10 @@ ecc_segments_mark_lost(ecc_rack_t *self, uint32_t number)
     push_lost(self, number);
 }
 
-/* A segment is no longer lost. Only the top of the heap must be lost: others that are not wait until they are there. */
+/*
+ * A segment is no longer lost. Only the top of the heap must be lost: other delivered segments stay until they reach
+ * it.
+ */
 void
 ecc_segments_unmark(ecc_rack_t *self, uint32_t number)
 {
@@ -172,8 +175,9 @@ sort_by_order(const ecc_rack_t *self, uint32_t *numbers, uint32_t n)
 }
 
 /*
- * All lost segments are outstanding again. They were sent before those that are outstanding, but for the one that a
- * timeout found lost: the walk along the list is short. So is the other one, over segments sent in the recovery.
+ * All lost segments are outstanding again. They were sent before the outstanding ones, except for the one that a
+ * timeout found lost, so that the walk along the list is short; so is the second walk, over segments sent in the
+ * recovery.
  */
 void
 ecc_segments_restore_lost(ecc_rack_t *self)

@@ -20,7 +20,7 @@ ecc_segments_at(const ecc_rack_t *self, uint32_t number)
     return &self->items[number & (self->room - 1)];
 }
 
-/* The number of segments before it in the ring. */
+/* Number of segments before it in the ring. */
 static inline uint32_t
 ecc_segments_place(const ecc_rack_t *self, uint32_t number)
 {
@@ -61,7 +61,7 @@ uint32_t ecc_segments_find(const ecc_rack_t *self, int64_t byte);
 ECC_MUST_CHECK int ecc_segments_append(ecc_rack_t *self, ecc_memory_t *memory, ecc_sent_t segment);
 ECC_MUST_CHECK int ecc_segments_index(ecc_rack_t *self);
 
-/* Whether list and heap agree with the states of segments, of which so many are outstanding and lost. */
+/* Whether list and heap agree with the states of segments, and have these lengths. */
 bool ecc_segments_are_valid(const ecc_rack_t *self, uint32_t n_outstanding, uint32_t n_lost);
 
 #endif

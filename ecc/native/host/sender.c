@@ -46,7 +46,7 @@ is_full(const ecc_engine_t *self, uint32_t index, int64_t size)
     return (bytes > 0 || !flow->reliable) && (double) (bytes + size) > flow->window;
 }
 
-/* The next segment (S-52, S-77), where so much has been written; of size 0 if there is none. */
+/* S-52, S-77: the next segment, if `written` bytes are written; of size 0 without one. */
 static inline ecc_segment_t
 next_of(const ecc_engine_t *self, uint32_t index, int64_t written)
 {
@@ -66,7 +66,7 @@ next_of(const ecc_engine_t *self, uint32_t index, int64_t written)
     return segment;
 }
 
-/* S-162: where there is none now, that of the next write; `due` is then when that is. */
+/* S-162: the next segment, or that of the next write; `due` is the time from which on it exists. */
 static inline ecc_segment_t
 next(const ecc_engine_t *self, uint32_t index, ecc_ps_t *due)
 {
@@ -121,7 +121,7 @@ note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     return ret;
 }
 
-/* A packet of a segment, with a header of zeros; it counts as in the network. */
+/* Makes a packet of a segment, with a header of zeros, and counts it as in the network. */
 static ECC_HOT int
 new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id, bool plain)
 {
@@ -157,7 +157,7 @@ new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *
     return 0;
 }
 
-/* S-52.2: when the pacer may release the next packet follows from the time and the size of this one. */
+/* S-52.2: the pacer releases the next packet a gap after this one. */
 static ECC_HOT void
 note_pace(ecc_engine_t *self, ecc_flow_state_t *flow, int32_t size, bool plain)
 {
@@ -170,7 +170,7 @@ note_pace(ecc_engine_t *self, ecc_flow_state_t *flow, int32_t size, bool plain)
     }
 }
 
-/* What the flow counts once a packet is sent: bytes, the size of the next packet, and the retransmission timer. */
+/* Accounts for a sent packet: bytes, the size of the next packet, and the retransmission timer. */
 static ECC_HOT int
 account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
 {
@@ -195,7 +195,7 @@ account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, bool plain)
     return ret == 0 ? 0 : ecc_state_fail_flow(self, ret, index, ECC_NO_HOOK, self->racks[index].count);
 }
 
-/* S-177: new data is sent with nothing in flight. */
+/* S-177: calls on_restart before new data with nothing in flight. */
 ECC_COLD static int
 restart(ecc_engine_t *self, uint32_t index)
 {
@@ -213,7 +213,7 @@ restart(ecc_engine_t *self, uint32_t index)
     return ret;
 }
 
-/* EMIT (S-54) up to where the packet goes, of a flow that is plain, or of any. */
+/* EMIT (S-54) without the access line, of a flow that is plain, or of any. */
 static ECC_HOT int
 leave(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id, bool plain)
 {
@@ -280,7 +280,7 @@ ecc_sender_leave(ecc_engine_t *self, uint32_t index, uint32_t *id)
     return segment.size > 0 && written == self->now ? leave(self, index, segment, id, false) : 0;
 }
 
-/* S-52.1: whether a segment exists, and window or rate let it leave at some time. */
+/* S-52.1: whether a segment exists, and window and rate allow it at some time. */
 static inline bool
 may_leave(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 {
@@ -291,7 +291,7 @@ may_leave(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         && (flow->window > 0.0 || flow->rate > 0.0);
 }
 
-/* S-176: why no segment may leave. */
+/* S-176: the reason that no segment may leave. */
 static inline uint8_t
 limit(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 {
@@ -304,7 +304,7 @@ limit(const ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     return segment.size > 0 ? ECC_LIMIT_PACER : ECC_LIMIT_DATA;
 }
 
-/* TRY-SEND (S-52), where it is not clear that nothing changes; `released`: in a SEND (S-188). */
+/* TRY-SEND (S-52), unless it is clear that nothing changes; `released`: in a SEND (S-188). */
 static int
 try_send(ecc_engine_t *self, uint32_t index, bool released)
 {
@@ -385,7 +385,7 @@ ecc_sender_try_send_plain(ecc_engine_t *self, uint32_t index)
     return try_send(self, index, false);
 }
 
-/* SEND of a flow that is plain; TRY-SEND is short where it is paced by its rate alone. */
+/* SEND of a flow that is plain; TRY-SEND is short if the flow is paced by its rate alone. */
 static int
 send_plain(ecc_engine_t *self, uint32_t index)
 {
@@ -417,7 +417,7 @@ ecc_sender_send(ecc_engine_t *self, uint32_t index)
         return send_plain(self, index);
     }
     segment = next(self, index, &due);
-    if (flow->has_writes && (due > self->now || !may_leave(self, index, segment))) { /* S-162: it has grown since */
+    if (flow->has_writes && (due > self->now || !may_leave(self, index, segment))) { /* S-162: it has grown */
         return try_send(self, index, true);
     }
     ret = emit(self, index, segment, false);

@@ -1,7 +1,7 @@
 #ifndef ECC_SENDER_H
 #define ECC_SENDER_H
 
-/* What a flow sends and when. */
+/* The sender of a flow: what it sends, and when. */
 
 #include "core/state.h"
 
@@ -13,13 +13,13 @@ ECC_MUST_CHECK int ecc_sender_try_send(ecc_engine_t *self, uint32_t flow);
 /* TRY-SEND of a flow that is plain. */
 ECC_MUST_CHECK int ecc_sender_try_send_plain(ecc_engine_t *self, uint32_t flow);
 
-/* EMIT (S-54) but for the place that the packet goes to (S-207); ECC_NO_PACKET if the flow has nothing to send. */
+/* EMIT (S-54) without the access line (S-207); ECC_NO_PACKET if the flow has nothing to send. */
 ECC_MUST_CHECK int ecc_sender_leave(ecc_engine_t *self, uint32_t flow, uint32_t *packet);
 
 /* SEND (S-45). */
 ECC_MUST_CHECK int ecc_sender_send(ecc_engine_t *self, uint32_t flow);
 
-/* A pending SEND has something to send. */
+/* Whether a pending SEND has something to send. */
 ECC_MUST_CHECK int ecc_sender_verify(const ecc_engine_t *self, uint32_t flow);
 
 #endif

@@ -18,7 +18,7 @@
 #include "host/transport.h"
 
 #define INITIAL_SLOTS 16u
-#define ORDER_KIND 56 /* above this bit */
+#define ORDER_KIND 56 /* lowest bit of the kind in an order */
 
 static void
 release(ecc_engine_t *self, size_t size, void *block)
@@ -94,7 +94,7 @@ ecc_tables_initial_room(const ecc_config_t *config)
     return (uint32_t) config->n_flows + (config->n_templates > 0 ? INITIAL_SLOTS : 0);
 }
 
-/* How many nodes of a kind there are, where there is room for so many flows; see base of ecc_engine. */
+/* Number of nodes of a kind with room for so many flows; see base of ecc_engine. */
 static uint32_t
 nodes_of(const ecc_engine_t *self, enum ecc_event_kind kind, uint32_t room)
 {
@@ -117,7 +117,7 @@ nodes_of(const ecc_engine_t *self, enum ecc_event_kind kind, uint32_t room)
     }
 }
 
-/* Numbers of the first nodes of each kind, where there is room for so many flows; how many nodes each calendar has. */
+/* Numbers of the first nodes of each kind, and of all nodes of each calendar, with room for so many flows. */
 static void
 number_nodes(
     const ecc_engine_t *self, uint32_t room, uint32_t base[ECC_N_EVENT_KINDS], uint32_t *n_fast, uint32_t *n_slow)
@@ -152,7 +152,7 @@ reserve_states(ecc_engine_t *self, uint32_t room)
     return 0;
 }
 
-/* An array of `*n` items becomes one of `room` items, if it is wanted. */
+/* Grows an array of `*n` items to `room` items, if it is wanted. */
 static int
 reserve_items(ecc_engine_t *self, bool is_wanted, size_t item_size, uint32_t room, size_t *n, void **items)
 {
@@ -270,7 +270,7 @@ reserve_hops(ecc_engine_t *self, uint32_t n_slots)
     return ret;
 }
 
-/* S-10: what comes first at one instant, the entity of a node of a kind being its `entity`th. */
+/* S-10: order of a node of a kind and of its `entity`th entity, at one instant. */
 static uint64_t
 order_of(const ecc_engine_t *self, uint32_t kind, uint32_t entity)
 {
@@ -284,7 +284,7 @@ order_of(const ecc_engine_t *self, uint32_t kind, uint32_t entity)
     return (uint64_t) kind << ORDER_KIND | number;
 }
 
-/* The order of all nodes of the kinds from `first` up to `last`, where there are transfers, else NULL. */
+/* Order of all nodes of the kinds from `first` to before `last`; NULL without transfers. */
 static int
 make_order(ecc_engine_t *self, uint32_t room, uint32_t first, uint32_t last, uint32_t n_nodes, uint64_t **order)
 {

@@ -9,13 +9,13 @@
 void ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config);
 void ecc_tables_free(ecc_engine_t *self);
 
-/* How many flows and slots there is room for at first. */
+/* Room for flows and slots at first. */
 uint32_t ecc_tables_initial_room(const ecc_config_t *config);
 
-/* A slot has another transfer, by whose number its nodes are in order (S-10). */
+/* Orders the nodes of a slot by the number of its new transfer (S-10). */
 void ecc_tables_order_slot(ecc_engine_t *self, uint32_t slot);
 
-/* Room for this many flows and slots, at least as many as there is. */
+/* Makes room for flows and slots, at least as many as before. */
 ECC_MUST_CHECK int ecc_tables_reserve(ecc_engine_t *self, uint32_t room);
 
 #endif

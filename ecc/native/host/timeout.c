@@ -13,7 +13,7 @@
 #include "host/timer.h"
 #include "host/transport.h"
 
-/* S-50: what is in flight is abandoned. */
+/* S-50: abandons the data in flight. */
 static void
 abandon(ecc_engine_t *self, uint32_t index)
 {
@@ -28,7 +28,7 @@ abandon(ecc_engine_t *self, uint32_t index)
     }
 }
 
-/* S-154: what a transport of type 3 has waited for. */
+/* S-154: the end of a wait of a transport of type 3. */
 static int
 end_wait(ecc_engine_t *self, uint32_t index)
 {

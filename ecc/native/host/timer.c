@@ -11,7 +11,7 @@
 #include "host/rack.h"
 #include "host/transport.h"
 
-#define MAX_TIMEOUT (INT64_C(64000000000000)) /* by doubling */
+#define MAX_TIMEOUT (INT64_C(64000000000000)) /* maximum by doubling */
 
 /* S-42, S-88: rto, doubled for each timeout up to 64 s. */
 ecc_ps_t
@@ -66,7 +66,7 @@ ecc_timer_await(ecc_engine_t *self, uint32_t index)
     }
 }
 
-/* S-153: a probe is waited for, unless something else is. */
+/* S-153: waits to send a probe, unless the flow waits for reordered packets. */
 void
 ecc_timer_await_probe(ecc_engine_t *self, uint32_t index)
 {

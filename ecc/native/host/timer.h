@@ -1,17 +1,17 @@
 #ifndef ECC_TIMER_H
 #define ECC_TIMER_H
 
-/* The retransmission timer of a flow, and what else its TIMEOUT is for (S-42, S-87, S-88, S-153). */
+/* The retransmission timer of a flow, and the other waits of its TIMEOUT (S-42, S-87, S-88, S-153). */
 
 #include "core/state.h"
 
-/* S-42, S-88: how long the timer runs, doubled after each timeout. */
+/* S-42, S-88: duration of the timer, doubled after each timeout. */
 ecc_ps_t ecc_timer_wait(ecc_engine_t *self, uint32_t flow);
 
 /* S-87: the timer starts again now. */
 void ecc_timer_start(ecc_engine_t *self, uint32_t flow);
 
-/* A TIMEOUT is pending, which was not. */
+/* Sets a TIMEOUT, if none is pending. */
 void ecc_timer_begin(ecc_engine_t *self, uint32_t flow);
 
 /* S-153: TIMEOUT is pending when the wait of a transport of type 3 ends, or before that. */

@@ -20,7 +20,7 @@ fail(ecc_engine_t *self, int code)
     return ecc_state_fail(self, code, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, self->room);
 }
 
-/* Whether a transfer that passed left something behind: what departs silently is in a queue until then. */
+/* Whether packets of a transfer that passed are still in queues, from which they depart silently. */
 static bool
 is_queued(ecc_engine_t *self, const ecc_flow_state_t *flow)
 {
@@ -34,7 +34,7 @@ is_queued(ecc_engine_t *self, const ecc_flow_state_t *flow)
     return found;
 }
 
-/* Frees slots of transfers that have passed; returns whether these are many. */
+/* Frees slots of transfers that have passed; returns whether these were more than a quarter of all slots. */
 static bool
 free_slots(ecc_engine_t *self)
 {
@@ -89,7 +89,7 @@ ecc_transfer_slots_find(ecc_engine_t *self, uint32_t *slot)
     return 0;
 }
 
-/* The route of a template becomes that of a slot; what departed silently must not be counted in its queues. */
+/* Copies the route of a template to a slot, after silent departures from its queues. */
 static uint32_t
 install_route(ecc_engine_t *self, uint32_t slot, const ecc_template_t *template)
 {

@@ -81,7 +81,7 @@ ecc_transfers_free(ecc_engine_t *self)
     }
 }
 
-/* Entries from this one on; more than there are if they form a cycle. */
+/* Length of a chain of entries; more than the number of entries if it is a cycle. */
 static uint32_t
 chain_length(const ecc_transfers_t *transfers, uint32_t entry)
 {
@@ -129,7 +129,7 @@ ecc_transfers_verify(const ecc_engine_t *self)
 
 /* ---- transfers ---- */
 
-/* Room for n items of a size, at least doubled if there is not. */
+/* Makes room for n items, and at least doubles it if it grows. */
 static int
 reserve(ecc_engine_t *self, size_t item_size, size_t n, size_t *room, void **block)
 {
@@ -149,7 +149,7 @@ reserve(ecc_engine_t *self, size_t item_size, size_t n, size_t *room, void **blo
     return ret;
 }
 
-/* The first bad value of transfers that are to be added, reported with its number. */
+/* Checks added transfers; the report has the number of the first invalid one. */
 static int
 check(ecc_engine_t *self, const ecc_transfer_t *added, int64_t n)
 {
@@ -192,7 +192,7 @@ check(ecc_engine_t *self, const ecc_transfer_t *added, int64_t n)
     return 0;
 }
 
-/* An unused entry; there is room. */
+/* Takes an unused entry; there is room. */
 static uint32_t
 new_entry(ecc_transfers_t *transfers)
 {

@@ -15,14 +15,14 @@ ECC_MUST_CHECK int ecc_transfers_add(ecc_engine_t *self, const ecc_transfer_t *a
 int64_t ecc_transfers_take_finished(ecc_engine_t *self, ecc_transfer_result_t *results, int64_t n);
 void ecc_transfers_alive(const ecc_engine_t *self, ecc_transfer_result_t *results);
 
-/* Links the n - 1 transfers after the first, which is the one in a slot, after it. */
+/* Links the other n - 1 transfers after the first, which is in a slot. */
 ECC_MUST_CHECK int ecc_transfers_add_subsequent(
     ecc_engine_t *self, uint32_t flow, const ecc_transfer_t *added, int64_t n);
 
 /* The next pending transfer takes a slot: it becomes this flow. */
 ECC_MUST_CHECK int ecc_transfers_start_next(ecc_engine_t *self, uint32_t *flow);
 
-/* As ecc_transfers_start_next, for the one that is subsequent to another, which then has none. */
+/* The transfer subsequent to another takes a slot; the other then has none. */
 ECC_MUST_CHECK int ecc_transfers_start_subsequent(ecc_engine_t *self, uint32_t other, uint32_t *flow);
 
 /* Whether more transfers must be added before time advances. */
@@ -32,7 +32,7 @@ ecc_transfers_needs_input(const ecc_engine_t *self)
     return self->transfers.more && self->transfers.n_consumed == self->transfers.n_pending && self->cut == NULL;
 }
 
-/* How far a part can advance: another transfer may start with the last one that was added. */
+/* Time up to which a part can advance: another transfer may start with the last one that was added. */
 static inline ecc_ps_t
 ecc_transfers_known_until(const ecc_engine_t *self)
 {

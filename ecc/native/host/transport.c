@@ -81,7 +81,7 @@ hole(const ecc_transport_t *self, int64_t from, int64_t end, int64_t size, enum 
     return (ecc_segment_t) { begin, (int32_t) min(size, ecc_ranges_until(&self->sacked, begin, end) - begin), rule };
 }
 
-/* S-77.4 and 5: retransmissions of what is not held for lost, where nothing new can be sent. */
+/* S-77.4 and 5: retransmissions of data that is not considered lost, if no new data can be sent. */
 static ecc_segment_t
 rescue(const ecc_transport_t *self, int64_t size)
 {
@@ -128,7 +128,7 @@ ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow, in
     return segment.size == 0 && self->uses_sack && self->recovering ? rescue(self, size) : segment;
 }
 
-/* What is held for lost has been retransmitted below this. */
+/* Lost data below `end` has been retransmitted. */
 static void
 raise_high_rxt(ecc_transport_t *self, int64_t end)
 {
@@ -222,13 +222,13 @@ add_sack_blocks(
     return 0;
 }
 
-/* S-84, S-85: a duplicate ACK; whether a recovery begins. */
+/* S-84, S-85: counts a duplicate ACK; returns whether a recovery begins. */
 static bool
 count_duplicate(ecc_transport_t *self, int64_t size)
 {
     self->flight_end = self->n_dup_acks == 0 ? self->snd_nxt : self->flight_end;
     assert(!self->recovering && self->n_dup_acks < self->dup_thresh);
-    self->n_dup_acks++; /* at most self->dup_thresh: a recovery ends only when new data is acknowledged */
+    self->n_dup_acks++; /* no more than dup_thresh, as a recovery ends only when new data is acknowledged */
     self->pipe_credit += self->uses_sack ? 0 : size;
     if (self->n_dup_acks < self->dup_thresh && self->lost_below == self->snd_una) {
         return false;
@@ -242,7 +242,7 @@ count_duplicate(ecc_transport_t *self, int64_t size)
     return true;
 }
 
-/* S-83: an ACK in a recovery, which it ends or not. */
+/* S-83: an ACK in a recovery, which it may end. */
 static void
 continue_recovery(ecc_transport_t *self, int64_t size, bool is_repeated, ecc_ack_effect_t *effect)
 {
@@ -286,7 +286,7 @@ ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ac
         }
         if (transport->sacked.count > 0
             && ecc_ranges_at(&transport->sacked, ecc_ranges_first(&transport->sacked))->begin <= transport->snd_una) {
-            return ECC_ERR_BROKEN; /* ACKs that contradict each other: of a forged checkpoint */
+            return ECC_ERR_BROKEN; /* contradicting ACKs, from a forged checkpoint */
         }
         effect->delivered += n_sacked;
         effect->finds_loss = transport->lost_below > lost_below;
@@ -337,7 +337,7 @@ ecc_transport_begin_prr_for_marks(ecc_engine_t *self, uint32_t index, int64_t de
     self->prrs[index].until = self->transports[index].snd_nxt;
 }
 
-/* SndCnt while more is in flight than the window: the reduction is spread over the ACKs of an RTT. */
+/* SndCnt while more is in flight than the window allows: the reduction is spread over the ACKs of an RTT. */
 static int64_t
 proportional(const ecc_prr_t *self, double window)
 {
@@ -370,7 +370,7 @@ ecc_transport_update_prr(ecc_engine_t *self, uint32_t index, const ecc_ack_effec
     prr->credit = prr->out == 0 && credit <= 0 ? largest : max(credit, 0);
 }
 
-/* What the sender knows of itself. */
+/* Whether the state of the sender is consistent. */
 static bool
 sender_is_valid(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 {
@@ -388,7 +388,7 @@ sender_is_valid(const ecc_transport_t *self, const ecc_flow_state_t *flow)
                 && (!self->retransmit_first || self->high_rxt == self->snd_una)));
 }
 
-/* What the receiver knows of itself. */
+/* Whether the state of the receiver is consistent. */
 static bool
 receiver_is_valid(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 {
@@ -403,7 +403,7 @@ receiver_is_valid(const ecc_transport_t *self, const ecc_flow_state_t *flow)
     return valid;
 }
 
-/* Nothing was received that was not sent; what an ACK reported is held, or was and has been delivered. */
+/* Whether the halves agree: only sent data was received, and reported data is held or was delivered. */
 static bool
 halves_agree(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 {

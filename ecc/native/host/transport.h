@@ -8,7 +8,7 @@
 
 #include "core/state.h"
 
-/* Why a segment is the next (S-77), in the order in which they are tried. */
+/* Rules that choose the next segment (S-77), in the order in which they are tried. */
 enum ecc_segment_rule {
     ECC_RULE_NONE, /* new data of a flow without a transport */
     ECC_RULE_FIRST,
@@ -23,7 +23,7 @@ enum ecc_segment_rule {
 /* The next segment; small enough for registers. */
 typedef struct {
     int64_t begin;
-    int32_t size; /* 0: there is none */
+    int32_t size; /* bytes, 0 without a segment */
     enum ecc_segment_rule rule;
 } ecc_segment_t;
 
@@ -39,7 +39,7 @@ ecc_transport_is_probe(ecc_segment_t self)
     return self.rule == ECC_RULE_NEW_PROBE || self.rule == ECC_RULE_PROBE;
 }
 
-/* What an ACK has changed. */
+/* Effects of an ACK. */
 typedef struct {
     int64_t acked;
     int64_t delivered; /* bytes newly acknowledged or sacked, with SACK */
@@ -51,7 +51,7 @@ typedef struct {
 void ecc_transport_init(ecc_engine_t *self, uint32_t flow);
 void ecc_transport_free(ecc_transport_t *self, ecc_memory_t *memory);
 
-/* S-76: what may still be in the network. */
+/* S-76: bytes that may still be in the network. */
 static inline int64_t
 ecc_transport_in_flight(const ecc_engine_t *self, uint32_t flow)
 {
@@ -74,13 +74,13 @@ ecc_transport_in_flight(const ecc_engine_t *self, uint32_t flow)
     return bytes > 0 ? bytes : 0;
 }
 
-/* S-81: the mean deviation, of the RTT that the flow has just measured and has not yet smoothed. */
+/* S-81: updates the mean deviation with an RTT that is not yet smoothed. */
 void ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow);
 
-/* S-88, after the first ACK, without backoff. */
+/* S-88: the timeout after the first ACK, without backoff. */
 ecc_ps_t ecc_transport_rto(const ecc_transport_t *self, const ecc_flow_state_t *flow);
 
-/* S-77.3, of what has been written; of size 0 if there is none. */
+/* S-77.3: the next new data, as far as written; of size 0 without any. */
 ecc_segment_t ecc_transport_new(const ecc_transport_t *self, const ecc_flow_state_t *flow, int64_t written);
 
 /* S-77, S-79: the next segment, and the record of one that was sent. */
@@ -91,10 +91,10 @@ void ecc_transport_note_sent(ecc_transport_t *self, ecc_segment_t segment);
 ECC_MUST_CHECK int ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_effect_t *effect);
 void ecc_transport_time_out(ecc_transport_t *self);
 
-/* S-164: a recovery, or a further response in one, begins with an ACK that delivers so many bytes. */
+/* S-164: begins a reduction for a recovery, or a further response, at an ACK that delivers so many bytes. */
 void ecc_transport_begin_prr(ecc_engine_t *self, uint32_t flow, int64_t delivered);
 
-/* S-166: ... or a reduction with an ACK that reports marks, which lasts until all that is out is acknowledged. */
+/* S-166: begins a reduction for marks, which lasts until all outstanding data is acknowledged. */
 void ecc_transport_begin_prr_for_marks(ecc_engine_t *self, uint32_t flow, int64_t delivered);
 
 /* Whether the reduction limits what a flow sends (S-165, S-166). */
@@ -106,10 +106,10 @@ ecc_transport_reduces(const ecc_engine_t *self, uint32_t flow)
     return self->flows[flow].uses_prr && (transport->recovering || transport->snd_una < self->prrs[flow].until);
 }
 
-/* S-165: what may be sent until the next ACK, with the window that hooks have set. */
+/* S-165: bytes that may be sent until the next ACK, with the window that hooks have set. */
 void ecc_transport_update_prr(ecc_engine_t *self, uint32_t flow, const ecc_ack_effect_t *effect);
 
-/* sends, receives: whether this engine has either half; what they know of each other is checked if it has both. */
+/* sends, receives: the halves that this engine has; their agreement is checked if it has both. */
 ECC_MUST_CHECK int ecc_transport_verify(
     const ecc_transport_t *self, const ecc_flow_state_t *flow, bool sends, bool receives);
 

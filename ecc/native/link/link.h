@@ -7,21 +7,19 @@
 
 void ecc_link_init(ecc_engine_t *self, uint32_t link, const ecc_link_t *spec, uint64_t seed);
 
-/* Removes from the queue what has silently departed by now (S-29). */
+/* S-29: removes packets that have silently departed by now from the queue. */
 void ecc_link_catch_up(ecc_engine_t *self, ecc_link_state_t *link);
 
-/* Adds up, for averages and histograms, the queue since the last time up to this one (S-17, S-18). */
+/* S-17, S-18: adds the queue from the last time up to this one to averages and histograms. */
 void ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time);
 
 /* S-27: the capacity advertised to routers now. */
 double ecc_link_capacity(const ecc_engine_t *self, ecc_link_state_t *link);
 
-/*
- * The engine is built: links that need nothing else have code of their own, without what others ask for every packet.
- */
+/* Marks plain links, after the engine is built: functions for them skip tests that cost every packet. */
 void ecc_link_set_plain(ecc_engine_t *self);
 
-/* What a packet is for hooks. */
+/* The kind of a packet for hooks. */
 static inline enum ecc_packet_kind
 ecc_link_kind(const ecc_packet_t *packet, uint32_t hop)
 {
@@ -33,14 +31,14 @@ ecc_link_kind(const ecc_packet_t *packet, uint32_t hop)
 /* S-24: the size of a packet at a position of the table of hops. */
 int64_t ecc_link_size(const ecc_engine_t *self, const ecc_packet_t *packet, uint32_t hop);
 
-/* A hook has marked a packet (S-107). */
+/* S-107: counts and traces a packet that a hook has marked. */
 void ecc_link_count_mark(ecc_engine_t *self, uint32_t link, const ecc_packet_t *packet);
 
-/* The queue grows by a packet, or has lost it: what is counted of it, by time and by flow (S-23, S-28). */
+/* S-23, S-28: counts a packet that joins or leaves the queue, by time and by flow. */
 void ecc_link_grow(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32_t position);
 void ecc_link_shrink(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32_t position);
 
-/* The same without the counts by flow and by additional router, which a plain link does not have. */
+/* ecc_link_grow and ecc_link_shrink of a plain link, which has no counts by flow and no additional router. */
 static ECC_HOT void
 ecc_link_grow_plain(ecc_link_state_t *link, int64_t size)
 {

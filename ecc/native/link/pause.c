@@ -62,7 +62,7 @@ class_of(const ecc_engine_t *self, const ecc_packet_t *packet)
     return (uint32_t) self->flows[packet->flow].spec->priority;
 }
 
-/* The link that a packet came over, if that can be paused, else NO_LINK: also at the first link of its way. */
+/* The link that a packet came over if it can be paused, else NO_LINK, as at the first link of its route. */
 static uint32_t
 upstream_of(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
@@ -216,7 +216,7 @@ visit_packets(
     }
 }
 
-/* Nothing but a RESUME frame, of which none is on its way, lets a link serve what waits there. */
+/* Whether packets wait at a link that no RESUME frame on its way can free. */
 static bool
 is_blocked(const ecc_engine_t *self, uint32_t index)
 {
@@ -226,7 +226,7 @@ is_blocked(const ecc_engine_t *self, uint32_t index)
         && link->spec.drops_longest == 0;
 }
 
-/* The list of links that may yet serve begins in the entry after those of all links. */
+/* index of the list of links that may yet serve */
 static void
 set_moving(const ecc_engine_t *self, uint32_t index)
 {
@@ -235,7 +235,7 @@ set_moving(const ecc_engine_t *self, uint32_t index)
     self->pauses[self->n_links].next = index;
 }
 
-/* A packet that will leave: so the link that it came over may be resumed. */
+/* A packet will leave, so that the link that it came over may resume. */
 static void
 visit_leaving(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
@@ -276,7 +276,7 @@ ecc_pause_find_deadlock(ecc_engine_t *self)
 
 /* ---- invariants ---- */
 
-/* The frames of a class alternate, and end with what was asked of the link. */
+/* Whether the frames of a class alternate, and the last one agrees with `asked`. */
 static bool
 are_frames(const ecc_pause_t *pause, uint32_t priority)
 {

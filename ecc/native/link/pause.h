@@ -16,16 +16,16 @@ bool ecc_pause_has_room(const ecc_engine_t *self, const ecc_packet_t *packet, in
 ECC_MUST_CHECK int ecc_pause_join(ecc_engine_t *self, const ecc_packet_t *packet, int64_t size);
 ECC_MUST_CHECK int ecc_pause_leave(ecc_engine_t *self, const ecc_packet_t *packet, int64_t size);
 
-/* What has been sent to a link by now takes effect (S-141). */
+/* S-141: frames that have arrived at a link by now take effect. */
 void ecc_pause_catch_up(const ecc_engine_t *self, uint32_t link);
 
 /* Whether a link may serve a packet. */
 bool ecc_pause_lets_pass(const ecc_engine_t *self, const ecc_link_state_t *link, const ecc_packet_t *packet);
 
-/* Where packets wait at a link that serves none: it looks again when the next frame is there. */
+/* S-142: packets wait at a link that may serve none of them; it looks again when the next frame arrives. */
 void ecc_pause_await(ecc_engine_t *self, uint32_t link);
 
-/* How long a link has been paused by now, for a class. */
+/* Duration of all pauses of a link for a class, by now. */
 ecc_ps_t ecc_pause_time(const ecc_engine_t *self, uint32_t link, uint32_t priority);
 
 /* A failure if links wait for each other (S-143). */

@@ -12,14 +12,14 @@
 
 #include "link/link.h"
 
-/* A share of a time. */
+/* A share of a duration. */
 static ecc_ps_t
 scaled(ecc_ps_t time, double share)
 {
     return ecc_clock_round((double) time * share);
 }
 
-/* A new offset; returns 1 plus its difference to the offset before. */
+/* Draws a new offset; returns 1 plus its difference to the old one. */
 static double
 redraw(ecc_phase_t *phase)
 {

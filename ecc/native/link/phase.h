@@ -8,22 +8,22 @@
 
 #include "core/state.h"
 
-/* Packets that a phase lasts (S-186, S-189). */
+/* packets between two draws of a phase (S-186, S-189) */
 #define ECC_PHASE_PACKETS 16u
 
 /* The phase of a flow before its first packet. */
 void ecc_phase_init_flow(ecc_engine_t *self, uint32_t flow);
 
-/* START: the transmission time at the slowest link of the route. */
+/* START: notes the transmission time at the slowest link of the route. */
 void ecc_phase_start(ecc_engine_t *self, uint32_t flow);
 
 /* EMIT: the phase is drawn again after enough packets (S-186). */
 void ecc_phase_sent(ecc_engine_t *self, uint32_t flow);
 
-/* Whether a segment of so many bytes leaves with the phase: S-187. */
+/* S-187: whether the phase delays a segment of so many bytes. */
 bool ecc_phase_is_drawn(const ecc_engine_t *self, uint32_t flow, int64_t size);
 
-/* When SEND is pending for a segment of so many bytes, which exists from `ready` on (S-187). */
+/* S-187: time of SEND for a segment that exists from `ready` on. */
 ecc_ps_t ecc_phase_due(const ecc_engine_t *self, uint32_t flow, int64_t size, ecc_ps_t ready);
 
 void ecc_phase_init_link(ecc_engine_t *self, uint32_t link);

@@ -162,7 +162,7 @@ call_without_packet(ecc_engine_t *self, uint32_t index, enum ecc_link_hook numbe
         (ecc_hook_packet_t) { .header = self->scratch, .flow = -1, .kind = ECC_PACKET_DATA }, false);
 }
 
-/* The next INTERVAL, as next_interval sets it (S-35, S-36). */
+/* S-35, S-36: sets the next INTERVAL by next_interval. */
 static int
 set_clock(ecc_engine_t *self, uint32_t index)
 {
@@ -198,7 +198,7 @@ ecc_router_start(ecc_engine_t *self, uint32_t index)
     return set_clock(self, index);
 }
 
-/* The longest time for which a packet has waited at a link that schedules, else 0. */
+/* Longest wait of a packet at a link that schedules, else 0. */
 static ecc_ps_t
 longest_wait(const ecc_engine_t *self, const ecc_link_state_t *link)
 {

@@ -29,7 +29,7 @@ ECC_MUST_CHECK int ecc_router_call_additional(
 ECC_MUST_CHECK int ecc_router_call_plain(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_t hook,
     const ecc_packet_t *packet, int64_t size, enum ecc_packet_kind kind);
 
-/* No hook has asked for anything. */
+/* Clears the requests of hooks. */
 static inline void
 ecc_router_clear(ecc_engine_t *self)
 {

@@ -95,7 +95,7 @@ ecc_scheduler_activate(ecc_link_state_t *link, uint32_t number, enum ecc_round r
     fifo->tail = number;
 }
 
-/* The first queue of a round has had its turn. */
+/* Removes the first queue of a round. */
 static ecc_queue_t *
 deactivate_first(ecc_link_state_t *link, enum ecc_round round)
 {
@@ -133,7 +133,7 @@ may_serve(const ecc_engine_t *self, const ecc_link_state_t *link, const ecc_queu
             || ecc_pause_lets_pass(self, link, ecc_packets_at(&self->packets, queue->packets.head)));
 }
 
-/* The first of the queues with a packet that may be served, or n_queues. */
+/* Index of the first queue with a packet that may be served, or n_queues. */
 static uint32_t
 first_queue(const ecc_engine_t *self, const ecc_link_state_t *link)
 {
@@ -145,7 +145,7 @@ first_queue(const ecc_engine_t *self, const ecc_link_state_t *link)
     return number;
 }
 
-/* The queue that has its turn; some packet may be served. */
+/* Index of the queue that has its turn; some packet may be served. */
 static uint32_t
 next_by_turns(const ecc_engine_t *self, ecc_link_state_t *link)
 {
@@ -164,7 +164,7 @@ next_by_turns(const ecc_engine_t *self, ecc_link_state_t *link)
             return number;
         } else {
             deactivate_first(link, round);
-            if (round == ECC_ROUND_NEW) { /* it does not become new again before the others had a turn */
+            if (round == ECC_ROUND_NEW) { /* it is not new again before the others had a turn */
                 ecc_scheduler_activate(link, number, ECC_ROUND_OLD);
             }
         }
@@ -204,7 +204,7 @@ ecc_scheduler_join(ecc_engine_t *self, uint32_t index, uint32_t number, uint32_t
     ecc_link_grow(self, link, size, packet->position);
 }
 
-/* S-113: which queue a packet belongs to. */
+/* S-113: chooses the queue of a packet. */
 static int
 classify(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t size, enum ecc_packet_kind kind)
 {
@@ -231,7 +231,7 @@ has_room(const ecc_link_state_t *link, int64_t size, int64_t n_packets)
         && (int64_t) link->ring.count + link->n_waiting + n_packets <= link->max_packets;
 }
 
-/* The first packet of a queue no longer waits; link->sojourn says how long it did. */
+/* Takes the first packet out of a queue, and sets link->sojourn to its wait. */
 static uint32_t
 take_first(const ecc_engine_t *self, ecc_link_state_t *link, uint32_t number)
 {
@@ -247,7 +247,7 @@ take_first(const ecc_engine_t *self, ecc_link_state_t *link, uint32_t number)
     return id;
 }
 
-/* A packet that has waited is dropped. */
+/* Drops a packet that has waited. */
 static int
 drop_taken(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_packet_kind kind)
 {
@@ -269,7 +269,7 @@ kind_of(const ecc_engine_t *self, const ecc_packet_t *packet)
     return ecc_link_kind(packet, self->hops[packet->position]);
 }
 
-/* S-119: the buffer holds more than it may. */
+/* S-119: drops packets of the longest queue while the buffer is overfull. */
 static int
 drop_of_longest(ecc_engine_t *self, uint32_t index)
 {
@@ -296,7 +296,7 @@ drop_of_longest(ecc_engine_t *self, uint32_t index)
     return ret;
 }
 
-/* The hooks of an arrival (S-113). */
+/* S-113: calls the hooks of an arrival. */
 static int
 ask(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t size, enum ecc_packet_kind kind)
 {

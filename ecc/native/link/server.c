@@ -86,7 +86,7 @@ take_next(ecc_server_state_t *self)
     self->next = self->next == last ? 0 : self->next + 1;
 }
 
-/* Whole repetitions that end before `time` pass. */
+/* Skips whole repetitions that end before `time`. */
 static void
 skip(ecc_server_state_t *self, ecc_ps_t time)
 {
@@ -98,7 +98,7 @@ skip(ecc_server_state_t *self, ecc_ps_t time)
     }
 }
 
-/* A packet that needs whole repetitions more than the current opportunity. */
+/* Skips the whole repetitions that a large packet needs; returns the bytes that remain. */
 static int64_t
 repeat(ecc_server_state_t *self, int64_t size)
 {
@@ -163,7 +163,7 @@ serve_changing(ecc_link_state_t *link, ecc_ps_t from, int64_t size)
     }
 }
 
-/* S-155 to S-159: when a packet leaves that may be served from `from` on. */
+/* S-155 to S-159: departure of a packet that may be served from `from` on. */
 static ecc_ps_t
 serve_by(const ecc_engine_t *self, ecc_server_state_t *server, ecc_link_state_t *link, ecc_ps_t from, int64_t size)
 {
@@ -174,7 +174,7 @@ serve_by(const ecc_engine_t *self, ecc_server_state_t *server, ecc_link_state_t 
     if (from >= ECC_NEVER) {
         return ECC_NEVER;
     }
-    if (spec->slot_hi > 0) { /* the one before it may await its slot */
+    if (spec->slot_hi > 0) { /* the packet before it may still wait for its slot */
         begins = server->done > arrived ? server->done : arrived;
     }
     if (spec->rate > 0.0) {

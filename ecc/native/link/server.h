@@ -1,7 +1,7 @@
 #ifndef ECC_SERVER_H
 #define ECC_SERVER_H
 
-/* How the queue of a link is served where its capacity alone does not say it (S-155 to S-159). */
+/* Departures from the queue of a link, by capacity, tokens, opportunities and slots (S-155 to S-159). */
 
 #include "core/state.h"
 

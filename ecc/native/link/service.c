@@ -1,7 +1,7 @@
 /*
- * What becomes of a packet at a link: it is dropped, trimmed, or served.
+ * Packets that are dropped, trimmed or served at a link.
  *
- * Not here: which of these (transit.c, scheduler.c).
+ * Not here: the choice between these (transit.c, scheduler.c).
  */
 
 #include "link/service.h"

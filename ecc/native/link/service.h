@@ -1,7 +1,7 @@
 #ifndef ECC_SERVICE_H
 #define ECC_SERVICE_H
 
-/* What becomes of a packet at a link: it is dropped, trimmed, or served. */
+/* Packets that are dropped, trimmed or served at a link. */
 
 #include "core/state.h"
 #include "link/server.h"

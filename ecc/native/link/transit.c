@@ -92,7 +92,7 @@ join(ecc_engine_t *self, ecc_link_state_t *link, uint32_t index, uint32_t id, in
     return 0;
 }
 
-/* S-23, at a link that is plain, or at any. */
+/* S-23: arrival at a link that is plain, or at any. */
 static ECC_HOT int
 arrive(ecc_engine_t *self, ecc_link_state_t *link, uint32_t id, bool plain)
 {
@@ -165,7 +165,7 @@ ecc_transit_queue(ecc_engine_t *self, uint32_t id)
     return join(self, link, index, id, size, ECC_PACKET_DATA, false);
 }
 
-/* S-28, with hooks or impairments: the packet in service leaves the queue for the wire. */
+/* S-28: the packet in service leaves the queue for the wire, with hooks or impairments. */
 static ECC_HOT int
 depart(ecc_engine_t *self, ecc_link_state_t *link, uint32_t index, bool plain)
 {

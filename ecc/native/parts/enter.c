@@ -23,7 +23,7 @@
 #include "host/ecn.h"
 #include "host/transfer_slots.h"
 
-/* Where a packet is then, in the table of hops; on its pure delay, as the ACK of the last link of its way. */
+/* Position of an entering packet in the table of hops; on the pure delay, that of the last link before it. */
 static uint32_t
 position_of(const ecc_engine_t *self, const ecc_crossing_t *crossing)
 {
@@ -35,7 +35,7 @@ position_of(const ecc_engine_t *self, const ecc_crossing_t *crossing)
     return flow->position + (uint32_t) (crossing->hop == ECC_CUT_ON_ACCESS ? 0 : ecc_cut_n_hops(flow->spec) - 1);
 }
 
-/* Whether it is an ACK that says of data what has come; an immediate ACK is data until it is at the sender (S-33). */
+/* Whether a crossing is an ACK with a report; an immediate ACK is data until it reaches the sender (S-33). */
 static bool
 is_ack(const ecc_engine_t *self, const ecc_crossing_t *crossing)
 {
@@ -62,13 +62,13 @@ is_trimmed(const ecc_engine_t *self, const ecc_crossing_t *crossing)
         && self->flows[crossing->flow].spec->trimmed_size > 0;
 }
 
-/* The numbers of a crossing, whose flow is its index here, and that it comes over a cut (S-123). */
+/* S-123: whether the numbers of a crossing are valid, and it comes over a cut; its flow is the index here. */
 static bool
 is_crossing(const ecc_engine_t *self, const ecc_crossing_t *crossing)
 {
     ecc_ps_t earliest = self->stop == ECC_STOP_NOT_YET ? 0 : self->now + 1;
     const ecc_flow_state_t *flow = &self->flows[crossing->flow];
-    /* by the clock of its sender, which another machine may have */
+    /* time of emission by the clock of its sender, which another machine may have */
     ecc_ps_t last_sent = ecc_cut_has_sender(self, (uint32_t) crossing->flow) ? crossing->time : ECC_NEVER;
 
     bool on_wire = ecc_cut_is_wire(self, (uint32_t) crossing->flow, crossing->hop);
@@ -86,7 +86,7 @@ is_crossing(const ecc_engine_t *self, const ecc_crossing_t *crossing)
                         - ecc_packets_data((int32_t) crossing->size)));
 }
 
-/* What a packet carries for receiver and sender. */
+/* Whether the content of a packet is valid for receiver and sender. */
 static bool
 is_body(const ecc_engine_t *self, const ecc_crossing_t *crossing, const ecc_packet_t *packet)
 {
@@ -109,7 +109,7 @@ is_body(const ecc_engine_t *self, const ecc_crossing_t *crossing, const ecc_pack
     return valid;
 }
 
-/* The list that a packet joins, its channel if it has one, and the node of the event at its end. */
+/* The list that a packet joins, its channel or NULL, and the node of the event at its end. */
 static ecc_fifo_t *
 list_of(ecc_engine_t *self, const ecc_crossing_t *crossing, ecc_channel_t **channel, uint32_t *node, ecc_ps_t **last)
 {
@@ -137,7 +137,7 @@ list_of(ecc_engine_t *self, const ecc_crossing_t *crossing, ecc_channel_t **chan
     return &self->links[link].wire;
 }
 
-/* Who a crossing is of, here; a transfer that comes to pass takes a slot. */
+/* Finds the index of the flow of a crossing; a transfer that passes takes a slot. */
 static int
 find_flow(ecc_engine_t *self, const ecc_crossing_t *crossing, ecc_passing_t passing, uint32_t *index)
 {
@@ -186,7 +186,7 @@ enter_discarded(ecc_engine_t *self, const ecc_crossing_t *crossing, ecc_ps_t lat
     return 0;
 }
 
-/* One packet enters, its flow being its index here. */
+/* A packet enters; its flow is the index here. */
 static int
 enter_packet(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned char *body)
 {
@@ -268,7 +268,7 @@ ecc_enter_all(ecc_engine_t *self, const unsigned char *bytes, size_t size, ecc_p
     int ret = self->cut == NULL || size % each != 0 ? ECC_ERR_CROSSING : 0;
     size_t at = 0;
 
-    if (self->stop == ECC_STOP_ERROR) { /* what has failed half-way may not have its room */
+    if (self->stop == ECC_STOP_ERROR) { /* after a failure the engine may lack memory for the packet */
         return (int) self->report.code;
     }
     while (ret == 0 && at < size) {

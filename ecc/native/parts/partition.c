@@ -11,7 +11,7 @@
 #include "core/cut.h"
 #include "core/spray.h"
 
-/* A packet on its way to another part takes so long at least (S-124). */
+/* S-124: minimum time that a packet on its way to another part takes. */
 static ecc_ps_t
 delay_before(const ecc_engine_t *self, uint32_t flow, int64_t hop)
 {
@@ -27,11 +27,11 @@ delay_before(const ecc_engine_t *self, uint32_t flow, int64_t hop)
     if (!ecc_cut_ends_with_ack(self, last)) {
         return spec->ack_delay;
     }
-    /* what is received silently is counted ack_delay before the ACK */
+    /* packets received silently are counted ack_delay before the ACK */
     return self->links[self->hops[last] >> ECC_HOP_LINK].delay + (spec->n_reverse > 0 ? spec->ack_delay : 0);
 }
 
-/* What leaves one part for another takes so long at least; whether that is any time. */
+/* Notes the minimum time from one part to another; returns whether it is positive. */
 static bool
 note_delay(ecc_engine_t *self, int64_t before, int64_t after, ecc_ps_t delay)
 {
@@ -41,7 +41,7 @@ note_delay(ecc_engine_t *self, int64_t before, int64_t after, ecc_ps_t delay)
     return delay > 0;
 }
 
-/* Whether what comes before and after a list may be in the parts where they are: there is a delay between these. */
+/* Whether an access line, wire or pure delay may cross parts, as it has a positive delay. */
 static bool
 allows_crossing(ecc_engine_t *self, uint32_t flow, int64_t hop)
 {

@@ -1,7 +1,7 @@
 #ifndef ECC_PARTITION_H
 #define ECC_PARTITION_H
 
-/* Checks and installs the partition of a network, and knows how far its parts may run apart (S-122, S-124, S-127). */
+/* Checks and installs the partition of a network, and knows the delays between its parts (S-122, S-124, S-127). */
 
 #include "core/state.h"
 

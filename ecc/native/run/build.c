@@ -33,7 +33,7 @@ allocate(ecc_engine_t *self, size_t size, void **block)
     return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) size);
 }
 
-/* A block of n items, which may be none, copied from `items` unless that is NULL. */
+/* A block of n >= 0 items, copied from `items` unless that is NULL. */
 static int
 allocate_items(ecc_engine_t *self, size_t n, size_t item_size, const void *items, void **block)
 {
@@ -61,7 +61,7 @@ flow_specs_size(const ecc_engine_t *self)
     return (self->n_flows + (size_t) 1) * sizeof(*self->flow_specs);
 }
 
-/* Copies what the configuration has of links and flows. */
+/* Copies links and flows of the configuration. */
 static int
 copy_specs(ecc_engine_t *self, const ecc_config_t *config)
 {

@@ -49,7 +49,7 @@ ecc_engine_error_text(int code)
 
 /* ---- running ---- */
 
-/* All that happens silently by now (S-29, S-33) has happened, and queues are measured up to now. */
+/* S-29, S-33: all silent departures and receptions up to now happen, and queues are measured up to now. */
 static void
 catch_up(ecc_engine_t *self)
 {
@@ -64,7 +64,7 @@ catch_up(ecc_engine_t *self)
     }
 }
 
-/* S-12, S-14: an event is counted and hashed. */
+/* S-12, S-14: counts and hashes an event. */
 static void
 hash(ecc_engine_t *self, uint64_t kind, uint64_t entity)
 {
@@ -81,7 +81,7 @@ hash_flow(ecc_engine_t *self, uint64_t kind, uint32_t flow)
     hash(self, kind, (uint64_t) ecc_state_number(self, flow));
 }
 
-/* Fetches the memory that the next event will touch while this one runs. */
+/* Fetches the memory that the next event will touch, while this one runs. */
 static inline __attribute__((always_inline)) void
 prefetch_next(ecc_engine_t *self)
 {
@@ -100,7 +100,7 @@ prefetch_next(ecc_engine_t *self)
     __builtin_prefetch(flow + 2 * ECC_CACHE_LINE);
 }
 
-/* The next event of the kinds from DEPARTURE to SEND; the most frequent ones are tested first. */
+/* Runs the next event of the kinds from DEPARTURE to SEND; the most frequent kinds are tested first. */
 static inline int
 run_fast(ecc_engine_t *self)
 {
@@ -164,7 +164,7 @@ start(ecc_engine_t *self, uint32_t node)
     return ret == 0 && is_next && ecc_transfers_needs_input(self) ? ECC_NEEDS_TRANSFERS : ret;
 }
 
-/* The next event of the kinds from INTERVAL to FLUSH. */
+/* Runs the next event of the kinds from INTERVAL to FLUSH. */
 ECC_COLD static int
 run_slow(ecc_engine_t *self)
 {

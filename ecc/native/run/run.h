@@ -1,9 +1,7 @@
 #ifndef ECC_RUN_H
 #define ECC_RUN_H
 
-/*
- * The steps of ecc_engine_advance, for others that take them one by one: a team, between its meetings, and live runs.
- */
+/* The steps of ecc_engine_advance, for teams and live runs, which take them one by one. */
 
 #include "core/state.h"
 
@@ -16,10 +14,10 @@ ECC_MUST_CHECK int ecc_run_begin(ecc_engine_t *self, ecc_ps_t until, int64_t max
  */
 ECC_MUST_CHECK int ecc_run_until(ecc_engine_t *self, ecc_ps_t until);
 
-/* When the next event is; ECC_NEVER: none is pending. */
+/* Time of the next event; ECC_NEVER without one. */
 ecc_ps_t ecc_run_next_event(ecc_engine_t *self);
 
-/* Ends a run that has come to `ret`, which it returns, or 0 where that is no failure. */
+/* Ends a run with the result `ret`; returns it, or 0 if it is not a failure. */
 ECC_MUST_CHECK int ecc_run_end(ecc_engine_t *self, int ret);
 
 #endif

@@ -21,29 +21,29 @@
 #include "parts/enter.h"
 #include "run/run.h"
 
-#define CHUNK 200          /* events of a part between its promises, at most */
+#define CHUNK 200          /* maximum number of events of a part between its promises */
 #define MANY_EVENTS 200000 /* events of a part between meetings, about */
 #define MANY_PROMISES 256  /* promises in a row that let a part run no event: then a meeting finds the next one */
-#define N_LOOKS 2000       /* for what the others do, before the processor is left to others */
+#define N_LOOKS 2000       /* looks at other parts before the processor is yielded */
 
-/* What one part promises another. */
+/* The promise of one part to another. */
 typedef struct edge {
-    _Alignas(ECC_CACHE_LINE) _Atomic ecc_ps_t promise; /* nothing arrives before it that is not handed over */
-    _Atomic uint32_t n_handed_over;                    /* batches, ever */
+    _Alignas(ECC_CACHE_LINE) _Atomic ecc_ps_t promise; /* time before which nothing arrives that is not handed over */
+    _Atomic uint32_t n_handed_over;                    /* batches handed over, ever */
     _Alignas(ECC_CACHE_LINE) _Atomic uint32_t n_read;  /* batches that were read, ever */
     ecc_ps_t delay;
     int64_t from;
     int64_t to;
-    struct edge *next; /* another one to the same part, or NULL */
+    struct edge *next; /* next edge to the same part, or NULL */
 } edge_t;
 
-/* What a part says at a meeting. */
+/* The report of a part at a meeting. */
 typedef struct {
-    _Alignas(ECC_CACHE_LINE) ecc_ps_t next; /* its next event */
+    _Alignas(ECC_CACHE_LINE) ecc_ps_t next; /* time of its next event */
     ecc_ps_t now;
-    int64_t n_events; /* in this call */
+    int64_t n_events; /* events in this call */
     bool failed;
-    bool is_full; /* it has run as many events as it may */
+    bool is_full; /* it has run as many events as allowed */
     bool must_stop;
 } word_t;
 
@@ -53,22 +53,22 @@ struct ecc_team {
     _Alignas(ECC_CACHE_LINE) _Atomic bool must_meet;
     _Atomic bool must_stop; /* the call ends at the next meeting */
     _Alignas(ECC_CACHE_LINE) int64_t n;
-    int64_t most; /* events of a part in a call */
+    int64_t most; /* maximum number of events of a part in a call */
     int64_t n_edges;
     ecc_memory_t memory;
-    void *block;   /* the memory of this, not aligned */
+    void *block;   /* memory of the team, not aligned */
     edge_t *edges; /* edges, sorted by the part that promises */
     word_t *words;
     edge_t **first_from; /* first edge from each part, and the end */
-    edge_t **first_to;   /* by the part that is promised something: the first, or NULL */
+    edge_t **first_to;   /* first edge to each part, or NULL */
     ecc_engine_t **engines;
 };
 
-/* What all parts have said. */
+/* The reports of all parts. */
 typedef struct {
     ecc_ps_t next;
-    ecc_ps_t now;       /* the latest */
-    ecc_ps_t failed_at; /* the earliest failure, ECC_NEVER without any */
+    ecc_ps_t now;       /* latest time of a part */
+    ecc_ps_t failed_at; /* earliest failure, ECC_NEVER without one */
     int64_t n_events;
     bool is_full;
     bool must_stop;
@@ -81,7 +81,7 @@ team_size(int64_t n, int64_t n_edges)
         + sizeof(void *) + ECC_CACHE_LINE;
 }
 
-/* Fills in the edges, and what finds them. */
+/* Fills in the edges and their indices. */
 static void
 connect(ecc_team_t *self)
 {
@@ -172,14 +172,14 @@ look_again(int *n_looks)
     }
 }
 
-/* What was handed over to a part enters it. Returns before when nothing more arrives. */
+/* Batches handed over to a part enter it. Returns the time before which nothing more arrives. */
 static ecc_ps_t
 take_in(ecc_team_t *self, int64_t part, int *ret)
 {
     ecc_ps_t earliest = ECC_NEVER;
 
     for (edge_t *edge = self->first_to[part]; edge != NULL; edge = edge->next) {
-        /* first the promise: what is not covered by it has been handed over before */
+        /* the promise is read first: packets that it does not cover have been handed over before */
         ecc_ps_t promise = atomic_load_explicit(&edge->promise, memory_order_acquire);
         uint32_t n = atomic_load_explicit(&edge->n_handed_over, memory_order_acquire);
         uint32_t k = atomic_load_explicit(&edge->n_read, memory_order_relaxed);
@@ -194,8 +194,7 @@ take_in(ecc_team_t *self, int64_t part, int *ret)
 }
 
 /*
- * A part, whose next event is at `next` or later, hands over what has left it, and promises. Returns the least
- * promise.
+ * A part, whose next event is at `next` or later, hands over its outboxes, and promises. Returns its minimum promise.
  */
 static ecc_ps_t
 promise(ecc_team_t *self, int64_t part, ecc_ps_t next)
@@ -220,7 +219,7 @@ promise(ecc_team_t *self, int64_t part, ecc_ps_t next)
     return least;
 }
 
-/* From what happens in another part to what it causes in this one. */
+/* Minimum time from an event in another part to its effect in this one. */
 static ecc_ps_t
 least_delay(const ecc_team_t *self, int64_t part)
 {
@@ -239,13 +238,13 @@ run(ecc_team_t *self, int64_t part, ecc_ps_t next, ecc_ps_t until, int64_t n, in
     ecc_engine_t *engine = self->engines[part];
     int64_t n_begin = engine->n_events;
     ecc_ps_t least = promise(self, part, next);
-    ecc_ps_t share = least_delay(self, part) / 4 * 3; /* what is less is not worth the way to the other processor */
+    ecc_ps_t share = least_delay(self, part) / 4 * 3; /* fewer events are not worth the traffic between processors */
     ecc_ps_t arrival_before = 0;
     int n_promises = 0;
     int n_looks = 0;
     int ret = 0;
 
-    while (next <= until || least <= until) { /* nobody waits for what has not been handed over */
+    while (next <= until || least <= until) { /* no part waits for packets that were not handed over */
         int64_t n_before = engine->n_events;
         ecc_ps_t arrival = take_in(self, part, &ret);
         ecc_ps_t end = arrival <= until ? arrival - 1 : until;
@@ -303,7 +302,7 @@ gather(ecc_team_t *self)
     }
 }
 
-/* All that has left for a part enters it; those that it comes from run nothing meanwhile. */
+/* All outboxes for a part enter it; their parts run nothing meanwhile. */
 static int
 take_in_all(ecc_team_t *self, int64_t part, int ret)
 {
@@ -318,7 +317,7 @@ take_in_all(ecc_team_t *self, int64_t part, int ret)
     return ret;
 }
 
-/* What a part has to say, and then what all have said. */
+/* A part reports, and reads the reports of all. */
 static agreed_t
 meet(ecc_team_t *self, int64_t part, int64_t n_begin, int *ret)
 {
@@ -368,7 +367,7 @@ ecc_team_set_most(ecc_team_t *self, int64_t most)
     self->most = most;
 }
 
-/* How many events a part may run until the next meeting, if all may run so many more; none: they only catch up. */
+/* Number of events that a part may run until the next meeting, if all may run so many more; 0: parts only catch up. */
 static int64_t
 until_meeting(const ecc_team_t *self, int64_t n_left)
 {
@@ -383,7 +382,7 @@ ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_eve
     ecc_engine_t *engine = self->engines[part];
     int64_t n_begin = engine->n_events;
     int64_t last_event = self->most < INT64_MAX - n_begin ? n_begin + self->most : INT64_MAX;
-    ecc_ps_t known = ecc_transfers_known_until(engine); /* the same in all parts, as is `now` */
+    ecc_ps_t known = ecc_transfers_known_until(engine); /* equal in all parts, as is `now` */
     int ret = ecc_run_begin(engine, until, -1);
     bool is_known;
     agreed_t all;
@@ -401,7 +400,7 @@ ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_eve
         all = meet(self, part, n_begin, &ret);
         end = all.failed_at < end ? all.failed_at : end;
         if (all.n_events >= max_events || all.must_stop) {
-            end = all.now < end ? all.now : end; /* the others come to where the first of them is */
+            end = all.now < end ? all.now : end; /* the others advance to the time of the first part */
         }
         if (all.next > end || all.is_full) {
             break;
@@ -421,7 +420,7 @@ ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_eve
             : !is_known                  ? ECC_STOP_TRANSFERS
             : all.next < ECC_NEVER       ? ECC_STOP_UNTIL
                                          : ECC_STOP_IDLE;
-        ret = ret == 0 && end >= engine->now ? ecc_run_until(engine, end) : ret; /* no event: time, and samples */
+        ret = ret == 0 && end >= engine->now ? ecc_run_until(engine, end) : ret; /* time and samples only */
     }
     return ecc_run_end(engine, ret) == 0 ? stop : stop == ECC_STOP_NOT_YET ? stop : ECC_STOP_ERROR;
 }

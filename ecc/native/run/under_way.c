@@ -59,14 +59,15 @@ begin_flow(ecc_engine_t *self, uint32_t index)
     ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_START, spec->on_start, 0);
     flow->state = spec->state;
     if (flow->window > 0.0) {
-        flow->window = spec->window; /* a rate beside it is a limit, or follows from the window at the next ACK */
+        /* A rate in addition to a window is a limit, or follows from the window at the next ACK. */
+        flow->window = spec->window;
     } else if (flow->rate > 0.0) {
         flow->rate = spec->rate;
     }
     return ret;
 }
 
-/* For hooks with packets that have passed before time 0, or from now on: the records of routers, and the queues. */
+/* Sets the records of routers and the queues to those before time 0, or to those from now on. */
 static void
 set_past(ecc_engine_t *self, bool is_past)
 {
@@ -79,7 +80,7 @@ set_past(ecc_engine_t *self, bool is_past)
     }
 }
 
-/* A hook of a link with a packet; what it wants with the packet, except for a mark, has no effect. */
+/* Calls a hook of a link with a packet before time 0; drops and trims are ignored, marks are not. */
 static int
 call_past(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, ecc_hook_t hook, const ecc_packet_t *packet,
     ecc_ps_t time)
@@ -90,7 +91,7 @@ call_past(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, ecc_hoo
     return ecc_router_call(self, index, number, hook, ecc_router_packet(packet, size, ECC_PACKET_DATA));
 }
 
-/* S-208: the links that a packet has come to before time 0 have seen it. */
+/* S-208: the links that a packet has reached before time 0 call their hooks. */
 static int
 pass(ecc_engine_t *self, const ecc_under_way_t *entry, uint32_t id)
 {
@@ -114,7 +115,7 @@ pass(ecc_engine_t *self, const ecc_under_way_t *entry, uint32_t id)
     return ret;
 }
 
-/* S-209: a packet is where it is at time 0. */
+/* S-209: puts a packet at its place at time 0. */
 static int
 place(ecc_engine_t *self, const ecc_under_way_t *entry, uint32_t id)
 {
@@ -149,7 +150,7 @@ place(ecc_engine_t *self, const ecc_under_way_t *entry, uint32_t id)
 
 typedef int (*ecc_step_t)(ecc_engine_t *self, const ecc_under_way_t *entry, uint32_t id);
 
-/* Does something with each packet that was sent, in the order of their places. */
+/* Takes a step with each packet that was sent, in the order of `placed`. */
 static int
 for_each(ecc_engine_t *self, const uint32_t *ids, ecc_step_t step)
 {

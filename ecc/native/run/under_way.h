@@ -5,7 +5,7 @@
 
 #include "core/state.h"
 
-/* The routers have started: flows that have begun before time 0, and their packets, are placed. */
+/* Places flows that have begun before time 0, and their packets; the routers have started. */
 ECC_MUST_CHECK int ecc_under_way_place(ecc_engine_t *self);
 
 void ecc_under_way_free(ecc_engine_t *self);

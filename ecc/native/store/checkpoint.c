@@ -20,7 +20,7 @@
 #include "store/saved_transfers.h"
 #include "store/verify.h"
 
-/* The configuration of the engine: a checkpoint fits no other. */
+/* Moves the layout: a checkpoint fits only an engine of the same configuration. */
 static void
 move_layout(ecc_archive_t *archive, const ecc_engine_t *self)
 {
@@ -47,7 +47,7 @@ set_clock(ecc_calendar_t *calendar, ecc_ps_t clock)
     calendar->epoch = clock;
 }
 
-/* Samples are taken in time: those until now are, but for one that may be due. */
+/* Moves the number of samples: all up to now are taken, except for one that may be due. */
 static void
 move_clock(ecc_archive_t *archive, ecc_engine_t *self)
 {
@@ -71,7 +71,7 @@ move_clock(ecc_archive_t *archive, ecc_engine_t *self)
     ecc_archive_require(archive, self->now <= self->next_sample);
 }
 
-/* The partition, which must be the same, and when the last packets entered; nothing waits to leave. */
+/* Moves the partition, which must be the same, and the last arrivals; outboxes must be empty. */
 static void
 move_cut(ecc_archive_t *archive, ecc_engine_t *self)
 {

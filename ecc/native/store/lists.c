@@ -21,7 +21,7 @@ is_known(const ecc_transport_t *transport, int64_t received, const ecc_range_t *
         && (begin >= range->end || ecc_ranges_within(&transport->held, begin, range->end) == range->end - begin);
 }
 
-/* What an ACK carries: nothing that its receiver does not know. */
+/* Moves the report of an ACK, which must agree with its receiver. */
 static void
 move_ack_info(ecc_archive_t *archive, ecc_engine_t *self, const ecc_packet_t *packet)
 {
@@ -115,7 +115,7 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
     return id;
 }
 
-/* A packet in the queue or on the wire of a link. */
+/* Moves a packet in the queue or on the wire of a link. */
 static uint32_t
 move_on_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t link, uint32_t id, bool is_queued)
 {
@@ -141,7 +141,7 @@ move_on_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t link, uint32_t
         archive, self, index, id, position, (hop & ECC_HOP_IS_ACK) != 0 ? ECC_LISTS_ACK : ECC_LISTS_DATA);
 }
 
-/* A packet that leaves its list at `time`. */
+/* Moves a packet that leaves its list at `time`. */
 static uint32_t
 move_in_list(
     ecc_archive_t *archive, ecc_engine_t *self, enum ecc_lists_list list, uint32_t index, uint32_t id, ecc_ps_t time)
@@ -168,7 +168,7 @@ node_of(const ecc_engine_t *self, enum ecc_lists_list list, uint32_t index)
         + index;
 }
 
-/* Packets in order: the time of the first is that of its node, of any other it is with the one before it. */
+/* Moves packets in order: the time of the first is that of its node, and each has the time of its successor. */
 static void
 move_fifo(ecc_archive_t *archive, ecc_engine_t *self, enum ecc_lists_list list, uint32_t index, ecc_fifo_t *fifo)
 {
@@ -197,7 +197,7 @@ move_fifo(ecc_archive_t *archive, ecc_engine_t *self, enum ecc_lists_list list, 
     }
 }
 
-/* Packets in a channel that reorders. */
+/* Moves packets in a channel that reorders. */
 static void
 move_heap(ecc_archive_t *archive, ecc_engine_t *self, enum ecc_lists_list list, uint32_t index, ecc_channel_t *channel)
 {
@@ -254,7 +254,7 @@ ecc_lists_queue(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
 {
     ecc_link_state_t *link = &self->links[index];
     ecc_ps_t last
-        = link->has_departure_events ? self->now : self->now + 1; /* what departs silently by now has departed */
+        = link->has_departure_events ? self->now : self->now + 1; /* packets that departed silently by now are gone */
     uint32_t count = ecc_archive_count(archive, link->ring.count, sizeof(ecc_queued_t) / 2);
 
     for (uint32_t k = 0; k < count && archive->ret == 0; k++) {
@@ -278,7 +278,7 @@ ecc_lists_queue(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
             ecc_archive_index(archive, &item.of, (uint32_t) self->n_hops);
             ecc_archive_require(archive, archive->ret == 0 && self->hops[item.of] >> ECC_HOP_LINK == index);
             position = item.of;
-        } else { /* nobody asks whose it is; a transfer that has passed may have left its slot to another route */
+        } else { /* the flow is not needed; a transfer that has passed may have left its slot to another route */
             item.of = 0;
             position = 0;
         }

@@ -18,21 +18,21 @@ enum ecc_lists_stage {
 /* Lists with a node in the calendar: on a link's wire, a flow's access line, or its ACKs. */
 enum ecc_lists_list { ECC_LISTS_WIRE, ECC_LISTS_ACCESS, ECC_LISTS_ACKS };
 
-/* A packet of a flow; returns its index, which is new when it is read. */
+/* Moves a packet of a flow; returns its index, which is new in reading. */
 uint32_t ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t flow, uint32_t packet, uint32_t position,
     enum ecc_lists_stage stage);
 
-/* The state of slots. */
+/* Moves the state of slots. */
 void ecc_lists_slots(ecc_archive_t *archive, ecc_slots_t *slots);
 
-/* The packets of a list, and the state of its channel, if that is not NULL. */
+/* Moves the packets of a list, and the state of its channel, unless that is NULL. */
 void ecc_lists_channel(ecc_archive_t *archive, ecc_engine_t *self, enum ecc_lists_list list, uint32_t index,
     ecc_fifo_t *fifo, ecc_channel_t *channel);
 
-/* The packets that wait in one of the queues of a link that schedules. */
+/* Moves the packets that wait in one of the queues of a link that schedules. */
 void ecc_lists_waiting(ecc_archive_t *archive, ecc_engine_t *self, uint32_t link, uint32_t queue);
 
-/* The queue of a link: packets that depart in an event, or what remains of those that do so silently. */
+/* Moves the queue of a link: packets that depart in an event, or the records of those that depart silently. */
 void ecc_lists_queue(ecc_archive_t *archive, ecc_engine_t *self, uint32_t link);
 
 #endif

@@ -149,7 +149,8 @@ move_receiver(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     ecc_receiver_t *receiver = &self->receivers[index];
     bool has_kept = ecc_archive_flag(archive, receiver->delayed != ECC_NO_PACKET);
     int64_t most = ecc_cut_most_sent(self, index);
-    int64_t most_marked = ecc_cut_has_sender(self, index) ? flow->sent : ECC_ARCHIVE_MAX; /* retransmissions are, too */
+    /* Retransmissions may be marked, too. */
+    int64_t most_marked = ecc_cut_has_sender(self, index) ? flow->sent : ECC_ARCHIVE_MAX;
 
     ecc_archive_whole(archive, &receiver->next, 0, most);
     ecc_archive_whole(archive, &receiver->front, 0, receiver->next);
@@ -198,7 +199,7 @@ move_alarms(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     }
 }
 
-/* What has been sent so far, and what has become of it. */
+/* Moves the counters of bytes sent, acknowledged and lost. */
 static void
 move_counters(ecc_archive_t *archive, const ecc_engine_t *self, uint32_t index)
 {
@@ -239,7 +240,7 @@ move_counters(ecc_archive_t *archive, const ecc_engine_t *self, uint32_t index)
     }
 }
 
-/* S-33: which packets with immediate ACKs have been received follows from the time. */
+/* S-33: the packets with immediate ACKs that have been received follow from the time. */
 static void
 count_immediate_acks(ecc_engine_t *self, uint32_t index)
 {

@@ -27,7 +27,7 @@ ecc_saved_links_move_phase(ecc_archive_t *archive, ecc_phase_t *phase)
     ecc_archive_require(archive, phase->offset < 1.0 && phase->stretch < 2.0);
 }
 
-/* What queues have dropped and marked, which of them will have a turn, and what they may send in it. */
+/* Moves drops and marks of queues, and the rounds of turns. */
 static void
 move_queues(ecc_archive_t *archive, ecc_link_state_t *link)
 {
@@ -109,7 +109,7 @@ move_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     }
 }
 
-/* What PFC knows of a link, after the queues of all: frames that have come, but were not looked at, included. */
+/* Moves PFC of a link, after the queues of all links, including frames that have arrived but were not read. */
 void
 ecc_saved_links_move_pause(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
 {

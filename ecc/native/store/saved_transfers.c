@@ -44,7 +44,7 @@ read_specs(ecc_archive_t *archive, ecc_engine_t *self, uint32_t n, uint32_t firs
     return specs;
 }
 
-/* Those subsequent to the transfer in a slot. */
+/* Moves the transfers subsequent to the transfer in a slot. */
 static void
 move_subsequent(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
 {
@@ -148,7 +148,7 @@ ecc_saved_transfers_make_room(ecc_archive_t *archive, ecc_engine_t *self, size_t
     archive->arrived = block;
 }
 
-/* Room for so many slots, doubled as the engine itself would have. */
+/* Makes room for slots, doubled as the engine itself would have. */
 static void
 make_slots(ecc_archive_t *archive, ecc_engine_t *self, uint32_t n_slots)
 {
@@ -164,7 +164,7 @@ make_slots(ecc_archive_t *archive, ecc_engine_t *self, uint32_t n_slots)
     ecc_saved_transfers_make_room(archive, self, (size_t) self->n_flows + n_slots);
 }
 
-/* A slot with the transfer in it, or a free one, which knows the one that was freed before it. */
+/* Moves a slot with its transfer, or a free slot, with the slot freed before it. */
 static void
 move_slot(ecc_archive_t *archive, ecc_engine_t *self, uint32_t slot)
 {
@@ -223,7 +223,7 @@ ecc_saved_transfers_move(ecc_archive_t *archive, ecc_engine_t *self)
         transfers->n_slots = ecc_archive_reads(archive) ? slot + 1 : transfers->n_slots;
         move_slot(archive, self, slot);
     }
-    /* a walk that ends after as many slots as are free has met each of them once */
+    /* a walk over as many slots as are free has visited each of them once */
     ECC_ARCHIVE_MOVE(archive, transfers->free_slot);
     for (uint32_t slot = transfers->free_slot; archive->ret == 0 && slot != ECC_NO_SLOT; n_free++) {
         ecc_archive_require(archive, slot < n_slots && n_free < n_slots && !self->flows[self->n_flows + slot].started);

@@ -16,7 +16,7 @@
 #include "host/transfers.h"
 #include "host/transport.h"
 
-/* Packets in a channel that reorders, whose first arrives at `time`. */
+/* Checks packets in a channel that reorders, whose first packet arrives at `time`. */
 static uint32_t
 heap_size(const ecc_engine_t *self, const ecc_channel_t *channel, ecc_ps_t time, bool *in_order)
 {
@@ -46,7 +46,7 @@ length(const ecc_engine_t *self, const ecc_fifo_t *fifo, ecc_ps_t time, ecc_ps_t
     return n;
 }
 
-/* When the last packet that was put on the wire of a link leaves it, at the latest; in another part: at any time. */
+/* Latest time at which the last packet on the wire of a link leaves it; in another part: any time. */
 static ecc_ps_t
 latest_of_wire(const ecc_engine_t *self, const ecc_link_state_t *link)
 {
@@ -59,7 +59,7 @@ latest_of_wire(const ecc_engine_t *self, const ecc_link_state_t *link)
                                  : ecc_clock_add(is_silent ? link->free_at : self->now, link->delay);
 }
 
-/* When the last ACK of a flow arrives, at the latest. */
+/* Latest arrival of the last ACK of a flow. */
 static ecc_ps_t
 latest_of_acks(const ecc_engine_t *self, uint32_t index)
 {
@@ -77,10 +77,7 @@ latest_of_acks(const ecc_engine_t *self, uint32_t index)
         flow->ack_delay);
 }
 
-/*
- * Nothing is lost or made up at a link: what arrived departed, was dropped, or is queued, in order and within the
- * buffer.
- */
+/* Conservation at a link: each arrived packet departed, was dropped, or is queued, in order and within the buffer. */
 static bool
 link_is_valid(const ecc_engine_t *self, const ecc_link_state_t *link)
 {

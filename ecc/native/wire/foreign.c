@@ -1,4 +1,4 @@
-/* Frames of others: kept while their packets are in the network. */
+/* Frames of hosts outside the engine: kept while their packets are in the network. */
 
 #include "wire/foreign.h"
 

@@ -31,7 +31,7 @@
 
 #define ECC_FRAME_KEY 16 /* bytes of a token */
 
-/* Where a congestion header is. */
+/* Place of a congestion header. */
 enum ecc_frame_place {
     ECC_FRAME_ABOVE,   /* after the headers of IP and TCP */
     ECC_FRAME_OPTION,  /* option of the TCP header */
@@ -39,11 +39,11 @@ enum ecc_frame_place {
     ECC_FRAME_FRAGMENT /* the flags and the fragment offset */
 };
 
-/* What a field of it is. */
+/* Kind of a field of a congestion header. */
 enum ecc_frame_kind {
     ECC_FRAME_INTEGER, /* unsigned integer of up to 32 bits */
     ECC_FRAME_SINGLE,  /* IEEE single */
-    ECC_FRAME_WORD     /* the 64 bits of a word of the header record, whatever they are */
+    ECC_FRAME_WORD     /* all 64 bits of a word of the header record */
 };
 
 /* A field; its value on the wire is `factor` times that of the record, to the nearest from `low` to `high`. */
@@ -71,20 +71,20 @@ typedef struct {
     const ecc_frame_format_t *formats;
     int64_t n_fields;
     const ecc_frame_field_t *fields;
-    const int64_t *format_of; /* by flow */
-    int64_t mtu;              /* most bytes of an IP packet */
-    int64_t exact;            /* non-zero: the engine goes on with its own doubles, which the shim carries, too */
+    const int64_t *format_of; /* index of the format of each flow */
+    int64_t mtu;              /* maximum size of an IP packet, bytes */
+    int64_t exact;            /* non-zero: the engine continues with its own doubles, which the shim carries as well */
     unsigned char key[ECC_FRAME_KEY];
 } ecc_frames_config_t;
 
-/* What became of a frame that was read. */
+/* Outcome of reading a frame. */
 enum ecc_frame_verdict {
     ECC_FRAME_TAKEN,
-    ECC_FRAME_FOREIGN,   /* none of ours: other addresses or protocols, or no shim */
-    ECC_FRAME_TRUNCATED, /* shorter than it says */
-    ECC_FRAME_FORGED,    /* who wrote it does not know the token, or it was altered */
-    ECC_FRAME_REPLAYED,  /* it was taken before, or so long ago that nobody knows */
-    ECC_FRAME_WRONG,     /* who wrote it knows the token, but it is nothing that a frame of this run says */
+    ECC_FRAME_FOREIGN,   /* not a frame of this run: other addresses or protocols, or no shim */
+    ECC_FRAME_TRUNCATED, /* shorter than its headers state */
+    ECC_FRAME_FORGED,    /* its tag is wrong: the token is unknown to its writer, or it was altered */
+    ECC_FRAME_REPLAYED,  /* it was taken before, or its number is too old to tell */
+    ECC_FRAME_WRONG,     /* its tag is right, but no engine of this run writes such a frame */
     ECC_FRAME_N_VERDICTS
 };
 
@@ -108,7 +108,7 @@ void ecc_frames_free(ecc_frames_t *self);
 /* Bytes of a crossing, as ecc_engine_take_leaving returns it: ecc_crossing_t and what follows it. */
 int64_t ecc_frames_crossing_size(const ecc_frames_t *self);
 
-/* Most bytes of a frame. */
+/* Maximum size of a frame, bytes. */
 int64_t ecc_frames_room(const ecc_frames_t *self);
 
 /* Writes the frame of a crossing, and returns its size; 0: this flow has no frames. */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Ors the lowest bits of a number into zeros that begin so many bits from the start. */
+/* Writes the lowest bits of a number into zeros, from bit `at` on. */
 static void
 put_bits(unsigned char *start, size_t at, size_t width, uint64_t bits)
 {
@@ -32,15 +32,17 @@ get_bits(const unsigned char *start, size_t at, size_t width)
     return bits;
 }
 
-/* The nearest value that a field can have, where what it had on the wire may be beyond its range by rounding, too. NaN
- * is the least. */
+/*
+ * The nearest value that a field can have; rounding may have moved the value on the wire out of range. NaN is the
+ * minimum.
+ */
 static double
 within_range(const ecc_frame_field_t *field, double value)
 {
     return !(value >= field->low) ? field->low : value > field->high ? field->high : value;
 }
 
-/* The bits of a field that is some word. */
+/* Bits of a field with a given word. */
 static uint64_t
 bits_of(const ecc_frame_field_t *field, const unsigned char *word)
 {
@@ -64,7 +66,10 @@ bits_of(const ecc_frame_field_t *field, const unsigned char *word)
     return (uint64_t) rint(value);
 }
 
-/* Writes the word that these bits are of; those that the field cannot have are not those of that word. */
+/*
+ * Writes the word of a field with these bits. For bits that the field cannot have, writing that word again gives other
+ * bits.
+ */
 static void
 set_word(const ecc_frame_field_t *field, uint64_t bits, unsigned char *word)
 {
@@ -90,7 +95,7 @@ set_word(const ecc_frame_field_t *field, uint64_t bits, unsigned char *word)
     }
 }
 
-/* The most that a field of integers has on the wire. */
+/* Maximum value of an integer field on the wire. */
 static double
 most(const ecc_frame_field_t *field)
 {

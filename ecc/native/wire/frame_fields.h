@@ -29,7 +29,7 @@ ecc_frame_fields_get(const unsigned char *at, size_t n)
     return value;
 }
 
-/* Whether a field can be one of a record of so many words. */
+/* Whether a field is valid in a record of so many words. */
 bool ecc_frame_fields_allow(const ecc_frame_field_t *field, int64_t n_words);
 
 /* Writes n fields one after the other, into zeros; `words` is where their record begins. */

@@ -5,7 +5,7 @@
 #include "core/crossing.h"
 #include "core/state.h"
 
-#define MAX_FLOWS 0x800000u /* as many as have addresses */
+#define MAX_FLOWS 0x800000u /* maximum number of flows: each has an address */
 #define MAX_OPTIONS 40u     /* bytes, of TCP */
 #define MAX_MTU 65535
 #define MAX_FIELDS 65536 /* maximum number of fields of all formats */
@@ -16,7 +16,7 @@ ecc_frame_tables_tcp(const ecc_frame_layout_t *layout, const ecc_frame_way_t *wa
     return !layout->is_tcp ? 0 : ECC_FRAME_TCP + (layout->place == ECC_FRAME_OPTION ? (way->header + 3) / 4 * 4 : 0);
 }
 
-/* Whether a header of so many bits can be where it is to be. */
+/* Whether a header of so many bits fits into its place. */
 static bool
 fits(const ecc_frame_layout_t *layout, size_t bits)
 {
@@ -117,7 +117,7 @@ set_flow(ecc_frames_t *self, const ecc_engine_t *engine, size_t index, const ecc
             }
         }
     }
-    /* marks would be where that header is */
+    /* the marks would be in the place of that header */
     return format->first_word == first_word
         && !(format->place == ECC_FRAME_SERVICE && engine->flows[index].can_be_marked);
 }

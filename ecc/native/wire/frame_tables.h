@@ -1,7 +1,7 @@
 #ifndef ECC_FRAME_TABLES_H
 #define ECC_FRAME_TABLES_H
 
-/* What the frames of an engine are made by: for each protocol and direction, what is where. */
+/* The layout of the frames of an engine, for each protocol and direction. */
 
 #include <stdbool.h>
 
@@ -13,19 +13,19 @@
 #define ECC_FRAME_ETHERNET ((size_t) 14)
 #define ECC_FRAME_IP ((size_t) 20)
 #define ECC_FRAME_TCP ((size_t) 20)
-#define ECC_FRAME_SHIM ((size_t) 52) /* before its words */
+#define ECC_FRAME_SHIM ((size_t) 52) /* bytes of the shim before its words */
 #define ECC_FRAME_TAG ((size_t) 8)
 
 #define ECC_FRAME_MAX_HEAD ((size_t) 2048) /* maximum size of a frame before its zeros */
 
 enum ecc_frame_direction { ECC_FRAME_DATA, ECC_FRAME_ACKS, ECC_FRAME_N_DIRECTIONS };
 
-/* What all frames of a format in one direction have in common. */
+/* Layout of all frames of a format in one direction. */
 typedef struct {
     size_t first_field;
     size_t n_fields;
     size_t header;     /* bytes of the congestion header */
-    size_t shim;       /* where the shim begins */
+    size_t shim;       /* offset of the shim */
     size_t size;       /* bytes up to the zeros */
     uint16_t *carried; /* indices of the words of a packet that the shim carries */
     size_t n_carried;
@@ -54,7 +54,7 @@ struct ecc_frames {
     size_t n_formats;
     size_t n_fields;
     size_t n_words; /* words of a packet: header, marks, and the report of an ACK */
-    size_t ecn;     /* the word of the codepoint; n_words: none */
+    size_t ecn;     /* index of the word of the codepoint; n_words: no marks */
     size_t mtu;
     unsigned char key[ECC_FRAME_KEY];
     ecc_frame_flow_t *flows;

@@ -32,7 +32,7 @@
 #define MAGIC UINT32_C(0x65636301) /* "ecc", version 1 */
 #define REPLAY_WINDOW 64u
 
-/* What a frame says. */
+/* Content of a frame. */
 typedef struct {
     ecc_crossing_t crossing;
     const unsigned char *words; /* in the order and form of the engine */
@@ -124,7 +124,7 @@ direction_of(const ecc_frame_flow_t *flow, const ecc_crossing_t *crossing)
     return crossing->hop >= flow->n_forward ? ECC_FRAME_ACKS : ECC_FRAME_DATA;
 }
 
-/* Whether its numbers are some that frames can say; the engine holds them against the network. */
+/* Whether the numbers of a packet fit into a frame; the engine checks them against the network. */
 static bool
 is_crossing(const ecc_frames_t *self, const ecc_crossing_t *crossing)
 {
@@ -136,7 +136,7 @@ is_crossing(const ecc_frames_t *self, const ecc_crossing_t *crossing)
         && crossing->offset <= ECC_ARCHIVE_MAX;
 }
 
-/* Bytes of the IP packet: those of the packet on its link, as far as frames go. */
+/* Size of the IP packet: that of the packet on its link, as far as frames allow. */
 static size_t
 length_of(
     const ecc_frames_t *self, const ecc_frame_flow_t *flow, const ecc_frame_way_t *way, const ecc_crossing_t *crossing)
@@ -243,7 +243,7 @@ ecc_frames_write(const ecc_frames_t *self, ecc_frame_port_t *port, const unsigne
 
 /* ---- reading ---- */
 
-/* The flow that a frame to us is of, by its addresses, and the direction; false: it is none of ours. */
+/* Finds flow and direction of a frame to this port by its addresses; false: not a frame of this run. */
 static bool
 find_flow(const ecc_frames_t *self, const ecc_frame_port_t *port, const unsigned char *frame, size_t size, size_t *flow,
     enum ecc_frame_direction *direction)

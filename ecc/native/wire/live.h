@@ -26,21 +26,21 @@ typedef struct {
     int64_t socket;           /* AF_PACKET, SOCK_RAW, bound to an interface; stays the caller's */
     int64_t node;             /* node of this port */
     int64_t peer;             /* part at the other end, on this machine or another */
-    int64_t host;             /* enum ecc_live_host: what is at its far end */
+    int64_t host;             /* enum ecc_live_host: kind of the far end */
     int64_t flow;             /* flow of the host of the kernel at the far end */
     int64_t room;             /* packets of that flow that the network holds, estimated */
     ecc_frame_port_t *frames; /* with the addresses of both; stays the caller's */
     int64_t sent;             /* frames */
     int64_t not_sent;         /* frames that the kernel refused */
-    int64_t received;         /* frames, of anybody */
-    int64_t refused;          /* packets that the node did not await */
-    int64_t overrun;          /* frames of anybody that came while the ring was full */
+    int64_t received;         /* frames received, including those of others */
+    int64_t refused;          /* packets that the node did not expect */
+    int64_t overrun;          /* frames that came while the ring was full, including those of others */
 } ecc_live_port_t;
 
 typedef struct {
     int64_t n_nodes;
     ecc_engine_t *const *engines; /* engines of some parts; the others are on other machines */
-    ecc_frames_t *const *frames;  /* by node */
+    ecc_frames_t *const *frames;  /* frames by node */
     int64_t n_ports;
     ecc_live_port_t *ports; /* stay the caller's */
     double slow;            /* seconds for one of the engines */
@@ -50,10 +50,10 @@ typedef struct {
 typedef struct {
     int64_t now;     /* ps of the engines */
     int64_t elapsed; /* ns of real time, in calls of ecc_live_advance */
-    int64_t frozen;  /* ns of these, in which time stood */
-    int64_t longest; /* ns, the longest time from look to look that was not sleep */
+    int64_t frozen;  /* ns of `elapsed` in which the clock stood */
+    int64_t longest; /* ns, the longest time between two looks at the clock without sleep */
     int64_t looks;
-    int64_t late[ECC_N_BINS]; /* packets by how much later they were there than due [ns of the engines] */
+    int64_t late[ECC_N_BINS]; /* packets by lateness [ns of the engines] */
     int64_t latest;           /* ns */
 } ecc_live_stats_t;
 

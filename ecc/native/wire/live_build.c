@@ -1,7 +1,7 @@
 /*
  * How a live run is built and freed: engines, frames, and a socket for each port.
  *
- * Not here: what happens in a run (live.c).
+ * Not here: the run (live_run.c).
  */
 
 #define _GNU_SOURCE

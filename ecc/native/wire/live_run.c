@@ -27,7 +27,7 @@
 #include "run/run.h"
 #include "wire/live_state.h"
 
-#define SPIN INT64_C(60000)             /* ns before the next event from which on the thread does not sleep */
+#define SPIN INT64_C(60000)             /* ns before the next event in which the thread does not sleep */
 #define LONGEST_SLEEP INT64_C(20000000) /* ns */
 #define SETTLING INT64_C(2000000000)    /* ns */
 #define ETHERNET 14
@@ -52,7 +52,7 @@ time_of(const ecc_live_t *self, int64_t clock)
     return time < (double) ECC_NEVER ? (ecc_ps_t) time : ECC_NEVER;
 }
 
-/* The time that has passed since the last look goes by, or as much of it as may. */
+/* Advances the clock by the time since the last look, at most by longest_step. */
 static void
 look(ecc_live_t *self, ecc_ps_t until)
 {
@@ -76,7 +76,7 @@ look(ecc_live_t *self, ecc_ps_t until)
     self->stats.looks++;
 }
 
-/* When a frame came that the kernel has stamped; between the last look and the one before it. */
+/* Time at which a frame arrived, by its stamp; between the last two looks. */
 static ecc_ps_t
 arrival_of(const ecc_live_t *self, int64_t stamp)
 {
@@ -97,7 +97,7 @@ count_lateness(ecc_live_t *self, ecc_ps_t late)
     self->stats.latest = ns > self->stats.latest ? ns : self->stats.latest;
 }
 
-/* The packet of `crossing` has come for a node, which checks it. */
+/* The packet of `crossing` enters a node, which checks it. */
 static int
 let_in(ecc_live_t *self, ecc_live_connection_t *port)
 {
@@ -112,7 +112,7 @@ let_in(ecc_live_t *self, ecc_live_connection_t *port)
     return ret;
 }
 
-/* The time at which what came through a port may enter: behind what came before it. */
+/* Time at which a packet may enter through a port: not before the packets that came before it. */
 static ecc_ps_t
 entry_of(ecc_live_connection_t *port, const ecc_engine_t *engine, ecc_ps_t time)
 {
@@ -168,7 +168,7 @@ enter_foreign(ecc_live_t *self, ecc_live_connection_t *port, const unsigned char
     return let_in(self, port);
 }
 
-/* All that has come through a port; at most what the ring holds, so that a flood does not stop the rest. */
+/* Collects all frames of a port; at most those of a full ring, so that a flood does not stop the rest. */
 static int
 collect(ecc_live_t *self, ecc_live_connection_t *port, bool enters)
 {
@@ -211,7 +211,7 @@ way_out(const ecc_live_t *self, uint32_t port, const unsigned char *bytes)
     return port;
 }
 
-/* What has left for the far end of a port waits until it is due. */
+/* Packets that leave for the far end of a port wait until they are due. */
 static int
 take_leaving(ecc_live_t *self, uint32_t index)
 {
@@ -368,13 +368,13 @@ begin(ecc_live_t *self, ecc_ps_t until)
         self->failed = i;
         ret = ecc_run_begin(self->engines[i], until, -1);
     }
-    if (self->longest_step > 0 || self->looked == 0) { /* what is between calls is no time */
+    if (self->longest_step > 0 || self->looked == 0) { /* time between calls does not count */
         self->looked = read_clock(CLOCK_MONOTONIC);
     }
     return ret;
 }
 
-/* The kernel is asked for what it had no room for. */
+/* Asks the kernel for the number of frames that found no room. */
 static void
 count_overruns(ecc_live_t *self)
 {

@@ -9,7 +9,7 @@
 #include "core/engine.h"
 
 #define ECC_LIVE_BATCH 64
-#define ECC_LIVE_SLOTS 1024 /* frames that a ring holds */
+#define ECC_LIVE_SLOTS 1024 /* frames in a ring */
 
 typedef struct ecc_live_batch ecc_live_batch_t;
 
@@ -19,11 +19,11 @@ typedef struct {
     size_t ring_size;
     size_t slot_size;
     uint32_t n_slots;
-    uint32_t next; /* slot in which the next frame will be */
+    uint32_t next; /* slot of the next frame */
     ecc_live_batch_t *batch;
     size_t room; /* bytes of a frame that goes out */
     unsigned char *frames;
-    uint32_t n_waiting; /* to go out */
+    uint32_t n_waiting; /* frames that wait to be sent */
 } ecc_live_socket_t;
 
 /* The socket stays the caller's; frames are up to `room` bytes. 0, or errno as a negative number. */
@@ -40,17 +40,17 @@ void ecc_live_socket_release(ecc_live_socket_t *self);
 /* Frames that came while the ring was full, since the last call. */
 int64_t ecc_live_socket_overrun(const ecc_live_socket_t *self);
 
-/* Where the next frame that goes out is to be written; there is room unless ECC_LIVE_BATCH wait. */
+/* Place for the next frame to send; there is room unless ECC_LIVE_BATCH frames wait. */
 static inline unsigned char *
 ecc_live_socket_space(const ecc_live_socket_t *self)
 {
     return self->frames + self->n_waiting * self->room;
 }
 
-/* What was written there waits to go out. */
+/* Queues the frame that was written there. */
 void ecc_live_socket_append(ecc_live_socket_t *self, size_t size);
 
-/* All that waits goes out; returns how many frames the kernel did not take. */
+/* Sends all queued frames; returns how many the kernel refused. */
 int64_t ecc_live_socket_send(ecc_live_socket_t *self);
 
 #endif

@@ -35,12 +35,12 @@ struct ecc_live {
     ecc_frames_t **frames;
     ecc_live_connection_t *ports;
     int64_t n_flows;
-    ecc_live_kernel_flow_t *flows; /* those of ours have no ports */
+    ecc_live_kernel_flow_t *flows; /* flows by number; those of the engine have no ports */
     struct pollfd *polled;
     ecc_waiting_t waiting;
     size_t crossing_size;
-    unsigned char *crossing; /* one that comes in */
-    unsigned char *leaving;  /* those that leave */
+    unsigned char *crossing; /* crossing that enters */
+    unsigned char *leaving;  /* crossings that leave */
     size_t leaving_room;
     double slow;
     int64_t longest_step;
@@ -48,9 +48,9 @@ struct ecc_live {
     int64_t looked;    /* ns of CLOCK_MONOTONIC at the last look at the clock */
     int64_t stepped;   /* ns by which the clock advanced at that look */
     int64_t stamped;   /* ns of CLOCK_REALTIME at that look */
-    int64_t may_sleep; /* ns that nobody has anything to do from the last look on */
+    int64_t may_sleep; /* ns after the last look in which there is nothing to do */
     ecc_ps_t now;
-    int64_t failed; /* node */
+    int64_t failed; /* index of the failed node */
     ecc_live_stats_t stats;
 };
 

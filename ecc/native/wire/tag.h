@@ -1,7 +1,7 @@
 #ifndef ECC_TAG_H
 #define ECC_TAG_H
 
-/* Tags of messages that only who knows a key can make: SipHash-2-4 (Aumasson and Bernstein, 2012). */
+/* Tags that only a holder of the key can make: SipHash-2-4 (Aumasson and Bernstein, 2012). */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #define ECC_WAITING_H
 
 /*
- * Crossings that wait until they are due, each for one port: a heap by time and, at one time, by the order of coming.
+ * Crossings that wait until they are due, each for one port: a heap by time and, at equal times, by order of arrival.
  */
 
 #include <stdint.h>
@@ -33,7 +33,7 @@ void ecc_waiting_free(ecc_waiting_t *self, ecc_memory_t *memory);
 ECC_MUST_CHECK int ecc_waiting_push(
     ecc_waiting_t *self, ecc_memory_t *memory, ecc_ps_t time, uint32_t port, const unsigned char *crossing);
 
-/* When the first is due; ECC_NEVER: there is none. */
+/* Time at which the first is due; ECC_NEVER without any. */
 static inline ecc_ps_t
 ecc_waiting_first(const ecc_waiting_t *self)
 {
