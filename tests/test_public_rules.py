@@ -1,6 +1,8 @@
 """Rules that hold for all public functions: one name, one type and one default for one thing."""
 
+import doctest
 import inspect
+import io
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import is_dataclass
 
@@ -292,3 +294,30 @@ def test_no_function_has_more_than_eight_parameters_besides_its_options(name):
 def test_the_linear_model_is_chosen_by_one_name(name):
     one = parameters(name)["time"]
     assert one.annotation != "str" or one.default == "continuous"
+
+
+# ---- docstrings -------------------------------------------------------------------------------------------
+
+LIBRARY = [name for name in FUNCTIONS if not name.startswith("ecc.native.")]  # what users call
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_docstrings_say_what_is_returned_and_give_an_example(name):
+    text = inspect.getdoc(FUNCTIONS[name])
+    assert "\nExamples\n--------\n>>> " in text
+    nothing = inspect.signature(FUNCTIONS[name]).return_annotation in ("None", None)
+    assert nothing or "\nReturns\n-------\n" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LIBRARY)
+def test_examples_are_true(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call = inspect.unwrap(FUNCTIONS[name])
+    scope = {**vars(ecc.models), **vars(ecc.queues), **{key: getattr(ecc, key) for key in ecc.__all__}}
+    scope |= {"ecc": ecc, "np": np, **call.__globals__}
+    test = doctest.DocTestParser().get_doctest(inspect.getdoc(FUNCTIONS[name]), scope, name, None, None)
+    assert test.examples
+    report = io.StringIO()
+    doctest.DocTestRunner().run(test, out=report.write)
+    assert not report.getvalue(), report.getvalue()

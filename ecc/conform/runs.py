@@ -102,10 +102,20 @@ def cases(names: Sequence[str] = ()) -> list[Claim]:
     names : sequence of str, optional
         Ids, or prefixes of ids, for example "bbr" or "cubic-spur". None: all.
 
+    Returns
+    -------
+    list of Claim
+        Cases in the order of the ledger; `id` names each.
+
     Raises
     ------
     ValueError
         If a name matches no case.
+
+    Examples
+    --------
+    >>> [case.id for case in cases(["bbr-drain"])]
+    ['bbr-drain-inflight', 'bbr-drain-time']
     """
     checks()
     available = {key: claim for key, claim in claims().items() if key in CASES}

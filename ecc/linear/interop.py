@@ -37,6 +37,12 @@ def to_control(system: LinearSystem) -> Any:
         The DelaySystem has no `opened`, or the companion form has more than 5000 states.
     ImportError
         python-control is not installed.
+
+    Examples
+    --------
+    >>> system = ecc.linearize(ecc.models.QIRCP(), ecc.Network.dumbbell("1 Gb/s", [0.1]), time="discrete")
+    >>> to_control(system).dt
+    0.01
     """
     import control
 

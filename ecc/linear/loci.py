@@ -160,6 +160,12 @@ def characteristic_loci(system: LinearSystem, omega: ArrayLike | None = None) ->
     -----
     Branches are followed by the smallest total distance on the Riemann sphere, on a mesh refined until no branch moves
     by more than 0.1. If two eigenvalues cross, the assignment to branches is a convention.
+
+    Examples
+    --------
+    >>> system = ecc.linearize(ecc.models.QIRCP(), ecc.Network.dumbbell("1 Gb/s", [0.1]))
+    >>> characteristic_loci(system).values.shape[1]
+    1
     """
     cut = Cut(system)
     requested = None if omega is None else np.asarray(omega, dtype=np.float64)

@@ -202,6 +202,12 @@ def from_control(system: Any) -> SampledSystem:
     ------
     TypeError
         Not a StateSpace.   ValueError: a system in continuous time.
+
+    Examples
+    --------
+    >>> import control
+    >>> from_control(control.ss([[0.5]], [[1.0]], [[1.0]], [[0.0]], dt=0.1))
+    <SampledSystem states: 1, distinct delays: 1, delays: 0 steps of 100 ms>
     """
     import control
 

@@ -518,6 +518,7 @@ def stability_limit(
 
     Examples
     --------
+    >>> from math import pi
     >>> stability_limit(lambda k: DelaySystem([-k], [1.0])).value / (pi / 2)
     1.0
     """

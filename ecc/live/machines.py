@@ -163,6 +163,13 @@ def node(
         arrived in time.
     NativeError
         If the engine refuses the network.
+
+    Examples
+    --------
+    >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
+    >>> scenario = ecc.Scenario(net, ecc.models.QIRCP(), duration=5.0)
+    >>> links = {1: ("eth1", "52:54:00:12:34:56")}
+    >>> node(scenario, 0, links, token="a new secret for each run")  # doctest: +SKIP
     """
     if not hasattr(lib, "ecc_live_new"):
         raise EccError(f"live runs need the packet sockets of Linux, got {sys.platform}")

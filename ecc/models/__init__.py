@@ -58,6 +58,16 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
     ----------
     unresponsive : bool, optional
         Whether to include traffic that responds to no feedback, `ConstantRate`.
+
+    Returns
+    -------
+    dict
+        Name -> class, in alphabetical order.
+
+    Examples
+    --------
+    >>> "PIQIRCP" in all_protocols()
+    True
     """
     routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly, TIMELY, PatchedTIMELY, DCQCN)
     windows = (

@@ -72,6 +72,12 @@ def water_filling(network: Network, capacities: ArrayLike | None = None) -> Allo
     ------
     ValueError
         Capacities of another shape or not > 0.
+
+    Examples
+    --------
+    >>> net = ecc.Network.dumbbell("90 Mb/s", rtts=[0.1, 0.1, 0.1])
+    >>> water_filling(net).rates
+    array([30000000., 30000000., 30000000.])
     """
     room = _capacities(network, capacities)
     crosses = network.incidence

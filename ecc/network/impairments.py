@@ -339,6 +339,11 @@ def read_mahimahi(path: str | Path, link: int = 0) -> DeliveryTrace:
     link : int, optional
         Link index.
 
+    Returns
+    -------
+    DeliveryTrace
+        Times of the delivery opportunities [s].
+
     Raises
     ------
     ValueError
@@ -346,6 +351,12 @@ def read_mahimahi(path: str | Path, link: int = 0) -> DeliveryTrace:
         device or pipe, or a file of more than 64 MiB.
     OSError
         The file cannot be read.
+
+    Examples
+    --------
+    >>> ecc.impairments.write_mahimahi(ecc.impairments.DeliveryTrace(0, [0.001, 0.005]), "trace.up")
+    >>> read_mahimahi("trace.up").times
+    (0.001, 0.005)
     """
     times: list[int] = []
     text = read_bytes(path, "file", _MAX_TRACE).decode("ascii", errors="replace")
@@ -378,6 +389,13 @@ def write_mahimahi(trace: DeliveryTrace, path: str | Path) -> None:
         Opportunities of another size, or a time that is not in whole milliseconds.
     OSError
         The file cannot be written.
+
+    Examples
+    --------
+    >>> write_mahimahi(ecc.impairments.DeliveryTrace(0, [0.001, 0.005]), "trace.up")
+    >>> from pathlib import Path
+    >>> Path("trace.up").read_text().split()
+    ['1', '5']
     """
     if trace.opportunity != _MAHIMAHI:
         raise ValueError(f"opportunity must be {_MAHIMAHI} bytes in a file of Mahimahi, got {trace.opportunity}")
@@ -461,12 +479,23 @@ def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, .
         Sequence of impairments.
     network : Network
 
+    Returns
+    -------
+    tuple of impairments
+        The same impairments, for links that exist.
+
     Raises
     ------
     TypeError
         An item that is not an impairment.
     ValueError
         An unknown link or flow, or two impairments of a class for one of them.
+
+    Examples
+    --------
+    >>> from ecc.impairments import RandomLoss
+    >>> check_impairments([RandomLoss(0.01, link=0)], ecc.Network.dumbbell("10 Mb/s", rtts=[0.1]))
+    (RandomLoss(probability=0.01, link=0, acks_of=None, kind='data'),)
     """
     items = tuple(impairments) if isinstance(impairments, Iterable) else None
     if items is None or not all(isinstance(item, tuple(KINDS.values())) for item in items):
@@ -513,6 +542,16 @@ def impairment_to_table(impairment: Impairment) -> dict[str, Any]:
     Parameters
     ----------
     impairment : Impairment
+
+    Returns
+    -------
+    dict
+        `name` of the class, and its fields.
+
+    Examples
+    --------
+    >>> impairment_to_table(ecc.impairments.RandomLoss(0.01, link=0))
+    {'name': 'RandomLoss', 'probability': 0.01, 'link': 0}
     """
     return {"name": type(impairment).__name__, **to_table(impairment)}
 
@@ -528,6 +567,16 @@ def impairment_from_table(table: Any, where: str) -> Impairment:
         "digest" of the file, its SHA-256 as 64 hexadecimal digits.
     where : str
         Name of the table in a message, for example "impairments[0]".
+
+    Returns
+    -------
+    impairment
+        Object of the class that `name` names.
+
+    Examples
+    --------
+    >>> impairment_from_table({"name": "RandomLoss", "probability": 0.01, "link": 0}, "impairments[0]")
+    RandomLoss(probability=0.01, link=0, acks_of=None, kind='data')
     """
     name = table.get("name") if isinstance(table, Mapping) else None
     if not isinstance(name, str) or name not in KINDS:

@@ -502,6 +502,11 @@ def resume(path: str | Path, scenario: Scenario | None = None, *, flows_to: str 
     flows_to : str or Path, optional
         Path of the file for later rows; if it exists, the next free name is used. None: as above.
 
+    Returns
+    -------
+    Run
+        The run at the time at which it was saved.
+
     Raises
     ------
     ValueError
@@ -516,6 +521,14 @@ def resume(path: str | Path, scenario: Scenario | None = None, *, flows_to: str 
     process or access other files. However, its results can be false, the run can take any time and memory, and a
     protocol "module:Class" in its scenario is imported. If you do not trust the source of a file, pass the scenario
     too, which must then equal the one in the file, and limit time and memory from outside.
+
+    Examples
+    --------
+    >>> scenario = ecc.Scenario(ecc.Network.dumbbell("10 Mb/s", rtts=[0.05]), ecc.models.QIRCP(), duration=5.0)
+    >>> ecc.packet.Run(scenario).advance(2.0).save("run.ckpt")
+    >>> run = resume("run.ckpt")
+    >>> run.now, run.advance().stopped
+    (2.0, 'completed')
     """
     saved = Checkpoint.read(path)
     if scenario is not None and _tables_text(scenario) != saved.scenario:

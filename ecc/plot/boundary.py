@@ -60,6 +60,12 @@ def boundary_figure(
     ------
     ValueError
         If errors have a name that no curve has, or if a curve has another shape.
+
+    Examples
+    --------
+    >>> figure = boundary_figure([0.1, 0.2], {"QI-RCP": [1.57, 1.57]}, published={"bound": [1.0, 1.0]})
+    >>> len(figure.data)
+    2
     """
     at = np.asarray(x, dtype=float)
     fig = figure(title=title, height=440)
@@ -141,6 +147,13 @@ def envelope_figure(
     ------
     ValueError
         If a fit has a name that no run has.
+
+    Examples
+    --------
+    >>> time = np.linspace(0.0, 10.0, 101)
+    >>> figure = envelope_figure({"decaying": (time, np.exp(-time) * np.cos(5.0 * time))})
+    >>> len(figure.data)
+    1
     """
     fits = fits or {}
     for name in fits:
@@ -222,6 +235,12 @@ def stability_map_figure(
     ------
     ValueError
         If values do not have the shape (len(y), len(x)).
+
+    Examples
+    --------
+    >>> figure = stability_map_figure([0.1, 1.0], [0.5, 1.0], [[0.8, 1.1], [0.9, 1.2]], x_title="alpha")
+    >>> figure.layout.xaxis.title.text
+    'alpha'
     """
     xs, ys, z = (np.asarray(array, dtype=float) for array in (x, y, values))
     if z.shape != (len(ys), len(xs)):

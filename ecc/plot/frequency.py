@@ -72,6 +72,13 @@ def nyquist_figure(
     ------
     ValueError
         If frequencies and loop gain differ in length, or if curves have different units.
+
+    Examples
+    --------
+    >>> w = np.logspace(-1, 1, 50)
+    >>> figure = nyquist_figure({"integrator with delay": (w, np.exp(-1j * w) / (1j * w))})
+    >>> len(figure.data)
+    5
     """
     frequency_unit, pairs = _in_one_unit(curves, frequency_unit)
     fig = figure(title=title, height=480)
@@ -240,6 +247,13 @@ def bode_figure(
     ------
     ValueError
         If frequencies and loop gain differ in length, or if curves have different units.
+
+    Examples
+    --------
+    >>> w = np.logspace(-1, 1, 50)
+    >>> figure = bode_figure({"integrator with delay": (w, np.exp(-1j * w) / (1j * w))})
+    >>> len(figure.data)
+    2
     """
     frequency_unit, pairs = _in_one_unit(curves, frequency_unit)
     fig = figure(
@@ -327,6 +341,12 @@ def root_figure(
     -------
     plotly Figure
         The unstable side is shaded, hovering shows the root.
+
+    Examples
+    --------
+    >>> figure = root_figure({"loop": [-1.0 + 2.0j, -1.0 - 2.0j]})
+    >>> len(figure.data)
+    2
     """
     fig = figure(title=title, height=480)
     every = [np.atleast_1d(np.asarray(r, dtype=complex)) for r in (*roots.values(), *(approximate or {}).values())]

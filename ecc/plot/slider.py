@@ -40,6 +40,12 @@ def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int =
     ------
     ValueError
         If there are no figures, or if `first` is out of range.
+
+    Examples
+    --------
+    >>> figures = {f"alpha = {a}": ecc.plot.root_figure({"roots": [-a + 1j, -a - 1j]}) for a in (0.5, 1.0)}
+    >>> len(slider_figure(figures).layout.sliders[0].steps)
+    2
     """
     if not 0 <= first < len(figures):
         raise ValueError(f"first must be 0 to {len(figures) - 1} for {len(figures)} figures, got {first}")
@@ -147,6 +153,12 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
     ------
     ValueError
         If there are no figures or columns, or if figures have different panels.
+
+    Examples
+    --------
+    >>> figures = {f"alpha = {a}": ecc.plot.root_figure({"roots": [-a + 1j, -a - 1j]}) for a in (0.5, 1.0)}
+    >>> len(small_multiples_figure(figures).data)
+    4
     """
     if columns < 1 or not figures:
         raise ValueError(f"columns and figures must be 1 or more, got {columns} and {len(figures)}")

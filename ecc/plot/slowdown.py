@@ -35,6 +35,12 @@ def slowdown_figure(tables: Mapping[str, Any], title: str = "") -> go.Figure:
     ------
     ValueError
         If there is no table, or if a table lacks such columns.
+
+    Examples
+    --------
+    >>> figure = slowdown_figure({"packets": {"size": [1e3, 1e6], "p50": [1.0, 2.0]}})
+    >>> len(figure.data)
+    1
     """
     fig = figure(title=title)
     fig.update_layout(hovermode="x unified")

@@ -66,6 +66,12 @@ def trajectory_figure(
     ------
     ValueError
         If the lengths of arrays or names differ.
+
+    Examples
+    --------
+    >>> figure = trajectory_figure([0.1, 0.2], np.full((2, 1), 1e7), queues=np.zeros((2, 1)))
+    >>> len(figure.data)
+    2
     """
     t = np.asarray(time, dtype=float)
     x = _matching(rates, t, "rates")
@@ -154,6 +160,14 @@ def comparison_figure(
     ------
     ValueError
         If the lengths of arrays differ.
+
+    Examples
+    --------
+    >>> time, rates, queues = [0.1, 0.2], np.full((2, 1), 1e7), np.zeros((2, 1))
+    >>> agree = [False, False]
+    >>> figure = comparison_figure(time, rates, rates, queues, queues, agree, agree)
+    >>> len(figure.data)
+    4
     """
     t = np.asarray(time, dtype=float)
     fig = figure(_panels(2), title=title, height=_height(2))

@@ -27,7 +27,18 @@ __all__ = [
 
 @check_arguments
 def all_disciplines() -> dict[str, type[Protocol]]:
-    """Return the queue disciplines by class name."""
+    """Return the queue disciplines by class name.
+
+    Returns
+    -------
+    dict
+        Name -> class.
+
+    Examples
+    --------
+    >>> "CoDel" in all_disciplines()
+    True
+    """
     disciplines = (
         DropTail,
         StepMarking,

@@ -289,6 +289,11 @@ def why_no_limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, re
     time, signal, skip, regular
         See `limit_cycle`.
 
+    Returns
+    -------
+    str or None
+        Reason in one line, for example "there are 2 samples after skip, and 8 are needed".
+
     Examples
     --------
     >>> why_no_limit_cycle([0.0, 1.0, 2.0], [1.0, 0.0, 1.0])
@@ -385,7 +390,10 @@ def response(
 
     Examples
     --------
-    `ecc.transients.response(run, ecc.allocation.max_min(net)).settling_time`
+    >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
+    >>> run = ecc.simulate(ecc.Scenario(net, ecc.models.QIRCP(), 10.0), "fluid")
+    >>> bool(response(run, [9.5e6]).settling_time[0] < 5.0)
+    True
     """
     import xarray as xr
 

@@ -209,6 +209,12 @@ def water_filled(network: Network, capacities: ArrayLike | None = None) -> Bottl
     ------
     ValueError
         Capacities have another shape or are not > 0.
+
+    Examples
+    --------
+    >>> net = ecc.Network.parking_lot(["100 Mb/s", "50 Mb/s"])
+    >>> water_filled(net).is_consistent
+    True
     """
     return BottleneckAssignment(network, water_filling(network, capacities).bottleneck)
 

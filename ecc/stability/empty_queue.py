@@ -188,7 +188,7 @@ def empty_queue_cycle(alpha: float, cells: int = 1000) -> EmptyQueueCycle:
     Examples
     --------
     >>> low, high = empty_queue_cycle(1.0).beta
-    >>> bool(0.9511 < low < high < 0.9512)
+    >>> bool(0.9510 < low < high < 0.9513)
     True
     """
     if not alpha > 0.0:

@@ -121,6 +121,12 @@ def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | 
     ------
     LinearizationError
         The network has no equilibrium.
+
+    Examples
+    --------
+    >>> net = ecc.Network.dumbbell("100 Mb/s", rtts=[0.1, 0.3])
+    >>> mean_rtts(ecc.models.QIRCP(), net).round(3)
+    array([0.2])
     """
     links = None if assignment is None else np.asarray(assignment)
     loads = network.incidence * equilibrium_of(protocol, network, links).rates[:, None]

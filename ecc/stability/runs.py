@@ -103,6 +103,13 @@ def perturbed_run(
         The run ended before its second sample, or is a live run that is void or cannot be made on this machine.
     KeyboardInterrupt
         The run was interrupted with Ctrl-C.
+
+    Examples
+    --------
+    >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=[0.1])
+    >>> run = perturbed_run(ecc.models.QIRCP(alpha=1.0), net, period=0.4, periods=30.0, engine="fluid", floor=2e-4)
+    >>> run.stability.status
+    'stable'
     """
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, got {shown(engine)}")
@@ -205,6 +212,15 @@ def measured_boundary(
         The protocol does not have the gain, the range is empty, or the tolerance is out of range.
     ConvergenceError
         No bracket after max_runs runs, or not two fits near the limit; `last` holds (gain, growth rate) of all runs.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> run = partial(ecc.stability.perturbed_run, engine="fluid", periods=60.0, floor=2e-4)
+    >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=[0.1])
+    >>> boundary = measured_boundary(ecc.models.QIRCP(), net, None, 1.4, 1.7, period=0.4, run=run)
+    >>> round(boundary.value, 3)  # pi/2
+    1.571
     """
     parameter = parameter_of(protocol, parameter)
     if not (0.0 < low < high and 0.0 < tolerance < 1.0):

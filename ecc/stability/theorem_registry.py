@@ -191,6 +191,12 @@ def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
     -----
     Counterexamples that are found are proven by `Case.proof`; if none are found, nothing is proven. A critical gain
     takes about 0.1 s, or several seconds if the model is not affine in it (EMKC, Kelly's control).
+
+    Examples
+    --------
+    >>> found = search(ecc.stability.THEOREMS["qi-3"], loops=3)
+    >>> found.holds
+    True
     """
     ratios: dict[bytes, tuple[float, Unit]] = {}
 

@@ -131,7 +131,7 @@ def absolute_radius(protocol: Protocol, assignment: BottleneckAssignment) -> flo
     Examples
     --------
     >>> net = ecc.Network.dumbbell("100 Mb/s", [0.1] * 3)
-    >>> round(absolute_radius(EMKC(), bottleneck_assignment(net, [0] * 3)), 4)
+    >>> round(absolute_radius(EMKC(), ecc.stability.bottleneck_assignment(net, [0] * 3)), 4)
     1.1588
     """
     return float(np.abs(np.linalg.eigvals(np.abs(assignment.jacobian(protocol)))).max())
@@ -158,6 +158,12 @@ def worst_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     ------
     ValueError
         There are fewer than 2 flows.
+
+    Examples
+    --------
+    >>> forward, backward = worst_delays(2)
+    >>> forward.shape
+    (4, 2)
     """
     if flows < 2:
         raise ValueError(f"flows must be >= 2, got {shown(flows)}")
@@ -195,6 +201,12 @@ def batched_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     ------
     ValueError
         flows < 1.
+
+    Examples
+    --------
+    >>> forward, backward = batched_delays(2)
+    >>> forward.shape
+    (6, 2)
     """
     if flows < 1:
         raise ValueError(f"flows must be >= 1, got {shown(flows)}")
@@ -223,6 +235,11 @@ def growth_of_rates(jacobian: Matrix, forward: Matrix, backward: Matrix, certify
     ------
     ImportError
         python-flint is not installed and a proof is requested.
+
+    Examples
+    --------
+    >>> round(growth_of_rates([[-1.5]], [[0]], [[1]]).value, 6)  # the deviation changes its sign each step
+    1.5
     """
     a, ahead, back = np.asarray(jacobian, dtype=float), np.asarray(forward), np.asarray(backward)
     period, flows = back.shape
@@ -347,6 +364,11 @@ def growth_under_delays(protocol: Protocol, mean_rtt: float, delays: Sequence[in
         The protocol is of another kind, or a delay is below 1.
     ImportError
         As for growth_of_rates.
+
+    Examples
+    --------
+    >>> growth_under_delays(ecc.models.QIRCP(alpha=0.5), 0.1, [10]).value < 1.0  # constant delays
+    True
     """
     if min(delays) < 1:
         raise ValueError(f"delays must be >= 1 step, got {shown(min(delays))}")
@@ -362,6 +384,16 @@ def held_delays(longest: int, least: int = 1) -> tuple[int, ...]:
     ----------
     longest, least : ints, steps
         Range of the delays, for example 29 and 1.
+
+    Returns
+    -------
+    tuple of int
+        Delay in each step; the sequence repeats [steps].
+
+    Examples
+    --------
+    >>> held_delays(3)
+    (1, 2, 3, 3, 3)
     """
     width = longest - least + 1
     return tuple(range(least, longest + 1)) + (longest,) * round(2.0 * width / 3.0)
@@ -399,6 +431,12 @@ def worst_sequence(
     The search tries constant delays, delays that rise by a step and fall at once (batches), the same kept at the
     longest for a while (`held_delays`), two alternating delays, and an adversary that selects the largest available R
     while R falls and the smallest while it rises, divided at the turning points of R.
+
+    Examples
+    --------
+    >>> growth, delays = worst_sequence(ecc.models.QIRCP(alpha=0.5), 0.1, 1, 12)
+    >>> growth < 1.0, len(delays)
+    (True, 1)
     """
     if not 1 <= least <= longest:
         raise ValueError(f"delays must be >= 1 step and least <= longest, got {shown(least)} and {longest!r}")

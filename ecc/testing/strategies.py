@@ -54,6 +54,11 @@ def operating_range(protocol: Protocol | ProtocolAssignment) -> OperatingRange:
     ----------
     protocol : Protocol or ProtocolAssignment
 
+    Returns
+    -------
+    OperatingRange
+        Ranges of rates, RTTs and buffers from which scenarios are drawn.
+
     Examples
     --------
     >>> from ecc.models import QIRCP
@@ -78,6 +83,11 @@ def example_network(
         Buffer of the link, in products of capacity and RTT; None: unlimited.
     apart : bool, optional
         Whether flows act at different times, as in `networks`.
+
+    Returns
+    -------
+    Network
+        Network within the operating range of the protocol.
 
     Examples
     --------
@@ -129,6 +139,11 @@ def networks(
     apart : bool, optional
         Whether flows start at different times and have different delays, so that no two of them act at the same
         instant.
+
+    Returns
+    -------
+    SearchStrategy
+        Strategy of Hypothesis that draws networks.
 
     Raises
     ------
@@ -183,6 +198,11 @@ def parameters(protocol: Protocol) -> SearchStrategy[Protocol]:
     ----------
     protocol : Protocol
 
+    Returns
+    -------
+    SearchStrategy
+        Strategy of Hypothesis that draws protocols of the same class.
+
     Raises
     ------
     EccError
@@ -232,6 +252,11 @@ def scenarios(
         Whether to vary the parameters of the protocol, too.
     **options
         Options of `networks`.
+
+    Returns
+    -------
+    SearchStrategy
+        Strategy of Hypothesis that draws scenarios.
 
     Raises
     ------

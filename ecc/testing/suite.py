@@ -398,6 +398,11 @@ def constructor_call(scenario: Scenario) -> str:
     ----------
     scenario : Scenario
 
+    Returns
+    -------
+    str
+        Python code that makes the scenario.
+
     Examples
     --------
     >>> from ecc.models import QIRCP

@@ -193,6 +193,11 @@ def relabel_flows(scenario: Scenario, order: Sequence[int]) -> Transformed:
     order : sequence of int
         A permutation: for each flow of the new scenario, its index in the old one.
 
+    Returns
+    -------
+    Transformed
+        The changed scenario, and the transformation that its result should show.
+
     Raises
     ------
     ValueError
@@ -218,6 +223,11 @@ def permute_links(scenario: Scenario, order: Sequence[int]) -> Transformed:
     scenario : Scenario
     order : sequence of int
         A permutation: for each link of the new scenario, its index in the old one.
+
+    Returns
+    -------
+    Transformed
+        The changed scenario, and the transformation that its result should show.
 
     Raises
     ------
@@ -246,6 +256,11 @@ def add_idle_flow(scenario: Scenario, like: int = 0, index: int | None = None) -
         Index of the flow that is copied, except for its start.
     index : int, optional
         Index of the new flow; None: after all others.
+
+    Returns
+    -------
+    Transformed
+        The changed scenario, and the transformation that its result should show.
 
     Examples
     --------
@@ -281,6 +296,11 @@ def add_unused_link(scenario: Scenario, like: int = 0, index: int | None = None)
     index : int, optional
         Index of the new link; None: after all others.
 
+    Returns
+    -------
+    Transformed
+        The changed scenario, and the transformation that its result should show.
+
     Examples
     --------
     >>> from ecc import Network, Scenario, models
@@ -308,6 +328,11 @@ def scale_sizes(scenario: Scenario, factor: float) -> Transformed:
     scenario : Scenario
     factor : float, > 0
         Factor, for example 2.0; a power of two keeps all digits of rates.
+
+    Returns
+    -------
+    Transformed
+        The changed scenario, and the transformation that its result should show.
 
     Raises
     ------
@@ -339,6 +364,11 @@ def scale_times(scenario: Scenario, factor: float) -> Transformed:
     scenario : Scenario
     factor : float, > 0
         Factor, for example 2.0; a power of two keeps all digits of rates and times.
+
+    Returns
+    -------
+    Transformed
+        The changed scenario, and the transformation that its result should show.
 
     Raises
     ------
@@ -372,6 +402,11 @@ def split_link(scenario: Scenario, link: int = 0, capacity_factor: float = 2.0) 
         Index of the link.
     capacity_factor : float, >= 1, optional
         Capacity of the second link, divided by that of the first.
+
+    Returns
+    -------
+    Transformed
+        The changed scenario, and the transformation that its result should show.
 
     Examples
     --------
@@ -427,6 +462,11 @@ def start_later(scenario: Scenario, delay: Quantity) -> Transformed:
     scenario : Scenario
     delay : float, s, >= 0
         Delay, for example "3 s". If it is not a multiple of all control intervals, routers tick in other phases.
+
+    Returns
+    -------
+    Transformed
+        The changed scenario, and the transformation that its result should show.
 
     Raises
     ------

@@ -177,6 +177,11 @@ def read_vectors(source: str | Path) -> list[ConnectionVector]:
     source : str or Path
         Path of a file, or its text (anything with a newline).
 
+    Returns
+    -------
+    list of ConnectionVector
+        Connections in the order of the file.
+
     Raises
     ------
     ValueError
@@ -200,10 +205,22 @@ def iter_vectors(source: str | Path) -> Iterator[ConnectionVector]:
     source : str or Path
         See `read_vectors`.
 
+    Returns
+    -------
+    iterator of ConnectionVector
+        Connections in the order of the file.
+
     Raises
     ------
     ValueError, OSError
         See `read_vectors`; raised when the iteration reaches the line.
+
+    Examples
+    --------
+    >>> vector = ecc.tmix.ConnectionVector(0.0, 0.1, [ecc.tmix.Unit(0, 500)])
+    >>> text = ecc.tmix.write_vectors([vector])
+    >>> next(iter_vectors(text)) == vector
+    True
     """
     inline = isinstance(source, str) and "\n" in source
     if not inline:
@@ -370,12 +387,26 @@ def write_vectors(vectors: Iterable[ConnectionVector], path: str | Path | None =
     alternate : bool, optional
         True: the alternate format. False: the original one.
 
+    Returns
+    -------
+    str
+        The text, also if it is written to a file.
+
     Raises
     ------
     ValueError
         The side that did not send last closes, which the original format cannot express.
     OSError
         The file cannot be written.
+
+    Examples
+    --------
+    >>> vector = ecc.tmix.ConnectionVector(0.0, 0.1, [ecc.tmix.Unit(0, 500)])
+    >>> print(write_vectors([vector]), end="")
+    SEQ 0 1 0 0
+    r 100000
+    l 0.000000 0.000000
+    > 500
     """
     text = "".join(line + "\n" for vector in vectors for line in _lines(vector, alternate))
     if path is not None:
@@ -443,6 +474,17 @@ def offered_load(vectors: Iterable[ConnectionVector], duration: Quantity) -> tup
     vectors : iterable of ConnectionVector
     duration : float, s, > 0
         Time over which the connections start.
+
+    Returns
+    -------
+    forward, backward : float, bit/s
+        Mean load from initiators to acceptors, and in the other direction.
+
+    Examples
+    --------
+    >>> vectors = [ecc.tmix.ConnectionVector(0.5 * k, 0.1, [ecc.tmix.Unit(0, 500)]) for k in range(4)]
+    >>> offered_load(vectors, 2.0)
+    (8000.0, 0.0)
     """
     over = as_time(duration, "duration", positive=True)
     sizes = [vector.sizes() for vector in vectors]
@@ -461,6 +503,17 @@ def thin(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) -> li
     share : float, in (0, 1]
         Probability with which each connection is kept, for example 0.5 for half the load.
     seed : int, >= 0, optional
+
+    Returns
+    -------
+    list of ConnectionVector
+        The connections that are kept.
+
+    Examples
+    --------
+    >>> vectors = [ecc.tmix.ConnectionVector(0.5 * k, 0.1, [ecc.tmix.Unit(0, 500)]) for k in range(4)]
+    >>> len(thin(vectors, 0.5))
+    1
     """
     return list(thinned(vectors, share, seed))
 
@@ -473,6 +526,17 @@ def thinned(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) ->
     ----------
     vectors, share, seed
         See `thin`.
+
+    Returns
+    -------
+    iterator of ConnectionVector
+        The connections that are kept.
+
+    Examples
+    --------
+    >>> vectors = [ecc.tmix.ConnectionVector(0.5 * k, 0.1, [ecc.tmix.Unit(0, 500)]) for k in range(4)]
+    >>> len(list(thinned(vectors, 0.5)))
+    1
     """
     chance, rng = _share(share), np.random.default_rng(as_count(seed, "seed"))
     return (vector for vector in vectors if rng.random() < chance)
@@ -645,6 +709,15 @@ def response_times(flows: Any, by: str = "connection") -> Any:
     ------
     ValueError
         An unknown `by`, or rows without connections.
+
+    Examples
+    --------
+    >>> vector = ecc.tmix.ConnectionVector(0.0, 0.1, [ecc.tmix.Unit(0, 500), ecc.tmix.Unit(1, 5000)])
+    >>> work = ecc.Workload(tmix=[ecc.Tmix([vector], [0], [0])])
+    >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=["50 ms"])
+    >>> run = ecc.simulate(ecc.Scenario(net, ecc.models.NewReno(), 5.0, work))
+    >>> len(response_times(run.flows))
+    1
     """
     if by not in ("connection", "exchange"):
         raise ValueError(f"by must be 'connection' or 'exchange', got {shown(by)}")
