@@ -240,7 +240,7 @@ def _job(cost: float, role: tuple[Any, ...], spec: dict[str, Any]) -> Job:
 def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the results of one run: `values` in the requested units, `series` of the figure, `machine` of a live run.
 
-    If there are no values, the reason is under `refused` (no fluid run) or `void` (no valid live run is possible here).
+    Without values, the reason is under `refused` (no fluid run) or `void` (no valid live run is possible here).
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ class Provenance:
     printed : str
         Place of each number that the entry reports; empty if it reports none.
     difference : str
-        The difference between the source's assumptions and those of ecc, in one sentence; empty if there is none.
+        The difference between the source's assumptions and those of ecc, in one sentence; empty if they agree.
     is_question : bool
         True if the entry asks a question of ecc's authors instead of stating a claim of the source.
     """

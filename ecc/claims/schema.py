@@ -126,7 +126,7 @@ class Experiment:
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """Points of the sweep, one option and value each, for example [{"load": 0.9}]; [{}] if there is no sweep."""
+        """Points of the sweep, one option and value each, for example [{"load": 0.9}]; [{}] without a sweep."""
         return [{name: value} for name, values in self.sweep.items() for value in values] or [{}]
 
     def on_real_frames(self) -> Experiment:

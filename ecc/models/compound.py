@@ -24,7 +24,7 @@ queued data until W is Reno's. In slow start d is 0. The gain of d in an RTT is 
 Windows grow until a queue overflows or a packet is lost: there is no equilibrium, except over queue disciplines that
 mark or drop at random (`ecc.linearize` with `links=`). Then W = s (alpha/(beta p))^(1/(2-k)) while Q < gamma s.
 
-Only the abstracts of the paper and of draft-sridharan-tcpm-ctcp-02 were available. Equations and constants agree with
+The abstracts of the paper and of draft-sridharan-tcpm-ctcp-02 were available. Equations and constants agree with
 three programs written from them: Linux modules of 2006 (also in ns-2) and 2008, and a module for ns-3. docs/compound.md
 lists the differences. None of the three has low_window; lambda is 1/2 in the module of 2008.
 """

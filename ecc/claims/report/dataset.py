@@ -52,7 +52,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "claim": "Id of a claim.",
         "number": "1, 2, ... for each claim.",
         "name": "Computed quantity.",
-        "unit": "Unit of value, reported, fluid, live and half; empty if there is none or the name contains it.",
+        "unit": "Unit of value, reported, fluid, live and half; empty for pure numbers or if the name contains it.",
         "value": "Computed value, or value in packet runs.",
         "value_text": "The computed value, if it is not a number.",
         "reported": "Value given by the source.",
@@ -220,7 +220,7 @@ def _extent(report: Report) -> str:
     if report.partial:
         text += " Partial: the run was interrupted before every claim was checked."
     if report.quick:
-        text += " Quick: fewer seeds, and shorter runs where a claim has a short form."
+        text += " Quick: fewer seeds, and shorter runs if a claim has a short form."
     if report.failures:
         text += f" Not checked, because of errors: {', '.join(report.failures)}."
     return text

@@ -120,7 +120,7 @@ def as_markdown(report: Report) -> str:
         "",
     ]
     lines += ["Partial: the run was interrupted before every claim was checked.", ""] if report.partial else []
-    lines += ["Quick: fewer seeds, and shorter runs where a claim has a short form.", ""] if report.quick else []
+    lines += ["Quick: fewer seeds, and shorter runs if a claim has a short form.", ""] if report.quick else []
     lines += [f"- {_text(key)} failed: {_text(error)}" for key, error in report.failures.items()]
     lines += ["", f"`{report.command}`, ecc {__version__}", ""]
     lines += [f"- {key}: {_text(text)}" for key, text in cited(findings).items()]

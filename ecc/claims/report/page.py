@@ -153,7 +153,7 @@ def _alerts(report: Report) -> str:
         parts.append('<p class="alert">Partial report: the run was interrupted before every claim was checked.</p>')
     if report.quick:
         parts.append(
-            '<p class="alert">Quick report: fewer seeds, and shorter runs where a claim has a short form. '
+            '<p class="alert">Quick report: fewer seeds, and shorter runs if a claim has a short form. '
             "Verdicts may differ from those of a full run.</p>"
         )
     if report.failures:

@@ -322,7 +322,7 @@ def nyquist_picture(protocol: Protocol, network: Network, gains: Sequence[float]
 class Tightness:
     """Extreme ratios of exact boundary to sufficient bound over RTT distributions; `worst` has the smallest ratio."""
 
-    least: float
+    smallest: float
     largest: float
     worst: tuple[float, ...]
     worst_exact: StabilityLimit

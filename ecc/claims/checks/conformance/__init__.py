@@ -1,1 +1,1 @@
-"""Conformance: cases that run a controller on packets and compare what it does with what its specification says."""
+"""Conformance: cases that run a controller in packets and compare its behavior with its specification."""

@@ -1,1 +1,1 @@
-"""Checks of claims on transports of data centers, a module or two a protocol."""
+"""Checks of claims on data center transports, one or more modules per protocol."""

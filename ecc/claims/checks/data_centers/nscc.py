@@ -402,7 +402,7 @@ class Sprayed(NamedTuple):
     """Results of a flow over several paths and of competing flows: goodputs [Gb/s], loss share, queue [BDP], m/D."""
 
     goodput: float
-    others: float
+    competitors: float
     lost: float
     queue: float
     average: float
@@ -456,7 +456,7 @@ def nscc_sprayed(claim: Claim) -> Finding:
             measured.append(
                 Measurement(f"goodput over {paths} paths, {name} on the first", result.goodput, "Gb/s",
                             met=collapsed[-1],
-                            note=f"{result.lost:.1%} lost, others {result.others:.0f} Gb/s; average delay "
+                            note=f"{result.lost:.1%} lost, others {result.competitors:.0f} Gb/s; average delay "
                                  f"{result.average:.2f} of the target")
             )  # fmt: skip
     return Finding(

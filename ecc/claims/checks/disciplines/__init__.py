@@ -1,1 +1,1 @@
-"""Checks of claims on queue disciplines, module by module as their entries."""
+"""Checks of claims on queue disciplines."""

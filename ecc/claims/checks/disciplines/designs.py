@@ -210,7 +210,7 @@ def rem_target(claim: Claim) -> Finding:
 
 
 def _proven(avq: AVQ, network: Network) -> bool | None:
-    """Return whether a loop is provably stable; None if there is no linear model or no proof."""
+    """Return whether a loop is provably stable; None without a linear model or a proof."""
     try:
         return linearize(pair(HALVING, avq), network, clocking="rate").certify().stable
     except LinearizationError:

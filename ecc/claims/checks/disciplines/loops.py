@@ -133,7 +133,7 @@ def scaled(discipline: PI2 | PIE, share: float) -> Any:
 
 
 def margin(host: Any, discipline: Any, rtt: float, window: float, clocking: str = "ack") -> float:
-    """Return the gain margin; 0 if the loop is unstable, nan if there is no equilibrium."""
+    """Return the gain margin; 0 if the loop is unstable, nan without an equilibrium."""
     try:
         system = loop(host, discipline, rtt, window, clocking)
         return system.margins().gain_margin if system.is_stable else 0.0

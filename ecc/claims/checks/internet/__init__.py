@@ -1,1 +1,1 @@
-"""Checks of claims on transports of the Internet, a module a protocol."""
+"""Checks of claims on Internet transports, one or two modules per protocol."""

@@ -58,20 +58,20 @@ BUFFERS = (0.5, 1.0, 2.0, 4.0, 8.0)  # bandwidth-delay products
 DURATION, LEFT_OUT = 100.0, 50.0  # s
 
 
-def system(slopes: FloatArray, rtts: Sequence[float], least: Sequence[float]) -> DelaySystem:
+def system(slopes: FloatArray, rtts: Sequence[float], min_rtts: Sequence[float]) -> DelaySystem:
     """Return the system T_i h_i' = (slopes h)_i(t - tau_i) - h_i."""
-    rates = 1.0 / (CYCLE * np.array(least))
+    rates = 1.0 / (CYCLE * np.array(min_rtts))
     delays = sorted(set(rtts))
     late = [np.where(np.array(rtts)[:, None] == rtt, rates[:, None] * slopes, 0.0) for rtt in delays]
     return DelaySystem([-np.diag(rates), *late], [0.0, *delays])
 
 
-def deep(shares: Sequence[float], least: Sequence[float]) -> DelaySystem:
+def deep(shares: Sequence[float], min_rtts: Sequence[float]) -> DelaySystem:
     """Return the linear part of rates over a deep buffer, for given shares of the link and minimum RTTs."""
-    y, d = np.array(shares), np.array(least)
+    y, d = np.array(shares), np.array(min_rtts)
     Q = float(d[y > 0.0].max())
     g = 2.0 * d / (d + Q)
-    return system(np.diag(g) - np.outer(y, g), [float(minimum) + Q for minimum in d], least)
+    return system(np.diag(g) - np.outer(y, g), [float(minimum) + Q for minimum in d], min_rtts)
 
 
 def small(rtts: Sequence[float]) -> DelaySystem:
@@ -82,12 +82,12 @@ def small(rtts: Sequence[float]) -> DelaySystem:
 
 
 def run(
-    engine: str, least: Sequence[float], products: float, late: float, duration: float, host: Protocol, seed: int = 0
+    engine: str, min_rtts: Sequence[float], products: float, late: float, duration: float, host: Protocol, seed: int = 0
 ) -> Trajectory:
     """Return a run of flows; the last flow starts `late` seconds after the others."""
-    starts = [0.0] * (len(least) - 1) + [late]
-    buffer = products * CAPACITY * max(least) / 8.0
-    network = Network.dumbbell(CAPACITY, list(least), packet_size=PACKET, buffer=buffer, starts=starts)
+    starts = [0.0] * (len(min_rtts) - 1) + [late]
+    buffer = products * CAPACITY * max(min_rtts) / 8.0
+    network = Network.dumbbell(CAPACITY, list(min_rtts), packet_size=PACKET, buffer=buffer, starts=starts)
     return ENGINES[engine](Scenario(network, host, duration, seed=seed), sample=0.5, record=["flow.bw"])
 
 
@@ -150,24 +150,24 @@ def bbr_deep_split(claim: Claim) -> Finding:
 def bbr_deep_rtt(claim: Claim) -> Finding:
     """Compute roots at equilibria at which flows of one RTT have the whole link, and runs."""
     measured, proven, order, starved = [], [], [], []
-    for least in ((0.02, 0.06), (0.02, 0.03), (0.02, 0.02, 0.06, 0.06)):
-        d, long = np.array(least), np.array(least) == max(least)
-        line = NEAR / (CYCLE * max(least))
+    for min_rtts in ((0.02, 0.06), (0.02, 0.03), (0.02, 0.02, 0.06, 0.06)):
+        d, long = np.array(min_rtts), np.array(min_rtts) == max(min_rtts)
+        line = NEAR / (CYCLE * max(min_rtts))
         for has, name, stated in ((long, "longer", int(long.sum()) - 1), (~long, "shorter", int(long.sum()))):
             # unstable roots are those at 0 for splits among the flows with the link, and positive ones of other flows
-            linear = deep(tuple(has / has.sum()), least)
+            linear = deep(tuple(has / has.sum()), min_rtts)
             n_roots = linear.certify(-line if name == "longer" else line).unstable
             proven.append(n_roots == stated)
-            times = " and ".join(f"{1e3 * minimum:g}" for minimum in least)
+            times = " and ".join(f"{1e3 * minimum:g}" for minimum in min_rtts)
             place = "at 0 or right of it" if name == "longer" else "right of 0"
             measured.append(
                 Measurement(f"{times} ms, flows of the {name} have the link: roots {place}", str(n_roots),
                             reported=str(stated), met=proven[-1], note="proven by ball arithmetic")
             )  # fmt: skip
         for engine in ENGINES:
-            goodput = run(engine, least, 8.0, 0.3, 100.0, BBRv1()).goodput.sel(time=slice(50.0, None)).mean("time")
+            goodput = run(engine, min_rtts, 8.0, 0.3, 100.0, BBRv1()).goodput.sel(time=slice(50.0, None)).mean("time")
             rates = goodput.to_numpy()
-            short = float(rates[d < max(least)].sum() / rates.sum())
+            short = float(rates[d < max(min_rtts)].sum() / rates.sum())
             order.append(short < 0.5)
             starved.append(short < 0.05)
             measured.append(

@@ -160,7 +160,7 @@ def cubic_stable(claim: Claim) -> Finding:
                              "arithmetic")
         )  # fmt: skip
         m = sqrt(SLOW / (STEEPNESS * point.kappa**3))
-        duration = 4.0 / (SLOW * losses)  # until m has decayed to a third
+        duration = 4.0 / (SLOW * losses)  # m decays to a third
         slow = point.s - m * point.s**2 / rtt
         final_m = float(run(capacity, rtt, m, slow, duration, rtol=1e-12)[1][-1]) - point.M
         stated = m / 3.0

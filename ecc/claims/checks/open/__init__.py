@@ -1,1 +1,1 @@
-"""Checks of what the papers leave open; a module has the name of its page in the documentation."""
+"""Checks of open questions of the papers; each module has the name of its page in the documentation."""

@@ -90,7 +90,7 @@ def joins_and_a_leave(protocol: Protocol, engine: Any, seed: int) -> dict[str, f
 
 def _ranges(net: Network) -> list[Measurement]:
     """Return minimum decay rates over all RTT distributions in a range, and XCP's gains for the worst of 1:10."""
-    triple = XCP(alpha=QUEUE_GAINS[0], beta=QUEUE_GAINS[1], gamma=0.0)  # that loop has no shuffling
+    triple = XCP(alpha=QUEUE_GAINS[0], beta=QUEUE_GAINS[1], gamma=0.0)  # without shuffling
     hard = least_decay(triple, 0.1 * RTT, RTT).rtts
     best = design(XCP(gamma=0.0), [net, _net(list(hard))], {"alpha": (0.2, 0.8), "beta": (0.02, 0.3)})
     gains = _rounded(dict(best.gains))

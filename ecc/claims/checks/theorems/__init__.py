@@ -1,1 +1,1 @@
-"""Checks of theorems and closed forms of the papers, and of what runs do beside them."""
+"""Checks of theorems and closed forms of the papers, compared with runs."""

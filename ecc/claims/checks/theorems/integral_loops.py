@@ -175,7 +175,7 @@ def _tightness_measures(spread: Tightness) -> list[Measurement]:
     return [
         Measurement(
             "exact boundary / bound, minimum over RTT distributions",
-            spread.least,
+            spread.smallest,
             note=f"{spread.count} distributions, 20 ms to 4 s",
             met=safe,
         ),
@@ -195,20 +195,20 @@ def _verdict_of_sufficient(protocol: Protocol, time: str, spread: Tightness) -> 
     if spread.violations == 0:
         return Verdict.CONFIRMED, (
             f"None of {spread.count} RTT distributions loses stability below the bound; the exact boundary is "
-            f"{spread.least:.3f} to {spread.largest:.3f} times the bound."
+            f"{spread.smallest:.3f} to {spread.largest:.3f} times the bound."
         )
     fast = replace(protocol, **{"interval": RTTS_LIMIT_INTERVAL})
     limit = tightness(fast, "continuous", DISTRIBUTIONS[:20], _bound_value(fast, "continuous"))
     unsafe = (
         f"{spread.violations} of {spread.count} RTT distributions lose stability below the bound, "
-        f"at {spread.least:.3f} of it in the worst case"
+        f"at {spread.smallest:.3f} of it in the worst case"
     )
-    if limit.least >= 1.0 - 1e-3:
+    if limit.smallest >= 1.0 - 1e-3:
         return Verdict.CONDITIONAL, (
             f"The bound is safe if omega T << tau1, but not for all T << D: with tau1 = 0.01 and T = 10 ms, {unsafe}; "
-            f"at T = 10 us the minimum ratio is {limit.least:.4f}."
+            f"at T = 10 us the minimum ratio is {limit.smallest:.4f}."
         )
-    return Verdict.REFUTED, f"{unsafe}, and at {limit.least:.3f} of it at T = 10 us."
+    return Verdict.REFUTED, f"{unsafe}, and at {limit.smallest:.3f} of it at T = 10 us."
 
 
 @check("qi-4", cost=11, group="QI-RCP")

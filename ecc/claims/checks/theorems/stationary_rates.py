@@ -319,7 +319,7 @@ def avq_1(claim: Claim) -> Finding:
                 Picture.of(figure, "EMKC-AVQ in T1", "Rates and the queue of the packet run, alpha = 0.2 Mb/s.")
             )
     crowds = {}
-    for n in (8, 9, 11, 12):  # of JETMAX fig. 5, with a larger alpha: the fair share is 0.63 to 0.42 of it
+    for n in (8, 9, 11, 12):  # JETMAX fig. 5 with a larger alpha: the fair share is 0.63 to 0.42 of alpha
         crowd = Network.dumbbell("10 Mb/s", [0.22] * n, buffer="4 MB")
         run = packet_run(crowd, EMKCAVQ(alpha=2e6), 300.0)
         laws_run = law_run(EMKCAVQ(alpha=2e6), crowd, 3000, 10e6 / n * rng.uniform(0.9, 1.1, n), 0, 1, [0] * n)
@@ -333,10 +333,10 @@ def avq_1(claim: Claim) -> Finding:
                         f"mean; the laws {'settle' if settled(laws_run, 1e-2) else 'do not settle'}")
         )  # fmt: skip
     holds = point < 1e-9 and worst <= BAND and drops == 0.0
-    calm = arrived == runs and all(crowds.values())
+    converged = arrived == runs and all(crowds.values())
     return Finding(
         claim,
-        Verdict.REFUTED if not holds else Verdict.CONFIRMED if calm else Verdict.CONDITIONAL,
+        Verdict.REFUTED if not holds else Verdict.CONFIRMED if converged else Verdict.CONDITIONAL,
         f"The equilibrium is max-min at gamma C within {point:.1e} in {runs} random networks, and the laws with random "
         f"delays converge to it in {arrived} of them. Packet runs and the fluid are within {worst:.1%}, and {drops:g} "
         "packets are lost at equilibrium. With alpha = 2 Mb/s on 10 Mb/s, packet runs and laws converge at fair shares "
