@@ -62,7 +62,7 @@ class Rack(Outgoing):
     rtt: int = 0  # RTT of the newest delivery, ps
     window: int = 0  # time allowed for reordering, ps
     fack: int = 0  # end of the data delivered
-    multiplier: int = 1  # of min_rtt / 4 in the window
+    multiplier: int = 1  # factor of min_rtt / 4 in the window
     persists: int = PERSISTENCE  # recoveries until the multiplier is reset
     dsack_round: int | None = None
     has_reordering: bool = False
