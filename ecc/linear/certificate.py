@@ -71,7 +71,7 @@ class Certificate(Displayed):
 
     @property
     def is_proven(self) -> bool:
-        """Whether the verdict `stable` is proven, and not undecided."""
+        """True if the verdict `stable` is proven, and not undecided."""
         return self.stable is not None
 
     @property

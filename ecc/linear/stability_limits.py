@@ -109,7 +109,7 @@ class StabilityLimit(Displayed):
 
     @property
     def is_proven(self) -> bool:
-        """Whether the limit is proven to lie between `lower` and `upper`."""
+        """True if the limit is proven to lie between `lower` and `upper`."""
         return self.certified is not None
 
     def _title(self) -> str:

@@ -107,7 +107,7 @@ class StableInterval(Displayed):
 
     @property
     def is_proven(self) -> bool:
-        """Whether the interval is proven: both sides of each end at which stability is lost, and no loss in between."""
+        """True if the interval is proven: both sides of each end at which stability is lost, and no loss in between."""
         if not self.complete_to >= min(self.upper, self.searched_to):
             return False  # also if there is no interval: nan
         ends = ((self.lower_frequency, self.lower_certified), (self.upper_frequency, self.upper_certified))

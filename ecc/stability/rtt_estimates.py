@@ -53,7 +53,7 @@ class RttMargin(Displayed):
 
     @property
     def is_proven(self) -> bool:
-        """Whether the ratio is proven to lie between `lower` and `upper`."""
+        """True if the ratio is proven to lie between `lower` and `upper`."""
         return self.certified is not None
 
 

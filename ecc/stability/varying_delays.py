@@ -78,7 +78,7 @@ class Growth(Displayed):
     value : float
         Factor per step; deviations grow if it exceeds 1.
     proven : bool
-        Whether it is proven to exceed 1, as `is_proven`.
+        Whether the factor is proven to exceed 1, as `is_proven`.
     """
 
     value: float
@@ -86,7 +86,7 @@ class Growth(Displayed):
 
     @property
     def is_proven(self) -> bool:
-        """Whether the factor is proven to exceed 1."""
+        """True if the factor is proven to exceed 1."""
         return self.proven
 
     @property
@@ -96,7 +96,7 @@ class Growth(Displayed):
 
     @property
     def upper(self) -> float:
-        """Proven upper bound of the factor: none, inf."""
+        """Upper bound of the factor: inf, since no bound is proven."""
         return inf
 
 
@@ -256,9 +256,9 @@ def growth_of_rates(jacobian: Matrix, forward: Matrix, backward: Matrix, certify
 
 
 def _growth(steps: Sequence[NDArray[np.float64]], certify: bool) -> Growth:
-    """The growth of a product of matrices, the first acting first."""
-    whole = reduce(lambda done, step: step @ done, steps)
-    value = float(np.abs(np.linalg.eigvals(whole)).max() ** (1.0 / len(steps)))
+    """Return the growth of a product of matrices, the first one acting first."""
+    product = reduce(lambda partial, step: step @ partial, steps)
+    value = float(np.abs(np.linalg.eigvals(product)).max() ** (1.0 / len(steps)))
     return Growth(value, certify and value > 1.0 and _exceeds_one(steps))
 
 
