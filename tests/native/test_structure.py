@@ -60,3 +60,22 @@ def test_exported_functions_begin_with_the_name_of_their_file():
         stems = ("ecc_engine", "ecc_team") if path.stem == "engine" else (f"ecc_{path.stem}",)
         wrong += [(path.name, name) for name in names if not name.startswith(stems)]
     assert wrong == []
+
+
+def test_no_file_has_more_than_500_lines_except_the_interface():
+    lengths = {name: len((NATIVE / name).read_text(encoding="utf-8").splitlines()) for name in sources()}
+    assert [name for name, length in lengths.items() if length > 500] == ["core/engine.h"]
+
+
+def test_every_comment_stands_on_its_own():
+    """No comment continues another one, opens with a conjunction, or consists of a clause number."""
+    fragment = re.compile(
+        r"\.\.\.|(?:of|that|which|whose|once|until)\b|S-[\d.]+(?:(?:,| to| and) S-[\d.]+)*\.?$", re.IGNORECASE
+    )
+    wrong = []
+    for name in sources():
+        for comment in re.findall(r"/\*(.*?)\*/", (NATIVE / name).read_text(encoding="utf-8"), re.DOTALL):
+            text = re.sub(r"\s*\n \*? ?", " ", comment).strip()
+            if fragment.match(text) or text.endswith("..."):
+                wrong.append((name, text))
+    assert wrong == []

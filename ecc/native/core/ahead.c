@@ -1,10 +1,12 @@
 /*
- * In a large network every event waits for memory: for the node, the flow or link, its first packet, and the bucket
- * that the next event of this kind goes to, each of which says where the next one is. So an event is looked at three
- * times before it happens, and each look fetches what the one before has made known.
+ * In a large network every event waits for memory: the node, the flow or link, its first packet, and the bucket of its
+ * next event of this kind. Each of these holds the address of the next. Therefore an event is looked at three times
+ * before it happens, and each look fetches the memory that the look before it has found.
  *
- * Looks read the state and change nothing. An event that is inserted after the look at its day is not fetched: what
- * set it has just touched the same memory.
+ * Looks read the state and change nothing. An event that is inserted after the look at its day is not fetched, as the
+ * insertion has just touched the same memory.
+ *
+ * Not here: the calendar itself (calendar.c).
  */
 
 #include "core/ahead.h"

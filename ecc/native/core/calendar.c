@@ -1,8 +1,10 @@
 /*
- * The calendar queue: how buckets are searched, and how their width follows the mean time between events.
+ * The calendar queue: the search of buckets, and their width, which follows the mean time between events.
  *
- * Invariants (ecc_calendar_verify): a bucket begins with its first node and is sorted unless it says otherwise, its
- * bit is set if and only if it has a node, no pending node is before the clock, and every pending node is in the
+ * Not here: kinds and entities of nodes (tables.c).
+ *
+ * Invariants (ecc_calendar_verify): a bucket starts with its first node and is sorted unless it is marked as unsorted,
+ * its bit is set if and only if it has a node, no pending node is before the clock, and every pending node is in the
  * bucket of its day.
  */
 

@@ -2,13 +2,13 @@
 #define ECC_CALENDAR_H
 
 /*
- * A calendar queue (Brown 1988) of nodes that have numbers: a node has at most one time. Order: (time, number), or, at
- * equal times, as another list says.
+ * A calendar queue (Brown 1988) of numbered nodes, each with at most one time. They are ordered by time, and at equal
+ * times by number or by a second list.
  *
- * A bucket holds the nodes of a stretch of 2^shift ps (a day); days that are n_buckets apart share a bucket. Its first
- * node is known; the others are sorted when that leaves, as many of them may have one time, and come in any order.
- * Two levels of bits tell which buckets hold anything. The width follows the mean time between events. All memory is
- * allocated at the start: no later call can fail.
+ * A bucket holds the nodes of a day, which is 2^shift ps long; days that are n_buckets apart share a bucket. The first
+ * node of a bucket is known. The others are sorted only when it leaves, because many may have one time and may be
+ * inserted in any order. Two levels of bits mark occupied buckets. The width follows the mean time between events. All
+ * memory is allocated at the start, so that no later call can fail.
  */
 
 #include <assert.h>

@@ -1,8 +1,10 @@
 /*
- * What the caller described: every value is checked before anything is built, and routes become the table of hops.
+ * Checks of the configuration: every value is checked before anything is built.
  *
- * A check names the first bad value; errors.h names what is allowed. Not checked: pointers, and what hooks return
- * later.
+ * A check reports the first invalid value; errors.h states the allowed ones. Pointers are not checked, nor are the
+ * results of hooks.
+ *
+ * Not here: the table of hops (routes.c), and partitions (partition.c).
  */
 
 #include "core/config.h"

@@ -1,8 +1,8 @@
 /*
- * Which part of a network this engine has, and where (S-121, S-122): links, senders and receivers by part, the
- * positions of packets on their way to another part, and the slots of transfers that pass.
+ * The partition of a network as one engine has it (S-121, S-122): links, senders and receivers by part, the positions
+ * of packets on their way to another part, and the slots of transfers that pass.
  *
- * Not here: whether a partition is allowed (partition.c), what leaves (crossing.c), and what enters (enter.c).
+ * Not here: whether a partition is allowed (partition.c), and packets that leave (crossing.c) and enter (enter.c).
  */
 
 #include "core/cut.h"

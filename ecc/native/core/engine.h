@@ -1,11 +1,11 @@
 /*
  * The packet engine: links, routers and flows on an integer clock. This is its whole interface.
  *
- * What it does, exactly, is written in docs/engine_specification.md, in numbered clauses; "S-42" in the code is a
- * clause of it. ecc/packet/twin/ is a second engine written from that text, and both agree event by event.
+ * Its exact behavior is specified in docs/engine_specification.md, in numbered clauses; "S-42" in the code cites one of
+ * them. ecc/packet/twin/ is a second engine written from that page, and both agree event by event.
  *
  * The engine knows no protocol: protocols are hooks, C functions that routers and flows call. It reads no clock, file
- * or environment, and takes no memory but through one allocator. Its use, in this order:
+ * or environment, and allocates memory only through one allocator. Its functions are called in this order:
  *
  *   ecc_engine_new        a configuration becomes an engine, or is refused with a report
  *   ecc_engine_add        hands over transfers, whenever a run stops with ECC_STOP_TRANSFERS
@@ -512,32 +512,33 @@ typedef struct {
 typedef struct ecc_engine ecc_engine_t;
 
 /*
- * A new engine, NULL on failure. Arrays of the configuration are copied, except records, samples and trace. Engines
- * share nothing: each may be in a thread of its own. One engine is for one thread at a time, also to read it.
+ * Creates an engine, NULL on failure. Arrays of the configuration are copied, except for records, samples and trace.
+ * Engines share nothing, so that each may run in its own thread. Only one thread at a time may use an engine, also for
+ * reading.
  */
 ECC_MUST_CHECK int ecc_engine_new(const ecc_config_t *config, ecc_engine_t **engine, ecc_report_t *report);
 void ecc_engine_free(ecc_engine_t *self);
 
 /*
- * Runs all events up to and at `until`, at most max_events of them (< 0: no limit), where each packet that TRY-SEND
- * emits counts as an event too: the work of a call is bounded, except for hooks. Slices never change the result. A time
- * before now is now. Returns 0 or a code; after a failure every later call returns that code. A debug build ends each
- * call with ecc_engine_verify.
+ * Runs all events up to and at `until`, but at most max_events of them (< 0: no limit). Each packet that TRY-SEND
+ * emits counts as an event as well, so that the work of a call is bounded, except for hooks. Slices never change the
+ * result. A time before now is taken as now. Returns 0 or a code; after a failure every later call returns that code.
+ * A debug build ends each call with ecc_engine_verify.
  */
 ECC_MUST_CHECK int ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events);
 
 /*
- * Ends a call of ecc_engine_advance in another thread after its current event, as if max_events were reached. The only
- * function that may be called meanwhile; a call may be missed, and can be repeated.
+ * Ends a call of ecc_engine_advance in another thread after its current event, as if max_events were reached. It is
+ * the only function that may be called during such a call. It may be missed, and can be repeated.
  */
 void ecc_engine_stop(ecc_engine_t *self);
 
 /*
- * Hands over n transfers, which are copied: none may start before the present or before the one before it. more = 0:
- * they are the last. Subsequent transfers come in the same call as the one that they are subsequent to. An engine with
- * templates stops (ECC_STOP_TRANSFERS) whenever none is pending and more may come. Returns 0, or a code, and then none
- * was added; the report has the number of the one that is wrong. Parts are all given all transfers, and each keeps its
- * own; a part stops before the start of the last one that was added, if more may come.
+ * Adds n transfers, which are copied. A transfer must not start before now or before its predecessor. more = 0: no
+ * transfers will follow. Subsequent transfers are added in the same call as the transfer to which they are subsequent.
+ * An engine with templates stops (ECC_STOP_TRANSFERS) if no transfer is pending and more may come. Returns 0, or a
+ * code if no transfer was added; the report then has the number of the invalid one. All parts are given all transfers,
+ * and each keeps its own. A part stops before the start of the last transfer added, if more may come.
  */
 ECC_MUST_CHECK int ecc_engine_add(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n, int64_t more);
 
@@ -545,8 +546,8 @@ ECC_MUST_CHECK int ecc_engine_add(ecc_engine_t *self, const ecc_transfer_t *tran
 int64_t ecc_engine_take_finished(ecc_engine_t *self, ecc_transfer_result_t *results, int64_t n);
 
 /*
- * The state at the end of the last call of ecc_engine_advance. Each function writes what it returns and does nothing
- * else: stats in constant time, results in that of a copy.
+ * The state at the end of the last call of ecc_engine_advance. These functions change nothing. Stats take constant
+ * time, results the time of a copy.
  */
 void ecc_engine_report(const ecc_engine_t *self, ecc_report_t *report);
 void ecc_engine_stats(const ecc_engine_t *self, ecc_stats_t *stats);
@@ -557,24 +558,25 @@ void ecc_engine_link_results(const ecc_engine_t *self, ecc_link_result_t *result
 void ecc_engine_alive(const ecc_engine_t *self, ecc_transfer_result_t *results);
 
 /*
- * Writes the state of the engine into a buffer that is large enough; NULL: writes nothing. Returns its size in bytes,
- * or a code. Records, samples, trace and histogram, which belong to the caller, are not in it. Of a part, all that has
- * left it must have been taken.
+ * Writes the state of the engine into a buffer, which must be large enough; NULL: only counts. Returns the size in
+ * bytes, or a code. Records, samples, trace and histogram belong to the caller and are not included. All crossings
+ * that have left a part must have been taken.
  */
 int64_t ecc_engine_save(ecc_engine_t *self, unsigned char *buffer);
 
 /*
- * Gives a new engine the state of another one of the same configuration: it continues as that one would have. After a
- * failure the engine is of no use.
+ * Loads the state of another engine of the same configuration into a new engine, which then continues as that one
+ * would have. After a failure the engine is unusable.
  */
 ECC_MUST_CHECK int ecc_engine_load(ecc_engine_t *self, const unsigned char *buffer, int64_t size);
 
 /*
- * Parts of one network, each run by an engine: what leaves one enters another (S-123). ecc_engine_take_leaving moves
- * the crossings that have left for a part since the last call, in their order, into a buffer that is large enough;
- * NULL: moves nothing. Returns their size in bytes. ecc_engine_enter lets them in, before time has come to the first
- * of them; they may come from anywhere: a wrong one is refused with a code, the report has its number, and those
- * before it are in. Another failure, as of memory, is one of the run: every later call returns its code.
+ * Parts of one network, each run by an engine: packets that leave one part enter another (S-123).
+ * ecc_engine_take_leaving moves the crossings for a part since the last call into a buffer, which must be large
+ * enough; NULL: moves nothing. It returns their size in bytes. ecc_engine_enter lets crossings in, which must happen
+ * before the time of the first of them. They may come from anywhere: an invalid crossing is refused with a code, the
+ * report has its number, and those before it have entered. Any other failure, for example of memory, ends the run:
+ * every later call returns its code.
  */
 int64_t ecc_engine_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer);
 ECC_MUST_CHECK int ecc_engine_enter(ecc_engine_t *self, const unsigned char *crossings, int64_t size);
@@ -590,10 +592,10 @@ ECC_MUST_CHECK int ecc_team_new(ecc_engine_t *const *engines, int64_t n, ecc_tea
 void ecc_team_free(ecc_team_t *self);
 
 /*
- * Runs all events up to and at `until`, or ends where at least max_events (< 0: no limit) have happened: called for
- * every part at once, in as many threads, with the same times and counts. All engines are then at the same time, and
- * together in the state of the engine of the whole network at the end of that instant. Returns, in each thread, why it
- * ended, ECC_STOP_ERROR if a part has failed: the reports of the engines say which.
+ * Runs all events up to and at `until`, or ends after at least max_events of them (< 0: no limit). It is called for
+ * every part at once, in as many threads, with the same times and counts. Afterwards all engines are at the same time,
+ * and together in the state of the engine of the whole network at the end of that instant. Returns, in each thread,
+ * the reason for the end; ECC_STOP_ERROR if a part has failed: the reports of the engines tell which.
  */
 ECC_MUST_CHECK int ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_events);
 
@@ -609,7 +611,7 @@ void ecc_team_set_most(ecc_team_t *self, int64_t most);
 /* Checks every invariant: 0 or the code of a broken one. */
 ECC_MUST_CHECK int ecc_engine_verify(const ecc_engine_t *self);
 
-/* Text of a code: what is wrong and what is allowed. */
+/* Text of a code: the invalid value, and the allowed ones. */
 const char *ecc_engine_error_text(int code);
 
 /* cdef: end */

@@ -1,8 +1,10 @@
 /*
  * Sets of bytes as ordered ranges: a doubly linked list, and a treap (Seidel and Aragon 1996) over the same nodes, so
- * that a search, an insertion and a removal at any place visit O(log n) of n nodes on average. The priority of a node
- * is a hash of its number; results do not depend on it. The last few ranges and the first one are looked at before the
- * tree: most ACKs and holes are there.
+ * that a search, an insertion or a removal visits O(log n) of n nodes on average. The priority of a node is a hash of
+ * its number; results do not depend on it. The last few ranges and the first one are tried before the tree, because
+ * most ACKs and holes are there.
+ *
+ * Not here: the meaning of a set (transport.c, reassembly.c).
  *
  * Invariant (ecc_ranges_verify): no range is empty, each begins beyond the end of the one before it, and the tree has
  * the nodes of the list in the same order, with no node below one of lower priority.

@@ -1,8 +1,7 @@
 /*
- * Which route the next packet takes (S-130 to S-133).
+ * The choice of the route of each packet (S-130 to S-133).
  *
- * Not here: how a receiver stands packets that overtake each other (receiver.c, transport.c), and the table of hops
- * (config.c).
+ * Not here: receivers of reordered packets (receiver.c, reassembly.c), and the table of hops (routes.c).
  */
 
 #include "core/spray.h"

@@ -1,9 +1,11 @@
 /*
- * The arrays of an engine that have an entry for each flow and slot: states, receivers, transports, records, hops, and
- * the nodes of both calendars. They exist only where a flow needs them, and grow together, to twice as many slots.
+ * The arrays of an engine with an entry for each flow and slot: states, receivers, transports, records, hops, and the
+ * nodes of both calendars. An array exists only if some flow needs it. They grow together, to twice as many slots.
  *
- * What is in them belongs to others: flow.c, receiver.c, transport.c, transfers.c. Invariant, after each call that
- * succeeds: each array has room for self->room flows and slots, and every pending node keeps its time.
+ * Not here: the entries themselves (flow.c, receiver.c, transport.c, transfers.c).
+ *
+ * Invariant, after each successful call: each array has room for self->room flows and slots, and every pending node
+ * keeps its time.
  */
 
 #include "host/tables.h"

@@ -1,10 +1,14 @@
 /*
- * Priority flow control, hop by hop (IEEE 802.1Qbb; S-138 to S-143): what has come over a link and is still in queues
- * behind it is counted by class. Above XOFF the link is sent a PAUSE frame, at XON or below a RESUME frame, which take
- * effect there after its delay. Where one link has an XOFF, all links schedule.
+ * Priority flow control, hop by hop (IEEE 802.1Qbb; S-138 to S-143). Bytes that came over a link and are still queued
+ * behind it are counted by class. Above XOFF the link is sent a PAUSE frame, and at XON or below a RESUME frame; each
+ * takes effect there after the delay of the link. If one link has an XOFF, all links schedule.
  *
- * A frame needs no event of its own: the link reads what has come when it is to serve the next packet. Only if packets
- * wait and none is served, there is a DEPARTURE without a packet, when the next frame comes.
+ * A frame needs no event: a link reads the frames that have arrived when it serves its next packet. Only if packets
+ * wait and none is in service, there is a DEPARTURE without a packet when the next frame arrives.
+ *
+ * Not here: the choice of the next packet (scheduler.c).
+ *
+ * Invariant (ecc_pause_verify): the bytes held of each link and class are those in the queues behind it.
  */
 
 #include "link/pause.h"

@@ -1,11 +1,11 @@
 /*
- * Links that schedule (S-112 to S-120): packets wait, with the time at which they arrived, in one or more queues,
- * until the server is free. Then one is taken, on_dequeue may drop it, which takes the next one in the same event, or
- * mark it, and it is served.
+ * Links that schedule (S-112 to S-120): packets wait in one or more queues, with their arrival times, until the server
+ * is free. Then the first packet of a queue is taken. on_dequeue may mark it, or drop it, and then the next packet is
+ * taken in the same event; otherwise it is served.
  *
- * The ring of such a link has the packet in service only. Packets that wait are in lists, which need no memory.
+ * The ring of such a link holds only the packet in service. Waiting packets are in lists, which need no memory.
  *
- * Not here: what other links do, and what is counted at all of them (link.c).
+ * Not here: links that do not schedule (transit.c), and the counts of all links (link.c).
  */
 
 #include "link/scheduler.h"

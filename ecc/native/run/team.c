@@ -1,14 +1,16 @@
 /*
- * A team: the parts of one network, each advanced by a thread of its own (S-125, S-126).
+ * A team: the parts of one network, each run by its own thread (S-125, S-126).
  *
- * Each part promises each other one, on a word that the other reads, before when nothing more that it causes arrives
- * there; it keeps the promise by handing over what leaves before it makes the next. A part runs up to the earliest
- * arrival that its promises leave open, and so follows each of the others at the delay from that one (Chandy and Misra
- * 1979, Bryant 1977, with shared words for messages that say nothing but a time). Nobody waits for all.
+ * Each part promises each other part a time before which nothing more that it causes arrives there. Promises are
+ * shared words. A part hands over its outbox before it makes the next promise. It runs up to the earliest arrival that
+ * the promises to it allow, and so follows each other part at the delay between them (Chandy and Misra 1979, Bryant
+ * 1977, with shared words in place of null messages). No part waits for all others.
  *
- * Now and then all meet: at the end of a call, to count events, after a failure, and where promises grow by delays
- * alone because nothing happens. At a meeting all that has left enters, and what each says of itself is read by all;
- * so all decide alike, without a leader. What they decide, and how threads are scheduled, never changes a result.
+ * All parts meet at the end of a call, to count events, after a failure, and if promises grow only by delays because
+ * nothing happens. At a meeting all outboxes are emptied, and every part reads the reports of all; so all make the
+ * same decision, without a leader. Neither decisions nor the scheduling of threads change a result.
+ *
+ * Not here: packets between parts (crossing.c, enter.c).
  */
 
 #include <sched.h>

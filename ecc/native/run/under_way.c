@@ -1,11 +1,12 @@
 /*
- * How a run begins in the middle of things (S-206 to S-209): flows that have sent for a long time, and the packets that
- * they have in the network at time 0. The caller says where each packet is; here it is sent at its time before 0, put
- * there, and, if it has reached its receiver, turned into its ACK.
+ * Runs that begin with flows that have sent for a long time, and with their packets in the network (S-206 to S-209).
+ * The caller states the place of each packet. Here a packet is sent at its time before 0, put there, and, if it has
+ * reached its receiver, turned into its ACK.
  *
- * Not here: where packets are (the caller knows rates and queues), and what happens to them from time 0 on.
+ * Not here: the places of packets, which follow from rates and queues that the caller knows, and all that happens from
+ * time 0 on.
  *
- * Invariants: every event that this makes pending is due at time 0 or later.
+ * Invariant: every pending event is due at time 0 or later.
  */
 
 #include "run/under_way.h"

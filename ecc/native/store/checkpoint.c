@@ -1,11 +1,14 @@
 /*
- * The state of an engine as bytes, and back into a new engine of the same configuration. One pass does either, so that
- * both agree. Only what cannot be derived is stored: no pointer, no index of a packet, no link of a list, nothing that
- * follows from the configuration. Most wrong states can therefore not be expressed; the rest is checked. Records and
- * arrays of the caller are the caller's to keep.
+ * The state of an engine as bytes, and back into a new engine of the same configuration. One function does both, so
+ * that they agree. State that can be derived is not stored: pointers, indices of packets, links of lists, and the
+ * configuration. Therefore most invalid states cannot be expressed; the others are rejected. Records and arrays of the
+ * caller are not stored.
  *
- * The order is fixed: layout, clock, flows, transfers, routers; within a flow its counters, then its lists of packets.
- * Packets on links come after their flows, whose counters bound them.
+ * The order is fixed: layout, partition, clock, flows, transfers, routers, pauses; within a flow counters first, then
+ * its lists of packets. Packets on links come after their flows, whose counters bound them.
+ *
+ * Not here: flows, transfers and links (saved_flows.c, saved_transfers.c, saved_links.c), and lists of packets
+ * (lists.c).
  */
 
 #include "store/checkpoint.h"

@@ -1,6 +1,8 @@
 /*
- * The packets of a checkpoint (see lists.h). Every value read is bounded by what flows and links have already read: an
- * offset by what was sent, a time by now, an ACK by what its receiver knows.
+ * The packets of a checkpoint. Every value is bounded by values of flows and links that were read before: an offset by
+ * the bytes sent, a time by the clock, an ACK by the state of its receiver.
+ *
+ * Not here: the counters of flows and links (saved_flows.c, saved_links.c).
  */
 
 #include "store/lists.h"

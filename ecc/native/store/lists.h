@@ -2,8 +2,9 @@
 #define ECC_LISTS_H
 
 /*
- * The packets of a checkpoint, list by list: each is stored with its list, so that none can be in two, or in none.
- * Indices of packets and links of lists are not stored; packets that are read get new indices. Flows come before links.
+ * The packets of a checkpoint, list by list. Each packet is stored with its list, so that it is in exactly one.
+ * Indices of packets and links of lists are not stored; packets that are read get new indices. Flows come before
+ * links.
  */
 
 #include "core/archive.h"

@@ -1,6 +1,8 @@
 /*
- * The invariants of a whole engine: nothing is lost or made up, every packet is in one list, and each list is in order.
- * Those of its parts are in their files. Debug builds check all after each call of ecc_engine_advance.
+ * The invariants of a whole engine: packets are conserved, every packet is in one list, and each list is in order.
+ * Debug builds check them after each call of ecc_engine_advance.
+ *
+ * Not here: the invariants of each file, in its function ..._verify.
  */
 
 #include "store/verify.h"

@@ -2,9 +2,9 @@
 #define ECC_FOREIGN_H
 
 /*
- * Frames of others, whose packets are in the network: each is kept under a number that its packet has as its offset.
- * The newest are kept, several times as many as the network holds; so the frames of dropped packets need not be
- * released.
+ * Frames of hosts outside the engine, whose packets are in the network. Each frame is kept under a number, which is
+ * the offset of its packet. The newest frames are kept, several times as many as the network holds, so that frames of
+ * dropped packets need not be released.
  */
 
 #include <stddef.h>

@@ -3,26 +3,26 @@
 
 /*
  * Packets that leave an engine as frames of a real network, and back: Ethernet, IPv4, the congestion header of the
- * papers, and a shim with what the engine needs besides. Bytes to bytes: sockets and clocks are elsewhere.
+ * papers, and a shim with further values that the engine needs. Sockets and clocks are elsewhere.
  *
  * A frame is, big end first:
  *
  *   14       Ethernet, without its checksum
  *   20       IPv4: flow f sends from 10.0.0.0 + f to 10.128.0.0 + f, its ACKs the other way; ECN bits; checksum
- *   0 or 20  TCP, where the flow has a transport or its header is an option, else protocol 253; then options
+ *   0 or 20  TCP, if the flow has a transport or its header is an option, else protocol 253; then options
  *   ...      the congestion header, unless it is an option, or in fields of the IP header itself
  *   52       the shim: "ecc" and its version, flow, hop, bytes of data, number of words (4 bytes each), then number of
  *            the frame, time, sent and offset (8 bytes each) ...
- *   8 each   ... the words of the packet that nothing before says, ...
+ *   8 each   ... the words of the packet that are in no field, ...
  *   8        ... and the tag: SipHash-2-4 of all before it, with the token of the run as its key
  *   ...      zeros up to the packet's size on its link, or the MTU
  *
- * What the congestion header says, the engine goes on with in the precision of the wire, unless `exact` is set: integer
- * milliseconds and singles, as in the papers. All else is carried whole: times, sequence numbers, what the papers leave
- * in hosts and routers by magic (which link gave a rate), and what ACKs report of losses and marks. The ECN bits are those
- * of the IP header alone.
+ * The engine continues with the values of the congestion header in the precision of the wire, unless `exact` is set:
+ * integer milliseconds and single-precision numbers, as in the papers. All other values are carried in full: times,
+ * sequence numbers, state that the papers assume at hosts and routers without a field for it (for example, which link
+ * gave a rate), and the reports of ACKs. The ECN bits are those of the IP header alone.
  *
- * A frame is taken only if writing what was read gives the same bytes again: nothing in it is unchecked but the zeros.
+ * A frame is taken only if writing its values gives the same bytes again: only its zeros are unchecked.
  */
 
 #include "core/engine.h"

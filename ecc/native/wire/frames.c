@@ -1,10 +1,12 @@
 /*
- * Packets of an engine as frames (frame.h has their layout). Which field of a congestion header is which word of a
- * packet, and how, is in tables that the caller gives: this file knows no protocol.
+ * Packets of an engine as frames, whose layout is in frame.h. Tables of the caller map the fields of a congestion
+ * header to the words of a packet: this file knows no protocol.
  *
- * The reader trusts nothing. It looks for its own addresses and shim, then at the tag, then at the number of the
- * frame; and what it has read it writes again, which must give the same bytes: that checks every length, checksum,
- * reserved bit and constant in one place, by the code that the writer is.
+ * The reader trusts nothing. It checks the addresses and the shim, then the tag, then the number of the frame. Then it
+ * writes the frame again from the values that it has read, which must give the same bytes. Thus the code of the writer
+ * checks every length, checksum, reserved bit and constant.
+ *
+ * Not here: the fields (frame_fields.c), the tables (frame_tables.c), and sockets (live_socket.c).
  */
 
 #include "wire/frame.h"

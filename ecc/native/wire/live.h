@@ -2,15 +2,16 @@
 #define ECC_LIVE_H
 
 /*
- * The nodes of a network, each an engine of one part (S-121), joined by real links: what leaves a node is a frame on a
- * packet socket of Linux at the moment at which it is due, and enters the next node at the moment at which it is there.
- * One thread runs all of them, on one clock.
+ * The nodes of a network, each an engine of one part (S-121), joined by real links. A packet that leaves a node is
+ * sent as a frame on a packet socket of Linux when it is due, and enters the next node when it arrives. One thread
+ * runs all nodes, on one clock.
  *
- * A port may lead to a host of the kernel instead, which sends or receives for a flow: in the network its frames are
- * packets of that flow, whose sender and receiver here are silent.
+ * A port may lead to a host of the kernel instead, which sends or receives for a flow. Its frames are then packets of
+ * that flow in the network, and the sender and receiver of the flow here are silent.
  *
- * The clock is real time divided by `slow`. A steady one goes on at most `longest_step` from look to look, unless all
- * nodes had nothing to do for longer: while the thread is stalled, by others or by its own work, time stops for all.
+ * The clock is real time divided by `slow`. A steady clock advances by at most `longest_step` between two looks,
+ * unless no node had anything to do for longer: while the thread is stalled, by other threads or by its own work, time
+ * stops for all nodes.
  */
 
 #include "core/engine.h"

@@ -1,12 +1,14 @@
 /*
  * Nodes joined by real links, run by one thread on one clock.
  *
- * In each turn: look at the clock; let in what has come, at the time that the kernel has stamped on it; run all
- * engines up to now; send what is due. A packet that leaves an engine waits here until it is at the end of the wire or
- * the delay that it was put on, and then crosses a real link, whose own delay is lateness.
+ * In each turn the thread reads the clock, lets in the packets that have arrived, at the times that the kernel has
+ * stamped on them, runs all engines up to now, and sends the packets that are due. A packet that leaves an engine
+ * waits here until it reaches the end of its wire or delay, and then crosses a real link, whose own delay is lateness.
  *
- * What comes in is checked by the frames (frames.c) and by the engine (enter.c); what either refuses is counted, and
- * changes nothing.
+ * Incoming packets are checked as frames (frames.c) and by the engine (enter.c). A packet that either refuses is
+ * counted, and changes nothing.
+ *
+ * Not here: creation (live_build.c), and sockets (live_socket.c).
  */
 
 #define _GNU_SOURCE
