@@ -1,6 +1,6 @@
 """`ecc`: explicit congestion control, analyzed exactly, run as fluid and run as packets, from one definition.
 
-The public names are here; everything is imported on first use, which keeps `import ecc` light.
+`dir(ecc)` lists the main classes, functions and rooms. Each is imported on first use, which keeps `import ecc` light.
 """
 
 from __future__ import annotations
@@ -13,21 +13,26 @@ from ecc._support.moved import install
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ecc import conform, fluid, linear, live, models, native, packet, plot, queues, stability, testing
+    from ecc import conform, fluid, linear, live, models, packet, plot, queues, stability, testing
+    from ecc import native as native
     from ecc.batch.sweeps import sweep
     from ecc.comparison import Comparison, compare
     from ecc.engines import simulate
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError, UndecidedError
-    from ecc.formats import headers, qlog
+    from ecc.formats import headers as headers
+    from ecc.formats import qlog as qlog
     from ecc.linear import DelaySystem, SampledSystem
     from ecc.loops.options import LinearOptions
-    from ecc.network import Flow, Link, Network, Pause, allocation, demands, impairments
+    from ecc.network import Flow, Link, Network, Pause, allocation
+    from ecc.network import demands as demands
+    from ecc.network import impairments as impairments
     from ecc.network.demands import Demand
-    from ecc.results import metrics, transients
+    from ecc.results import metrics
+    from ecc.results import transients as transients
     from ecc.results.trajectory import Trajectory
     from ecc.scenario import Scenario
     from ecc.stability.checked import critical_gain, linearize
-    from ecc.traffic import tmix
+    from ecc.traffic import tmix as tmix
     from ecc.traffic.workload import Arrivals, OnOff, Tmix, Workload
 
 _HOMES: dict[str, str | None] = {
@@ -57,19 +62,20 @@ _HOMES: dict[str, str | None] = {
     "simulate": "engines",
     "sweep": "batch.sweeps",
 }
-_PACKAGES = (
-    "allocation", "conform", "demands", "fluid", "headers", "impairments", "linear", "live", "metrics", "models",
-    "native", "packet", "plot", "qlog", "queues", "stability", "testing", "tmix", "transients",
+_ROOMS = (
+    "allocation", "conform", "fluid", "linear", "live", "metrics", "models", "packet", "plot", "queues", "stability",
+    "testing",
 )  # fmt: skip
+_PARTS = ("demands", "headers", "impairments", "native", "qlog", "tmix", "transients")
+"""Modules of other rooms, which also have a name of their own here. `dir(ecc)` does not list them."""
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "Demand", "EccError", "Flow", "LinearOptions",
     "LinearizationError", "Link", "NativeError", "Network", "OnOff", "Pause", "SampledSystem", "Scenario", "Tmix",
-    "Trajectory", "UndecidedError", "Workload", "allocation", "compare", "conform", "critical_gain", "demands",
-    "fluid", "headers", "impairments", "linear", "linearize", "live", "metrics", "models", "native", "packet", "plot",
-    "qlog", "queues", "simulate", "stability", "sweep", "testing", "tmix", "transients",
+    "Trajectory", "UndecidedError", "Workload", "allocation", "compare", "conform", "critical_gain", "fluid", "linear",
+    "linearize", "live", "metrics", "models", "packet", "plot", "queues", "simulate", "stability", "sweep", "testing",
 ]  # fmt: skip
 
 
 install()
-__getattr__, __dir__ = lazy(__name__, _HOMES | dict.fromkeys(_PACKAGES))
+__getattr__, __dir__ = lazy(__name__, _HOMES | dict.fromkeys((*_ROOMS, *_PARTS)), hidden=_PARTS)

@@ -327,8 +327,8 @@ class Entry:
 
 
 def modules() -> list[Any]:
-    """The public modules: `ecc` and those that it names."""
-    named = [getattr(ecc, name) for name in ecc.__all__]
+    """The public modules: `ecc` and those that it names, or has by a short name."""
+    named = [getattr(ecc, name) for name in (*ecc.__all__, *ecc._PARTS)]
     return [ecc, *(one for one in named if inspect.ismodule(one))]
 
 

@@ -106,6 +106,8 @@ def test_public_names_are_there():
     for name in ecc.__all__:
         assert getattr(ecc, name) is not None
     assert [name for name in dir(ecc) if not name.startswith("__")] == sorted(ecc.__all__)
+    for name in ecc._PARTS:
+        assert name not in dir(ecc) and getattr(ecc, name).__all__
 
 
 def test_the_source_tree_without_its_engine_says_what_to_do():

@@ -21,7 +21,8 @@ SCENARIO = ecc.Scenario(NETWORK, QIRCP, duration=2.0)
 def functions():
     """Name -> each public function, once."""
     found = {}
-    for module in (ecc, *(getattr(ecc, name) for name in ecc.__all__ if inspect.ismodule(getattr(ecc, name)))):
+    named = [getattr(ecc, name) for name in (*ecc.__all__, *ecc._PARTS)]
+    for module in (ecc, *(one for one in named if inspect.ismodule(one))):
         for name in module.__all__:
             value = getattr(module, name)
             if inspect.isfunction(value) and value not in found.values():

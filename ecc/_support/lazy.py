@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any
 
 __all__ = ["lazy"]
 
 
-def lazy(package: str, homes: Mapping[str, str | None]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy(
+    package: str, homes: Mapping[str, str | None], hidden: Collection[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package; `dir()` lists its public names only.
 
     Parameters
@@ -19,6 +21,8 @@ def lazy(package: str, homes: Mapping[str, str | None]) -> tuple[Callable[[str],
         Name of the package.
     homes : mapping
         Public name -> the module of the package that defines it; None: the name is a module.
+    hidden : collection of str, optional
+        Names that `dir()` does not list.
     """
 
     def get(name: str) -> Any:
@@ -32,6 +36,7 @@ def lazy(package: str, homes: Mapping[str, str | None]) -> tuple[Callable[[str],
         return value
 
     def names() -> list[str]:
-        return sorted({*homes, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
+        special = (name for name in vars(sys.modules[package]) if name.startswith("__"))
+        return sorted({*homes, *special} - set(hidden))
 
     return get, names
