@@ -81,11 +81,11 @@ def _check_options(engine: str, options: dict[str, Any]) -> None:
         pass
     else:
         return
-    own = _options(engine)
+    accepted = _options(engine)
     for name in options:
-        if name in own:
+        if name in accepted:
             continue
-        others = [repr(other) for other in ENGINES if other != engine and name in _options(other)]
-        if others:
-            raise TypeError(f"{name} is an option of engine={' and '.join(others)}, got engine={engine!r}")
-        raise TypeError(f"engine={engine!r} must have options among {', '.join(own)}, got {shown(name)}")
+        accepting = [repr(other) for other in ENGINES if other != engine and name in _options(other)]
+        if accepting:
+            raise TypeError(f"{name} is an option of engine={' and '.join(accepting)}, got engine={engine!r}")
+        raise TypeError(f"engine={engine!r} must have options among {', '.join(accepted)}, got {shown(name)}")

@@ -65,13 +65,13 @@ def span_of(text: str) -> tuple[float, float]:
 
 def indices_of(text: str) -> list[int]:
     """Indices and ranges of them, separated by commas."""
-    found: list[int] = []
+    indices: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not (first.isdecimal() and (last.isdecimal() or not dash) and int(first) <= int(last or first) < MAX_POINTS):
             raise ValueError(f"flows must be indices, as 0,2,5-9, got {text!r}")
-        found += range(int(first), int(last or first) + 1)
-    return list(dict.fromkeys(found))
+        indices += range(int(first), int(last or first) + 1)
+    return list(dict.fromkeys(indices))
 
 
 def linear_protocol(name: str, settings: Sequence[str]) -> Protocol:

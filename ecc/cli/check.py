@@ -70,7 +70,7 @@ def check_properties(
     if json:
         print_json(report.to_dict())
     else:
-        rows = [(one.name, one.status, one.examples, one.text) for one in report.findings]
+        rows = [(result.name, result.status, result.examples, result.text) for result in report.findings]
         print_items(table_of(f"Properties of {report.protocol}", ("property", "status", "examples", "detail"), rows))
         for finding in report.violated:
             if finding.example:

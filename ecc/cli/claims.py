@@ -15,10 +15,10 @@ def list_claims(names: Names = None, json: AsJson = False) -> int:
     from ecc.claims.catalog import select
     from ecc.claims.ledger import claims
 
-    found = select(names or (), list(claims().values()))
+    chosen_claims = select(names or (), list(claims().values()))
     if json:
-        print_json([claim.to_dict() for claim in found])
+        print_json([claim.to_dict() for claim in chosen_claims])
         return 0
-    rows = [(c.id, c.source, c.provenance.read, ", ".join(c.protocols), c.statement) for c in found]
+    rows = [(c.id, c.source, c.provenance.read, ", ".join(c.protocols), c.statement) for c in chosen_claims]
     print_items(table_of("", ("claim", "source", "read", "protocols", "statement"), rows))
     return 0

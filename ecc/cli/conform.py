@@ -125,27 +125,27 @@ def conform(
     if against is not None:
         return _compare(chosen, protocol_of(against, of_reference or (), "--against-set"), scenario, out, json)
     selected = cases(case or ())
-    kept = result_store(store, fresh)
-    given = ["ecc", "conform", protocol, *(word for one in settings or () for word in ("--set", one))]
-    line = shlex.join([*given, *(word for one in case or () for word in ("--case", one))])
-    found: list[Conformance] = []
+    results = result_store(store, fresh)
+    command = ["ecc", "conform", protocol, *(word for one in settings or () for word in ("--set", one))]
+    line = shlex.join([*command, *(word for one in case or () for word in ("--case", one))])
+    outcomes: list[Conformance] = []
 
     def report(result: Outcome) -> Report:
-        found.append(Conformance(chosen, result.findings, result.failures, result.interrupted))
-        return conformance_report(found[0], line, shlex.join([*given, "--case"]))
+        outcomes.append(Conformance(chosen, result.findings, result.failures, result.interrupted))
+        return conformance_report(outcomes[0], line, shlex.join([*command, "--case"]))
 
     def work(workers: Executor | int, progress: Any, steps: Any) -> Outcome:
-        return examined(chosen, selected, workers, progress, steps, kept)
+        return examined(chosen, selected, workers, progress, steps, results)
 
     code = examine_and_report(
-        work, report, len(selected), out, (jobs, cluster), json, kept, "case",
-        not_applying=lambda: found[0].not_applying,
+        work, report, len(selected), out, (jobs, cluster), json, results, "case",
+        not_applying=lambda: outcomes[0].not_applying,
     )  # fmt: skip
-    if not code and not found[0].applying:
-        many = f"{len(selected)} case{'s' if selected[1:] else ''}"
-        complain(f"none of {many} applies to {type(chosen).__name__}, which lacks what the findings name")
+    if not code and not outcomes[0].applying:
+        n_cases = f"{len(selected)} case{'s' if selected[1:] else ''}"
+        complain(f"none of {n_cases} applies to {type(chosen).__name__}, which lacks what the findings name")
         return BAD_INPUT
-    return code or (0 if found[0].conforms else REFUTED)
+    return code or (0 if outcomes[0].conforms else REFUTED)
 
 
 def _compare(protocol: Protocol, reference: Protocol, scenario: Path | None, out: Path, json: bool) -> int:
@@ -157,8 +157,8 @@ def _compare(protocol: Protocol, reference: Protocol, scenario: Path | None, out
     case = None if scenario is None else Scenario.from_toml(scenario)
     with progress_bar() as bar:
         task = bar.add_task("comparison", total=1.0)
-        found = compare(protocol, reference, case, progress=lambda share: bar.update(task, completed=share))
-    return _show_divergence(found, label(protocol), label(reference), out, json)
+        divergence = compare(protocol, reference, case, progress=lambda share: bar.update(task, completed=share))
+    return _show_divergence(divergence, label(protocol), label(reference), out, json)
 
 
 def _replay(
@@ -179,26 +179,29 @@ def _replay(
     return _show_divergence(replay(reference, log, tolerance), "trace", label(reference), out, json)
 
 
-def _show_divergence(found: Divergence, name: str, reference: str, out: Path, json: bool) -> int:
+def _show_divergence(divergence: Divergence, name: str, reference: str, out: Path, json: bool) -> int:
     from dataclasses import asdict
 
     from ecc.plot.look import as_html
 
     make_folder(out)
     with replacing(out / "deviation.html") as part:
-        part.write_text(as_html(found.figure()), encoding="utf-8")
+        part.write_text(as_html(divergence.figure()), encoding="utf-8")
     if json:
-        print_json({"deviations": [asdict(one) for one in found.deviations], "compared": list(found.compared),
-                     "lacking": list(found.lacking), "notes": list(found.notes)})  # fmt: skip
+        deviations = [asdict(deviation) for deviation in divergence.deviations]
+        lists = {name: list(getattr(divergence, name)) for name in ("compared", "lacking", "notes")}
+        print_json({"deviations": deviations, **lists})
     else:
-        rows = [(one.variable, f"{one.time:.6f}", one.hook, f"{one.value:.6g}", f"{one.reference:.6g}")
-                for one in found.deviations]  # fmt: skip
+        rows = [
+            (item.variable, f"{item.time:.6f}", item.hook, f"{item.value:.6g}", f"{item.reference:.6g}")
+            for item in divergence.deviations
+        ]
         heads = ("variable", "first at [s]", "hook", name, f"{reference}, same ACKs")
         print_items(*([table_of("", heads, rows)] if rows else []))
-        print(found)
-        for note in found.notes:
+        print(divergence)
+        for note in divergence.notes:
             print(f"note: {note}")
-        if found.lacking:
-            print(f"not compared, of the reference alone: {', '.join(found.lacking)}")
+        if divergence.lacking:
+            print(f"not compared, of the reference alone: {', '.join(divergence.lacking)}")
         print(f"figure: {out / 'deviation.html'}")
-    return 0 if found.first is None else REFUTED
+    return 0 if divergence.first is None else REFUTED

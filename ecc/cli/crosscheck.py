@@ -59,8 +59,8 @@ def reproduce(
     from ecc.claims.catalog import to_reproduce
 
     selected = to_reproduce(names or ())
-    kept = result_store(store, fresh)
-    return _examine_claims("reproduce", names or (), selected, out, (jobs, cluster), json, kept, quick, dataset)
+    results = result_store(store, fresh)
+    return _examine_claims("reproduce", names or (), selected, out, (jobs, cluster), json, results, quick, dataset)
 
 
 def _examine_claims(

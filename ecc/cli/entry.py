@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _explained(error: BaseException) -> tuple[str, int]:
-    """One line on what went wrong, and the exit code; an error that is not foreseen is raised again."""
+    """One line on the error, and the exit code; an error that is not foreseen is raised again."""
     usage = getattr(error, "format_message", None)  # of an option or argument that Typer refuses
     location = _in_module_of_user(error)
     if usage:
@@ -122,5 +122,5 @@ def _faults_located() -> Iterator[None]:
 
 
 def _discard_output() -> None:
-    """Let what standard output still holds go nowhere when the process ends."""
+    """Discard the buffered standard output at the end of the process."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

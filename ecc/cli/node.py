@@ -49,23 +49,23 @@ def run_node(
     from ecc.scenario import Scenario
 
     links: dict[int, tuple[str, str]] = {}
-    for one in link:
-        number, _, rest = one.partition("=")
+    for assigned in link:
+        number, _, rest = assigned.partition("=")
         interface, _, address = rest.rpartition(",")
         if not number.isdecimal() or not interface:
-            raise ValueError(f"link must be as in 1=eth1,52:54:00:12:34:56, got {one!r}")
+            raise ValueError(f"link must be as in 1=eth1,52:54:00:12:34:56, got {assigned!r}")
         links[int(number)] = (interface, address)
     case, token = Scenario.from_toml(scenario), token_file.read_text(encoding="utf-8").strip()
     begin_work()
-    found = node(
+    run = node(
         case, machine, links, token, machines=machines, slow=slow, exact=exact, wait=quantity_or_none(wait) or 0.0,
         ready=lambda: print("ready", file=sys.stderr, flush=True),
     )  # fmt: skip
     end_work()
     if json:
-        print_json(found.to_dict())
+        print_json(run.to_dict())
     else:
-        print(found)
-    if found.stopped != "completed":
-        complain(f"the run ended at {found.simulated:g} of {case.duration:g} s: {found.stopped}")
-    return 0 if found.stopped == "completed" else INTERRUPTED if found.stopped == "interrupted" else FAILED
+        print(run)
+    if run.stopped != "completed":
+        complain(f"the run ended at {run.simulated:g} of {case.duration:g} s: {run.stopped}")
+    return 0 if run.stopped == "completed" else INTERRUPTED if run.stopped == "interrupted" else FAILED

@@ -1,4 +1,4 @@
-"""What commands print and write: tables, progress, files."""
+"""Output of commands: tables, progress, files."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def complain(message: str) -> None:
 
 
 def partial_path(path: Path) -> Path:
-    """Where a result goes that is not whole: table.nc, or, if something is there, beside it to table.partial.nc."""
+    """Path for a partial result: table.nc, or table.partial.nc if table.nc exists."""
     return path.with_suffix(f".partial{path.suffix}") if path.exists() else path
 
 
 def error_of_writing(write: Callable[..., object], *arguments: Any) -> WriteError | None:
-    """Write something, and return the error rather than raise it: what was computed is to be printed first."""
+    """Write a result, and return the error instead of raising it, so that the result is printed first."""
     try:
         write(*arguments)
     except WriteError as error:
@@ -128,7 +128,7 @@ def print_json(value: Any) -> None:
 
 
 def progress_bar(shown: bool = True) -> Any:
-    """A bar with the time that has passed and an estimate of what is left; lines with both where there is no terminal.
+    """A bar with elapsed and estimated remaining time; lines with both if the output is not a terminal.
 
     `moving`, if it is set, is called before each time that the bar is drawn.
     """
@@ -151,7 +151,7 @@ def progress_bar(shown: bool = True) -> Any:
 
     class Moving(Progress):
         moving: Callable[[], None] | None = None
-        began = said = monotonic()
+        began = reported = monotonic()
         share = 0.0
 
         def update(self, task_id: Any, **changes: Any) -> None:
@@ -160,10 +160,10 @@ def progress_bar(shown: bool = True) -> Any:
             if console.is_terminal or not shown or task.total is None or task.finished:
                 return
             share = task.completed / task.total
-            if now >= self.said + PROGRESS_PERIOD and share >= self.share + PROGRESS_SHARE:
-                self.said, self.share, passed = now, share, now - self.began
-                left = passed * (1.0 - share) / share
-                complain(f"{task.description}: {share:.0%} in {passed:.0f} s, about {left:.0f} s left")
+            if now >= self.reported + PROGRESS_PERIOD and share >= self.share + PROGRESS_SHARE:
+                self.reported, self.share, passed = now, share, now - self.began
+                remaining = passed * (1.0 - share) / share
+                complain(f"{task.description}: {share:.0%} in {passed:.0f} s, about {remaining:.0f} s left")
 
         def get_renderables(self) -> Iterable[Any]:
             if self.moving is not None:
@@ -227,7 +227,7 @@ def verdict_table(findings: Sequence[Finding], what: str = "claim", failures: Ma
 
 
 def summary_of(run: Trajectory, case: Scenario) -> dict[str, Any]:
-    """What a run came to: means over its samples, and over the last tenth of them; without samples there are none."""
+    """Results of a run: means over its samples, and over the last tenth of them; empty without samples."""
     from ecc.results.metrics import utilization
 
     data = run.data
@@ -271,10 +271,10 @@ def protocol_names(case: Scenario) -> list[str]:
     from ecc.contract.parameters import label
 
     flows = case.deployment.flows
-    labels = {id(one): label(one) for one in flows}
+    labels = {id(protocol): label(protocol) for protocol in flows}
     names = {key: name.partition("(")[0] for key, name in labels.items()}
     chosen = labels if len(set(labels.values())) > len(set(names.values())) else names
-    return [chosen[id(one)] for one in flows]
+    return [chosen[id(protocol)] for protocol in flows]
 
 
 def summary_tables(summary: dict[str, Any]) -> list[Table]:

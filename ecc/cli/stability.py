@@ -104,13 +104,13 @@ def stability(
         assigned |= {"mean_rtt": mean_rtt.value} if mean_rtt else {}
         assigned |= {"clocking": clocking} if clocking else {}
         try:
-            found = analyze(
+            analysis = analyze(
                 chosen, over, parameter, times, progress=lambda what: bar.update(task, description=what), **assigned
             )
         except LinearizationError as error:
             raise LinearizationError(str(error).replace("clocking='rate'", "--clocking rate")) from None
     if json:
-        print_json(found.to_dict())
+        print_json(analysis.to_dict())
     else:
-        print(found)
+        print(analysis)
     return 0

@@ -121,11 +121,15 @@ def sweep(
         if path is not None and not path.parent.is_dir():  # refused now rather than after the work
             raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
     axes = dict(axis_of(text) for text in vary)
-    given: dict[str, Any] = {"flow": flow} | ({} if link is None else {"link": link})
-    given |= {} if flows is None else {"flows": indices_of(flows)}
-    given |= {} if between is None else {"between": span_of(between)}
+    metric_options: dict[str, Any] = {"flow": flow} | ({} if link is None else {"link": link})
+    metric_options |= {} if flows is None else {"flows": indices_of(flows)}
+    metric_options |= {} if between is None else {"between": span_of(between)}
     runs = ScenarioRuns(
-        Scenario.from_toml(scenario).to_dict(), metric or DEFAULT_METRICS, str(engine), quantity_or_none(sample), given
+        Scenario.from_toml(scenario).to_dict(),
+        metric or DEFAULT_METRICS,
+        str(engine),
+        quantity_or_none(sample),
+        metric_options,
     )
     for name in runs.metrics:
         if lacks := lacking(get(name), OF_SWEEPS):
@@ -152,9 +156,11 @@ def sweep(
             "--flows": () if flows is None else [flows],
         }
         given_words |= {"--flow": [flow] if flow else (), "--engine": [engine] if engine != Engine.packet else ()}
-        given_words |= {name: [one] for name, one in (("--sample", sample), ("--between", between)) if one is not None}
-        words = ["ecc", "sweep", str(scenario), *(str(word) for name, some in given_words.items() for one in some
-                                                  for word in (name, one))]  # fmt: skip
+        given_words |= {
+            name: [value] for name, value in (("--sample", sample), ("--between", between)) if value is not None
+        }
+        options = [(name, value) for name, values in given_words.items() for value in values]
+        words = ["ecc", "sweep", str(scenario), *(str(word) for option in options for word in option)]
         table = out or snakefile.with_suffix(".csv")
         inputs = list(dict.fromkeys([str(scenario), *files_of(tomllib.loads(scenario.read_text("utf-8")), axes)]))
         with replacing(snakefile) as part_of_file:
@@ -166,9 +172,9 @@ def sweep(
     if merge:
         if store is None:
             raise ValueError("merge needs --store FILE, which gets the results")
-        whole = Store(store)
+        joined_store = Store(store)
         for other in merge:
-            whole.merge(other)
+            joined_store.merge(other)
     ended: SweepError | SweepInterrupted | None = None
 
     def report_progress(done: int, count: int) -> None:
@@ -190,8 +196,8 @@ def sweep(
         end_work()
     if ended is not None:
         if isinstance(ended, SweepInterrupted):
-            kept = "the same command resumes there" if store else "without --store FILE a later call begins anew"
-            complain(f"{ended}; {kept}")
+            hint = "the same command resumes there" if store else "without --store FILE a later call begins anew"
+            complain(f"{ended}; {hint}")
         else:
             complain(f"{ended}; the other results:")
     if unused_seed(found) and not isinstance(ended, SweepInterrupted):

@@ -25,9 +25,9 @@ MAX_STORED_RESULTS = 5000
 
 
 def begin_work() -> None:
-    """From here on Ctrl-C ends the work and not the process, which keeps what is done; and SIGTERM does the same.
+    """Let Ctrl-C and SIGTERM end the work instead of the process, so that completed results are kept.
 
-    It does so too where Ctrl-C is ignored, as after a shell's `&`.
+    This also holds if Ctrl-C is ignored, as after a shell's `&`.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -35,9 +35,9 @@ def begin_work() -> None:
 
 
 def end_work() -> None:
-    """From here on one Ctrl-C, or SIGTERM, is too late: what was computed is written and printed first.
+    """Let one Ctrl-C or SIGTERM wait: results are written and printed first.
 
-    Another one ends that too.
+    A second one ends this, too.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, lambda number, frame: signal.signal(number, signal.default_int_handler))

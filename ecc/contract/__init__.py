@@ -1,1 +1,1 @@
-"""What a protocol is: laws, states, records, hooks, and how several protocols share a network."""
+"""The contract of a protocol: laws, states, records, hooks, and the assignment of protocols to flows and links."""

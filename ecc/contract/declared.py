@@ -1,9 +1,9 @@
-"""What an engine takes of what a protocol declares: the rest is refused in one line, or noted, never ignored.
+"""The declarations of a protocol that an engine uses: all others are refused in one line, or noted, never ignored.
 
-An engine writes down, in a `Taken`, which laws it calls with which arguments, and which values of the other entries of
-`Protocol` it acts on. Entries that only packets have (headers, records, retransmission), or that state what is known of
-a protocol without moving it (its linear models, its bounds), are no business of laws; any other entry of `Protocol`,
-also one that it gets later, is refused where an engine does not name it.
+An engine lists, in a `Taken`, the laws that it calls with their arguments, and the values of the other entries of
+`Protocol` that it supports. Entries that only packets use (headers, records, retransmission), or that state facts about
+a protocol without moving it (its linear models, its bounds), do not concern laws. Any other entry of `Protocol`,
+including new ones, is refused if an engine does not list it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def _public() -> Iterator[str]:
 
 
 ENTRIES = tuple(_public())
-"""The entries of `Protocol` that define how rates, windows and queues move: what an engine has to act on, or refuse."""
+"""The entries of `Protocol` that define how rates, windows and queues move: an engine supports or refuses each."""
 
 LAWS = tuple(name for name in ENTRIES if name.endswith("_law"))
-"""Those of them that are laws."""
+"""The entries that are laws."""
 
 
 def form_laws(protocol: Protocol) -> dict[str, Callable[..., float]]:
@@ -61,16 +61,15 @@ def form_laws(protocol: Protocol) -> dict[str, Callable[..., float]]:
 
 @dataclass(frozen=True)
 class Taken:
-    """What an engine takes.
+    """The laws and entries that an engine uses.
 
-    `engine`, `model`: its name in messages, and what it makes. `laws`: law, also of a `fluid_form` -> the arguments it
-    is given. `values`: other entry -> the values that are acted on, None for any; of an entry that is not there it is
-    what `Protocol` has. `instead`: entry -> what the engine has in its place, a note for who runs a protocol that
-    declares it; "" where that is the same thing.
-    `without_memory`: the arguments of the router law of routers that keep no R; None: the same but R.
-    `acted_on`: entry -> whether it is acted on at all, given what the router law and the source law ask for.
-    `of_states`: where states of hosts move, the arguments that their laws are given; all laws but those of routers are
-    given the states, too. `needs`: the laws without which there is no model.
+    `engine`, `model`: names of the engine and of its model in messages. `laws`: law, also of a `fluid_form` ->
+    available arguments. `values`: other entry -> supported values, None for any; a missing entry supports the default
+    of `Protocol` only. `instead`: entry -> note on the behavior of the engine in place of this declaration; "" if it is
+    equivalent. `without_memory`: available arguments of a router law without R; None: the same except R. `acted_on`:
+    entry -> function of the arguments of router law and source law that returns True if the entry has an effect.
+    `of_states`: available arguments of the laws of hosts' states; all laws except those of routers also get the states.
+    `needs`: the required laws.
     """
 
     engine: str
@@ -84,7 +83,7 @@ class Taken:
     needs: tuple[str, ...] = ("router_law", "source_law")
 
     def check(self, protocol: Protocol) -> tuple[str, ...]:
-        """Return the notes on what the engine has in the place of what a protocol declares.
+        """Return the notes on declarations of a protocol that the engine replaces by its own behavior.
 
         Parameters
         ----------
@@ -93,7 +92,7 @@ class Taken:
         Raises
         ------
         ValueError
-            It declares what the engine does not take, or its laws take it.
+            If a declaration, or an argument of a law, is not supported by the engine.
         """
         name = type(protocol).__name__
         notes: list[str] = []
@@ -141,22 +140,22 @@ class Taken:
         Raises
         ------
         ValueError
-            It lacks some.
+            If a law is missing.
         """
         missing = [law for law in self.needs if getattr(protocol, law, None) is None]
         if missing:
             raise ValueError(f"{type(protocol).__name__} has no {self.model}: it has no {' and no '.join(missing)}")
 
     def _check_arguments(self, protocol: Protocol, entry: str, law: Any) -> None:
-        wanted, given = law_arguments(law), self.laws.get(entry, self.of_states)
+        wanted, available = law_arguments(law), self.laws.get(entry, self.of_states)
         if entry == "router_law" and "R" not in wanted:
-            given = self.without_memory or tuple(argument for argument in given if argument != "R")
+            available = self.without_memory or tuple(argument for argument in available if argument != "R")
         if self.of_states and entry != "router_law":
-            given = (*given, *protocol.states)
-        if unknown := [argument for argument in wanted if argument not in given]:
+            available = (*available, *protocol.states)
+        if unknown := [argument for argument in wanted if argument not in available]:
             raise ValueError(
                 f"{type(protocol).__name__} has no {self.model}: its {entry.removesuffix('_law')} law takes "
-                f"{', '.join(unknown)}, and what {self.engine} has is {', '.join(given)}"
+                f"{', '.join(unknown)}; available arguments for {self.engine}: {', '.join(available)}"
             )
         if "T" in wanted:
             interval_of(protocol)
@@ -172,7 +171,7 @@ def _always(router: tuple[str, ...], source: tuple[str, ...]) -> bool:
 
 
 def _declared(protocol: Protocol, entry: str) -> tuple[Any, Any]:
-    """What a protocol has for an entry, and what `Protocol` has; of methods, None for the latter."""
+    """The value of an entry in a protocol, and its default in `Protocol`; None as the default of methods."""
     base = vars(Protocol).get(entry)
     value = getattr(protocol, entry, None)
     if isinstance(base, property):

@@ -1,4 +1,4 @@
-"""What hooks get: parameters, records, and the engine's environment."""
+"""Arguments of hooks: parameters, records, and the environment of the engine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Hook = Callable[[Any, Any, Any, Any], None]
 
 @dataclass
 class NoRecord:
-    """The record of a protocol that keeps none."""
+    """An empty record, for protocols without this state."""
 
 
 if TYPE_CHECKING:
 
     class Params:
-        """The parameters as laws and hooks see them: numbers, by attribute."""
+        """The parameters in laws and hooks: numbers, by attribute."""
 
         def __init__(self, **values: float) -> None: ...
         def __getattr__(self, name: str) -> float: ...
@@ -32,7 +32,7 @@ else:
 
 
 class LinkEnv:
-    """What the hooks of a link see of the engine (`ecc/native/core/engine.h`).
+    """The environment of the hooks of a link (`ecc/native/core/engine.h`).
 
     They may write `queue_index`, `drop`, `mark`, `trim`, `next_interval`.
     """
@@ -59,10 +59,10 @@ class LinkEnv:
 
 
 class FlowEnv:
-    """What the hooks of a flow see of the engine (`ecc/native/core/engine.h`).
+    """The environment of the hooks of a flow (`ecc/native/core/engine.h`).
 
-    They may write `rate`, `window`, `timer`, `counter`, and further timers where `n_timers` says so; `on_receive` may
-    write `control_size` and `control_kind`, and nothing else.
+    They may write `rate`, `window`, `timer`, `counter`, and further timers up to `n_timers`; `on_receive` may write
+    `control_size` and `control_kind` only.
     """
 
     now: float
@@ -100,28 +100,28 @@ class FlowEnv:
 
 
 class FluidEnv:
-    """What `StateMachine.on_step` sees (`ecc.fluid.network.machines`): bits, bit/s, s; it may write the last two."""
+    """The environment of `StateMachine.on_step` in bits, bit/s and s; it may write the last two fields."""
 
     now: float
     step: float
     rtt: float
-    """Of what is acknowledged now; 0 before the first ACK."""
+    """RTT of the data acknowledged now; 0 before the first ACK."""
     delivery_rate: float
-    """Mean of what was acknowledged since that was sent."""
+    """Mean rate of acknowledgments since that data was sent."""
     acked: float
-    """Acknowledged in this step."""
+    """Data acknowledged in this step."""
     lost: float
-    """Found lost in this step."""
+    """Data found lost in this step."""
     loss: float
-    """Share lost of both."""
+    """Lost share of lost and acknowledged data."""
     marked: float
-    """Share marked of what is acknowledged now."""
+    """Marked share of the data acknowledged now."""
     delivered: float
     in_flight: float
     packet_size: float
     flow: float
-    """Index in the network."""
+    """Index of the flow in the network."""
     flows: float
-    """How many there are."""
+    """Number of flows."""
     rate: float
     window: float

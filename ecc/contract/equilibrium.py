@@ -21,11 +21,11 @@ RelayLoop = Callable[[Any], NDArray[np.complex128]]
 class Equilibrium(Displayed):
     """A stationary point: `rates` (n_flows,) [bit/s], `fair_rate` (n_links,), `bottleneck` (n_flows,).
 
-    `fair_rate` is the router's R at bottleneck links (a fair rate [bit/s] for most protocols), or what it
-    announces if it has no memory (to a flow at equilibrium, if that differs from flow to flow); infinite at other
-    links. `bottleneck` is the link at which each flow is bottlenecked, -1 where feedback is summed over the
-    path. `queue` (n_links,) [bit]; None: all are empty. `notes`: what must be known of it, one line each. `states`:
-    state of hosts -> (n_flows,); one that is not there rests at its `initial`.
+    `fair_rate` is the router's R at bottleneck links (often a fair rate [bit/s]), or the announced feedback of a router
+    without memory (to a flow at equilibrium, if it differs from flow to flow); infinite at other links. `bottleneck` is
+    the link at which each flow is bottlenecked, -1 if feedback is summed over the path. `queue` (n_links,) [bit]; None:
+    all are empty. `notes`: remarks, one line each. `states`: state of hosts -> (n_flows,); a state that is missing is
+    at its `initial` value.
     """
 
     rates: NDArray[np.float64]
@@ -52,7 +52,7 @@ class Equilibrium(Displayed):
 class Bound:
     """A published stability bound: stable for 0 < `parameter` < `value` under `hypotheses`, or `above` it.
 
-    `kind` is "necessary and sufficient" or "sufficient"; `time` the model it was proven for; `verdict` what it is.
+    `kind` is "necessary and sufficient" or "sufficient"; `time` its model; `verdict` the proven property.
     """
 
     theorem: str

@@ -9,7 +9,7 @@ __all__ = ["FluidForm", "GrantedWindows", "OperatingRange", "Queues", "SampledPr
 
 
 class SampledPrices(NamedTuple):
-    """The fluid form of sources that answer each price, which a router computes of an interval, once.
+    """The fluid form of sources that respond once to each price, which a router computes over an interval.
 
     Attributes
     ----------
@@ -21,24 +21,24 @@ class SampledPrices(NamedTuple):
 
 
 class SteppedRates(NamedTuple):
-    """The fluid form of sources that step once routers have reported on a whole interval after their last step.
+    """The fluid form of sources that step after routers have reported on a complete interval since their last step.
 
     Attributes
     ----------
     waits : tuple of int
         Intervals of the router that pass before that, after a change of router and after one of the rate.
     needs_approval : bool
-        Whether a higher rate waits until no link refuses it.
+        True if a higher rate waits until no link refuses it.
     near : float
-        Distance from what its link offers, as a share of it, within which a source has reached it.
+        Distance from the offer of its link, as a share of it, within which a source has reached the offer.
     refusal_law : callable or None
-        With a router's arguments: above 0 a link refuses what is requested; None: it never does.
+        Law with a router's arguments: if it is above 0, a link refuses the requested rate. None: it never refuses.
     opening_rate : float
         Rate with which flows begin [bit/s], if it is more than their `floor`.
     opening_bytes : float
-        What a flow has delivered before it responds to feedback [bytes].
+        Data that a flow delivers before it responds to feedback [bytes].
     limits_requests : bool
-        Whether a flow of finite size requests no more than its size over its RTT.
+        True if a flow of finite size requests no more than its size over its RTT.
     """
 
     waits: tuple[int, int]
@@ -56,11 +56,11 @@ class GrantedWindows(NamedTuple):
     Attributes
     ----------
     interval_law : callable
-        How long a router counts [s], of d and p.
+        Law of d and p for the interval over which a router counts [s].
     queue_interval_law : callable
-        How long a router seeks the lowest queue [s], of d, q, C and p.
+        Law of d, q, C and p for the interval over which a router seeks the minimum queue [s].
     paced : bool
-        Whether sources send at no more than w/D.
+        True if sources send at no more than w/D.
     handshake_time : float
         Time for which the packets of an interval are taken to be spaced, if none of them reports a spacing because all
         of them open connections [s].
@@ -73,7 +73,7 @@ class GrantedWindows(NamedTuple):
 
 
 class StateMachine(NamedTuple):
-    """The fluid form of hosts that are machines of states, which probe in turns, jump, and keep what they measure.
+    """The fluid form of hosts that are state machines, which probe in turns, jump, and keep measurements.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class StateMachine(NamedTuple):
         `on_step(flow, header, p, env)`, in the language of hooks: moves the fields of `flow` by a step of the fluid,
         and sets `env.rate` [bit/s] and `env.window` [bit] (`FluidEnv`). `header` has no fields.
     state : type
-        Dataclass of float fields: what `flow` has, and with which values it begins.
+        Dataclass of float fields: the fields of `flow`, with their initial values.
     """
 
     on_step: Callable[[Any, Any, Any, Any], None]
@@ -92,17 +92,17 @@ FluidForm = SampledPrices | SteppedRates | GrantedWindows | StateMachine
 
 
 class Queues(NamedTuple):
-    """The queues of a link, in `Protocol.queues`; `on_classify` says in `env.queue_index` which one a packet joins.
+    """The queues of a link, in `Protocol.queues`; `on_classify` writes the queue of a packet into `env.queue_index`.
 
     Attributes
     ----------
     scheduler : str
-        How the link chooses the queue of its next packet: "priority": the first that is not empty; "drr": deficit round
+        Choice of the queue of the next packet: "priority": the first that is not empty; "drr": deficit round
         robin; "fq": the same, with queues first that were empty (RFC 8290).
     quanta : tuple of int, bytes
-        What each queue may send in a turn; as many as there are queues, and without meaning for "priority".
+        Bytes that each queue may send in a turn, one entry per queue; unused with "priority".
     drops_longest : bool
-        Whether a full buffer drops the first packet of the longest queue, and not the one that arrives.
+        True if a full buffer drops the first packet of the longest queue instead of the arriving packet.
     """
 
     scheduler: str

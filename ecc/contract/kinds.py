@@ -1,6 +1,6 @@
 """The kind of a closed loop, which decides how fluid runs and linear models treat a protocol.
 
-A class declares its kind by what it defines: an option type as `fluid_form` (`ecc.contract.forms`), or a `source_law`
+A class declares its kind by its definitions: an option type as `fluid_form` (`ecc.contract.forms`), or a `source_law`
 with certain arguments. This file is the only one that derives the kind from a class.
 """
 

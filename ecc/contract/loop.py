@@ -1,4 +1,4 @@
-"""The loop of a protocol for readers: its kind, and the engines and linear models that follow from what it defines."""
+"""The loop of a protocol for readers: its kind, and the engines and linear models that its definitions allow."""
 
 from __future__ import annotations
 

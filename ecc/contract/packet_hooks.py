@@ -71,13 +71,13 @@ def check_hooks(protocol: Protocol) -> None:
             if getattr(kind, side) is not getattr(Protocol, side):
                 hooks, names = _bound(protocol, side)
                 replaced |= names
-                called += [one for hook in hooks.values() for one in reached_functions(hook)]
+                called += [function for hook in hooks.values() for function in reached_functions(hook)]
         old, new = _declared(protocol, author), _declared(protocol, kind)
         begins_otherwise = getattr(kind, "FlowState", None) is not getattr(
             author, "FlowState", None
         )  # for example, beyond slow start
         for name in dict.fromkeys([*old, *new]):
-            if name in replaced or any(new.get(name) is one for one in called):
+            if name in replaced or any(new.get(name) is function for function in called):
                 continue
             if name == "slow_start_law" and new[name] is None and begins_otherwise:
                 continue
@@ -93,15 +93,15 @@ def check_hooks(protocol: Protocol) -> None:
 
 
 def _writes_hooks(protocol: Protocol, cls: type[Protocol]) -> bool:
-    """Whether a class says which hooks it has; one that returns what `super()` returns does not."""
+    """Return True if a class defines hooks; returning the hooks of `super()` is no definition."""
     for side in _SIDES:
         if side not in vars(cls) or cls is Protocol:
             continue
         if "__class__" not in vars(cls)[side].__code__.co_freevars:  # it does not call super()
             return True
         inherited = getattr(super(cls, protocol), side)().values()
-        own = vars(cls)[side](protocol).values()
-        if not own or not all(any(hook is other for other in inherited) for hook in own):
+        hooks = vars(cls)[side](protocol).values()
+        if not hooks or not all(any(hook is other for other in inherited) for hook in hooks):
             return True
     return False
 
@@ -164,18 +164,18 @@ def _replacements(protocol: Protocol, author: type[Protocol]) -> dict[FunctionTy
     for name, law in old.items():
         if isinstance(law, FunctionType):
             names.setdefault(law, []).append(name)
-    found = {}
+    replacements = {}
     for law, its in names.items():
-        others = [new.get(name) for name in its]
-        other = others[0]
-        if not isinstance(other, FunctionType) or not all(_is_same(one, other) for one in others):
+        new_laws = [new.get(name) for name in its]
+        other = new_laws[0]
+        if not isinstance(other, FunctionType) or not all(_is_same(one, other) for one in new_laws):
             continue
         if _is_same(law, other) or not set(law_arguments(other)) <= set(law_arguments(law)):
             continue
         if _scales(law, protocol.states) and not _scales(other, protocol.states):
             continue
-        found[law] = (_with_arguments_of(law, other), its)
-    return found
+        replacements[law] = (_with_arguments_of(law, other), its)
+    return replacements
 
 
 def _with_arguments_of(old: FunctionType, new: FunctionType) -> FunctionType:
@@ -191,7 +191,7 @@ def _with_arguments_of(old: FunctionType, new: FunctionType) -> FunctionType:
 
 
 def _scales(law: FunctionType, states: Mapping[str, State]) -> bool:
-    """Whether a law of a window is in the same proportion to the window whatever the unit of sizes.
+    """Return True if the result of a law of a window scales with the unit of sizes.
 
     True for laws without `w`, and for those that cannot be evaluated at an ordinary point.
     """
@@ -202,10 +202,10 @@ def _scales(law: FunctionType, states: Mapping[str, State]) -> bool:
     values = {"w": 3.1e5, "w_rtt": 2.7e5, "m": 3.3e5, "s": 12e3, "a": 12e3, "D": 0.05, "T": 0.02, "R": 0.01}
 
     def at(unit: float) -> float:
-        given = {name: values.get(name, 0.3) * (unit if name in sizes else 1.0) for name in names if name != "p"}
+        arguments = {name: values.get(name, 0.3) * (unit if name in sizes else 1.0) for name in names if name != "p"}
         if "p" in names:
-            given["p"] = _Ones()  # type: ignore[assignment]
-        return float(law(**given)) / unit
+            arguments["p"] = _Ones()  # type: ignore[assignment]
+        return float(law(**arguments)) / unit
 
     try:
         first, second = at(1.0), at(0.125)
@@ -243,32 +243,32 @@ def _as_of(protocol: Protocol, cls: type[Protocol], name: str) -> Any:
 
 def _laws(protocol: Protocol, cls: type[Protocol]) -> Laws:
     """The laws of a class, by their names in messages."""
-    found: Laws = {name: _as_of(protocol, cls, name) for name in LAWS}
+    laws: Laws = {name: _as_of(protocol, cls, name) for name in LAWS}
     form = _as_of(protocol, cls, "fluid_form")
     for name, value in {} if form is None else form._asdict().items():
-        found[f"{name} of fluid_form"] = value
+        laws[f"{name} of fluid_form"] = value
     for name, state in _as_of(protocol, cls, "states").items():
-        found[f"the law of state {name}"] = state.law
-        found |= {f"the value of state {name} after a {signal}": jump for signal, jump in state.jumps.items()}
-    return found
+        laws[f"the law of state {name}"] = state.law
+        laws |= {f"the value of state {name} after a {signal}": jump for signal, jump in state.jumps.items()}
+    return laws
 
 
 def _declared(protocol: Protocol, cls: type[Protocol]) -> Laws:
     """All entries of a class that hooks have to agree with."""
-    found = _laws(protocol, cls)
+    entries = _laws(protocol, cls)
     for name in ENTRIES:
         if name not in (*LAWS, *_USED_BY_PACKETS, "fluid_form", "states"):
             value = _as_of(protocol, cls, name)
-            found[name] = getattr(value, "__func__", value)
+            entries[name] = getattr(value, "__func__", value)
     for name, state in _as_of(protocol, cls, "states").items():
-        found |= {
+        entries |= {
             f"{entry} of state {name}": getattr(state, entry) for entry in ("clock", "initial", "lowest", "highest")
         }
-    return found
+    return entries
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two values are equal; two functions are if they, and all that they reach, are the same."""
+    """Return True if two values are equal; functions are equal if they and all that they call are the same."""
     if one is other:
         return True
     if isinstance(one, FunctionType) and isinstance(other, FunctionType):

@@ -56,12 +56,12 @@ def dimensions_of(protocol: Protocol) -> dict[str, Dimension]:
     >>> dimensions_of(EMKC())
     {'alpha': Dimension(size=1, time=-1), 'interval': Dimension(size=0, time=1)}
     """
-    found: dict[str, Dimension] = {}
+    dimensions: dict[str, Dimension] = {}
     for base in reversed(type(protocol).__mro__):
         declared = vars(base).get("dimensions", {})
-        found.update(declared.__get__(protocol) if isinstance(declared, property) else declared)
+        dimensions.update(declared.__get__(protocol) if isinstance(declared, property) else declared)
     names = {f.name for f in fields(protocol)}
-    for name, dimension in found.items():
+    for name, dimension in dimensions.items():
         if name not in names:
             listed = ", ".join(f.name for f in fields(protocol)) or "none"
             raise ValueError(
@@ -71,7 +71,7 @@ def dimensions_of(protocol: Protocol) -> dict[str, Dimension]:
             raise TypeError(
                 f"dimensions of {type(protocol).__name__} must be a Dimension, got {shown(dimension)} for {name}"
             )
-    return found
+    return dimensions
 
 
 def interval_of(protocol: Protocol) -> float:

@@ -1,19 +1,19 @@
-"""What a protocol is to `ecc`, and how to write one.
+"""The contract of a protocol, and how to write one.
 
 A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a file of its own:
 
-1. `router_law` and `source_law`: plain scalar functions. The names of their arguments are what they need; every
-   engine supplies them by name, in bits, bit/s and seconds:
+1. `router_law` and `source_law`: plain scalar functions. The names of their arguments select the quantities that
+   every engine supplies, in bits, bit/s and seconds:
 
    ========  ==============================================================  ============  =====
    name      meaning                                                         law           unit
    ========  ==============================================================  ============  =====
-   R         the router's state, a fair rate for most: before this update    router        bit/s
-   ..        ... after it                                                    announce      bit/s
+   R         the router's state, often a fair rate: before this update       router        bit/s
+   ..        the router's state after this update                            announce      bit/s
    ..        the feedback received now                                       source        bit/s
    R_prev    the feedback received one update before                         source        bit/s
    x         the flow's own rate before this update                          source        bit/s
-   ..        the rate in the header of the flow that is answered             router        bit/s
+   ..        the rate in the header of the packet that gets the feedback     router        bit/s
    x_rtt     the flow's own rate one RTT ago                                 source        bit/s
    y         arrival rate, averaged over the interval that just ended        router, ann.  bit/s
    y_prev    the same, one interval before                                   router, ann.  bit/s
@@ -27,60 +27,61 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    D         the flow's own RTT                                              source        s
    T         control interval                                                all           s
    w         the flow's own window                                           source, loss  bit
-   w_rtt     ... with which was sent what is acknowledged now                source        bit
-   m         what it remembers of its last loss                              source, loss  bit
+   w_rtt     window in force when the data acknowledged now was sent         source        bit
+   m         value remembered from the last loss (`memory_law`)              source, loss  bit
    since     time since its window last decreased by feedback; inf: never    source, decr. s
    s         size of the flow's packets; of routers with windows             router, src.  bit
-   a         what an ACK acknowledges: s, or more with delayed ACKs          source        bit
-   q_flow    what the flow itself has in the queue, with windows             router        bit
-   loss      share lost of what came to the queue and its wire, with windows router        --
+   a         data that an ACK acknowledges: s, or more with delayed ACKs     source        bit
+   q_flow    the flow's own data in the queue, with windows                  router        bit
+   loss      share of arrivals lost in the queue and its wire, with windows  router        --
    p         the parameters, by attribute                                    all           --
    ========  ==============================================================  ============  =====
 
    `router_law` returns the router's next state, `source_law` the next rate. A router law without `R` has no memory:
-   what it returns is announced at once. Otherwise the next state is announced itself, or what an `announce_law` makes
-   of it. A source law that takes `w` returns the window one RTT later; ACKs clock the flow (`ecc.fluid.network`). Paced
-   (`paced_over`), it is that once a window is acknowledged.
-   A `slow_start_law` with its arguments returns that in slow start, with which flows begin; slow start ends where it
-   returns no more than w, which is then the window, and at a loss. Where feedback makes windows decrease at once, a
-   `decrease_law` with the same arguments returns the window after it, or w if there is none. Where losses make windows
-   jump, a `loss_response_law` returns the window after one, and a `memory_law` what is remembered.
-   A flow is bottlenecked at the link of its path with the least feedback (or the largest, or their sum: `combine`);
-   where there is a `priority_law` the one of the largest priority, and `combine` decides between equal ones. A law uses
+   its result is announced at once. Otherwise the router announces its next state, or the result of an `announce_law`.
+   A source law that takes `w` returns the window one RTT later; ACKs clock the flow (`ecc.fluid.network`). If windows
+   are paced (`paced_over`), it returns the window after all of the present one is acknowledged.
+   Flows begin in slow start if there is a `slow_start_law`, which has the same arguments and returns the window one
+   RTT later. Slow start ends at a loss, or if the law returns no more than w, which is then the window. If feedback
+   makes windows decrease at once, a `decrease_law` with the same arguments returns the reduced window, or w without a
+   decrease. If losses make windows jump, a `loss_response_law` returns the window after a loss, and a `memory_law` the
+   value to remember.
+   A flow is bottlenecked at the link of its path with the minimum feedback (or the maximum; or feedback is summed:
+   `combine`). With a `priority_law` it is the link with the largest priority, and `combine` decides ties. A law uses
    + - * /, comparisons, min, max, abs and `ecc.laws.elementary`; no power with a constant exponent, no arrays.
 
-   Whatever else hosts or routers keep (an averaged share of marks, an integrator, a price) is in `states`: name ->
-   `State`, and each law may ask for it by that name. So do laws of signals: a queue discipline has a
-   `probability_law`, the probability that a packet is chosen, to be marked or dropped; hosts have `loss_response_law`,
-   the window right after a loss, and after a mark too unless there is a `mark_response_law`. Of a discipline, laws have
-   sizes in packets of its parameter `packet_size`, and all arguments are of its own queue:
+   Further states of hosts or routers (an averaged share of marks, an integrator, a price) are in `states`: name ->
+   `State`, and each law can take one by its name. Two laws act by signals: a queue discipline has a `probability_law`,
+   the probability that a packet is marked or dropped; hosts have a `loss_response_law`, the window right after a loss,
+   and right after a mark unless there is a `mark_response_law`. Laws of a discipline have sizes in packets of its
+   parameter `packet_size`, and all their arguments refer to its queue:
 
    ==========  ============================================================================  ================  =========
    q           queue, the packet in service included                                         all               packets
    q_prev      the queue `interval` before                                                   all               packets
    y           arrival rate; in a state with the clock "interval", averaged over the last    all               packets/s
-   y_passed    arrival rate of what was not chosen in the last step, as fluid                all               packets/s
+   y_passed    rate of arrivals neither marked nor dropped in the last step, as fluid        all               packets/s
    C           capacity                                                                      all               packets/s
    T           `interval`; of a discipline without it, as fluid, the step                    all               s
    scalable    1.0 for packets of a host whose `ecn_echo` is "scalable" (ECT(1)), else 0.0   probability_law   --
    p           the parameters                                                                all               --
    ==========  ============================================================================  ================  =========
 
-   Laws of hosts that have states may ask, beside the table above, for
+   Laws of hosts that have states can also take
 
    ==========  ============================================================================  ================  =========
-   marked      share marked of what was acknowledged in the last RTT                         source, states    --
+   marked      share of marked data among the data acknowledged in the last RTT              source, states    --
    ==========  ============================================================================  ================  =========
 
-   As mean fluid, packets of a flow that sends at x are chosen x P/s times a second, P the probability where and when
-   they came to the queue, of several links 1 - prod(1 - P); the flow knows when their ACKs come, and then its window
-   and its states move by jump(state) - state at that rate: w' = [source_law(w) - w]/D + x P/s (jump(w) - w). Hosts
-   answer at most one signal an RTT, which is the same where there are few.
+   In the fluid, packets of a flow that sends at x are marked or dropped x P/s times a second. P is the probability at
+   the time of their arrival at the queue, for several links 1 - prod(1 - P). The flow responds when their ACKs arrive:
+   its window and its states move by jump(state) - state at that rate, w' = [source_law(w) - w]/D + x P/s (jump(w) - w).
+   Hosts in packet runs respond once per RTT, which is the same if signals are rare.
 2. `Header`, `LinkState`, `FlowState`: dataclasses of float and int fields, and the hooks that keep in them the state of
-   a real router and host and call the laws (`ecc.models.shared` has what several protocols share). A hook must return:
-   nothing can end a loop in it from outside, so loops have a bound. Fields may be arrays, `tuple[float, ...]` with the
-   default `(0.0,) * 4`, say. In a header or a flow's state, `per_hop()` as the default makes an array with an entry for
-   each link of a path (`ecc.contract.records`): telemetry that packets collect.
+   a real router and host and call the laws (`ecc.models.shared` has hooks of several protocols). A hook must return:
+   nothing can end a loop in it from outside, so loops have a bound. Fields may be arrays, for example
+   `tuple[float, ...]` with the default `(0.0,) * 4`. In a header or a flow's state, `per_hop()` as the default makes
+   an array with an entry for each link of a path (`ecc.contract.records`): telemetry that packets collect.
    A protocol whose hooks are not written yet leaves 2 out, and `link_hooks`, `flow_hooks`, `link_at` and `flow_at`
    with it: a packet run of it is refused.
 3. `equilibrium` and `published_bounds`; `main_parameter`, the gain that `ecc stability` varies.
@@ -88,7 +89,7 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
 With only 2 there are packet runs; with 1, fluid runs; with `equilibrium`, linear models. The laws
 and hooks see the fields that are numbers, unless `params` is defined; `rate_range` is from 0 to the capacity.
 
-Then: its class in `ecc.models.__init__`, its tests, its row in docs/protocols.md. Nothing else has to know it.
+Then add its class to `ecc.models.__init__`, its tests, and its row to docs/protocols.md. No other file names it.
 """
 
 from __future__ import annotations
@@ -128,37 +129,38 @@ _MOVING = ("R", "R_prev", "x", "x_rtt", "y", "y_prev", "u", "q", "q_mean", "q_fl
 
 @dataclass(frozen=True)
 class Protocol:
-    """Base of all protocols; see the module's text for how to write one."""
+    """Base of all protocols; the docstring of this module explains how to write one."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name, own in vars(cls).items():
-            if name.endswith("_law") and isinstance(own, FunctionType):
+        for name, value in vars(cls).items():
+            if name.endswith("_law") and isinstance(value, FunctionType):
                 raise TypeError(f"{name} of {cls.__name__} must be a static method: {name} = staticmethod(...)")
-        for name in ("equilibrium", "published_bounds", "relay_loop"):  # what people call
+        for name in ("equilibrium", "published_bounds", "relay_loop"):  # methods that users call
             if name in vars(cls):
                 setattr(cls, name, check_arguments(vars(cls)[name]))
-        if own := vars(cls).get("__post_init__"):
+        if checks_of_class := vars(cls).get("__post_init__"):
 
-            @wraps(own)
+            @wraps(checks_of_class)
             def read_and_checked(self: Protocol) -> None:
-                own(self)
-                if type(self).__post_init__ is read_and_checked:  # and not that of a class above
+                checks_of_class(self)
+                if type(self).__post_init__ is read_and_checked:  # not called by a subclass, which checks last
                     Protocol.__post_init__(self)
 
             cls.__post_init__ = read_and_checked  # type: ignore[method-assign]
 
     def __new__(cls, *arguments: Any, **named: Any) -> Protocol:
-        """Refuse arguments that the class does not have, in one line that names those which it has."""
-        parameters = _parameters(cls)  # type: ignore[arg-type]  # of __hash__, that of instances is meant
-        takes = [one for one in parameters if one.kind is not one.VAR_KEYWORD]
-        if len(takes) == len(parameters):
+        """Refuse unknown arguments in one line that names the arguments of the class."""
+        parameters = _parameters(cls)  # type: ignore[arg-type]  # about __hash__, which is that of instances
+        accepted = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
+        if len(accepted) == len(parameters):
             for name in named:
-                if name not in [one.name for one in takes]:
-                    listed = ", ".join(one.name for one in takes)
+                if name not in [parameter.name for parameter in accepted]:
+                    listed = ", ".join(parameter.name for parameter in accepted)
                     raise TypeError(f"{cls.__name__} must have arguments among {listed}, got {shown(name)}")
-        places = [one.name for one in takes if one.kind is one.POSITIONAL_OR_KEYWORD]
-        if len(arguments) > len(places) and not any(one.kind is one.VAR_POSITIONAL for one in takes):
+        places = [parameter.name for parameter in accepted if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        is_variadic = any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in accepted)
+        if len(arguments) > len(places) and not is_variadic:
             listed = f" ({', '.join(places)})" if places else ""
             raise TypeError(
                 f"{cls.__name__} must have at most {len(places)} argument{'' if len(places) == 1 else 's'} without a "
@@ -167,7 +169,7 @@ class Protocol:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        """Refuse what is no number where a field is declared as one; one's own, which may read units, comes before."""
+        """Refuse fields that are declared as numbers and are not; a subclass may read units before."""
         for f in fields(self):
             value = getattr(self, f.name)
             if type(value) is float and value == value or f.type not in NUMBER_TYPES:
@@ -207,12 +209,12 @@ class Protocol:
 
     @property
     def probability_law(self) -> Callable[..., float] | None:
-        """Of a queue discipline, the probability that a packet is chosen, to be marked or dropped; None: not known."""
+        """The law for the probability that a queue discipline marks or drops a packet; None if it is not known."""
         return None
 
     @property
     def states(self) -> Mapping[str, State]:
-        """What a host or a queue discipline keeps beside w, x, m and R: name -> `State`; none by default."""
+        """States of a host or a queue discipline in addition to w, x, m and R: name -> `State`; empty by default."""
         return MappingProxyType({})
 
     @property
@@ -230,12 +232,12 @@ class Protocol:
         return Params(**self.params())
 
     def rate_range(self, capacity: float) -> tuple[float, float]:
-        """Return the least and the largest state R of a router of a capacity [bit/s]; by default 0 and the capacity."""
+        """Return minimum and maximum of a router's state R at a capacity [bit/s]; by default 0 and the capacity."""
         return 0.0, capacity
 
     @property
     def has_affine_laws(self) -> bool:
-        """Whether the laws are affine in rates, queues and feedback: their derivatives are the same everywhere."""
+        """True if the laws are affine in rates, queues and feedback: their derivatives are constant."""
         if getattr(self, "router_law", None) is None or getattr(self, "source_law", None) is None:
             return False
         constants = {"p": self.namespace()}
@@ -245,7 +247,7 @@ class Protocol:
 
     @property
     def gives(self) -> frozenset[str]:
-        """The signals that its routers give beside "loss" and "delay", which every link gives.
+        """The signals of its routers in addition to "loss" and "delay", which every link gives.
 
         "ecn", or the name of a header; by default the protocol's own, if its routers have hooks.
         """
@@ -254,7 +256,7 @@ class Protocol:
 
     @property
     def answers(self) -> frozenset[str]:
-        """The signals that its hosts answer, one of which their links must give; none: they need none."""
+        """The signals that its hosts respond to; their links must give one of them, unless the set is empty."""
         return self.gives if type(self).has_hosts() else frozenset()
 
     # ---- feedback and router timing ----------------------------------------------------------------------
@@ -265,16 +267,16 @@ class Protocol:
         return None
 
     combine: ClassVar[str] = "min"
-    """How the feedback of the links of a path is combined: "min" or "max" (a flow has one bottleneck), or "sum"."""
+    """Combination of the feedback of the links of a path: "min" or "max" (a flow has one bottleneck), or "sum"."""
 
     @property
     def stamping(self) -> str:
-        """When a router writes its feedback into a packet: at its "departure", or at its "arrival" in the queue."""
+        """Time at which a router writes its feedback into a packet: "departure", or "arrival" in the queue."""
         return "departure"
 
     @property
     def scaling_rtt(self) -> str:
-        """Which RTT the router law gets as `d`: "mean" or "max"."""
+        """RTT that the router law gets as `d`: "mean" or "max"."""
         return "mean"
 
     @property
@@ -283,18 +285,18 @@ class Protocol:
         return inf
 
     rtt_weights: ClassVar[str] = "rates"
-    """Whether each packet counts in a router's mean RTT ("rates"), or each flow ("flows")."""
+    """Weights of a router's mean RTT: each packet counts ("rates"), or each flow ("flows")."""
 
     @property
     def router_clock(self) -> str:
-        """How long routers measure: "interval", the parameter of that name, or "rtt", as long as their mean RTT."""
+        """Time over which routers measure: "interval", the parameter of that name, or "rtt", their mean RTT."""
         return "interval"
 
     # ---- source timing, and the form of the fluid --------------------------------------------------------
 
     @property
     def source_clock(self) -> str:
-        """When a source updates: "interval" (by ACKs, at most once an interval), "ack" (by each), "rtt" (once an RTT).
+        """Times at which a source updates: "interval" (by ACKs, once an interval), "ack" (by each), "rtt".
 
         "always": once an interval however many ACKs there are: by a timer, or in shares that ACKs bring. "continuous":
         at every moment, and its law returns the derivative of the rate [bit/s^2].
@@ -302,43 +304,43 @@ class Protocol:
         return "interval"
 
     windowed: ClassVar[bool] = False
-    """Whether sources keep windows: the rate of the source law is then a window over the RTT of the moment."""
+    """True if sources keep windows: the rate of the source law is then a window over the present RTT."""
 
     @property
     def paced_over(self) -> float:
-        """The least time in which a window of a law with `w` is sent [s]; 0: at once, as ACKs come."""
+        """Minimum time in which a window of a law with `w` is sent [s]; 0: as ACKs arrive."""
         return 0.0
 
     @property
     def fluid_form(self) -> FluidForm | None:
-        """What acts in steps, by intervals or in states in continuous fluid: one of the four records above.
+        """Options of a fluid in which hosts or routers act in steps or states: a type of `ecc.contract.forms`.
 
-        None: nothing does, routers and sources act at every moment, by delay differential equations. Windows clocked by
-        ACKs need none: they are those of a source law with an argument `w`. A class attribute of this name will do.
+        None: routers and sources act at every moment, by delay differential equations, and windows, for which the
+        source law has an argument `w`, are clocked by ACKs. It may be a class attribute.
         """
         return None
 
     @property
     def floor(self) -> float:
-        """The least that a flow sends, in packets: in an RTT, of `SteppedRates` in an interval (0: one); or a field."""
+        """Minimum that a flow sends in an RTT, or with `SteppedRates` in an interval [packets] (0: one); or a field."""
         return 0.0
 
     @property
     def initial(self) -> float | None:
-        """What a run begins with; an attribute or a field of this name.
+        """The start of a run; an attribute or a field of this name.
 
-        Of windows the first window in packets, None for that of RFC 5681; of rates what routers announce from the start
-        as a share of the capacity, None for none.
+        For windows the first window in packets, or None for that of RFC 5681. For rates the feedback that routers
+        announce from the start, as a share of the capacity, or None if they announce nothing.
         """
         return None
 
     @property
     def opening_window(self) -> float | None:
-        """With which windows begin [bytes], where that is no number of packets (`initial`); None: it is."""
+        """First window [bytes], if it is not a number of packets; None: `initial` gives it."""
         return None
 
     def opening_rate(self, rtt: Any, packet: Any) -> Any:
-        """Return what a flow sends before any feedback [bit/s]: a packet, or its `floor`, in an RTT.
+        """Return the rate of a flow before any feedback [bit/s]: a packet, or its `floor`, per RTT.
 
         Parameters
         ----------
@@ -352,75 +354,73 @@ class Protocol:
 
     @property
     def transport(self) -> str | None:
-        """How lost data is sent again: "newreno" (RFC 6582), "sack" (RFC 6675), "rack" (RFC 8985), or None: it is not.
+        """Loss recovery: "newreno" (RFC 6582), "sack" (RFC 6675), "rack" (RFC 8985), or None: lost data is not resent.
 
-        The engine keeps sequence numbers, duplicate ACKs, retransmissions, timeouts and the estimate of what is in
-        flight (a duplicate ACK has let a packet out of the network: no hook inflates a window); hooks set `env.window`
-        or `env.rate`. `on_ack` comes for every ACK, with `env.acked` (bytes newly acknowledged, 0 for a duplicate),
+        The engine keeps sequence numbers, duplicate ACKs, retransmissions, timeouts and the estimate of the pipe (a
+        duplicate ACK shows that a packet has left the network: no hook inflates a window); hooks set `env.window` or
+        `env.rate`. `on_ack` is called for every ACK, with `env.acked` (bytes newly acknowledged, 0 for a duplicate),
         `env.recovering` and `env.recovered` (this ACK has ended a recovery); `on_loss` once a recovery (`env.kind` 0,
         `env.in_flight` the flight size, which can exceed `env.window` in a recovery) and once a timeout (1).
 
         "rack" finds losses by time, those of retransmissions and of the end of a flow too: `on_loss` is called again in
-        a recovery, at most once an RTT, if packets are lost that were sent after the last call (`lost_retransmission`).
-        It sets `env.undone` in the `on_ack` of an ACK which shows that the last `on_loss` was for nothing: a protocol
-        then takes back what it did. A recovery with more than one `on_loss` is never undone. Exactly:
-        docs/engine_specification.md, S-73 to S-92, S-144 to S-154 and S-163. A class attribute or a parameter of this
-        name says which.
+        a recovery, no more than once per RTT, if packets are lost that were sent after the last call
+        (`lost_retransmission`). It sets `env.undone` in the `on_ack` of an ACK which shows that the last `on_loss` was
+        spurious: a protocol then reverts its response. A recovery with several `on_loss` is never undone. See
+        docs/engine_specification.md, S-73 to S-92, S-144 to S-154 and S-163. It may be a class attribute or a
+        parameter.
         """
         return None
 
     @property
     def lost_retransmission(self) -> str:
-        """With the transport "rack": what the loss of a packet that was sent in the recovery leads to.
+        """Response of the transport "rack" to the loss of a packet that was sent in the recovery.
 
-        "reduce": `on_loss` is called again, at most once an RTT, and the recovery ends later (RFC 5681 sec. 4.3, RFC
-        8985 sec. 3.4). "linux": nothing until the recovery ends; then, if a loss is not repaired, the next recovery
-        begins (`tcp_fastretrans_alert`). After a timeout both do the same. Exactly: docs/engine_specification.md,
-        S-163. A class attribute or a parameter of this name says which.
+        "reduce": `on_loss` is called again, once per RTT, and the recovery ends later (RFC 5681 sec. 4.3, RFC 8985 sec.
+        3.4). "linux": nothing happens until the recovery ends; then, if a loss is not repaired, the next recovery
+        begins (`tcp_fastretrans_alert`). After a timeout both do the same. See docs/engine_specification.md, S-163. It
+        may be a class attribute or a parameter.
         """
         return "reduce"
 
     @property
     def uses_prr(self) -> bool | str:
-        """With the transport "sack" or "rack": whether recoveries use proportional rate reduction (RFC 9937).
+        """True if recoveries use proportional rate reduction (RFC 9937); needs the transport "sack" or "rack".
 
         Hooks set `env.window` to the window after the loss, as without it. The engine then sends no more in the
-        recovery than keeps the bytes in flight on their way to that window, instead of waiting for an RTT or sending a
-        burst. For hosts that reduce their windows at losses. "marks": reductions at ACKs that report marks, too, as
-        Linux has it (`tcp_enter_cwr`). Exactly: docs/engine_specification.md, S-164, S-165 and S-166. A class attribute
-        of this name says which.
+        recovery than keeps the flight size on its way to that window, instead of waiting for an RTT or sending a burst.
+        For hosts that reduce their windows at losses. "marks": reductions at ACKs that report marks, too, as in Linux
+        (`tcp_enter_cwr`). See docs/engine_specification.md, S-164, S-165 and S-166. It may be a class attribute.
         """
         return False
 
     @property
     def ecn_echo(self) -> str | None:
-        """Whether links can mark packets of flows (ECN), and how receivers report marks; None: they cannot.
+        """The report of ECN marks by receivers; None: links cannot mark packets of flows.
 
-        "classic" (RFC 3168: `env.marked` of `on_ack` once a window, what the first ACK that reports marks
+        "classic" (RFC 3168: `env.marked` of `on_ack` is set once a window, to the bytes that the first ACK with marks
         acknowledges), "accurate" (bytes that were marked, in each ACK), or "scalable" (as accurate, with ECT(1): RFC
-        9331). Exactly: docs/engine_specification.md, S-105 to S-111. A class attribute or a parameter of this name says
-        which.
+        9331). See docs/engine_specification.md, S-105 to S-111. It may be a class attribute or a parameter.
         """
         return None
 
     @property
     def receiver_window(self) -> int:
-        """With a transport: how far new data may be ahead of what is acknowledged [bytes]; 0: no limit."""
+        """Receiver window: maximum lead of new data over acknowledged data [bytes], with a transport; 0: no limit."""
         return 0
 
     @property
     def min_rto(self) -> float:
-        """The least time without an ACK after which what is in flight counts as lost [s]; RFC 6298: 1 s."""
+        """Minimum retransmission timeout [s]; RFC 6298: 1 s."""
         return 1.0
 
     @property
     def initial_rto(self) -> float:
-        """With a transport: the least retransmission timeout before the first ACK [s]; RFC 6298: 1 s."""
+        """Retransmission timeout before the first ACK, with a transport [s]; RFC 6298: 1 s."""
         return 1.0
 
     @property
     def rto_granularity(self) -> float:
-        """With a transport: the least that the timeout is longer than the smoothed RTT [s], the G of RFC 6298."""
+        """Minimum excess of the timeout over the smoothed RTT, with a transport [s]: the G of RFC 6298."""
         return 0.0
 
     # ---- packets: records, hooks and headers -------------------------------------------------------------
@@ -429,43 +429,43 @@ class Protocol:
     LinkState: ClassVar[type] = NoRecord
     FlowState: ClassVar[type] = NoRecord
     required_env: ClassVar[frozenset[str]] = frozenset()
-    """What hooks need in `env` beside the rest: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
+    """Optional fields of `env` that hooks read: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
     n_timers: ClassVar[int] = 1
-    """How many timers a flow has, up to 4: hooks set them by `env.timer`, `env.timer_1`, ..., and `on_timer` finds in
-    `env.kind` which one has expired, from 0. (Bytes that are sent are counted beside: `env.counter`, `on_count`.)"""
+    """Number of timers of a flow, up to 4: hooks set them by `env.timer`, `env.timer_1`, ..., and `on_timer` finds the
+    expired one in `env.kind`, from 0. (Bytes sent are counted separately: `env.counter`, `on_count`.)"""
     opening_size: ClassVar[int] = 0
-    """Size of the packets that a flow sends until its first ACK [bytes]; 0: that of all others."""
+    """Size of the packets that a flow sends until its first ACK [bytes]; 0: the size of all others."""
     phase_jitter: ClassVar[str | None] = None
-    """When packet runs draw the phase at which a flow sends, against phase effects (S-186): "always", for unresponsive
+    """Random phases of a flow's packets, against phase effects (S-186): "always", for unresponsive
     senders; "line rate", while packets leave no slower than the slowest link of the route can send them, for senders
     that start at line rate; None, never. A scenario may override it."""
     header_bytes: ClassVar[tuple[int, int] | None] = None
-    """What the protocol adds to a packet on the wire, of data and of an ACK [bytes]; None: not known."""
+    """Bytes that the protocol adds to a packet on the wire, for data and for an ACK; None: not known."""
 
     @staticmethod
     def wire_fields(is_ack: bool) -> WireFields | None:
-        """Return the layout of the congestion header, and which of its fields are which of the header record.
+        """Return the layout of the congestion header, with the fields of the header record that it carries.
 
-        None: the papers do not lay it out, and packets have the fields of the record, 8 bytes each, and arrays those of
-        each entry.
+        None: the papers define no layout, and packets carry the fields of the record, 8 bytes each, and all entries of
+        arrays.
 
         Parameters
         ----------
         is_ack : bool
-            In an ACK, not in data.
+            True for an ACK, False for data.
         """
         return None
 
     @classmethod
     def wire_header(cls, header: Mapping[str, Any], is_ack: bool) -> WireHeader:
-        """Return the bytes that captures show for a packet: what `wire_fields` says, the nearest that fields can have.
+        """Return the bytes of a packet in captures, by `wire_fields`; values are rounded to those that fields can hold.
 
         Parameters
         ----------
         header : mapping
-            Field of `Header` -> value; of an array, all of them.
+            Field of `Header` -> value, or all values of an array.
         is_ack : bool
-            An ACK, not data.
+            True for an ACK, False for data.
         """
         fields = cls.wire_fields(is_ack)
         if fields is None:
@@ -475,9 +475,9 @@ class Protocol:
 
     @property
     def is_responsive(self) -> bool:
-        """Whether sources act on feedback: by a source law, or in a hook that an ACK, a loss or a timer calls.
+        """True if sources act on feedback: by a source law, or in a hook that an ACK, a loss or a timer calls.
 
-        One that does not sends at its `opening_rate` for as long as it lives.
+        An unresponsive source sends at its `opening_rate` until it ends.
         """
         if isinstance(self.fluid_form, StateMachine):
             return True
@@ -487,14 +487,14 @@ class Protocol:
 
     @classmethod
     def has_hosts(cls) -> bool:
-        """Return whether flows can run the protocol; else it is a queue discipline, for links only."""
+        """Return True if flows can run the protocol; otherwise it is a queue discipline, for links only."""
         has_law = getattr(cls, "source_law", None) is not None or cls.fluid_form is not Protocol.fluid_form
         has_queue = cls.link_hooks is not Protocol.link_hooks or cls.probability_law is not Protocol.probability_law
         return has_law or cls.flow_hooks is not Protocol.flow_hooks or not has_queue
 
     @classmethod
     def has_packet_hooks(cls) -> bool:
-        """Return whether the packet engines can run the protocol."""
+        """Return True if the packet engines can run the protocol."""
         return cls.link_hooks is not Protocol.link_hooks
 
     def link_hooks(self) -> dict[str, Hook]:
@@ -508,7 +508,7 @@ class Protocol:
     def _completed_flow_hooks(self, hooks: Mapping[str, Hook]) -> dict[str, Hook]:
         """Return the hooks that packet runs call, given those of `flow_hooks`; by default the same.
 
-        A base class adds here what its parameters ask of all its subclasses, for example a response to marks.
+        A base class adds hooks for its parameters here, which all subclasses get, for example a response to marks.
 
         Parameters
         ----------
@@ -533,13 +533,13 @@ class Protocol:
 
         `link` is -1 if the feedback of all links is summed, and R is the sum. If links have queues at the equilibrium,
         it may have more arguments, with default values, which it gets by name: `rtt` with queues and `min_rtt` without
-        [s], `window` and `packet_size` [bytes], and each of the protocol's `states`. States of the unit "bit" come in
-        bytes.
+        [s], `window` and `packet_size` [bytes], and each of the protocol's `states`. States of the unit "bit" are
+        passed in bytes.
         """
         raise self._lacks("packet runs from the equilibrium", "link_hooks", "flow_hooks", "link_at", "flow_at")
 
     def _lacks(self, what: str, *names: str) -> ValueError:
-        """What a protocol has to define for something, and does not."""
+        """The error that names the methods which the class lacks, for example for packet runs."""
         return ValueError(f"{type(self).__name__} has no {what}: {self._undefined(*names)}")
 
     def _undefined(self, *names: str) -> str:
@@ -556,15 +556,15 @@ class Protocol:
     times: ClassVar[tuple[str, ...]] = ("continuous", "discrete", "hybrid")
     """The linear models that the protocol has."""
     main_parameter: ClassVar[str] = ""
-    """The parameter whose stable interval is requested where no other is named (`ecc.stability.analyze`)."""
+    """The parameter that `ecc.stability.analyze` and `critical_gain` vary if none is named."""
     run_findings: ClassVar[str] = ""
-    """What runs show of its stability where no linear model holds for it, in one line, for `ecc.stability.analyze`."""
+    """Results of runs on its stability, if no linear model holds for it, in one line, for `ecc.stability.analyze`."""
     equilibrium_is_static: ClassVar[bool] = True
-    """Whether the equilibrium is static: runs that converge stay at it, with empty queues."""
+    """True if the equilibrium is static: runs that converge stay at it, with empty queues."""
     overloads_at_equilibrium: ClassVar[bool] = False
-    """Whether links are loaded beyond their capacity at the equilibrium, loss or price being the feedback."""
+    """True if links are loaded beyond their capacity at the equilibrium, because loss or price is the feedback."""
     no_equilibrium: ClassVar[str] = ""
-    """Why the laws have no equilibrium, as a clause; empty: they have one, or none is defined."""
+    """Reason why the laws have no equilibrium, as a clause; empty if they have one, or if it is not defined."""
     reductions: ClassVar[Mapping[str, str]] = {}
     """Published approximations of the continuous model: equation -> "taylor" (e^-sT = 1 - sT) or "static" (sT = 0)."""
     property_exceptions: ClassVar[Mapping[str, str]] = {}
@@ -590,14 +590,14 @@ class Protocol:
         Raises
         ------
         LinearizationError
-            There is none, as by default.
+            If no equilibrium exists or is defined, as by default.
         """
         reason = self.no_equilibrium or "it does not define equilibrium"
         raise LinearizationError(f"{type(self).__name__} has no equilibrium: {reason}")
 
     @property
     def linear_refusal(self) -> str | None:
-        """Why this variant has no linear model, in one line; None if it has one.
+        """Reason why this variant has no linear model, in one line; None if it has one.
 
         A class attribute of this name applies to all variants.
         """
@@ -605,16 +605,16 @@ class Protocol:
 
     @property
     def fluid_refusal(self) -> str | None:
-        """Why this variant has no fluid model though it has laws, in one line; None if they hold for it."""
+        """Reason why this variant has no fluid model although it has laws, in one line; None if they hold for it."""
         return None
 
     def published_bounds(self, network: Network) -> list[Bound]:
-        """Return the stability bounds that the papers prove, evaluated on a network; none by default."""
+        """Return the stability bounds that the papers prove, evaluated on a network; by default an empty list."""
         return []
 
     @classmethod
     def has_relay(cls) -> bool:
-        """Return whether sources switch like relays: describing functions give their limit cycle."""
+        """Return True if sources switch like relays: describing functions give their limit cycle."""
         return cls.relay_loop is not Protocol.relay_loop
 
     def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:
@@ -623,12 +623,12 @@ class Protocol:
         Raises
         ------
         ValueError
-            There is no relay, as by default.
+            If the protocol has no relay, as by default.
         """
         raise ValueError(f"{type(self).__name__} has no relay: it does not define relay_loop")
 
 
 @lru_cache(256)
 def _parameters(cls: type[Protocol]) -> tuple[Parameter, ...]:
-    """The parameters of a class, which are looked at for every instance."""
+    """The parameters of a class, cached because every instance reads them."""
     return tuple(signature(cls).parameters.values())

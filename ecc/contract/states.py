@@ -20,26 +20,26 @@ RESERVED_NAMES = frozenset(
 
 
 class State(NamedTuple):
-    """A state of a host or a queue discipline beside window, rate and R, in `Protocol.states`.
+    """A state of a host or a queue discipline in addition to window, rate and R, in `Protocol.states`.
 
     Attributes
     ----------
     law : callable
-        The value after a period of the clock: a plain scalar function, whose argument names are what it needs (see the
-        module's text), this and all other states by their names. Those that `states` names before it are new already.
-        With the clock "continuous" it returns the derivative [1/s]. None: it moves at its jumps alone.
+        Value after a period of the clock: a plain scalar function, with arguments as all laws (`ecc.contract.protocol`)
+        and all states by their names. States listed earlier have already been updated. With the clock "continuous" it
+        returns the derivative [1/s]. None: the state moves at its jumps only.
     clock : str
-        "interval" (the parameter of that name), "rtt" (the flow's own RTT), "arrival" (each packet that comes to the
-        queue), "continuous", or, of a host that sets rates, "update": each update of its rate (`source_clock`);
-        "continuous" where its `source_clock` is that.
+        "interval" (the parameter of that name), "rtt" (the flow's own RTT), "arrival" (each packet that arrives at the
+        queue), "continuous", or, for a host that sets rates, "update": each update of its rate (`source_clock`), and
+        "continuous" if that is its `source_clock`.
     initial : float or callable
-        Value with which it begins, or a law that returns it: for a queue discipline a law of C, T and p, for a host
+        Initial value, or a law that returns it: for a queue discipline a law of C, T and p, for a host
         that sets windows a law of w, its first window [bit], and p.
     jumps : mapping
-        Of a host, "loss" or "mark" -> law with its value right after one, by the values of all states right before.
+        For a host: "loss" or "mark" -> law with the value right after one, from the values of all states right before.
     unit : str
     lowest, highest : float
-        Between which it stays.
+        Limits of the value.
 
     Notes
     -----

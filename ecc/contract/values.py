@@ -32,7 +32,7 @@ def equilibrium_of(protocol: Protocol, network: Network, assignment: NDArray[np.
     Raises
     ------
     LinearizationError
-        There is none.
+        If no equilibrium exists.
     TypeError
         It returns something else.
     """
@@ -101,7 +101,7 @@ def record_at(record: Any, values: Mapping[str, float]) -> Any:
 
 
 def state_at(point: Equilibrium, name: str, state: State, flow: int) -> Any:
-    """Return what a state of a flow's host is at an equilibrium: its initial value where that says nothing of it.
+    """Return the value of a state of a flow's host at an equilibrium: its initial value where that says nothing of it.
 
     Parameters
     ----------

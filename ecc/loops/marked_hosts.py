@@ -714,7 +714,7 @@ def _takes_feedback(protocol: Protocol, states: Mapping[str, State]) -> bool:
 
 def _check(law: Any, given: Sequence[str], what: str) -> None:
     if unknown := [name for name in law_arguments(law) if name not in given]:
-        raise ValueError(f"{what} takes {', '.join(unknown)}, and what there is is {', '.join(given)}")
+        raise ValueError(f"{what} takes {', '.join(unknown)}; available arguments: {', '.join(given)}")
 
 
 def _settled(

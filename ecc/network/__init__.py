@@ -1,4 +1,4 @@
-"""Networks and what is fixed before a run: topologies, fabrics, demands, flow sizes, impairments, fair allocations."""
+"""Networks and other data that a run starts from: topologies, fabrics, demands, flow sizes, impairments."""
 
 from ecc.network.network import Flow, Link, Network, Pause
 

@@ -401,7 +401,7 @@ class Counting(NewReno):
     [
         (over(Lacking(mark=True)), NET, {}, "Lacking has no linear model: it has no probability_law"),
         (over(Several(mark=True)), NET, {}, "Several has no linear model: it has several queues at a link"),
-        (over(Asking(mark=True)), NET, {}, "its probability_law takes N, and what there is is q, y, C"),
+        (over(Asking(mark=True)), NET, {}, "its probability_law takes N; available arguments: q, y, C"),
         (over(DropTail()), NET, {}, "no linear model of windows over links without a queue discipline"),
         (over(PI(mark=True), BIC(ecn=True)), NET, {}, "BIC has no linear model over queue disciplines: its memory"),
         (over(PI(mark=True), Counting(ecn=True)), NET, {}, "Counting has no linear model .* its source_law takes N"),

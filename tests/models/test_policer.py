@@ -104,7 +104,7 @@ def test_a_fluid_loses_most_of_the_rate_to_a_burst_that_is_short_of_windows():
 def test_it_has_no_equilibrium_and_so_no_linear_model():
     scenario = over(NewReno(), Policer(rate=RATE, burst=BURST))
     with pytest.raises(
-        ValueError, match="Policer has no linear model: its probability_law takes T, and what there is is"
+        ValueError, match="Policer has no linear model: its probability_law takes T; available arguments:"
     ):
         ecc.linearize(scenario.protocol, scenario.network)
 
