@@ -36,7 +36,7 @@ def examine_and_report(
 ) -> int:
     """Check claims or cases with progress, write the report, print the verdicts, and return the exit code.
 
-    Of cases, those that do not apply are no rows: `not_applying` has a line or more for all of them.
+    Of cases, those that do not apply get no row: `not_applying` has a line or more for all of them.
     """
     from time import monotonic
 

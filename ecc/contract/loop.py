@@ -20,7 +20,7 @@ class Loop(Displayed):
     kind : Kind
         For example `Kind.STEPPED_RATES` ("stepped rates").
     packet, fluid, linear : str or None
-        Reason why there are no packet runs, fluid runs or linear models; None if there are. A network or a parameter
+        Reason for the lack of packet runs, fluid runs or linear models; None if they exist. A network or a parameter
         may still rule one out, which the call then reports.
     times : tuple of str
         Times of the linear models, for example ("continuous", "discrete").

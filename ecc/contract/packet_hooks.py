@@ -93,7 +93,7 @@ def check_hooks(protocol: Protocol) -> None:
 
 
 def _writes_hooks(protocol: Protocol, cls: type[Protocol]) -> bool:
-    """Return True if a class defines hooks; returning the hooks of `super()` is no definition."""
+    """Return True if a class defines hooks; returning the hooks of `super()` does not count."""
     for side in _SIDES:
         if side not in vars(cls) or cls is Protocol:
             continue

@@ -144,7 +144,7 @@ def code_of(made: Any) -> tuple[str, bytes]:
     Raises
     ------
     OSError
-        There is no writable folder for the cache.
+        If the cache has no writable folder.
     """
     if isinstance(made, registry.CPUDispatcher) and not made.signatures:
         scope = made.py_func.__globals__

@@ -232,7 +232,7 @@ class MachineEngine(LiveEngine):
 
 
 def _percentile(counts: NDArray[np.int64], share: float) -> float:
-    """Return the percentile of lateness, as the upper edge of its bin [ns]; 0 if there are no packets."""
+    """Return the percentile of lateness, as the upper edge of its bin [ns]; 0 without packets."""
     total = np.cumsum(counts)
     if total[-1] == 0:
         return 0.0

@@ -23,7 +23,7 @@ estimate of delayed ACKs begins at 2 and rounding keeps it there. W = ssthresh i
 ACK after a recovery adds a packet. In recovery the window falls by a packet every other ACK (rate halving). A spurious
 loss leaves M unchanged and sets W to M.
 
-Windows grow until a queue overflows: there is no equilibrium. As fluid, W' = gain/D with D the RTT including queues, so
+Windows grow until a queue overflows: no equilibrium exists. As fluid, W' = gain/D with D the RTT including queues, so
 that M - W falls by exp(-1/2) per RTT, and a loss is the same jump of W and M (`ecc.fluid.network`). The jumps are not
 averaged over losses as Misra, Gong, Towsley average W. With M' = p W/(s D) (M after a loss - M), M would be a mean of
 windows: below it W would fall to 14 s, above it max probing would run away, and M = W would be an equilibrium of the

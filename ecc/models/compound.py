@@ -21,7 +21,7 @@ in its law. With evenly spaced losses, one packet in 1/p, windows oscillate betw
 and `mean_window` also gives the mean for random losses. Once a queue holds gamma packets of a flow, d falls by the
 queued data until W is Reno's. In slow start d is 0. The gain of d in an RTT is spread over its ACKs, as in Vegas.
 
-Windows grow until a queue overflows or a packet is lost: there is no equilibrium, except over queue disciplines that
+Windows grow until a queue overflows or a packet is lost: no equilibrium exists, except over queue disciplines that
 mark or drop at random (`ecc.linearize` with `links=`). Then W = s (alpha/(beta p))^(1/(2-k)) while Q < gamma s.
 
 The abstracts of the paper and of draft-sridharan-tcpm-ctcp-02 were available. Equations and constants agree with

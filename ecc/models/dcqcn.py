@@ -23,7 +23,7 @@ of 64 bytes on the path of ACKs. For marks less than tau after a CNP, the next C
 Hyper increase adds R_HAI instead of R_AI, after more than F increases of both kinds. Losses have no response.
 
 At equilibrium each p has a single x. One link has x = C/N and a single p, to first order p^3 = R_AI/(tau' r^2) [1/B +
-1/(T r)]^2 (in packets; their (14) is a sixth to a third too large). If p exceeds p_max there is no equilibrium, as no
+1/(T r)]^2 (in packets; their (14) is a sixth to a third too large). If p exceeds p_max no equilibrium exists, as no
 queue marks between p_max and 1: with the defaults, for 15 flows or more. Their loop has a delay tau*, this one the
 delay of its path: the queueing delay acts on r but not on marks, since packets are marked as they leave the queue.
 """
@@ -236,7 +236,7 @@ class DCQCN(Protocol):
     def mellanox(cls, line_rate: Quantity = "25 Gb/s", **others: Any) -> DCQCN:
         """Return the protocol with the parameters of Mellanox's adapters, from the simulator of HPCC (2019).
 
-        Values in bit/s and bytes, given there for 25 Gb/s, scale with the line rate. There is no byte counter. The laws
+        Values in bit/s and bytes, given there for 25 Gb/s, scale with the line rate, without the byte counter. The laws
         are still those of 2015; the simulator uses separate clocks for alpha and for rate reductions.
 
         Parameters

@@ -9,7 +9,7 @@
 
 At equilibrium W R/D = alpha s, so x = alpha s/R: rates are proportionally fair, weighted by alpha. A bottleneck of N
 flows has N alpha packets queued (Theorem 1). An ACK moves the estimate of D by min(3 s/W, 1/4) of its error (sec.
-III-A). A loss halves the window. There is no slow start: from an empty queue, a step adds gamma alpha packets.
+III-A). A loss halves the window. FAST has no slow start: from an empty queue, a step adds gamma alpha packets.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ in Misra, Gong, Towsley 2000, eq. (2), but without their mean over losses. That 
 equilibrium at W = s sqrt(2/p), 8 % above the mean of windows that jump at random. After an overflow it reduces the
 window to W exp(-1/2), not W/2.
 
-Windows grow until a queue overflows or a packet is lost: there is no equilibrium to linearize at. With evenly spaced
+Windows grow until a queue overflows or a packet is lost: no equilibrium exists to linearize at. With evenly spaced
 losses, one packet in 1/p, windows oscillate between W/2 and W with mean s sqrt(3/(2 p)), or s sqrt(3/(2 b p)) if L = 0
 (Mathis et al. 1997, eq. (3)); timeouts lower the mean if p is large (Padhye et al. 1998, eq. (30)).
 """

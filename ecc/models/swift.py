@@ -10,7 +10,7 @@
     W  window [bytes in hooks, bit in laws]   s  packet   D  RTT, with queues [s]   base, h, range  [s]
 
 A window below a packet is sent as one packet each D s/W (sec. 3.2). Links count themselves in the header, as with the
-TTL. There is no slow start, and no target for host delay.
+TTL. Slow start is left out, and so is the target for host delay.
 
 At equilibrium every flow has D = D*. The scaling gives one window for each D: flows with equal paths have equal
 windows, and it adds to the queue of a link with N flows about as sqrt(N). If it is limited to 0 (windows above fs_max)

@@ -14,7 +14,7 @@ increases its window multiplicatively (MI), additively (AI) or decreases it (MD)
 
 MI and MD have the same factors for all flows. AI adds per RTT in proportion to D^2 to windows, and to D to rates: if MD
 affects all flows equally, rates become equal for any RTTs. The window oscillates between AI and MD: there is no
-equilibrium, and loads vary from about beta to 1 of gamma C. There is no slow start; MI begins with the first ACK. (EDN
+equilibrium, and loads vary from about beta to 1 of gamma C. VCP has no slow start; MI begins with the first ACK. (EDN
 sec. 2 describes a slow start that VCP leaves at a load of 80 %: `opening="slow_start"` doubles windows until a higher
 region is reported.)
 

@@ -688,7 +688,7 @@ class Engine:
         """The samples taken so far, time first.
 
         `time` [s] is the end of each sample. By flow: `sent` and `received` [bytes in the sample], `bottleneck` [index,
-        -1: none], `rtt` and `rtt_peak` [s, mean and maximum of the RTTs measured in the sample; 0 if there are none].
+        -1: none], `rtt` and `rtt_peak` [s, mean and maximum of the RTTs measured in the sample; 0 without any].
         By link: `queue` [bytes, at the end], `queue_peak` [bytes, maximum in the sample], `arrived` [bytes in the
         sample, including dropped ones], `dropped` and `marked` [packets in the sample], `dropped_bytes` [bytes in the
         sample, including those removed by trimming], `queue_mean` [bytes, exact average over the sample]. By queue of

@@ -1138,7 +1138,7 @@ def _instances(items: Any, kind: type, name: str) -> tuple[Any, ...]:
 
 
 def tables_in(data: Mapping[str, Any], name: str, where: str = "") -> Sequence[Any]:
-    """Return the list of tables of this name, empty if there is none.
+    """Return the list of tables of this name, empty if it is missing.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int =
     Raises
     ------
     ValueError
-        If there are no figures, or if `first` is out of range.
+        If figures are missing, or if `first` is out of range.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
     Raises
     ------
     ValueError
-        If there are no figures or columns, or if figures have different panels.
+        If figures or columns are missing, or if figures have different panels.
 
     Examples
     --------

@@ -34,7 +34,7 @@ def slowdown_figure(tables: Mapping[str, Any], title: str = "") -> go.Figure:
     Raises
     ------
     ValueError
-        If there is no table, or if a table lacks such columns.
+        If no table is passed, or if a table lacks such columns.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def states_figure(
     panels : mapping
         Title of an axis, with its unit -> name of a series -> values of shape (n_times,); a panel for each title.
     states : sequence of str, optional
-        State at each time; if empty, there is no panel of states.
+        State at each time; if empty, the panel of states is left out.
     marks : sequence of float, s, optional
         Times of events, drawn as dotted lines through all panels.
     title : str, optional

@@ -99,7 +99,7 @@ def settling_time(
 
 @check_arguments
 def overshoot(signal: ArrayLike, final: float) -> float:
-    """Return the overshoot of a signal beyond its final value, as a share of it; 0 if there is no overshoot.
+    """Return the overshoot of a signal beyond its final value, as a share of it; 0 without overshoot.
 
     Parameters
     ----------

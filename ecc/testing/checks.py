@@ -648,8 +648,8 @@ def stability_limit(subject: Subject) -> None:
     PropertyError
         If the fluid contradicts the linear model.
     NotApplicable
-        If there is no main parameter or no linear model, if the queue can be negative in the model, or if a mode grows
-        or decays too slowly.
+        If the main parameter or the linear model is missing, if the queue can be negative in the model, or if a mode
+        grows or decays too slowly.
 
     Examples
     --------
@@ -861,7 +861,7 @@ def _has_fluid(protocol: Protocol | ProtocolAssignment) -> bool:
 
 
 def _without_fluid(protocol: Protocol | ProtocolAssignment) -> str | None:
-    """Return the declared reason why there is no fluid model, or None if a fluid run must be possible."""
+    """Return the declared reason for the lack of a fluid model, or None if a fluid run must be possible."""
     for member in _protocols(protocol):
         if member.fluid_refusal is not None:
             return member.fluid_refusal

@@ -70,7 +70,7 @@ class InitialConditions:
         point : Equilibrium, optional
             Equilibrium for all t < 0; its rates and the routers' states are multiplied by `factor`. None: an empty
             network, routers with a state at `initial` times their capacity (if the protocol has no such parameter, at
-            the maximum of their range, or at the minimum if there is no maximum), flows at their opening rate.
+            the maximum of their range, or at the minimum if the maximum is infinite), flows at their opening rate.
         factor : float, > 0, optional
             Perturbation of the equilibrium, for example 1.1.
         """

@@ -122,7 +122,7 @@ def simulate(
     ValueError
         If the fluid does not support a part of the scenario, if time or start is unknown, or a value is out of range.
     LinearizationError
-        If there is no equilibrium.
+        If no equilibrium exists.
 
     Notes
     -----

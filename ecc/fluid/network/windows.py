@@ -27,7 +27,7 @@ have dropped half a packet: ACKs admit as much as has left, therefore a full que
 window. Random losses are detected as a Poisson process, with a mean of one detection for each packet's worth of lost
 data, drawn from the scenario's seed. At a detection the window jumps and is then constant for an RTT, the recovery.
 Other losses of the old window are detected without a response, because SACK repairs any number of them in one RTT.
-There are no timeouts and no lost retransmissions; if these would have mattered, the run has a note. `m`, the memory of
+Timeouts and lost retransmissions are left out; if they would have mattered, the run has a note. `m`, the memory of
 losses, is 0 before the first.
 
 A queue discipline at a link (`disciplines`) chooses a share P of the arrivals. If it marks them, windows learn of it by

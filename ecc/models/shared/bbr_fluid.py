@@ -22,7 +22,7 @@ w_hi = 5/4 b (there is no w_hi before a loss); then at y/2.89 until v < b. After
 v is exact, D is the RTT of acknowledged data (theirs: of data sent), and z of version 2 the mean over an RTT, as hosts
 measure it: if other flows pause after a loss, a flow has the link to itself for some ms.
 
-There is no published fluid model of version 3. This one has the states, bounds and constants of its draft
+No fluid model of version 3 is published. This one has the states, bounds and constants of its draft
 (`ecc.models.bbr`), with delivery rates z that are means over an RTT, and rounds of an RTT:
 
     DOWN at 0.9 until v < min(b, 0.85 w_hi); CRUISE until 2 + i/N s or min(b in packets, 63) rounds after UP; REFILL, a

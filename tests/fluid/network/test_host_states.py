@@ -108,5 +108,7 @@ class Wrong(NewReno):
 
 def test_a_law_of_a_state_that_asks_for_what_is_not_there_is_refused():
     scenario = Scenario(ecc.Network.dumbbell("10 Mb/s", [0.1]), Wrong(), 1.0)
-    with pytest.raises(ValueError, match="its age law takes nonsense; available arguments for a fluid of windows: w, w_rtt, m"):
+    with pytest.raises(
+        ValueError, match="its age law takes nonsense; available arguments for a fluid of windows: w, w_rtt, m"
+    ):
         ecc.fluid.simulate(scenario)

@@ -272,5 +272,7 @@ class Curious(EDN):
 
 def test_a_law_that_asks_for_what_windows_have_not():
     net = Network.dumbbell("10 Mb/s", rtts=[0.05])
-    with pytest.raises(ValueError, match="Curious has no fluid model: its router law takes N; available arguments for a fluid of"):
+    with pytest.raises(
+        ValueError, match="Curious has no fluid model: its router law takes N; available arguments for a fluid of"
+    ):
         ecc.fluid.simulate(ecc.Scenario(net, Curious(), 1.0))
