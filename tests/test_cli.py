@@ -97,7 +97,7 @@ def test_help_does_not_wait_for_heavy_imports():
         (["stability", "QI-RCP", "--rtt", "0.1", "--parameter", "mu"], "parameter must be one of alpha"),
         (
             ["stability", "HPCC", "--rtt", "20us", "--capacity", "100 Gb/s"],
-            "got flow 0, whose RTT of 2e-05 s is above base_rtt = 1.3e-05 s: --clocking rate has one; a run shows",
+            "got flow 0, whose RTT of 2e-05 s is above base_rtt = 1.3e-05 s: use --clocking rate; a run shows",
         ),
         (["stability", "DCQCN", "--rtt", "20us", "--capacity", "50Gb/s"], "sum to 40 of 50 Gb/s at link 0"),
         (["stability", "QI-RCP"], "rtt must be given for each flow (--rtt 100ms), or a network"),

@@ -63,7 +63,7 @@ def test_equal_bottlenecks_on_a_path_are_named():
     net = ecc.Network.parking_lot(["80 Mb/s", "80 Mb/s"])
     notes = linearize(QIRCP(), net, mean_rtt=[0.1, 0.1]).notes
     assert notes == (
-        "flow 0 meets equal feedback at links 0 and 1, between which the loop switches: the verdict is that on flows "
+        "flow 0 meets equal feedback at links 0 and 1, between which the loop switches: the verdict applies to flows "
         "with one of them fixed",
     )
 

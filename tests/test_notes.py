@@ -111,11 +111,11 @@ def test_the_command_line_prints_notes_of_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_models_that_let_lost_traffic_through_say_so():
-    """EMKC rests at y = C + N alpha/beta: what its first link loses is missing at the second, not in the model."""
+    """EMKC rests at y = C + N alpha/beta: losses at its first link are missing at the second, but not in the model."""
     network = ecc.Network.parking_lot(["10 Mb/s", "8 Mb/s"])
     laws = closed_loop.linearize_laws(ecc.models.EMKC(), network, 0.1)
     assert laws.notes == (
-        "link 0 has 6.80% more to carry than it can: what it loses does not arrive at link 1, as it does in this model",
+        "link 0 is overloaded by 6.80%: this model ignores that packets lost there do not arrive at link 1",
     )
     assert not closed_loop.linearize_laws(ecc.models.EMKC(), ecc.Network.dumbbell("10 Mb/s", [0.1]), 0.1).notes
     assert not closed_loop.linearize_laws(ecc.models.MKC(), network, 0.1).notes

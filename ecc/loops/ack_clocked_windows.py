@@ -1,22 +1,23 @@
 """The linear model of window protocols around an equilibrium with queues: ACK clocking and queueing delays.
 
-For flow i with window w_i, rate x_i and RTT D_i, queues included, and a link l whose queue takes b_l = q_l/C_l: F_il is
-what a packet takes to that queue, D_i - F_il from there to the ACK that reports it. Deviations from the equilibrium,
-with derivatives of the laws, R being summed over the path:
+Flow i has window w_i, rate x_i and RTT D_i, queues included. A packet waits b_l = q_l/C_l in the queue of link l. It
+reaches that queue F_il after it was sent, and D_i - F_il passes from there until the ACK that reports it. R is summed
+over the path. Deviations from the equilibrium, with derivatives of the laws:
 
     D_i w_i' = (g_w - 1) w_i(t) + sum_l (g_R r_q C_l + g_D) b_l(t - D_i + F_il)
 
-    "ack"        w_i(t) = S_i(t) - S_i(t - D_i) + x_i sum_l b_l(t - D_i + F_il)      S_i  what was sent
+    "ack"        w_i(t) = S_i(t) - S_i(t - D_i) + x_i sum_l b_l(t - D_i + F_il)      S_i  total amount sent
                  C_l b_l(t) = sum_i S_i(t - F_il)
     "rate"       C_l b_l' = sum_i [X_i(t - F_il) - x_i sum_k b_k'(t - F_il + F_ik)]  k  queues upstream of l
                  X_i = w_i/D_i - x_i/D_i sum_l b_l(t - D_i + F_il)
 
-"ack" is how windows send (Tang, Jacobsson, Andrew, Low 2007, and the fluid of `ecc.fluid.network`): a window is what is
-in flight. Where the flows of a queue have one RTT and no other queue, S cancels: C_l b_l = sum_i w_i(t - F_il). With
-RTTs that differ sum_i [x_i b - e^(-s F_i) w_i]/(1 - e^(-s D_i)) = 0: what flows send repeats in patterns, some of
-which decay arbitrarily slowly, and a neutral system with roots so near the axis cannot be decided. Some even grow: two
-flows of FAST with gamma = 0.5, of equal alpha and RTTs of 100 and 199 ms with 10 ms in the queue, have a root at
-0.00088 + 63.04j 1/s. "rate" is what models take that let queues integrate rates w/D (Low, Peterson, Wang 2002).
+"ack" describes window protocols (Tang, Jacobsson, Andrew, Low 2007, and the fluid of `ecc.fluid.network`): a window is
+the number of bits in flight. If the flows of a queue have equal RTTs and no other queue, S cancels:
+C_l b_l = sum_i w_i(t - F_il). If RTTs differ, sum_i [x_i b - e^(-s F_i) w_i]/(1 - e^(-s D_i)) = 0: departures repeat in
+patterns, some of which decay arbitrarily slowly, and the stability of a neutral system with roots so near the axis
+cannot be decided. Some patterns even grow. For example, two flows of FAST with gamma = 0.5, equal alpha, RTTs of 100
+and 199 ms and 10 ms in the queue have a root at 0.00088 + 63.04j 1/s. "rate" is the choice of models in which queues
+integrate the rates w/D (Low, Peterson, Wang 2002).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _TAKEN = Taken(
     "a linear model",
     {"router_law": ("q", "C", "s", "p"), "source_law": ("w", "R", "D", "s", "a", "p")},
     {"combine": None},
-    # at an equilibrium nothing starts, and nothing is lost
+    # no flow starts and no packet is lost at an equilibrium
     {"slow_start_law": "", "loss_response_law": "", "memory_law": "", "initial": "", "opening_window": ""},
     model="linear model",
 )
@@ -53,15 +54,15 @@ _EQUAL = 1e-9  # relative: rounding in the equilibrium
 
 @dataclass(frozen=True)
 class _Group:
-    """Equal flows: their number, rate and RTT, the derivatives of their law by w and by the wait in each queue.
+    """Equal flows: their number, rate and RTT, and the derivatives of their law with respect to w and to waits.
 
-    `late`: queue -> F; `by_wait`: queue -> g_R r_q C + g_D.
+    `by_window`: g_w; `late`: queue -> F; `by_wait`: queue -> g_R r_q C + g_D.
     """
 
     members: int
     x: float
     D: float
-    kept: float
+    by_window: float
     late: dict[int, float]
     by_wait: dict[int, float]
 
@@ -77,19 +78,19 @@ class _Terms:
 
 
 def linearize_windows(protocol: Protocol, network: Network, clocking: str, assignment: Any = None) -> DelaySystem:
-    """Return the linear model; its state has a window [bit] for each kind of flow, times their number.
+    """Return the linear model; its state has a window [bit] for each kind of flow, times the number of flows.
 
-    With "rate" the state has the waits b [s] of the queues, too.
+    If clocking is "rate", the state also has the waits b [s] of the queues.
 
     Parameters
     ----------
     protocol : Protocol
-        Protocol whose laws have no arguments but w, R, D, s, a, p and q, C, s, p; R is a sum.
+        Protocol with a source law of w, R, D, s, a, p only, and a router law of q, C, s, p only. R is a sum over links.
     network : Network
     clocking : str
         "ack" or "rate".
     assignment : object, optional
-        As of `Protocol.equilibrium`.
+        Assignment that `Protocol.equilibrium` takes.
 
     Returns
     -------
@@ -98,9 +99,10 @@ def linearize_windows(protocol: Protocol, network: Network, clocking: str, assig
     Raises
     ------
     ValueError
-        Laws with other arguments.
+        If a law takes other arguments.
     LinearizationError
-        No equilibrium, no queue, or, ACK-clocked, heterogeneous RTTs or several queues on a path.
+        If no equilibrium or no queue exists; or clocking is "ack", and RTTs are heterogeneous or a path has several
+        queues.
     """
     name = type(protocol).__name__
     _TAKEN.check(protocol)
@@ -117,7 +119,7 @@ def linearize_windows(protocol: Protocol, network: Network, clocking: str, assig
     if clocking == "rate":
         terms, late = _Terms(len(groups) + len(queues)), _Terms(len(groups) + len(queues))
     for g, group in enumerate(groups):
-        terms.add(0.0, g, g, (group.kept - 1.0) / group.D)
+        terms.add(0.0, g, g, (group.by_window - 1.0) / group.D)
     if clocking == "rate":
         _integrate(terms, late, groups, network.capacities[queues])
     opened = DelaySystem([m.copy() for m in terms.at.values()], list(terms.at), **_neutral(late))
@@ -174,31 +176,31 @@ def _supply(law: Callable[..., float], **known: Any) -> dict[str, Any]:
     return {name: known[name] for name in law_arguments(law)}
 
 
-def _check_equal(one: _Group, other: _Group) -> None:
-    """Refuse what S does not cancel for."""
-    if len(one.late) > 1:
+def _check_equal(group: _Group, other: _Group) -> None:
+    """Refuse paths with several queues and unequal RTTs: S does not cancel for them."""
+    if len(group.late) > 1:
         raise LinearizationError(
-            f"windows have no ACK-clocked linear model where a path has several queues, got {len(one.late)}: "
-            "clocking='rate' has one"
+            f"windows have no ACK-clocked linear model if a path has several queues, got {len(group.late)}: "
+            "use clocking='rate'"
         )
-    if abs(one.D - other.D) > _EQUAL * one.D:
+    if abs(group.D - other.D) > _EQUAL * group.D:
         raise LinearizationError(
-            f"windows have no ACK-clocked linear model with heterogeneous RTTs in a queue, got {one.D:g} and "
-            f"{other.D:g} s: what they send repeats in patterns that do not decay; clocking='rate' has one"
+            f"windows have no ACK-clocked linear model with heterogeneous RTTs in a queue, got {group.D:g} and "
+            f"{other.D:g} s: departures repeat in patterns that do not decay; use clocking='rate'"
         )
 
 
 def _integrate(terms: _Terms, late: _Terms, groups: list[_Group], capacities: NDArray[np.float64]) -> None:
-    """Let queues integrate rates, as they leave upstream queues."""
+    """Add the equations of queues that integrate the rates at which flows leave upstream queues."""
     for g, group in enumerate(groups):
-        for link, there in group.late.items():
+        for link, forward in group.late.items():
             C, row = float(capacities[link]), len(groups) + link
             share = group.members * group.x / C
-            terms.add(there, row, g, 1.0 / (group.D * C))
-            for k, here in group.late.items():
-                terms.add(there + group.D - here, row, len(groups) + k, -share / group.D)
-                if here < there:
-                    late.add(there - here, row, len(groups) + k, share)
+            terms.add(forward, row, g, 1.0 / (group.D * C))
+            for k, other_forward in group.late.items():
+                terms.add(forward + group.D - other_forward, row, len(groups) + k, -share / group.D)
+                if other_forward < forward:
+                    late.add(forward - other_forward, row, len(groups) + k, share)
 
 
 def _neutral(late: _Terms) -> dict[str, Any]:

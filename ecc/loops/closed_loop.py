@@ -1,4 +1,4 @@
-"""Closes the laws of a protocol over a network: which delays act where, and the exact linear model around equilibrium.
+"""Linear models of rate protocols: the laws of a protocol closed over a network, with exact delays, at an equilibrium.
 
 The laws are differentiated by jets, never by hand, so a changed law changes every model at once. For router l with
 state R_l, arrivals y_l and queue q_l, and flows i that are bottlenecked at the link b_i:
@@ -8,33 +8,35 @@ state R_l, arrivals y_l and queue q_l, and flows i that are bottlenecked at the 
                  q_l' = y_l
     discrete     the recurrences of the laws with D_il rounded up to steps of T
     hybrid       routers that average over their own intervals, step at their ticks and hold: every flow's rate is a
-                 staircase that reaches link l after D_il, and an interval of l sees its steps in proportion
+                 staircase that reaches link l after D_il, and an interval of l averages its steps by their duration
 
 Subscripts are derivatives at the equilibrium; D_il is the delay from b_i over the source of flow i to link l (the RTT
-where l = b_i). A source law without x has y_l = sum_i x_R R_{b_i}(t - D_il); a router without memory has no
+if l = b_i). A source law without x has y_l = sum_i x_R R_{b_i}(t - D_il); a router without memory has no
 R', its R_l(t) is R_y y_l(t) + R_q q_l(t).
 
-Where the equilibrium has queues, the laws are differentiated at them, all delays include the waits q/C (a header is
-stamped as its packet leaves a queue, or comes to it: `stamping`), and a queue passes on what it serves: what a flow of
-rate x_i brings to link l changes by -x_i y_k/C_k too, for every queue k that it has been in.
+If the equilibrium has queues, the laws are differentiated at these queues, and all delays include the waits q/C (a
+header is stamped as its packet leaves a queue, or arrives at it: `stamping`). A queue also delays its departures: the
+arrivals of a flow of rate x_i at link l change by -x_i y_k/C_k too, for every upstream queue k on its path.
 
 Differences between flows that y adds up obey T x'(t) = (x_x - 1) x(t - T), or x[n] = x_x x[n - 1], by themselves. They
-are counted where they grow (x_x < 1 - pi/2, |x_x| > 1); where they stay as they are (x_x = 1) a note reports it.
+are included if they grow (x_x < 1 - pi/2, |x_x| > 1); if they stay constant (x_x = 1), a note reports it.
 
-Where a source steps from its rate one RTT ago, or a link distinguishes its own flows from others, only equal flows add
-up (their differences obey their own steps, and are counted likewise). The discrete model has the rates of the others,
-and forward and backward delays, separately (D_i = D_il^-> + D_il^<- steps, D_il^<- >= 1):
+If a source steps from its rate one RTT ago, or a link distinguishes its own flows from others, only equal flows can be
+added up (their differences follow separate equations, and are included in the same way). The discrete model then keeps
+the rates of different flows separate, and distinguishes forward and backward delays (D_i = D_il^-> + D_il^<- steps,
+D_il^<- >= 1):
 
     R_l[n] = R_R R_l[n - 1] + sum_{i crosses l} (R_y + [b_i != l] R_u) x_i[n - D_il^->]
     x_i[n] = x_x x_i[n - 1] + x_{x_rtt} x_i[n - D_i] + sum_{i receives l} x_R R_l[n - D_il^<-]
 
-The continuous model does so where a router without memory looks at the rate of each flow, b = b_i (XCP's shuffling):
+The continuous model does so if a router without memory reads the rate of each flow, b = b_i (XCP's shuffling):
 
     T x_i'(t) = (x_x - 1) x_i(t - T) + x_R [R_x x_i(t - D_i) + R_y y_b(t - D_ib^<-) + R_q q_b(t - D_ib^<-)]
     y_l(t) = sum_{i crosses l} x_i(t - D_il^->),   q_l' = y_l
 
-Differences between two equal flows obey the same without y and q, and are counted where they might not decay,
-from R_x x_R D_i = -3 T/2 on. The loop is cut at what a router shares out evenly, (R_y + R_x/N) y + R_q q.
+Differences between two equal flows obey the same equations without y and q, and are included if they might not decay,
+that is, if -R_x x_R D_i >= 3 T/2. The loop is cut at the feedback that a router gives to all flows alike,
+(R_y + R_x/N) y + R_q q.
 """
 
 from __future__ import annotations
@@ -85,10 +87,10 @@ _TIMES = ("continuous", "discrete", "hybrid")
 _Equation = tuple[tuple[float, float], ...]
 """Delays [s, or steps] and gains of x' = sum a x(t - tau), or x[n] = sum a x[n - m]."""
 
-_LASTING = "differences between flows of one link stay as they are in this model: verdicts are those on their sum"
+_LASTING = "differences between flows of one link stay constant in this model: verdicts apply to their sum"
 _MEASURED = ("y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "p")
 _ONE_CLOCK = (
-    "all routers and sources act on one common clock in this model; clocks and windows of their own are not modeled"
+    "all routers and sources act on one common clock in this model; separate clocks and windows are not modeled"
 )
 _TAKEN = Taken(
     "a linear model",
@@ -98,7 +100,7 @@ _TAKEN = Taken(
     },
     {"combine": None, "scaling_rtt": None, "scaling_rtt_limit": None},
     {
-        # who follows whom is given; what waits nowhere is as old at a departure; the mean RTT is that of the flows
+        # The assignment is an argument, empty queues make both stampings equal, and the mean RTT is that of the flows.
         "priority_law": "", "stamping": "", "rtt_weights": "", "opening_rate": "", "floor": "", "initial": "",
         **dict.fromkeys(("windowed", "source_clock", "router_clock", "fluid_form"), _ONE_CLOCK),
     },
@@ -107,7 +109,7 @@ _TAKEN = Taken(
 
 
 def steps_of(delay: float, interval: float) -> int:
-    """Return ceil(delay / interval), at least 1; within 1e-9 steps of a multiple it is that multiple.
+    """Return ceil(delay / interval), at least 1; a ratio within 1e-9 of an integer is rounded to it.
 
     Feedback cannot act within the step that computes it, so a delay of zero is one step (THESIS Theorems 5, 11).
 
@@ -122,16 +124,17 @@ def steps_of(delay: float, interval: float) -> int:
 _ROUTER = ("R", "y", "y_prev", "u", "q", "x")
 _SOURCE = ("x", "x_rtt", "R", "R_prev")
 _AT_REST = 1e-9  # relative: rounding in the equilibrium
-_ALIKE = 0.01  # relative: means of RTTs whose difference is not worth a note
-_MOST_FLOWS = 200  # kinds of flows that have states of their own in continuous time
+_ALIKE = 0.01  # relative: means of RTTs that differ by less than this get no note
+_MAX_FLOWS = 200  # kinds of flows with separate states in continuous time
 
 
 @dataclass(frozen=True)
 class Delays:
     """Delays of packets, waits in the queues of the equilibrium included [s].
 
-    `rtts` (n_flows,); `forward` (n_flows, n_links), from the sender to the queue of a link; `backward`, from where its
-    header is stamped back to the sender; `around`, from there to the queue again; `waits` (n_links,), in each queue.
+    `rtts` (n_flows,); `forward` (n_flows, n_links), from the sender to the queue of a link; `backward`, from the point
+    at which the link stamps the header back to the sender; `around`, from that point over the sender to the queue
+    again; `waits` (n_links,), in each queue.
     """
 
     rtts: NDArray[np.float64]
@@ -142,7 +145,7 @@ class Delays:
 
     @classmethod
     def of(cls, protocol: Protocol, network: Network, queue: NDArray[np.float64] | None) -> Delays:
-        """Return those of a network with queues [bit] (None: all are empty)."""
+        """Return the delays of a network with queues [bit] (None: all are empty)."""
         waits = np.zeros(network.n_links) if queue is None else np.asarray(queue, dtype=float) / network.capacities
         rtts, forward, backward = (
             each.copy() for each in (network.rtts, network.forward_delays, network.backward_delays)
@@ -165,18 +168,19 @@ class Linearization:
 
     `links`: indices of the K links at which some flow is bottlenecked; the rows of everything below.
     `router`: name of argument (R, y, y_prev, u, q, x) -> shape (K,), derivative of the router law.
-    `announce`: the same of the announce law, R being the router's new state; None where that itself is announced.
+    `announce`: the same of the announce law, R being the router's new state; None if the state itself is announced.
     `source`: name (x, x_rtt, R, R_prev) -> shape (n_flows,), derivative of the source law.
     `receives`: shape (n_flows, K), bool: whether the flow receives the feedback of the link.
     `paths`: (l, b, delay [s], flow): the flow receives links[b] and crosses links[l], `delay` after links[b] announced.
-    `passed_on`: (l, k, delay [s], share): arrivals at links[l] lose `share` of those at links[k] `delay` before, whose
-        queue flows come from.
+    `passed_on`: (l, k, delay [s], share): arrivals at links[l] lose `share` of those at links[k] `delay` before,
+        because flows reach links[l] through the queue of links[k].
     `by_flow`: whether the loop needs a state for each flow.
     `remembers`: whether routers have a state. `measures`: whether they respond to the flows bottlenecked there.
-    `notes`: what must be known about the model. `signed`: shape (K,), links whose queue enters a law, is empty at the
-        equilibrium, and is negative at times in the model.
-    `steps_from`: the rate from which the source law steps, "x" or "x_rtt"; None if from none.
-    These three are read off the laws' arguments: a coefficient that is 0 by chance changes no model.
+    `notes`: caveats of the model. `signed`: shape (K,), bool: whether the link's queue enters a law and is empty at the
+        equilibrium, so that it is negative at times in the model.
+    `steps_from`: the rate from which the source law steps, "x" or "x_rtt"; None if the law takes neither.
+    `remembers`, `measures` and `steps_from` are read off the laws' arguments: a coefficient that is 0 by chance changes
+    no model.
     """
 
     links: NDArray[np.int64]
@@ -213,9 +217,10 @@ def linearize_laws(
     interval : array_like
         Float or shape (n_links,), s, the T of the laws.
     assignment : array_like, shape (n_flows,), optional
-        Link at which each flow is bottlenecked; default: that of the equilibrium.
+        Link at which each flow is bottlenecked; default: the bottleneck at the equilibrium.
     mean_rtt : Vector, shape (n_links,), s, or str, optional
-        What routers take for the RTT d: numbers, or the mean over "flows" that cross the link (default) or "packets".
+        Value that routers use as the RTT d: numbers, or the mean over "flows" that cross the link (default) or
+        "packets".
     discrete : bool, optional
         Round RTTs up to whole intervals before they are averaged.
 
@@ -226,7 +231,7 @@ def linearize_laws(
     Raises
     ------
     LinearizationError
-        No equilibrium, a law that switches there, or a zero RTT.
+        If no equilibrium exists, a law switches at it, or an RTT is zero.
     """
     links_of = None if assignment is None else check_assignment(network, np.asarray(assignment))
     point = equilibrium_of(protocol, network, links_of)
@@ -244,18 +249,18 @@ def linearize_laws(
         laws["announce"] = protocol.announce_law
     slopes: dict[str, dict[str, list[float]]] = {law: {name: [] for name in _ROUTER} for law in laws}
     announced = np.zeros(network.n_links)
-    given = None if mean_rtt is None or isinstance(mean_rtt, str) else np.asarray(mean_rtt, dtype=float)
+    mean_rtts = None if mean_rtt is None or isinstance(mean_rtt, str) else np.asarray(mean_rtt, dtype=float)
     if isinstance(mean_rtt, str) and mean_rtt not in ("flows", "packets"):
         raise ValueError(f"mean_rtt must be 'flows', 'packets' or RTTs of links [s], got {shown(mean_rtt)}")
-    if given is not None and given.shape != announced.shape:
-        raise ValueError(f"mean_rtt must have the shape {announced.shape}, one a link, got {given.shape}")
-    notes = _lost_between(network, point)
+    if mean_rtts is not None and mean_rtts.shape != announced.shape:
+        raise ValueError(f"mean_rtt must have the shape {announced.shape}, a value per link, got {mean_rtts.shape}")
+    notes = _note_overloads(network, point)
     averages: list[tuple[float, str]] = []
-    announcing: dict[int, tuple[Callable[..., float], dict[str, Any]]] = {}  # what each link announces, and from what
+    announcing: dict[int, tuple[Callable[..., float], dict[str, Any]]] = {}  # law and arguments of each link
     for link in links:
         through, bottlenecked = crosses[:, link], receives[:, link]
-        if given is not None:
-            d = float(given[link])
+        if mean_rtts is not None:
+            d = float(mean_rtts[link])
         else:
             counted = np.minimum(rtts[through], protocol.scaling_rtt_limit)
             weights = point.rates[through] if mean_rtt == "packets" else None
@@ -287,10 +292,10 @@ def linearize_laws(
         for name, law in laws.items():
             wanted = law_arguments(law)
             at = {argument: supply[argument] for argument in wanted}
-            found = gradient(law, at, [argument for argument in _ROUTER if argument in wanted])
+            derivatives = gradient(law, at, [argument for argument in _ROUTER if argument in wanted])
             for argument, column in slopes[name].items():
                 column.append(
-                    found.get(argument, 0.0) if argument != "q" or y >= C else 0.0
+                    derivatives.get(argument, 0.0) if argument != "q" or y >= C else 0.0
                 )  # a slack queue stays empty
             if delays.waits[link] > 0.0 and "d" in wanted:
                 if abs(gradient(law, at, ["d"])["d"] * d) > _AT_REST * abs(law(**at)):
@@ -337,21 +342,21 @@ def linearize_laws(
         measures=not {"R", "y", "y_prev", "q"}.isdisjoint(routers),
         steps_from=next((name for name in ("x", "x_rtt") if name in sources), None),
         notes=(
-            *notes, *([max(averages)[1]] if averages else []), *_on_assignment(protocol, network, point, announcing),
+            *notes, *([max(averages)[1]] if averages else []), *_note_assignment(protocol, network, point, announcing),
         ),
         signed=((router["q"] != 0.0) | (announce is not None and announce["q"] != 0.0)) & (delays.waits[links] == 0.0),
         equilibrium=point,
     )  # fmt: skip
 
 
-def _on_assignment(
+def _note_assignment(
     protocol: Protocol,
     network: Network,
     point: Equilibrium,
     announcing: dict[int, tuple[Callable[..., float], dict[str, Any]]],
 ) -> list[str]:
-    """What must be known where flows meet several links that flows follow: is theirs the one that they would choose?"""
-    leaves, ties = "", ""
+    """Return notes on flows that cross several bottleneck links: would they choose the assigned link at this point?"""
+    switching, ties = "", ""
     known = {link: law(**at) for link, (law, at) in announcing.items()}
     for i, flow in enumerate(network.flows if len(announcing) > 1 and protocol.combine != "sum" else ()):
         x, b, met = float(point.rates[i]), int(point.bottleneck[i]), [link for link in flow.route if link in announcing]
@@ -362,22 +367,22 @@ def _on_assignment(
             ahead = (announced[b] - announced[link]) * (1.0 if protocol.combine == "min" else -1.0)
             size = _AT_REST * max(abs(announced[b]), abs(announced[link]), x if "x" in announcing[link][1] else 0.0)
             if link != b and ahead > size:
-                leaves = leaves or (
-                    f"flow {i} would choose link {link} instead of link {b} at this equilibrium: the verdict is that "
-                    "on flows with this assignment fixed"
+                switching = switching or (
+                    f"flow {i} would choose link {link} instead of link {b} at this equilibrium: the verdict applies "
+                    "to flows with this assignment fixed"
                 )
             elif link != b and ahead >= -size:
                 ties = ties or (
                     f"flow {i} meets equal feedback at links {b} and {link}, between which the loop switches: the "
-                    "verdict is that on flows with one of them fixed"
+                    "verdict applies to flows with one of them fixed"
                 )
-    return [note for note in (leaves, ties, *point.notes) if note]
+    return [note for note in (switching, ties, *point.notes) if note]
 
 
 def _passed_on(
     network: Network, point: Equilibrium, delays: Delays, row: dict[int, int]
 ) -> list[tuple[int, int, float, float]]:
-    """What queues do to arrivals downstream: see `Linearization.passed_on`."""
+    """Return the effects of queues on arrivals downstream: see `Linearization.passed_on`."""
     out = []
     downstream: dict[int, set[int]] = defaultdict(set)
     for i, flow in enumerate(network.flows):
@@ -403,22 +408,22 @@ def _passed_on(
     return out
 
 
-def _lost_between(network: Network, point: Equilibrium) -> list[str]:
-    """A note where a link is loaded beyond its capacity, and what it loses is missing at another one."""
+def _note_overloads(network: Network, point: Equilibrium) -> list[str]:
+    """Return a note if a link is loaded beyond its capacity, so that its losses are missing at a downstream link."""
     loads = point.rates @ network.incidence
     for flow in network.flows:
         for index, link in enumerate(flow.route[:-1]):
             excess = float(loads[link] / network.capacities[link]) - 1.0
             if excess > _AT_REST:
                 return [
-                    f"link {link} has {excess:.2%} more to carry than it can: what it loses does not arrive at link "
-                    f"{flow.route[index + 1]}, as it does in this model"
+                    f"link {link} is overloaded by {excess:.2%}: this model ignores that packets lost there do not "
+                    f"arrive at link {flow.route[index + 1]}"
                 ]
     return []
 
 
 def _check_loads(protocol: Protocol, network: Network, point: Equilibrium) -> None:
-    """Refuse a point at which a router would sit at its cap or a queue grow without end."""
+    """Refuse a point if a router would exceed its range there, or a queue would drain or grow without end."""
     loads = point.rates @ network.incidence
     for link, (R, load, capacity) in enumerate(zip(point.fair_rate, loads, network.capacities, strict=True)):
         low, high = protocol.rate_range(float(capacity))
@@ -448,12 +453,12 @@ def _source_slopes(
     interval: float,
     p: Any,
 ) -> dict[str, NDArray[np.float64]]:
-    """Derivatives of the source law for every flow; equal flows are differentiated once."""
+    """Return the derivatives of the source law for every flow; equal flows are differentiated once."""
     wanted = law_arguments(protocol.source_law)
     names = [name for name in _SOURCE if name in wanted]
     rows: dict[tuple[float, ...], int] = {}
     slopes: list[list[float]] = []
-    where = np.zeros(network.n_flows, dtype=np.int64)
+    row_of_flow = np.zeros(network.n_flows, dtype=np.int64)
     for flow, (x, R, D) in enumerate(zip(point.rates.tolist(), received.tolist(), rtts.tolist(), strict=True)):
         key = (x, R, D) if "D" in wanted else (x, R)
         if key not in rows:
@@ -461,15 +466,15 @@ def _source_slopes(
             at = {name: supply[name] for name in wanted}
             next_rate = value_of(protocol.source_law, at, type(protocol).__name__, "source_law")
             if abs(next_rate - x) > _AT_REST * x:
-                raise LinearizationError(f"no equilibrium: {_unrest(network, point, flow, x, next_rate)}")
-            found = gradient(protocol.source_law, at, names)
+                raise LinearizationError(f"no equilibrium: {_describe_drift(network, point, flow, x, next_rate)}")
+            derivatives = gradient(protocol.source_law, at, names)
             rows[key] = len(slopes)
-            slopes.append([found.get(name, 0.0) for name in _SOURCE])
-        where[flow] = rows[key]
-    return dict(zip(_SOURCE, np.array(slopes).T[:, where], strict=True))
+            slopes.append([derivatives.get(name, 0.0) for name in _SOURCE])
+        row_of_flow[flow] = rows[key]
+    return dict(zip(_SOURCE, np.array(slopes).T[:, row_of_flow], strict=True))
 
 
-def _unrest(network: Network, point: Equilibrium, flow: int, x: float, next_rate: float) -> str:
+def _describe_drift(network: Network, point: Equilibrium, flow: int, x: float, next_rate: float) -> str:
     link = int(point.bottleneck[flow])
     load, capacity = float((point.rates @ network.incidence)[link]), float(network.capacities[link])
     reason = f"link {link} is not saturated ({load:g} of {capacity:g} bit/s)" if load < capacity else f"link {link}"
@@ -518,9 +523,9 @@ def linearize(
     Parameters
     ----------
     protocol, network, time
-        As in `ecc.linearize`.
+        Arguments of `ecc.linearize`.
     assignment, approximation, mean_rtt, phases, intervals, clocking
-        As in `ecc.loops.options.LinearOptions`.
+        Fields of `ecc.loops.options.LinearOptions`.
 
     Returns
     -------
@@ -529,7 +534,7 @@ def linearize(
     Raises
     ------
     ValueError, LinearizationError
-        As `ecc.linearize`.
+        Cases that `ecc.linearize` lists.
     """
     if time not in _TIMES:
         raise ValueError(f"time must be one of {', '.join(map(repr, _TIMES))}, got {shown(time)}")
@@ -537,13 +542,13 @@ def linearize(
     if not isinstance(protocol, Protocol) and len(protocol.protocols) == 1:
         protocol = protocol.protocols[0]
     if not isinstance(protocol, Protocol):
-        others = (approximation, assignment, mean_rtt, intervals)
-        return _linearize_halves(protocol, network, time, clocking, phases, others)
+        unsupported = (approximation, assignment, mean_rtt, intervals)
+        return _linearize_halves(protocol, network, time, clocking, phases, unsupported)
     if protocol.linear_refusal is not None:
-        raise ValueError(f"{protocol.linear_refusal}; ecc.stability.analyze says what there is instead")
+        raise ValueError(f"{protocol.linear_refusal}; see the result of ecc.stability.analyze for alternatives")
     if time not in protocol.times:
-        has = f"time must be {' or '.join(map(repr, protocol.times))}" if protocol.times else "its class has times = ()"
-        raise ValueError(f"{type(protocol).__name__} has no {time} model: {has}")
+        fix = f"time must be {' or '.join(map(repr, protocol.times))}" if protocol.times else "its class has times = ()"
+        raise ValueError(f"{type(protocol).__name__} has no {time} model: {fix}")
     if approximation is not None and (time != "continuous" or approximation not in protocol.reductions):
         names = ", ".join(map(repr, protocol.reductions)) or "none"
         raise ValueError(f"approximation must be None or one of {names} (continuous time), got {shown(approximation)}")
@@ -552,8 +557,8 @@ def linearize(
     windows, granted = has_clockings(protocol), has_granted_windows(protocol)
     if granted and clocking == "ack":
         raise LinearizationError(
-            f"{type(protocol).__name__} has no ACK-clocked linear model: what flows send repeats in patterns, which "
-            "grow or decay by when routers act and when the queue is empty; clocking='rate' has one"
+            f"{type(protocol).__name__} has no ACK-clocked linear model: departures repeat in patterns that grow or "
+            "decay, depending on when routers act and when the queue is empty; use clocking='rate'"
         )
     if clocking == "rate" and not (windows or protocol.windowed):
         raise ValueError(f"clocking applies to window protocols only, got {shown(clocking)}")
@@ -569,11 +574,11 @@ def linearize(
         return linearize_rates(protocol, network, assignment)
     notes = _TAKEN.check(protocol)
     T = interval_of(protocol)
-    own = np.full(network.n_links, T) if intervals is None else np.asarray(intervals, dtype=float)
-    if own.shape != (network.n_links,) or not np.all((own > 0.0) & np.isfinite(own)):
+    periods = np.full(network.n_links, T) if intervals is None else np.asarray(intervals, dtype=float)
+    if periods.shape != (network.n_links,) or not np.all((periods > 0.0) & np.isfinite(periods)):
         raise ValueError(f"intervals must be {network.n_links} times > 0 s, got {shown(intervals)}")
     offsets = _read_phases(phases, network)
-    laws = linearize_laws(protocol, network, own, assignment, mean_rtt, discrete=time == "discrete")
+    laws = linearize_laws(protocol, network, periods, assignment, mean_rtt, discrete=time == "discrete")
     name = type(protocol).__name__
     system: DelaySystem | SampledSystem
     if laws.by_flow and time == "discrete":
@@ -587,13 +592,14 @@ def linearize(
     elif time == "discrete":
         system = _discrete(laws, T)
     else:
-        system = _hybrid(laws, own[laws.links], offsets[laws.links])
+        system = _hybrid(laws, periods[laws.links], offsets[laws.links])
     if laws.steps_from == "x" and not laws.by_flow and network.n_flows > len(laws.links):
-        kept = float(laws.source["x"][0])
+        decay = float(laws.source["x"][0])
         if time == "continuous" and approximation is None:
-            system = _beside(system, [((T, (kept - 1.0) / T),)])
+            system = _with_differences(system, [((T, (decay - 1.0) / T),)])
         elif isinstance(system, SampledSystem):
-            system = _beside(system, [((1, kept ** round(float(system.dt or T) / float(own[laws.links[0]]))),)])
+            n_steps = round(float(system.dt or T) / float(periods[laws.links[0]]))
+            system = _with_differences(system, [((1, decay**n_steps),)])
     system = system.with_notes(*notes, *laws.notes) if notes or laws.notes else system
     if granted and named is None:
         system = system.with_notes(
@@ -609,16 +615,16 @@ def linearize(
 
 
 def _linearize_halves(
-    halves: ProtocolAssignment, network: Network, time: str, clocking: str | None, phases: Any, others: Sequence[Any]
+    halves: ProtocolAssignment, network: Network, time: str, clocking: str | None, phases: Any, options: Sequence[Any]
 ) -> DelaySystem | SampledSystem:
-    """The model of hosts over queue disciplines."""
-    if all(one.has_hosts() for one in halves.protocols):
+    """Return the model of hosts over queue disciplines."""
+    if all(protocol.has_hosts() for protocol in halves.protocols):
         raise TypeError(
             f"protocol must be one Protocol for a linear model, or hosts over queue disciplines, got {halves}"
         )
     if time == "discrete":
         raise ValueError("hosts over queue disciplines have no discrete model: time must be 'continuous' or 'hybrid'")
-    if any(option is not None for option in others):
+    if any(option is not None for option in options):
         raise ValueError(
             "approximation, assignment, mean_rtt and intervals must be None for hosts over queue disciplines"
         )
@@ -630,8 +636,8 @@ def _linearize_halves(
 
 
 def _check_hybrid(time: str, phases: Any, intervals: Any) -> None:
-    for name, given in (("phases", phases), ("intervals", intervals)):
-        if given is not None and time != "hybrid":
+    for name, value in (("phases", phases), ("intervals", intervals)):
+        if value is not None and time != "hybrid":
             raise ValueError(f"{name} belong to time='hybrid', got time={time!r}")
 
 
@@ -642,8 +648,8 @@ def _read_phases(phases: Any, network: Network) -> NDArray[np.float64]:
     return offsets
 
 
-def _beside(system: Any, equations: Sequence[_Equation]) -> Any:
-    """The system, and beside it those equations of differences between flows that do not decay."""
+def _with_differences(system: Any, equations: Sequence[_Equation]) -> Any:
+    """Return the system, extended by the equations of those differences between flows that do not decay."""
     sampled = isinstance(system, SampledSystem)
     growing = [equation for equation in dict.fromkeys(equations) if not _decays(equation, sampled)]
     lasting = [equation for equation in growing if sum(gain for _, gain in equation) == float(sampled)]
@@ -654,7 +660,7 @@ def _beside(system: Any, equations: Sequence[_Equation]) -> Any:
         return system
     n = system.size + len(growing)
 
-    def wider(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    def padded(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.pad(matrix, (0, n - len(matrix)))
 
     matrices, delays = [], []
@@ -665,27 +671,30 @@ def _beside(system: Any, equations: Sequence[_Equation]) -> Any:
             delays.append(delay - sampled)
 
     def joined(part: Any, opened: Any) -> Any:
-        every, when = [*map(wider, part.matrices), *matrices], [*part.delays, *delays]
+        wide, lags = [*map(padded, part.matrices), *matrices], [*part.delays, *delays]
         if sampled:
-            return SampledSystem(every, when, dt=part.dt, opened=opened, notes=part.notes)
+            return SampledSystem(wide, lags, dt=part.dt, opened=opened, notes=part.notes)
         return DelaySystem(
-            every, when, neutral=list(map(wider, part.neutral)), neutral_delays=part.neutral_delays, opened=opened,
+            wide, lags, neutral=list(map(padded, part.neutral)), neutral_delays=part.neutral_delays, opened=opened,
             notes=part.notes,
         )  # fmt: skip
 
-    whole = joined(system, None if system.opened is None else joined(system.opened, None))
-    return whole.with_notes("differences between flows of one link grow, for any motion of their sum")
+    extended = joined(system, None if system.opened is None else joined(system.opened, None))
+    return extended.with_notes("differences between flows of one link grow, whether or not their sum does")
 
 
-def _beside_stable(system: SampledSystem, equations: Sequence[_Equation]) -> SampledSystem:
-    """The same where the system is not unstable itself: its form is then one as such steps become too long for both."""
+def _with_differences_if_stable(system: SampledSystem, equations: Sequence[_Equation]) -> SampledSystem:
+    """Return the system, extended as by `_with_differences` unless it is unstable by itself.
+
+    An unstable system keeps the form that it has at gains at which the differences decay.
+    """
     growing = [equation for equation in dict.fromkeys(equations) if not _decays(equation, sampled=True)]
-    found: SampledSystem = system if not growing or system.verdict == "unstable" else _beside(system, growing)
-    return found
+    wide: SampledSystem = system if not growing or system.verdict == "unstable" else _with_differences(system, growing)
+    return wide
 
 
 def _decays(equation: _Equation, sampled: bool) -> bool:
-    """Whether x' = sum a x(t - tau), or x[n] = sum a x[n - m], dies out."""
+    """Return whether x' = sum a x(t - tau), or x[n] = sum a x[n - m], decays to 0."""
     delays, gains = zip(*equation, strict=True)
     if sampled and sum(map(abs, gains)) < 1.0:
         return True
@@ -696,36 +705,36 @@ def _decays(equation: _Equation, sampled: bool) -> bool:
 
 
 def _switched(protocol: Protocol, network: Network, assignment: Any, mean_rtt: Any) -> Switched | None:
-    """The bottlenecks that switch at empty queues, where each is the loop of `ecc.linear.empty_queue`."""
+    """Return the bottlenecks that switch at empty queues, if each is the loop of `ecc.linear.empty_queue`."""
     T = interval_of(protocol)
     laws = linearize_laws(protocol, network, T, assignment, mean_rtt)
     if protocol.combine == "sum" or laws.announce is not None or not laws.signed.all():
         return None
     source, router, rtts = laws.source, laws.router, laws.delays.rtts
     if laws.remembers:  # routers integrate, sources adopt
-        moves = np.zeros((len(laws.links),) * 2, dtype=bool)
+        influences = np.zeros((len(laws.links),) * 2, dtype=bool)
         for link, b, _, _ in laws.paths:
-            moves[link, b] = True
+            influences[link, b] = True
         plain = laws.steps_from is None and not source["R_prev"].any() and not router["y_prev"].any()
-        decoupled = len(components(reachable(moves))) == len(moves)
+        decoupled = len(components(reachable(influences))) == len(influences)
         if laws.by_flow or not (plain and decoupled and np.all(router["R"] == 1.0)):
             return None
         slopes = router["y"], router["q"]
-    else:  # sources integrate; what routers share out unevenly cancels from the sum
+    else:  # sources integrate; the uneven part of the routers' feedback cancels from the sum
         single = len(laws.links) == 1 and laws.receives.all() and np.ptp(rtts) == 0.0
         if not (single and laws.steps_from == "x" and np.all(source["x"] == 1.0)):
             return None
         slopes = router["y"] + router["x"] / network.n_flows, router["q"]
     loops = []
     for k, link in enumerate(laws.links.tolist()):
-        own = laws.receives[:, k]
-        mean = float(rtts[own].mean())
+        members = laws.receives[:, k]
+        mean = float(rtts[members].mean())
         alpha, beta = (
-            -(mean**power) * float(source["R"][own].sum()) / T * float(slopes[power - 1][k]) for power in (1, 2)
+            -(mean**power) * float(source["R"][members].sum()) / T * float(slopes[power - 1][k]) for power in (1, 2)
         )
-        loops.append(SwitchedLoop(link, alpha, beta, tuple(rtts[own].tolist())))
+        loops.append(SwitchedLoop(link, alpha, beta, tuple(rtts[members].tolist())))
     name = type(protocol).__name__
-    caveat = f"not known: routers of {name} act once a mean RTT, which this loop leaves out and which costs stability"
+    caveat = f"not known: routers of {name} act once a mean RTT, which this loop ignores and which reduces stability"
     return Switched(tuple(loops), caveat if protocol.router_clock == "rtt" else "")
 
 
@@ -741,27 +750,28 @@ class _Terms:
             self.at[delay][row, column] += value
 
     def without(self, rows: range, columns: range) -> _Terms:
-        """The same terms with rows no longer listening to columns: the loop cut at the routers."""
+        """Return the terms without the effect of these columns on these rows: the loop cut at the routers."""
         cut = _Terms(self.size)
         for delay, matrix in self.at.items():
-            kept = matrix.copy()
-            kept[rows.start : rows.stop, columns.start : columns.stop] = 0.0
-            cut.at[delay] = kept
+            remaining = matrix.copy()
+            remaining[rows.start : rows.stop, columns.start : columns.stop] = 0.0
+            cut.at[delay] = remaining
         return cut
 
 
 def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
-    """`lag` is the form of v(t - T): "exact", "taylor" (v - T v', a neutral system) or "static" (v, sources at
-    equilibrium).
+    """Return the continuous model of laws.
 
-    The state is R (where routers have memory), y (where sources have, or routers have not), q (where it counts).
+    `lag` is the form of v(t - T): "exact", "taylor" (v - T v', a neutral system) or "static" (v, sources at
+    equilibrium). The state is R (if routers have memory), y (if sources have memory or routers have none), and those q
+    that a law reads.
     """
     count = len(laws.links)
     router = laws.router
     queued = np.flatnonzero(router["q"]).tolist()  # no law reads the others
     source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
     if not laws.remembers:
-        _refuse_passing_on(laws, "where routers have no state")
+        _refuse_passing_on(laws, "if routers have no state")
     if lag == "static":
         source = {"x": 0.0, "R": (source["R"] + source["R_prev"]) / (1.0 - source["x"]), "R_prev": 0.0}
     memory = (laws.steps_from == "x" and lag != "static") or not laws.remembers
@@ -782,14 +792,14 @@ def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
 
     def arrivals(link: int, row: int, lagged: bool, gain: float, ago: float = 0.0) -> None:
         """Add gain * y_link(t - ago) or gain * y_link(t - T - ago)."""
-        for here, before, delay, share in laws.passed_on:
-            if here == link:
+        for target, before, delay, share in laws.passed_on:
+            if target == link:
                 arrivals(before, row, lagged, -gain * share, ago + delay)
         if memory:
             (delayed if lagged else terms.add)(ago, row, y_at + link, gain)
             return
-        for here, b, delay, _ in laws.paths:
-            if here == link:
+        for target, b, delay, _ in laws.paths:
+            if target == link:
                 (delayed if lagged else terms.add)(ago + delay, row, b, gain * source["R"])
                 if source["R_prev"]:
                     delayed(ago + delay + (T if lagged else 0.0), row, b, gain * source["R_prev"])
@@ -827,7 +837,10 @@ def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
 
 
 def _continuous_flows(laws: Linearization, network: Network, T: float) -> DelaySystem:
-    """State (x[, q][, differences]); an x is the sum of equal flows, as it enters their first link."""
+    """Return the continuous model with state (x[, q][, differences]).
+
+    An x is the sum of equal flows, as it enters their first link.
+    """
     router, bottleneck = laws.router, laws.equilibrium.bottleneck
     _refuse_passing_on(laws, "with a state for each flow")
     ahead = laws.delays.forward
@@ -837,12 +850,10 @@ def _continuous_flows(laws: Linearization, network: Network, T: float) -> DelayS
         start, b = float(ahead[i, flow.route[0]]), int(bottleneck[i])
         around = float(laws.delays.rtts[i])
         back = float(laws.delays.backward[i, b] + start if b != flow.route[0] else laws.delays.around[i, b])
-        there = frozenset((link, float(ahead[i, link]) - start) for link in flow.route)
-        equal[there, b, back, around].append(i)
-    if len(equal) > _MOST_FLOWS:
-        raise LinearizationError(
-            f"the model has a state for each kind of flow: at most {_MOST_FLOWS}, got {len(equal)}"
-        )
+        distances = frozenset((link, float(ahead[i, link]) - start) for link in flow.route)
+        equal[distances, b, back, around].append(i)
+    if len(equal) > _MAX_FLOWS:
+        raise LinearizationError(f"the model has a state for each kind of flow: at most {_MAX_FLOWS}, got {len(equal)}")
     queued = np.flatnonzero(router["q"] != 0.0).tolist()
     q_at = {k: len(equal) + index for index, k in enumerate(queued)}
     first = len(equal) + len(queued)
@@ -854,8 +865,8 @@ def _continuous_flows(laws: Linearization, network: Network, T: float) -> DelayS
             differences.append((gain, around))
     terms, opened = _Terms(first + len(differences)), _Terms(first + len(differences))
     arrivals: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for g, (there, *_) in enumerate(equal):
-        for link, delay in there:
+    for g, (distances, *_) in enumerate(equal):
+        for link, delay in distances:
             arrivals[link].append((g, delay))
     for g, ((_, b, back, around), flows) in enumerate(equal.items()):
         k, i = row[b], flows[0]
@@ -878,10 +889,10 @@ def _continuous_flows(laws: Linearization, network: Network, T: float) -> DelayS
     return _delay_system(terms, _Terms(terms.size), _delay_system(opened, _Terms(terms.size), None))
 
 
-def _refuse_passing_on(laws: Linearization, where: str) -> None:
+def _refuse_passing_on(laws: Linearization, reason: str) -> None:
     if laws.passed_on:
         queue = int(laws.links[laws.passed_on[0][1]])
-        raise LinearizationError(f"the queue of link {queue} is upstream of another router: no linear model {where}")
+        raise LinearizationError(f"the queue of link {queue} is upstream of another router: no linear model {reason}")
 
 
 def _copy(terms: _Terms) -> _Terms:
@@ -901,7 +912,7 @@ def _delay_system(terms: _Terms, slopes: _Terms, opened: DelaySystem | None) -> 
 
 
 def _discrete(laws: Linearization, T: float) -> SampledSystem:
-    """State (R, y[, q]) at a step; delays in whole steps (the papers' recurrence)."""
+    """Return the discrete model with state (R, y[, q]) at a step; delays in whole steps (the papers' recurrence)."""
     count = len(laws.links)
     queued = np.flatnonzero(laws.router["q"]).tolist()
     size = 2 * count + len(queued)
@@ -929,39 +940,39 @@ def _discrete(laws: Linearization, T: float) -> SampledSystem:
 
 
 def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray[np.float64]) -> SampledSystem:
-    """State (R[, x][, q]) of every tick within the least common multiple H of the intervals.
+    """Return the hybrid model with state (R[, x][, q]) of every tick in H, the least common multiple of intervals.
 
-    Router l ticks at t = (phase + g) T_l, g whole; x_l[g] is what a flow bottlenecked there sends after tick g (if
-    it has memory; else that is R_l[g]), from D_il after the tick until D_il after the next. y_l[g] averages what falls
-    into the interval that ends there.
+    Router l ticks at t = (phase + g) T_l, g an integer; x_l[g] is the rate of a flow bottlenecked there after tick g
+    (if it has memory; otherwise the rate is R_l[g]), from D_il after the tick until D_il after the next. y_l[g]
+    averages the arrivals in the interval that ends at tick g.
     """
     _refuse_passing_on(laws, "with routers that act at their ticks")
     unit, lengths = common_unit(intervals)
     total = lcm(*lengths)
-    ticks = [total // length for length in lengths]  # of each router in H
+    ticks = [total // length for length in lengths]  # ticks of each router in H
     source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
     memory = laws.steps_from == "x"
     before = np.concatenate([[0], np.cumsum(ticks)])
-    whole = int(before[-1])
-    R, x, q = 0, whole, whole * (2 if memory else 1)
-    size = q + (whole if np.any(laws.router["q"] != 0.0) else 0)
+    n_ticks = int(before[-1])
+    R, x, q = 0, n_ticks, n_ticks * (2 if memory else 1)
+    size = q + (n_ticks if np.any(laws.router["q"] != 0.0) else 0)
     terms, cut = _Terms(size), _Terms(size)
 
     def add(row: int, link: int, g: int, kind: int, sender: int, other: int, value: float, loop: bool = False) -> None:
-        """value times the sender's state at tick `other` (any whole number) in that of the link at tick g."""
+        """Add value times the sender's state at tick `other` (any integer) to the link's state at tick g."""
         back, index = divmod(other, ticks[sender])
         for system in (terms,) if loop else (terms, cut):
             system.add(-back, row + int(before[link]) + g, kind + int(before[sender]) + index, value)
 
     def receive(kind: int, link: int, g: int, sender: int, other: int, gain: float, loop: bool) -> None:
-        """gain times what the source law makes of the sender's tick `other`."""
+        """Add gain times the result of the source law from the sender's tick `other`."""
         add(kind, link, g, R, sender, other, gain * source["R"], loop)
         add(kind, link, g, R, sender, other - 1, gain * source["R_prev"], loop)
 
     shares = _arrivals(laws, intervals, phases, ticks)
 
     def arrive(kind: int, link: int, g: int, at: int, gain: float, loop: bool) -> None:
-        """gain times y of the link at tick `at`."""
+        """Add gain times y of the link at tick `at`."""
         back, index = divmod(at, ticks[link])
         for b, other, share in shares[link][index]:
             then = other + back * ticks[b]
@@ -989,25 +1000,25 @@ def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray
 def _arrivals(
     laws: Linearization, intervals: NDArray[np.float64], phases: NDArray[np.float64], ticks: list[int]
 ) -> list[list[list[tuple[int, int, float]]]]:
-    """For each link and tick in H: (router, its tick, share), the steps of staircases that the interval averages."""
-    found: list[list[dict[tuple[int, int], float]]] = [[defaultdict(float) for _ in range(n)] for n in ticks]
+    """Return (router, its tick, share) of the staircase steps that each interval of each link in H averages."""
+    shares: list[list[dict[tuple[int, int], float]]] = [[defaultdict(float) for _ in range(n)] for n in ticks]
     for link, b, delay, _ in laws.paths:
-        T, period_there = float(intervals[link]), float(intervals[b])
+        T, sender_period = float(intervals[link]), float(intervals[b])
         for g in range(ticks[link]):
-            end = ((phases[link] + g) * T - delay) / period_there - phases[b]  # in the sender's intervals
-            for other, share in _overlaps(end - T / period_there, end):
-                found[link][g][b, other] += share * period_there / T
-    return [[[(b, other, share) for (b, other), share in tick.items()] for tick in link] for link in found]
+            end = ((phases[link] + g) * T - delay) / sender_period - phases[b]  # in the sender's intervals
+            for other, share in _overlaps(end - T / sender_period, end):
+                shares[link][g][b, other] += share * sender_period / T
+    return [[[(b, other, share) for (b, other), share in tick.items()] for tick in link] for link in shares]
 
 
 def _overlaps(start: float, end: float) -> list[tuple[int, float]]:
-    """(g, share): how much of [g, g + 1) lies in [start, end], for every g where that is more than rounding."""
+    """Return (g, share) for every g if more of [g, g + 1) than rounding lies in [start, end]; share: that part."""
     first, last = floor(start + 1e-9), ceil(end - 1e-9)
     return [(g, max(0.0, min(g + 1.0, end) - max(float(g), start))) for g in range(first, last)]
 
 
 def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSystem:
-    """State (R[, announced], x[, q]) at a step; an x is the sum of equal flows, which move as one."""
+    """Return the discrete model with state (R[, announced], x[, q]) at a step; an x is the sum of equal flows."""
     _refuse_passing_on(laws, "with a state for each flow")
     around = [steps_of(float(rtt), T) for rtt in laws.delays.rtts]
 
@@ -1020,16 +1031,16 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
 
     equal: dict[Any, list[int]] = defaultdict(list)
     for i, flow in enumerate(network.flows):
-        there = frozenset((link, forward(i, link)) for link in flow.route)
-        equal[there, around[i], laws.receives[i].tobytes()].append(i)
+        distances = frozenset((link, forward(i, link)) for link in flow.route)
+        equal[distances, around[i], laws.receives[i].tobytes()].append(i)
     groups = list(equal.values())
     count = len(laws.links)
     reads_queue = laws.router["q"] != 0.0
     if laws.announce is not None:
         reads_queue |= laws.announce["q"] != 0.0
     queues = np.flatnonzero(reads_queue).tolist()
-    first = count * (1 if laws.announce is None else 2)  # of the rates
-    announced = first - count  # where what is announced begins
+    first = count * (1 if laws.announce is None else 2)  # index of the first rate
+    announced = first - count  # index of the first announced value
     q_at = first + len(groups)
     size = q_at + len(queues)
     terms = _Terms(size)
@@ -1063,34 +1074,34 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
             terms.add(back + 1, x, announced + k, len(flows) * source["R_prev"][i])
             terms.add(around[i], x, x, source["R"][i] * answered[k])
             terms.add(around[i] + 1, x, x, source["R_prev"][i] * answered[k])
-    own = []
+    differences = []
     for flows in (flows for flows in groups if len(flows) > 1):
-        i, own_feedback = flows[0], float(answered[laws.receives[flows[0]]].sum())
-        own.append((
+        i, feedback = flows[0], float(answered[laws.receives[flows[0]]].sum())
+        differences.append((
             (1, float(source["x"][i])),
-            (around[i], float(source["x_rtt"][i] + source["R"][i] * own_feedback)),
-            (around[i] + 1, float(source["R_prev"][i] * own_feedback)),
+            (around[i], float(source["x_rtt"][i] + source["R"][i] * feedback)),
+            (around[i] + 1, float(source["R_prev"][i] * feedback)),
         ))  # fmt: skip
     if laws.measures:
         cut = terms.without(range(first), range(first, size))
         opened = _sampled_system(cut, T, None)
         opened = opened.with_notes(_FEEDBACK) if source["x_rtt"].any() else opened
-        return _beside_stable(_sampled_system(terms, T, opened), own)
+        return _with_differences_if_stable(_sampled_system(terms, T, opened), differences)
     cut = terms.without(range(first, size), range(size))
     for g, flows in enumerate(groups):
         if laws.steps_from is not None:
             cut.add(1 if laws.steps_from == "x" else around[flows[0]], first + g, first + g, 1.0)
     opened = _sampled_system(cut, T, None).with_notes(_CUT_AT_SOURCES)
-    return _beside_stable(_sampled_system(terms, T, opened), own)
+    return _with_differences_if_stable(_sampled_system(terms, T, opened), differences)
 
 
 _FEEDBACK = (
     "sources take their own rate of one RTT ago, which does not pass through the routers, where the loop is cut: "
-    "margins there are none of a gain or of the RTT"
+    "these margins are not margins of a gain or of the RTT"
 )
 _CUT_AT_SOURCES = (
-    "what routers announce does not depend on the flows that are bottlenecked there: the margins are those of the "
-    "sources' own updates, and the delay margin is not one of the RTT"
+    "the feedback of routers does not depend on the flows that are bottlenecked there: the margins are those of the "
+    "sources' own updates, and the delay margin does not apply to the RTT"
 )
 
 

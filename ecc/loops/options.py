@@ -17,19 +17,19 @@ __all__ = ["LinearKeywords", "LinearOptions", "read_options"]
 @check_arguments(constructor=True)
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LinearOptions:
-    """Options of a linear model: which one of the models of a protocol on a network is analyzed.
+    """Options that select one of the linear models of a protocol on a network.
 
     `ecc.linearize` and the functions of `ecc.stability` that analyze linear models take them as `options=`. Each field
-    can also be passed to them as a keyword of its own: `linearize(protocol, network, mean_rtt="packets")` is
+    can also be passed to them as a separate keyword: `linearize(protocol, network, mean_rtt="packets")` is
     `linearize(protocol, network, options=LinearOptions(mean_rtt="packets"))`.
 
     Parameters
     ----------
     assignment : sequence of int or ndarray of int, shape (n_flows,), optional
-        Index of the link at which each flow is bottlenecked. None: as in the equilibrium.
+        Index of the link at which each flow is bottlenecked. None: the bottleneck at the equilibrium.
     approximation : str, optional
-        Continuous models only: one of the protocol's published reductions (PIQI-RCP: "4.64", "4.75"). None: the exact
-        model.
+        Continuous models only: a published reduction of the protocol, for example "4.64" or "4.75" of PIQI-RCP. None:
+        the exact model.
     mean_rtt : Vector, shape (n_links,), s, or str, optional
         Mean RTT d that each router uses: numbers > 0; "flows", the mean over the flows of the link; or "packets", the
         mean over its packets, which routers of most protocols measure. None: "flows". The words change nothing for
@@ -49,8 +49,8 @@ class LinearOptions:
     Raises
     ------
     TypeError, ValueError
-        A value of a wrong type, or numbers that are not finite. Whether a value fits the protocol and the network is
-        checked by the function that takes the options.
+        If a value has a wrong type or a number is not finite. The function that takes the options checks if a value
+        suits the protocol and the network.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class LinearOptions:
         return hash(self._key())
 
     def _key(self) -> tuple[tuple[str, str], ...]:
-        """Names and values; an array equals a sequence of the same numbers."""
+        """Return names and values; an array equals a sequence of the same numbers."""
         return tuple((name, repr(np.asarray(value).tolist())) for name, value in self.given().items())
 
 
@@ -122,9 +122,9 @@ def read_options(
     Raises
     ------
     TypeError
-        An unknown keyword, or both `options` and keywords.
+        If a keyword is unknown, or both `options` and keywords are passed.
     ValueError
-        A field that the function does not support.
+        If the function does not support a field.
     """
     for name in keywords:
         if name not in NAMES:

@@ -410,7 +410,7 @@ class Additive(MKC):
 def test_differences_between_flows_that_step_from_their_own_rate():
     net, one = (Network.dumbbell("10 Mb/s", [0.1] * n) for n in (2, 1))
     lasting, growing = linearize(Additive(), net, "discrete"), linearize(Additive(1.02), net, "discrete")
-    assert lasting.is_stable and any("stay as they are" in note for note in lasting.notes)
+    assert lasting.is_stable and any("stay constant" in note for note in lasting.notes)
     assert linearize(Additive(1.02), one, "discrete").is_stable
     assert growing.certify().stable is False
     steps = steps_of(0.1, Additive().interval)

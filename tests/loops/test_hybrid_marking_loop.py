@@ -230,8 +230,8 @@ def test_what_does_not_step_at_ticks_moves_all_the_time_beside_what_does():
 @pytest.mark.parametrize(
     ("discipline", "options", "message"),
     [
-        (RED(mark=True, max_threshold=300.0), {}, "RED has no clock of its own: time must be 'continuous'"),
-        (AVQ(mark=True), {"clocking": "rate"}, "AVQ has no clock of its own: time must be 'continuous'"),
+        (RED(mark=True, max_threshold=300.0), {}, "RED has no control interval: time must be 'continuous'"),
+        (AVQ(mark=True), {"clocking": "rate"}, "AVQ has no control interval: time must be 'continuous'"),
         (
             PI(mark=True),
             {"intervals": [0.1]},

@@ -153,16 +153,16 @@ def test_fluid_beside_packets_from_the_largest_windows(protocol, queue):
 
 def test_what_has_no_model_is_refused_in_one_line():
     lot = Network.parking_lot([C, C], delay="2 us", packet_size=1000)
-    with pytest.raises(LinearizationError, match="HPCC has no linear model where two links of a path report the same"):
+    with pytest.raises(LinearizationError, match="HPCC has no linear model if two links of a path report the same"):
         ecc.linearize(HPCC(base_rtt=T), lot)
-    with pytest.raises(LinearizationError, match="PowerTCP has no linear model where a path has several queues"):
+    with pytest.raises(LinearizationError, match="PowerTCP has no linear model if a path has several queues"):
         ecc.linearize(PowerTCP(base_rtt=T), lot)
     long = link(2, 2 * T)
-    with pytest.raises(LinearizationError, match="HPCC has no ACK-clocked linear model where a window that is not pa"):
+    with pytest.raises(LinearizationError, match="HPCC has no ACK-clocked linear model if a window that is not pa"):
         ecc.linearize(HPCC(base_rtt=T, line_rate=C), long)
     assert ecc.linearize(HPCC(base_rtt=T, line_rate=C), long, clocking="rate").is_stable
     mixed = Network.dumbbell(C, [T, 0.5 * T], packet_size=1000)
-    with pytest.raises(LinearizationError, match="PowerTCP has no linear model where some flows of a queue are paced"):
+    with pytest.raises(LinearizationError, match="PowerTCP has no linear model if some flows of a queue are paced"):
         ecc.linearize(PowerTCP(base_rtt=T), mixed)
     mixed = Network.dumbbell(C, [1.1 * T, T], packet_size=1000)
     with pytest.raises(LinearizationError, match="PowerTCP has no ACK-clocked linear model with heterogeneous RTTs"):

@@ -153,7 +153,7 @@ def test_a_law_without_a_number_is_named(clocking):
     ("protocol", "network", "options", "message"),
     [
         (FAST(), Network.dumbbell("1 Gb/s", [0.1, 0.2]), {}, "no ACK-clocked linear model with heterogeneous RTTs"),
-        (FAST(), LOT, {}, "where a path has several queues, got 2: clocking='rate' has one"),
+        (FAST(), LOT, {}, "if a path has several queues, got 2: use clocking='rate'"),
         (FAST(), ONE, {"clocking": "static"}, "clocking must be 'ack' or 'rate', got 'static'"),
         (QIRCP(), ONE, {"clocking": "rate"}, "clocking applies to window protocols only, got 'rate'"),
         (FAST(), ONE, {"mean_rtt": [0.1]}, "mean_rtt must be None for windows: no router scales by it"),

@@ -152,9 +152,7 @@ def test_the_linear_model_is_that_of_the_paper_with_the_windows_own_damping():
 
 
 def test_without_a_queue_only_paced_by_rates_is_there_a_linear_model():
-    with pytest.raises(
-        LinearizationError, match="ABC has no ACK-clocked linear model where a window that is not paced"
-    ):
+    with pytest.raises(LinearizationError, match="ABC has no ACK-clocked linear model if a window that is not paced"):
         ecc.linearize(ABC(), network(1))
     assert ecc.linearize(ABC(), network(1), clocking="rate").is_stable
 

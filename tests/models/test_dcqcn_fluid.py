@@ -81,7 +81,7 @@ def test_paths_of_two_links_add_their_marks():
     assert point.rates @ network.incidence == pytest.approx(network.capacities, rel=1e-9)
     path = network.incidence @ point.fair_rate
     assert point.rates == pytest.approx([DCQCN().resting_rate(marks, S) for marks in path])
-    with pytest.raises(LinearizationError, match="DCQCN has no linear model where a path has several queues"):
+    with pytest.raises(LinearizationError, match="DCQCN has no linear model if a path has several queues"):
         ecc.linearize(DCQCN(), network)
     with pytest.raises(ValueError, match="assignment must be None: flows of DCQCN respond to the marks of their whole"):
         DCQCN().equilibrium(network, np.zeros(3, dtype=int))

@@ -105,7 +105,7 @@ def test_longer_rtts_get_less_and_several_links_add():
         PatchedTIMELY().equilibrium(Network.dumbbell("100 Mb/s", ["100 ms"]))
     with pytest.raises(LinearizationError, match="TIMELY has no equilibrium: at a constant RTT the gradient is 0"):
         TIMELY().equilibrium(network)
-    with pytest.raises(LinearizationError, match="PatchedTIMELY has no linear model where a path has several queues"):
+    with pytest.raises(LinearizationError, match="PatchedTIMELY has no linear model if a path has several queues"):
         ecc.linearize(PatchedTIMELY(), network)
     with pytest.raises(
         ValueError, match="TIMELY has no equilibrium to linearize at: at a constant RTT the gradient is 0"

@@ -63,7 +63,7 @@ def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, 
     assert said.out == "" and said.err.count("\n") == 1
     probing = "has no linear model: its hosts are state machines that alternate between probes, and never settle"
     reason = {
-        "ABC": "ABC has no ACK-clocked linear model where a window that is not paced meets no queue, got flow 0",
+        "ABC": "ABC has no ACK-clocked linear model if a window that is not paced meets no queue, got flow 0",
         "BBR": f"BBR {probing}",
         "BBRv1": f"BBRv1 {probing}",
         "BBRv2": f"BBRv2 {probing}",
