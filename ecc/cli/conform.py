@@ -126,8 +126,8 @@ def conform(
         return _compare(chosen, protocol_of(against, of_reference or (), "--against-set"), scenario, out, json)
     selected = cases(case or ())
     results = result_store(store, fresh)
-    command = ["ecc", "conform", protocol, *(word for one in settings or () for word in ("--set", one))]
-    line = shlex.join([*command, *(word for one in case or () for word in ("--case", one))])
+    command = ["ecc", "conform", protocol, *(word for setting in settings or () for word in ("--set", setting))]
+    line = shlex.join([*command, *(word for name in case or () for word in ("--case", name))])
     outcomes: list[Conformance] = []
 
     def report(result: Outcome) -> Report:

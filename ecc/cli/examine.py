@@ -91,7 +91,7 @@ def examine_and_report(
     if json:
         print(as_json(report))
     elif result.findings or result.failures:
-        shown = [one for one in result.findings if what != "case" or one.verdict is not Verdict.NOT_COMPARABLE]
+        shown = [item for item in result.findings if what != "case" or item.verdict is not Verdict.NOT_COMPARABLE]
         if shown or result.failures:
             print_items(verdict_table(shown, what, result.failures))
         for line in not_applying():

@@ -97,7 +97,7 @@ def stability(
     for text in rtt or ():
         if isinstance(number_or_text(text), float) and float(text) >= _LONG_RTT:
             complain(f"note: an RTT of {text} is {text} s; for milliseconds: --rtt {text}ms")
-    times = None if time is None else [str(one) for one in time]
+    times = None if time is None else [str(name) for name in time]
     with progress_bar() as bar:
         task = bar.add_task("", total=None)
         assigned: dict[str, Any] = {"assignment": case.assigned} if case and case.assignment is not None else {}

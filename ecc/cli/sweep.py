@@ -190,9 +190,9 @@ def sweep(
             bar.update(task, completed=share)
 
         try:
-            found = over(runs, axes, workers, store, show, report_progress, chosen)
+            dataset = over(runs, axes, workers, store, show, report_progress, chosen)
         except (SweepError, SweepInterrupted) as error:
-            ended, found = error, error.dataset
+            ended, dataset = error, error.dataset
         end_work()
     if ended is not None:
         if isinstance(ended, SweepInterrupted):
@@ -200,12 +200,12 @@ def sweep(
             complain(f"{ended}; {hint}")
         else:
             complain(f"{ended}; the other results:")
-    if unused_seed(found) and not isinstance(ended, SweepInterrupted):
+    if unused_seed(dataset) and not isinstance(ended, SweepInterrupted):
         complain(
             "note: runs with different seeds have the same metrics: nothing in this scenario draws random numbers, or"
             " it does not change these metrics"
         )
-    rows = found.to_dataframe().reset_index()[[*axes, *found]]
+    rows = dataset.to_dataframe().reset_index()[[*axes, *dataset]]
     if chosen is not None:
         rows = rows.iloc[chosen[0] - 1 :: chosen[1]]
     if ended is not None:  # its line has how many were not run
@@ -214,7 +214,7 @@ def sweep(
     partial = None if out is None else out.with_suffix(f".partial{out.suffix}")
     if out is not None and ended is not None:
         out = partial if isinstance(ended, SweepInterrupted) else partial_path(out)
-    unwritten = None if out is None else error_of_writing(TABLE_WRITERS[out.suffix], found, out)
+    unwritten = None if out is None else error_of_writing(TABLE_WRITERS[out.suffix], dataset, out)
     replaced = partial is not None and ended is None and chosen is None and unwritten is None and partial.exists()
     if replaced and partial is not None:  # what an interrupted call has left
         partial.unlink()
@@ -222,7 +222,7 @@ def sweep(
         print_json(rows.to_dict("records"))
     else:
         metrics = {name: get(name) for name in runs.metrics}
-        titles = [f"{m.title} [{m.kind}]" if m.kind else m.title for name, m in metrics.items() if name in found]
+        titles = [f"{m.title} [{m.kind}]" if m.kind else m.title for name, m in metrics.items() if name in dataset]
         cells = [[v if isinstance(v, str) else f"{v:.6g}" for v in row] for row in rows.itertuples(index=False)]
         columns = (*axes, *titles, *(["error"] if "error" in rows else []))
         if cells:

@@ -29,7 +29,7 @@ Laws = dict[str, Any]
 
 
 def link_hooks_of(protocol: Protocol) -> dict[str, Hook]:
-    """Return the hooks that a packet run calls at links, by name.
+    """Return the hooks of a protocol that packet runs call at links: name -> hook.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def link_hooks_of(protocol: Protocol) -> dict[str, Hook]:
 
 
 def flow_hooks_of(protocol: Protocol) -> dict[str, Hook]:
-    """Return the hooks that a packet run calls for flows, by name.
+    """Return the hooks of a protocol that packet runs call for flows: name -> hook.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def _replacements(protocol: Protocol, author: type[Protocol]) -> dict[FunctionTy
     for law, its in names.items():
         new_laws = [new.get(name) for name in its]
         other = new_laws[0]
-        if not isinstance(other, FunctionType) or not all(_is_same(one, other) for one in new_laws):
+        if not isinstance(other, FunctionType) or not all(_is_same(new_law, other) for new_law in new_laws):
             continue
         if _is_same(law, other) or not set(law_arguments(other)) <= set(law_arguments(law)):
             continue

@@ -330,12 +330,12 @@ class LinearSystem(metaclass=ABCMeta):
         Parameters
         ----------
         k : int, >= 1, optional
-            Number of poles, dominant ones first; None: all poles, except those of a sampled system at z = 0.
+            Number of poles, dominant ones first; None: all poles. Poles of a sampled system at z = 0 are left out.
 
         Raises
         ------
         ValueError
-            k < 1, or no k for a system with delays in continuous time, which has infinitely many poles.
+            If k < 1, or if k is None for a system with delays in continuous time, which has infinitely many poles.
         """
         if k is None:
             ch = self.characteristic_matrix

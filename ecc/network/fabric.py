@@ -1,4 +1,4 @@
-"""Fabrics: nodes and links, the shortest paths between hosts, and the choice among them by hash (ECMP).
+"""Fabrics: nodes and links, the shortest paths between hosts, and the choice of a path by hash (ECMP).
 
 Nodes are numbered, hosts first: 0, 1, ..., n_hosts - 1. A link leads from its tail to its head. Hosts forward nothing.
 The links of a fabric are in this order: those that leave hosts (link i leaves host i), those that enter hosts (link

@@ -43,7 +43,7 @@ class PerturbedRun(Displayed):
     trajectory: Trajectory
 
     def plot(self) -> go.Figure:
-        """Return a Plotly figure of the deviation over time, with the amplitude in each fitted window."""
+        """Return a Plotly figure of the deviation from equilibrium, with the amplitude fitted in each time span."""
         from ecc.plot import boundary_figure
 
         return boundary_figure(

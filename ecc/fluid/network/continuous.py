@@ -324,7 +324,7 @@ def _packed(
 
 
 def _gates(fluid: FluidNetwork, opens: FloatArray, T: float) -> FloatArray:
-    """Return the times at which the start or the end of a flow arrives at a link, a receiver or the sender."""
+    """Return the times at which the first or last data of a flow reaches a link, the receiver, or as ACK the sender."""
     edges = [(g, edge) for g in range(fluid.n_groups) for edge in (opens[g], fluid.stop[g]) if np.isfinite(edge)]
     return np.concatenate([np.empty(0), *[edge + _notice_times(fluid, g, T) for g, edge in edges]])
 

@@ -6,7 +6,7 @@
  *
  *   sender                      each link of the route                   receiver
  *
- *   TRY-SEND, EMIT  --ACCESS->  arrive, queue  --DEPARTURE->  wire  --HOP->  receive: it becomes an ACK
+ *   TRY-SEND, EMIT  --ACCESS->  arrive, queue  --DEPARTURE->  wire  --HOP->  receive: ACK
  *      ^    (SEND)   access        |                           |                |
  *      |              line         +--> dropped: discarded     +--> lost        |
  *      |                                                                        |

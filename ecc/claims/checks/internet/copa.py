@@ -146,7 +146,7 @@ def drift(window: float) -> tuple[float, float]:
 
 @check("copa-base", cost=1)
 def copa_base(claim: Claim) -> Finding:
-    """Measure the minimum queue of cycles, also for N/delta above the bandwidth-delay product and for late flows."""
+    """Measure the minimum queue in Copa's cycles, for short and long target queues N/delta and several starts."""
     measured, empties = [], []
     for flows, rtt, delta, apart in ((2, 0.1, 0.1, 3.0), (5, 0.1, 0.1, 3.0), (10, 0.1, 0.5, 3.0), (5, 0.02, 0.1, 0.0),
                                      (10, 0.02, 0.1, 0.0), (10, 0.02, 0.1, 3.0)):  # fmt: skip
