@@ -56,7 +56,7 @@ from ecc.contract.assignment import ProtocolAssignment, read_protocol
 from ecc.contract.declared import Taken
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.forms import GrantedWindows
-from ecc.contract.kinds import Kind, kind_of, kind_of_laws, sets_windows
+from ecc.contract.kinds import Kind, kind_of_laws, sets_windows
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
@@ -503,7 +503,7 @@ def has_granted_windows(protocol: Protocol | ProtocolAssignment) -> bool:
     if not isinstance(protocol, Protocol):
         return len(protocol.protocols) == 1 and has_granted_windows(protocol.protocols[0])
     form = protocol.fluid_form
-    return kind_of(protocol) is Kind.GRANTED_WINDOWS and isinstance(form, GrantedWindows) and not form.paced
+    return isinstance(form, GrantedWindows) and not form.paced
 
 
 @check_arguments
