@@ -1,7 +1,7 @@
 """Hooks compiled once for all tests that draw networks."""
 
 import pytest
-from any_network import compiled_hooks
+from drawn_networks import compiled_hooks
 
 from ecc.jit import CompiledHooks
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from any_network import PROTOCOLS
+from drawn_networks import PROTOCOLS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from waiting import HANG

@@ -9,7 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from any_network import scenarios
+from drawn_networks import scenarios
 from hypothesis import HealthCheck, given, settings
 
 import ecc

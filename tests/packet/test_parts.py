@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from any_network import PROTOCOLS, Case, advance, cases, engine_of, one_flow, records_of, scenarios
+from drawn_networks import PROTOCOLS, Case, advance, cases, engine_of, one_flow, records_of, scenarios
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from any_network import (
+from drawn_networks import (
     DTYPES,
     FLOW_TABLE,
     LINK_TABLE,
