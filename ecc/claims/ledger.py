@@ -59,10 +59,10 @@ ANSWERS: Mapping[Verdict, str] = {
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of a paper: its `source` (paper and place), its `statement`, and the numbers that are `reported`.
+    """One claim of a paper: its `source` (paper and place), its `statement`, and the paper's results (`reported`).
 
-    `section` is the name of its file in `entries/`, for example "theorems"; `experiment` holds the runs and the
-    expected values (None if a function checks the claim); `provenance` names the texts that were read.
+    `section` is the name of the claim's file in `entries/`, for example "theorems"; `experiment` (None if a function
+    checks the claim) holds the runs and the expected values; `provenance` names the texts that the claim is taken from.
     """
 
     id: str

@@ -1,17 +1,18 @@
-"""Stability of protocols: limits of stability in theory and in runs, and the classification of runs.
+"""Stability of protocols: limits of stability in theory and in runs, and the classification of runs by stability.
 
-By question:
+By topic:
 
-    All at once: `analyze`, the output of `ecc stability`: verdicts, stable intervals and margins of all linear models.
+    All at once: `analyze`, which computes the output of `ecc stability`: verdicts, stable intervals and margins of all
+        linear models of a protocol.
     Boundaries: `stable_interval`, around the present value of a parameter; `critical_gain`; `stability_map` (over two
-        parameters); `hopf` (the kind of bifurcation at the boundary: a small stable cycle, or a large one);
+        parameters); `hopf` (the kind of bifurcation at the boundary: a small stable cycle, or a jump to a large cycle);
         `safe_perturbation` (the size of perturbations that die out).
-    Limit cycles: `relay_cycle` (of a source that is a relay); `marking_cycle` (of hosts over step marking, and over RED
-        beyond its boundary); `target_cycle` (of hosts that keep a delay at a target).
-    RTT distributions: `worst_rtt_distribution`, the first of all with one mean to lose stability, and
-        `is_stable_for_all_rtts`; `local_margin`, a comparison of equal RTTs with nearby distributions;
-        `critical_rtt_ratio`, `is_stable_up_to_ratio`: XCP, with a bound on the largest RTT over the mean.
-    RTT estimates: `rtt_margin`: the tolerated error of a router's RTT.
+    Limit cycles: `relay_cycle` (of a source that switches like a relay); `marking_cycle` (of hosts with step marking,
+        and with RED beyond its stability limit); `target_cycle` (of hosts that keep a delay at a target).
+    RTT distributions: `worst_rtt_distribution`, which loses stability first among all with the same mean, and
+        `is_stable_for_all_rtts`; `local_margin`, the change of the stability limit by a small spread of equal RTTs;
+        `critical_rtt_ratio`, `is_stable_up_to_ratio`: for XCP, if the ratio of the largest to the mean RTT is bounded.
+    RTT estimates: `rtt_margin`: the tolerated error of a router's estimate of the RTT.
     Varying delays: `absolute_radius`, `is_stable_under_varying_delays` prove stability for all sequences of delays;
         `worst_sequence`, `growth_under_delays`, `growth_of_rates` find sequences under which rates grow, such as
         `batched_delays`, `held_delays`, `worst_delays`.

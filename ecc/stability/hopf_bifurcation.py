@@ -265,7 +265,9 @@ def _check_loop(protocol: Protocol, network: Network) -> None:
         raise ValueError(f"network must have one link, got {network.n_links}")
     if protocol.has_affine_laws:
         kind = type(protocol).__name__
-        raise ValueError(f"laws must be nonlinear, those of {kind} are affine: growth is stopped by their limits only")
+        raise ValueError(
+            f"laws must be nonlinear; those of {kind} are affine, and only limits of rates and queues stop oscillations"
+        )
 
 
 class _Loop:

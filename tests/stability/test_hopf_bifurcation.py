@@ -63,7 +63,7 @@ def test_scales(protocol, parameter, time):
     [
         (lambda: hopf(QIRCP(), net(), time="hybrid"), ValueError, "time must be 'continuous' or 'discrete'"),
         (lambda: hopf(QIRCP(), Network.T4()), ValueError, "network must have one link, got"),
-        (lambda: hopf(JetMax(), net(), "tau", "discrete"), ValueError, "laws must be nonlinear, those of JetMax"),
+        (lambda: hopf(JetMax(), net(), "tau", "discrete"), ValueError, "laws must be nonlinear; those of JetMax"),
         (lambda: hopf(XCP(), net(), "beta"), ValueError, "the router of XCP takes the rate of each flow"),
         (lambda: hopf(RCP(), net(), "alpha"), ValueError, "alpha of RCP must lose stability somewhere"),
         (lambda: hopf(QIRCP(), net(0.01), time="discrete"), ValueError, "must lose stability by an oscillation"),

@@ -174,7 +174,7 @@ def _part(departures: Any, paths: Any, curves: Any, k: int, before: float, after
 
 @optimized
 def _next_codepoint(departures: Any, paths: Any, curves: Any, k: int, before: float, after: float, draws: Any) -> int:
-    """Return the codepoint of the packet between two positions of a queue with several, and set the shares."""
+    """Return the codepoint of the packet from `before` to `after` in a queue of several codepoints, and set shares."""
     _part(departures, paths, curves, k, before, after, -1, draws)
     credit, ecn, max_credit = departures.credit[k], NOT_ECT, 0.0
     for c in range(len(paths.links)):

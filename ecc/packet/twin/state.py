@@ -556,7 +556,7 @@ class TwinLink:
         return server.slots.out(max(server.done, begin), size) if server.config.slot_hi > 0 else server.done
 
     def transmitted(self, begin: int, size: int) -> int:
-        """Return the time at which the last bit of a packet leaves if its first is served at `begin`."""
+        """Return the time at which the last bit of a packet leaves if its first bit is served at `begin`."""
         if not self.changes:
             time = transmission(size, self.config.capacity)
             if self.phase and self.server is None:
