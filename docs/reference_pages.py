@@ -88,6 +88,8 @@ def contract() -> str:
     lines += [
         f".. autoclass:: ecc.contract.{name}\n   :no-index:\n"
         for name in (
+            "kinds.Kind",
+            "loop.Loop",
             "equilibrium.Equilibrium",
             "equilibrium.Bound",
             "states.State",
@@ -95,7 +97,9 @@ def contract() -> str:
             "forms.SampledPrices",
             "forms.SteppedRates",
             "forms.GrantedWindows",
-        )  # fmt: skip
+            "forms.StateMachine",
+            "forms.OperatingRange",
+        )
     ]
     return "\n".join([*lines, "```", ""])
 

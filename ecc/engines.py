@@ -1,4 +1,4 @@
-"""One call for a run of a scenario by any engine: `ecc.simulate`."""
+"""One call for a run of a scenario by any engine: `ecc.simulate`. Which engines a protocol has: `protocol.loop`."""
 
 from __future__ import annotations
 

@@ -66,14 +66,14 @@ def loop_of(protocol: Any) -> Loop:
     hooks = ("link_hooks", "flow_hooks") if type(protocol).has_hosts() else ("link_hooks",)
     missing = [law for law in ("router_law", "source_law") if getattr(protocol, law, None) is None]
     lacks = f"it does not define {' and '.join(missing)}" if missing else None
-    packet = None if type(protocol).has_packet_hooks() else protocol._undefined(*hooks)
+    packet = protocol._undefined(*hooks)
     if kind is Kind.QUEUE_DISCIPLINE:
         half = "it is half of a loop: deploy it at links, under hosts that set windows"
         fluid = protocol.fluid_refusal or half
         linear = protocol.linear_refusal or half
     else:
         fluid = protocol.fluid_refusal or (None if kind is Kind.STATE_MACHINE else lacks)
-        linear = protocol.linear_refusal or lacks
+        linear = protocol.linear_refusal or lacks or protocol.no_equilibrium or protocol._undefined("equilibrium")
         if linear is None and not protocol.times:
-            linear = protocol.no_equilibrium or "it declares no times"
+            linear = "it declares no times"
     return Loop(kind, packet, fluid, linear, () if linear else protocol.times)

@@ -542,10 +542,10 @@ class Protocol:
         """The error that names the methods which the class lacks, for example for packet runs."""
         return ValueError(f"{type(self).__name__} has no {what}: {self._undefined(*names)}")
 
-    def _undefined(self, *names: str) -> str:
-        """The clause that names those methods which the class does not define."""
+    def _undefined(self, *names: str) -> str | None:
+        """The clause that names those methods which the class does not define; None if it defines all."""
         missing = [name for name in names if getattr(type(self), name) is getattr(Protocol, name)]
-        return f"it does not define {' and '.join(missing)}"
+        return f"it does not define {' and '.join(missing)}" if missing else None
 
     def link_record(self) -> Any:
         """Return the `LinkState` with which a router begins."""

@@ -1,1 +1,7 @@
-"""Linear models of closed loops, one module for each kind of loop."""
+"""Linear models of closed loops, with their equations in the docstring of each module.
+
+`closed_loop.py` has `linearize`, which chooses the module, and the equations of explicit feedback (rates by R).
+`ack_clocked_windows.py` has windows without states, `paced_windows.py` windows that are paced, that have states, or
+with routers that measure arrivals. `host_rates.py` has hosts that set rates by states, `marked_hosts.py` hosts over
+queue disciplines. `options.py` has the options of all (`LinearOptions`).
+"""

@@ -1,4 +1,4 @@
-"""Linear models of rate protocols: the laws of a protocol closed over a network, with exact delays, at an equilibrium.
+"""`linearize`, which chooses the linear model of a protocol, and the equations of explicit feedback at an equilibrium.
 
 The laws are differentiated by jets, never by hand, so a changed law changes every model at once. For router l with
 state R_l, arrivals y_l and queue q_l, and flows i that are bottlenecked at the link b_i:

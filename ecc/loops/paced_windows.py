@@ -1,4 +1,4 @@
-"""The linear model of paced windows, for hosts that average the reports of links, around an equilibrium.
+"""The linear model of paced windows, of windows with states, and of routers that measure arrivals.
 
 Flow i has window w_i, other states v_i (for example, an average of reports) and RTT D_i, queues included. A packet
 reaches the queue of link l F_il after it was sent, and D_i - F_il passes from there until the ACK that reports the

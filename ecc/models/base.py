@@ -1,4 +1,4 @@
-"""The former place of the contract of a protocol, whose parts are in `ecc.contract`."""
+"""The former place of the contract of a protocol: `ecc/contract/protocol.py` explains how to write one."""
 
 from ecc._support.quantity import PER_TIME, RATE, SIZE, TIME, Dimension
 from ecc.contract.choices import (

@@ -75,6 +75,28 @@ def test_a_custom_protocol_has_a_loop_with_reasons() -> None:
     assert loop.fluid == "it does not define router_law"
 
 
+def test_missing_hooks_and_a_missing_equilibrium_are_reasons() -> None:
+    @dataclass(frozen=True)
+    class Partial(Protocol):
+        interval: float = 0.01
+
+        @staticmethod
+        def router_law(y: float, C: float) -> float:
+            return C - y
+
+        @staticmethod
+        def source_law(R: float) -> float:
+            return R
+
+        def link_hooks(self) -> dict[str, Any]:
+            return {}
+
+    loop = Partial().loop
+    assert loop.packet == "it does not define flow_hooks"
+    assert loop.fluid is None
+    assert loop.linear == "it does not define equilibrium" and loop.times == ()
+
+
 def test_a_form_of_no_kind_is_refused_with_the_list_of_forms() -> None:
     @dataclass(frozen=True)
     class Formless(Protocol):

@@ -1,10 +1,12 @@
 /*
- * Loss recovery of reliable flows: RFC 6582 for cumulative ACKs, RFC 6675 for SACK (S-73 to S-92). Sequence numbers are
- * in bytes from 0; ranges are from begin to end, the end excluded.
+ * Loss recovery of reliable flows: RFC 6582 for cumulative ACKs, RFC 6675 for SACK (S-73 to S-92). Lost packets are
+ * found by duplicate ACKs (count_duplicate) and SACKs (raise_lost_below). Sequence numbers are in bytes from 0; ranges
+ * are from begin to end, the end excluded.
  *
  * Here is the sender's half: what may be in flight, what is next, and what an ACK and a timeout change.
  *
- * Not here: the receiver's half (reassembly.c), and when packets and ACKs are sent (sender.c, receiver.c).
+ * Not here: the receiver's half (reassembly.c), and when packets and ACKs are sent (sender.c, receiver.c), the
+ * response to a loss (acks.c), and losses found by time (rack.c).
  *
  * Invariants (ecc_transport_verify): snd_una <= high_rxt, lost_below <= snd_nxt; sacked ranges lie beyond snd_una, and
  * all of them has been received; with SACK, pipe_credit = sacked(snd_una, high_rxt).
