@@ -117,5 +117,5 @@ def test_a_law_that_asks_for_too_much_says_so():
         def router_law(u, weather):
             return u * weather
 
-    with pytest.raises(ValueError, match="Curious has no fluid model: its router law takes weather, and what"):
+    with pytest.raises(ValueError, match="Curious has no fluid model: its router law takes weather; available"):
         simulate(Scenario(NETWORKS["dumbbell"], Curious(), 10.0))
