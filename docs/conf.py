@@ -108,7 +108,7 @@ def module_page(name: str, title: str) -> str:
     module = import_module(name)
     left_out = [key for key in module.__all__ if ismodule(getattr(module, key))]
     left_out += {
-        "ecc": ["DelaySystem", "SampledSystem", "Tmix"],
+        "ecc": ["DelaySystem", "Demand", "SampledSystem", "Tmix"],
         "ecc.models": ["Header", "LinkState", "FlowState"],
     }.get(name, [])
     return "\n".join([

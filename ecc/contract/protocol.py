@@ -313,7 +313,7 @@ class Protocol:
 
     @property
     def fluid_form(self) -> FluidForm | None:
-        """Options of a fluid in which hosts or routers act in steps or states: a type of `ecc.contract.forms`.
+        """Options of a fluid in which hosts or routers act in steps or states (a type of `ecc.contract.forms`).
 
         None: routers and sources act at every moment, by delay differential equations, and windows, for which the
         source law has an argument `w`, are clocked by ACKs. It may be a class attribute.
