@@ -108,7 +108,8 @@ def test_transfers_cost_memory_only_while_they_live():
         assert run.flows["completion_time"].notna().mean() > 0.9
         return run.stats["peak_bytes"]
 
-    # Memory grows by doubling, so two runs may differ by a factor of 2; rows of all transfers would need 4 times as much.
+    # Storage doubles when it is full, so two runs may differ by a factor of 2. Rows of all transfers would take 4 times
+    # as much.
     assert peak(24.0) <= 2.0 * peak(6.0) < 3e6
 
 
