@@ -3,8 +3,10 @@
 `python docs/reference_pages.py` writes them anew, as building the site does; a test holds them against the code.
 """
 
+import ast
 import re
 from inspect import signature
+from itertools import pairwise
 from pathlib import Path
 
 from ecc._support.display import number_text
@@ -69,6 +71,42 @@ def _markdown(text: str) -> list[str]:
     return found
 
 
+def _entries() -> list[str]:
+    """All public entries of `Protocol` as tables, one for each section of its source, in the order of the source."""
+    source = Path(protocol.__file__).read_text(encoding="utf-8")
+    body = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)).body
+    headings = [
+        (number, match[1].strip())
+        for number, line in enumerate(source.splitlines(), 1)
+        if (match := re.match("    # ---- (.*?) -+$", line))
+    ]
+    lines: list[str] = []
+    shown = ""
+    for node, after in pairwise([*body, None]):
+        if isinstance(node, ast.AnnAssign):
+            name = ast.unparse(node.target)
+            text = ast.literal_eval(after.value) if isinstance(after, ast.Expr) else ""
+            default = "required" if node.value is None else f"`{ast.unparse(node.value)}`"
+        elif isinstance(node, ast.FunctionDef):
+            name, text, default = node.name, ast.get_docstring(node), "method"
+            if any(ast.unparse(decorator) == "property" for decorator in node.decorator_list):
+                result = node.body[-1]
+                value = ast.unparse(result.value) if len(node.body) == 2 and isinstance(result, ast.Return) else "self"
+                default = "derived" if "self" in value else f"`{value}`"
+        else:
+            continue
+        if name.startswith("_"):
+            continue
+        heading = [title for number, title in headings if number < node.lineno]
+        if heading and heading[-1] != shown:
+            shown = heading[-1]
+            lines += ["", f"### {shown[0].upper()}{shown[1:]}", "", "| entry | default | meaning |", "|---|---|---|"]
+        default = default.replace("MappingProxyType({})", "{}")
+        first = " ".join(text.partition("\n\n")[0].split()).replace("|", "\\|")
+        lines.append(f"| `{name}` | {default} | {first} |")
+    return lines
+
+
 def contract() -> str:
     """The contract of a protocol: the table of what laws may ask for, and all that a class may declare."""
     text = str(protocol.__doc__)
@@ -82,7 +120,8 @@ def contract() -> str:
         *_markdown(text[text.index("   ====") : text.index("2. `Header`")]),
         "## What a class declares", "",
         "`ecc/contract/` has all of it: `protocol.py` the class, `forms.py` the options of each kind of loop, "
-        "`states.py` the states.", "", "```{eval-rst}",
+        "`states.py` the states.", *_entries(), "",
+        "## Signatures and types", "", "```{eval-rst}",
     ]  # fmt: skip
     lines += [".. autoclass:: ecc.contract.protocol.Protocol", "   :members:", "   :no-index:", ""]
     lines += [

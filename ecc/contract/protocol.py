@@ -181,10 +181,21 @@ class Protocol:
             if fits and value != value:
                 raise ValueError(f"{f.name} must be a number, got {shown(value)}")
 
+    # ---- parameters --------------------------------------------------------------------------------------
+
     dimensions: ClassVar[Mapping[str, Dimension]] = MappingProxyType({})
     """Dimension of each parameter that has one: {"interval": TIME, "line_rate": RATE}. A parameter that is not named is
     a pure number, for example a gain, a share, or a number of packets. A class declares its own parameters only: those
     of its base classes are added (`dimensions_of`). A property, if a dimension depends on other parameters."""
+
+    def params(self) -> dict[str, float]:
+        """Return the parameters as the laws and hooks see them (`p`): name -> float; by default all numbers."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: float(value) for name, value in values.items() if isinstance(value, Real)}
+
+    def namespace(self) -> Params:
+        """Return `params()` with attribute access, for calling a law by hand."""
+        return Params(**self.params())
 
     def relabeled(self, flows: Sequence[int]) -> Protocol:
         """Return the protocol for a network with relabeled flows; itself, if no parameter names flows by index.
@@ -199,13 +210,21 @@ class Protocol:
     # ---- laws --------------------------------------------------------------------------------------------
 
     router_law: ClassVar[Callable[..., float]]
+    """The next state R of a router; without the argument `R`, the feedback that it announces."""
     announce_law: ClassVar[Callable[..., float] | None] = None
+    """The feedback that a router announces, if it is not its state; None: its state."""
     source_law: ClassVar[Callable[..., float]]
+    """The next rate of a flow; with the argument `w`, its window one RTT later."""
     slow_start_law: ClassVar[Callable[..., float] | None] = None
+    """The window one RTT later while a flow is in slow start; None: flows begin without slow start."""
     decrease_law: ClassVar[Callable[..., float] | None] = None
+    """The window right after feedback that reduces it, or w without a reduction; None: no such feedback."""
     loss_response_law: ClassVar[Callable[..., float] | None] = None
+    """The window right after a loss; None: losses do not change windows."""
     mark_response_law: ClassVar[Callable[..., float] | None] = None
+    """The window right after a mark; None: the same as after a loss."""
     memory_law: ClassVar[Callable[..., float] | None] = None
+    """The value that a flow remembers from a loss, the argument `m` of other laws; None: no value."""
 
     @property
     def probability_law(self) -> Callable[..., float] | None:
@@ -221,15 +240,6 @@ class Protocol:
     def priority_law(self) -> Callable[..., float] | None:
         """A law with a router's arguments: flows are bottlenecked at the link where it is largest; None: no law."""
         return None
-
-    def params(self) -> dict[str, float]:
-        """Return the parameters as the laws and hooks see them (`p`): name -> float; by default all numbers."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: float(value) for name, value in values.items() if isinstance(value, Real)}
-
-    def namespace(self) -> Params:
-        """Return `params()` with attribute access, for calling a law by hand."""
-        return Params(**self.params())
 
     def rate_range(self, capacity: float) -> tuple[float, float]:
         """Return minimum and maximum of a router's state R at a capacity [bit/s]; by default 0 and the capacity."""
@@ -426,8 +436,11 @@ class Protocol:
     # ---- packets: records, hooks and headers -------------------------------------------------------------
 
     Header: ClassVar[type] = NoRecord
+    """Dataclass of the fields that packets carry."""
     LinkState: ClassVar[type] = NoRecord
+    """Dataclass of the state of a router at a link."""
     FlowState: ClassVar[type] = NoRecord
+    """Dataclass of the state of a flow at its sender."""
     required_env: ClassVar[frozenset[str]] = frozenset()
     """Optional fields of `env` that hooks read: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
     n_timers: ClassVar[int] = 1
