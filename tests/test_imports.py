@@ -86,6 +86,12 @@ def test_modules_of_a_package_form_no_cycle(room):
     assert list(TopologicalSorter(above).static_order()) or not above
 
 
+def test_questions_about_arguments_are_asked_by_name():
+    """Other rooms ask `takes`, `call_law` and so on, or `router_takes` of a protocol: see `ecc.laws.arguments`."""
+    files = [path for path in ROOT.rglob("*.py") if "law_arguments" in path.read_text(encoding="utf-8")]
+    assert {path.relative_to(ROOT).parts[0] for path in files} == {"laws", "loops"}
+
+
 def test_models_do_not_import_numba():
     for path in (ROOT / "models").rglob("*.py"):
         assert "numba" not in path.read_text(encoding="utf-8"), path.name

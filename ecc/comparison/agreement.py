@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 from ecc._support.display import Displayed, Rows, value_text
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.forms import GrantedWindows
+from ecc.contract.kinds import router_takes, sets_windows
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
 from ecc.errors import EccError
 from ecc.linear import DelaySystem, SampledSystem
-from ecc.loops.closed_loop import law_arguments, linearize
+from ecc.loops.closed_loop import linearize
 from ecc.network.network import Network
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario
@@ -294,9 +295,8 @@ class _Causes:
             & (run.data["time"].to_numpy() <= phase.end)
             for name, run in runs.items()
         }
-        laws = (getattr(self.protocol, name, None) for name in ("router_law", "source_law"))
-        self.received, source_arguments = (set() if law is None else set(law_arguments(law)) for law in laws)
-        self.windows = "w" in source_arguments or (self.protocol is not None and self.protocol.windowed)
+        self.windows = self.protocol is not None and (sets_windows(self.protocol) or self.protocol.windowed)
+        self.reads_queues = router_takes(self.protocol, "q") or router_takes(self.protocol, "q_flow")
 
     def between(self, first: str, second: str) -> tuple[str, ...]:
         """Return causes of a difference between two runs."""
@@ -329,7 +329,7 @@ class _Causes:
     def base_rtts(self) -> list[str]:
         """Report flows that measure delays and never saw their path empty."""
         run = self.runs.get("packets")
-        if run is None or not self.windows or not {"q", "q_flow"} & self.received or "min_rtt" not in run.flows:
+        if run is None or not self.windows or not self.reads_queues or "min_rtt" not in run.flows:
             return []
         network, active = self.phase.network, self.phase.active
         sent = np.array([8.0 * flow.mean_packet * (1.0 / network.capacities[list(flow.route)]).sum()

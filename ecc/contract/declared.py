@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ecc._support.arguments import shown
+from ecc.contract.kinds import router_takes, sets_windows
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import states_of
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import arguments_except, takes
 
 __all__ = ["ENTRIES", "LAWS", "Taken", "form_laws"]
 
@@ -67,7 +68,7 @@ class Taken:
     available arguments. `values`: other entry -> supported values, None for any; a missing entry supports the default
     of `Protocol` only. `instead`: entry -> note on the behavior of the engine in place of this declaration; "" if it is
     equivalent. `without_memory`: available arguments of a router law without R; None: the same except R. `acted_on`:
-    entry -> function of the arguments of router law and source law that returns True if the entry has an effect.
+    entry -> function of the protocol that returns True if the entry has an effect.
     `of_states`: available arguments of the laws of hosts' states; all laws except those of routers also get the states.
     `needs`: the required laws.
     """
@@ -78,7 +79,7 @@ class Taken:
     instead: Mapping[str, str] = field(default_factory=dict)
     without_memory: tuple[str, ...] | None = None
     model: str = "fluid model"
-    acted_on: Mapping[str, Callable[[tuple[str, ...], tuple[str, ...]], bool]] = field(default_factory=dict)
+    acted_on: Mapping[str, Callable[[Protocol], bool]] = field(default_factory=dict)
     of_states: tuple[str, ...] = ()
     needs: tuple[str, ...] = ("router_law", "source_law")
 
@@ -97,12 +98,11 @@ class Taken:
         name = type(protocol).__name__
         notes: list[str] = []
         self.check_laws(protocol)
-        if protocol.announce_law is not None and "R" not in law_arguments(getattr(protocol, "router_law", None)):
+        if protocol.announce_law is not None and not router_takes(protocol, "R"):
             raise ValueError(
                 f"{name} declares announce_law, but its router_law keeps no R: what it returns is announced"
             )
-        arguments = tuple(law_arguments(getattr(protocol, law, None)) for law in ("router_law", "source_law"))
-        if self.needs and "w" not in arguments[1]:
+        if self.needs and not sets_windows(protocol):
             interval_of(protocol)
         for entry in ENTRIES:
             value, usual = _declared(protocol, entry)
@@ -114,7 +114,7 @@ class Taken:
                 continue
             elif entry in self.instead:
                 notes.append(self.instead[entry])
-            elif not self.acted_on.get(entry, _always)(*arguments) or (allowed == (usual,) and callable(value)):
+            elif not self.acted_on.get(entry, _always)(protocol) or (allowed == (usual,) and callable(value)):
                 raise ValueError(
                     f"{name} has no {self.model}: it declares {entry}, which {self.engine} does not act on"
                 )
@@ -147,26 +147,26 @@ class Taken:
             raise ValueError(f"{type(protocol).__name__} has no {self.model}: it has no {' and no '.join(missing)}")
 
     def _check_arguments(self, protocol: Protocol, entry: str, law: Any) -> None:
-        wanted, available = law_arguments(law), self.laws.get(entry, self.of_states)
-        if entry == "router_law" and "R" not in wanted:
+        available = self.laws.get(entry, self.of_states)
+        if entry == "router_law" and not takes(law, "R"):
             available = self.without_memory or tuple(argument for argument in available if argument != "R")
         if self.of_states and entry != "router_law":
             available = (*available, *protocol.states)
-        if unknown := [argument for argument in wanted if argument not in available]:
+        if unknown := arguments_except(law, available):
             raise ValueError(
                 f"{type(protocol).__name__} has no {self.model}: its {entry.removesuffix('_law')} law takes "
                 f"{', '.join(unknown)}; available arguments for {self.engine}: {', '.join(available)}"
             )
-        if "T" in wanted:
+        if takes(law, "T"):
             interval_of(protocol)
-        if "m" in wanted and protocol.memory_law is None:
+        if takes(law, "m") and protocol.memory_law is None:
             raise ValueError(
                 f"{type(protocol).__name__} has no {self.model}: its {entry.removesuffix('_law')} law takes m, and it "
                 "has no memory_law"
             )
 
 
-def _always(router: tuple[str, ...], source: tuple[str, ...]) -> bool:
+def _always(protocol: Protocol) -> bool:
     return True
 
 

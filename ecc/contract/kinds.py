@@ -11,9 +11,9 @@ from typing import Any
 
 from ecc._support.arguments import shown
 from ecc.contract.forms import GrantedWindows, SampledPrices, StateMachine, SteppedRates
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import takes
 
-__all__ = ["Kind", "kind_of", "kind_of_laws", "sets_windows"]
+__all__ = ["Kind", "kind_of", "kind_of_laws", "router_takes", "sets_windows", "source_takes", "steps_from_rate"]
 
 
 class Kind(StrEnum):
@@ -48,6 +48,40 @@ _FORMS = {
 }
 
 
+def router_takes(protocol: Any, argument: str) -> bool:
+    """Return whether the router law of a protocol takes an argument; False without a router law.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    argument : str
+        Name of the argument, for example "R", which routers with memory take.
+    """
+    return takes(getattr(protocol, "router_law", None), argument)
+
+
+def source_takes(protocol: Any, argument: str) -> bool:
+    """Return whether the source law of a protocol takes an argument; False without a source law.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    argument : str
+        Name of the argument, for example "x", which hosts that step from their rate take.
+    """
+    return takes(getattr(protocol, "source_law", None), argument)
+
+
+def steps_from_rate(protocol: Any) -> bool:
+    """Return whether the source law of a protocol takes a rate, of now or of an RTT ago, to return the next one.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    """
+    return source_takes(protocol, "x") or source_takes(protocol, "x_rtt")
+
+
 def sets_windows(protocol: Any) -> bool:
     """Return whether the source law of a protocol is that of a window, for example `True` for NewReno.
 
@@ -55,7 +89,7 @@ def sets_windows(protocol: Any) -> bool:
     ----------
     protocol : Protocol
     """
-    return "w" in law_arguments(getattr(protocol, "source_law", None))
+    return source_takes(protocol, "w")
 
 
 def kind_of(protocol: Any) -> Kind:

@@ -16,13 +16,14 @@ from ecc.contract.env import Hook
 from ecc.contract.protocol import Protocol
 from ecc.contract.states import State
 from ecc.jit.reach import reached_functions, replace_functions, text_of, uses_field
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import arguments_beyond, arguments_text, call_law, takes, with_arguments_of
 
 __all__ = ["check_hooks", "flow_hooks_of", "link_hooks_of"]
 
 _SIDES = ("link_hooks", "flow_hooks")
 _USED_BY_PACKETS = ("queues", "receiver_window")  # entries that the packet engines read themselves
 _SCALED = ("w", "w_rtt", "m", "s", "a")  # sizes of a window protocol: hooks have them in bytes, fluid in bits
+_ORDINARY = {"w": 3.1e5, "w_rtt": 2.7e5, "m": 3.3e5, "s": 12e3, "a": 12e3, "D": 0.05, "T": 0.02, "R": 0.01}
 
 Laws = dict[str, Any]
 """Name in messages -> law."""
@@ -113,11 +114,10 @@ def _refusal(protocol: Protocol, author: type[Protocol], name: str, old: Any, ne
     defined = [side for side in _SIDES if getattr(kind, side) is not getattr(Protocol, side)]
     sides = " and ".join(side for side in defined if getattr(protocol, side)())
     if isinstance(old, FunctionType) and isinstance(new, FunctionType):
-        unknown = [argument for argument in law_arguments(new) if argument not in law_arguments(old)]
-        if unknown:
+        if unknown := arguments_beyond(new, old):
             return (
                 f"{what} to a law of {', '.join(unknown)}, and the packet hooks of {author.__name__} call it with "
-                f"{', '.join(law_arguments(old)) or 'no argument'}: define {sides}, too"
+                f"{arguments_text(old) or 'no argument'}: define {sides}, too"
             )
         if _scales(old, protocol.states) and not _scales(new, protocol.states):
             return (
@@ -170,24 +170,12 @@ def _replacements(protocol: Protocol, author: type[Protocol]) -> dict[FunctionTy
         other = new_laws[0]
         if not isinstance(other, FunctionType) or not all(_is_same(new_law, other) for new_law in new_laws):
             continue
-        if _is_same(law, other) or not set(law_arguments(other)) <= set(law_arguments(law)):
+        if _is_same(law, other) or arguments_beyond(other, law):
             continue
         if _scales(law, protocol.states) and not _scales(other, protocol.states):
             continue
-        replacements[law] = (_with_arguments_of(law, other), its)
+        replacements[law] = (with_arguments_of(other, law), its)
     return replacements
-
-
-def _with_arguments_of(old: FunctionType, new: FunctionType) -> FunctionType:
-    """A law with the arguments of another one, in its order."""
-    if law_arguments(old) == law_arguments(new):
-        return new
-    scope: dict[str, Any] = {"law": new, "__name__": new.__module__}
-    taken = ", ".join(law_arguments(new))
-    exec(f"def {old.__name__.strip('<>')}({', '.join(law_arguments(old))}):\n    return law({taken})\n", scope)
-    adapted = scope[old.__name__.strip("<>")]
-    assert isinstance(adapted, FunctionType)
-    return adapted
 
 
 def _scales(law: FunctionType, states: Mapping[str, State]) -> bool:
@@ -195,23 +183,25 @@ def _scales(law: FunctionType, states: Mapping[str, State]) -> bool:
 
     True for laws without `w`, and for those that cannot be evaluated at an ordinary point.
     """
-    names = law_arguments(law)
-    if "w" not in names or "x" in names:
+    if not takes(law, "w") or takes(law, "x"):
         return True
-    sizes = {*_SCALED, *(name for name, state in states.items() if state.unit in ("bit", "bytes"))}
-    values = {"w": 3.1e5, "w_rtt": 2.7e5, "m": 3.3e5, "s": 12e3, "a": 12e3, "D": 0.05, "T": 0.02, "R": 0.01}
-
-    def at(unit: float) -> float:
-        arguments = {name: values.get(name, 0.3) * (unit if name in sizes else 1.0) for name in names if name != "p"}
-        if "p" in names:
-            arguments["p"] = _Ones()  # type: ignore[assignment]
-        return float(law(**arguments)) / unit
-
+    sizes = frozenset((*_SCALED, *(name for name, state in states.items() if state.unit in ("bit", "bytes"))))
     try:
-        first, second = at(1.0), at(0.125)
+        first, second = (float(call_law(law, _Point(sizes, unit))) / unit for unit in (1.0, 0.125))
     except Exception:  # at this point; packet runs report it where it occurs
         return True
     return abs(first - second) <= 1e-9 * max(abs(first), abs(second))
+
+
+class _Point(dict[str, Any]):
+    """Values of all arguments of a law at an ordinary point, with sizes in a unit."""
+
+    def __init__(self, sizes: frozenset[str], unit: float) -> None:
+        super().__init__(p=_Ones())
+        self._sizes, self._unit = sizes, unit
+
+    def __missing__(self, argument: str) -> float:
+        return _ORDINARY.get(argument, 0.3) * (self._unit if argument in self._sizes else 1.0)
 
 
 class _Ones:

@@ -19,10 +19,10 @@ from ecc.contract.assignment import (
     with_parameter,
 )
 from ecc.contract.equilibrium import Bound
+from ecc.contract.kinds import router_takes
 from ecc.contract.parameters import label
 from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
-from ecc.laws.arguments import law_arguments
 from ecc.linear import DelaySystem, Margins, SampledSystem, StabilityLimit, Switched, SwitchedLoop
 from ecc.loops.closed_loop import has_clockings, has_granted_windows, linearize
 from ecc.loops.options import LinearKeywords, LinearOptions, read_options
@@ -688,7 +688,7 @@ def _perturbation(
 
 def _scaling_rtt(protocol: Protocol | ProtocolAssignment, network: Network, mean_rtt: Any) -> str:
     """Return how routers determine d, in words; empty if all methods agree, or if no law uses d."""
-    if isinstance(protocol, ProtocolAssignment) or "d" not in law_arguments(getattr(protocol, "router_law", None)):
+    if isinstance(protocol, ProtocolAssignment) or not router_takes(protocol, "d"):
         return ""
     if mean_rtt is not None and not isinstance(mean_rtt, str):
         return f"as given, {', '.join(quantity_text(float(d), 's') for d in np.asarray(mean_rtt)[:_LOOPS])}"

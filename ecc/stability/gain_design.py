@@ -25,6 +25,7 @@ from scipy.optimize import differential_evolution, minimize
 from ecc._support.arguments import Seed, check_arguments, shown
 from ecc._support.display import Displayed
 from ecc.contract.assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameters
+from ecc.contract.kinds import router_takes
 from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError
 from ecc.linear import Certificate, DelaySystem, Margins, SampledSystem
@@ -32,7 +33,7 @@ from ecc.linear.box_cover import BoxCover
 from ecc.linear.gain_intervals import REFUSED
 from ecc.linear.newton_iteration import newton
 from ecc.linear.rootfinding import starts
-from ecc.loops.closed_loop import law_arguments, linearize
+from ecc.loops.closed_loop import linearize
 from ecc.loops.options import LinearKeywords, LinearOptions, read_options
 from ecc.network.network import Network
 from ecc.stability.network_ranges import NetworkRange, cover_range, linearize_on
@@ -450,7 +451,7 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
         raise ValueError(
             f"RTTs must count in full for all RTT distributions, got a limit of {protocol.scaling_rtt_limit:g} s"
         )
-    if "x" in law_arguments(protocol.router_law) and protocol.params().get("gamma", 0.0) > 0.0:
+    if router_takes(protocol, "x") and protocol.params().get("gamma", 0.0) > 0.0:
         raise ValueError(
             f"gamma must be 0 for all RTT distributions of {type(protocol).__name__}: see critical_rtt_ratio"
         )

@@ -27,12 +27,14 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import Displayed, Rows, frequency_text
+from ecc.contract.kinds import router_takes, source_takes
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
 from ecc.errors import LinearizationError
+from ecc.laws.arguments import arguments_from, call_law, takes
 from ecc.laws.jets import gradient, taylor
 from ecc.linear import StabilityLimit
-from ecc.loops.closed_loop import law_arguments, linearize, steps_of
+from ecc.loops.closed_loop import linearize, steps_of
 from ecc.network.network import Network
 from ecc.stability.gains import critical_gain, parameter_of
 
@@ -294,18 +296,16 @@ class _Loop:
             "T": T, "C": C, "p": p,
         }  # fmt: skip
         supply["y_prev"] = supply["y"]
-        if "x" in law_arguments(protocol.router_law):
+        if router_takes(protocol, "x"):
             raise ValueError(f"the router of {type(protocol).__name__} takes the rate of each flow")
         groups = sorted(set(zip(delays, point.rates.tolist(), strict=True)))
-        has_memory = "R" in law_arguments(protocol.router_law)
+        has_memory = router_takes(protocol, "R")
         step = 1.0 if sampled else T  # control interval in the unit of the delays
         self.y, state, announced = 0, 1, 1 if protocol.announce_law is None else 2
         first = announced + 1
         self.queue = first + len(groups) if self._depends_on_queue(protocol.router_law, supply) else 0
         self.size = first + len(groups) + bool(self.queue)
-        has_mean_rtt = (
-            "d" in law_arguments(protocol.router_law) and protocol.scaling_rtt == "mean" and len(set(delays)) > 1
-        )
+        has_mean_rtt = router_takes(protocol, "d") and protocol.scaling_rtt == "mean" and len(set(delays)) > 1
         if has_mean_rtt:  # d is weighted by the current rates: the sum of RTT times rate, over y
             carried, mean_rtt = self.size, self.size + 1
             self.size += 2
@@ -334,12 +334,10 @@ class _Loop:
         self.terms[state] = (protocol.router_law, supply, {"R": feedback, **received})
         if has_memory and not sampled:
             self.leads[state] = _relaxation(T)
-        R = protocol.router_law(**{name: supply[name] for name in law_arguments(protocol.router_law)})
+        R = call_law(protocol.router_law, supply)
         if protocol.announce_law is not None:
             self.terms[announced] = (protocol.announce_law, supply | {"R": R}, {"R": (state, 0.0), **received})
-            R = protocol.announce_law(
-                **{name: (supply | {"R": R})[name] for name in law_arguments(protocol.announce_law)}
-            )
+            R = call_law(protocol.announce_law, supply | {"R": R})
             self.scale[announced] = abs(R) or 1.0
         for g, (delay, x) in enumerate(groups):
             place = {
@@ -351,29 +349,29 @@ class _Loop:
             own_rtt = delay * (T if sampled else 1.0)
             known = {"x": x, "x_rtt": x, "R": R, "R_prev": R, "D": own_rtt, "T": T, "p": p}
             self.terms[first + g] = (protocol.source_law, known, place)
-            if not sampled and "x" in law_arguments(protocol.source_law):
+            if not sampled and source_takes(protocol, "x"):
                 self.leads[first + g] = _lagged(T)
+        self._equations = tuple(self._filled_equations())
         self._slopes: dict[int, dict[str, float]] = {}
 
     @staticmethod
     def _depends_on_queue(law: Callable[..., Any], supply: dict[str, Any]) -> bool:
-        names = law_arguments(law)
-        return "q" in names and gradient(law, {name: supply[name] for name in names}, ["q"])["q"] != 0.0
+        return takes(law, "q") and gradient(law, arguments_from(law, supply), ["q"])["q"] != 0.0
 
-    def _equations(self) -> Iterator[tuple[int, Callable[..., Any], dict[str, Any], dict[str, Place]]]:
+    def _filled_equations(self) -> Iterator[tuple[int, Callable[..., Any], dict[str, Any], dict[str, Place]]]:
         """Yield each row, its law, the arguments at equilibrium, and the sources of those that vary."""
         for row, term in enumerate(self.terms):
             if term is not None:
-                law, at, places = term
-                names = law_arguments(law)
-                yield row, law, {name: at[name] for name in names}, {k: v for k, v in places.items() if k in names}
+                law, supply, places = term
+                at = arguments_from(law, supply)
+                yield row, law, at, {name: place for name, place in places.items() if name in at}
 
     def characteristic(self, s: complex, slope: bool = False) -> Complex:
         """Return Delta(s), or its derivative."""
         matrix = np.diag(np.array([lead(s)[int(slope)] for lead in self.leads], dtype=complex))
         for row, column, weight, delay in self.linear:
             matrix[row, column] -= weight * np.exp(-s * delay) * (-delay if slope else 1.0)
-        for row, law, at, places in self._equations():
+        for row, law, at, places in self._equations:
             if row not in self._slopes:
                 self._slopes[row] = gradient(law, at, places)
             for name, (column, delay) in places.items():
@@ -383,7 +381,7 @@ class _Loop:
     def second(self, first: Mode, second: Mode) -> Complex:
         """Return B of two motions v exp(s t)."""
         vector = np.zeros(self.size, dtype=complex)
-        for row, law, at, places in self._equations():
+        for row, law, at, places in self._equations:
             u, v = (self._argument_modes(mode, places) for mode in (first, second))
 
             def form(a: Real, b: Real, law: Any = law, at: Any = at, places: Any = places) -> float:
@@ -397,7 +395,7 @@ class _Loop:
     def third(self, mode: Mode) -> Complex:
         """Return C of a motion v exp(s t), itself and its conjugate."""
         vector = np.zeros(self.size, dtype=complex)
-        for row, law, at, places in self._equations():
+        for row, law, at, places in self._equations:
             u = self._argument_modes(mode, places)
             a, b = u.real, u.imag
             cubes = [6.0 * _along(law, at, places, line)[3] for line in (a, b, a + b, a - b)]

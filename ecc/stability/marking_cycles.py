@@ -32,7 +32,7 @@ from ecc._support.display import Displayed
 from ecc.contract.assignment import ProtocolAssignment, read_protocol
 from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import arguments_except, arguments_from, takes
 from ecc.laws.jets import gradient
 from ecc.loops.closed_loop import linearize
 from ecc.loops.marked_hosts import MarkingEquilibrium, equilibrium_of_marks, linearize_marks
@@ -234,11 +234,11 @@ def _of_law(
 ) -> MarkingCycle:
     name, law, states = type(discipline).__name__, discipline.probability_law, discipline.states
     assert law is not None
-    arguments = [arg for arg in law_arguments(law) if arg != "p"]
+    arguments = arguments_except(law, ("p",))
     if len(arguments) != 1 or (arguments[0] != "q" and list(states) != arguments) or (arguments[0] == "q" and states):
         raise ValueError(f"{name} must choose by the queue or by its one state alone, got {', '.join(arguments)}")
     (arg,) = arguments
-    constants = {"p": discipline.namespace()} if "p" in law_arguments(law) else {}
+    constants = {"p": discipline.namespace()} if takes(law, "p") else {}
     rest = equilibrium_of_marks(halves.deploy(network), network)
     q0, p0 = float(rest.queues[0]) / (8.0 * packet), float(rest.probabilities[0])
     x0 = q0 if arg == "q" else rest.states[0][arg]
@@ -290,9 +290,9 @@ def _filter(discipline: Protocol, arg: str, x0: float, q0: float, network: Netwo
     capacity = float(network.capacities[0]) / (8.0 * packet)
     interval = float(discipline.params().get("interval", 0.0))
     known = {arg: x0, "q": q0, "y": capacity, "C": capacity, "T": interval, "p": discipline.namespace()}
-    if law is None or not set(law_arguments(law)) <= set(known):
+    if law is None or arguments_except(law, known):
         raise ValueError(f"{arg} of {type(discipline).__name__} must be an average of the queue")
-    at = {name: known[name] for name in law_arguments(law)}
+    at = arguments_from(law, known)
     slopes = gradient(law, at, [name for name in (arg, "q", "y") if name in at])
     rate = capacity if state.clock == "arrival" else 1.0 / interval if interval else 1.0
     response = slopes.get("q", 0.0) + 1j * w * slopes.get("y", 0.0)

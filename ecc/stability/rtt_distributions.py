@@ -48,10 +48,11 @@ from scipy.optimize import minimize_scalar
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.display import Displayed
+from ecc.contract.kinds import router_takes
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
 from ecc.linear import StabilityLimit
-from ecc.loops.closed_loop import law_arguments, linearize
+from ecc.loops.closed_loop import linearize
 from ecc.models.rcp import RCP
 from ecc.network.network import Network
 from ecc.stability.gains import critical_gain, parameter_of
@@ -263,7 +264,7 @@ def _at_equal(
         raise ValueError(
             f"RTTs must count in full for a worst distribution, got a limit of {protocol.scaling_rtt_limit:g} s"
         )
-    if "x" in law_arguments(protocol.router_law) and protocol.params().get("gamma", 0.0) > 0.0:
+    if router_takes(protocol, "x") and protocol.params().get("gamma", 0.0) > 0.0:
         raise ValueError(
             f"gamma must be 0 for a worst distribution of {type(protocol).__name__}: see critical_rtt_ratio"
         )

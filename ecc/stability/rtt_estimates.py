@@ -10,9 +10,10 @@ import numpy as np
 
 from ecc._support.arguments import check_arguments
 from ecc._support.display import Displayed
+from ecc.contract.kinds import router_takes
 from ecc.contract.protocol import Protocol
 from ecc.linear import DelaySystem, SampledSystem, stability_limit
-from ecc.loops.closed_loop import law_arguments, linearize
+from ecc.loops.closed_loop import linearize
 from ecc.loops.options import NAMES, LinearKeywords, LinearOptions, read_options
 from ecc.network.network import Network
 
@@ -102,7 +103,7 @@ def rtt_margin(
     >>> round(rtt_margin(QIRCP(alpha=0.5), Network.dumbbell("1 Gb/s", [0.1])).ratio, 6)  # 1/pi
     0.31831
     """
-    if "d" not in law_arguments(protocol.router_law):
+    if not router_takes(protocol, "d"):
         return RttMargin(0.0, float("nan"), None)
     crosses, rtts = network.incidence, network.rtts
     average = np.max if protocol.scaling_rtt == "max" else np.mean

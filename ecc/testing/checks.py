@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from ecc import fluid, packet
 from ecc.contract.assignment import ProtocolAssignment, read_protocol, with_parameter
+from ecc.contract.kinds import sets_windows
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
 from ecc.errors import EccError, LinearizationError
-from ecc.laws.arguments import law_arguments
 from ecc.linear import DelaySystem, SampledSystem, StabilityLimit
 from ecc.loops.closed_loop import linearize
 from ecc.loops.marked_hosts import equilibrium_of_marks
@@ -759,7 +759,7 @@ def _response(
     if isinstance(model, SampledSystem) and model.dt:
         period = model.dt * max(1, round(period / model.dt))
     hosts = scenario.protocol if isinstance(scenario.protocol, Protocol) else scenario.protocol.protocols[0]
-    windows = "w" in law_arguments(getattr(hosts, "source_law", None))
+    windows = sets_windows(hosts)
     size = 1e-4 if root.real < 0.0 else 1e-6
     long = scenario.with_(duration=horizon)
     options: dict[str, Any] = {"rtol": 1e-9} if time == "continuous" else {}
@@ -963,7 +963,7 @@ def _starts_at_equilibrium(scenario: Scenario) -> bool:
     protocol = scenario.protocol
     if not isinstance(protocol, Protocol) or not protocol.equilibrium_is_static:
         return False
-    if "w" in law_arguments(getattr(protocol, "source_law", None)):
+    if sets_windows(protocol):
         return False
     queues = _point(scenario)[1]
     return type(protocol).flow_at is not Protocol.flow_at and (queues is None or not queues.any())

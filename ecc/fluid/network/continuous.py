@@ -46,7 +46,7 @@ from ecc.fluid.network.initial_conditions import MEASURED, InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result, turns
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import takes
 
 __all__ = ["run"]
 
@@ -81,13 +81,13 @@ def run(problem: Problem) -> Result:
     opens = initial.opens
     crossings = sum(map(len, fluid.routes))
     windows = protocol.windowed
-    asked = {*laws.wants["source"], *(name for state in states.values() for name in law_arguments(state.law))}
+    of_hosts = (protocol.source_law, *(state.law for state in states.values()))
     measures = not laws.remembers or laws.announce != 0 or laws.priority != 0
     blocks = {
         "state": L if laws.remembers else 0, "measured": 5 * L if measures else 0, "queue": L, "arrived": L,
         "dropped": L, "source_state": G if memory else 0, "host": G * len(states), "sent": G, "delivered": G, "lost": G,
     }  # fmt: skip
-    signals = {*laws.wants["announce" if laws.announce else "router"], *laws.wants.get("priority", ())}
+    signals = {name for name in MEASURED if laws.takes(laws.signal_law, name) or laws.takes("priority", name)}
     read = signals | {"y"} | ({"N"} if "u" in signals else set())  # a router that sees no arrivals is silent
     reads = np.array([float(name in read) for name in MEASURED])
     ends = np.cumsum([0, *blocks.values()])
@@ -99,13 +99,14 @@ def run(problem: Problem) -> Result:
     numbers, indices = _packed(
         {
             "links": L, "groups": G, "remembers": laws.remembers, "measures": measures, "by_flow": laws.by_flow,
-            "memory": memory, "stepping": "x" in laws.wants["source"],
-            "lagged_arrivals": "y_prev" in laws.wants["router"], "lagged_feedback": "R_prev" in asked,
+            "memory": memory, "stepping": laws.takes("source", "x"),
+            "lagged_arrivals": laws.takes("router", "y_prev"),
+            "lagged_feedback": any(takes(law, "R_prev") for law in of_hosts),
             "router": laws.router, "source": laws.source, "announce": laws.announce, "priority": laws.priority,
             "combine": ("min", "max", "sum").index(protocol.combine), "longest": protocol.scaling_rtt == "max",
             "windows": windows, "by_rtt": protocol.router_clock == "rtt",
             "per_flow": protocol.rtt_weights == "flows",
-            "counts_all": any("N_all" in wants for wants in laws.wants.values()),
+            "counts_all": any(takes(law, "N_all") for law in laws.by_name.values()),
             "early": protocol.stamping == "arrival", "clock": SOURCE_CLOCKS.index(protocol.source_clock),
             "host_states": len(states), "states_law": laws.states,
             **{name: offset.start for name, offset in block.items()},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ecc.contract.declared import Taken
-from ecc.contract.kinds import Kind, kind_of, sets_windows
+from ecc.contract.kinds import Kind, kind_of, router_takes, sets_windows, source_takes, steps_from_rate
 from ecc.contract.protocol import Protocol
 
 __all__ = ["EQUATIONS", "GRANTED", "MACHINES", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "taken_by"]
@@ -34,11 +34,11 @@ EQUATIONS = Taken(
     },
     without_memory=("y", "x", *_MEASURED),
     acted_on={
-        "router_clock": lambda router, source: "R" not in router,  # the clock of averages
-        "source_clock": lambda router, source: "x" in source or "x_rtt" in source,  # the clock of steps from a rate
-        "windowed": lambda router, source: "x" in source or "x_rtt" in source,
-        "opening_rate": lambda router, source: "x" in source or "x_rtt" in source,
-        "states": lambda router, source: "x" in source,  # they move as the rate is updated
+        "router_clock": lambda protocol: not router_takes(protocol, "R"),  # the clock of averages
+        "source_clock": steps_from_rate,  # the clock of steps from a rate
+        "windowed": steps_from_rate,
+        "opening_rate": steps_from_rate,
+        "states": lambda protocol: source_takes(protocol, "x"),  # they move as the rate is updated
     },
     of_states=(*_SOURCE, "s"),
 )  # fmt: skip

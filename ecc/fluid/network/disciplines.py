@@ -27,10 +27,10 @@ from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, i
 from ecc.fluid.network.curves import Paths
 from ecc.fluid.network.departures import HOOKS
 from ecc.fluid.network.grid import Grid
-from ecc.fluid.network.laws import compile_lines, finite
+from ecc.fluid.network.laws import compile_lines, finite, hook_arguments
 from ecc.fluid.network.queues import ECT_1, NOT_ECT
 from ecc.jit import CompiledHooks
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import arguments_except, call_law, takes
 
 if TYPE_CHECKING:  # kernels are compiled in environments without SciPy
     from ecc.loops.marked_hosts import MarkingEquilibrium
@@ -109,14 +109,14 @@ def discipline_refusal(discipline: Protocol) -> str | None:
     laws = {"probability": discipline.probability_law, **{key: state.law for key, state in states.items() if state.law}}
     for owner_of_law, law in laws.items():
         supplied = (*(_SUPPLIED if owner_of_law == "probability" else _OF_STATES), "p", *states)
-        if unknown := [argument for argument in law_arguments(law) if argument not in supplied]:
+        if unknown := arguments_except(law, supplied):
             listed = ", ".join(supplied)
             return (
                 f"{name} has no fluid model: its {owner_of_law} law takes {', '.join(unknown)}; available arguments: "
                 f"{listed}"
             )
         ticks = any(state.clock == "interval" and state.law for state in states.values())
-        if "q_prev" in law_arguments(law) and not ticks:
+        if takes(law, "q_prev") and not ticks:
             return (
                 f"{name} has no fluid model: its {owner_of_law} law takes q_prev, and no state of it has the clock "
                 "'interval'"
@@ -220,7 +220,7 @@ def begin(
             value = state.initial
             if callable(value):
                 supply: dict[str, Any] = {"C": C, "T": disciplines.records[link, _T], "p": discipline.namespace()}
-                value = value(**{argument: supply[argument] for argument in law_arguments(value)})
+                value = call_law(value, supply)
             disciplines.records[link, compiled.states[name]] = value if point is None else point.states[link][name]
         if point is not None:
             disciplines.records[link, _Q_PREV] = point.queues[link] / disciplines.packet[link]
@@ -232,14 +232,10 @@ def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]
     lines: dict[str, list[str]] = {"arrive": [], "tick": [], "probability": []}
     scope: dict[str, Any] = {"finite": finite, "probability_law": discipline.probability_law}
 
-    def supplied(law: Callable[..., Any]) -> str:
-        return ", ".join(
-            "params" if name == "p" else f"record.state_{name}" if name in states else f"record.{name}"
-            for name in law_arguments(law)
-        )
+    fields = {name: f"state_{name}" for name in states}
 
     def moved(name: str, state: State, law: Callable[..., float]) -> str:
-        by_law = f"law_{name}({supplied(law)})"
+        by_law = f"law_{name}({hook_arguments(law, fields)})"
         now = f"record.state_{name}"
         following = {
             "arrival": f"{now} + record.came * ({by_law} - {now})",
@@ -254,7 +250,9 @@ def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]
         scope |= {f"law_{name}": state.law, f"lowest_{name}": state.lowest, f"highest_{name}": state.highest}
         lines["tick" if state.clock == "interval" else "arrive"].append(moved(name, state, state.law))
     assert discipline.probability_law is not None
-    lines["probability"].append(f"record.result = finite(probability_law({supplied(discipline.probability_law)}))")
+    lines["probability"].append(
+        f"record.result = finite(probability_law({hook_arguments(discipline.probability_law, fields)}))"
+    )
     laws = {f"law_{name}": f"the law of state {name}" for name in states} | {"probability_law": "probability_law"}
     return compile_lines(type(discipline).__name__, lines, scope, laws, layout, params)
 

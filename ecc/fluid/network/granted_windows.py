@@ -49,6 +49,7 @@ from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
+from ecc.laws.arguments import call_law
 
 __all__ = ["GRANT_ARGUMENTS", "advance", "run"]
 
@@ -263,9 +264,7 @@ def advance(
     return 0
 
 
-def _set_counters(
-    state: Any, form: GrantedWindows, protocol: Protocol, laws: CompiledLaws, fluid: FluidNetwork, x: FloatArray
-) -> None:
+def _set_counters(state: Any, form: GrantedWindows, protocol: Protocol, fluid: FluidNetwork, x: FloatArray) -> None:
     """Set routers to the end of an interval in which flows sent at rates x."""
     for link, b in enumerate(state):
         through = [g for g, route in enumerate(fluid.routes) if link in route]
@@ -273,7 +272,7 @@ def _set_counters(
         if len(through):
             b[_RTT] = rtts.max() if protocol.scaling_rtt == "max" else np.average(rtts, weights=members)
         supply = {"d": float(b[_RTT]), "C": float(fluid.capacity[link]), "p": protocol.namespace()}
-        T = form.interval_law(**{name: supply[name] for name in laws.wants["interval"]})
+        T = call_law(form.interval_law, supply)
         b[_BITS], b[_TIME], b[_RTT_TIME] = T * members @ x[through], T * members.sum(), T * members @ rtts
         b[_LARGEST], b[_OPENED], b[_DUE] = b[_RTT], -T, 0.0
 
@@ -312,7 +311,7 @@ def run(problem: Problem) -> Result:
         opened[:], window[:] = 1, problem.factor * x * fluid.rtt
         rtt[:, :zero], spacing[:, :zero] = fluid.rtt[:, None], 1.0 / x[:, None]
         granter[:, :zero] = curves.bottleneck[paths.owner, :1]
-        _set_counters(state, form, protocol, laws, fluid, x)
+        _set_counters(state, form, protocol, fluid, x)
     record = np.zeros(len(GRANT_ARGUMENTS))
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
     rules = Rules(

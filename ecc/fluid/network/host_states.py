@@ -8,7 +8,7 @@ v <- v + k [jump(v, ...) - v]       k losses or marks: 1 if a single one is met,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,7 @@ import numpy as np
 from ecc.contract.choices import JUMPS
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import states_of
-from ecc.fluid.network.laws import compile_lines, finite
-from ecc.laws.arguments import law_arguments
+from ecc.fluid.network.laws import compile_lines, finite, hook_arguments
 
 __all__ = ["STEP_FIELDS", "compiled_moves"]
 
@@ -50,9 +49,6 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
     scope: dict[str, Any] = {"finite": finite}
     lines: dict[str, list[str]] = {"move": [], "after_loss": [], "after_mark": []}
 
-    def supplied(law: Callable[..., Any]) -> str:
-        return ", ".join("params" if name == "p" else f"record.{name}" for name in law_arguments(law))
-
     for name, state in states.items():
         if state.clock not in _MOVED:
             owner = "hosts that set rates" if state.clock == "update" else "queues"
@@ -63,14 +59,14 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
         if state.law is None:
             continue
         scope |= {f"law_{name}": state.law, f"lowest_{name}": state.lowest, f"highest_{name}": state.highest}
-        moved = _MOVED[state.clock].format(now=f"record.{name}", by_law=f"law_{name}({supplied(state.law)})")
+        moved = _MOVED[state.clock].format(now=f"record.{name}", by_law=f"law_{name}({hook_arguments(state.law)})")
         lines["move"].append(f"record.{name} = min(max(finite({moved}), lowest_{name}), highest_{name})")
     for signal in JUMPS:
         jumps = {name: state.jumps[signal] for name, state in states.items() if signal in state.jumps}
         scope |= {f"{signal}_{name}": jump for name, jump in jumps.items()}
         lines[f"after_{signal}"] = [
             *(
-                f"new_{name} = finite({signal}_{name}({supplied(jump)}))" for name, jump in jumps.items()
+                f"new_{name} = finite({signal}_{name}({hook_arguments(jump)}))" for name, jump in jumps.items()
             ),  # every jump reads the values before the jumps
             *(f"record.{name} += record.jumps * (new_{name} - record.{name})" for name in jumps),
         ]

@@ -12,6 +12,7 @@ from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.protocol import Protocol
 from ecc.fluid.network.groups import MIN_SHARE, FluidNetwork
 from ecc.fluid.network.laws import CompiledLaws
+from ecc.laws.arguments import call_law
 
 __all__ = ["MEASURED", "InitialConditions"]
 
@@ -139,13 +140,11 @@ class InitialConditions:
             supply["u"] *= min(1.0, supply["N"])
             supply["N"] = max(1.0, supply["N"])
             if protocol.priority_law is not None:
-                priority[link] = protocol.priority_law(**{name: supply[name] for name in laws.wants["priority"]})
+                priority[link] = call_law(protocol.priority_law, supply)
             if not keeps:
                 for crossing in through:
                     supply["x"] = float(x[owner[crossing]])
-                    advertised[signal[crossing]] = law(
-                        **{name: supply[name] for name in laws.wants["announce" if laws.announce else "router"]}
-                    )
+                    advertised[signal[crossing]] = call_law(law, supply)
         bottleneck = point.bottleneck[fluid.first_flow]
         return cls(
             signal, advertised, advertises_from, state, lowest, highest, priority, queue, measured, x, rtt, opens,

@@ -14,13 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecc.contract.kinds import steps_from_rate
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.jit.reach import where
+from ecc.laws.arguments import arguments_text, takes
 
 if TYPE_CHECKING:
     from ecc.contract.protocol import Protocol
 
-__all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws", "compile_lines", "finite", "generated_hook"]
+__all__ = [
+    "ARGUMENTS",
+    "BLOCK",
+    "LANED",
+    "LANES",
+    "CompiledLaws",
+    "compile_lines",
+    "finite",
+    "generated_hook",
+    "hook_arguments",
+]
 
 ARGUMENTS = ("R", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "x_rtt", "R_prev", "D", "s", "result")
 """Fields of the record that a compiled law reads, and the one it writes."""
@@ -75,7 +87,6 @@ class CompiledLaws:
         checked: bool = True,
     ) -> None:
         from ecc.contract.declared import form_laws
-        from ecc.laws.arguments import law_arguments
 
         laws_or_none: dict[str, Callable[..., Any] | None] = {
             "router": getattr(protocol, "router_law", None), "source": getattr(protocol, "source_law", None),
@@ -85,7 +96,7 @@ class CompiledLaws:
             **{name.removesuffix("_law"): law for name, law in form_laws(protocol).items()},
         }  # fmt: skip
         laws = {name: law for name, law in laws_or_none.items() if law is not None}
-        self.wants = {name: law_arguments(law) for name, law in laws.items()}
+        self.by_name = laws
         params = protocol.params()
         self.params = np.array(list(params.values()), dtype=float)
         self._kinds = np.dtype([(name, "f8") for name in params])
@@ -93,7 +104,7 @@ class CompiledLaws:
         of_states = tuple((name, state.clock, state.law) for name, state in protocol.states.items())
         self._key = (arguments, checked, tuple(params), tuple(laws.items()), of_states)
         if self._key not in self._shared:
-            hooks = {name: _hook(name, law, self.wants[name], checked) for name, law in laws.items()}
+            hooks = {name: _hook(name, law, checked) for name, law in laws.items()}
             if arguments is ARGUMENTS and (updated := _updated(protocol)):
                 arguments = (*arguments, *protocol.states, *(f"next_{name}" for name in protocol.states))
                 hooks["states"] = updated
@@ -109,12 +120,15 @@ class CompiledLaws:
         self.slow_start, self.decrease, self.interval, self.queue_interval = (
             self.code[name] if name in laws else 0 for name in ("slow_start", "decrease", "interval", "queue_interval")
         )
-        router, source = (self.wants.get(name, ()) for name in ("router", "source"))
-        self.remembers = "R" in router
-        self.by_flow = "x" in self.wants.get("announce", router)
-        self.source_remembers = "x" in source or "x_rtt" in source
+        self.signal_law = "announce" if "announce" in laws else "router"
+        self.remembers = self.takes("router", "R")
+        self.by_flow = self.takes(self.signal_law, "x")
+        self.source_remembers = steps_from_rate(protocol)
         self.states = self.code.get("states", 0)
-        self.by_name = laws
+
+    def takes(self, name: str, argument: str) -> bool:
+        """Return whether the law of a name, for example "router", takes an argument; False without this law."""
+        return takes(self.by_name.get(name), argument)
 
     def blocks(self) -> tuple[int, int]:
         """Return the addresses of two laws over blocks: the sources', and, if `by_flow`, that of signals (else 0)."""
@@ -125,10 +139,9 @@ class CompiledLaws:
         return self._blocks["sources"], self._blocks["signals"] if self.by_flow else 0
 
     def _compiled_blocks(self) -> CompiledHooks:
-        announced = "announce" if self.announce else "router"
-        blocks = {"sources": _block("sources", self.by_name["source"], self.wants["source"], LANED)}
+        blocks = {"sources": _block("sources", self.by_name["source"], LANED)}
         if self.by_flow:
-            blocks["signals"] = _block("signals", self.by_name[announced], self.wants[announced], ("x",))
+            blocks["signals"] = _block("signals", self.by_name[self.signal_law], ("x",))
         return compile_hooks(blocks, _BLOCK, _NOTHING, self._kinds, _NOTHING)
 
 
@@ -207,39 +220,43 @@ def _compiled_law(owner: str, text: str, hook: Callable[..., None], layout: np.d
         raise TypeError(f"{text} of {owner} cannot be compiled: {cause}") from None
 
 
-def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...], checked: bool) -> Callable[..., None]:
-    supplied = ", ".join("params" if argument == "p" else f"record.{argument}" for argument in arguments)
-    lines = [f"record.result = law({supplied})", *(["finite(record.result)"] if checked else [])]
+def _hook(name: str, law: Callable[..., Any], checked: bool) -> Callable[..., None]:
+    lines = [f"record.result = law({hook_arguments(law)})", *(["finite(record.result)"] if checked else [])]
     return generated_hook(name, lines, {"law": law, "finite": finite})
 
 
 def _updated(protocol: Protocol) -> Callable[..., None] | None:
     """Return the hook that writes the next values of the states of a host, or their derivatives; None without any."""
-    from ecc.laws.arguments import law_arguments
-
     moved = {
         name: state.law
         for name, state in protocol.states.items()
         if state.clock in ("update", "continuous") and state.law
     }
-    lines = []
-    for name, law in moved.items():
-        supplied = ", ".join("params" if argument == "p" else f"record.{argument}" for argument in law_arguments(law))
-        lines.append(f"record.next_{name} = law_{name}({supplied})")
+    lines = [f"record.next_{name} = law_{name}({hook_arguments(law)})" for name, law in moved.items()]
     return generated_hook("states", lines, {f"law_{name}": law for name, law in moved.items()}) if moved else None
 
 
-def _block(
-    name: str, law: Callable[..., Any], arguments: tuple[str, ...], by_lane: tuple[str, ...]
-) -> Callable[..., None]:
+def _block(name: str, law: Callable[..., Any], by_lane: tuple[str, ...]) -> Callable[..., None]:
     lines = []
     for i in range(LANES):
-        supplied = ", ".join(
-            "params" if argument == "p" else f"record.{argument}{i}" if argument in by_lane else f"record.{argument}"
-            for argument in arguments
-        )
-        lines.append(f"record.result{i} = law({supplied})")
+        fields = {argument: f"{argument}{i}" for argument in by_lane}
+        lines.append(f"record.result{i} = law({hook_arguments(law, fields)})")
     return generated_hook(name, lines, {"law": law})
+
+
+def hook_arguments(law: Callable[..., Any], fields: Mapping[str, str] | None = None) -> str:
+    """Return the arguments in a call of a law by a generated hook, for example "record.x, record.R, params".
+
+    Parameters
+    ----------
+    law : callable
+    fields : mapping, optional
+        Field of the record for an argument whose field has another name.
+    """
+    renamed = {} if fields is None else fields
+    return arguments_text(
+        law, lambda argument: "params" if argument == "p" else f"record.{renamed.get(argument, argument)}"
+    )
 
 
 def generated_hook(name: str, lines: list[str], scope: dict[str, Any]) -> Callable[..., None]:

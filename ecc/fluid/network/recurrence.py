@@ -673,7 +673,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
     at = samples / T
     at = np.where(np.abs(at - np.round(at)) < 1e-9 * np.maximum(1.0, at), np.round(at), at)
     rtt = around * T
-    looks_back = "x_rtt" in laws.wants["source"]
+    looks_back = laws.takes("source", "x_rtt")
     floor = np.array([fluid.floor(problem.protocol) for problem in problems])
     counts = np.zeros((B, COUNTS), dtype=np.int64)
     counts[:, LAST] = ceil(at[-1])

@@ -18,7 +18,7 @@ from ecc._support.quantity import Quantity, as_number
 from ecc._support.reports import ProgressCallback, Share
 from ecc.contract.declared import Taken
 from ecc.contract.equilibrium import Equilibrium
-from ecc.contract.kinds import Kind, kind_of, sets_windows
+from ecc.contract.kinds import Kind, kind_of, router_takes, sets_windows, source_takes, steps_from_rate
 from ecc.contract.protocol import Protocol
 from ecc.contract.records import check_params, state_units
 from ecc.contract.values import equilibrium_of
@@ -26,6 +26,7 @@ from ecc.fluid.network.groups import FluidNetwork, step_delays
 from ecc.fluid.network.kernels import kernel_of
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
+from ecc.laws.arguments import takes
 from ecc.network.impairments import CapacitySchedule, RandomLoss
 from ecc.results.trajectory import Trajectory
 from ecc.scenario import Scenario, notes_at_end
@@ -431,23 +432,21 @@ class _Watch:
 def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol | None]) -> list[str]:
     """Return the names of the states of laws that a fluid can record."""
     from ecc.fluid.network import declared
-    from ecc.laws.arguments import law_arguments
 
     if taken is declared.MACHINES:
         from ecc.fluid.network.machines import machine_fields
 
         return ["env.window", *(f"flow.{name}" for name in machine_fields(protocol))]
-    router, source = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
     if taken is declared.WINDOWS:
-        named = {*router, *law_arguments(protocol.announce_law)}
+        keeps_feedback = router_takes(protocol, "R") or takes(protocol.announce_law, "R")
         states = [f"link.{name}" for discipline in disciplines if discipline is not None for name in discipline.states]
         states += [f"flow.{name}" for name in protocol.states]
-        keeps = ["flow.m"] * (protocol.memory_law is not None) + ["link.R"] * ("R" in named)
+        keeps = ["flow.m"] * (protocol.memory_law is not None) + ["link.R"] * keeps_feedback
         return ["env.window", *keeps, *dict.fromkeys(states)]
     if taken is declared.GRANTED:
         return ["env.window", "env.srtt", "link.d"]
-    keeps_rate = ("x" in source or "x_rtt" in source) and not protocol.windowed
-    keeps_state = "R" in router
+    keeps_rate = steps_from_rate(protocol) and not protocol.windowed
+    keeps_state = router_takes(protocol, "R")
     if taken is declared.STEPPED or taken is declared.SAMPLED:
         keeps_state = True
     if taken is declared.RECURRENCE:
@@ -545,7 +544,6 @@ def _sets_windows(host: Protocol) -> bool:
 def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol, hosts: Sequence[Protocol]) -> Protocol | None:
     """Return the queue discipline of a link that has not only the routers of hosts; None if `host` needs no other."""
     from ecc.fluid.network.disciplines import discipline_refusal
-    from ecc.laws.arguments import law_arguments
 
     if list(deployed) == [host]:
         return None
@@ -566,7 +564,7 @@ def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol, hosts: 
         raise ValueError(refusal)
     if kind_of(host) is Kind.STATE_MACHINE:
         return acting[0]
-    answers_marks = "marked" in law_arguments(host.source_law) and "ecn" in acting[0].gives
+    answers_marks = source_takes(host, "marked") and "ecn" in acting[0].gives
     if host.loss_response_law is None and not answers_marks:
         raise ValueError(f"{name} has no fluid model over {type(acting[0]).__name__}: it has no loss_response_law")
     return acting[0]

@@ -64,6 +64,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.contract.equilibrium import Equilibrium
+from ecc.contract.kinds import source_takes
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import states_of
@@ -111,7 +112,7 @@ from ecc.fluid.network.machines import Machines, is_machine, machine_fields, mac
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.queues import LinkQueues, Service, codepoint, serve_several
 from ecc.fluid.network.result import Result
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import arguments_except, call_law, takes
 from ecc.models.shared.windows import initial_window
 
 __all__ = ["WINDOW_ARGUMENTS", "advance", "run"]
@@ -539,8 +540,10 @@ def _unequal_rtts(fluid: FluidNetwork, full: Sequence[int]) -> tuple[str, ...]:
 
 def _averages(protocol: Protocol, laws: CompiledLaws) -> bool:
     """Return whether routers average over intervals; if not, their law is evaluated for each flow as it arrives."""
-    wanted = [*laws.wants.get("router", ()), *laws.wants.get("announce", ())]
-    averaged, on_arrival = ([name for name in names if name in wanted] for names in (_AVERAGED, _ON_ARRIVAL))
+    averaged, on_arrival = (
+        [name for name in names if laws.takes("router", name) or laws.takes("announce", name)]
+        for names in (_AVERAGED, _ON_ARRIVAL)
+    )
     if averaged and on_arrival:
         raise ValueError(
             f"{type(protocol).__name__} has no fluid model: its routers average {', '.join(averaged)} over intervals, "
@@ -550,7 +553,7 @@ def _averages(protocol: Protocol, laws: CompiledLaws) -> bool:
 
 
 def _announced(
-    protocol: Protocol, laws: CompiledLaws, fluid: FluidNetwork, link: int, interval: float, point: Equilibrium | None
+    protocol: Protocol, fluid: FluidNetwork, link: int, interval: float, point: Equilibrium | None
 ) -> tuple[float, float]:
     """Return the state and signal of a router before its first tick: those of an idle link, or of the equilibrium."""
     supply: dict[str, Any] = {"C": float(fluid.capacity[link]), "T": interval, "p": protocol.namespace()}
@@ -563,11 +566,11 @@ def _announced(
         )
         supply["R"] = point.fair_rate[link]
         supply["q"] = supply["q_mean"] = 0.0 if point.queue is None else float(point.queue[link])
-    state = protocol.router_law(**{name: supply[name] for name in laws.wants["router"]})
+    state = call_law(protocol.router_law, supply)
     if protocol.announce_law is None:
         return state, state
     supply["R"] = state
-    return state, protocol.announce_law(**{name: supply[name] for name in laws.wants["announce"]})
+    return state, call_law(protocol.announce_law, supply)
 
 
 @dataclass(frozen=True)
@@ -615,7 +618,7 @@ def _rules(hosts: Sequence[_Host], averaged: Sequence[int], record: FloatArray, 
         np.array([[record.ctypes.data, host.laws.params.ctypes.data] for host in hosts]),
         np.array([host.interval for host in hosts]),
         np.array([("min", "max", "sum").index(host.protocol.combine) for host in hosts]),
-        np.array([int("q_flow" in host.laws.wants.get("router", ())) for host in hosts]),
+        np.array([int(host.laws.takes("router", "q_flow")) for host in hosts]),
         np.array(averaged, np.int64),
         np.array([8.0 * host.protocol.receiver_window or np.inf for host in hosts]),
         np.array([host.protocol.paced_over for host in hosts]),
@@ -631,7 +634,7 @@ def _routers(
     rows = [(link, host) for host in hosts for link in range(fluid.n_links)]
     state, advertised = np.zeros(len(rows)), np.zeros((len(rows), grid.rows))
     for k, (link, host) in enumerate(rows):
-        state[k], advertised[k, : grid.zero] = _announced(host.protocol, host.laws, fluid, link, host.interval, point)
+        state[k], advertised[k, : grid.zero] = _announced(host.protocol, fluid, link, host.interval, point)
     interval = np.array([host.interval for _, host in rows])
     return Routers(
         np.array([link for link, _ in rows], np.int64),
@@ -743,7 +746,7 @@ def run(problem: Problem) -> Result:
     begins = np.array([int(point is None and host.laws.slow_start != 0) for host in of_group])
     for host in hosts.values():
         _check_since(host.protocol)
-    looks_back = any("w_rtt" in law_arguments(law) for host in hosts.values() for law in host.all_laws())
+    looks_back = any(takes(law, "w_rtt") for host in hosts.values() for law in host.all_laws())
     windows = np.repeat(window[:, None], grid.rows if looks_back else 0, axis=1)
     sources = Sources(
         window, states_now, begins, np.full(G, -np.inf), acked,
@@ -850,13 +853,7 @@ def run(problem: Problem) -> Result:
 
 def _check_since(protocol: Protocol) -> None:
     """Raise if a source law takes the time since a decrease by feedback, but only losses and marks decrease windows."""
-    law = getattr(protocol, "source_law", None)
-    if (
-        law is not None
-        and "since" in law_arguments(law)
-        and protocol.decrease_law is None
-        and protocol.loss_response_law is not None
-    ):
+    if source_takes(protocol, "since") and protocol.decrease_law is None and protocol.loss_response_law is not None:
         raise ValueError(
             f"source_law of {type(protocol).__name__} must not take since, the time since the last decrease by "
             "decrease_law, because there is no decrease_law: the time since a loss or mark is a State that jumps at it"
@@ -866,12 +863,11 @@ def _check_since(protocol: Protocol) -> None:
 def _first_value(protocol: Protocol, name: str, law: Callable[..., float], window: float) -> float:
     """Return the initial value of a state that a law derives from the first window [bit]."""
     supply: dict[str, Any] = {"w": float(window), "p": protocol.namespace()}
-    arguments = law_arguments(law)
-    if unknown := [argument for argument in arguments if argument not in supply]:
+    if unknown := arguments_except(law, supply):
         raise ValueError(
             f"initial of state {name} of {type(protocol).__name__} may take w and p, got the argument {unknown[0]!r}"
         )
-    return float(law(**{argument: supply[argument] for argument in arguments}))
+    return float(call_law(law, supply))
 
 
 def _sent_before(

@@ -15,7 +15,7 @@ from ecc import packet
 from ecc.claims.checks.data_centers.margins import smallest_margin
 from ecc.claims.ledger import Measurement
 from ecc.fluid import solve_dde
-from ecc.laws.arguments import law_arguments
+from ecc.laws.arguments import arguments_from
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
 from ecc.models import DCQCN
@@ -65,8 +65,8 @@ def printed(p: DCQCN, flows: int, delay: float) -> DelaySystem:
     now, late = np.zeros((4, 4)), np.zeros((4, 4))
     laws: tuple[Callable[..., float], ...] = (p.source_law, alpha_law, target_law)
     for row, law in enumerate(laws):
-        names = law_arguments(law)
-        g = gradient(law, {name: at[name] for name in names}, [name for name in names if name not in ("s", "p")])
+        known = arguments_from(law, at)
+        g = gradient(law, known, [name for name in known if name not in ("s", "p")])
         now[row, :3] = g.get("x", 0.0), g["alpha"] if "alpha" in g else 0.0, g.get("target", 0.0)
         late[row, 0], late[row, 3] = g["x_rtt"], g["R"] * slope_of_ramp(p)
     now[3, 0] = flows

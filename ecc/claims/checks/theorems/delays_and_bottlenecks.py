@@ -17,7 +17,8 @@ from ecc.claims.checks.theorems.queues_and_rates import OSCILLATES
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.contract.protocol import Protocol
 from ecc.errors import ConvergenceError
-from ecc.loops.closed_loop import law_arguments, linearize, linearize_laws
+from ecc.laws.arguments import call_law
+from ecc.loops.closed_loop import linearize, linearize_laws
 from ecc.models import EMKC, MKC, XCP, JetMax
 from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
@@ -299,11 +300,9 @@ def _persists(protocol: Protocol, network: Network, assignment: NDArray[np.int64
         point = protocol.equilibrium(network, assignment)
     except ConvergenceError:
         return None
-    arguments, p = law_arguments(protocol.router_law), protocol.namespace()
+    p = protocol.namespace()
     loads = zip(point.rates @ network.incidence, network.capacities, strict=True)
-    price = [
-        protocol.router_law(**{k: v for k, v in {"y": y, "C": C, "p": p}.items() if k in arguments}) for y, C in loads
-    ]
+    price = [call_law(protocol.router_law, {"y": y, "C": C, "p": p}) for y, C in loads]
     received = np.where(network.incidence, price, -np.inf)
     return bool(np.all(received[np.arange(network.n_flows), assignment] >= received.max(axis=1) * (1.0 - 1e-12)))
 
