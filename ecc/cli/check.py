@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from ecc.cli.app import REFUTED, app
-from ecc.cli.arguments import pair_of, protocol_of
 from ecc.cli.options import AsJson
 from ecc.cli.output import print_items, print_json, progress_bar, table_of
+from ecc.cli.parsing import pair_of, protocol_of
 
 __all__ = ["check_properties"]
 

@@ -12,10 +12,10 @@ import typer
 
 from ecc._support.files import make_folder, replacing
 from ecc.cli.app import BAD_INPUT, REFUTED, app
-from ecc.cli.arguments import protocol_of
 from ecc.cli.examine import examine_and_report
 from ecc.cli.options import AsJson, Fresh, Jobs, Kept, OnCluster, Out
 from ecc.cli.output import complain, print_items, print_json, progress_bar, table_of
+from ecc.cli.parsing import protocol_of
 from ecc.cli.work import result_store
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from ecc.cli.app import FAILED, INTERRUPTED, app
-from ecc.cli.arguments import quantity_or_none
 from ecc.cli.options import AsJson
 from ecc.cli.output import complain, print_json
+from ecc.cli.parsing import quantity_or_none
 from ecc.cli.work import begin_work, end_work
 
 __all__ = ["run_node"]

@@ -19,6 +19,8 @@ __all__ = [
     "Names",
     "OnCluster",
     "Out",
+    "Sample",
+    "ScenarioFile",
     "Simulator",
     "Time",
 ]
@@ -49,6 +51,11 @@ class Time(StrEnum):
     hybrid = "hybrid"
 
 
+ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Network, protocol, workload, duration.")]
+Sample = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Sampling period. Default: 0.1 s, at most a tenth of the duration."),
+]
 Names = Annotated[
     list[str] | None,
     typer.Argument(metavar="[PROTOCOL, CLAIM or SECTION]...", help="Which claims. Default: all."),

@@ -22,6 +22,7 @@ __all__ = [
     "PROGRESS_SHARE",
     "RUN_WRITERS",
     "TABLE_WRITERS",
+    "check_folders",
     "complain",
     "error_of_writing",
     "partial_path",
@@ -42,6 +43,13 @@ PROGRESS_PERIOD, PROGRESS_SHARE = 10.0, 0.05
 
 def complain(message: str) -> None:
     print(f"ecc: {' '.join(message.split())}", file=sys.stderr)
+
+
+def check_folders(**files: Path | None) -> None:
+    """Refuse a file in a missing folder before the work begins; each argument has the name of its option."""
+    for name, path in files.items():
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"{name.replace('_', '-')} must be in a directory that exists, got {str(path)!r}")
 
 
 def partial_path(path: Path) -> Path:

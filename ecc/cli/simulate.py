@@ -11,10 +11,10 @@ import typer
 
 from ecc._support.files import WriteError
 from ecc.cli.app import FAILED, INTERRUPTED, UNWRITTEN, app
-from ecc.cli.arguments import number_or_text, quantity_or_none
-from ecc.cli.options import AsJson, Simulator
+from ecc.cli.options import AsJson, Sample, ScenarioFile, Simulator
 from ecc.cli.output import (
     RUN_WRITERS,
+    check_folders,
     complain,
     error_of_writing,
     partial_path,
@@ -24,6 +24,7 @@ from ecc.cli.output import (
     summary_of,
     summary_tables,
 )
+from ecc.cli.parsing import number_or_text, quantity_or_none
 from ecc.cli.work import begin_work, end_work
 
 if TYPE_CHECKING:
@@ -40,12 +41,9 @@ _SAVE_EVERY = "5 min"
 
 @app.command()
 def simulate(
-    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Network, protocol, workload, duration.")],
+    scenario: ScenarioFile,
     engine: Annotated[Simulator, typer.Option(help="Simulation engine; live: on real frames.")] = Simulator.packet,
-    sample: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Sampling period. Default: 0.1 s, at most a tenth of the duration."),
-    ] = None,
+    sample: Sample = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the run to a .nc, .csv or .html (figure) file.")
     ] = None,
@@ -126,10 +124,7 @@ def simulate(
     every = as_time(number_or_text(checkpoint_every or _SAVE_EVERY), "checkpoint-every", positive=True)
     if engine != Simulator.live and (slow != 1.0 or capture):
         raise ValueError(f"slow and capture need --engine live, got {engine}")
-    files = (("out", out), ("flows-to", flows_to), ("checkpoint", checkpoint), ("capture", capture), ("qlog", qlog))
-    for name, path in files:
-        if path is not None and not path.parent.is_dir():  # refused now rather than after the work
-            raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
+    check_folders(out=out, flows_to=flows_to, checkpoint=checkpoint, capture=capture, qlog=qlog)
     case = Scenario.from_toml(scenario)
     logs = {} if qlog is None else _logs(qlog, flow or "0", case.network.n_flows)
     shown = not python  # a bar would hide a debugger

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from ecc.cli.app import app
-from ecc.cli.arguments import dumbbell_or_chain, linear_protocol, number_or_text, pair_with_settings, settings_of
 from ecc.cli.options import AsJson, MeanRtt, Time
 from ecc.cli.output import complain, print_json, progress_bar
+from ecc.cli.parsing import dumbbell_or_chain, linear_protocol, number_or_text, pair_with_settings, settings_of
 from ecc.errors import LinearizationError
 
 __all__ = ["stability"]

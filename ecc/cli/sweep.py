@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from math import isfinite
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import isfinite, prod
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ecc._support.files import replacing
+from ecc._support.files import WriteError, replacing
 from ecc.cli.app import FAILED, INTERRUPTED, UNWRITTEN, app
-from ecc.cli.arguments import MAX_POINTS, indices_of, number_or_text, quantity_or_none, span_of
-from ecc.cli.options import AsJson, Engine, Jobs, OnCluster
+from ecc.cli.options import AsJson, Engine, Jobs, OnCluster, Sample, ScenarioFile
 from ecc.cli.output import (
     TABLE_WRITERS,
+    check_folders,
     complain,
     error_of_writing,
     partial_path,
@@ -24,7 +25,14 @@ from ecc.cli.output import (
     progress_bar,
     table_of,
 )
+from ecc.cli.parsing import MAX_POINTS, indices_of, number_or_text, quantity_or_none, span_of
 from ecc.cli.work import begin_work, end_work, show_resumed, started_workers
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from ecc.batch.sweeps import ScenarioRuns, SweepError, SweepInterrupted
 
 __all__ = ["DEFAULT_METRICS", "axis_of", "part_of_sweep", "sweep"]
 
@@ -34,7 +42,7 @@ DEFAULT_METRICS = ("utilization", "fairness", "mean_queue", "peak_queue", "loss"
 
 @app.command()
 def sweep(
-    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Network, protocol, workload, duration.")],
+    scenario: ScenarioFile,
     vary: Annotated[
         list[str],
         typer.Option(
@@ -44,10 +52,7 @@ def sweep(
         ),
     ],
     engine: Annotated[Engine, typer.Option(help="Simulation engine.")] = Engine.packet,
-    sample: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Sampling period. Default: 0.1 s, at most a tenth of the duration."),
-    ] = None,
+    sample: Sample = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -106,76 +111,146 @@ def sweep(
     json: AsJson = False,
 ) -> int:
     """Run a scenario over a grid of its settings and print metrics of each run."""
-    from itertools import product
-    from math import prod
-
-    from ecc._support.store import Store
-    from ecc.batch.sweeps import ScenarioRuns, SweepError, SweepInterrupted, unused_seed
-    from ecc.batch.sweeps import sweep as over
-    from ecc.results.metrics import OF_SWEEPS, get, lacking
-    from ecc.scenario import Scenario
+    from ecc.batch.sweeps import SweepInterrupted, unused_seed
 
     if out is not None and out.suffix not in TABLE_WRITERS:
         raise ValueError(f"out must end in {', '.join(TABLE_WRITERS)}, got {str(out)!r}")
-    for name, path in (("out", out), ("store", store), ("snakefile", snakefile)):
-        if path is not None and not path.parent.is_dir():  # refused now rather than after the work
-            raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
+    check_folders(out=out, store=store, snakefile=snakefile)
     axes = dict(axis_of(text) for text in vary)
     metric_options: dict[str, Any] = {"flow": flow} | ({} if link is None else {"link": link})
     metric_options |= {} if flows is None else {"flows": indices_of(flows)}
     metric_options |= {} if between is None else {"between": span_of(between)}
-    runs = ScenarioRuns(
-        Scenario.from_toml(scenario).to_dict(),
-        metric or DEFAULT_METRICS,
-        str(engine),
-        quantity_or_none(sample),
-        metric_options,
-    )
+    runs = _scenario_runs(scenario, metric or DEFAULT_METRICS, engine, sample, metric_options)
+    grid = _checked_grid(runs, axes, part)
+    if snakefile is not None:
+        options = {"--vary": vary, "--metric": metric, "--link": link, "--flows": flows, "--flow": flow or None}
+        options |= {"--engine": None if engine == Engine.packet else engine, "--sample": sample, "--between": between}
+        table = out or snakefile.with_suffix(".csv")
+        _write_snakefile(snakefile, scenario, grid, _option_words(options), table, min(parts, grid.n_runs))
+        return 0
+    if merge:
+        _merge_stores(store, merge)
+    dataset, end = _run_grid(grid, engine, jobs, cluster, store)
+    is_interrupted = isinstance(end, SweepInterrupted)
+    if is_interrupted:
+        hint = "the same command resumes there" if store else "without --store FILE a later call begins anew"
+        complain(f"{end}; {hint}")
+    elif end is not None:
+        complain(f"{end}; the other results:")
+    if unused_seed(dataset) and not is_interrupted:
+        complain(
+            "note: runs with different seeds have the same metrics: nothing in this scenario draws random numbers, or"
+            " it does not change these metrics"
+        )
+    written = None if out is None else _write_table(out, grid, dataset, end)
+    rows = _rows_to_print(grid, dataset, end)
+    if json:
+        print_json(rows.to_dict("records"))
+    else:
+        _print_rows(f"{scenario.name}, {engine} runs", grid, dataset, rows)
+    if written is not None:
+        if written.error:
+            complain(str(written.error))
+            return UNWRITTEN
+        print(f"table: {written.path}", file=sys.stderr if json else sys.stdout)
+        if written.removed:
+            print(f"removed: {written.removed}, which was part of it", file=sys.stderr if json else sys.stdout)
+    return 0 if end is None else INTERRUPTED if is_interrupted else FAILED
+
+
+class _Grid(NamedTuple):
+    """The runs of a sweep."""
+
+    runs: ScenarioRuns
+    axes: dict[str, list[Any]]
+    n_runs: int
+    part: tuple[int, int] | None
+    """K and N of a call that makes every N-th run from the K-th on; None: all runs."""
+
+
+class _WrittenTable(NamedTuple):
+    """The outcome of writing a table."""
+
+    path: Path
+    error: WriteError | None
+    removed: Path | None
+    """The table of an interrupted call before, which this one replaces."""
+
+
+def _scenario_runs(
+    scenario: Path, metrics: Sequence[str], engine: Engine, sample: str | None, metric_options: dict[str, Any]
+) -> ScenarioRuns:
+    """Return the function from settings to metrics; refuse metrics that need arguments."""
+    from ecc.batch.sweeps import ScenarioRuns
+    from ecc.results.metrics import OF_SWEEPS, get, lacking
+    from ecc.scenario import Scenario
+
+    tables = Scenario.from_toml(scenario).to_dict()
+    runs = ScenarioRuns(tables, metrics, str(engine), quantity_or_none(sample), metric_options)
     for name in runs.metrics:
         if lacks := lacking(get(name), OF_SWEEPS):
             raise ValueError(
                 f"metric must be one without arguments of its own, got {name!r}, which takes {', '.join(lacks)} "
                 f"(in Python: ecc.metrics.{name}, in a function for ecc.sweep)"
             )
-    count = prod(map(len, axes.values()))
-    if count > MAX_POINTS:
-        raise ValueError(f"--vary must ask for at most {MAX_POINTS:,} runs, got {count:,}")
-    chosen = None if part is None else part_of_sweep(part, count)
+    return runs
+
+
+def _checked_grid(runs: ScenarioRuns, axes: dict[str, list[Any]], part: str | None) -> _Grid:
+    """Return the grid of these axes after a check of its size, its part and the scenario of every point."""
+    n_runs = prod(map(len, axes.values()))
+    if n_runs > MAX_POINTS:
+        raise ValueError(f"--vary must ask for at most {MAX_POINTS:,} runs, got {n_runs:,}")
+    grid = _Grid(runs, axes, n_runs, None if part is None else part_of_sweep(part, n_runs))
     for point in product(*axes.values()):
         runs.at(**dict(zip(axes, point, strict=True)))
-    if snakefile is not None:
-        import tomllib
+    return grid
 
-        from ecc.batch.snakefile import files_of
-        from ecc.batch.snakefile import snakefile as text_of
 
-        given_words: dict[str, Iterable[Any]] = {
-            "--vary": vary,
-            "--metric": metric or (),
-            "--link": () if link is None else [link],
-            "--flows": () if flows is None else [flows],
-        }
-        given_words |= {"--flow": [flow] if flow else (), "--engine": [engine] if engine != Engine.packet else ()}
-        given_words |= {
-            name: [value] for name, value in (("--sample", sample), ("--between", between)) if value is not None
-        }
-        options = [(name, value) for name, values in given_words.items() for value in values]
-        words = ["ecc", "sweep", str(scenario), *(str(word) for option in options for word in option)]
-        table = out or snakefile.with_suffix(".csv")
-        inputs = list(dict.fromkeys([str(scenario), *files_of(tomllib.loads(scenario.read_text("utf-8")), axes)]))
-        with replacing(snakefile) as part_of_file:
-            part_of_file.write_text(
-                text_of(snakefile, words, inputs, str(table), count, min(parts, count)), encoding="utf-8"
-            )
-        print(f"Snakefile: {snakefile}, {count} runs in {min(parts, count)} parts; table: {table}")
-        return 0
-    if merge:
-        if store is None:
-            raise ValueError("merge needs --store FILE, which gets the results")
-        joined_store = Store(store)
-        for other in merge:
-            joined_store.merge(other)
-    ended: SweepError | SweepInterrupted | None = None
+def _option_words(options: Mapping[str, Any]) -> list[str]:
+    """Return options as words of a command line: once for each value of a list; None is left out."""
+    words = []
+    for name, values in options.items():
+        for value in values or () if isinstance(values, list) else [] if values is None else [values]:
+            words += [name, str(value)]
+    return words
+
+
+def _write_snakefile(
+    snakefile: Path, scenario: Path, grid: _Grid, options: Sequence[str], table: Path, n_parts: int
+) -> None:
+    """Write a Snakefile that makes the parts of a grid by this command with these options, and merges them."""
+    import tomllib
+
+    from ecc.batch.snakefile import files_of
+    from ecc.batch.snakefile import snakefile as text_of
+
+    words = ["ecc", "sweep", str(scenario), *options]
+    inputs = list(dict.fromkeys([str(scenario), *files_of(tomllib.loads(scenario.read_text("utf-8")), grid.axes)]))
+    with replacing(snakefile) as part_of_file:
+        part_of_file.write_text(text_of(snakefile, words, inputs, str(table), grid.n_runs, n_parts), encoding="utf-8")
+    print(f"Snakefile: {snakefile}, {grid.n_runs} runs in {n_parts} parts; table: {table}")
+
+
+def _merge_stores(store: Path | None, others: Sequence[Path]) -> None:
+    """Put the results of other stores into the store of this call."""
+    from ecc._support.store import Store
+
+    if store is None:
+        raise ValueError("merge needs --store FILE, which gets the results")
+    joined_store = Store(store)
+    for other in others:
+        joined_store.merge(other)
+
+
+def _run_grid(
+    grid: _Grid, engine: Engine, jobs: int, cluster: str | None, store: Path | None
+) -> tuple[xr.Dataset, SweepError | SweepInterrupted | None]:
+    """Return the metrics of the runs, and the error or interruption that ended the sweep early."""
+    from ecc.batch.sweeps import SweepError, SweepInterrupted
+    from ecc.batch.sweeps import sweep as over
+
+    end: SweepError | SweepInterrupted | None = None
 
     def report_progress(done: int, count: int) -> None:
         show_resumed(done, count, "point", Path(store or ""))
@@ -190,51 +265,47 @@ def sweep(
             bar.update(task, completed=share)
 
         try:
-            dataset = over(runs, axes, workers, store, show, report_progress, chosen)
+            dataset = over(grid.runs, grid.axes, workers, store, show, report_progress, grid.part)
         except (SweepError, SweepInterrupted) as error:
-            ended, dataset = error, error.dataset
+            end, dataset = error, error.dataset
         end_work()
-    if ended is not None:
-        if isinstance(ended, SweepInterrupted):
-            hint = "the same command resumes there" if store else "without --store FILE a later call begins anew"
-            complain(f"{ended}; {hint}")
-        else:
-            complain(f"{ended}; the other results:")
-    if unused_seed(dataset) and not isinstance(ended, SweepInterrupted):
-        complain(
-            "note: runs with different seeds have the same metrics: nothing in this scenario draws random numbers, or"
-            " it does not change these metrics"
-        )
-    rows = dataset.to_dataframe().reset_index()[[*axes, *dataset]]
-    if chosen is not None:
-        rows = rows.iloc[chosen[0] - 1 :: chosen[1]]
-    if ended is not None:  # its line has how many were not run
+    return dataset, end
+
+
+def _rows_to_print(grid: _Grid, dataset: xr.Dataset, end: BaseException | None) -> pd.DataFrame:
+    """Return one row for each run of this call's part that was made, with a column `error` if one failed."""
+    rows = dataset.to_dataframe().reset_index()[[*grid.axes, *dataset]]
+    if grid.part is not None:
+        rows = rows.iloc[grid.part[0] - 1 :: grid.part[1]]
+    if end is not None:  # its message reports the number of runs that were not made
         rows = rows[rows["error"] != "not run"]
         rows = rows if rows["error"].any() else rows.drop(columns="error")
-    partial = None if out is None else out.with_suffix(f".partial{out.suffix}")
-    if out is not None and ended is not None:
-        out = partial if isinstance(ended, SweepInterrupted) else partial_path(out)
-    unwritten = None if out is None else error_of_writing(TABLE_WRITERS[out.suffix], dataset, out)
-    replaced = partial is not None and ended is None and chosen is None and unwritten is None and partial.exists()
-    if replaced and partial is not None:  # what an interrupted call has left
+    return rows
+
+
+def _write_table(out: Path, grid: _Grid, dataset: xr.Dataset, end: BaseException | None) -> _WrittenTable:
+    """Write the table, of a sweep that ended early under another name; a complete one replaces a partial one."""
+    from ecc.batch.sweeps import SweepInterrupted
+
+    partial = out.with_suffix(f".partial{out.suffix}")
+    path = out if end is None else partial if isinstance(end, SweepInterrupted) else partial_path(out)
+    error = error_of_writing(TABLE_WRITERS[path.suffix], dataset, path)
+    is_replaced = end is None and grid.part is None and error is None and partial.exists()
+    if is_replaced:
         partial.unlink()
-    if json:
-        print_json(rows.to_dict("records"))
-    else:
-        metrics = {name: get(name) for name in runs.metrics}
-        titles = [f"{m.title} [{m.kind}]" if m.kind else m.title for name, m in metrics.items() if name in dataset]
-        cells = [[v if isinstance(v, str) else f"{v:.6g}" for v in row] for row in rows.itertuples(index=False)]
-        columns = (*axes, *titles, *(["error"] if "error" in rows else []))
-        if cells:
-            print_items(table_of(f"{scenario.name}, {engine} runs", columns, cells))
-    if unwritten:
-        complain(str(unwritten))
-        return UNWRITTEN
-    if out is not None:
-        print(f"table: {out}", file=sys.stderr if json else sys.stdout)
-        if replaced:
-            print(f"removed: {partial}, which was part of it", file=sys.stderr if json else sys.stdout)
-    return 0 if ended is None else INTERRUPTED if isinstance(ended, SweepInterrupted) else FAILED
+    return _WrittenTable(path, error, partial if is_replaced else None)
+
+
+def _print_rows(title: str, grid: _Grid, dataset: xr.Dataset, rows: pd.DataFrame) -> None:
+    """Print rows under the settings and the titles of metrics; print nothing without rows."""
+    from ecc.results.metrics import get
+
+    metrics = {name: get(name) for name in grid.runs.metrics}
+    titles = [f"{m.title} [{m.kind}]" if m.kind else m.title for name, m in metrics.items() if name in dataset]
+    cells = [[v if isinstance(v, str) else f"{v:.6g}" for v in row] for row in rows.itertuples(index=False)]
+    columns = (*grid.axes, *titles, *(["error"] if "error" in rows else []))
+    if cells:
+        print_items(table_of(title, columns, cells))
 
 
 def axis_of(text: str) -> tuple[str, list[Any]]:

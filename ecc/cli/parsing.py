@@ -1,4 +1,4 @@
-"""Values of options: numbers, spans, protocols, networks."""
+"""Conversion of the texts of options to values: numbers, spans, protocols, networks."""
 
 from __future__ import annotations
 
