@@ -29,6 +29,8 @@ class Kind(StrEnum):
     """Routers grant changes of windows, an interval ahead (`GrantedWindows`)."""
     ACK_CLOCKED_WINDOWS = "ACK-clocked windows"
     """Hosts set windows: the source law takes `w`, and each ACK lets a packet go."""
+    WINDOWS_WITH_STATES = "ACK-clocked windows with states"
+    """Hosts set windows that ACKs clock, and have further states, or their routers measure arrivals (`y`)."""
     PACED_WINDOWS = "paced windows"
     """Hosts set windows, and send them in no less than a given time (`paced_over`)."""
     HOST_RATES = "host rates"
@@ -122,7 +124,10 @@ def kind_of_laws(protocol: Any) -> Kind:
     if getattr(protocol, "source_law", None) is None:
         return Kind.PACKETS_ONLY if type(protocol).has_hosts() else Kind.QUEUE_DISCIPLINE
     if sets_windows(protocol):
-        return Kind.PACED_WINDOWS if protocol.paced_over > 0.0 else Kind.ACK_CLOCKED_WINDOWS
+        if protocol.paced_over > 0.0:
+            return Kind.PACED_WINDOWS
+        measures = router_takes(protocol, "y")
+        return Kind.WINDOWS_WITH_STATES if protocol.states or measures else Kind.ACK_CLOCKED_WINDOWS
     form = protocol.fluid_form
     for option, kind in _FORMS.items():
         if isinstance(form, option):

@@ -10,7 +10,7 @@ the same times in each frame. Between two jumps x is a polynomial that satisfies
 (collocation). A delayed value is that of the polynomial at its actual time: no delay is rounded. So a frame is one step
 of a recurrence with the values at these points, and the held states, as its states. Its dominant roots differ from
 those of the equations by the error of a polynomial of degree `_DEGREE`: less than 1e-5 of a root for intervals from
-0.08 to 2.4 RTTs, 1e-6 up to half an RTT (tests/test_hybrid_marking_loop.py, against the exact characteristic).
+0.08 to 2.4 RTTs, 1e-6 up to half an RTT (tests/loops/test_marked_hosts_at_ticks.py, against the exact characteristic).
 """
 
 from __future__ import annotations

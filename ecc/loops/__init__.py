@@ -1,7 +1,8 @@
 """Linear models of closed loops, with their equations in the docstring of each module.
 
-`closed_loop.py` has `linearize`, which chooses the module, and the equations of explicit feedback (rates by R).
-`ack_clocked_windows.py` has windows without states, `paced_windows.py` windows that are paced, that have states, or
-with routers that measure arrivals. `host_rates.py` has hosts that set rates by states, `marked_hosts.py` hosts over
-queue disciplines. `options.py` has the options of all (`LinearOptions`).
+`closed_loop.py` has `linearize`, which chooses the module by the kind of the loop (`ecc.contract.kinds`).
+`explicit_feedback.py` has routers that compute a rate, price or feedback, with `explicit_derivatives.py` for the
+derivatives of their laws. `ack_clocked_windows.py` has windows without states, `paced_windows.py` windows that are
+paced, that have states, or with routers that measure arrivals. `host_rates.py` has hosts that set rates by states,
+`marked_hosts.py` hosts over queue disciplines. `options.py` has the options of all (`LinearOptions`).
 """

@@ -37,6 +37,7 @@ from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
+from ecc.loops.options import ModelChoice
 from ecc.network.network import Network
 
 __all__ = ["linearize_windows"]
@@ -77,7 +78,7 @@ class _Terms:
         self.at[delay][row, column] += value
 
 
-def linearize_windows(protocol: Protocol, network: Network, clocking: str, assignment: Any = None) -> DelaySystem:
+def linearize_windows(protocol: Protocol, network: Network, choice: ModelChoice) -> DelaySystem:
     """Return the linear model; its state has a window [bit] for each kind of flow, times the number of flows.
 
     If clocking is "rate", the state also has the waits b [s] of the queues.
@@ -87,10 +88,8 @@ def linearize_windows(protocol: Protocol, network: Network, clocking: str, assig
     protocol : Protocol
         Protocol with a source law of w, R, D, s, a, p only, and a router law of q, C, s, p only. R is a sum over links.
     network : Network
-    clocking : str
-        "ack" or "rate".
-    assignment : object, optional
-        Assignment that `Protocol.equilibrium` takes.
+    choice : ModelChoice
+        Its clocking, "ack" if it is None, and its assignment, which `Protocol.equilibrium` takes.
 
     Returns
     -------
@@ -104,9 +103,9 @@ def linearize_windows(protocol: Protocol, network: Network, clocking: str, assig
         If no equilibrium or no queue exists; or clocking is "ack", and RTTs are heterogeneous or a path has several
         queues.
     """
-    name = type(protocol).__name__
+    name, clocking = type(protocol).__name__, choice.clocking or "ack"
     _TAKEN.check(protocol)
-    point = equilibrium_of(protocol, network, assignment)
+    point = equilibrium_of(protocol, network, choice.assignment)
     waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
     queues: list[int] = np.flatnonzero(waits > _EQUAL * waits.max(initial=0.0)).tolist()
     if not queues or protocol.combine != "sum":

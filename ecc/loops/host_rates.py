@@ -37,6 +37,7 @@ from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
+from ecc.loops.options import ModelChoice
 from ecc.network.network import Network
 
 __all__ = ["linearize_rates"]
@@ -53,7 +54,7 @@ _TAKEN = Taken(
 _EQUAL = 1e-9  # relative: rounding in the equilibrium
 
 
-def linearize_rates(protocol: Protocol, network: Network, assignment: Any = None) -> DelaySystem:
+def linearize_rates(protocol: Protocol, network: Network, choice: ModelChoice) -> DelaySystem:
     """Return the linear model; its state: x and other states of each kind of flow, queues, differences.
 
     Parameters
@@ -61,8 +62,8 @@ def linearize_rates(protocol: Protocol, network: Network, assignment: Any = None
     protocol : Protocol
         Protocol of hosts that have states in addition to the rate.
     network : Network
-    assignment : object, optional
-        Assignment that `Protocol.equilibrium` takes.
+    choice : ModelChoice
+        Its assignment, which `Protocol.equilibrium` takes.
 
     Raises
     ------
@@ -79,7 +80,7 @@ def linearize_rates(protocol: Protocol, network: Network, assignment: Any = None
         raise ValueError(f"{name} has no linear model: its state {bad[0]} must have a law and the clock {clock!r}")
     derivatives = clock == "continuous"  # returned by the laws
     steps = "x" in law_arguments(protocol.source_law) and not derivatives
-    point = equilibrium_of(protocol, network, assignment)
+    point = equilibrium_of(protocol, network, choice.assignment)
     waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
     queues: list[int] = np.flatnonzero(waits > _EQUAL * waits.max(initial=0.0)).tolist()
     if not queues:

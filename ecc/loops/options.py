@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc._support.arguments import Vector, check_arguments, given, shown
+from ecc.network.network import Network
 
-__all__ = ["LinearKeywords", "LinearOptions", "read_options"]
+__all__ = ["LinearKeywords", "LinearOptions", "ModelChoice", "read_options", "read_phases"]
 
 
 @check_arguments(constructor=True)
@@ -139,3 +140,43 @@ def read_options(
         if name not in supported:
             raise ValueError(f"options of {function} must be among {', '.join(supported)}, got {name}")
     return chosen
+
+
+class ModelChoice(NamedTuple):
+    """The time and the options of one linear model, which the functions of all kinds of loops take.
+
+    Attributes
+    ----------
+    time : str
+        "continuous", "discrete" or "hybrid".
+    assignment, approximation, mean_rtt, phases, intervals, clocking
+        Fields of `LinearOptions`.
+    """
+
+    time: str
+    assignment: Sequence[int] | NDArray[np.int64] | None = None
+    approximation: str | None = None
+    mean_rtt: Vector | str | None = None
+    phases: ArrayLike | None = None
+    intervals: ArrayLike | None = None
+    clocking: str | None = None
+
+
+def read_phases(phases: ArrayLike | None, network: Network) -> NDArray[np.float64]:
+    """Return when each router acts, as a share of its control interval.
+
+    Parameters
+    ----------
+    phases : array_like, shape (n_links,), or None
+        Numbers in [0, 1), for example [0.0, 0.5]. None: all 0.
+    network : Network
+
+    Raises
+    ------
+    ValueError
+        If the shape or a number differs.
+    """
+    offsets = np.zeros(network.n_links) if phases is None else np.asarray(phases, dtype=float)
+    if offsets.shape != (network.n_links,) or not np.all((offsets >= 0.0) & (offsets < 1.0)):
+        raise ValueError(f"phases must be {network.n_links} numbers in [0, 1), got {shown(phases)}")
+    return offsets

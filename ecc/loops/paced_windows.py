@@ -41,6 +41,7 @@ from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
+from ecc.loops.options import ModelChoice
 from ecc.network.network import Network
 
 __all__ = ["linearize_paced"]
@@ -81,7 +82,7 @@ class _Kind:
     is_paced: bool
 
 
-def linearize_paced(protocol: Protocol, network: Network, clocking: str, assignment: Any = None) -> DelaySystem:
+def linearize_paced(protocol: Protocol, network: Network, choice: ModelChoice) -> DelaySystem:
     """Return the linear model; its state: w [bit] and other states of each kind of flow, queues, averages, differences.
 
     Parameters
@@ -89,10 +90,8 @@ def linearize_paced(protocol: Protocol, network: Network, clocking: str, assignm
     protocol : Protocol
         Protocol of hosts that set windows and have states, or pace their windows.
     network : Network
-    clocking : str
-        "ack" or "rate".
-    assignment : object, optional
-        Assignment that `Protocol.equilibrium` takes.
+    choice : ModelChoice
+        Its clocking, "ack" if it is None, and its assignment, which `Protocol.equilibrium` takes.
 
     Raises
     ------
@@ -102,12 +101,12 @@ def linearize_paced(protocol: Protocol, network: Network, clocking: str, assignm
         If no equilibrium exists, or a law or a bottleneck switches at it; a path has several queues; clocked flows have
         heterogeneous RTTs or no queue.
     """
-    name = type(protocol).__name__
+    name, clocking = type(protocol).__name__, choice.clocking or "ack"
     _TAKEN.check(protocol)
     states = states_of(protocol)
     if bad := [state for state, its in states.items() if its.clock not in ("continuous", "rtt") or its.law is None]:
         raise ValueError(f"{name} has no linear model: its state {bad[0]} must have a law and the clock 'continuous'")
-    point = equilibrium_of(protocol, network, assignment)
+    point = equilibrium_of(protocol, network, choice.assignment)
     waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
     queues: list[int] = np.flatnonzero(waits > _EQUAL * network.rtts.max()).tolist()
     if queues and network.incidence[:, queues].sum(axis=1).max() > 1:

@@ -42,6 +42,8 @@ def test_engines_are_those_that_the_loop_names(name: str) -> None:
         ("JetMax", Kind.STEPPED_RATES),
         ("XCP", Kind.GRANTED_WINDOWS),
         ("NewReno", Kind.ACK_CLOCKED_WINDOWS),
+        ("CUBIC", Kind.WINDOWS_WITH_STATES),
+        ("ABC", Kind.WINDOWS_WITH_STATES),
         ("PowerTCP", Kind.PACED_WINDOWS),
         ("DCQCN", Kind.HOST_RATES),
         ("BBR", Kind.STATE_MACHINE),

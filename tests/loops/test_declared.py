@@ -19,7 +19,7 @@ from ecc.errors import LinearizationError
 from ecc.fluid.network import declared
 from ecc.laws.arguments import law_arguments
 from ecc.loops import ack_clocked_windows as window_loop
-from ecc.loops import closed_loop
+from ecc.loops import explicit_feedback
 from ecc.loops import host_rates as rate_loop
 from ecc.models import BIC, EMKCAVQ, FAST, PIQIRCP, QIRCP, XCP, JetMax
 from ecc.models.shared.windows import WindowProtocol
@@ -265,7 +265,7 @@ def test_what_a_class_declares_changes_the_run_or_is_refused_or_told(entry: str,
             "machines": declared.MACHINES,
             "linear windows": window_loop._TAKEN,
             "linear rates": rate_loop._TAKEN,
-        }.get(engine, closed_loop._TAKEN)
+        }.get(engine, explicit_feedback._TAKEN)
         assert taken.instead[entry] == ""
 
 

@@ -22,7 +22,7 @@ WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "VCP", "UTIL", "Swift", 
 WITHOUT |= {"BBR", "BBRv1", "BBRv2", "NSCC", "Prague", "Vivace", "C4", "Compound", "ConstantRate", "ExpressPass", "ABC"}
 WITHOUT |= {"SPERC"}
 SHORT = {"PatchedTIMELY", "DCQCN", "HPCC", "PowerTCP", "ThetaPowerTCP"}
-"""For RTTs of a data center: tests/models/test_timely.py, test_dcqcn_fluid.py, tests/test_paced_loop.py."""
+"""For RTTs of a data center: tests/models/test_timely.py, test_dcqcn_fluid.py, tests/loops/test_paced_windows.py."""
 RELAYS = {"Copa", "EDN", "PEDN"}
 MINE = (Path(__file__).parents[2] / "examples" / "fair_share.py").read_text(encoding="utf-8")
 

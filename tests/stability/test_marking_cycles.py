@@ -107,7 +107,7 @@ def test_newreno_in_packets_over_a_step_that_is_deep_enough(flows):
 
 
 def red(k):
-    """Unstable, clocked at a rate, from k = 8.6185 on (tests/test_marking_loop.py)."""
+    """Unstable, clocked at a rate, from k = 8.6185 on (tests/loops/test_marked_hosts.py)."""
     return RED(mark=True, min_threshold=50.0, max_threshold=400.0, p_max=0.05, weight=2e-5 * k)
 
 

@@ -155,6 +155,7 @@ _TAKEN_OF = {
     Kind.GRANTED_WINDOWS: GRANTED,
     Kind.ACK_CLOCKED_WINDOWS: WINDOWS,
     Kind.PACED_WINDOWS: WINDOWS,
+    Kind.WINDOWS_WITH_STATES: WINDOWS,
     Kind.STATE_MACHINE: MACHINES,
 }
 """Kind of loop -> declarations that its fluid uses; all other kinds run by their equations."""
