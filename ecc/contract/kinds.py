@@ -6,14 +6,25 @@ with certain arguments. This file is the only one that derives the kind from a c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Protocol
 
 from ecc._support.arguments import shown
-from ecc.contract.forms import GrantedWindows, SampledPrices, StateMachine, SteppedRates
+from ecc.contract.forms import FluidForm, GrantedWindows, SampledPrices, StateMachine, SteppedRates
+from ecc.contract.states import State
 from ecc.laws.arguments import takes
 
-__all__ = ["Kind", "kind_of", "kind_of_laws", "router_takes", "sets_windows", "source_takes", "steps_from_rate"]
+__all__ = [
+    "Kind",
+    "LoopDeclarations",
+    "kind_of",
+    "kind_of_laws",
+    "router_takes",
+    "sets_windows",
+    "source_takes",
+    "steps_from_rate",
+]
 
 
 class Kind(StrEnum):
@@ -43,6 +54,21 @@ class Kind(StrEnum):
     """Hooks without laws: packet runs alone can show what the protocol does."""
 
 
+class LoopDeclarations(Protocol):
+    """The declarations of a protocol that decide its kind, in addition to its laws (`ecc.contract.protocol`)."""
+
+    @property
+    def fluid_form(self) -> FluidForm | None: ...
+    @property
+    def paced_over(self) -> float: ...
+    @property
+    def states(self) -> Mapping[str, State]: ...
+    @property
+    def source_clock(self) -> str: ...
+    @classmethod
+    def has_hosts(cls) -> bool: ...
+
+
 _FORMS = {
     SampledPrices: Kind.SAMPLED_PRICES,
     SteppedRates: Kind.STEPPED_RATES,
@@ -50,7 +76,7 @@ _FORMS = {
 }
 
 
-def router_takes(protocol: Any, argument: str) -> bool:
+def router_takes(protocol: object, argument: str) -> bool:
     """Return whether the router law of a protocol takes an argument; False without a router law.
 
     Parameters
@@ -62,7 +88,7 @@ def router_takes(protocol: Any, argument: str) -> bool:
     return takes(getattr(protocol, "router_law", None), argument)
 
 
-def source_takes(protocol: Any, argument: str) -> bool:
+def source_takes(protocol: object, argument: str) -> bool:
     """Return whether the source law of a protocol takes an argument; False without a source law.
 
     Parameters
@@ -74,7 +100,7 @@ def source_takes(protocol: Any, argument: str) -> bool:
     return takes(getattr(protocol, "source_law", None), argument)
 
 
-def steps_from_rate(protocol: Any) -> bool:
+def steps_from_rate(protocol: object) -> bool:
     """Return whether the source law of a protocol takes a rate, of now or of an RTT ago, to return the next one.
 
     Parameters
@@ -84,7 +110,7 @@ def steps_from_rate(protocol: Any) -> bool:
     return source_takes(protocol, "x") or source_takes(protocol, "x_rtt")
 
 
-def sets_windows(protocol: Any) -> bool:
+def sets_windows(protocol: object) -> bool:
     """Return whether the source law of a protocol is that of a window, for example `True` for NewReno.
 
     Parameters
@@ -94,7 +120,7 @@ def sets_windows(protocol: Any) -> bool:
     return source_takes(protocol, "w")
 
 
-def kind_of(protocol: Any) -> Kind:
+def kind_of(protocol: LoopDeclarations) -> Kind:
     """Return the kind of the closed loop of a protocol, for example `Kind.STEPPED_RATES` for JetMax.
 
     Parameters
@@ -109,7 +135,7 @@ def kind_of(protocol: Any) -> Kind:
     return Kind.STATE_MACHINE if isinstance(protocol.fluid_form, StateMachine) else kind_of_laws(protocol)
 
 
-def kind_of_laws(protocol: Any) -> Kind:
+def kind_of_laws(protocol: LoopDeclarations) -> Kind:
     """Return the kind of loop of a protocol's laws, which linear models use if its fluid is a state machine.
 
     Parameters

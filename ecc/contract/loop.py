@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 from ecc._support.display import Displayed, Rows
-from ecc.contract.kinds import Kind, kind_of
+from ecc.contract.kinds import Kind, LoopDeclarations, kind_of
 
 __all__ = ["Loop", "loop_of"]
 
@@ -44,7 +44,21 @@ class Loop(Displayed):
         ]
 
 
-def loop_of(protocol: Any) -> Loop:
+class EngineDeclarations(LoopDeclarations, Protocol):
+    """The declarations of a protocol that decide which engines and linear models it has (`ecc.contract.protocol`)."""
+
+    @property
+    def fluid_refusal(self) -> str | None: ...
+    @property
+    def linear_refusal(self) -> str | None: ...
+    @property
+    def no_equilibrium(self) -> str: ...
+    @property
+    def times(self) -> tuple[str, ...]: ...
+    def _undefined(self, *names: str) -> str | None: ...
+
+
+def loop_of(protocol: EngineDeclarations) -> Loop:
     """Return the loop of a protocol.
 
     Parameters
@@ -63,6 +77,8 @@ def loop_of(protocol: Any) -> Loop:
     stepped rates
     """
     kind = kind_of(protocol)
+    fluid: str | None
+    linear: str | None
     hooks = ("link_hooks", "flow_hooks") if type(protocol).has_hosts() else ("link_hooks",)
     missing = [law for law in ("router_law", "source_law") if getattr(protocol, law, None) is None]
     lacks = f"it does not define {' and '.join(missing)}" if missing else None

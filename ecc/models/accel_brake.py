@@ -203,7 +203,7 @@ def accelerated(tr: float, cr: float) -> float:
     return 1.0 if tr >= 2.0 * cr else 0.5 * tr / cr
 
 
-def counted(link: Any, p: Params, env: LinkEnv) -> float:
+def counted(link: LinkState, p: Params, env: LinkEnv) -> float:
     """Count a departure; return cr [bit/s], measured from a departure about `measured_over` ago to this one."""
     if is_over(env.now, link.departed + p.measured_over):  # no departure for so long: start a new measurement
         for k in range(PARTS):
@@ -219,10 +219,10 @@ def counted(link: Any, p: Params, env: LinkEnv) -> float:
     link.sent += env.packet_size
     link.departed = env.now
     k = link.oldest
-    return 8.0 * (link.sent - link.sent_by[k]) / (env.now - link.departed_by[k])  # type: ignore[no-any-return]
+    return 8.0 * (link.sent - link.sent_by[k]) / (env.now - link.departed_by[k])
 
 
-def mark(link: Any, header: Any, cr: float, p: Params, env: LinkEnv) -> None:
+def mark(link: LinkState, header: Header, cr: float, p: Params, env: LinkEnv) -> None:
     """Algorithm 1: mark a packet of the protocol "brake", unless a token lets it keep "accelerate"."""
     if env.kind == 0 and header.mark != 0:
         tr = target_rate(8.0 * env.queue, env.capacity, p)
@@ -234,17 +234,17 @@ def mark(link: Any, header: Any, cr: float, p: Params, env: LinkEnv) -> None:
                 header.mark = BRAKE
 
 
-def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_departure(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Count a departure, and mark the packet by the measured rate."""
     mark(link, header, counted(link, p, env), p, env)
 
 
-def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_send(flow: windows.FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Mark each packet "accelerate"; routers may change the mark."""
     header.mark = ACCELERATE
 
 
-def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_ack(flow: windows.FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Equation (3); an application-limited flow does not accelerate."""
     s = 1.0 * env.packet_size
     opens = windows.opens(flow, env)

@@ -35,7 +35,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import TIME, QuantityField, as_delay, as_time, default
@@ -310,13 +309,13 @@ class BBR(BoundedInflight):
         return frozenset({"loss", "ecn"} if self.ecn else {"loss"})
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """OnInit: start with the initial window."""
     bbr_parts.flow_on_start(flow, header, p, env)
     flow.probe_rtt_min_stamp = env.now
 
 
-def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """OnTransmit: HandleRestartFromIdle, and the sender's counters for the packet."""
     if bbr_parts.restart_from_idle(flow, env):
         if is_in_probe_bw(flow):
@@ -327,7 +326,7 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     header.marked = flow.marked
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """UpdateOnACK: process losses shown by the ACK, the end of a recovery, then model, state, rate and window."""
     if flow.round_count == 0 and flow.delivered == 0:
         bbr_parts.init_pacing_rate(env.window, env.srtt, p, env)
@@ -347,7 +346,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     bound_cwnd(flow, p, env)
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """OnEnterFastRecovery, OnEnterRTO: save the window; without RACK, a timeout counts the whole flight as lost."""
     save_cwnd(flow, flow.rto_recovery_point > 0 or flow.state == PROBE_RTT, env)
     if env.kind == 1:
@@ -362,7 +361,7 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         env.window = 1.0 * env.packet_size
 
 
-def update_model_and_state(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def update_model_and_state(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """UpdateModelAndState: process a sample, in the draft's order."""
     if flow.round_start > 0:
         flow.rounds_since_probe_up += 1
@@ -392,7 +391,7 @@ def update_model_and_state(flow: Any, header: Any, p: Params, env: FlowEnv) -> N
 # ---- gains, and target volumes in flight -----------------------------------------------------------------------------
 
 
-def pacing_gain(flow: Any, p: Params) -> float:
+def pacing_gain(flow: FlowState, p: Params) -> float:
     """Return the pacing gain of the state, see the table of the module."""
     if flow.state == STARTUP:
         return p.startup_gain
@@ -403,7 +402,7 @@ def pacing_gain(flow: Any, p: Params) -> float:
     return UP_GAIN if flow.state == UP else 1.0
 
 
-def cwnd_gain(flow: Any, p: Params) -> float:
+def cwnd_gain(flow: FlowState, p: Params) -> float:
     """Return the window gain of the state, see the table of the module."""
     if flow.state == UP:
         return p.up_cwnd_gain
@@ -412,19 +411,19 @@ def cwnd_gain(flow: Any, p: Params) -> float:
     return PROBE_RTT_GAIN if flow.state == PROBE_RTT else CWND_GAIN
 
 
-def is_in_probe_bw(flow: Any) -> bool:
+def is_in_probe_bw(flow: FlowState) -> bool:
     """IsInAProbeBWState: one of the four phases of ProbeBW."""
     inside: bool = flow.state in (DOWN, CRUISE, REFILL, UP)
     return inside
 
 
-def is_probing_bw(flow: Any) -> bool:
+def is_probing_bw(flow: FlowState) -> bool:
     """IsProbingBW: a state in which losses do not lower the short-term bounds."""
     probing: bool = flow.state in (STARTUP, REFILL, UP)
     return probing
 
 
-def bdp(bw: float, flow: Any, p: Params, env: FlowEnv) -> float:
+def bdp(bw: float, flow: FlowState, p: Params, env: FlowEnv) -> float:
     """BDPMultiple(1): the bandwidth-delay product, or the initial window before the first RTT sample."""
     volume: float = (
         bw * flow.min_rtt / 8.0 if flow.min_rtt < INFINITE else windows.first_window(1.0 * env.packet_size, p)
@@ -432,7 +431,7 @@ def bdp(bw: float, flow: Any, p: Params, env: FlowEnv) -> float:
     return volume
 
 
-def quantization_budget(cap: float, flow: Any, p: Params, env: FlowEnv) -> float:
+def quantization_budget(cap: float, flow: FlowState, p: Params, env: FlowEnv) -> float:
     """QuantizationBudget, with SetSendQuantum and UpdateOffloadBudget: room for offload, and two packets in UP."""
     s = 1.0 * env.packet_size
     budget = p.quanta * max(min(env.rate * QUANTUM_TIME / 8.0, MAX_QUANTUM), MIN_QUANTUM * s)
@@ -441,17 +440,17 @@ def quantization_budget(cap: float, flow: Any, p: Params, env: FlowEnv) -> float
     return cap + 2.0 * s if flow.state == UP else cap
 
 
-def inflight(bw: float, flow: Any, p: Params, env: FlowEnv) -> float:
+def inflight(bw: float, flow: FlowState, p: Params, env: FlowEnv) -> float:
     """Inflight(bw, 1): the volume in flight of a full pipe."""
     return quantization_budget(bdp(bw, flow, p, env), flow, p, env)
 
 
-def target_inflight(flow: Any, p: Params, env: FlowEnv) -> float:
+def target_inflight(flow: FlowState, p: Params, env: FlowEnv) -> float:
     """TargetInflight: the estimated volume in flight without a queue, limited to the window."""
     return min(bdp(flow.bw, flow, p, env), env.window)
 
 
-def inflight_with_headroom(flow: Any, p: Params, env: FlowEnv) -> float:
+def inflight_with_headroom(flow: FlowState, p: Params, env: FlowEnv) -> float:
     """InflightWithHeadroom: leave a share of inflight_longterm to flows that enter."""
     if flow.inflight_longterm >= INFINITE:
         return INFINITE
@@ -463,14 +462,14 @@ def inflight_with_headroom(flow: Any, p: Params, env: FlowEnv) -> float:
 # ---- Startup and Drain -----------------------------------------------------------------------------------------------
 
 
-def reset_full_bw(flow: Any, full_bw: float) -> None:
+def reset_full_bw(flow: FlowState, full_bw: float) -> None:
     """ResetFullBW: begin to look for growth from the rate `full_bw`."""
     flow.full_bw = full_bw
     flow.full_bw_count = 0
     flow.full_bw_now = 0
 
 
-def check_full_bw_reached(flow: Any, p: Params) -> None:
+def check_full_bw_reached(flow: FlowState, p: Params) -> None:
     """CheckFullBWReached: the pipe is full after three rounds in which the rate grows by less than a quarter."""
     if flow.full_bw_now > 0 or flow.sample_app_limited > 0:
         return
@@ -486,7 +485,7 @@ def check_full_bw_reached(flow: Any, p: Params) -> None:
             flow.full_bw_reached = 1
 
 
-def check_startup_done(flow: Any, p: Params, env: FlowEnv) -> None:
+def check_startup_done(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """CheckStartupDone and CheckStartupHighLoss, EnterDrain: a full pipe or many losses end Startup."""
     if flow.state == STARTUP and flow.full_bw_reached == 0:
         if p.has_selective_acks > 0.0:
@@ -510,7 +509,7 @@ def check_startup_done(flow: Any, p: Params, env: FlowEnv) -> None:
             reset_congestion_signals(flow)
 
 
-def leave_startup(flow: Any, p: Params, env: FlowEnv) -> None:
+def leave_startup(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """Treat the pipe as full, as losses or marks indicate, and set inflight_longterm from the path's model."""
     flow.full_bw_reached = 1
     flow.inflight_longterm = bdp(flow.bw, flow, p, env)
@@ -518,7 +517,7 @@ def leave_startup(flow: Any, p: Params, env: FlowEnv) -> None:
         flow.inflight_longterm = max(flow.inflight_longterm, flow.inflight_latest)
 
 
-def check_drain_done(flow: Any, p: Params, env: FlowEnv) -> None:
+def check_drain_done(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """CheckDrainDone, EnterProbeBW: Drain ends when the queue of Startup is gone."""
     if flow.state == DRAIN and (
         env.in_flight <= inflight(flow.bw, flow, p, env) or flow.round_count > flow.drain_start_round + p.drain_rounds
@@ -529,7 +528,7 @@ def check_drain_done(flow: Any, p: Params, env: FlowEnv) -> None:
 # ---- ProbeBW ---------------------------------------------------------------------------------------------------------
 
 
-def start_probe_bw_down(flow: Any, env: FlowEnv) -> None:
+def start_probe_bw_down(flow: FlowState, env: FlowEnv) -> None:
     """StartProbeBW_DOWN and PickProbeWait; one random number gives both, by its first bit and its later digits."""
     reset_congestion_signals(flow)
     flow.probe_up_acked_per_inc = INFINITE
@@ -541,14 +540,14 @@ def start_probe_bw_down(flow: Any, env: FlowEnv) -> None:
     flow.state = DOWN
 
 
-def start_probe_bw_cruise(flow: Any, p: Params) -> None:
+def start_probe_bw_cruise(flow: FlowState, p: Params) -> None:
     """StartProbeBW_CRUISE: send at the estimated rate."""
     if p.bounds_cruise > 0.0 and flow.inflight_shortterm < INFINITE:
         flow.inflight_shortterm = min(flow.inflight_shortterm, flow.inflight_longterm)
     flow.state = CRUISE
 
 
-def start_probe_bw_refill(flow: Any, up_rounds: int) -> None:
+def start_probe_bw_refill(flow: FlowState, up_rounds: int) -> None:
     """StartProbeBW_REFILL: fill the pipe for a round, so that UP starts with a fully used path."""
     reset_short_term_model(flow)
     flow.bw_probe_up_rounds = up_rounds
@@ -559,7 +558,7 @@ def start_probe_bw_refill(flow: Any, up_rounds: int) -> None:
     flow.state = REFILL
 
 
-def start_probe_bw_up(flow: Any, env: FlowEnv) -> None:
+def start_probe_bw_up(flow: FlowState, env: FlowEnv) -> None:
     """StartProbeBW_UP: probe for more bandwidth."""
     flow.ack_phase = ACKS_PROBE_STARTING
     flow.cycle_stamp = env.now
@@ -569,7 +568,7 @@ def start_probe_bw_up(flow: Any, env: FlowEnv) -> None:
     raise_inflight_longterm_slope(flow, env)
 
 
-def update_probe_bw_cycle_phase(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def update_probe_bw_cycle_phase(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """UpdateProbeBWCyclePhase: move to the next phase of ProbeBW if it is time."""
     if flow.full_bw_reached == 0 or adapt_long_term_model(flow, header, p, env):
         return
@@ -587,13 +586,13 @@ def update_probe_bw_cycle_phase(flow: Any, header: Any, p: Params, env: FlowEnv)
         start_probe_bw_down(flow, env)
 
 
-def is_time_to_cruise(flow: Any, p: Params, env: FlowEnv) -> bool:
+def is_time_to_cruise(flow: FlowState, p: Params, env: FlowEnv) -> bool:
     """IsTimeToCruise: DOWN has drained the queue, and headroom is free."""
     is_low: bool = env.in_flight <= min(inflight_with_headroom(flow, p, env), inflight(flow.max_bw, flow, p, env))
     return is_low
 
 
-def is_time_to_go_down(flow: Any, p: Params, env: FlowEnv) -> bool:
+def is_time_to_go_down(flow: FlowState, p: Params, env: FlowEnv) -> bool:
     """IsTimeToGoDown: UP has filled the pipe, or has reached the level that was too high in the last probe."""
     if flow.prev_probe_too_high > 0 and env.in_flight >= flow.inflight_longterm:
         flow.prev_probe_precautionary = 1
@@ -610,7 +609,7 @@ def is_time_to_go_down(flow: Any, p: Params, env: FlowEnv) -> bool:
     return is_full
 
 
-def is_time_to_probe_bw(flow: Any, p: Params, env: FlowEnv) -> bool:
+def is_time_to_probe_bw(flow: FlowState, p: Params, env: FlowEnv) -> bool:
     """IsTimeToProbeBW, IsRenoCoexistenceProbeTime; with ECN also when marks cease, in a cycle without losses."""
     if (
         flow.ecn_eligible > 0
@@ -633,14 +632,14 @@ def is_time_to_probe_bw(flow: Any, p: Params, env: FlowEnv) -> bool:
     return False
 
 
-def raise_inflight_longterm_slope(flow: Any, env: FlowEnv) -> None:
+def raise_inflight_longterm_slope(flow: FlowState, env: FlowEnv) -> None:
     """RaiseInflightLongtermSlope: grow by 1, 2, 4, ... packets per round."""
     growth = 1 << flow.bw_probe_up_rounds
     flow.bw_probe_up_rounds = min(flow.bw_probe_up_rounds + 1, MAX_UP_ROUNDS)
     flow.probe_up_acked_per_inc = max(env.window / growth, 1.0 * env.packet_size)
 
 
-def probe_inflight_longterm_upward(flow: Any, env: FlowEnv) -> None:
+def probe_inflight_longterm_upward(flow: FlowState, env: FlowEnv) -> None:
     """ProbeInflightLongtermUpward: raise inflight_longterm while the window fills it."""
     if not delivery_rate.is_window_limited(flow) or env.window < flow.inflight_longterm:
         return
@@ -653,7 +652,7 @@ def probe_inflight_longterm_upward(flow: Any, env: FlowEnv) -> None:
         raise_inflight_longterm_slope(flow, env)
 
 
-def adapt_long_term_model(flow: Any, header: Any, p: Params, env: FlowEnv) -> bool:
+def adapt_long_term_model(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> bool:
     """AdaptLongTermModel: adapt bounds to a probe's feedback; return whether the state has changed."""
     if flow.ack_phase == ACKS_PROBE_STARTING and flow.round_start > 0:
         flow.ack_phase = ACKS_PROBE_FEEDBACK
@@ -679,7 +678,7 @@ def adapt_long_term_model(flow: Any, header: Any, p: Params, env: FlowEnv) -> bo
 # ---- ProbeRTT --------------------------------------------------------------------------------------------------------
 
 
-def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
+def update_min_rtt(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """UpdateMinRTT: keep one minimum for ProbeRTT (5 s) and one for the model (10 s)."""
     flow.probe_rtt_expired = 1 if is_over(env.now, flow.probe_rtt_min_stamp + p.probe_rtt_interval) else 0
     if env.rtt < flow.probe_rtt_min_delay or flow.probe_rtt_expired > 0:
@@ -690,12 +689,12 @@ def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
         flow.min_rtt_stamp = flow.probe_rtt_min_stamp
 
 
-def probe_rtt_cwnd(flow: Any, p: Params, env: FlowEnv) -> float:
+def probe_rtt_cwnd(flow: FlowState, p: Params, env: FlowEnv) -> float:
     """ProbeRTTCwnd: half the bandwidth-delay product, so that the queue drains."""
     return max(PROBE_RTT_GAIN * bdp(flow.bw, flow, p, env), MIN_PACKETS * env.packet_size)
 
 
-def check_probe_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
+def check_probe_rtt(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """CheckProbeRTT, EnterProbeRTT and HandleProbeRTT: drain the queue if the minimum RTT is old."""
     if flow.state != PROBE_RTT and flow.probe_rtt_expired > 0 and flow.idle_restart == 0:
         save_cwnd(flow, env.recovering > 0 or flow.rto_recovery_point > 0, env)
@@ -708,7 +707,7 @@ def check_probe_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
     flow.idle_restart = 0
 
 
-def check_probe_rtt_done(flow: Any, p: Params, env: FlowEnv) -> None:
+def check_probe_rtt_done(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """CheckProbeRTTDone and ExitProbeRTT: restore the window, and cruise or resume Startup."""
     if flow.probe_rtt_done_stamp == 0.0 or not is_over(env.now, flow.probe_rtt_done_stamp):
         return
@@ -725,14 +724,14 @@ def check_probe_rtt_done(flow: Any, p: Params, env: FlowEnv) -> None:
 # ---- model of the path: rates ----------------------------------------------------------------------------------------
 
 
-def update_max_bw(flow: Any) -> None:
+def update_max_bw(flow: FlowState) -> None:
     """UpdateMaxBw: application-limited samples count only if they are larger."""
     if flow.rate >= flow.max_bw or flow.sample_app_limited == 0:
         flow.max_bw_filter[1] = max(flow.max_bw_filter[1], flow.rate)
         flow.max_bw = max(flow.max_bw_filter[0], flow.max_bw_filter[1])
 
 
-def advance_max_bw_filter(flow: Any) -> None:
+def advance_max_bw_filter(flow: FlowState) -> None:
     """AdvanceMaxBwFilter: begin a cycle, unless the current one has no sample."""
     if flow.max_bw_filter[1] > 0.0:
         flow.max_bw_filter[0] = flow.max_bw_filter[1]
@@ -744,7 +743,7 @@ def advance_max_bw_filter(flow: Any) -> None:
 # ---- losses and marks ------------------------------------------------------------------------------------------------
 
 
-def is_loss_too_high(flow: Any, p: Params) -> bool:
+def is_loss_too_high(flow: FlowState, p: Params) -> bool:
     """IsInflightTooHigh: more than 2 % of a flight is lost; without selective ACKs any loss."""
     if p.has_selective_acks == 0.0:
         has_lost: bool = flow.sample_lost > 0
@@ -753,13 +752,13 @@ def is_loss_too_high(flow: Any, p: Params) -> bool:
     return is_high
 
 
-def is_marking_too_high(flow: Any, header: Any) -> bool:
+def is_marking_too_high(flow: FlowState, header: Header) -> bool:
     """Return whether more than half of a sample's delivery was marked."""
     is_high: bool = flow.ecn_eligible > 0 and flow.marked - header.marked > ECN_THRESHOLD * flow.sample_delivered
     return is_high
 
 
-def handle_losses(flow: Any, p: Params, env: FlowEnv) -> None:
+def handle_losses(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """NoteLoss and HandleLostPacket, for the losses that one ACK shows, or a timeout."""
     flow.loss_events += 1
     if flow.is_loss_in_round == 0:
@@ -774,7 +773,7 @@ def handle_losses(flow: Any, p: Params, env: FlowEnv) -> None:
         handle_inflight_too_high(flow, p, env)
 
 
-def inflight_at_loss(flow: Any, p: Params) -> float:
+def inflight_at_loss(flow: FlowState, p: Params) -> float:
     """InflightAtLoss: the flight at which the losses reached the threshold, within the burst of this ACK."""
     size = 1.0 * flow.newly_lost
     before = flow.tx_in_flight - size
@@ -783,7 +782,7 @@ def inflight_at_loss(flow: Any, p: Params) -> float:
     return level
 
 
-def handle_inflight_too_high(flow: Any, p: Params, env: FlowEnv) -> None:
+def handle_inflight_too_high(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """HandleInflightTooHigh: a probe caused too many losses; lower inflight_longterm and end UP."""
     flow.prev_probe_too_high = 1
     flow.is_bw_probe_sample = 0
@@ -794,7 +793,7 @@ def handle_inflight_too_high(flow: Any, p: Params, env: FlowEnv) -> None:
         start_probe_bw_down(flow, env)
 
 
-def handle_spurious_losses(flow: Any, env: FlowEnv) -> None:
+def handle_spurious_losses(flow: FlowState, env: FlowEnv) -> None:
     """HandleSpuriousLossDetection."""
     restore_cwnd(flow, env)
     flow.rto_recovery_point = 0
@@ -812,7 +811,7 @@ def handle_spurious_losses(flow: Any, env: FlowEnv) -> None:
     flow.undo_state = -1
 
 
-def update_latest_delivery_signals(flow: Any) -> None:
+def update_latest_delivery_signals(flow: FlowState) -> None:
     """UpdateLatestDeliverySignals: maxima of the current round of losses."""
     flow.loss_round_start = 0
     flow.bw_latest = max(flow.bw_latest, flow.rate)
@@ -822,7 +821,7 @@ def update_latest_delivery_signals(flow: Any) -> None:
         flow.loss_round_start = 1
 
 
-def reset_congestion_signals(flow: Any) -> None:
+def reset_congestion_signals(flow: FlowState) -> None:
     """ResetCongestionSignals: discard losses and marks of the cycle."""
     flow.is_loss_in_round = 0
     flow.is_marked_in_round = 0
@@ -832,13 +831,13 @@ def reset_congestion_signals(flow: Any) -> None:
     flow.inflight_latest = 0.0
 
 
-def reset_short_term_model(flow: Any) -> None:
+def reset_short_term_model(flow: FlowState) -> None:
     """ResetShortTermModel: remove the short-term bounds."""
     flow.bw_shortterm = INFINITE
     flow.inflight_shortterm = INFINITE
 
 
-def update_congestion_signals(flow: Any, p: Params, env: FlowEnv) -> None:
+def update_congestion_signals(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """UpdateCongestionSignals, AdaptLowerBoundsFromCongestion: lower the short-term bounds once a round."""
     update_max_bw(flow)
     if flow.loss_round_start == 0:
@@ -860,7 +859,7 @@ def update_congestion_signals(flow: Any, p: Params, env: FlowEnv) -> None:
     flow.is_marked_in_round = 0
 
 
-def update_alpha(flow: Any, p: Params, env: FlowEnv) -> None:
+def update_alpha(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """Average the share of marks, once a round; in Startup, two rounds with many marks show a full pipe."""
     if p.ecn_max_rtt == 0.0 or flow.min_rtt <= p.ecn_max_rtt:
         flow.ecn_eligible = 1
@@ -880,7 +879,7 @@ def update_alpha(flow: Any, p: Params, env: FlowEnv) -> None:
 # ---- rate and window -------------------------------------------------------------------------------------------------
 
 
-def set_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
+def set_cwnd(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """SetCwnd, with UpdateMaxInflight: grow towards the target window."""
     s = 1.0 * env.packet_size
     first = windows.first_window(s, p)
@@ -892,7 +891,7 @@ def set_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
     env.window = max(env.window, MIN_PACKETS * s)
 
 
-def bound_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
+def bound_cwnd(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """BoundCwndForProbeRTT and BoundCwndForModel: apply the bounds of the state."""
     if flow.state == PROBE_RTT:
         env.window = min(env.window, probe_rtt_cwnd(flow, p, env))

@@ -22,7 +22,6 @@ bw. Not modeled: the detection of policers from heavy losses in Linux ("long-ter
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from ecc._support.quantity import TIME, QuantityField, as_delay, default
 from ecc.contract.env import FlowEnv, Hook, Params
@@ -118,7 +117,7 @@ class BBRv1(windows.WindowProtocol):
         }  # fmt: skip
 
 
-def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_send(flow: FlowState, header: delivery_rate.Header, p: Params, env: FlowEnv) -> None:
     """Write the sender's counters into the packet; after an idle period restart at the estimated rate."""
     if bbr_parts.restart_from_idle(flow, env):
         flow.extra_acked_delivered = 0.0
@@ -129,7 +128,7 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     delivery_rate.on_send(flow, header, p, env)
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: delivery_rate.Header, p: Params, env: FlowEnv) -> None:
     """Update the model of the path, then rate and window."""
     if flow.round_count == 0 and flow.delivered == 0:
         bbr_parts.init_pacing_rate(env.window, env.srtt, p, env)
@@ -148,7 +147,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     set_cwnd(flow, p, env)
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: delivery_rate.Header, p: Params, env: FlowEnv) -> None:
     """Save the window at the start of a recovery; after a timeout, look for growth of the rate again."""
     save_cwnd(flow, flow.rto_recovery_point > 0 or flow.state == PROBE_RTT, env)
     if env.kind == 1:
@@ -164,7 +163,7 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 # ---- gains, and target volumes in flight -----------------------------------------------------------------------------
 
 
-def pacing_gain(flow: Any) -> float:
+def pacing_gain(flow: FlowState) -> float:
     """Return the pacing gain of the state, see the table of the module."""
     if flow.state == STARTUP:
         return HIGH_GAIN
@@ -173,20 +172,20 @@ def pacing_gain(flow: Any) -> float:
     return cycle_gain(flow) if flow.state == PROBE_BW else 1.0
 
 
-def cycle_gain(flow: Any) -> float:
+def cycle_gain(flow: FlowState) -> float:
     """Return the pacing gain of the phase of ProbeBW."""
     if flow.cycle_index == 0:
         return UP_GAIN
     return DOWN_GAIN if flow.cycle_index == 1 else 1.0
 
 
-def inflight(gain: float, flow: Any, p: Params, env: FlowEnv) -> float:
+def inflight(gain: float, flow: FlowState, p: Params, env: FlowEnv) -> float:
     """Return a multiple of the bandwidth-delay product, with room for offload, in an even number of packets."""
     s = 1.0 * env.packet_size
     return with_budget(gain * flow.bw * flow.min_rtt / 8.0, s, flow, p, env)
 
 
-def with_budget(volume: float, s: float, flow: Any, p: Params, env: FlowEnv) -> float:
+def with_budget(volume: float, s: float, flow: FlowState, p: Params, env: FlowEnv) -> float:
     """Return a volume with room for offload, in an even number of packets; two more in the phase 5/4, to exceed it."""
     minimum = 1.0 if env.rate < TWO_PACKET_RATE else 2.0
     quantum = max(min(env.rate * QUANTUM_TIME / 8.0, MAX_QUANTUM) // s, minimum)
@@ -198,7 +197,7 @@ def with_budget(volume: float, s: float, flow: Any, p: Params, env: FlowEnv) -> 
 # ---- model of the path -----------------------------------------------------------------------------------------------
 
 
-def update_bw(flow: Any) -> None:
+def update_bw(flow: FlowState) -> None:
     """Update the maximum rate of 10 rounds; application-limited samples count only if they are larger."""
     if flow.round_start > 0:
         flow.packet_conservation = 0
@@ -206,7 +205,7 @@ def update_bw(flow: Any) -> None:
         flow.bw = filters.windowed_max(flow.bw_value, flow.bw_time, BW_ROUNDS, 1.0 * flow.round_count, flow.rate)
 
 
-def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
+def update_min_rtt(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """Update the minimum RTT; begin ProbeRTT once it has expired.
 
     An RTT equal to the minimum does not renew it, as in Linux since 5.10: on a path whose RTT without queue is exactly
@@ -225,7 +224,7 @@ def update_min_rtt(flow: Any, p: Params, env: FlowEnv) -> None:
     flow.idle_restart = 0
 
 
-def check_probe_rtt_done(flow: Any, env: FlowEnv) -> None:
+def check_probe_rtt_done(flow: FlowState, env: FlowEnv) -> None:
     """Leave ProbeRTT after its duration."""
     if flow.probe_rtt_done_stamp > 0.0 and is_over(env.now, flow.probe_rtt_done_stamp):
         flow.min_rtt_stamp = env.now
@@ -239,7 +238,7 @@ def check_probe_rtt_done(flow: Any, env: FlowEnv) -> None:
 # ---- states ----------------------------------------------------------------------------------------------------------
 
 
-def check_full_bw_reached(flow: Any) -> None:
+def check_full_bw_reached(flow: FlowState) -> None:
     """Treat the pipe as full after three rounds in which the rate grows by less than a quarter."""
     if flow.full_bw_reached > 0 or flow.round_start == 0 or flow.sample_app_limited > 0:
         return
@@ -252,7 +251,7 @@ def check_full_bw_reached(flow: Any) -> None:
             flow.full_bw_reached = 1
 
 
-def check_drain(flow: Any, p: Params, env: FlowEnv) -> None:
+def check_drain(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """Move from Startup to Drain, and from Drain to ProbeBW."""
     if flow.state == STARTUP and flow.full_bw_reached > 0:
         flow.state = DRAIN
@@ -260,14 +259,14 @@ def check_drain(flow: Any, p: Params, env: FlowEnv) -> None:
         start_probe_bw(flow, env)
 
 
-def start_probe_bw(flow: Any, env: FlowEnv) -> None:
+def start_probe_bw(flow: FlowState, env: FlowEnv) -> None:
     """Start ProbeBW in a random phase other than 3/4, so that flows do not probe at the same time."""
     flow.state = PROBE_BW
     flow.cycle_index = (CYCLE - int((CYCLE - 1) * env.random)) % CYCLE
     flow.cycle_stamp = env.now
 
 
-def update_cycle_phase(flow: Any, p: Params, env: FlowEnv) -> None:
+def update_cycle_phase(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """Move to the next phase of ProbeBW if it is time."""
     if flow.state != PROBE_BW:
         return
@@ -285,7 +284,7 @@ def update_cycle_phase(flow: Any, p: Params, env: FlowEnv) -> None:
 # ---- window ----------------------------------------------------------------------------------------------------------
 
 
-def set_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
+def set_cwnd(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """Remove losses from the window, and grow it towards the target of the model."""
     s = 1.0 * env.packet_size
     if flow.newly_acked > 0:
@@ -306,7 +305,7 @@ def set_cwnd(flow: Any, p: Params, env: FlowEnv) -> None:
         env.window = min(env.window, MIN_PACKETS * s)
 
 
-def is_conserving(flow: Any, s: float, env: FlowEnv) -> bool:
+def is_conserving(flow: FlowState, s: float, env: FlowEnv) -> bool:
     """Remove losses from the window, restore it after a recovery; return whether a round conserves packets."""
     env.window = max(env.window - flow.newly_lost, s)
     sending = 1.0 * (env.in_flight + flow.newly_acked)

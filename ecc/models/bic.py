@@ -174,7 +174,7 @@ def linux_acks(window: float, top: float) -> float:
     return max(16.0 * acks // 31.0, 1.0)
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Undo a spurious loss, and open the window."""
     s = 1.0 * env.packet_size
     if p.linux > 0.0 and env.recovering + env.recovered > 0:
@@ -194,7 +194,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             flow.acks += 1.0
 
 
-def search(flow: Any, s: float, env: FlowEnv) -> None:
+def search(flow: FlowState, s: float, env: FlowEnv) -> None:
     """Move by this ACK's share of the gain determined at the start of the RTT."""
     if flow.due <= 0.0:
         flow.due = env.window
@@ -203,7 +203,7 @@ def search(flow: Any, s: float, env: FlowEnv) -> None:
     flow.due -= env.acked
 
 
-def rate_halving(flow: Any, s: float, env: FlowEnv) -> None:
+def rate_halving(flow: FlowState, s: float, env: FlowEnv) -> None:
     """Lower the window by a packet every other ACK, and limit it so that an ACK releases one packet (Linux)."""
     flow.acks = 1.0 if flow.acks == 0.0 else 0.0
     if flow.acks == 0.0 and env.window > flow.ssthresh:
@@ -213,7 +213,7 @@ def rate_halving(flow: Any, s: float, env: FlowEnv) -> None:
         env.window = min(env.window, flow.ssthresh)
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Remember the window at the loss, and reduce it."""
     s = 1.0 * env.packet_size
     window = windows.on_the_way(env)

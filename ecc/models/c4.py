@@ -32,7 +32,6 @@ specification has two eras.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ecc._support.quantity import QuantityField, default
 from ecc.contract.env import FlowEnv, Hook, Params
@@ -172,14 +171,14 @@ def mark_threshold(rate: float) -> float:
     return (192.0 - 96.0 * sensitivity(rate)) / 1024.0
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: delivery_rate.Header, p: Params, env: FlowEnv) -> None:
     """Start with the initial window, paced at 1 Mb/s."""
     windows.flow_on_start(flow, header, p, env)
     flow.initial_window = env.window
     env.rate = FIRST_RATE
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: delivery_rate.Header, p: Params, env: FlowEnv) -> None:
     """Process losses, RTT, marks and acknowledged data of an ACK; then set rate and window."""
     delivery_rate.on_ack(flow, header, p, env)
     take_losses(flow, env)
@@ -202,7 +201,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 # ---- signals ---------------------------------------------------------------------------------------------------------
 
 
-def take_losses(flow: Any, env: FlowEnv) -> None:
+def take_losses(flow: FlowState, env: FlowEnv) -> None:
     """Average the share of lost packets, and respond if it is above its threshold."""
     for _ in range(min(flow.newly_acked // env.packet_size, LOSS_SCOPE)):
         flow.loss_share *= 1.0 - LOSS_GAIN
@@ -219,7 +218,7 @@ def take_losses(flow: Any, env: FlowEnv) -> None:
             meet_congestion(flow, LOSSES)
 
 
-def take_rtt(flow: Any, env: FlowEnv) -> None:
+def take_rtt(flow: FlowState, env: FlowEnv) -> None:
     """Compare an RTT with the nominal maximum; only data sent above the nominal rate indicates congestion by delay."""
     flow.era_max_rtt = max(flow.era_max_rtt, env.rtt)
     flow.era_min_rtt = min(flow.era_min_rtt, env.rtt)
@@ -235,7 +234,7 @@ def take_rtt(flow: Any, env: FlowEnv) -> None:
             meet_congestion(flow, DELAY)
 
 
-def take_marks(flow: Any) -> None:
+def take_marks(flow: FlowState) -> None:
     """Average the share of marks, and respond if it is above its threshold."""
     average_marks(flow)
     if flow.mark_share > mark_threshold(flow.nominal_rate):
@@ -246,7 +245,7 @@ def take_marks(flow: Any) -> None:
             meet_congestion(flow, MARKS)
 
 
-def average_marks(flow: Any) -> None:
+def average_marks(flow: FlowState) -> None:
     """Average marks as Prague does; a larger share of a half or more replaces the average."""
     delivered = flow.delivered - flow.unmarked_from
     if delivered > 0:
@@ -259,7 +258,7 @@ def average_marks(flow: Any) -> None:
     flow.unmarked_from = flow.delivered
 
 
-def take_rate(flow: Any) -> None:
+def take_rate(flow: FlowState) -> None:
     """Raise the nominal rate to the maximum sample, except in a congested Recovery."""
     flow.recent_rate = max(flow.recent_rate, flow.rate)
     before = flow.nominal_rate
@@ -270,7 +269,7 @@ def take_rate(flow: Any) -> None:
         flow.was_not_limited = 1
 
 
-def meet_congestion(flow: Any, kind: int) -> None:
+def meet_congestion(flow: FlowState, kind: int) -> None:
     """Reduce the nominal rate, unless it is a probe or a push that met congestion; enter or deepen Recovery."""
     flow.is_congested = 1
     x = flow.nominal_rate
@@ -298,7 +297,7 @@ def meet_congestion(flow: Any, kind: int) -> None:
 # ---- eras and states -------------------------------------------------------------------------------------------------
 
 
-def begin_era(flow: Any) -> None:
+def begin_era(flow: FlowState) -> None:
     """Begin an era; it measures data sent with the current gain."""
     delivery_rate.start_round(flow)
     flow.round_start = 0
@@ -308,7 +307,7 @@ def begin_era(flow: Any) -> None:
     average_marks(flow)
 
 
-def growth(flow: Any) -> int:
+def growth(flow: FlowState) -> int:
     """Return the gain of the nominal rate from a push: 0: little, 1: a quarter of the push, 2: three quarters."""
     before = flow.push_rate
     if flow.push_gain > PROBE_GAIN:
@@ -319,7 +318,7 @@ def growth(flow: Any) -> int:
     return 2 if flow.nominal_rate > before and flow.is_congested == 0 else 0
 
 
-def mark_growth(flow: Any) -> None:
+def mark_growth(flow: FlowState) -> None:
     """Begin to look for growth of the nominal rate."""
     flow.is_congested = 0
     flow.was_not_limited = 0
@@ -327,7 +326,7 @@ def mark_growth(flow: Any) -> None:
     flow.push_gain = flow.gain
 
 
-def enter_initial(flow: Any, env: FlowEnv) -> None:
+def enter_initial(flow: FlowState, env: FlowEnv) -> None:
     """Begin to search for the rate again."""
     flow.state = INITIAL
     flow.initial_window = env.window
@@ -340,7 +339,7 @@ def enter_initial(flow: Any, env: FlowEnv) -> None:
     mark_growth(flow)
 
 
-def initial_on_ack(flow: Any, env: FlowEnv) -> None:
+def initial_on_ack(flow: FlowState, env: FlowEnv) -> None:
     """Grow by the acknowledged data, 1/8 of it after an era without growth, 1/64 after two; end after three."""
     flow.initial_packets += 1
     slower = 1.0 if flow.no_increase == 0 else 0.125 if flow.no_increase == 1 else 0.015625
@@ -357,13 +356,13 @@ def initial_on_ack(flow: Any, env: FlowEnv) -> None:
             mark_growth(flow)
 
 
-def leave_initial_if_late(flow: Any) -> None:
+def leave_initial_if_late(flow: FlowState) -> None:
     """End Initial at high delays after two eras without growth."""
     if flow.no_increase > 1 and flow.push_rate >= flow.nominal_rate:
         leave_initial(flow)
 
 
-def leave_initial(flow: Any) -> None:
+def leave_initial(flow: FlowState) -> None:
     """End Initial; the nominal maximum RTT is the time to send half the window at the nominal rate."""
     if flow.nominal_rate > 0.0:
         flow.nominal_max_rtt = max(4.0 * flow.initial_window / flow.nominal_rate, MIN_RTT)
@@ -372,7 +371,7 @@ def leave_initial(flow: Any) -> None:
         enter_recovery(flow, NO_CONGESTION)
 
 
-def enter_recovery(flow: Any, kind: int) -> None:
+def enter_recovery(flow: FlowState, kind: int) -> None:
     """Send less for an era, which measures the data sent before."""
     if flow.state == INITIAL:
         mark_growth(flow)
@@ -382,7 +381,7 @@ def enter_recovery(flow: Any, kind: int) -> None:
     flow.gain = RECOVERY_GAIN
 
 
-def end_era(flow: Any, env: FlowEnv) -> None:
+def end_era(flow: FlowState, env: FlowEnv) -> None:
     """Update the nominal maximum RTT, and choose the next state."""
     update_rtts(flow)
     is_jittery = flow.nominal_max_rtt > JITTER_RTT and flow.nominal_max_rtt > JITTER_RATIO * flow.running_min_rtt
@@ -405,7 +404,7 @@ def end_era(flow: Any, env: FlowEnv) -> None:
         enter_recovery(flow, NO_CONGESTION)
 
 
-def update_rtts(flow: Any) -> None:
+def update_rtts(flow: FlowState) -> None:
     """Update the nominal maximum RTT from an era without queues of the flow's own."""
     if flow.era_gain <= 1.0:
         low = 0.875 * flow.running_min_rtt + 0.125 * flow.era_min_rtt
@@ -415,7 +414,7 @@ def update_rtts(flow: Any) -> None:
         flow.nominal_max_rtt = max(slow, largest, MIN_RTT)
 
 
-def leave_recovery(flow: Any, env: FlowEnv) -> None:
+def leave_recovery(flow: FlowState, env: FlowEnv) -> None:
     """Push if the last probe or push has raised the rate; otherwise cruise."""
     if growth(flow) > 0:
         if flow.marks_after_push == 0:
@@ -450,7 +449,7 @@ def leave_recovery(flow: Any, env: FlowEnv) -> None:
 # ---- rate and window -------------------------------------------------------------------------------------------------
 
 
-def set_rate_and_window(flow: Any, p: Params, env: FlowEnv) -> None:
+def set_rate_and_window(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """Set pacing rate and window."""
     s = 1.0 * env.packet_size
     rate = flow.gain * flow.nominal_rate

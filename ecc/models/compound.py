@@ -258,13 +258,13 @@ class Compound(hystart.SlowStartProtocol):
         return float(M * taken ** (1.0 / r) * product / gamma_function(1.0 - 1.0 / r))
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Start with the initial window and the maximum gamma."""
     windows.flow_on_start(flow, header, p, env)
     flow.gamma = p.gamma
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Average RTTs, decide once an RTT, and add this ACK's share of the gain of both parts."""
     if env.undone > 0:
         undo(flow, env)
@@ -284,7 +284,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             env.window = windows.grown(env.window, s, windows.counted(env.acked, s, p)) + step
 
 
-def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_restart(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Resume with the restart window; a smaller window has no delay part, as after a timeout."""
     before = env.window
     windows.flow_on_restart(flow, header, p, env)
@@ -293,7 +293,7 @@ def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         flow.acks = 0
 
 
-def decide(flow: Any, p: Params, env: FlowEnv) -> None:
+def decide(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """Update the delay part from the RTT that ends here."""
     s, D = 1.0 * env.packet_size, flow.rtts / flow.acks
     flow.adds = 0.0
@@ -310,7 +310,7 @@ def decide(flow: Any, p: Params, env: FlowEnv) -> None:
     flow.mark = flow.acked + env.in_flight
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Reduce both parts at a loss or a timeout, and adapt gamma."""
     W = windows.on_the_way(env)
     window = window_after_loss(W, 1.0 * env.packet_size, p)
@@ -332,7 +332,7 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         windows.time_out(flow, window, env)
 
 
-def undo(flow: Any, env: FlowEnv) -> None:
+def undo(flow: FlowState, env: FlowEnv) -> None:
     """RFC 4015: restore the delay part after a spurious loss, as far as the window has room for it."""
     if flow.pipe_prev > 0.0 and env.ece == 0:
         windows.undo(flow, env)

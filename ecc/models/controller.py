@@ -202,12 +202,12 @@ def _hooks(c: Functions) -> dict[str, Hook]:
     adopt = _adopt_results(c)
 
     def calling(call: Any, sample: Callable[..., None] | None = None) -> Hook:
-        def before(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+        def before(flow: Any, header: delivery_rate.Header, p: Params, env: FlowEnv) -> None:
             pass
 
         first = sample or before
 
-        def hook(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+        def hook(flow: Any, header: delivery_rate.Header, p: Params, env: FlowEnv) -> None:
             first(flow, header, p, env)
             write_event(flow, env)
             call(flow.memory, flow.parameters, flow.event)

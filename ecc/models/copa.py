@@ -176,14 +176,14 @@ class Copa(windows.WindowProtocol):
         return lambda s: loop(s) / self.delta, queue
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Start with the initial window and the configured delta."""
     windows.flow_on_start(flow, header, p, env)
     flow.inverse = 1.0 / p.delta
     flow.emptied = env.now
 
 
-def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_restart(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Resume with the restart window; a smaller window opens in slow start."""
     before = env.window
     windows.flow_on_restart(flow, header, p, env)
@@ -192,7 +192,7 @@ def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         begin_rtt(flow, 1, 1.0, 0, env)
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Compare the rate with its target, and move the window towards it."""
     s, now = 1.0 * env.packet_size, env.now
     if flow.base_time[0] == 0.0:
@@ -221,7 +221,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     env.rate = 16.0 * env.window / standing
 
 
-def choose_velocity(flow: Any, direction: int, env: FlowEnv) -> None:
+def choose_velocity(flow: FlowState, direction: int, env: FlowEnv) -> None:
     """Sec. 2.1: update the velocity once an RTT; reset it at once if a fast window reverses."""
     if flow.velocity > 1.0 and direction != flow.direction:
         begin_rtt(flow, direction, 1.0, 0, env)
@@ -232,7 +232,7 @@ def choose_velocity(flow: Any, direction: int, env: FlowEnv) -> None:
         begin_rtt(flow, went, doubled if same > 0 else 1.0, same, env)
 
 
-def begin_rtt(flow: Any, direction: int, velocity: float, same: int, env: FlowEnv) -> None:
+def begin_rtt(flow: FlowState, direction: int, velocity: float, same: int, env: FlowEnv) -> None:
     """Begin to observe an RTT."""
     flow.direction = direction
     flow.velocity = velocity
@@ -241,7 +241,7 @@ def begin_rtt(flow: Any, direction: int, velocity: float, same: int, env: FlowEn
     flow.window_then = env.window
 
 
-def choose_delta(flow: Any, base: float, wait: float, p: Params, env: FlowEnv) -> None:
+def choose_delta(flow: FlowState, base: float, wait: float, p: Params, env: FlowEnv) -> None:
     """Sec. 2.2: raise 1/delta once an RTT while the flow competes with flows that fill buffers."""
     largest = filters.windowed_max(flow.largest_value, flow.largest_time, MAX_WINDOW * env.srtt, env.now, env.rtt)
     if wait < NEARLY_EMPTY * (largest - base):
@@ -254,7 +254,7 @@ def choose_delta(flow: Any, base: float, wait: float, p: Params, env: FlowEnv) -
         flow.inverse += 1.0
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Halve 1/delta in the competitive modes; restart with one packet after a timeout."""
     if p.mode > 0.0 and env.now - flow.lost >= env.srtt:
         flow.lost = env.now

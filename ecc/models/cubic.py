@@ -265,7 +265,7 @@ class CUBIC(hystart.SlowStartProtocol):
         return float(steepness**0.25 * (D / p) ** 0.75)
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Undo a spurious loss, and open the window."""
     if env.undone > 0:
         undo(flow, env)
@@ -278,7 +278,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         flow.limited = env.now
 
 
-def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_restart(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Resume with the restart window; the cubic's time excludes idle time (RFC 9438 sec. 5.8, bictcp_cwnd_event)."""
     if flow.began >= 0.0:  # `limited` is earlier than the idle period
         flow.began += env.now - flow.limited if flow.limited >= 0.0 else env.idle
@@ -286,7 +286,7 @@ def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     windows.flow_on_restart(flow, header, p, env)
 
 
-def avoid_congestion(flow: Any, p: Params, env: FlowEnv) -> None:
+def avoid_congestion(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """RFC 9438 secs. 4.2 to 4.5: grow along the cubic, or as Reno if that window is larger."""
     s, W = 1.0 * env.packet_size, env.window
     if flow.began < 0.0:
@@ -307,7 +307,7 @@ def avoid_congestion(flow: Any, p: Params, env: FlowEnv) -> None:
         env.window += (goal(W, t, flow.K, flow.M, env.srtt, s, p) - W) * env.acked / W
 
 
-def linux_gain(flow: Any, t: float, packets: float, s: float, p: Params) -> float:
+def linux_gain(flow: FlowState, t: float, packets: float, s: float, p: Params) -> float:
     """Linux's bictcp_update: return the packets that a window of `packets` gains in an RTT."""
     x = t - flow.K
     moved = p.C * abs(x) * x * x // 1.0
@@ -319,7 +319,7 @@ def linux_gain(flow: Any, t: float, packets: float, s: float, p: Params) -> floa
     return limited
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """RFC 9438 secs. 4.6 to 4.8: reduce the window, and remember it as the next cubic's maximum."""
     s, W = 1.0 * env.packet_size, env.window
     if p.linux > 0.0:  # windows of Linux are whole packets: a fraction must not make a maximum look lower than the last
@@ -337,14 +337,14 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         windows.time_out(flow, window, env)
 
 
-def remember(flow: Any, env: FlowEnv) -> None:
+def remember(flow: FlowState, env: FlowEnv) -> None:
     """RFC 9438 sec. 4.9.2: remember the state that a loss is about to change."""
     if windows.remember_window(flow, env):
         flow.undo_W_prior, flow.undo_M, flow.undo_K = flow.W_prior, flow.M, flow.K
         flow.undo_began, flow.undo_E = flow.began, flow.E
 
 
-def undo(flow: Any, env: FlowEnv) -> None:
+def undo(flow: FlowState, env: FlowEnv) -> None:
     """RFC 9438 sec. 4.9: restore the state from before a spurious loss."""
     if windows.restore(flow, env):
         flow.W_prior, flow.M, flow.K = flow.undo_W_prior, flow.undo_M, flow.undo_K

@@ -399,7 +399,7 @@ def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
         env.mark = 1
 
 
-def flow_on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_receive(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """The notification point: send a CNP for marks, with the first packet that is `interval` after the last CNP."""
     flow.marked += env.marked
     if flow.marked > 0 and has_come(env.now, flow.notified + p.interval):
@@ -408,14 +408,14 @@ def flow_on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         flow.notified = env.now
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Start at the line rate; timers and counter start with the first CNP."""
     flow.x = p.line_rate
     flow.target = p.line_rate
     env.rate = flow.x
 
 
-def flow_on_control(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_control(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """A CNP: reduce the rate, and restart timers and counter."""
     flow.target = flow.x
     minimum = minimum_rate(p, env) if env.rtt > 0.0 else 0.0  # a CNP may arrive before the first ACK
@@ -429,7 +429,7 @@ def flow_on_control(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     env.counter = int(p.byte_counter)
 
 
-def flow_on_timer(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_timer(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Let alpha decay, or increase the rate."""
     if env.kind == ALPHA:
         flow.alpha = decayed_alpha(flow.alpha, p)
@@ -440,14 +440,14 @@ def flow_on_timer(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         env.timer_1 = p.increase_interval
 
 
-def flow_on_count(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_count(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Increase the rate after B bytes."""
     increase(flow, p, env)
     flow.byte_increases += 1.0
     env.counter = int(p.byte_counter)
 
 
-def increase(flow: Any, p: Params, env: FlowEnv) -> None:
+def increase(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """2015, figure 7: fast recovery, additive or hyper increase, by the number of increases since the last CNP."""
     by_bytes = flow.byte_increases if p.byte_counter < NO_COUNTER else flow.timer_increases
     if min(flow.timer_increases, by_bytes) > p.fast_recovery:

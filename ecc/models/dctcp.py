@@ -104,7 +104,7 @@ class DCTCP(windows.WindowProtocol):
         return {**windows.STARTS, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Count marks, reduce the window at the first mark of a window of data, and open it at ACKs without marks."""
     flow.acked += env.acked
     flow.marked += env.marked

@@ -212,23 +212,23 @@ def collected(before: float, delay: float, p: Params) -> float:
 router_law, slow_start_law, source_law = EDN.router_law, EDN.slow_start_law, EDN.source_law
 
 
-def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_arrival(link: Any, header: Header, p: Params, env: LinkEnv) -> None:
     """Add the queueing delay that the packet is about to experience."""
     header.forward = collected(header.forward, router_law(8.0 * env.queue, env.capacity, p), p)
 
 
-def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Return the delay of the reverse path in the flow's own data, for the other side."""
     header.reverse = flow.received
 
 
-def on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_receive(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Return the delay of the forward path."""
     header.reverse = header.forward
     header.forward = 0.0
 
 
-def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_ack(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Open with slow start up to B, then count; a window's worth of counts changes the window by a packet."""
     s = 1.0 * env.packet_size
     flow.received = header.forward
@@ -248,7 +248,7 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
                 flow.count = 0.0
 
 
-def on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_loss(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Respond as NewReno, and restart the count."""
     flow.count = 0.0
     flow_on_loss(flow, header, p, env)

@@ -133,7 +133,7 @@ class EMKC(Protocol):
 router_law = EMKC.router_law
 
 
-def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def on_interval(link: price_feedback.LinkState, header: price_feedback.Header, p: Params, env: LinkEnv) -> None:
     """Close an interval and announce the loss of its arrivals."""
     if price_feedback.close_interval(link, env):
         link.price = router_law(link.y, env.capacity)

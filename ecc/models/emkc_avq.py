@@ -164,20 +164,20 @@ router_law = EMKCAVQ.router_law
 announce_law = EMKCAVQ.announce_law
 
 
-def on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def on_start(link: LinkState, header: price_feedback.Header, p: Params, env: LinkEnv) -> None:
     """Start with the maximum virtual capacity, gamma C."""
     link.V = min(link.V, p.gamma * env.capacity)
     price_feedback.link_on_start(link, header, p, env)
 
 
-def on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def on_arrival(link: LinkState, header: price_feedback.Header, p: Params, env: LinkEnv) -> None:
     """Record the largest RTT, then count and mark the packet."""
     if env.kind == 0:
         link.rtt_peak = max(link.rtt_peak, header.rtt)
     price_feedback.link_on_arrival(link, header, p, env)
 
 
-def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def on_interval(link: LinkState, header: price_feedback.Header, p: Params, env: LinkEnv) -> None:
     """Close an interval, update the virtual capacity and announce the resulting price."""
     T = env.now - link.opened
     if link.rtt_peak > 0.0:

@@ -336,7 +336,7 @@ def moved(x: float, w: float, was_low: int, loss: float, y: float, p: Params) ->
     return increased(x, w, p), w, 1
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Start credits at a share of the maximum rate; short flows at a lower one, to waste fewer credits."""
     packets = env.size / env.packet_size if env.size >= 0 else FEW
     flow.x = p.alpha * p.max_rate * min(packets / FEW, 1.0)
@@ -345,12 +345,12 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     env.rate = flow.x
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Measure the RTT from data; the engine infers lost credits from missing data."""
     flow.rtt = env.rtt if flow.rtt == 0.0 else (1.0 - RTT_WEIGHT) * flow.rtt + RTT_WEIGHT * env.rtt
 
 
-def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_send(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Update the rate once an RTT, and draw the gap to the next credit."""
     came = env.delivered - flow.delivered
     gone = env.lost - flow.lost

@@ -116,7 +116,7 @@ def stepped(window: float, base: float, rtt: float, queued: float, gamma: float)
     return min(2.0 * window, (1.0 - gamma) * window + gamma * (base / rtt * window + queued))
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Average RTTs, and take the step of an RTT in equal parts at its ACKs: one large step would cause a burst."""
     s = 1.0 * env.packet_size
     if flow.rtt == 0.0:
@@ -131,13 +131,13 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         env.window += (flow.target - env.window) * min(env.acked / remaining, 1.0)
 
 
-def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_restart(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Resume with the restart window and begin a new RTT: the old target is outdated."""
     windows.flow_on_restart(flow, header, p, env)
     flow.mark = 0.0
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Halve the window and begin a new RTT: the old target is outdated; after a timeout, send one packet."""
     flow.mark = 0.0
     window = windows.after_a_loss(windows.on_the_way(env), 1.0 * env.packet_size)

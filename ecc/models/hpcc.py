@@ -36,7 +36,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,13 +200,13 @@ def divided(window: float, U: float, added: float, p: Params) -> float:
     return window * p.eta / U + added
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: telemetry.Header, p: Params, env: FlowEnv) -> None:
     """Start with a window of the host's line rate."""
     flow.reference = p.initial * env.packet_size if p.initial > 0.0 else p.first
     telemetry.send_with(flow.reference, p, env)
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: telemetry.Header, p: Params, env: FlowEnv) -> None:
     """Algorithm 1, NewAck: update U, the window and, once an RTT, the reference window."""
     is_first = flow.hops == 0
     if not is_first:
@@ -224,7 +223,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     telemetry.keep(flow, header)
 
 
-def measured(flow: Any, header: Any, p: Params) -> float:
+def measured(flow: FlowState, header: telemetry.Header, p: Params) -> float:
     """Algorithm 1, MeasureInflight; links with a report no newer than the last one are skipped."""
     T = p.base_rtt
     largest = 0.0
@@ -237,4 +236,4 @@ def measured(flow: Any, header: Any, p: Params) -> float:
             if u > largest:
                 largest = u
                 tau = min(passed, T)
-    return (1.0 - tau / T) * flow.U + tau / T * largest  # type: ignore[no-any-return]
+    return (1.0 - tau / T) * flow.U + tau / T * largest

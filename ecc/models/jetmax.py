@@ -305,14 +305,14 @@ REFUSED = (
 router_law, virtual_loss, source_law = JetMax.router_law, JetMax.virtual_loss, JetMax.source_law
 
 
-def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_start(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Announce the whole target until the first full interval has been counted."""
     if link.g == 0.0:
         link.g = router_law(0.0, 1.0, env.capacity, p)
     env.next_interval = p.interval
 
 
-def count(link: Any, header: Any, env: LinkEnv) -> None:
+def count(link: LinkState, header: Header, env: LinkEnv) -> None:
     """Add a packet's proposal to the counter of flows bottlenecked here, or to that of others (sec. 6.1, 6.2, 6.4)."""
     if env.kind != 0 or header.size == 0.0:  # an ACK, or a packet of another protocol
         link.unresponsive += env.packet_size
@@ -327,19 +327,19 @@ def count(link: Any, header: Any, env: LinkEnv) -> None:
         link.unresponsive += header.size
 
 
-def answers(header: Any, env: LinkEnv) -> bool:
+def answers(header: Header, env: LinkEnv) -> bool:
     """Return whether this router may give feedback: to data of JetMax, unless it is reserved for another router."""
     return bool(env.kind == 0 and header.size > 0.0 and (header.assigned == NO_LINK or header.assigned == env.link))
 
 
-def suggest(link: Any, header: Any, env: LinkEnv) -> None:
+def suggest(link: LinkState, header: Header, env: LinkEnv) -> None:
     """Suggest this router and its fair rate as the flow's bottleneck."""
     header.rate = min(link.g, header.desired)
     header.R_S = header.R_C
     header.link = env.link
 
 
-def on_arrival_loss(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def on_arrival_loss(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Count a packet, and suggest this router if its virtual loss is the largest so far (sec. 6.2)."""
     count(link, header, env)
     if answers(header, env):
@@ -348,7 +348,7 @@ def on_arrival_loss(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
         header.loss = max(header.loss, link.loss)
 
 
-def on_arrival_rate(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def on_arrival_rate(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Count a packet, and suggest this router if its fair rate is the smallest so far (THESIS ch. VII)."""
     count(link, header, env)
     if answers(header, env):
@@ -357,7 +357,7 @@ def on_arrival_rate(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
         header.loss = max(header.loss, link.loss)
 
 
-def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def on_interval(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Announce fair rate and virtual loss of the interval; the first tick only starts the measurement."""
     if link.ticks > 0:
         duration = env.now - link.opened
@@ -381,7 +381,7 @@ def minimum_rate(p: Params, env: FlowEnv) -> float:
     return minimum
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Start at the minimum rate, or the basic rate of mice; a flow started at an equilibrium sends at its rate."""
     if flow.x == 0.0:
         flow.x = max(p.basic_rate, minimum_rate(p, env))
@@ -389,7 +389,7 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     env.rate = flow.x
 
 
-def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Fill the header (sec. 6.1, 6.2, 6.4)."""
     header.R_T = flow.R_T
     header.sequence = flow.sequence
@@ -404,14 +404,14 @@ def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         header.desired = 8.0 * env.size / env.min_rtt
 
 
-def change(flow: Any, wait: float) -> None:
+def change(flow: FlowState, wait: float) -> None:
     """Discard feedback from before a change of router or rate."""
     flow.sequence += 1
     flow.first = -1
     flow.wait = int(wait)
 
 
-def switch_router(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def switch_router(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Switch to the suggested router; with the choice by fair rate, step towards a lower one at once."""
     flow.R_T = header.R_S
     flow.bottleneck = header.link
@@ -423,7 +423,7 @@ def switch_router(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     env.rate = flow.x
 
 
-def step(flow: Any, approved: bool, p: Params, env: FlowEnv) -> None:
+def step(flow: FlowState, approved: bool, p: Params, env: FlowEnv) -> None:
     """Adopt an approved rate, and propose the next one; a lower rate needs no approval (sec. 6.4)."""
     if approved:
         flow.x = flow.proposed
@@ -434,7 +434,7 @@ def step(flow: Any, approved: bool, p: Params, env: FlowEnv) -> None:
     env.rate = flow.x
 
 
-def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_ack(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Follow the most congested router, and step once per change that it has measured for a full interval."""
     if header.sequence != flow.sequence or header.R_S == NO_ROUTER or env.delivered < p.mouse_size:
         return

@@ -193,7 +193,7 @@ class Kelly(Protocol):
 source_law = Kelly.source_law
 
 
-def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_arrival(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Count a packet, and add the link's price to it."""
     link.arrived += env.packet_size
     if env.kind == 0:
@@ -201,19 +201,19 @@ def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
         header.ticks += link.ticks
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Start at the law's step from rate 0; a flow started at an equilibrium sends at its rate."""
     if flow.x == 0.0:
         flow.x = source_law(0.0, 0.0, 0.0, p)
     env.rate = flow.x
 
 
-def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Write the rate into the packet."""
     header.x = flow.x
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Record the price and the rate that it refers to; the first price starts the clock."""
     if flow.ticks == 0 and header.ticks > 0:
         env.timer = p.interval
@@ -222,7 +222,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     flow.x_rtt = header.x
 
 
-def flow_on_timer(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_timer(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Take one step of the source law."""
     flow.x = max(source_law(flow.x, flow.x_rtt, flow.price, p), rate_feedback.minimum_rate(p, env))
     env.rate = flow.x

@@ -267,24 +267,24 @@ class MaxNet(Protocol):
 router_law = MaxNet.router_law
 
 
-def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_start(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Start the clock."""
     env.next_interval = p.interval
 
 
-def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_arrival(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Count a packet."""
     link.arrived += env.packet_size
 
 
-def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_departure(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Mark a packet with the price if that is the largest so far."""
     if env.kind == 0 and link.price > header.price:
         header.price = link.price
         header.link = env.link
 
 
-def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_interval(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Integrate the excess load over the time since the last tick."""
     if link.ticks > 0:
         T = env.now - link.opened
@@ -294,13 +294,13 @@ def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     link.ticks += 1
 
 
-def set_window(flow: Any, W: float, p: Params, env: FlowEnv) -> None:
+def set_window(flow: FlowState, W: float, p: Params, env: FlowEnv) -> None:
     """Set a window of one segment or more, and of one packet or more, or nothing would be sent."""
     flow.W = max(W, 1.0)
     env.window = max(flow.W * p.segment_bits / 8.0, env.packet_size)
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Start with the window for price 0; a flow started at an equilibrium sends at its rate for an RTT."""
     if flow.x > 0.0:
         env.rate = flow.x
@@ -308,12 +308,12 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         set_window(flow, window_law(flow.eta, 0.0, 1.0, p), p, env)
 
 
-def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Initialize the header: no price yet."""
     header.link = rate_feedback.NO_LINK
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Move the window towards the target window for the price in this ACK."""
     D = env.min_rtt
     flow.bottleneck = header.link
@@ -327,7 +327,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     set_window(flow, max(min(aim, flow.W + p.max_increment), flow.W - p.max_decrement), p, env)
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Restart with one packet after a timeout; other losses change nothing."""
     if env.kind == 1:
         set_window(flow, 1.0, p, env)

@@ -160,20 +160,20 @@ router_law = MKC.router_law
 source_law = MKC.source_law
 
 
-def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def on_interval(link: price_feedback.LinkState, header: price_feedback.Header, p: Params, env: LinkEnv) -> None:
     """Close an interval and announce the price of its arrivals."""
     if price_feedback.close_interval(link, env):
         link.price = router_law(link.y, env.capacity, p)
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: price_feedback.FlowState, header: price_feedback.Header, p: Params, env: FlowEnv) -> None:
     """Start at alpha, the law's step from rate 0; a flow started at an equilibrium sends at its rate."""
     if flow.x == 0.0:
         flow.x = source_law(0.0, 0.0, p)
     env.rate = flow.x
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: price_feedback.FlowState, header: price_feedback.Header, p: Params, env: FlowEnv) -> None:
     """Step from the rate one RTT ago, once for each new price."""
     if price_feedback.receive(flow, header):
         flow.x = max(source_law(flow.x_rtt, header.price, p), rate_feedback.minimum_rate(p, env))

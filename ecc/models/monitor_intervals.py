@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan, sqrt
-from typing import Any
 
 from ecc.contract.env import FlowEnv, Params
 from ecc.models.shared import delivery_rate
@@ -61,7 +60,7 @@ class FlowState(delivery_rate.FlowState):
     oldest: int = 1  # number of the first interval that may be incomplete
 
 
-def begin(flow: Any, target: float, env: FlowEnv) -> bool:
+def begin(flow: FlowState, target: float, env: FlowEnv) -> bool:
     """Begin an interval with the packet that is sent now, and end the last interval.
 
     Returns False, and begins no interval, if SLOTS intervals are incomplete.
@@ -83,14 +82,14 @@ def begin(flow: Any, target: float, env: FlowEnv) -> bool:
     return True
 
 
-def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Count a packet for the last interval; call `begin` before, if the packet is the first of an interval."""
     delivery_rate.on_send(flow, header, p, env)
     header.interval = flow.number
     flow.sent_in[flow.number % SLOTS] += env.packet_size
 
 
-def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_ack(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Count the data that an ACK newly reports, and determine which intervals are complete."""
     delivery_rate.on_ack(flow, header, p, env)
     if header.interval >= flow.oldest and flow.newly_acked > 0:
@@ -117,19 +116,19 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         flow.oldest += 1
 
 
-def is_complete(flow: Any, interval: int) -> bool:
+def is_complete(flow: FlowState, interval: int) -> bool:
     """Return whether an interval is complete; intervals become complete in their order."""
     complete: bool = interval < flow.oldest
     return complete
 
 
-def is_kept(flow: Any, interval: int) -> bool:
+def is_kept(flow: FlowState, interval: int) -> bool:
     """Return whether the state still has the results of an interval."""
     available: bool = flow.number - SLOTS < interval <= flow.number
     return available
 
 
-def rate(flow: Any, interval: int) -> float:
+def rate(flow: FlowState, interval: int) -> float:
     """Return x of an interval that has ended; NaN if it has not, or if its results are gone."""
     if not is_kept(flow, interval) or interval == flow.number:
         return nan
@@ -138,7 +137,7 @@ def rate(flow: Any, interval: int) -> float:
     return x
 
 
-def loss(flow: Any, interval: int) -> float:
+def loss(flow: FlowState, interval: int) -> float:
     """Return L of a complete interval; NaN if its results are gone."""
     if not is_kept(flow, interval):
         return nan
@@ -147,7 +146,7 @@ def loss(flow: Any, interval: int) -> float:
     return lost
 
 
-def gradient(flow: Any, interval: int) -> float:
+def gradient(flow: FlowState, interval: int) -> float:
     """Return g of a complete interval; 0 with fewer than two RTTs, NaN if its results are gone."""
     if not is_kept(flow, interval):
         return nan
@@ -160,7 +159,7 @@ def gradient(flow: Any, interval: int) -> float:
     return slope
 
 
-def deviation(flow: Any, interval: int) -> float:
+def deviation(flow: FlowState, interval: int) -> float:
     """Return the RMS deviation [s] of the RTTs of a complete interval from their line; NaN if its results are gone."""
     if not is_kept(flow, interval):
         return nan
@@ -175,7 +174,7 @@ def deviation(flow: Any, interval: int) -> float:
     return off
 
 
-def mean_rtt(flow: Any, interval: int) -> float:
+def mean_rtt(flow: FlowState, interval: int) -> float:
     """Return the mean RTT [s] of an interval with samples; NaN if its results are gone."""
     if not is_kept(flow, interval):
         return nan

@@ -142,7 +142,7 @@ class NewReno(hystart.SlowStartProtocol):
         return 8.0 * packet_size / (D * sqrt(2.0 * bp / 3.0) + expires)
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: windows.FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Open the window; end a recovery without a burst (RFC 6582 sec. 3.2, step 3, option 1)."""
     s = 1.0 * env.packet_size
     if env.undone > 0:
@@ -156,7 +156,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             env.window = windows.grown(env.window, s, windows.counted(env.acked, s, p))
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: windows.FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """RFC 5681 (4): halve the window, or restart from one packet after a timeout."""
     windows.remember(flow, env)
     window = windows.after_a_loss(windows.on_the_way(env), 1.0 * env.packet_size)

@@ -246,12 +246,12 @@ def largest(base: float, p: Params) -> float:
     return 1.5 * p.line_rate * base / 8.0
 
 
-def send_with(window: float, flow: Any, p: Params, env: FlowEnv) -> None:
+def send_with(window: float, flow: FlowState, p: Params, env: FlowEnv) -> None:
     """Continue with a window between its limits."""
     env.window = max(min(window, largest(flow.base, p)), 1.0 * env.packet_size)
 
 
-def quickly_adapts(flow: Any, is_marked: bool, delay: float, p: Params, env: FlowEnv) -> bool:
+def quickly_adapts(flow: FlowState, is_marked: bool, delay: float, p: Params, env: FlowEnv) -> bool:
     """Return whether quick adapt sets the window, or did so after this packet was sent: nothing else then changes."""
     adapts = False
     if flow.ignored < flow.to_ignore and is_marked:
@@ -272,7 +272,7 @@ def quickly_adapts(flow: Any, is_marked: bool, delay: float, p: Params, env: Flo
     return adapts
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Start with the maximum window, paced at the line rate; delays are measured from a packet's departure."""
     env.rate = p.line_rate
     flow.base = p.base_rtt
@@ -280,7 +280,7 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     send_with(largest(flow.base, p), flow, p, env)
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Apply one of the four quadrants of the table; then add increases that are due."""
     acked = env.delivered - flow.delivered
     flow.delivered = 1.0 * env.delivered
@@ -317,7 +317,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         send_with(window, flow, p, env)
 
 
-def increase(flow: Any, acked: float, delay: float, p: Params, env: FlowEnv) -> None:
+def increase(flow: FlowState, acked: float, delay: float, p: Params, env: FlowEnv) -> None:
     """Below the target: grow fast after a window without delay, otherwise in proportion to the distance to it."""
     flow.uncongested = flow.uncongested + acked if delay < FAST else 0.0
     if p.fast > 0.0 and delay < FAST and (flow.uncongested > env.window or flow.is_fast > 0):
@@ -328,7 +328,7 @@ def increase(flow: Any, acked: float, delay: float, p: Params, env: FlowEnv) -> 
         flow.increase += p.alpha * env.packet_size * (p.target - delay) * acked
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Remove a trimmed packet, or the flight after a timeout, from the window."""
     lost = env.lost - flow.lost
     flow.lost = 1.0 * env.lost

@@ -141,13 +141,13 @@ def slot(p: Params, env: LinkEnv) -> int:
     return int((2 * env.flow + env.kind) * MULTIPLIER % WORD * int(p.slots) // WORD)
 
 
-def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_arrival(link: LinkState, header: edn.Header, p: Params, env: LinkEnv) -> None:
     """Report to a packet the number of its flow's packets before it, and count it."""
     k = slot(p, env)
     header.forward = edn.collected(header.forward, 1.0 * link.counts[k], p)
     link.counts[k] += 1
 
 
-def leave(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def leave(link: LinkState, header: edn.Header, p: Params, env: LinkEnv) -> None:
     """Uncount a packet that was sent or dropped."""
     link.counts[slot(p, env)] -= 1

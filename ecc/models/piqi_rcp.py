@@ -18,7 +18,6 @@ Theorems 9, 10, 12 and 13 drop the terms in omega T of (4.19), which requires om
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -209,7 +208,7 @@ router_law = PIQIRCP.router_law
 source_law = PIQIRCP.source_law
 
 
-def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def on_interval(link: rate_feedback.LinkState, header: rate_feedback.Header, p: Params, env: LinkEnv) -> None:
     """Close an interval and announce the next fair rate."""
     T = env.now - link.opened
     if rate_feedback.close_interval(link, env):
@@ -217,13 +216,13 @@ def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
         rate_feedback.announce(link, R, link.mean_rtt, p, env)
 
 
-def on_interval_mean(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def on_interval_mean(link: rate_feedback.LinkState, header: rate_feedback.Header, p: Params, env: LinkEnv) -> None:
     """Close an interval and announce the next fair rate, with RTTs averaged by interval."""
     rate_feedback.average_interval(link, env)
     on_interval(link, header, p, env)
 
 
-def approach(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def approach(flow: rate_feedback.FlowState, header: rate_feedback.Header, p: Params, env: FlowEnv) -> None:
     """Take one step of the source law towards the fair rate in the header; start at one packet per RTT."""
     minimum = rate_feedback.minimum_rate(p, env)
     heard_before = flow.R if flow.x > 0.0 else header.rate
@@ -233,19 +232,19 @@ def approach(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     env.rate = flow.x
 
 
-def on_ack_interval(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_ack_interval(flow: rate_feedback.FlowState, header: rate_feedback.Header, p: Params, env: FlowEnv) -> None:
     """Step once for each new feedback: another interval, or another bottleneck."""
     if header.link != rate_feedback.NO_LINK and (header.stamp != flow.stamp or header.link != flow.bottleneck):
         approach(flow, header, p, env)
 
 
-def on_ack_every(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_ack_every(flow: rate_feedback.FlowState, header: rate_feedback.Header, p: Params, env: FlowEnv) -> None:
     """Step on every ACK (PIQI-RCP-ACK)."""
     if header.link != rate_feedback.NO_LINK:
         approach(flow, header, p, env)
 
 
-def on_ack_rtt(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_ack_rtt(flow: rate_feedback.FlowState, header: rate_feedback.Header, p: Params, env: FlowEnv) -> None:
     """Step once an RTT."""
     if header.link != rate_feedback.NO_LINK and (flow.x == 0.0 or env.now - flow.updated >= env.srtt):
         approach(flow, header, p, env)

@@ -426,18 +426,18 @@ def updated(window: float, old: float, P: float, p: Params) -> float:
     return min(max(p.gamma * (share + p.beta) + (1.0 - p.gamma) * window, p.least), p.most)
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState | ThetaFlowState, header: Header | ThetaHeader, p: Params, env: FlowEnv) -> None:
     """Start with a window of the host's line rate."""
     flow.reference = p.initial * env.packet_size if p.initial > 0.0 else p.most
     telemetry.send_with(flow.reference, p, env)
 
 
-def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_send(flow: FlowState | ThetaFlowState, header: Header | ThetaHeader, p: Params, env: FlowEnv) -> None:
     """Write the window into the packet."""
     header.window = env.window
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Algorithm 1, NewAck: update the power, the window and, once an RTT, the stored window."""
     is_first = flow.hops == 0
     if not is_first:
@@ -453,7 +453,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     telemetry.keep(flow, header)
 
 
-def theta_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def theta_on_ack(flow: ThetaFlowState, header: ThetaHeader, p: Params, env: FlowEnv) -> None:
     """Algorithm 2, NewAck: update the power at each ACK and, once an RTT, the window."""
     is_first = flow.rtt <= 0.0
     ends = is_first or env.delivered > flow.update_end
@@ -476,7 +476,7 @@ def theta_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     flow.time = env.now
 
 
-def measured(flow: Any, header: Any, p: Params) -> float:
+def measured(flow: FlowState, header: Header, p: Params) -> float:
     """Algorithm 1, NormPower; links with a report no newer than the last one are skipped."""
     T = p.base_rtt
     largest = 0.0

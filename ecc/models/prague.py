@@ -221,20 +221,20 @@ class Prague(windows.WindowProtocol):
         return float(8.0 * size * x / (share * virtual_rtt(D, self.namespace())))
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Start with the initial window."""
     windows.flow_on_start(flow, header, p, env)
     flow.W = env.window
     flow.updated = env.now
 
 
-def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_restart(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Resume with the restart window."""
     flow.W = windows.restart_window(flow.W, flow, p, env)
     send(flow, p, env)
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Count marks, open the window by the unmarked data, and respond to a mark."""
     s, V = 1.0 * env.packet_size, virtual_rtt(env.srtt, p)
     if env.acked > 0:
@@ -265,7 +265,7 @@ def is_answered(since: float, until: float, V: float, env: FlowEnv) -> bool:
     return waits
 
 
-def update_alpha(flow: Any, V: float, p: Params, env: FlowEnv) -> None:
+def update_alpha(flow: FlowState, V: float, p: Params, env: FlowEnv) -> None:
     """Average the marks of a virtual RTT into alpha."""
     flow.acked += env.acked
     flow.marked += env.marked
@@ -279,14 +279,14 @@ def update_alpha(flow: Any, V: float, p: Params, env: FlowEnv) -> None:
         flow.wait = max(flow.wait - 1.0, 0.0)
 
 
-def increase(flow: Any, s: float, p: Params, env: FlowEnv) -> float:
+def increase(flow: FlowState, s: float, p: Params, env: FlowEnv) -> float:
     """Return the growth [bytes] of a window per RTT if the RTT exceeds the reference."""
     grows = p.growth > 0.0 and flow.wait <= 0.0
     step: float = max(flow.W / env.srtt * GROWTH_TIME, s) if grows else s
     return step
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Halve the window, once in a virtual RTT; after a timeout, send one packet.
 
     The engine calls this hook only for packets sent after the last loss that it reported. Waiting for the ACK of all
@@ -307,7 +307,7 @@ def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     send(flow, p, env)
 
 
-def send(flow: Any, p: Params, env: FlowEnv) -> None:
+def send(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """Pace a window over an RTT; the engine's window is slightly larger, so that it does not interfere."""
     if env.srtt > 0.0:
         flow.W = max(flow.W, p.min_rate * env.srtt / 8.0)

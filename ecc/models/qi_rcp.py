@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, inf, pi, sin
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,7 +186,7 @@ def integral_bounds(
 router_law = QIRCP.router_law
 
 
-def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def on_interval(link: rate_feedback.LinkState, header: rate_feedback.Header, p: Params, env: LinkEnv) -> None:
     """Close an interval and announce the next fair rate."""
     T = env.now - link.opened
     if rate_feedback.close_interval(link, env):

@@ -16,7 +16,6 @@ JETMAX (1) and EVAL (5) print the queue term with the wrong sign, and THESIS (3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,7 +163,7 @@ class RCP(Protocol):
 router_law = RCP.router_law
 
 
-def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def on_interval(link: rate_feedback.LinkState, header: rate_feedback.Header, p: Params, env: LinkEnv) -> None:
     """Close an interval and announce the next fair rate."""
     T = env.now - link.opened
     if rate_feedback.close_interval(link, env):

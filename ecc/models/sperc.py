@@ -323,7 +323,7 @@ def is_below(rate: float, other: float, p: Params) -> bool:
 # ---- hooks of links --------------------------------------------------------------------------------------------------
 
 
-def close_round(link: Any) -> None:
+def close_round(link: LinkState) -> None:
     """Continue with the sums over the flows that were seen in this round."""
     link.sum_e = link.seen_sum_e
     link.num_b = link.seen_num_b
@@ -336,7 +336,7 @@ def close_round(link: Any) -> None:
     link.round += 1
 
 
-def keep_rounds(link: Any, trip: float, p: Params, now: float) -> None:
+def keep_rounds(link: LinkState, trip: float, p: Params, now: float) -> None:
     """Begin a new round if this one has lasted long enough, and two if no flow has appeared for as long again."""
     if link.opened < 0:
         link.opened = now
@@ -353,7 +353,7 @@ def keep_rounds(link: Any, trip: float, p: Params, now: float) -> None:
         link.opened = now
 
 
-def take_back(link: Any, header: Any, k: int, index: int) -> None:
+def take_back(link: LinkState, header: Header, k: int, index: int) -> None:
     """Remove the flow from all sums that contain it; a discarded flow, or one with a new route, counts as new."""
     if header.link[k] != index or header.round[k] < link.round - 1:
         if header.round[k] > 0:
@@ -371,7 +371,7 @@ def take_back(link: Any, header: Any, k: int, index: int) -> None:
             link.seen_num_b -= 1
 
 
-def add(link: Any, header: Any, k: int, b: float, e: float, p: Params) -> None:
+def add(link: LinkState, header: Header, k: int, b: float, e: float, p: Params) -> None:
     """Allocate a rate, and count the flow as limited elsewhere or here."""
     header.x[k] = min(b, e)
     header.round[k] = link.round
@@ -387,7 +387,7 @@ def add(link: Any, header: Any, k: int, b: float, e: float, p: Params) -> None:
         link.seen_num_b += 1
 
 
-def limit_rate(header: Any, k: int) -> float:
+def limit_rate(header: Header, k: int) -> float:
     """Return the minimum of the other links' valid b."""
     minimum = ANY_RATE
     for j in range(header.links):
@@ -396,7 +396,7 @@ def limit_rate(header: Any, k: int) -> float:
     return minimum
 
 
-def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_departure(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Update a control packet with the flow's allocation at this link."""
     if env.kind == 0 and header.kind != NONE:
         keep_rounds(link, header.trip, p, env.now)
@@ -414,12 +414,12 @@ def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 # ---- hooks of hosts --------------------------------------------------------------------------------------------------
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Send a control packet, and no data until it returns."""
     env.window = 1.0 * env.packet_size
 
 
-def forget(flow: Any) -> None:
+def forget(flow: FlowState) -> None:
     """Present the flow as new to all links."""
     flow.waits = 0
     flow.links = 0
@@ -430,14 +430,14 @@ def forget(flow: Any) -> None:
         flow.counts[k] = 0
 
 
-def pace(flow: Any, p: Params, env: FlowEnv) -> None:
+def pace(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """Send at the allocation, or the minimum rate; a trip ends with the packet after the ACK."""
     env.window = 0.0
     env.rate = max(flow.x, p.floor * 8.0 * env.packet_size / flow.rtt)
     flow.trip = flow.rtt + 8.0 * env.packet_size / env.rate
 
 
-def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Send a control packet, unless one is in flight; mark it as the last one if all data leaves within a trip."""
     if flow.rtt > 0.0:
         pace(flow, p, env)
@@ -462,7 +462,7 @@ def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             header.counts[k] = flow.counts[k]
 
 
-def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_ack(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Adopt the rate in a control packet; any packet gives an RTT sample."""
     flow.rtt = env.rtt
     if header.kind == NONE or header.sequence != flow.sequence or flow.waits == 0:
@@ -484,7 +484,7 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     pace(flow, p, env)
 
 
-def on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_loss(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Restart as a new flow after a timeout: the control packet is lost too."""
     if env.kind == 1:
         forget(flow)

@@ -259,13 +259,13 @@ def cut(w: float, D: float, aim: float, p: Params) -> float:
     return w * max(1.0 - p.beta * (D - aim) / D, 1.0 - p.max_mdf)
 
 
-def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_arrival(link: Any, header: Header, p: Params, env: LinkEnv) -> None:
     """Count the link in the header."""
     if env.kind == 0:
         header.links += 1
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Compare the delay with the target; grow at each ACK, decrease once an RTT."""
     if windows.moves(flow, env):
         s = 1.0 * env.packet_size
@@ -278,7 +278,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             send_with(cut(env.window, env.rtt, aim, p), p, env)
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Take the maximum decrease, once an RTT; after five timeouts, the minimum window."""
     if env.kind == 1:
         flow.timeouts += 1

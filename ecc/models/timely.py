@@ -245,7 +245,7 @@ def counted(increases: float, gradient: float, D: float, p: Params) -> float:
 def hooks(law: Callable[..., float]) -> dict[str, Hook]:
     """Return the hooks of a flow, for a law of x, D, gradient, increases and p."""
 
-    def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    def flow_on_ack(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
         if flow.rtt == 0.0:
             flow.rtt = env.rtt
             flow.updated = env.now
@@ -260,7 +260,7 @@ def hooks(law: Callable[..., float]) -> dict[str, Hook]:
     return {"on_start": flow_on_start, "on_ack": flow_on_ack}
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Start at the rate delta."""
     flow.x = p.delta
     env.rate = flow.x

@@ -16,7 +16,6 @@ rho = 0.8 counts as high.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ecc._support.quantity import TIME, as_delay
 from ecc.contract.env import FlowEnv, Hook, Params
@@ -115,7 +114,7 @@ class UTIL(windows.WindowProtocol):
 slow_start_law, source_law = UTIL.slow_start_law, UTIL.source_law
 
 
-def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_ack(flow: FlowState, header: vcp.Header, p: Params, env: FlowEnv) -> None:
     """Open with slow start until the load is high, then take one step per RTT."""
     s = 1.0 * env.packet_size
     flow.acked += env.acked

@@ -28,7 +28,6 @@ timeout reduces it to one packet, as in NewReno.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ecc._support.arguments import check_arguments
 from ecc._support.quantity import TIME, as_delay
@@ -131,7 +130,7 @@ class VCP(windows.WindowProtocol):
         return R + FORGETS * (q_mean - R)
 
     @staticmethod
-    def announce_law(R: float, y: float, C: float, T: float, p: Params) -> float:
+    def announce_law(R: float, y: float, C: float, T: float, p: Params) -> int:
         """The region of the load factor."""
         return region((y * T + p.kappa_q * R) / (p.gamma * C * T))
 
@@ -182,7 +181,7 @@ class VCP(windows.WindowProtocol):
         return WireFields(VCPField, {"load": "load"})
 
 
-def region(rho: float) -> float:
+def region(rho: float) -> int:
     """Return the code of a load factor."""
     if rho < BEGINS_HIGH:
         return LOW
@@ -199,23 +198,23 @@ def added(intervals: float, p: Params) -> float:
     return p.alpha * intervals * intervals
 
 
-def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_start(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Start the clock."""
     env.next_interval = p.sampling
 
 
-def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_arrival(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Count arriving bytes."""
     link.arrived += env.packet_size
 
 
-def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_departure(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Mark packets of the protocol with the region if it is worse than those of the links before."""
     if env.kind == 0 and 0 < header.load < link.code:
         header.load = link.code
 
 
-def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_interval(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Sample the queue; once in t_rho, compute the load factor."""
     link.queues += env.queue
     link.samples += 1
@@ -240,12 +239,12 @@ LINK_HOOKS: dict[str, Hook] = {
 }
 
 
-def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Initialize the header with a low load, which routers may raise."""
     header.load = LOW
 
 
-def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_ack(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Apply one ACK's share of MI or AI, or MD."""
     s = 1.0 * env.packet_size
     if windows.moves(flow, env):

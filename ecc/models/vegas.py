@@ -158,7 +158,7 @@ def moved(window: float, excess: float, s: float, p: Params) -> float:
     return window + s if excess < p.alpha * s else window
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Average RTTs and decide once an RTT; spread the growth over the ACKs of the next one, to avoid a burst."""
     flow.acked += env.acked
     flow.rtts += env.rtt
@@ -173,7 +173,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             env.window += flow.adds * env.acked / env.window
 
 
-def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_restart(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Resume with the restart window and begin to average RTTs (Linux: vegas_init at CA_EVENT_TX_START)."""
     windows.flow_on_restart(flow, header, p, env)
     flow.adds = flow.rtts = 0.0
@@ -181,7 +181,7 @@ def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     flow.mark = flow.acked
 
 
-def decide(flow: Any, p: Params, env: FlowEnv) -> None:
+def decide(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """Compare Expected with Actual, and set the change of the window for the next RTT."""
     s = 1.0 * env.packet_size
     excess = queued(env.window, env.min_rtt, flow.rtts / flow.acks)
@@ -201,7 +201,7 @@ def decide(flow: Any, p: Params, env: FlowEnv) -> None:
     flow.mark = flow.acked + env.in_flight
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Remove a quarter of the window at a loss; after a timeout, slow start to half the window."""
     flow.adds = 0.0
     if env.kind == 0:

@@ -239,7 +239,7 @@ def utility(x: float, g: float, L: float, p: Params) -> float:
     return exp(p.t * log(x)) - p.b * x * g - p.c * x * L
 
 
-def utility_of(flow: Any, interval: int, p: Params) -> float:
+def utility_of(flow: FlowState, interval: int, p: Params) -> float:
     """Return the utility of a complete interval."""
     g = monitor_intervals.gradient(flow, interval)
     if p.form == 0.0:
@@ -253,14 +253,14 @@ def utility_of(flow: Any, interval: int, p: Params) -> float:
     return utility(1e-6 * monitor_intervals.rate(flow, interval), g, monitor_intervals.loss(flow, interval), p)
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: monitor_intervals.Header, p: Params, env: FlowEnv) -> None:
     """Start with the initial window, paced over an assumed RTT."""
     windows.flow_on_start(flow, header, p, env)
     flow.x = 8.0 * env.window / FIRST_RTT
     env.rate = flow.x
 
 
-def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_send(flow: FlowState, header: monitor_intervals.Header, p: Params, env: FlowEnv) -> None:
     """Begin an interval, with its rate, if the last one is over."""
     k = flow.number % monitor_intervals.SLOTS
     lasts = env.srtt if p.form == 0.0 else env.min_rtt
@@ -273,7 +273,7 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     monitor_intervals.on_send(flow, header, p, env)
 
 
-def probe_rate(flow: Any, p: Params, env: FlowEnv) -> float:
+def probe_rate(flow: FlowState, p: Params, env: FlowEnv) -> float:
     """Return the rate of the next interval: probes of a pair are above and below x in random order."""
     index = flow.number + 1 - flow.first
     center: float = flow.x
@@ -287,7 +287,7 @@ def probe_rate(flow: Any, p: Params, env: FlowEnv) -> float:
     return probe
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: monitor_intervals.Header, p: Params, env: FlowEnv) -> None:
     """Choose the next rate when the intervals of an experiment are complete."""
     if flow.delivered == 0:
         flow.x *= max(FIRST_RTT / env.rtt, 1.0)
@@ -316,7 +316,7 @@ def pairs(p: Params) -> int:
     return 1 if p.form == 0.0 else USPACE_PAIRS
 
 
-def end_of_doubling(flow: Any, p: Params) -> None:
+def end_of_doubling(flow: FlowState, p: Params) -> None:
     """Double the rate as long as the utility grows."""
     current = utility_of(flow, flow.first, p)
     if current > flow.utility:
@@ -327,7 +327,7 @@ def end_of_doubling(flow: Any, p: Params) -> None:
         flow.state = PROBING
 
 
-def slope_of_pair(flow: Any, first: int, p: Params) -> float:
+def slope_of_pair(flow: FlowState, first: int, p: Params) -> float:
     """Return gamma of two consecutive intervals."""
     step_up = flow.target[first % monitor_intervals.SLOTS] - flow.target[(first + 1) % monitor_intervals.SLOTS]
     gamma: float = (utility_of(flow, first, p) - utility_of(flow, first + 1, p)) / (1e-6 * step_up)
@@ -337,7 +337,7 @@ def slope_of_pair(flow: Any, first: int, p: Params) -> float:
 # ---- steps of the paper ----------------------------------------------------------------------------------------------
 
 
-def step(flow: Any, p: Params) -> None:
+def step(flow: FlowState, p: Params) -> None:
     """Sec. 4: the confidence amplifier and the dynamic change boundary."""
     gamma = slope_of_pair(flow, flow.first, p)
     sign = 1 if gamma > 0.0 else -1
@@ -359,7 +359,7 @@ def step(flow: Any, p: Params) -> None:
 # ---- steps of the authors' program -----------------------------------------------------------------------------------
 
 
-def uspace_probed(flow: Any, p: Params) -> None:
+def uspace_probed(flow: FlowState, p: Params) -> None:
     """Decide from three pairs, and take the first step away from their center."""
     up = 0
     for pair in range(USPACE_PAIRS):
@@ -387,7 +387,7 @@ def uspace_probed(flow: Any, p: Params) -> None:
     uspace_go(flow, flow.direction * uspace_change(flow, gamma, 1.0, p), p)
 
 
-def uspace_moved(flow: Any, p: Params) -> None:
+def uspace_moved(flow: FlowState, p: Params) -> None:
     """Continue in the direction of the decision, or go back and probe."""
     current = utility_of(flow, flow.first, p)
     target = flow.target[flow.first % monitor_intervals.SLOTS]
@@ -403,7 +403,7 @@ def uspace_moved(flow: Any, p: Params) -> None:
         flow.state = PROBING
 
 
-def uspace_go(flow: Any, change: float, p: Params) -> None:
+def uspace_go(flow: FlowState, change: float, p: Params) -> None:
     """Change the rate; below the minimum rate, probe again."""
     flow.x += change
     if flow.x < p.min_rate:
@@ -411,7 +411,7 @@ def uspace_go(flow: Any, change: float, p: Params) -> None:
         flow.state = PROBING
 
 
-def uspace_change(flow: Any, gamma: float, amplifier: float, p: Params) -> float:
+def uspace_change(flow: FlowState, gamma: float, amplifier: float, p: Params) -> float:
     """Return the size of a step [bit/s], within the change boundary."""
     change = USPACE_MEGABIT * USPACE_MEGABIT * 1e-6 * p.theta * gamma * amplifier
     limit = (BOUNDARY + USPACE_BOUNDARY_STEP * flow.boundary) * flow.x

@@ -337,14 +337,14 @@ def shared_out(y: float, q: float, C: float, d: float, T: float, p: Params) -> t
 source_law, time_to_measure, time_to_look = XCP.source_law, XCP.time_to_measure, XCP.time_to_look
 
 
-def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_start(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Start the clock."""
     if link.d == 0.0:
         link.d = p.interval
     env.next_interval = p.interval
 
 
-def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_arrival(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Count a packet, its spacing and its RTT."""
     link.arrived += env.packet_size
     if env.kind == 0 and header.rtt > 0.0:
@@ -354,7 +354,7 @@ def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
         link.rtt_peak = max(link.rtt_peak, rtt)
 
 
-def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_departure(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Lower a packet's request to this router's grant; if it already is lower, keep the rest in the budget."""
     if env.kind == 0 and header.rtt > 0.0:
         up = min(link.up * header.spacing, link.up_left)
@@ -370,7 +370,7 @@ def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
         link.down_left = max(link.down_left - down, 0.0)
 
 
-def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_interval(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Update the persistent queue and the grants, each when it is due."""
     link.lowest = min(link.lowest, env.queue_low)
     if env.now >= link.queue_due:
@@ -382,7 +382,7 @@ def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     env.next_interval = min(link.queue_due, link.control_due) - env.now
 
 
-def control(link: Any, p: Params, env: LinkEnv) -> None:
+def control(link: LinkState, p: Params, env: LinkEnv) -> None:
     """Close a control interval and compute the grants of the next one."""
     link.up_left = link.down_left = link.up = link.down = 0.0
     if link.spacing > 0.0:
@@ -398,7 +398,7 @@ def control(link: Any, p: Params, env: LinkEnv) -> None:
     link.control_due = env.now + T
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Send one small packet as a handshake; a flow started at an equilibrium sends at its rate for an RTT."""
     flow.packet = env.packet_size
     if flow.x > 0.0:
@@ -407,7 +407,7 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         env.window = env.packet_size
 
 
-def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Request all available capacity; routers lower the request."""
     header.link = rate_feedback.NO_LINK
     header.rtt = env.srtt
@@ -417,7 +417,7 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         header.feedback = ANY
 
 
-def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_ack(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Change the window by the feedback; the first ACK ends the handshake."""
     if flow.opened == 0:
         flow.opened = 1
@@ -434,13 +434,13 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         set_window(window, p, env)
 
 
-def flow_on_timer(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_timer(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """End the handshake; bytes in flight are its retransmitted packet if its ACK came after the first timeout."""
     flow.packet = env.packet_size
     set_window(p.initial * env.packet_size + env.in_flight, p, env)
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Respond like TCP: halve the window at a gap, once an RTT; restart from one packet after a timeout."""
     if env.kind == 1 or env.delivered + env.lost > flow.recovery:
         if flow.opened > 0:

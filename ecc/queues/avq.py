@@ -16,38 +16,38 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import PER_TIME
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.parameters import check_number
 from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested
 
 
-def drained_queue(v: Any, V: Any, elapsed: Any) -> Any:
+def drained_queue(v: float, V: float, elapsed: float) -> float:
     """Return the virtual queue at the next arrival, in packets."""
     return max(0.0, v - V * elapsed)
 
 
-def increased_capacity(V: Any, C: Any, elapsed: Any, p: Any) -> Any:
+def increased_capacity(V: float, C: float, elapsed: float, p: Params) -> float:
     """Return the virtual capacity, increased in proportion to the elapsed time."""
     return min(V + p.alpha * p.gamma * C * elapsed, C)
 
 
-def decreased_capacity(V: Any, b: Any, p: Any) -> Any:
+def decreased_capacity(V: float, b: float, p: Params) -> float:
     """Return the virtual capacity, decreased in proportion to the size of the arriving packet."""
     return max(V - p.alpha * b, 0.0)
 
 
-def V_law(V: Any, C: Any, y: Any, p: Any) -> Any:
+def V_law(V: float, C: float, y: float, p: Params) -> float:
     """Return the virtual capacity after an arrival, if packets arrive at the rate y."""
     return decreased_capacity(increased_capacity(V, C, 1.0 / y, p), 1.0, p)
 
 
-def V_at_start(C: Any) -> Any:
+def V_at_start(C: float) -> float:
     """Return the initial virtual capacity, which is the real capacity."""
     return C
 
 
-def probability_law(V: Any, y: Any) -> Any:
+def probability_law(V: float, y: float) -> float:
     """Return the share of packets that overflow a virtual queue that is full."""
     return max(1.0 - V / y, 0.0)
 
@@ -109,13 +109,13 @@ class AVQ(QueueDiscipline):
         return {"on_start": on_start, "on_arrival": on_arrival}
 
 
-def on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_start(link: AVQ.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Set the virtual capacity to the capacity, unless the run begins at an equilibrium."""
     if link.V < 0.0:
         link.V = V_at_start(env.capacity / (8.0 * p.packet_size))
 
 
-def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_arrival(link: AVQ.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Put the packet into the virtual queue if there is room, and update the virtual capacity."""
     elapsed = env.now - link.last
     b = env.packet_size / p.packet_size

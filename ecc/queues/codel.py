@@ -18,23 +18,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import TIME, Quantity, as_delay
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.parameters import check_number
 from ecc.models.shared.clock import has_come
 from ecc.queues.discipline import QueueDiscipline, congested
 
 
-def is_good(sojourn: Any, behind: Any, p: Any) -> Any:
+def is_good(sojourn: float, behind: float, p: Params) -> bool:
     """Return whether the sojourn time, or the queue behind the packet [bytes], is small enough (RFC 8289, sec. 5.6)."""
     return sojourn < p.target or behind <= p.packet_size
 
 
-def next_time(t: Any, count: Any, p: Any) -> Any:
+def next_time(t: float, count: int, p: Params) -> float:
     """Return the time of the next choice by the control law of RFC 8289, sec. 5.6."""
     return t + p.interval / math.sqrt(count)
 
 
-def first_count(count: Any, last_count: Any, since: Any, p: Any) -> Any:
+def first_count(count: int, last_count: int, since: float, p: Params) -> int:
     """Return the first count, `since` seconds after the next packet would have been chosen (RFC 8289, sec. 5.5)."""
     grown = count - last_count
     return grown if grown > 1 and since < 16.0 * p.interval else 1
@@ -85,7 +85,7 @@ class CoDel(QueueDiscipline):
         return {"on_dequeue": on_dequeue}
 
 
-def may_choose(link: Any, p: Any, env: Any) -> bool:
+def may_choose(link: CoDel.LinkState, p: Params, env: LinkEnv) -> bool:
     """Return whether the queue has been bad for an interval."""
     k = env.queue_index
     if is_good(env.sojourn, env.queue - env.packet_size, p):
@@ -97,7 +97,7 @@ def may_choose(link: Any, p: Any, env: Any) -> bool:
     return has_come(env.now, link.bad_until[k])
 
 
-def on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_dequeue(link: CoDel.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Choose packets with increasing frequency as long as the queue is bad."""
     k = env.queue_index
     if not may_choose(link, p, env):

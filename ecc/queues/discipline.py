@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ecc._support.quantity import SIZE
+from ecc.contract.env import LinkEnv, Params
 from ecc.contract.parameters import check_choice, check_number
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import record_at
@@ -58,7 +59,7 @@ class QueueDiscipline(Protocol):
         return f"{name} is for links; add hosts, as in {{'flows': NewReno(ecn=True), 'links': {name}(mark=True)}}"
 
 
-def congested(p: Any, env: Any) -> None:
+def congested(p: Params, env: LinkEnv) -> None:
     """Signal congestion to the flow of a packet, in a hook: by a mark if configured and possible, else by a drop."""
     if p.mark > 0.0 and env.ecn != 0:
         env.mark = 1
@@ -66,7 +67,7 @@ def congested(p: Any, env: Any) -> None:
         env.drop = 1
 
 
-def congested_at_random(probability: Any, p: Any, env: Any) -> None:
+def congested_at_random(probability: float, p: Params, env: LinkEnv) -> None:
     """Signal congestion with this probability; a discipline that uses it has "random" in its `required_env`."""
     if env.random < probability:
         congested(p, env)

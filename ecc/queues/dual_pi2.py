@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ecc._support.quantity import PER_TIME, TIME, Quantity, as_delay
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.forms import Queues
 from ecc.contract.parameters import check_number
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
@@ -95,12 +95,12 @@ class DualPI2(QueueDiscipline):
         return {"on_classify": on_classify, "on_dequeue": on_dequeue, "on_interval": on_interval}
 
 
-def on_classify(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_classify(link: DualPI2.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Put packets with ECT(1) and CE into the low-latency queue."""
     env.queue_index = LOW_LATENCY if env.ecn == 1 or env.ecn == 3 else CLASSIC
 
 
-def on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_dequeue(link: DualPI2.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Choose at random; in the low-latency queue, mark every packet that has waited for more than the step."""
     scalable = coupled(link.root, p.coupling)
     if env.queue_index == CLASSIC:
@@ -111,7 +111,7 @@ def on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:
         env.mark = 1
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_interval(link: DualPI2.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Update the root of the probability."""
     link.root = next_root(link.root, env.sojourn, link.d_prev, p)
     link.d_prev = env.sojourn

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import SIZE, TIME
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.forms import Queues
 from ecc.contract.parameters import check_number
 from ecc.queues.codel import CoDel
@@ -19,7 +19,7 @@ from ecc.queues.codel import CoDel
 MAX_QUEUES = 65536
 
 
-def flow_queue(flow: Any, kind: Any, n: Any) -> Any:
+def flow_queue(flow: int, kind: int, n: int) -> int:
     """Return the queue of a flow and a direction, by multiplicative hashing to 32 bits."""
     return (flow * 2 + kind) * 2654435761 % 4294967296 * n // 4294967296
 
@@ -72,6 +72,6 @@ class FQCoDel(CoDel):
         return {"on_classify": on_classify, **super().link_hooks()}
 
 
-def on_classify(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_classify(link: CoDel.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Assign the packet to the queue of its flow."""
     env.queue_index = flow_queue(env.flow, env.kind, int(p.n_queues))

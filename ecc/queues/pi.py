@@ -14,13 +14,13 @@ from typing import Any
 
 from ecc._support.arguments import check_arguments
 from ecc._support.quantity import TIME, Quantity, as_delay
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.parameters import check_number
 from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
-def next_probability(prob: Any, q: Any, q_prev: Any, p: Any) -> Any:
+def next_probability(prob: float, q: float, q_prev: float, p: Params) -> float:
     """Return the next p, limited to a probability."""
     return min(max(prob + p.a * (q - p.reference) - p.b * (q_prev - p.reference), 0.0), 1.0)
 
@@ -114,12 +114,12 @@ class PI(QueueDiscipline):
         return {"on_arrival": on_arrival, "on_interval": on_interval}
 
 
-def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_arrival(link: PI.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Choose the packet at random."""
     congested_at_random(link.prob, p, env)
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_interval(link: PI.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Update the probability."""
     q = env.queue / p.packet_size
     link.prob = next_probability(link.prob, q, link.q_prev, p)

@@ -17,33 +17,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import PER_TIME, TIME, Quantity, as_delay
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.parameters import check_number
 from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
-def next_root(root: Any, d: Any, d_prev: Any, p: Any) -> Any:
+def next_root(root: float, d: float, d_prev: float, p: Params) -> float:
     """Return the next p', limited to [0, 1]."""
     return min(max(root + p.alpha * (d - p.target) + p.beta * (d - d_prev), 0.0), 1.0)
 
 
-def classic(root: Any) -> Any:
+def classic(root: float) -> float:
     """Return the probability for flows with windows proportional to 1/sqrt(p)."""
     return root * root
 
 
-def coupled(root: Any, k: Any) -> Any:
+def coupled(root: float, k: float) -> float:
     """Return the probability for flows with windows proportional to 1/p."""
     return min(k * root, 1.0)
 
 
-def probability(root: Any, scalable: Any, p: Any) -> Any:
+def probability(root: float, scalable: float, p: Params) -> float:
     """Return the probability for a packet of a scalable (`scalable` > 0) or of a classic flow."""
     return coupled(root, p.coupling) if scalable > 0.0 else classic(root)
 
 
-def root_law(root: Any, q: Any, q_prev: Any, C: Any, p: Any) -> Any:
+def root_law(root: float, q: float, q_prev: float, C: float, p: Params) -> float:
     """Return the next p' for queues in packets."""
     return next_root(root, q / C, q_prev / C, p)
 
@@ -117,12 +117,12 @@ class PI2(QueueDiscipline):
         return {"on_arrival": on_arrival, "on_interval": on_interval}
 
 
-def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_arrival(link: PI2.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Choose the packet at random."""
     congested_at_random(probability(link.root, 1.0 if env.ecn == 1 else 0.0, p), p, env)
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_interval(link: PI2.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Update p', the square root of the probability."""
     d = 8.0 * env.queue / env.capacity
     link.root = next_root(link.root, d, link.d_prev, p)

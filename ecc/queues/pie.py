@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import PER_TIME, TIME, Quantity, as_delay, as_time
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.parameters import check_number
 from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested
 
 
-def scale(prob: Any) -> Any:
+def scale(prob: float) -> float:
     """Return the factor f(p) of RFC 8033, sec. 4.2."""
     if prob < 1e-6:
         return 1.0 / 2048.0
@@ -40,7 +40,7 @@ def scale(prob: Any) -> Any:
     return 0.5 if prob < 0.1 else 1.0
 
 
-def next_probability(prob: Any, d: Any, d_prev: Any, p: Any) -> Any:
+def next_probability(prob: float, d: float, d_prev: float, p: Params) -> float:
     """Return the next p (RFC 8033, sec. 4.2 and 5.5)."""
     step = scale(prob) * (p.alpha * (d - p.target) + p.beta * (d - d_prev))
     if prob >= 0.1:
@@ -49,17 +49,17 @@ def next_probability(prob: Any, d: Any, d_prev: Any, p: Any) -> Any:
     return min(max((prob + step) * fading, 0.0), 1.0)
 
 
-def probability(prob: Any, q: Any, d_prev: Any, p: Any) -> Any:
+def probability(prob: float, q: float, d_prev: float, p: Params) -> float:
     """Return the probability that a packet is chosen, 0 while the queue q [packets] is short (RFC 8033, sec. 4.1)."""
     return 0.0 if q <= 2.0 or (d_prev < 0.5 * p.target and prob < 0.2) else prob
 
 
-def prob_law(prob: Any, q: Any, q_prev: Any, C: Any, p: Any) -> Any:
+def prob_law(prob: float, q: float, q_prev: float, C: float, p: Params) -> float:
     """Return the next p for queues in packets."""
     return next_probability(prob, q / C, q_prev / C, p)
 
 
-def probability_law(prob: Any, q: Any, q_prev: Any, C: Any, p: Any) -> Any:
+def probability_law(prob: float, q: float, q_prev: float, C: float, p: Params) -> float:
     """Return the probability that a packet is chosen for queues in packets, if no burst is allowed."""
     return probability(prob, q, q_prev / C, p)
 
@@ -143,7 +143,7 @@ class PIE(QueueDiscipline):
         return {"on_arrival": on_arrival, "on_interval": on_interval}
 
 
-def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_arrival(link: PIE.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Choose the packet at random, unless the queue is short or a burst is allowed."""
     prob = probability(link.prob, env.queue / p.packet_size, link.d_prev, p)
     if link.allowed <= 0.0 and env.random < prob:
@@ -153,7 +153,7 @@ def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
             env.drop = 1
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_interval(link: PIE.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Update the probability."""
     d = 8.0 * env.queue / env.capacity
     link.prob = next_probability(link.prob, d, link.d_prev, p)

@@ -22,24 +22,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import RATE, SIZE, QuantityField, SizeField, as_rate, as_size, default
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested
 
 ROUNDING = 1e-6  # bytes: a level this much below a packet size is a rounding error; the packet passes
 
 
-def level_at_arrival(level: Any, elapsed: Any, p: Any) -> Any:
+def level_at_arrival(level: float, elapsed: float, p: Params) -> float:
     """Return the tokens at the next arrival."""
     return min(p.burst, level + p.rate / 8.0 * elapsed)
 
 
-def level_law(y_passed: Any, p: Any) -> Any:
+def level_law(y_passed: float, p: Params) -> float:
     """Return the rate of change of the tokens, in packets/s."""
     return p.rate / (8.0 * p.packet_size) - y_passed
 
 
-def probability_law(level: Any, y: Any, T: Any) -> Any:
+def probability_law(level: float, y: float, T: float) -> float:
     """Return the share of packets that find too few tokens."""
     return min(max(1.0 - level / max(1.0, y * T), 0.0), 1.0)
 
@@ -99,12 +99,12 @@ class Policer(QueueDiscipline):
         return {"on_start": on_start, "on_arrival": on_arrival}
 
 
-def on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_start(link: Policer.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Fill the bucket."""
     link.level = p.burst
 
 
-def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_arrival(link: Policer.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Take a token for each byte of the packet, or choose the packet if there are too few."""
     link.level = level_at_arrival(link.level, env.now - link.last, p)
     link.last = env.now

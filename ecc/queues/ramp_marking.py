@@ -13,17 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.parameters import check_number
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
-def ramp(q: Any, low: Any, high: Any) -> Any:
+def ramp(q: float, low: float, high: float) -> float:
     """Return the ramp from 0 at the lower threshold to 1 at the higher one."""
     return min(max((q - low) / (high - low), 0.0), 1.0)
 
 
-def probability_law(q: Any, p: Any) -> Any:
+def probability_law(q: float, p: Params) -> float:
     """Return the probability that a packet is chosen."""
     return ramp(q, p.min_threshold, p.max_threshold)
 
@@ -64,6 +64,6 @@ class RampMarking(QueueDiscipline):
         return {"on_arrival": on_arrival}
 
 
-def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Choose the packet at random."""
     congested_at_random(ramp(env.queue / p.packet_size, p.min_threshold, p.max_threshold), p, env)

@@ -18,23 +18,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import TIME, Quantity, as_delay
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.parameters import check_number
 from ecc.contract.states import State
 from ecc.queues.discipline import QueueDiscipline, congested
 
 
-def next_average(avg: Any, q: Any, w: Any) -> Any:
+def next_average(avg: float, q: float, w: float) -> float:
     """Return the average after an arrival (Floyd, Jacobson 1993, fig. 2)."""
     return (1.0 - w) * avg + w * q
 
 
-def average_after_idle(avg: Any, m: Any, w: Any) -> Any:
+def average_after_idle(avg: float, m: float, w: float) -> float:
     """Return the average after m packet times of an idle queue (Floyd, Jacobson 1993, fig. 2)."""
-    return avg * (1.0 - w) ** m
+    average: float = avg * (1.0 - w) ** m
+    return average
 
 
-def probability(avg: Any, p_max: Any, p: Any) -> Any:
+def probability(avg: float, p_max: float, p: Params) -> float:
     """Return p_b of Floyd, Jacobson 1993, sec. 4, and of Floyd 2000 if gentle."""
     if avg < p.min_threshold:
         return 0.0
@@ -45,17 +46,17 @@ def probability(avg: Any, p_max: Any, p: Any) -> Any:
     return 1.0
 
 
-def share_chosen(p_b: Any) -> Any:
+def share_chosen(p_b: float) -> float:
     """Return the share that `spread` chooses: gaps between chosen packets are uniform over 1, ..., 1/p_b packets."""
     return 2.0 * p_b / (1.0 + p_b)
 
 
-def spread(p_b: Any, n: Any) -> Any:
+def spread(p_b: float, n: int) -> float:
     """Return p_a of Floyd, Jacobson 1993, sec. 4, which makes gaps uniform instead of geometric."""
     return p_b / (1.0 - n * p_b) if n * p_b < 1.0 else 1.0
 
 
-def next_p_max(p_max: Any, avg: Any, p: Any) -> Any:
+def next_p_max(p_max: float, avg: float, p: Params) -> float:
     """Return the next p_max (Floyd, Gummadi, Shenker 2001)."""
     width = p.max_threshold - p.min_threshold
     if avg > p.min_threshold + 0.6 * width and p_max <= 0.5:
@@ -65,23 +66,23 @@ def next_p_max(p_max: Any, avg: Any, p: Any) -> Any:
     return p_max
 
 
-def average_law(average: Any, q: Any, y: Any, C: Any, p: Any) -> Any:
+def average_law(average: float, q: float, y: float, C: float, p: Params) -> float:
     """Return the average after an arrival at rate y; while the queue is empty, the link could have sent C/y packets."""
     packets = C / y if q <= 0.0 else 1.0
     return average + packets * (next_average(average, q, p.weight) - average)
 
 
-def p_max_law(p_max: Any, average: Any, p: Any) -> Any:
+def p_max_law(p_max: float, average: float, p: Params) -> float:
     """Return p_max after an interval."""
     return next_p_max(p_max, average, p)
 
 
-def probability_law(average: Any, p: Any) -> Any:
+def probability_law(average: float, p: Params) -> float:
     """Return the share of chosen packets."""
     return share_chosen(probability(average, p.p_max, p))
 
 
-def adaptive_probability_law(average: Any, p_max: Any, p: Any) -> Any:
+def adaptive_probability_law(average: float, p_max: float, p: Params) -> float:
     """Return the share of chosen packets for the current p_max."""
     return share_chosen(probability(average, p_max, p))
 
@@ -176,7 +177,7 @@ class RED(QueueDiscipline):
         return {"on_arrival": on_arrival, **({"on_interval": on_interval} if self.adaptive else {})}
 
 
-def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_arrival(link: RED.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Average the queue, and choose the packet at random."""
     if env.queue == 0:
         idle = max(0.0, env.now - link.idle_from) * env.capacity / (8.0 * p.packet_size)
@@ -193,7 +194,7 @@ def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
         link.since += 1
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_interval(link: RED.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Adapt p_max."""
     link.p_max = next_p_max(link.p_max, link.average, p)
     env.next_interval = p.interval

@@ -14,34 +14,34 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import TIME, Quantity, as_delay
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.parameters import check_number
 from ecc.contract.states import State
 from ecc.laws.elementary import exp, log
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
-def next_arrivals(arrivals: Any, n: Any, p: Any) -> Any:
+def next_arrivals(arrivals: float, n: float, p: Params) -> float:
     """Return the average of the arrivals per interval, as in the authors' ns-2 code."""
     return (1.0 - p.weight) * arrivals + p.weight * n
 
 
-def next_price(price: Any, q: Any, x: Any, c: Any, p: Any) -> Any:
+def next_price(price: float, q: float, x: float, c: float, p: Params) -> float:
     """Return the next price."""
     return max(0.0, price + p.gamma * (p.alpha * (q - p.reference) + x - c))
 
 
-def probability(price: Any, p: Any) -> Any:
+def probability(price: float, p: Params) -> float:
     """Return the probability that a packet is chosen."""
     return 1.0 - exp(-price * log(p.phi))
 
 
-def arrivals_law(arrivals: Any, y: Any, T: Any, p: Any) -> Any:
+def arrivals_law(arrivals: float, y: float, T: float, p: Params) -> float:
     """Return the average of the arrivals per interval for an arrival rate."""
     return next_arrivals(arrivals, y * T, p)
 
 
-def price_law(price: Any, q: Any, arrivals: Any, C: Any, T: Any, p: Any) -> Any:
+def price_law(price: float, q: float, arrivals: float, C: float, T: float, p: Params) -> float:
     """Return the next price for a capacity in packets/s."""
     return next_price(price, q, arrivals, C * T, p)
 
@@ -118,13 +118,13 @@ class REM(QueueDiscipline):
         return {"on_arrival": on_arrival, "on_interval": on_interval}
 
 
-def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_arrival(link: REM.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Count the packet, and choose it at random."""
     link.arrived += env.packet_size / p.packet_size
     congested_at_random(link.prob, p, env)
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_interval(link: REM.LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Update the price."""
     link.arrivals = next_arrivals(link.arrivals, link.arrived, p)
     link.arrived = 0.0

@@ -16,7 +16,7 @@ from typing import Any
 
 from ecc._support.arguments import shown
 from ecc._support.quantity import SIZE, as_count, as_number
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.forms import Queues
 from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
@@ -157,6 +157,6 @@ class DRR(Protocol):
         return {"on_classify": on_classify}
 
 
-def on_classify(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_classify(link: Classes, header: Any, p: Params, env: LinkEnv) -> None:
     """Put the packet into the queue of its flow's class."""
     env.queue_index = link.classes[env.flow % len(link.classes)]

@@ -10,17 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.parameters import check_number
 from ecc.queues.discipline import QueueDiscipline, congested
 
 
-def is_above(q: Any, K: Any) -> Any:
+def is_above(q: float, K: float) -> float:
     """Return whether the queue is above the threshold (Alizadeh et al. 2010, sec. 3.1 (1))."""
     return q > K
 
 
-def probability_law(q: Any, p: Any) -> Any:
+def probability_law(q: float, p: Params) -> float:
     """Return 1 above the threshold, else 0."""
     return 1.0 if is_above(q, p.threshold) else 0.0
 
@@ -60,7 +60,7 @@ class StepMarking(QueueDiscipline):
         return {"on_arrival": on_arrival}
 
 
-def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Compare the queue with the threshold."""
     if is_above(env.queue / p.packet_size, p.threshold):
         congested(p, env)

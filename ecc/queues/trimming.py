@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc._support.quantity import SIZE
-from ecc.contract.env import Hook
+from ecc.contract.env import Hook, LinkEnv, Params
 from ecc.contract.forms import Queues
 from ecc.contract.parameters import check_number
 from ecc.contract.protocol import Protocol
@@ -88,19 +88,19 @@ class Trimming(Protocol):
         return hooks if self.min_threshold is None else {**hooks, "on_departure": on_departure}
 
 
-def on_classify(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_classify(link: LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Separate data (kind 0) from ACKs (1) and headers (2)."""
     env.queue_index = DATA if env.kind == 0 else HEADERS
 
 
-def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_arrival(link: LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Trim data that find the data queue full."""
     if env.kind == 0 and env.queue + env.packet_size > p.limit:
         env.trim = 1
         link.trimmed += 1
 
 
-def on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_departure(link: LinkState, header: Any, p: Params, env: LinkEnv) -> None:
     """Mark data at random, by the queue that they leave behind."""
     if env.kind == 0 and env.random < ramp(1.0 * env.queue, p.min_threshold, p.max_threshold):
         env.mark = 1

@@ -101,7 +101,7 @@ class ByRounds(Bounded):
     keeps_cycle: float = 0.0  # 1 if the cycle of max_bw continues
 
 
-def measures(flow: Any, interval: float, p: Params, env: FluidEnv) -> bool:
+def measures(flow: Probing, interval: float, p: Params, env: FluidEnv) -> bool:
     """Update the minimum RTT, enter ProbeRTT if it has not fallen for an interval; return whether a round begins."""
     if env.rtt > 0.0:
         is_due = env.now > flow.probe_rtt_stamp + interval
@@ -120,7 +120,7 @@ def measures(flow: Any, interval: float, p: Params, env: FluidEnv) -> bool:
     return True
 
 
-def lost_in_round(flow: Any, begins_round: bool, minimum: float, env: FluidEnv) -> float:
+def lost_in_round(flow: Bounded, begins_round: bool, minimum: float, env: FluidEnv) -> float:
     """Return the share lost in this round, or in the one that ends; 0 if fewer than `minimum` packets are lost."""
     flow.round_acked += env.acked
     flow.round_lost += env.lost
@@ -133,7 +133,7 @@ def lost_in_round(flow: Any, begins_round: bool, minimum: float, env: FluidEnv) 
     return share
 
 
-def opens(flow: Any, begins_round: bool, gain: float, drain: float, p: Params, env: FluidEnv) -> bool:
+def opens(flow: Probing, begins_round: bool, gain: float, drain: float, p: Params, env: FluidEnv) -> bool:
     """Run Startup and Drain; return whether ProbeBW begins now."""
     first = p.initial * env.packet_size
     flow.max_bw = max(flow.max_bw, env.delivery_rate)
@@ -159,7 +159,7 @@ def opens(flow: Any, begins_round: bool, gain: float, drain: float, p: Params, e
     return False
 
 
-def stops_growing(flow: Any, rate: float) -> bool:
+def stops_growing(flow: Probing, rate: float) -> bool:
     """Return whether a rate has not grown by a quarter for three rounds."""
     if rate >= FULL_GROWTH * flow.full_bw:
         flow.full_bw = rate
@@ -170,7 +170,7 @@ def stops_growing(flow: Any, rate: float) -> bool:
     return is_full
 
 
-def probes_rtt(flow: Any, window: float, p: Params, env: FluidEnv) -> bool:
+def probes_rtt(flow: Probing, window: float, p: Params, env: FluidEnv) -> bool:
     """Run ProbeRTT; return whether a flow is still in it. When it ends, `began` is the current time."""
     if flow.state != PROBE_RTT:
         return False
@@ -189,7 +189,7 @@ def share_of(time_constants: float) -> float:
     return 1.0 - exp(-time_constants)
 
 
-def follow_largest(flow: Any, z: float, since: float, env: FluidEnv) -> None:
+def follow_largest(flow: Probing, z: float, since: float, env: FluidEnv) -> None:
     """m: follow the maximum delivery rate, and discard it as a period begins."""
     if z > flow.max_bw:
         flow.max_bw += share_of(GROWTH * env.step / MS) * (z - flow.max_bw)
@@ -197,13 +197,13 @@ def follow_largest(flow: Any, z: float, since: float, env: FluidEnv) -> None:
         flow.max_bw -= share_of(env.step / MS) * flow.max_bw
 
 
-def send(flow: Any, gain: float, window: float, env: FluidEnv) -> None:
+def send(flow: Probing, gain: float, window: float, env: FluidEnv) -> None:
     """x: send at a gain, limited by a window over the RTT."""
     env.rate = min(gain * flow.bw, window / env.rtt)
     env.window = INFINITE
 
 
-def step_1(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
+def step_1(flow: Probing, header: Any, p: Params, env: FluidEnv) -> None:
     """Step version 1 by one interval of the grid."""
     begins_round = measures(flow, p.min_rtt_window, p, env)
     if flow.state < PROBE_BW:
@@ -223,7 +223,7 @@ def step_1(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
     send(flow, gain, 2.0 * flow.bw * d, env)
 
 
-def begin_period(flow: Any, env: FluidEnv) -> None:
+def begin_period(flow: Bounded, env: FluidEnv) -> None:
     """Begin a period with REFILL; the maximum rate of the last period stays in use for this one."""
     flow.last_max_bw = flow.max_bw
     flow.began = env.now
@@ -235,7 +235,7 @@ def set_bound(bound: float, env: FluidEnv) -> float:
     return bound if bound < INFINITE else env.in_flight
 
 
-def step_2(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
+def step_2(flow: Bounded, header: Any, p: Params, env: FluidEnv) -> None:
     """Step version 2 by one interval of the grid."""
     begins_round = measures(flow, p.probe_rtt_interval, p, env)
     share = lost_in_round(flow, begins_round, STARTUP_LOSSES, env)
@@ -282,7 +282,7 @@ def step_2(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
     send(flow, gain, min(2.0 * flow.bw * d, flow.inflight_lo, high), env)
 
 
-def step_3(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
+def step_3(flow: ByRounds, header: Any, p: Params, env: FluidEnv) -> None:
     """Step version 3 by one interval of the grid."""
     begins_round = measures(flow, p.probe_rtt_interval, p, env)
     share = lost_in_round(flow, begins_round, MIN_LOSS, env)
@@ -303,7 +303,7 @@ def step_3(flow: Any, header: Any, p: Params, env: FluidEnv) -> None:
             probe_bw(flow, begins_round, share, p, env)
 
 
-def start_down(flow: Any, env: FluidEnv) -> None:
+def start_down(flow: ByRounds, env: FluidEnv) -> None:
     """Begin DOWN; feedback of its first round still belongs to the current cycle."""
     flow.phase = DOWN
     flow.began = env.now
@@ -311,7 +311,7 @@ def start_down(flow: Any, env: FluidEnv) -> None:
     flow.keeps_cycle = 1.0
 
 
-def probe_bw(flow: Any, begins_round: bool, share: float, p: Params, env: FluidEnv) -> None:
+def probe_bw(flow: ByRounds, begins_round: bool, share: float, p: Params, env: FluidEnv) -> None:
     """Step ProbeBW of version 3."""
     largest = max(flow.max_bw, flow.last_max_bw)
     flow.bw = min(largest, flow.bw_lo)

@@ -50,7 +50,7 @@ class FlowState(delivery_rate.FlowState):
     rto_recovery_point: int = 0  # sequence number whose ACK ends the recovery from a timeout; 0: no such recovery
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """OnInit: start with the initial window, paced over an assumed RTT."""
     windows.flow_on_start(flow, header, p, env)
     flow.min_rtt_stamp = env.now
@@ -58,7 +58,7 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     init_pacing_rate(env.window, FIRST_RTT, p, env)
 
 
-def restart_from_idle(flow: Any, env: FlowEnv) -> bool:
+def restart_from_idle(flow: FlowState, env: FlowEnv) -> bool:
     """HandleRestartFromIdle, the part common to all states; return whether a flow was idle.
 
     As in Linux, the interval of ACK aggregation begins without the data delivered before (ack_epoch_acked). The draft
@@ -73,7 +73,7 @@ def restart_from_idle(flow: Any, env: FlowEnv) -> bool:
     return True
 
 
-def update_ack_aggregation(flow: Any, rounds: float, env: FlowEnv) -> None:
+def update_ack_aggregation(flow: FlowState, rounds: float, env: FlowEnv) -> None:
     """UpdateACKAggregation: the maximum volume, over some rounds, acknowledged beyond bw since ACKs kept up with it."""
     expected = flow.bw * (env.now - flow.extra_acked_interval_start) / 8.0
     if flow.extra_acked_delivered <= expected:
@@ -87,7 +87,7 @@ def update_ack_aggregation(flow: Any, rounds: float, env: FlowEnv) -> None:
     )
 
 
-def ends_probe_rtt(flow: Any, level: float, p: Params, env: FlowEnv) -> bool:
+def ends_probe_rtt(flow: FlowState, level: float, p: Params, env: FlowEnv) -> bool:
     """HandleProbeRTT: return whether ProbeRTT may end, after its duration at a level in flight, and a round."""
     delivery_rate.mark_app_limited(flow, env)
     if flow.probe_rtt_done_stamp > 0.0:
@@ -107,18 +107,18 @@ def init_pacing_rate(window: float, rtt: float, p: Params, env: FlowEnv) -> None
     env.rate = p.startup_gain * 8.0 * window / rtt
 
 
-def set_pacing_rate(flow: Any, gain: float, env: FlowEnv) -> None:
+def set_pacing_rate(flow: FlowState, gain: float, env: FlowEnv) -> None:
     """SetPacingRateWithGain: before the pipe is full, the rate only increases."""
     rate = PACING * gain * flow.bw
     if rate > env.rate or (flow.full_bw_reached > 0 and rate > 0.0):
         env.rate = rate
 
 
-def save_cwnd(flow: Any, is_cut: bool, env: FlowEnv) -> None:
+def save_cwnd(flow: FlowState, is_cut: bool, env: FlowEnv) -> None:
     """SaveCwnd; `is_cut`: a recovery or ProbeRTT currently limits the window, so keep the earlier value."""
     flow.prior_cwnd = max(flow.prior_cwnd, env.window) if is_cut else env.window
 
 
-def restore_cwnd(flow: Any, env: FlowEnv) -> None:
+def restore_cwnd(flow: FlowState, env: FlowEnv) -> None:
     """RestoreCwnd: return to the saved window, if it is larger."""
     env.window = max(env.window, flow.prior_cwnd)

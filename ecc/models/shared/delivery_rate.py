@@ -18,7 +18,6 @@ A protocol's `Header` and `FlowState` derive from those here, and its hooks call
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ecc.contract.env import FlowEnv, Params
 
@@ -68,7 +67,7 @@ class FlowState:
     window_filled_before: int = 0  # the same for the round before
 
 
-def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Write the sender's counters into a packet."""
     if env.in_flight == 0:
         flow.first_send_time = env.now
@@ -87,13 +86,13 @@ def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     header.app_limited = 1 if flow.app_limited > 0 else 0
 
 
-def on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_receive(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Count arriving data, copies included."""
     flow.received += env.packet_size
     header.received = flow.received
 
 
-def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def on_ack(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Take the sample of an ACK; an ACK that reports nothing new gives none and sets `newly_acked` to 0."""
     flow.newly_acked = max(header.received - flow.delivered, 0)
     if flow.newly_acked > 0:
@@ -124,23 +123,23 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             flow.window_filled = 0
 
 
-def count_losses(flow: Any, in_flight: int) -> None:
+def count_losses(flow: FlowState, in_flight: int) -> None:
     """Count as lost all sent data that is neither delivered nor in flight."""
     flow.newly_lost = max(flow.sent + flow.revived - flow.delivered - in_flight - flow.lost, 0)
     flow.lost += flow.newly_lost
 
 
-def start_round(flow: Any) -> None:
+def start_round(flow: FlowState) -> None:
     """Let the current round end with the first packet sent from now on."""
     flow.next_round_delivered = flow.delivered
 
 
-def is_window_limited(flow: Any) -> bool:
+def is_window_limited(flow: FlowState) -> bool:
     """Return whether the window was full at some point of the last round."""
     full: bool = flow.window_filled + flow.window_filled_before > 0
     return full
 
 
-def mark_app_limited(flow: Any, env: FlowEnv) -> None:
+def mark_app_limited(flow: FlowState, env: FlowEnv) -> None:
     """Mark samples as application-limited until the data in flight now is delivered."""
     flow.app_limited = max(flow.delivered + env.in_flight, 1)

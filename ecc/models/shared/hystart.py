@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ecc.contract.env import FlowEnv, Hook
+from ecc.contract.env import FlowEnv, Hook, Params
 from ecc.contract.parameters import check_choice
 from ecc.models.shared import windows
 
@@ -127,7 +127,7 @@ def by_rtts(on_ack: Hook) -> Hook:
         Hook with the slow start of RFC 5681.
     """
 
-    def on_ack_by_rtts(flow: Any, header: Any, p: Any, env: Any) -> None:
+    def on_ack_by_rtts(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
         before = env.window
         grows = flow.ssthresh >= windows.NEVER_LEFT and windows.opens(flow, env)
         on_ack(flow, header, p, env)
@@ -146,7 +146,7 @@ def by_delay_or_train(on_ack: Hook) -> Hook:
         Hook with the slow start of RFC 5681.
     """
 
-    def on_ack_by_delay_or_train(flow: Any, header: Any, p: Any, env: Any) -> None:
+    def on_ack_by_delay_or_train(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
         if flow.has_ended == 0 and env.window < flow.ssthresh and env.acked > 0 and env.recovering == 0:
             linux_hystart(flow, env)
         on_ack(flow, header, p, env)
@@ -163,7 +163,7 @@ def after_timeout(on_loss: Hook) -> Hook:
         Hook for losses.
     """
 
-    def on_loss_or_timeout(flow: Any, header: Any, p: Any, env: Any) -> None:
+    def on_loss_or_timeout(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
         if env.kind == 1:
             flow.has_ended = 0
             flow.round_end = -1.0
@@ -172,7 +172,7 @@ def after_timeout(on_loss: Hook) -> Hook:
     return on_loss_or_timeout
 
 
-def linux_hystart(flow: Any, env: FlowEnv) -> None:
+def linux_hystart(flow: FlowState, env: FlowEnv) -> None:
     """Linux's hystart_update, at an ACK in slow start, before the window grows."""
     if env.delivered > flow.round_end:
         flow.round_end = 1.0 * (env.delivered + env.in_flight)
@@ -195,7 +195,7 @@ def linux_hystart(flow: Any, env: FlowEnv) -> None:
         flow.ssthresh = env.window
 
 
-def hystart(flow: Any, before: float, env: FlowEnv) -> None:
+def hystart(flow: FlowState, before: float, env: FlowEnv) -> None:
     """RFC 9406 sec. 4.2, after slow start has opened the window from `before`."""
     if flow.css_rounds >= 0:
         env.window = before + CSS_GROWTH * (env.window - before)
@@ -213,7 +213,7 @@ def hystart(flow: Any, before: float, env: FlowEnv) -> None:
         flow.css_rounds = -1
 
 
-def begin_round(flow: Any, env: FlowEnv) -> None:
+def begin_round(flow: FlowState, env: FlowEnv) -> None:
     """Begin a round with the data in flight now; after five conservative rounds slow start ends."""
     flow.round_end = 1.0 * (env.delivered + env.in_flight)
     flow.d_last = flow.d

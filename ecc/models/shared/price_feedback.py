@@ -21,7 +21,6 @@ rate.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
 from ecc.models.shared import rate_feedback
@@ -79,12 +78,12 @@ def flow_at(x: float, R: float, link: int) -> FlowState:
     return FlowState(x=x, prices=UNANSWERED, bottleneck=link, stamp=0)
 
 
-def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_start(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Start the clock."""
     env.next_interval = p.interval
 
 
-def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_arrival(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Count a packet, and mark it with the price if that is the largest so far and this link may write feedback."""
     link.arrived += env.packet_size
     may_answer = header.assigned == rate_feedback.NO_LINK or header.assigned == env.link
@@ -94,7 +93,7 @@ def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
         header.stamp = link.ticks
 
 
-def close_interval(link: Any, env: LinkEnv) -> bool:
+def close_interval(link: LinkState, env: LinkEnv) -> bool:
     """Turn the count of the interval into y; return False at the first tick and after an interval without arrivals."""
     measured: bool = link.ticks > 0 and link.arrived > 0.0
     if measured:
@@ -105,7 +104,7 @@ def close_interval(link: Any, env: LinkEnv) -> bool:
     return measured
 
 
-def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Initialize the header: no price yet, the rate and the RTT."""
     header.price = SILENT
     header.x = flow.x
@@ -115,7 +114,7 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     header.assigned = flow.assigned
 
 
-def receive(flow: Any, header: Any) -> bool:
+def receive(flow: FlowState, header: Header) -> bool:
     """Average the rates that ACKs return; True at a new price, for which `x_rtt` is the rate to step from."""
     is_new: bool = header.link != rate_feedback.NO_LINK and (
         header.link != flow.bottleneck or header.stamp > flow.stamp

@@ -10,7 +10,6 @@ an interval first (`average_interval`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ecc.contract.env import FlowEnv, Hook, LinkEnv, Params
 
@@ -74,14 +73,14 @@ def flow_at(x: float, R: float, link: int) -> FlowState:
     return FlowState(x=x, R=R, bottleneck=link, stamp=0)
 
 
-def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_start(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Announce a share of the capacity until the first measurement."""
     if link.R == 0.0:
         link.R = p.initial * env.capacity
     env.next_interval = p.interval
 
 
-def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_arrival(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Count a packet and update the moving average of RTTs."""
     link.arrived += env.packet_size
     link.packet_size = env.packet_size
@@ -92,7 +91,7 @@ def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
         link.rtt_peak = max(link.rtt_peak, header.rtt)
 
 
-def link_on_arrival_sum(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_arrival_sum(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Count a packet and add its RTT to the sum of the interval."""
     link.arrived += env.packet_size
     link.packet_size = env.packet_size
@@ -102,7 +101,7 @@ def link_on_arrival_sum(link: Any, header: Any, p: Params, env: LinkEnv) -> None
         link.rtt_peak = max(link.rtt_peak, header.rtt)
 
 
-def average_interval(link: Any, env: LinkEnv) -> None:
+def average_interval(link: LinkState, env: LinkEnv) -> None:
     """Move the mean RTT d towards that of the interval: by T/d of the difference upwards, more slowly downwards."""
     if link.with_rtt > 0.0:
         seen = link.rtt_bytes / link.with_rtt
@@ -115,7 +114,7 @@ def average_interval(link: Any, env: LinkEnv) -> None:
         link.with_rtt = 0.0
 
 
-def stamp(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def stamp(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Stamp the fair rate if it is the smallest so far and this link may write feedback for the flow."""
     if env.kind == 0 and link.R < header.rate and (header.assigned == NO_LINK or header.assigned == env.link):
         header.rate = link.R
@@ -123,7 +122,7 @@ def stamp(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
         header.stamp = link.ticks
 
 
-def close_interval(link: Any, env: LinkEnv) -> bool:
+def close_interval(link: LinkState, env: LinkEnv) -> bool:
     """Turn the counts of the interval into y and the maximum RTT; return whether there is anything to control.
 
     The first tick only starts the measurement: the time before it is not a whole interval.
@@ -143,12 +142,12 @@ def close_interval(link: Any, env: LinkEnv) -> bool:
     return not first and link.mean_rtt > 0.0
 
 
-def announce(link: Any, R: float, d: float, p: Params, env: LinkEnv) -> None:
+def announce(link: LinkState, R: float, d: float, p: Params, env: LinkEnv) -> None:
     """Announce R, limited to between `floor` packets per RTT and the capacity."""
     link.R = min(max(R, p.floor * 8.0 * link.packet_size / d), env.capacity)
 
 
-def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Probe with small packets until the first feedback; a flow started at an equilibrium sends at its rate."""
     if flow.x > 0.0:
         env.rate = flow.x
@@ -156,7 +155,7 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         env.rate = 8.0 * env.packet_size / PROBE_INTERVAL
 
 
-def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_send(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Initialize the header: a rate above any other, no link, the last RTT sample."""
     header.rate = 1e300
     header.rtt = env.rtt
@@ -165,7 +164,7 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     header.assigned = flow.assigned
 
 
-def receive(flow: Any, header: Any, env: FlowEnv) -> None:
+def receive(flow: FlowState, header: Header, env: FlowEnv) -> None:
     """Record the feedback of an ACK and the link and interval of its origin."""
     flow.R = header.rate
     flow.bottleneck = header.link
@@ -179,7 +178,7 @@ def minimum_rate(p: Params, env: FlowEnv) -> float:
     return minimum
 
 
-def adopt_rate(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def adopt_rate(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Send at the fair rate received, as RCP and QI-RCP do (THESIS (4.2))."""
     if header.link != NO_LINK:
         receive(flow, header, env)
@@ -195,7 +194,7 @@ def link_hooks(on_interval: Hook, stamping: str, average: str = "packet") -> dic
     """
     count = link_on_arrival if average == "packet" else link_on_arrival_sum
 
-    def count_and_stamp(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    def count_and_stamp(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
         count(link, header, p, env)
         stamp(link, header, p, env)
 
@@ -205,7 +204,7 @@ def link_hooks(on_interval: Hook, stamping: str, average: str = "packet") -> dic
     return hooks | {"on_arrival": count, "on_departure": stamp}
 
 
-def halve(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def halve(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
     """Halve the rate at a loss, but only once an RTT."""
     if flow.x > 0.0 and env.now >= flow.halved:
         flow.x = max(0.5 * flow.x, minimum_rate(p, env))
@@ -220,7 +219,7 @@ def flow_hooks(on_ack: Hook, loss: str) -> dict[str, Hook]:
     RTT feedback is ignored: routers announced it before the loss.
     """
 
-    def on_ack_unless_halved(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    def on_ack_unless_halved(flow: FlowState, header: Header, p: Params, env: FlowEnv) -> None:
         if env.now >= flow.halved:
             on_ack(flow, header, p, env)
 

@@ -77,7 +77,7 @@ class TelemetryProtocol(windows.WindowProtocol):
         return {"on_departure": link_on_departure}
 
 
-def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_loss(flow: Any, header: Header, p: Params, env: FlowEnv) -> None:
     """Update at the next ACK: the data sent since the last update may never be acknowledged in order."""
     flow.update_end = -1.0
 
@@ -88,7 +88,7 @@ def send_with(window: float, p: Params, env: FlowEnv) -> None:
     env.rate = 8.0 * window / p.base_rtt
 
 
-def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+def link_on_departure(link: LinkState, header: Header, p: Params, env: LinkEnv) -> None:
     """Add the link's record to a packet of data."""
     link.sent += env.packet_size
     if env.kind == 0:
@@ -100,7 +100,7 @@ def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
         header.hops = k + 1
 
 
-def keep(flow: Any, header: Any) -> None:
+def keep(flow: Any, header: Header) -> None:
     """Store the report of an ACK, for the comparison with the next one."""
     flow.hops = header.hops
     for k in range(header.hops):

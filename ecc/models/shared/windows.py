@@ -57,7 +57,7 @@ class FlowState:
 
 
 @dataclass
-class Restorable:
+class Restorable(FlowState):
     """Further state of hosts that `restore` after a spurious loss: window and threshold before the loss."""
 
     by_timer: int = 0  # 1 if the last loss was a timeout
@@ -287,14 +287,14 @@ class EndToEndProtocol(WindowProtocol):
         if uses_field(on_ack, "marked"):
             return dict(hooks)
 
-        def on_ack_and_mark(flow: Any, header: Any, p: Any, env: Any) -> None:
+        def on_ack_and_mark(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
             on_ack(flow, header, p, env)
             if env.marked > 0 and env.recovering == 0 and env.recovered == 0:
                 on_loss(flow, header, p, env)
                 flow.answered = env.now + env.srtt
                 flow.pipe_prev = 0.0  # a mark is never spurious: nothing to undo
 
-        def on_loss_unless_marked(flow: Any, header: Any, p: Any, env: Any) -> None:
+        def on_loss_unless_marked(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
             if env.kind > 0 or env.now >= flow.answered:
                 on_loss(flow, header, p, env)
             else:
@@ -342,19 +342,19 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     env.window = first_window(1.0 * env.packet_size, p)
 
 
-def in_slow_start(flow: Any, env: FlowEnv) -> bool:
+def in_slow_start(flow: FlowState, env: FlowEnv) -> bool:
     """Return whether the window is below the slow-start threshold."""
     below: bool = env.window < flow.ssthresh
     return below
 
 
-def slow_start(flow: Any, p: Params, env: FlowEnv) -> None:
+def slow_start(flow: FlowState, p: Params, env: FlowEnv) -> None:
     """RFC 5681 (2), with up to L packets per ACK, or one after a timeout (RFC 3465 sec. 2.3)."""
     L = p.L if flow.ssthresh >= NEVER_LEFT else 1.0  # a finite threshold: the flow has had losses
     env.window += counted_in_slow_start(env.acked, env.packet_size, L)
 
 
-def moves(flow: Any, env: FlowEnv) -> bool:
+def moves(flow: FlowState, env: FlowEnv) -> bool:
     """Return whether an ACK acknowledges new data outside of recovery and of the response to a mark.
 
     Windows grow only at ACKs without ECE (RFC 3168 sec. 6.1.2). New data also resets the backoff of the timer.
@@ -365,12 +365,12 @@ def moves(flow: Any, env: FlowEnv) -> bool:
     return may
 
 
-def opens(flow: Any, env: FlowEnv) -> bool:
+def opens(flow: FlowState, env: FlowEnv) -> bool:
     """Return whether an ACK may open the window: it `moves`, and the window limits the flow (RFC 9438 sec. 5.8)."""
     return moves(flow, env) and is_window_limited(flow, env)
 
 
-def is_window_limited(flow: Any, env: FlowEnv) -> bool:
+def is_window_limited(flow: FlowState, env: FlowEnv) -> bool:
     """Return whether the window limits a flow, and not its application, the receiver's window or the pacer.
 
     The engine reports the limit that kept the sender from sending more before this ACK (`env.limited_by`). In slow
@@ -391,7 +391,7 @@ def is_filled(window: float, in_slow_start: bool, env: FlowEnv) -> bool:
     return flight + env.packet_size > window
 
 
-def restart_window(window: float, flow: Any, p: Params, env: FlowEnv) -> float:
+def restart_window(window: float, flow: FlowState, p: Params, env: FlowEnv) -> float:
     """Return the window after an idle period, as the parameter `restart` selects it; for `on_restart`.
 
     An idle period no longer than the retransmission timeout leaves the window unchanged. RFC 5681 sec. 4.1; Linux:
@@ -411,7 +411,7 @@ def restart_window(window: float, flow: Any, p: Params, env: FlowEnv) -> float:
     return max(window, lowest)
 
 
-def flow_on_restart(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_restart(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
     """Resume with the restart window."""
     env.window = restart_window(env.window, flow, p, env)
 
@@ -428,19 +428,19 @@ def on_the_way(env: FlowEnv) -> float:
     return min(env.window, 1.0 * (env.in_flight + env.acked))
 
 
-def cut(flow: Any, window: float, env: FlowEnv) -> None:
+def cut(flow: FlowState, window: float, env: FlowEnv) -> None:
     """Continue in congestion avoidance with a window of two packets or more."""
     flow.ssthresh = max(window, 2.0 * env.packet_size)
     env.window = flow.ssthresh
 
 
-def remember(flow: Any, env: FlowEnv) -> None:
+def remember(flow: FlowState, env: FlowEnv) -> None:
     """RFC 4015, in `on_loss`: remember the flight size that `undo` restores if the loss proves to be spurious."""
     if env.kind == 0 or flow.backed_off == 0:  # later expirations of the timer find an already reduced flight
         flow.pipe_prev = max(on_the_way(env), flow.ssthresh)
 
 
-def undo(flow: Any, env: FlowEnv) -> None:
+def undo(flow: FlowState, env: FlowEnv) -> None:
     """RFC 4015, at an ACK with `env.undone`: slow start up to the flight size before the loss, without a burst.
 
     Nothing is restored if the ACK reports congestion, or if a mark has reduced the window since.
@@ -452,7 +452,7 @@ def undo(flow: Any, env: FlowEnv) -> None:
     flow.pipe_prev = 0.0
 
 
-def remember_window(flow: Any, env: FlowEnv) -> bool:
+def remember_window(flow: Restorable, env: FlowEnv) -> bool:
     """Remember the window for `restore`; return whether the caller has to remember its further state too."""
     is_first: bool = env.kind == 0 or flow.backed_off == 0
     if is_first:
@@ -462,7 +462,7 @@ def remember_window(flow: Any, env: FlowEnv) -> bool:
     return is_first
 
 
-def restore(flow: Any, env: FlowEnv) -> bool:
+def restore(flow: Restorable, env: FlowEnv) -> bool:
     """RFC 9438 sec. 4.9, at an ACK with `env.undone`: restore the window; return whether to restore further state.
 
     Nothing is restored if the window has grown back already, a mark has reduced it since, or the ACK reports
@@ -477,7 +477,7 @@ def restore(flow: Any, env: FlowEnv) -> bool:
     return is_undone
 
 
-def time_out(flow: Any, window: float, env: FlowEnv) -> None:
+def time_out(flow: FlowState, window: float, env: FlowEnv) -> None:
     """Restart from one packet in slow start; repeated timeouts keep the threshold (RFC 5681 sec. 3.1)."""
     if flow.backed_off == 0:
         flow.ssthresh = max(window, 2.0 * env.packet_size)
