@@ -31,7 +31,8 @@ _ROOMS = {
 }  # fmt: skip
 HOMES: Mapping[str, str] = {
     **{f"ecc.{name}": f"ecc.{room}.{name}" for room, names in _ROOMS.items() for name in names},
-    **{f"ecc.models.{name}": f"ecc.contract.{name}" for name in ("declared", "packet_hooks", "records")},
+    **{f"ecc.models.{name}": f"ecc.contract.{name}" for name in ("packet_hooks", "records")},
+    "ecc.models.declared": "ecc.contract.entries",
     "ecc.models.protocol_assignment": "ecc.contract.assignment",
     "ecc.marking_loop": "ecc.loops.marked_hosts",
     "ecc.paced_loop": "ecc.loops.paced_windows",

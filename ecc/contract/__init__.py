@@ -4,6 +4,6 @@
 `loop.py` which engines a protocol has and why not others (`protocol.loop`), and `forms.py` has the options of a kind.
 `states.py` has states of hosts and queues, `env.py` the environment of hooks, `records.py` the layout of their records,
 `equilibrium.py` equilibria and bounds, `values.py` their values at an operating point, `parameters.py` checks of
-parameters. `declared.py` lists the declarations that an engine supports, `packet_hooks.py` binds laws to hooks, and
+parameters. `entries.py` lists the declarations that an engine supports, `packet_hooks.py` binds laws to hooks, and
 `assignment.py` deploys several protocols on one network.
 """

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
-from ecc.contract.declared import ENTRIES, LAWS
+from ecc.contract.entries import ENTRIES, LAWS
 from ecc.contract.env import Hook
 from ecc.contract.protocol import Protocol
 from ecc.contract.states import State

@@ -51,7 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import shown
-from ecc.contract.declared import Taken
+from ecc.contract.entries import Taken
 from ecc.contract.forms import GrantedWindows
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol

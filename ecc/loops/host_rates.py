@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.contract.declared import Taken
+from ecc.contract.entries import Taken
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import clock_of_states, equilibrium_of, state_at, states_of

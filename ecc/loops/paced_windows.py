@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.contract.declared import Taken
+from ecc.contract.entries import Taken
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol

@@ -19,7 +19,7 @@ from faulty_protocols import (
 
 import ecc
 import ecc.queues
-from ecc.contract.declared import LAWS
+from ecc.contract.entries import LAWS
 from ecc.contract.packet_hooks import check_hooks, flow_hooks_of, link_hooks_of
 from ecc.contract.protocol import Protocol
 from ecc.jit.reach import text_of

@@ -2,5 +2,5 @@
 
 One file per kind of loop: `continuous.py` (explicit feedback and host rates), `sampled_prices.py`, `stepped_rates.py`,
 `granted_windows.py`, `windows.py` (with `machines.py` for state machines), and `recurrence.py` for discrete time.
-`declared.py` lists the declarations that each supports, and `kernels.py` chooses the file.
+`supported_entries.py` lists the declarations that each supports, and `kernels.py` chooses the file.
 """

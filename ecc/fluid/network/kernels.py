@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from ecc.contract.declared import Taken
-from ecc.fluid.network.declared import EQUATIONS, GRANTED, RECURRENCE, SAMPLED, STEPPED
+from ecc.contract.entries import Taken
+from ecc.fluid.network.supported_entries import EQUATIONS, GRANTED, RECURRENCE, SAMPLED, STEPPED
 
 __all__ = ["kernel_of"]
 
@@ -16,7 +16,7 @@ def kernel_of(taken: Taken) -> ModuleType:
     Parameters
     ----------
     taken : Taken
-        Declarations that the fluid form uses (`ecc.fluid.network.declared`).
+        Declarations that the fluid form uses (`ecc.fluid.network.supported_entries`).
 
     Notes
     -----

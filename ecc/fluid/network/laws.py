@@ -86,7 +86,7 @@ class CompiledLaws:
         *,
         checked: bool = True,
     ) -> None:
-        from ecc.contract.declared import form_laws
+        from ecc.contract.entries import form_laws
 
         laws_or_none: dict[str, Callable[..., Any] | None] = {
             "router": getattr(protocol, "router_law", None), "source": getattr(protocol, "source_law", None),

@@ -16,7 +16,7 @@ from ecc._support.arguments import check_arguments, shown
 from ecc._support.memory import free_memory, reserved_bytes
 from ecc._support.quantity import Quantity, as_number
 from ecc._support.reports import ProgressCallback, Share
-from ecc.contract.declared import Taken
+from ecc.contract.entries import Taken
 from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.kinds import Kind, kind_of, router_takes, sets_windows, source_takes, steps_from_rate
 from ecc.contract.protocol import Protocol
@@ -302,11 +302,11 @@ def prepare(
     hosts = list(dict.fromkeys(runs))
     protocol = hosts[0]
     _check_losses(scenario)
-    from ecc.fluid.network import declared
+    from ecc.fluid.network import supported_entries
 
-    taken_of = {host: declared.taken_by(host, time, clocking == "ack") for host in hosts}
-    taken, machines = taken_of[protocol], declared.MACHINES in taken_of.values()
-    windows = taken in (declared.WINDOWS, declared.MACHINES)
+    taken_of = {host: supported_entries.taken_by(host, time, clocking == "ack") for host in hosts}
+    taken, machines = taken_of[protocol], supported_entries.MACHINES in taken_of.values()
+    windows = taken in (supported_entries.WINDOWS, supported_entries.MACHINES)
     if machines and clocking != "ack":
         raise ValueError(f"clocking must be 'ack' for hosts that are machines of states, got {shown(clocking)}")
     if machines and start != "empty":
@@ -431,27 +431,27 @@ class _Watch:
 
 def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol | None]) -> list[str]:
     """Return the names of the states of laws that a fluid can record."""
-    from ecc.fluid.network import declared
+    from ecc.fluid.network import supported_entries
 
-    if taken is declared.MACHINES:
+    if taken is supported_entries.MACHINES:
         from ecc.fluid.network.machines import machine_fields
 
         return ["env.window", *(f"flow.{name}" for name in machine_fields(protocol))]
-    if taken is declared.WINDOWS:
+    if taken is supported_entries.WINDOWS:
         keeps_feedback = router_takes(protocol, "R") or takes(protocol.announce_law, "R")
         states = [f"link.{name}" for discipline in disciplines if discipline is not None for name in discipline.states]
         states += [f"flow.{name}" for name in protocol.states]
         keeps = ["flow.m"] * (protocol.memory_law is not None) + ["link.R"] * keeps_feedback
         return ["env.window", *keeps, *dict.fromkeys(states)]
-    if taken is declared.GRANTED:
+    if taken is supported_entries.GRANTED:
         return ["env.window", "env.srtt", "link.d"]
     keeps_rate = steps_from_rate(protocol) and not protocol.windowed
     keeps_state = router_takes(protocol, "R")
-    if taken is declared.STEPPED or taken is declared.SAMPLED:
+    if taken is supported_entries.STEPPED or taken is supported_entries.SAMPLED:
         keeps_state = True
-    if taken is declared.RECURRENCE:
+    if taken is supported_entries.RECURRENCE:
         keeps_rate = True
-    states = [f"flow.{name}" for name in protocol.states] if taken is declared.EQUATIONS else []
+    states = [f"flow.{name}" for name in protocol.states] if taken is supported_entries.EQUATIONS else []
     return ["flow.x"] * keeps_rate + ["link.R"] * keeps_state + states
 
 
@@ -497,7 +497,7 @@ def _responsive(scenario: Scenario) -> tuple[list[Protocol], NDArray[np.float64]
 
     Unresponsive flows get the protocol of the responsive ones.
     """
-    from ecc.fluid.network.declared import taken_by
+    from ecc.fluid.network.supported_entries import taken_by
 
     network, protocols, routers = scenario.network, scenario.deployment.flows, scenario.deployment.links
     responsive = list(dict.fromkeys(host for host in protocols if host.is_responsive))

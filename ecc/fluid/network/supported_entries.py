@@ -1,8 +1,8 @@
-"""Parts of a protocol's declaration that each kind of fluid supports (`ecc.contract.declared`)."""
+"""Parts of a protocol's declaration that each kind of fluid supports (`ecc.contract.entries`)."""
 
 from __future__ import annotations
 
-from ecc.contract.declared import Taken
+from ecc.contract.entries import Taken
 from ecc.contract.kinds import Kind, kind_of, router_takes, sets_windows, source_takes, steps_from_rate
 from ecc.contract.protocol import Protocol
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.contract.declared import ENTRIES, LAWS, Taken
+from ecc.contract.entries import ENTRIES, LAWS, Taken
 from ecc.contract.forms import GrantedWindows, Queues, SampledPrices, StateMachine, SteppedRates
 from ecc.contract.protocol import Protocol
 from ecc.contract.states import State
 from ecc.errors import LinearizationError
-from ecc.fluid.network import declared
+from ecc.fluid.network import supported_entries
 from ecc.laws.arguments import law_arguments
 from ecc.loops import ack_clocked_windows as window_loop
 from ecc.loops import explicit_feedback
@@ -259,10 +259,10 @@ def test_what_a_class_declares_changes_the_run_or_is_refused_or_told(entry: str,
     assert not answers or set(answers) != {"ignored"}, (engine, entry)
     if (engine, entry) in SAME:  # and these are so because they say so
         taken: Taken = {
-            "recurrence": declared.RECURRENCE,
-            "windows": declared.WINDOWS,
-            "integrator": declared.WINDOWS,
-            "machines": declared.MACHINES,
+            "recurrence": supported_entries.RECURRENCE,
+            "windows": supported_entries.WINDOWS,
+            "integrator": supported_entries.WINDOWS,
+            "machines": supported_entries.MACHINES,
             "linear windows": window_loop._TAKEN,
             "linear rates": rate_loop._TAKEN,
         }.get(engine, explicit_feedback._TAKEN)
