@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cmath import exp
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil, cos, pi
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -138,9 +138,36 @@ def _share(bifurcation: Hopf) -> float:
     return bifurcation.lyapunov / bifurcation.frequency
 
 
-@check("open-hopf", cost=40, main=False)
-def open_hopf(claim: Claim) -> Finding:
-    """Compute Lyapunov coefficients of all boundaries, orbits near two of them, and runs on both sides."""
+class _Bifurcations(NamedTuple):
+    """A supercritical and a subcritical bifurcation at equal RTTs, without a queue."""
+
+    supercritical: QIRCP
+    subcritical: PIQIRCP
+    above: Hopf
+    """Bifurcation of the supercritical loop, with its stable orbits above the boundary."""
+    below: Hopf
+    """Bifurcation of the subcritical loop, with its unstable orbits below the boundary."""
+
+
+class _Orbits(NamedTuple):
+    """Amplitudes of predicted and computed orbits at DISTANCES from the boundary."""
+
+    curves: dict[str, list[float]]
+    all_stable: bool
+    """True if all orbits of the supercritical loop are stable."""
+    all_unstable: bool
+    """True if all orbits of the subcritical loop are unstable."""
+
+
+class _Subcritical(NamedTuple):
+    """Equal RTTs, s, with a subcritical bifurcation of PIQI-RCP."""
+
+    first: float
+    last: float
+
+
+def _coefficients() -> list[Measurement]:
+    """Return the first Lyapunov coefficients of all loops that have one."""
     measurements = []
     cases: list[tuple[str, Protocol, str, str]] = [
         ("QI-RCP", QIRCP(), "alpha", "continuous"), ("QI-RCP", QIRCP(), "alpha", "discrete"),
@@ -166,26 +193,33 @@ def open_hopf(claim: Claim) -> Finding:
                     reported=pi / 80.0 * (2.0 - 3.0 * pi) / (1.0 + pi**2 / 4.0) / RTT,
                     note="reported: closed form of Hutchinson's equation, (pi/80)(2 - 3 pi)/(1 + pi^2/4)/d")
     )  # fmt: skip
-    rtts = np.array([0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5, 0.8, 1.3, 2.0])
-    of_rtt = [_share(hopf(PIQIRCP(), _net([d]))) for d in rtts.tolist()]
+    return measurements
+
+
+def _subcritical_ranges() -> tuple[list[Measurement], _Subcritical]:
+    """Return the RTTs of PIQI-RCP and the gains of RCP with a subcritical bifurcation."""
     first, last = (
         _sign_change(*ends, lambda d: hopf(PIQIRCP(), _net([d])).lyapunov) for ends in ((0.05, 0.1), (0.15, 0.3))
     )
     change = _sign_change(0.8, 1.2, lambda a: hopf(RCP(alpha=a), _net(), "beta").lyapunov)
-    measurements += [
+    measurements = [
         Measurement("PIQI-RCP is subcritical for equal RTTs from", first, "s",
                     note="T = 10 ms, tau1 = 0.01, tau2 = 0.1"),
         Measurement("PIQI-RCP is subcritical for equal RTTs to", last, "s"),
         Measurement("RCP with an unconstrained queue is subcritical for alpha up to", change),
     ]  # fmt: skip
-    supercritical, subcritical = QIRCP(**ROOMY), PIQIRCP(**ROOMY)  # type: ignore[arg-type]
-    above, below = hopf(supercritical, _net()), hopf(subcritical, _net())
+    return measurements, _Subcritical(first, last)
+
+
+def _orbits(pair: _Bifurcations) -> tuple[list[Measurement], _Orbits]:
+    """Return the periodic orbits near both boundaries, compared with the predicted amplitudes."""
     names = ("QI-RCP, predicted", "QI-RCP, orbit above", "PIQI-RCP, predicted", "PIQI-RCP, orbit below")
     curves: dict[str, list[float]] = {name: [] for name in names}
     stable, unstable = [], []
+    above, below = pair.above, pair.below
     for far in DISTANCES:
-        stable_orbit = integral_orbit(supercritical, above, (1.0 + far) * above.value)
-        unstable_orbit = proportional_orbit(subcritical, below, (1.0 - far) * below.value)
+        stable_orbit = integral_orbit(pair.supercritical, above, (1.0 + far) * above.value)
+        unstable_orbit = proportional_orbit(pair.subcritical, below, (1.0 - far) * below.value)
         stable.append(stable_orbit.is_stable)
         unstable.append(not unstable_orbit.is_stable)
         sizes = (above.amplitude((1.0 + far) * above.value), below.amplitude((1.0 - far) * below.value))
@@ -193,46 +227,67 @@ def open_hopf(claim: Claim) -> Finding:
             names, (sizes[0], fundamental(stable_orbit, 0), sizes[1], fundamental(unstable_orbit, 1)), strict=True
         ):
             curves[name].append(size)
+    orbits = _Orbits(curves, all(stable), all(unstable))
+    measurements = []
     for k, name in enumerate(("QI-RCP above", "PIQI-RCP below")):
         predicted, orbit = list(curves.values())[2 * k : 2 * k + 2]
         measurements.append(
             Measurement(f"{name} its boundary by 0.1 %: amplitude of the periodic orbit", orbit[1],
                         reported=predicted[1],
                         note="reported: predicted; " + ("stable" if k == 0 else "unstable") + " by its multipliers: "
-                        + str(all(stable if k == 0 else unstable)))
+                        + str(orbits.all_stable if k == 0 else orbits.all_unstable))
         )  # fmt: skip
+    return measurements, orbits
+
+
+def _fluid_runs(pair: _Bifurcations) -> list[Measurement]:
+    """Return amplitudes at the end of perturbed fluid runs on both sides of the boundaries."""
+    measurements = []
+    above, below = pair.above, pair.below
     for share, by in ((0.99, 0.05), (1.01, 0.05)):
         at = share * above.value
         measurements.append(
             Measurement(f"QI-RCP, fluid, {share:g} of the boundary, perturbed by {by:g}: final amplitude",
-                        swing(replace(supercritical, alpha=at, interval=0.001), by),
+                        swing(replace(pair.supercritical, alpha=at, interval=0.001), by),
                         reported=above.amplitude(at) if share > 1.0 else 0.0)
         )  # fmt: skip
     for by in (0.05, 0.1):
         measurements.append(
             Measurement(f"PIQI-RCP, fluid, 0.99 of the boundary, perturbed by {by:g}: final amplitude",
-                        swing(replace(subcritical, alpha=0.99 * below.value), by),
+                        swing(replace(pair.subcritical, alpha=0.99 * below.value), by),
                         note=f"unstable cycle of {below.amplitude(0.99 * below.value):.3f} predicted")
         )  # fmt: skip
-    large = {s: swing(replace(subcritical, alpha=s * below.value), 0.4) for s in (0.95, 0.9, 0.85, 0.8)}
+    large = {s: swing(replace(pair.subcritical, alpha=s * below.value), 0.4) for s in (0.95, 0.9, 0.85, 0.8)}
     measurements.append(
         Measurement("PIQI-RCP, fluid, perturbed by 0.4: amplitude in the end at shares of the boundary",
                     ", ".join(f"{s:g}: {size:.4f}" for s, size in large.items()))
     )  # fmt: skip
+    return measurements
+
+
+def _packet_runs(subcritical: PIQIRCP) -> tuple[list[Measurement], list[float]]:
+    """Return amplitudes of packet runs below the boundary, after a small and after a large perturbation."""
     sampled = critical_gain(subcritical, _net(), "alpha", "hybrid").value
-    parted = []
+    measurements, amplitudes = [], []
     for by in (0.02, 0.4):
-        parted.append(swing(replace(subcritical, alpha=0.9 * sampled), by, packet))
+        amplitudes.append(swing(replace(subcritical, alpha=0.9 * sampled), by, packet))
         measurements.append(
             Measurement(f"PIQI-RCP, packets, 0.9 of the hybrid boundary, perturbed by {by:g}: amplitude in the end",
-                        parted[-1], note=f"alpha = {0.9 * sampled:.4f}; the linear verdict is stable")
+                        amplitudes[-1], note=f"alpha = {0.9 * sampled:.4f}; the linear verdict is stable")
         )  # fmt: skip
-    for label, protocol, gain in (
+    return measurements, amplitudes
+
+
+def _recurrence_runs(supercritical: QIRCP) -> list[Measurement]:
+    """Return amplitudes of recurrences beyond the boundary, and those of QI-RCP at heterogeneous RTTs."""
+    measurements = []
+    protocols: list[tuple[str, Any, str]] = [
         ("QI-RCP", supercritical, "alpha"),
         ("Kelly, steepness 4", Kelly(steepness=4.0), "kappa"),
-    ):
+    ]
+    for label, protocol, gain in protocols:
         bifurcation = hopf(protocol, _net(), gain, "discrete")
-        past_boundary = replace(protocol, **{gain: 1.01 * bifurcation.value})  # type: ignore[arg-type]
+        past_boundary = replace(protocol, **{gain: 1.01 * bifurcation.value})
         measurements.append(
             Measurement(f"{label}, recurrence, 1.01 of the boundary: amplitude in the end",
                         swing(past_boundary, 0.1, time="discrete"),
@@ -252,39 +307,64 @@ def open_hopf(claim: Claim) -> Finding:
                         swing(replace(supercritical, alpha=at), by, rtts=UNEQUAL, duration=1500.0, time="discrete"),
                         reported=bifurcation.amplitude(at) if share > 1.0 else 0.0)
         )  # fmt: skip
+    return measurements
+
+
+def _pictures(curves: Mapping[str, list[float]], above: Hopf) -> list[Picture]:
+    """Return the pictures of the orbits about the boundary and of the coefficients over the RTT."""
+    rtts = np.array([0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5, 0.8, 1.3, 2.0])
+    of_rtt = [_share(hopf(PIQIRCP(), _net([d]))) for d in rtts.tolist()]
     percent = 100.0 * np.array(DISTANCES)
+    return [
+        Picture.of(
+            plot.boundary_figure(
+                percent, {name: curves[name] for name in curves if "predicted" in name}, {},
+                {name: (percent, curves[name], None) for name in curves if "predicted" not in name},
+                x_title="distance from the boundary [%]", y_title="amplitude of arrivals / mean", log_y=True,
+                title="Periodic orbits about the boundary, RTT 100 ms",
+            ),
+            "Periodic orbits about the boundary, RTT 100 ms",
+            "Predicted by the first Lyapunov coefficient, and periodic orbits: QI-RCP above, PIQI-RCP below.",
+        ),
+        Picture.of(
+            plot.boundary_figure(
+                rtts, {"PIQI-RCP": of_rtt, "QI-RCP": [_share(above)] * len(rtts)}, x_title="RTT [s]",
+                y_title="first Lyapunov coefficient / ω", title="First Lyapunov coefficient",
+            ),
+            "First Lyapunov coefficient",
+            "Supercritical below zero, subcritical above: continuous models, equal RTTs.",
+        ),
+    ]  # fmt: skip
+
+
+@check("open-hopf", cost=40, main=False)
+def open_hopf(claim: Claim) -> Finding:
+    """Compute Lyapunov coefficients of all boundaries, orbits near two of them, and runs on both sides."""
+    supercritical, subcritical = QIRCP(**ROOMY), PIQIRCP(**ROOMY)  # type: ignore[arg-type]
+    pair = _Bifurcations(supercritical, subcritical, hopf(supercritical, _net()), hopf(subcritical, _net()))
+    of_ranges, rtts = _subcritical_ranges()
+    of_orbits, orbits = _orbits(pair)
+    of_packets, (small, large) = _packet_runs(subcritical)
     return Finding(
         claim,
-        Verdict.REFUTED if all(unstable) and parted[1] > 5.0 * parted[0] else Verdict.CONDITIONAL,
+        Verdict.REFUTED if orbits.all_unstable and large > 5.0 * small else Verdict.CONDITIONAL,
         "With equal RTTs the oscillation is small and stable for QI-RCP and Kelly's control, but not for PIQI-RCP with "
-        f"RTTs of {ceil(1e3 * first)} to {int(1e3 * last)} ms: an unstable cycle exists below the boundary, for 100 ms "
-        f"with an amplitude of {below.amplitude(0.99 * below.value):.1%} of the arrivals at 0.99 of it. Larger "
-        f"perturbations grow to a cycle of {parted[1]:.0%}, which persists in packet runs at 0.9 of the boundary, too, "
-        "although small perturbations die out.",
-        measurements,
+        f"RTTs of {ceil(1e3 * rtts.first)} to {int(1e3 * rtts.last)} ms: an unstable cycle exists below the boundary, "
+        f"for 100 ms with an amplitude of {pair.below.amplitude(0.99 * pair.below.value):.1%} of the arrivals at 0.99 "
+        f"of it. Larger perturbations grow to a cycle of {large:.0%}, which persists in packet runs at 0.9 of the "
+        "boundary, too, although small perturbations die out.",
         [
-            Picture.of(
-                plot.boundary_figure(
-                    percent, {name: curves[name] for name in curves if "predicted" in name}, {},
-                    {name: (percent, curves[name], None) for name in curves if "predicted" not in name},
-                    x_title="distance from the boundary [%]", y_title="amplitude of arrivals / mean", log_y=True,
-                    title="Periodic orbits about the boundary, RTT 100 ms",
-                ),
-                "Periodic orbits about the boundary, RTT 100 ms",
-                "Predicted by the first Lyapunov coefficient, and periodic orbits: QI-RCP above, PIQI-RCP below.",
-            ),
-            Picture.of(
-                plot.boundary_figure(
-                    rtts, {"PIQI-RCP": of_rtt, "QI-RCP": [_share(above)] * len(rtts)}, x_title="RTT [s]",
-                    y_title="first Lyapunov coefficient / ω", title="First Lyapunov coefficient",
-                ),
-                "First Lyapunov coefficient",
-                "Supercritical below zero, subcritical above: continuous models, equal RTTs.",
-            ),
+            *_coefficients(),
+            *of_ranges,
+            *of_orbits,
+            *_fluid_runs(pair),
+            *of_packets,
+            *_recurrence_runs(supercritical),
         ],
+        _pictures(orbits.curves, pair.above),
         [
             "Laws without their limits; gamma = 0.5 in runs, so that no queue forms.",
             "These boundaries have no Lyapunov coefficient: XCP's law is not smooth at its equilibrium, JetMax's laws "
             "are affine, and EMKC and MKC lose as many roots simultaneously as their RTT has steps.",
         ],
-    )  # fmt: skip
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from math import pi
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax
 from ecc.network.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.stability import (
+    CriticalGain,
     bottleneck_assignment,
     critical_gain,
     decay_rate,
@@ -27,7 +29,7 @@ from ecc.stability import (
     empty_queue_growth,
     perturbed_run,
 )
-from ecc.stability.networks import isolated_links, mean_rtts
+from ecc.stability.networks import IsolatedLink, isolated_links, mean_rtts
 
 NETWORKS = 20
 LINKS = (Link("155 Mb/s", 0.001), Link("622 Mb/s", 0.1), Link("100 Mb/s", 0.001))
@@ -185,17 +187,58 @@ def _two_links() -> list[Measurement]:
     return measurements
 
 
-@check("open-networks", cost=28, main=False)
-def open_networks(claim: Claim) -> Finding:
-    """Prove stability of networks and their links, find gains stable in all networks, and find coupled links."""
-    drawn, unstable, agree = _agreement()
-    minimum = {"QI-RCP": _min_gain(QIRCP(), 12), "PIQI-RCP": _min_gain(PIQIRCP(), 8)}
+class _LimitedFlows(NamedTuple):
+    """QI-RCP with one flow of 1 s and flows of 10 ms that are limited elsewhere."""
+
+    counts: tuple[int, ...]
+    """Numbers of the limited flows."""
+    by_flow: list[CriticalGain]
+    """Critical alpha with d as a mean over flows, for each number of limited flows."""
+    by_packet: float
+    """Critical alpha with d as a mean over packets, for any number of them."""
+
+    @property
+    def nine(self) -> CriticalGain:
+        """Limit for nine flows."""
+        return self.by_flow[self.counts.index(9)]
+
+    @property
+    def proven(self) -> tuple[float, float]:
+        """Values of alpha at which nine flows are proven stable and unstable."""
+        return self.nine.certified or (float("nan"), float("nan"))
+
+
+class _Onsets(NamedTuple):
+    """Values of alpha, beta = 1, at which perturbations of RCP in T_u die out and grow."""
+
+    alone: tuple[float, float]
+    """l1 alone, with its queue >= 0."""
+    together: dict[str, tuple[float, float]]
+    """T_u in fluid runs, by the order of the links."""
+
+
+def _limited_flows() -> _LimitedFlows:
     counts = (1, 2, 4, 9, 19, 49)
     by_flow = [critical_gain(QIRCP(), held_back(n), "alpha", certify=True) for n in counts]
-    nine = by_flow[counts.index(9)].certified or (float("nan"), float("nan"))
     by_packet = critical_gain(QIRCP(), held_back(), "alpha", mean_rtt=mean_rtts(QIRCP(), held_back())).value
+    return _LimitedFlows(counts, by_flow, by_packet)
+
+
+def _xcp_with_limited_flows() -> tuple[list[Measurement], int]:
+    """Return XCP's stability with flows that are limited elsewhere, and the minimum number proven unstable."""
     held = {n: (linearize(XCP(), held_back(n), clocking="rate"), *_xcp_runs(n)) for n in (1, 2, 3, 4)}
     proofs = {n: loop.certify().stable for n, (loop, *_) in held.items()}
+    measurements = [
+        Measurement(f"XCP's default gains, {n} limited flows: abscissa", -decay_rate(loop),
+                    "1/s", note=f"{'proven stable' if proofs[n] else 'proven unstable'}; in the fluid {half:.1e} off "
+                    f"its rate after 30 s, {end:.1e} after 60 s; paced packets swing by {swing:.2%}")
+        for n, (loop, half, end, swing) in held.items()
+    ]  # fmt: skip
+    return measurements, min(n for n, proof in proofs.items() if proof is False)
+
+
+def _jetmax_assignments() -> list[Measurement]:
+    """Return JetMax's spectral radii for all assignments of flows to links in T_u, T4 and a ring."""
     radii: dict[bool, list[float]] = {True: [], False: []}
     ring = Network.T4().with_flows([Flow([k, (k + 1) % 4]) for k in range(4)])
     for network in (Network.T_u(), Network.T4(), ring):
@@ -203,41 +246,79 @@ def open_networks(claim: Claim) -> Finding:
         for links in product(*(flow.route for flow in few.flows)):
             assigned = bottleneck_assignment(few, links)
             radii[assigned.is_consistent].append(assigned.spectral_radius(JetMax()))
-    alone = onset_alone()
-    together = {order: onset_in_fluid(order) for order in ("l1 first", "l3 first")}
-    coupled = together["l1 first"][1] < alone[0]
-    linear = agree == drawn
-    share = isolated_links(RCP(), in_t_u())[0]
+    return [
+        Measurement("JetMax in T_u, T4 and a ring, consistent assignments: spectral radius",
+                    f"{min(radii[True]):.4f} to {max(radii[True]):.4f}", reported=0.4,
+                    note=f"{len(radii[True])} assignments"),
+        Measurement("the same, inconsistent assignments", f"{min(radii[False]):.4f} to {max(radii[False]):.4f}",
+                    note=f"{len(radii[False])} assignments"),
+    ]  # fmt: skip
+
+
+def _t_u_measurements(share: IsolatedLink, onsets: _Onsets) -> list[Measurement]:
+    """Return the gains of l1 of T_u as an isolated link, and the critical alpha of l1 alone and of T_u."""
+    return [
+        Measurement("T_u, l1: share of its load from flows bottlenecked there", share.share),
+        Measurement("T_u, l1: beta for the RTT of the flow bottlenecked there, at beta = 1", share.gains["beta"]),
+        Measurement("T_u, l1 alone, queue >= 0, beta = 1: critical alpha", sum(onsets.alone) / 2.0,
+                    note=f"stable at {onsets.alone[0]:.4f}, grows at {onsets.alone[1]:.4f}"),
+        *(Measurement(f"T_u in fluid runs, {order}, beta = 1: critical alpha", sum(edge) / 2.0,
+                      note=f"a perturbation of 1e-4 dies out at {edge[0]:.4f}, grows at {edge[1]:.4f}")
+          for order, edge in onsets.together.items()),
+    ]  # fmt: skip
+
+
+def _network_pictures(share: IsolatedLink, onsets: _Onsets, limited: _LimitedFlows) -> list[Picture]:
+    """Return the pictures of l1 of T_u and of the two means of the RTT."""
     alphas = np.array([0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5])
     scale = {name: share.gains[name] / getattr(RCP(), name) for name in ("alpha", "beta")}
-    figures = [
-        plot.boundary_figure(
-            alphas,
-            {"l1 isolated, queue ≥ 0": empty_queue_boundary(scale["alpha"] * alphas) / scale["beta"],
-             "one link, equal RTTs, queue ≥ 0": empty_queue_boundary(alphas)},
-            points={f"fluid runs, {order}": ([sum(edge) / 2], [1.0], None) for order, edge in together.items()},
-            x_title="α", y_title="critical β", log_x=False, log_y=True, title="RCP in T_u: critical beta of l1",
-        ),
-        plot.boundary_figure(
-            counts,
-            {"mean over flows": [loss.value for loss in by_flow], "mean over packets": [by_packet] * len(counts)},
-            x_title="flows bottlenecked elsewhere", y_title="critical α", log_y=True,
-            title="QI-RCP: d as a mean over flows and over packets",
-        ),
+    t_u = plot.boundary_figure(
+        alphas,
+        {"l1 isolated, queue ≥ 0": empty_queue_boundary(scale["alpha"] * alphas) / scale["beta"],
+         "one link, equal RTTs, queue ≥ 0": empty_queue_boundary(alphas)},
+        points={f"fluid runs, {order}": ([sum(edge) / 2], [1.0], None) for order, edge in onsets.together.items()},
+        x_title="α", y_title="critical β", log_x=False, log_y=True, title="RCP in T_u: critical beta of l1",
+    )  # fmt: skip
+    means = plot.boundary_figure(
+        limited.counts,
+        {"mean over flows": [limit.value for limit in limited.by_flow],
+         "mean over packets": [limited.by_packet] * len(limited.counts)},
+        x_title="flows bottlenecked elsewhere", y_title="critical α", log_y=True,
+        title="QI-RCP: d as a mean over flows and over packets",
+    )  # fmt: skip
+    return [
+        Picture.of(t_u, "RCP in T_u: critical beta of l1",
+                   "Beta above which perturbations grow: l1 of T_u as an isolated link, a link that is the bottleneck "
+                   "of all its flows, and runs of the whole T_u."),
+        Picture.of(means, "QI-RCP: d as a mean over flows and over packets",
+                   "Critical alpha of a link that is the bottleneck of a flow of 1 s, with flows of 10 ms that have "
+                   "another bottleneck."),
     ]  # fmt: skip
+
+
+@check("open-networks", cost=28, main=False)
+def open_networks(claim: Claim) -> Finding:
+    """Prove stability of networks and their links, find gains stable in all networks, and find coupled links."""
+    drawn, unstable, agree = _agreement()
+    minimum = {"QI-RCP": _min_gain(QIRCP(), 12), "PIQI-RCP": _min_gain(PIQIRCP(), 8)}
+    limited = _limited_flows()
+    of_xcp, min_unstable = _xcp_with_limited_flows()
+    onsets = _Onsets(onset_alone(), {order: onset_in_fluid(order) for order in ("l1 first", "l3 first")})
+    coupled = onsets.together["l1 first"][1] < onsets.alone[0]
+    linear = agree == drawn
+    share = isolated_links(RCP(), in_t_u())[0]
     return Finding(
         claim,
         Verdict.REFUTED if not linear else Verdict.CONDITIONAL if coupled else Verdict.CONFIRMED,
         f"It holds if links receive the sum of sending rates: proofs agree for {agree} of {drawn} random networks with "
         f"delays, {unstable} of them unstable. It fails if queues keep packets in order: in T_u each isolated link is "
-        f"stable up to alpha = {alone[0]:.3f} at beta = 1, but with l1 first small perturbations grow from "
-        f"{together['l1 first'][1]:.3f}, and with l3 first, when l1 affects no downstream link, from "
-        f"{together['l3 first'][1]:.3f}. With d averaged over packets QI-RCP is stable for alpha < pi/2 in every "
-        "network "
-        "in which each flow has one bottleneck (theorem). With d averaged over flows no alpha is safe: one flow of 1 s "
-        f"among nine of 10 ms with other bottlenecks is provably unstable at {nine[1]:.6f}. XCP averages over flows: "
-        f"with its default gains it is provably unstable with "
-        f"{min(n for n, proof in proofs.items() if proof is False)} such flows, and keeps oscillating in runs.",
+        f"stable up to alpha = {onsets.alone[0]:.3f} at beta = 1, but with l1 first small perturbations grow from "
+        f"{onsets.together['l1 first'][1]:.3f}, and with l3 first, when l1 affects no downstream link, from "
+        f"{onsets.together['l3 first'][1]:.3f}. With d averaged over packets QI-RCP is stable for alpha < pi/2 in "
+        "every network in which each flow has one bottleneck (theorem). With d averaged over flows no alpha is safe: "
+        f"one flow of 1 s among nine of 10 ms with other bottlenecks is provably unstable at {limited.proven[1]:.6f}. "
+        "XCP averages over flows: with its default gains it is provably unstable with "
+        f"{min_unstable} such flows, and keeps oscillating in runs.",
         [
             Measurement("random networks of 5 links, 12 flows: proofs for network and links agree",
                         f"{agree} of {drawn}",
@@ -246,32 +327,15 @@ def open_networks(claim: Claim) -> Finding:
                                                                                           f"{safe}")
               for (name, value), safe in zip(minimum.items(), ("pi/2 = 1.5708", "0.6187"), strict=True)),
             Measurement("QI-RCP, one flow of 1 s, nine limited flows of 10 ms: critical alpha, d over flows",
-                    by_flow[counts.index(9)].value, note=f"proven stable at {nine[0]:.9f}, unstable at {nine[1]:.9f}"),
-            Measurement("the same, d over packets", by_packet),
+                    limited.nine.value,
+                    note=f"proven stable at {limited.proven[0]:.9f}, unstable at {limited.proven[1]:.9f}"),
+            Measurement("the same, d over packets", limited.by_packet),
             *_two_links(),
-            *(Measurement(f"XCP's default gains, {n} limited flows: abscissa", -decay_rate(loop),
-                      "1/s", note=f"{'proven stable' if proofs[n] else 'proven unstable'}; in the fluid {half:.1e} off "
-                          f"its rate after 30 s, {end:.1e} after 60 s; paced packets swing by {swing:.2%}")
-              for n, (loop, half, end, swing) in held.items()),
-            Measurement("T_u, l1: share of its load from flows bottlenecked there", share.share),
-            Measurement("T_u, l1: beta for the RTT of the flow bottlenecked there, at beta = 1", share.gains["beta"]),
-            Measurement("T_u, l1 alone, queue >= 0, beta = 1: critical alpha", sum(alone) / 2.0,
-                        note=f"stable at {alone[0]:.4f}, grows at {alone[1]:.4f}"),
-            *(Measurement(f"T_u in fluid runs, {order}, beta = 1: critical alpha", sum(edge) / 2.0,
-                          note=f"a perturbation of 1e-4 dies out at {edge[0]:.4f}, grows at {edge[1]:.4f}")
-              for order, edge in together.items()),
-            Measurement("JetMax in T_u, T4 and a ring, consistent assignments: spectral radius",
-                        f"{min(radii[True]):.4f} to {max(radii[True]):.4f}", reported=0.4,
-                        note=f"{len(radii[True])} assignments"),
-            Measurement("the same, inconsistent assignments", f"{min(radii[False]):.4f} to {max(radii[False]):.4f}",
-                        note=f"{len(radii[False])} assignments"),
+            *of_xcp,
+            *_t_u_measurements(share, onsets),
+            *_jetmax_assignments(),
         ],
-        [Picture.of(figures[0], "RCP in T_u: critical beta of l1",
-                    "Beta above which perturbations grow: l1 of T_u as an isolated link, a link that is the bottleneck "
-                    "of all its flows, and runs of the whole T_u."),
-         Picture.of(figures[1], "QI-RCP: d as a mean over flows and over packets",
-                    "Critical alpha of a link that is the bottleneck of a flow of 1 s, with flows of 10 ms that have "
-                    "another bottleneck.")],
+        _network_pictures(share, onsets, limited),
         ["Max-min assignments, which consistent ones are; RCP's linear model has unconstrained queues.",
          "The growth of l1 alone with its queue >= 0 is computed (docs: the empty queue); runs have T = 10 ms."],
     )  # fmt: skip
