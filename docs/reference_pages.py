@@ -145,7 +145,7 @@ def contract() -> str:
 
 def hook_env() -> str:
     """The page of what hooks see: the fields of both `env`, from the declarations of the C engine."""
-    text = (HERE.parent / "ecc" / "native" / "core" / "engine.h").read_text(encoding="utf-8")
+    text = (HERE.parent / "ecc" / "native" / "core" / "env.h").read_text(encoding="utf-8")
     lines = [
         "# What hooks see: `env`", "",
         "[Hooks](../your_own_protocol.md#hooks) are explained there; the [specification](../engine_specification.md) "

@@ -32,7 +32,7 @@ else:
 
 
 class LinkEnv:
-    """The environment of the hooks of a link (`ecc/native/core/engine.h`).
+    """The environment of the hooks of a link (`ecc/native/core/env.h`).
 
     They may write `queue_index`, `drop`, `mark`, `trim`, `next_interval`.
     """
@@ -59,7 +59,7 @@ class LinkEnv:
 
 
 class FlowEnv:
-    """The environment of the hooks of a flow (`ecc/native/core/engine.h`).
+    """The environment of the hooks of a flow (`ecc/native/core/env.h`).
 
     They may write `rate`, `window`, `timer`, `counter`, and further timers up to `n_timers`; `on_receive` may write
     `control_size` and `control_kind` only.

@@ -1,7 +1,7 @@
 """Python interface of the packet engine: arrays in, arrays out. The engine is independent of any protocol.
 
 A run is described by two structured arrays, `new_links(n)` and `new_flows(n)`, with the fields of `ecc_link_t` and
-`ecc_flow_t` in core/engine.h (times in integer picoseconds), and by one array with the routes of all flows. Hooks are
+`ecc_flow_t` in core/inputs.h (times in integer picoseconds), and by one array with the routes of all flows. Hooks are
 addresses of C functions; records and parameters are addresses of memory, see `addresses`. docs/engine_specification.md
 specifies the exact behavior of the engine.
 """
@@ -59,7 +59,7 @@ _STOPS = {
 
 
 def _dtype(struct: str) -> np.dtype[np.void]:
-    """Return the dtype of a struct of engine.h: float64, int64, uint64 for addresses, and structs of these."""
+    """Return the dtype of a struct of the headers: float64, int64, uint64 for addresses, and structs of these."""
     kind = ffi.typeof(struct)
     fields = [
         (name, _dtype(field.type.cname) if field.type.kind == "struct" else _NUMPY.get(field.type.cname, "u8"),
