@@ -1,7 +1,8 @@
 """The kind of a closed loop, which decides how fluid runs and linear models treat a protocol.
 
 A class declares its kind by its definitions: an option type as `fluid_form` (`ecc.contract.forms`), or a `source_law`
-with certain arguments. This file is the only one that derives the kind from a class.
+with certain arguments. This file is the only one that derives the kind from a class. A class that fits two kinds, or
+none, is refused.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class LoopDeclarations(Protocol):
     def source_clock(self) -> str: ...
     @classmethod
     def has_hosts(cls) -> bool: ...
+    def _undefined(self, *names: str) -> str | None: ...
 
 
 _FORMS = {
@@ -131,6 +133,8 @@ def kind_of(protocol: LoopDeclarations) -> Kind:
     ------
     TypeError
         Its `fluid_form` is not one of the option types.
+    ValueError
+        It fits two kinds, for example by a `fluid_form` of rates and a source law of windows, or none.
     """
     return Kind.STATE_MACHINE if isinstance(protocol.fluid_form, StateMachine) else kind_of_laws(protocol)
 
@@ -146,23 +150,43 @@ def kind_of_laws(protocol: LoopDeclarations) -> Kind:
     ------
     TypeError
         Its `fluid_form` is not one of the option types.
+    ValueError
+        It fits two kinds, for example by a `fluid_form` of rates and a source law of windows, or none.
     """
-    if getattr(protocol, "source_law", None) is None:
-        return Kind.PACKETS_ONLY if type(protocol).has_hosts() else Kind.QUEUE_DISCIPLINE
-    if sets_windows(protocol):
-        if protocol.paced_over > 0.0:
-            return Kind.PACED_WINDOWS
-        measures = router_takes(protocol, "y")
-        return Kind.WINDOWS_WITH_STATES if protocol.states or measures else Kind.ACK_CLOCKED_WINDOWS
+    kinds = _fitting_kinds(protocol)
+    if len(kinds) != 1:
+        fitting = " and ".join(kinds) if kinds else "none, without a source_law and without hooks"
+        raise ValueError(
+            f"{type(protocol).__name__} must fit one kind of closed loop, and it fits {fitting}; the kinds are "
+            f"{', '.join(Kind)}"
+        )
+    return kinds[0]
+
+
+def _fitting_kinds(protocol: LoopDeclarations) -> list[Kind]:
+    """Return the kinds of loops that the declarations of a protocol fit."""
     form = protocol.fluid_form
-    for option, kind in _FORMS.items():
-        if isinstance(form, option):
-            return kind
-    if form is not None and not isinstance(form, StateMachine):
+    if form is not None and not isinstance(form, (*_FORMS, StateMachine)):
         raise TypeError(
             f"fluid_form of {type(protocol).__name__} must be SampledPrices, SteppedRates, GrantedWindows, "
             f"StateMachine or None, got {shown(form)}"
         )
-    if protocol.states or protocol.source_clock == "continuous":
-        return Kind.HOST_RATES
-    return Kind.EXPLICIT_FEEDBACK
+    if getattr(protocol, "source_law", None) is None:
+        if not type(protocol).has_hosts():
+            return [Kind.QUEUE_DISCIPLINE]
+        has_hooks = any(protocol._undefined(hooks) is None for hooks in ("link_hooks", "flow_hooks"))
+        return [Kind.PACKETS_ONLY] if has_hooks or form is not None else []
+    kinds = [kind for option, kind in _FORMS.items() if isinstance(form, option)]
+    if sets_windows(protocol):
+        kinds.append(_kind_of_windows(protocol))
+    elif protocol.states or protocol.source_clock == "continuous":
+        kinds.append(Kind.HOST_RATES)
+    return kinds or [Kind.EXPLICIT_FEEDBACK]
+
+
+def _kind_of_windows(protocol: LoopDeclarations) -> Kind:
+    """Return the kind of the loop of hosts that set windows."""
+    if protocol.paced_over > 0.0:
+        return Kind.PACED_WINDOWS
+    has_states = protocol.states or router_takes(protocol, "y")
+    return Kind.WINDOWS_WITH_STATES if has_states else Kind.ACK_CLOCKED_WINDOWS

@@ -55,7 +55,6 @@ class EngineDeclarations(LoopDeclarations, Protocol):
     def no_equilibrium(self) -> str: ...
     @property
     def times(self) -> tuple[str, ...]: ...
-    def _undefined(self, *names: str) -> str | None: ...
 
 
 def loop_of(protocol: EngineDeclarations) -> Loop:
@@ -69,6 +68,8 @@ def loop_of(protocol: EngineDeclarations) -> Loop:
     ------
     TypeError
         Its `fluid_form` is not one of the option types.
+    ValueError
+        It fits two kinds of loops, or none.
 
     Examples
     --------

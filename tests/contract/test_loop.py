@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 import ecc
+from ecc.contract.forms import SampledPrices
 from ecc.contract.kinds import Kind, kind_of
-from ecc.models import NewReno, Protocol, all_protocols
+from ecc.contract.states import State
+from ecc.models import FAST, JetMax, NewReno, Protocol, all_protocols
 
 PROTOCOLS = all_protocols()
 
@@ -110,3 +112,37 @@ def test_a_form_of_no_kind_is_refused_with_the_list_of_forms() -> None:
 
     with pytest.raises(TypeError, match="must be SampledPrices, SteppedRates, GrantedWindows, StateMachine or None"):
         _ = Formless().loop
+
+
+def test_a_class_that_fits_two_kinds_is_refused_with_the_list_of_kinds() -> None:
+    @dataclass(frozen=True)
+    class Both(FAST):
+        fluid_form: Any = SampledPrices()
+
+    message = f"Both must fit one kind of closed loop, and it fits sampled prices and {kind_of(FAST())}; the kinds are "
+    with pytest.raises(ValueError, match=message) as refusal:
+        _ = Both().loop
+    assert str(refusal.value).endswith(", ".join(Kind))
+    network = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
+    with pytest.raises(ValueError, match=message):
+        ecc.fluid.simulate(ecc.Scenario(network, Both(), 1.0))
+    with pytest.raises(ValueError, match=message):
+        ecc.linearize(Both(), network)
+
+
+@pytest.mark.parametrize("changes", [{"states": {}}, {"source_clock": "interval"}])
+def test_stepped_rates_with_states_or_a_continuous_clock_are_two_kinds(changes: dict[str, Any]) -> None:
+    assert kind_of(type("Stepped", (JetMax,), changes)()) is Kind.STEPPED_RATES
+    other = {"states": {"v": State(lambda v: v, "update", 1.0)}, "source_clock": "continuous"}
+    kind = type("Stepped", (JetMax,), {name: other[name] for name in changes})
+    with pytest.raises(ValueError, match="it fits stepped rates and host rates"):
+        kind_of(kind())
+
+
+def test_a_class_that_fits_no_kind_is_refused_with_the_list_of_kinds() -> None:
+    @dataclass(frozen=True)
+    class Empty(Protocol):
+        pass
+
+    with pytest.raises(ValueError, match="it fits none, without a source_law and without hooks; the kinds are"):
+        _ = Empty().loop
