@@ -104,8 +104,7 @@ class Taken:
             )
         if self.needs and not sets_windows(protocol):
             interval_of(protocol)
-        for entry in ENTRIES:
-            value, usual = _declared(protocol, entry)
+        for entry, value, usual in _declarations(protocol):
             allowed = self.values.get(entry, (usual,))
             if entry in self.laws:
                 if value is not None:
@@ -170,13 +169,17 @@ def _always(protocol: Protocol) -> bool:
     return True
 
 
-def _declared(protocol: Protocol, entry: str) -> tuple[Any, Any]:
-    """The value of an entry in a protocol, and its default in `Protocol`; None as the default of methods."""
-    base = vars(Protocol).get(entry)
-    value = getattr(protocol, entry, None)
-    if isinstance(base, property):
-        assert base.fget is not None
-        return value, base.fget(protocol)
-    if callable(base):
-        return (None, None) if getattr(type(protocol), entry) is base else (value, None)
-    return value, base
+def _declarations(protocol: Protocol) -> list[tuple[str, Any, Any]]:
+    """Return each entry, its value in a protocol, and its default in `Protocol`; None as the default of methods."""
+    declarations: list[tuple[str, Any, Any]] = []
+    kind, entries_of_base = type(protocol), vars(Protocol)
+    for entry in ENTRIES:
+        base, value = entries_of_base.get(entry), getattr(protocol, entry, None)
+        usual = base
+        if isinstance(base, property):
+            assert base.fget is not None
+            usual = value if getattr(kind, entry) is base else base.fget(protocol)
+        elif callable(base):
+            value, usual = None if getattr(kind, entry) is base else value, None
+        declarations.append((entry, value, usual))
+    return declarations
