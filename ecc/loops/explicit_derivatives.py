@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -152,128 +152,233 @@ def linearize_laws(
         If no equilibrium exists, a law switches at it, or an RTT is zero.
     """
     links_of = None if assignment is None else check_assignment(network, np.asarray(assignment))
-    point = equilibrium_of(protocol, network, links_of)
-    _check_loads(protocol, network, point)
-    crosses = network.incidence
-    receives = crosses if protocol.combine == "sum" else point.bottleneck[:, None] == np.arange(network.n_links)
-    links = np.flatnonzero(receives.any(axis=0))
-    p = protocol.namespace()
-    delays = Delays.of(protocol, network, point.queue)
-    rtts, intervals = delays.rtts, np.broadcast_to(np.asarray(interval, dtype=float), (network.n_links,))
-    if discrete:
-        rtts = intervals[0] * np.array([steps_of(rtt, float(intervals[0])) for rtt in rtts])
-    laws: dict[str, Callable[..., float]] = {"router": protocol.router_law}
-    if protocol.announce_law is not None:
-        laws["announce"] = protocol.announce_law
-    slopes: dict[str, dict[str, list[float]]] = {law: {name: [] for name in _ROUTER} for law in laws}
-    announced = np.zeros(network.n_links)
-    mean_rtts = None if mean_rtt is None or isinstance(mean_rtt, str) else np.asarray(mean_rtt, dtype=float)
+    point = _OperatingPoint.of(protocol, network, interval, links_of, discrete)
+    notes = _note_overloads(network, point.equilibrium)
+    routers = _differentiate_routers(point, mean_rtt)
+    router, announce = routers.router, routers.announce
+    source = _source_slopes(point, point.receives @ routers.announced)
+    by_flow = _needs_states_of_flows(point, routers, source)
+    if not by_flow and any(np.any(slope != slope[0]) for slope in source.values()):
+        raise LinearizationError("the source law has different derivatives at different rates")
+    row = {int(link): k for k, link in enumerate(point.links)}
+    return Linearization(
+        links=point.links,
+        router=router,
+        announce=announce,
+        source=source,
+        receives=point.receives[:, point.links],
+        paths=[] if by_flow else _paths(point, row),
+        passed_on=_passed_on(network, point.equilibrium, point.delays, row),
+        delays=point.delays,
+        by_flow=by_flow,
+        remembers="R" in point.router_arguments,
+        measures=not {"R", "y", "y_prev", "q"}.isdisjoint(point.router_arguments),
+        steps_from=next((name for name in ("x", "x_rtt") if name in point.source_arguments), None),
+        notes=(*notes, *routers.notes, *_note_assignment(point, routers.calls)),
+        signed=((router["q"] != 0.0) | (announce is not None and announce["q"] != 0.0))
+        & (point.delays.waits[point.links] == 0.0),
+        equilibrium=point.equilibrium,
+    )
+
+
+@dataclass(frozen=True)
+class _OperatingPoint:
+    """The equilibrium of a protocol on a network, and what else its laws take there.
+
+    `rtts` (n_flows,) [s]: in whole intervals for a discrete model. `intervals` (n_links,) [s]. `receives`
+    (n_flows, n_links): whether a flow receives the feedback of a link. `links`: the links whose feedback some flow
+    receives. `parameters`: the `p` of laws. `router_arguments`, `source_arguments`: names of arguments of these laws.
+    """
+
+    protocol: Protocol
+    network: Network
+    equilibrium: Equilibrium
+    delays: Delays
+    rtts: NDArray[np.float64]
+    intervals: NDArray[np.float64]
+    receives: NDArray[np.bool_]
+    links: NDArray[np.int64]
+    parameters: Any
+    router_arguments: tuple[str, ...]
+    source_arguments: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        protocol: Protocol,
+        network: Network,
+        interval: ArrayLike,
+        assignment: NDArray[np.int64] | None,
+        discrete: bool,
+    ) -> _OperatingPoint:
+        """Return the operating point of a protocol; a point that cannot be an equilibrium is refused."""
+        equilibrium = equilibrium_of(protocol, network, assignment)
+        _check_loads(protocol, network, equilibrium)
+        delays = Delays.of(protocol, network, equilibrium.queue)
+        crosses = network.incidence
+        n_links = crosses.shape[1]
+        receives = crosses if protocol.combine == "sum" else equilibrium.bottleneck[:, None] == np.arange(n_links)
+        rtts, intervals = delays.rtts, np.broadcast_to(np.asarray(interval, dtype=float), (n_links,))
+        if discrete:
+            rtts = intervals[0] * np.array([steps_of(rtt, float(intervals[0])) for rtt in rtts])
+        return cls(
+            protocol, network, equilibrium, delays, rtts, intervals, receives,
+            links=np.flatnonzero(receives.any(axis=0)),
+            parameters=protocol.namespace(),
+            router_arguments=law_arguments(protocol.router_law),
+            source_arguments=law_arguments(protocol.source_law),
+        )  # fmt: skip
+
+
+class _RouterDerivatives(NamedTuple):
+    """The derivatives of the laws of routers, as in `Linearization`.
+
+    `announced` (n_links,): what each link announces. `calls`: link -> the law that returns it, and its arguments.
+    """
+
+    router: dict[str, NDArray[np.float64]]
+    announce: dict[str, NDArray[np.float64]] | None
+    announced: NDArray[np.float64]
+    calls: dict[int, tuple[Callable[..., float], dict[str, Any]]]
+    notes: list[str]
+
+
+def _read_mean_rtts(mean_rtt: Vector | str, network: Network) -> NDArray[np.float64] | None:
+    """Return the mean RTTs that routers use, if `mean_rtt` is not the name of a mean."""
     if isinstance(mean_rtt, str) and mean_rtt not in ("flows", "packets"):
         raise ValueError(f"mean_rtt must be 'flows', 'packets' or RTTs of links [s], got {shown(mean_rtt)}")
-    if mean_rtts is not None and mean_rtts.shape != announced.shape:
-        raise ValueError(f"mean_rtt must have the shape {announced.shape}, a value per link, got {mean_rtts.shape}")
-    notes = _note_overloads(network, point)
+    if isinstance(mean_rtt, str):
+        return None
+    values, shape = np.asarray(mean_rtt, dtype=float), (network.n_links,)
+    if values.shape != shape:
+        raise ValueError(f"mean_rtt must have the shape {shape}, a value per link, got {values.shape}")
+    return values
+
+
+def _differentiate_routers(point: _OperatingPoint, mean_rtt: Vector | str | None) -> _RouterDerivatives:
+    """Return the derivatives of the router law, and of the announce law, at each link."""
+    mean_rtts = None if mean_rtt is None else _read_mean_rtts(mean_rtt, point.network)
+    protocol, arguments = point.protocol, {"router": point.router_arguments}
+    laws: dict[str, Callable[..., float]] = {"router": protocol.router_law}
+    if protocol.announce_law is not None:
+        laws["announce"], arguments["announce"] = protocol.announce_law, law_arguments(protocol.announce_law)
+    slopes: dict[str, dict[str, list[float]]] = {law: {name: [] for name in _ROUTER} for law in laws}
+    announced = np.zeros(len(point.intervals))
+    calls: dict[int, tuple[Callable[..., float], dict[str, Any]]] = {}
+    notes: list[str] = []
     averages: list[tuple[float, str]] = []
-    announcing: dict[int, tuple[Callable[..., float], dict[str, Any]]] = {}  # law and arguments of each link
-    for link in links:
-        through, bottlenecked = crosses[:, link], receives[:, link]
-        if mean_rtts is not None:
-            d = float(mean_rtts[link])
-        else:
-            counted = np.minimum(rtts[through], protocol.scaling_rtt_limit)
-            weights = point.rates[through] if mean_rtt == "packets" else None
-            d = float(counted.max() if protocol.scaling_rtt == "max" else np.average(counted, weights=weights))
-            if (
-                mean_rtt is None
-                and protocol.scaling_rtt == "mean"
-                and protocol.rtt_weights == "rates"
-                and "d" in law_arguments(protocol.router_law)
-            ):
-                by_packet = float(np.average(counted, weights=point.rates[through]))
-                if d > 0.0 and abs(by_packet - d) > _ALIKE * d:
-                    averages.append((
-                        abs(log(by_packet / d)),
-                        f"d is the mean RTT over flows, {d:.4g} s at link {link}; over packets, as routers measure it, "
-                        f"it is {by_packet:.4g} s (mean_rtt='packets')",
-                    ))  # fmt: skip
-        if "d" in law_arguments(protocol.router_law) and not d > 0.0:
-            raise LinearizationError(f"the router law divides by the RTT, which is {d!r} s (link {int(link)})")
-        y, C = float(point.rates[through].sum()), float(network.capacities[link])
-        if abs(y - C) < 1e-12 * C:  # the last bit must not decide on which side of a switch the link is
-            y = C
-        supply: dict[str, Any] = {
-            "R": float(point.fair_rate[link]), "y": y, "y_prev": y,
-            "u": float(point.rates[through & ~bottlenecked].sum()), "N": float(bottlenecked.sum()),
-            "N_all": float(through.sum()), "q": float(delays.waits[link]) * C, "d": d,
-            "T": float(intervals[link]), "C": C, "x": float(point.rates[bottlenecked][0]), "p": p,
-        }  # fmt: skip
+    for link in point.links.tolist():
+        d = _scaling_rtt(point, link, mean_rtt) if mean_rtts is None else float(mean_rtts[link])
+        if "d" in point.router_arguments:
+            if not d > 0.0:
+                raise LinearizationError(f"the router law divides by the RTT, which is {d!r} s (link {link})")
+            averages += [] if mean_rtt is not None else _note_mean(point, link, d)
+        supply = _router_supply(point, link, d)
         for name, law in laws.items():
-            wanted = law_arguments(law)
+            wanted = arguments[name]
             at = {argument: supply[argument] for argument in wanted}
             derivatives = gradient(law, at, [argument for argument in _ROUTER if argument in wanted])
+            if supply["y"] < supply["C"]:  # a slack queue stays empty
+                derivatives["q"] = 0.0
             for argument, column in slopes[name].items():
-                column.append(
-                    derivatives.get(argument, 0.0) if argument != "q" or y >= C else 0.0
-                )  # a slack queue stays empty
-            if delays.waits[link] > 0.0 and "d" in wanted:
+                column.append(derivatives.get(argument, 0.0))
+            if point.delays.waits[link] > 0.0 and "d" in wanted:
                 if abs(gradient(law, at, ["d"])["d"] * d) > _AT_REST * abs(law(**at)):
                     notes.append("the mean RTT that routers scale by is constant in the model, though queues move it")
             announced[link] = value_of(law, at, type(protocol).__name__, f"{name}_law")
-            announcing[int(link)] = law, at
+            calls[link] = law, at
             if name == "router":
-                if "R" in wanted and abs(announced[link] - supply["R"]) > _AT_REST * abs(supply["R"]):
-                    raise LinearizationError(
-                        f"no equilibrium: the router of link {int(link)} would move from {supply['R']:g} to "
-                        f"{announced[link]:g}, with arrivals of {y:g} of {C:g} bit/s"
-                    )
-                supply["R"] = announced[link]
-    router = {name: np.array(column) for name, column in slopes["router"].items()}
+                R, supply["R"] = supply["R"], announced[link]
+                if "R" in wanted and abs(announced[link] - R) > _AT_REST * abs(R):
+                    raise LinearizationError(f"no equilibrium: {_describe_move(link, R, supply)}")
+    router, *announce = ({name: np.array(column) for name, column in columns.items()} for columns in slopes.values())
     # The last bit of the equilibrium must not make an integrator drift: (R_R - 1)/T would be a pole off the origin.
     router["R"][np.abs(router["R"] - 1.0) < 1e-14] = 1.0
-    announce = {name: np.array(column) for name, column in slopes["announce"].items()} if "announce" in slopes else None
-    source = _source_slopes(protocol, network, point, receives @ announced, rtts, float(intervals[0]), p)
-    by_flow = (
-        protocol.combine == "sum"
-        or announce is not None
-        or not {"x_rtt", "D"}.isdisjoint(law_arguments(protocol.source_law))
+    notes += [max(averages)[1]] if averages else []
+    return _RouterDerivatives(router, announce[0] if announce else None, announced, calls, notes)
+
+
+def _scaling_rtt(point: _OperatingPoint, link: int, mean_rtt: Vector | str | None) -> float:
+    """Return the RTT by which the router of a link scales [s]."""
+    protocol, through = point.protocol, point.network.incidence[:, link]
+    counted = np.minimum(point.rtts[through], protocol.scaling_rtt_limit)
+    weights = point.equilibrium.rates[through] if mean_rtt == "packets" else None
+    return float(counted.max() if protocol.scaling_rtt == "max" else np.average(counted, weights=weights))
+
+
+def _note_mean(point: _OperatingPoint, link: int, d: float) -> list[tuple[float, str]]:
+    """Return a note, after its weight, if routers measure another mean RTT: that over packets."""
+    protocol = point.protocol
+    if protocol.scaling_rtt != "mean" or protocol.rtt_weights != "rates":
+        return []
+    through = point.network.incidence[:, link]
+    counted = np.minimum(point.rtts[through], protocol.scaling_rtt_limit)
+    by_packet = float(np.average(counted, weights=point.equilibrium.rates[through]))
+    if not abs(by_packet - d) > _ALIKE * d:
+        return []
+    note = (
+        f"d is the mean RTT over flows, {d:.4g} s at link {link}; over packets, as routers measure it, "
+        f"it is {by_packet:.4g} s (mean_rtt='packets')"
+    )
+    return [(abs(log(by_packet / d)), note)]
+
+
+def _router_supply(point: _OperatingPoint, link: int, d: float) -> dict[str, Any]:
+    """Return the values of all arguments that a law of the router of a link may take."""
+    rates, through, bottlenecked = point.equilibrium.rates, point.network.incidence[:, link], point.receives[:, link]
+    y, C = float(rates[through].sum()), float(point.network.capacities[link])
+    if abs(y - C) < 1e-12 * C:  # the last bit must not decide on which side of a switch the link is
+        y = C
+    return {
+        "R": float(point.equilibrium.fair_rate[link]), "y": y, "y_prev": y,
+        "u": float(rates[through & ~bottlenecked].sum()), "N": float(bottlenecked.sum()),
+        "N_all": float(through.sum()), "q": float(point.delays.waits[link]) * C, "d": d,
+        "T": float(point.intervals[link]), "C": C, "x": float(rates[bottlenecked][0]), "p": point.parameters,
+    }  # fmt: skip
+
+
+def _describe_move(link: int, R: float, supply: dict[str, Any]) -> str:
+    """Return the move of a router that is not at equilibrium in words; `R`: its state before."""
+    return (
+        f"the router of link {link} would move from {R:g} to {supply['R']:g}, with arrivals of {supply['y']:g} of "
+        f"{supply['C']:g} bit/s"
+    )
+
+
+def _needs_states_of_flows(
+    point: _OperatingPoint, routers: _RouterDerivatives, source: dict[str, NDArray[np.float64]]
+) -> bool:
+    """Return whether the arrivals of a link cannot be added up over its flows."""
+    router = routers.router
+    return (
+        point.protocol.combine == "sum"
+        or routers.announce is not None
+        or not {"x_rtt", "D"}.isdisjoint(point.source_arguments)
         or bool(router["u"].any() or (np.abs(router["x"] * source["R"][0]) > _AT_REST).any())
     )
-    if not by_flow and any(np.any(slope != slope[0]) for slope in source.values()):
-        raise LinearizationError("the source law has different derivatives at different rates")
-    row = {int(link): k for k, link in enumerate(links)}
-    paths = [
+
+
+def _paths(point: _OperatingPoint, row: dict[int, int]) -> list[tuple[int, int, float, int]]:
+    """Return the paths from announcements to arrivals: see `Linearization.paths`."""
+    delays = point.delays
+    return [
         (
             row[link],
             row[int(b)],
             float(delays.backward[i, b] + delays.forward[i, link] if link != b else delays.around[i, b]),
             i,
-        )  # fmt: skip
-        for i, b in enumerate(point.bottleneck)
-        for link in network.flows[i].route
-        if link in row and not by_flow
+        )
+        for i, b in enumerate(point.equilibrium.bottleneck)
+        for link in point.network.flows[i].route
+        if link in row
     ]
-    routers, sources = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
-    return Linearization(
-        links, router, announce, source, receives[:, links], paths, _passed_on(network, point, delays, row), delays,
-        by_flow,
-        remembers="R" in routers,
-        measures=not {"R", "y", "y_prev", "q"}.isdisjoint(routers),
-        steps_from=next((name for name in ("x", "x_rtt") if name in sources), None),
-        notes=(
-            *notes, *([max(averages)[1]] if averages else []), *_note_assignment(protocol, network, point, announcing),
-        ),
-        signed=((router["q"] != 0.0) | (announce is not None and announce["q"] != 0.0)) & (delays.waits[links] == 0.0),
-        equilibrium=point,
-    )  # fmt: skip
 
 
 def _note_assignment(
-    protocol: Protocol,
-    network: Network,
-    point: Equilibrium,
-    announcing: dict[int, tuple[Callable[..., float], dict[str, Any]]],
+    operating: _OperatingPoint, announcing: dict[int, tuple[Callable[..., float], dict[str, Any]]]
 ) -> list[str]:
     """Return notes on flows that cross several bottleneck links: would they choose the assigned link at this point?"""
+    protocol, network, point = operating.protocol, operating.network, operating.equilibrium
     switching, ties = "", ""
     known = {link: law(**at) for link, (law, at) in announcing.items()}
     for i, flow in enumerate(network.flows if len(announcing) > 1 and protocol.combine != "sum" else ()):
@@ -362,29 +467,24 @@ def _check_loads(protocol: Protocol, network: Network, point: Equilibrium) -> No
             )
 
 
-def _source_slopes(
-    protocol: Protocol,
-    network: Network,
-    point: Equilibrium,
-    received: NDArray[np.float64],
-    rtts: NDArray[np.float64],
-    interval: float,
-    p: Any,
-) -> dict[str, NDArray[np.float64]]:
+def _source_slopes(point: _OperatingPoint, received: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """Return the derivatives of the source law for every flow; equal flows are differentiated once."""
-    wanted = law_arguments(protocol.source_law)
+    protocol, network, p, wanted = point.protocol, point.network, point.parameters, point.source_arguments
+    rates, interval = point.equilibrium.rates, float(point.intervals[0])
     names = [name for name in _SOURCE if name in wanted]
     rows: dict[tuple[float, ...], int] = {}
     slopes: list[list[float]] = []
-    row_of_flow = np.zeros(network.n_flows, dtype=np.int64)
-    for flow, (x, R, D) in enumerate(zip(point.rates.tolist(), received.tolist(), rtts.tolist(), strict=True)):
+    row_of_flow = np.zeros(len(rates), dtype=np.int64)
+    for flow, (x, R, D) in enumerate(zip(rates.tolist(), received.tolist(), point.rtts.tolist(), strict=True)):
         key = (x, R, D) if "D" in wanted else (x, R)
         if key not in rows:
             supply: dict[str, Any] = {"x": x, "x_rtt": x, "R": R, "R_prev": R, "D": D, "T": interval, "p": p}
             at = {name: supply[name] for name in wanted}
             next_rate = value_of(protocol.source_law, at, type(protocol).__name__, "source_law")
             if abs(next_rate - x) > _AT_REST * x:
-                raise LinearizationError(f"no equilibrium: {_describe_drift(network, point, flow, x, next_rate)}")
+                raise LinearizationError(
+                    f"no equilibrium: {_describe_drift(network, point.equilibrium, flow, x, next_rate)}"
+                )
             derivatives = gradient(protocol.source_law, at, names)
             rows[key] = len(slopes)
             slopes.append([derivatives.get(name, 0.0) for name in _SOURCE])

@@ -120,30 +120,30 @@ def linearize_explicit(protocol: Protocol, network: Network, choice: ModelChoice
     """
     notes = _TAKEN.check(protocol)
     T = interval_of(protocol)
-    periods = np.full(network.n_links, T) if choice.intervals is None else np.asarray(choice.intervals, dtype=float)
-    if periods.shape != (network.n_links,) or not np.all((periods > 0.0) & np.isfinite(periods)):
-        raise ValueError(f"intervals must be {network.n_links} times > 0 s, got {shown(choice.intervals)}")
-    phases = read_phases(choice.phases, network)
+    n_links = network.n_links
+    periods = np.full(n_links, T) if choice.intervals is None else np.asarray(choice.intervals, dtype=float)
+    if periods.shape != (n_links,) or not np.all((periods > 0.0) & np.isfinite(periods)):
+        raise ValueError(f"intervals must be {n_links} times > 0 s, got {shown(choice.intervals)}")
+    phases = read_phases(choice.phases, network) if choice.time == "hybrid" else np.zeros(n_links)
     laws = linearize_laws(
         protocol, network, periods, choice.assignment, choice.mean_rtt, discrete=choice.time == "discrete"
     )
     if laws.by_flow:
         system = _model_of_flows(protocol, network, laws, choice.time, T)
     else:
-        system = _model_of_links(protocol, network, laws, choice, periods, phases)
-    system = system.with_notes(*notes, *laws.notes) if notes or laws.notes else system
-    name = type(protocol).__name__
+        system = _model_of_links(protocol, laws, choice, periods, phases)
+    notes, name = (*notes, *laws.notes), type(protocol).__name__
     if choice.clocking is None and grants_windows(protocol):
-        system = system.with_notes(
-            f"this is the model of paced windows (clocking='rate'); hosts of {name} are clocked by ACKs"
-        )
+        notes = (
+            *notes, f"this is the model of paced windows (clocking='rate'); hosts of {name} are clocked by ACKs"
+        )  # fmt: skip
     if not laws.signed.any():
-        return system
+        return system.with_notes(*notes) if notes else system
     unconstrained = (
         f"the queue is unconstrained (signed) in this model: its verdict is not that on {name}, whose loop switches at "
         "the empty queue"
     )
-    return system.with_notes(unconstrained).with_switched(
+    return system.with_notes(*notes, unconstrained).with_switched(
         partial(_switched, protocol, network, choice.assignment, choice.mean_rtt)
     )
 
@@ -161,7 +161,6 @@ def _model_of_flows(
 
 def _model_of_links(
     protocol: Protocol,
-    network: Network,
     laws: Linearization,
     choice: ModelChoice,
     periods: NDArray[np.float64],
@@ -169,19 +168,17 @@ def _model_of_links(
 ) -> DelaySystem | SampledSystem:
     """Return the model in which the flows of a link are added up, with differences between flows that do not decay."""
     T = float(periods[0])  # the same for all links in continuous and discrete time
-    apart = laws.steps_from == "x" and network.n_flows > len(laws.links)
     decay = float(laws.source["x"][0])
+    model: DelaySystem | SampledSystem
     if choice.time == "continuous":
         model = _continuous(laws, T, protocol.reductions.get(choice.approximation or "", "exact"))
-        exact = choice.approximation is None
-        return _with_differences(model, [((T, (decay - 1.0) / T),)]) if apart and exact else model
-    sampled = (
-        _discrete(laws, T) if choice.time == "discrete" else _hybrid(laws, periods[laws.links], phases[laws.links])
-    )
-    if not apart:
-        return sampled
-    n_steps = round(float(sampled.dt or T) / float(periods[laws.links[0]]))
-    return _with_differences(sampled, [((1, decay**n_steps),)])
+        difference = (T, (decay - 1.0) / T)
+    else:
+        model = _discrete(laws, T) if choice.time == "discrete" else _hybrid(laws, periods, phases)
+        difference = (1, decay ** round(float(model.dt or T) / float(periods[laws.links[0]])))
+    if laws.steps_from == "x" and len(laws.receives) > len(laws.links) and choice.approximation is None:
+        model = _with_differences(model, [(difference,)])
+    return model
 
 
 def _with_differences(system: Any, equations: Sequence[_Equation]) -> Any:
@@ -296,80 +293,107 @@ class _Terms:
 
 
 def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
-    """Return the continuous model of laws.
-
-    `lag` is the form of v(t - T): "exact", "taylor" (v - T v', a neutral system) or "static" (v, sources at
-    equilibrium). The state is R (if routers have memory), y (if sources have memory or routers have none), and those q
-    that a law reads.
-    """
-    count = len(laws.links)
-    router = laws.router
-    queued = np.flatnonzero(router["q"]).tolist()  # no law reads the others
-    source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
+    """Return the continuous model in which the flows of a link are added up; `lag`: see `_LinkTerms`."""
     if not laws.remembers:
         _refuse_passing_on(laws, "if routers have no state")
-    if lag == "static":
-        source = {"x": 0.0, "R": (source["R"] + source["R_prev"]) / (1.0 - source["x"]), "R_prev": 0.0}
-    memory = (laws.steps_from == "x" and lag != "static") or not laws.remembers
-    y_at = count if laws.remembers else 0
-    first = y_at + (count if memory else 0)
-    q_at = {k: first + index for index, k in enumerate(queued)}
-    size = first + len(queued)
-    terms, slopes, opened = _Terms(size), _Terms(size), _Terms(size)
+    model = _LinkTerms(laws, T, lag)
+    model.add_links()
+    if laws.remembers:
+        model.add_announced_rates()
+        opened = model.terms.without(range(model.n_links), range(model.first_queue, model.size))
+        opened_slopes = _copy(model.slopes)
+        model.add_measured_arrivals()
+    else:
+        opened, opened_slopes = _copy(model.terms), model.slopes
+        model.add_feedback()
+    return _delay_system(model.terms, model.slopes, _delay_system(opened, opened_slopes, None))
 
-    def delayed(delay: float, row: int, column: int, value: float, into: _Terms = terms) -> None:
+
+class _LinkTerms:
+    """Terms of the continuous model in which the flows of a link are added up.
+
+    The state is R (if routers have memory), y (if sources have memory or routers have none), and those q that a law
+    reads. `lag` is the form of v(t - T): "exact", "taylor" (v - T v', a neutral system with `slopes`) or "static" (v,
+    sources at equilibrium).
+    """
+
+    def __init__(self, laws: Linearization, T: float, lag: str) -> None:
+        self.laws, self.T, self.lag = laws, T, lag
+        self.n_links = len(laws.links)
+        self.source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
+        if lag == "static":
+            gain = (self.source["R"] + self.source["R_prev"]) / (1.0 - self.source["x"])
+            self.source = {"x": 0.0, "R": gain, "R_prev": 0.0}
+        self.has_rates = (laws.steps_from == "x" and lag != "static") or not laws.remembers
+        self.first_rate = self.n_links if laws.remembers else 0
+        self.first_queue = self.first_rate + (self.n_links if self.has_rates else 0)
+        queued = np.flatnonzero(laws.router["q"]).tolist()  # no law reads the others
+        self.queue_at = {k: self.first_queue + index for index, k in enumerate(queued)}
+        self.size = self.first_queue + len(queued)
+        self.terms, self.slopes = _Terms(self.size), _Terms(self.size)
+
+    def add_delayed(self, delay: float, row: int, column: int, value: float) -> None:
         """Add value * v(t - T - delay)."""
-        if lag == "exact":
-            into.add(delay + T, row, column, value)
-        else:
-            into.add(delay, row, column, value)
-            if lag == "taylor":
-                slopes.add(delay, row, column, -T * value)
-
-    def arrivals(link: int, row: int, lagged: bool, gain: float, ago: float = 0.0) -> None:
-        """Add gain * y_link(t - ago) or gain * y_link(t - T - ago)."""
-        for target, before, delay, share in laws.passed_on:
-            if target == link:
-                arrivals(before, row, lagged, -gain * share, ago + delay)
-        if memory:
-            (delayed if lagged else terms.add)(ago, row, y_at + link, gain)
+        if self.lag == "exact":
+            self.terms.add(delay + self.T, row, column, value)
             return
-        for target, b, delay, _ in laws.paths:
-            if target == link:
-                (delayed if lagged else terms.add)(ago + delay, row, b, gain * source["R"])
-                if source["R_prev"]:
-                    delayed(ago + delay + (T if lagged else 0.0), row, b, gain * source["R_prev"])
+        self.terms.add(delay, row, column, value)
+        if self.lag == "taylor":
+            self.slopes.add(delay, row, column, -self.T * value)
 
-    for k in range(count):
-        if laws.remembers:
-            terms.add(0.0, k, k, (router["R"][k] - 1.0) / T)
-        if k in q_at:
-            if laws.remembers:
-                terms.add(0.0, k, q_at[k], router["q"][k] / T)
-            arrivals(k, q_at[k], False, 1.0)
-        if memory:
-            delayed(0.0, y_at + k, y_at + k, (source["x"] - 1.0) / T)
-    if not laws.remembers:
-        opened = _copy(terms)
-    for link, b, delay, _ in laws.paths if memory else ():
-        for name, later in (("R", 0.0), ("R_prev", T)):
-            gain = source[name] / T
-            if laws.remembers:
-                (delayed if later else terms.add)(delay, y_at + link, b, gain)
-            else:
-                terms.add(delay + later, y_at + link, y_at + b, gain * router["y"][b])
-                terms.add(delay + later + T, y_at + link, y_at + b, gain * router["y_prev"][b])
-                if b in q_at:
-                    terms.add(delay + later, y_at + link, q_at[b], gain * router["q"][b])
-    if not laws.remembers:
-        return _delay_system(terms, slopes, _delay_system(opened, slopes, None))
-    opened, opened_slopes = _copy(terms), _copy(slopes)
-    for k in range(count):
-        arrivals(k, k, False, router["y"][k] / T)
-        if router["y_prev"][k]:
-            arrivals(k, k, True, router["y_prev"][k] / T)
-    opened = opened.without(range(count), range(first, size))
-    return _delay_system(terms, slopes, _delay_system(opened, opened_slopes, None))
+    def add_arrivals(self, link: int, row: int, lagged: bool, gain: float, ago: float = 0.0) -> None:
+        """Add gain * y_link(t - ago) or gain * y_link(t - T - ago)."""
+        add = self.add_delayed if lagged else self.terms.add
+        for target, before, delay, share in self.laws.passed_on:
+            if target == link:
+                self.add_arrivals(before, row, lagged, -gain * share, ago + delay)
+        if self.has_rates:
+            add(ago, row, self.first_rate + link, gain)
+            return
+        for target, b, delay, _ in self.laws.paths:
+            if target == link:
+                add(ago + delay, row, b, gain * self.source["R"])
+                if self.source["R_prev"]:
+                    self.add_delayed(ago + delay + (self.T if lagged else 0.0), row, b, gain * self.source["R_prev"])
+
+    def add_links(self) -> None:
+        """Add the equations of each link, without the arrivals that its router measures and the feedback of sources."""
+        router, T = self.laws.router, self.T
+        for k in range(self.n_links):
+            if self.laws.remembers:
+                self.terms.add(0.0, k, k, (router["R"][k] - 1.0) / T)
+            if k in self.queue_at:
+                if self.laws.remembers:
+                    self.terms.add(0.0, k, self.queue_at[k], router["q"][k] / T)
+                self.add_arrivals(k, self.queue_at[k], False, 1.0)
+            if self.has_rates:
+                rate = self.first_rate + k
+                self.add_delayed(0.0, rate, rate, (self.source["x"] - 1.0) / T)
+
+    def add_announced_rates(self) -> None:
+        """Add the response of sources with memory to routers with memory."""
+        for link, b, delay, _ in self.laws.paths if self.has_rates else ():
+            self.terms.add(delay, self.first_rate + link, b, self.source["R"] / self.T)
+            self.add_delayed(delay, self.first_rate + link, b, self.source["R_prev"] / self.T)
+
+    def add_measured_arrivals(self) -> None:
+        """Add the response of routers with memory to their arrivals."""
+        router, T = self.laws.router, self.T
+        for k in range(self.n_links):
+            self.add_arrivals(k, k, False, router["y"][k] / T)
+            if router["y_prev"][k]:
+                self.add_arrivals(k, k, True, router["y_prev"][k] / T)
+
+    def add_feedback(self) -> None:
+        """Add the response of sources to routers without memory, through which arrivals and queues act."""
+        router, T = self.laws.router, self.T
+        for link, b, delay, _ in self.laws.paths:
+            for name, later in (("R", 0.0), ("R_prev", T)):
+                gain, row = self.source[name] / T, self.first_rate + link
+                self.terms.add(delay + later, row, self.first_rate + b, gain * router["y"][b])
+                self.terms.add(delay + later + T, row, self.first_rate + b, gain * router["y_prev"][b])
+                if b in self.queue_at:
+                    self.terms.add(delay + later, row, self.queue_at[b], gain * router["q"][b])
 
 
 def _continuous_flows(laws: Linearization, network: Network, T: float) -> DelaySystem:
@@ -478,11 +502,14 @@ def _discrete(laws: Linearization, T: float) -> SampledSystem:
 def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray[np.float64]) -> SampledSystem:
     """Return the hybrid model with state (R[, x][, q]) of every tick in H, the least common multiple of intervals.
 
+    `intervals`, `phases`: shape (n_links,), of all links of the network.
+
     Router l ticks at t = (phase + g) T_l, g an integer; x_l[g] is the rate of a flow bottlenecked there after tick g
     (if it has memory; otherwise the rate is R_l[g]), from D_il after the tick until D_il after the next. y_l[g]
     averages the arrivals in the interval that ends at tick g.
     """
     _refuse_passing_on(laws, "with routers that act at their ticks")
+    intervals, phases = intervals[laws.links], phases[laws.links]
     unit, lengths = common_unit(intervals)
     total = lcm(*lengths)
     ticks = [total // length for length in lengths]  # ticks of each router in H

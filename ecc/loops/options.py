@@ -149,12 +149,14 @@ class ModelChoice(NamedTuple):
     ----------
     time : str
         "continuous", "discrete" or "hybrid".
-    assignment, approximation, mean_rtt, phases, intervals, clocking
+    assignment : object
+        Assignment that `Protocol.equilibrium` takes.
+    approximation, mean_rtt, phases, intervals, clocking
         Fields of `LinearOptions`.
     """
 
     time: str
-    assignment: Sequence[int] | NDArray[np.int64] | None = None
+    assignment: Any = None
     approximation: str | None = None
     mean_rtt: Vector | str | None = None
     phases: ArrayLike | None = None
