@@ -177,7 +177,7 @@ def slack_of_rtt_distributions(
 def worst_rtt_distribution(
     protocol: Protocol,
     mean_rtt: float,
-    parameter: str | None = "alpha",
+    parameter: str | None = None,
     time: str = "continuous",
     least_rtt: float = 0.0,
 ) -> WorstRttDistribution:
@@ -206,7 +206,8 @@ def worst_rtt_distribution(
     Raises
     ------
     ValueError
-        Another time; least_rtt is not below mean_rtt; the router scales by the largest RTT.
+        Another time; least_rtt is not below mean_rtt; the router scales by the largest RTT; the protocol has no linear
+        model; or no parameter is named and the protocol declares no main parameter.
 
     Notes
     -----
@@ -222,7 +223,7 @@ def worst_rtt_distribution(
     >>> round(worst_rtt_distribution(QIRCP(), 0.1).value, 6)
     1.570796
     """
-    parameter = parameter or parameter_of(protocol, None)
+    parameter = parameter_of(protocol, parameter)
     network, equal, mean, min_rtt, step = _at_equal(protocol, mean_rtt, parameter, time, least_rtt)
     top = np.pi if time == "discrete" else 8.0 * equal.frequency
 
@@ -282,7 +283,7 @@ def _at_equal(
 def local_margin(
     protocol: Protocol,
     mean_rtt: float,
-    parameter: str | None = "alpha",
+    parameter: str | None = None,
     time: str = "continuous",
     least_rtt: float = 0.0,
 ) -> float:
@@ -315,7 +316,7 @@ def local_margin(
     >>> round(local_margin(QIRCP(), 0.1), 6)  # 1 + (pi/2 - 1) - (pi/2 - 1)
     1.0
     """
-    parameter = parameter or parameter_of(protocol, None)
+    parameter = parameter_of(protocol, parameter)
     network, equal, mean, min_rtt, _ = _at_equal(protocol, mean_rtt, parameter, time, least_rtt)
     system = linearize(replace(protocol, **{parameter: equal.value}), network, time)
     step = 1e-5

@@ -11,7 +11,7 @@ from scipy.optimize import brentq, linprog
 
 from ecc.linear import DelaySystem
 from ecc.loops.closed_loop import linearize
-from ecc.models import PIQIRCP, QIRCP, RCP, XCP
+from ecc.models import PIQIRCP, QIRCP, RCP, XCP, ExpressPass
 from ecc.network.network import Network
 from ecc.stability import critical_gain, is_stable_for_all_rtts, local_margin, worst_rtt_distribution
 from ecc.stability.rtt_distribution_proofs import (
@@ -226,6 +226,11 @@ def test_other_refusals():
         worst_rtt_distribution(XCP(gamma=0.0, rtt_limit=1.0), 0.1, "beta")
     with pytest.raises(ValueError, match="gamma must be 0 for a worst distribution of XCP: see critical_rtt_ratio"):
         worst_rtt_distribution(XCP(), 0.1, "beta")
+    for function in (worst_rtt_distribution, local_margin):
+        with pytest.raises(ValueError, match="^parameter must be .*: ExpressPass declares no main_parameter$"):
+            function(ExpressPass(), 0.1)
+        with pytest.raises(ValueError, match="^ExpressPass has no linear model: .*"):
+            function(ExpressPass(), 0.1, "alpha")
     with pytest.raises(ValueError, match="scale must be > 0, got 0.0"):
         boundary_is_stable_for_all_rtts(0.0, 0.1, 0.2)
     with pytest.raises(ValueError, match="low and high must be increasing, > 0 and < pi/2, got 0.3 and 0.2"):
