@@ -23,7 +23,7 @@ from ecc.claims.ledger import Check, Claim, Finding
 from ecc.claims.provenance import environment
 from ecc.errors import EccError
 
-__all__ = ["CrosscheckError", "Outcome", "crosscheck", "examine"]
+__all__ = ["CrosscheckError", "Outcome", "crosscheck", "error_line", "examine"]
 
 Progress = Callable[[Claim, Finding | None], None]
 """Called with each claim and its finding when its check ends; the finding is None if the check failed."""
@@ -236,14 +236,14 @@ def examine(
         pending[key] -= 1
         results[key][index] = result
         if error is not None and key not in failures:
-            failures[key] = _one_line(error)
+            failures[key] = error_line(error, str(error.__cause__))
         if pending[key]:
             return
         if key not in failures:
             try:
                 findings[key] = _judge(by_id[key], plans[key], results[key], quick)
             except Exception as trouble:
-                failures[key] = _one_line(trouble)
+                failures[key] = error_line(trouble, str(trouble.__cause__))
         if progress is not None:
             progress(by_id[key], findings.get(key))
 
@@ -319,14 +319,18 @@ def _with_environment(work: Callable[..., Any], *arguments: Any) -> dict[str, An
     return result | {"environment": dict(environment())}
 
 
-def _one_line(error: BaseException) -> str:
+def error_line(error: BaseException, trace: str) -> str:
     """Return kind, message and location of an error; for a dead process, only how it died.
 
-    The location is in the worker's traceback, which is the cause of the error.
+    Parameters
+    ----------
+    error : BaseException
+    trace : str
+        Traceback of the process that raised the error, from which the location is read.
     """
     if isinstance(error, WorkerDied):
         return " ".join(str(error).split())
-    frames = re.findall(r'File "([^"]+)", line (\d+)', str(error.__cause__))
+    frames = re.findall(r'File "([^"]+)", line (\d+)', trace)
     where = f" ({Path(frames[-1][0]).name}, line {frames[-1][1]})" if frames else ""
     return " ".join(f"{type(error).__name__}: {error}{where}".split())
 

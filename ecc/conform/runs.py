@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -17,7 +18,7 @@ from ecc._support.store import Store
 from ecc._support.workers import WorkersLost
 from ecc.claims.catalog import checks
 from ecc.claims.checks.conformance.laboratory import CASES, examine, identity, missing
-from ecc.claims.crosscheck import Outcome, Progress, Steps, judged
+from ecc.claims.crosscheck import Outcome, Progress, Steps, error_line, judged
 from ecc.claims.crosscheck import examine as examine_claims
 from ecc.claims.ledger import Claim, Finding, Verdict, claims
 from ecc.claims.report.output import Report, write_report
@@ -193,15 +194,20 @@ def run(
         if outcome.lost:
             raise WorkersLost(outcome.lost)
         return Conformance(chosen, outcome.findings, outcome.failures, outcome.interrupted)
-    findings = []
+    findings: list[Finding] = []
+    failures: dict[str, str] = {}
     for claim in selected:
+        finding = None
         try:
-            findings.append(examine(claim.id, claim, chosen))
+            finding = examine(claim.id, claim, chosen)
+            findings.append(finding)
         except KeyboardInterrupt:
-            return Conformance(chosen, findings, interrupted=True)
+            return Conformance(chosen, findings, failures, interrupted=True)
+        except Exception as error:  # the failure of one case must not end the others
+            failures[claim.id] = error_line(error, traceback.format_exc())
         if report is not None:
-            report(claim, findings[-1])
-    return Conformance(chosen, findings)
+            report(claim, finding)
+    return Conformance(chosen, findings, failures)
 
 
 _cases = cases

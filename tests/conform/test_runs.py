@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from waiting import HANG, until
@@ -146,6 +146,20 @@ def test_a_run_that_a_hook_ends_is_said_to_have_ended():
     assert str(found.findings[0].verdict) == "refuted"
     reason = r"A run of 60 s ended at 0\.05\d* s: a hook failed: ZeroDivisionError: division by zero \(flow 0, on_ack"
     assert re.match(reason, found.findings[0].reason)
+
+
+def test_a_case_that_raises_is_the_failure_of_this_case(monkeypatch):
+    case, reports = conform.cases(["rfc9743-fairness"])[0], []
+    monkeypatch.setitem(runs.CASES, case.id, replace(runs.CASES[case.id], function=fails))
+    found = conform.run(NewReno(), [case.id, *STARTUP], progress=lambda claim, finding: reports.append(finding))
+    assert [one.claim.id for one in found.findings] == STARTUP and list(found.failures) == [case.id]
+    assert not found.conforms
+    assert re.fullmatch(r"ArithmeticError: no rate \(test_runs.py, line \d+\)", found.failures[case.id])
+    assert len(reports) == 3 and reports.count(None) == 1
+
+
+def fails(*arguments):
+    raise ArithmeticError("no rate")
 
 
 def test_an_interrupt_keeps_what_is_done(monkeypatch):
