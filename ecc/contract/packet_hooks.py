@@ -59,8 +59,8 @@ def check_hooks(protocol: Protocol) -> None:
     Raises
     ------
     ValueError
-        It replaces a law or another entry of a class whose hooks do not depend on it; it declares ECN, and no hook of
-        its flows reads marks.
+        It replaces a law or another entry of a class whose hooks do not depend on it; it has a loss_response_law and no
+        hook on_loss; it declares ECN, and no hook of its flows reads marks.
     """
     kind = type(protocol)
     author = next((cls for cls in kind.__mro__ if _writes_hooks(protocol, cls)), Protocol)
@@ -84,9 +84,14 @@ def check_hooks(protocol: Protocol) -> None:
                 continue
             if not _is_same(old.get(name), new.get(name)):
                 raise ValueError(_refusal(protocol, author, name, old.get(name), new.get(name)))
-    if kind.has_hosts() and kind.flow_hooks is not Protocol.flow_hooks and protocol.ecn_echo is not None:
+    if kind.has_hosts() and kind.flow_hooks is not Protocol.flow_hooks:
         hooks = flow_hooks_of(protocol)
-        if not any(uses_field(hook, "marked") for hook in hooks.values()):
+        if protocol.loss_response_law is not None and "on_loss" not in hooks:
+            raise ValueError(
+                f"{kind.__name__} must have the packet hook on_loss: it has a loss_response_law, and none of "
+                f"{', '.join(hooks)} responds to a loss"
+            )
+        if protocol.ecn_echo is not None and not any(uses_field(hook, "marked") for hook in hooks.values()):
             raise ValueError(
                 f"{kind.__name__} must have a packet hook that reads env.marked: its packets can be marked (ecn_echo = "
                 f"{protocol.ecn_echo!r}), and none of {', '.join(hooks)} does"
