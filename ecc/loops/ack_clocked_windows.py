@@ -133,7 +133,7 @@ def linearize_windows(protocol: Protocol, network: Network, choice: ModelChoice)
                 if k in other.late:
                     _check_equal(group, other)
                     terms.add(back + other.late[k], g, j, gain)
-    return DelaySystem(list(terms.at.values()), list(terms.at), opened=opened, **_neutral(late))
+    return DelaySystem(list(terms.at.values()), list(terms.at), opened=opened, notes=point.notes, **_neutral(late))
 
 
 def _groups(

@@ -142,7 +142,7 @@ def linearize_rates(protocol: Protocol, network: Network, choice: ModelChoice) -
     for delay, row, column, value in seen:
         if value != 0.0:
             terms[delay][row, column] += value
-    return DelaySystem(list(terms.values()), list(terms), opened=opened)
+    return DelaySystem(list(terms.values()), list(terms), opened=opened, notes=point.notes)
 
 
 def _upstream_wait(route: list[int], link: int, waits: NDArray[np.float64]) -> float:

@@ -209,7 +209,7 @@ def linearize_paced(protocol: Protocol, network: Network, choice: ModelChoice) -
     opened = _system(rows, size)
     for row, signal in enumerate(loop):
         _add(rows[row], signal, 1.0)
-    return _system(rows, size, opened)
+    return _system(rows, size, opened).with_notes(*point.notes)
 
 
 @dataclass(frozen=True)

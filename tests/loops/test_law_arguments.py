@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 from faulty_protocols import BooleanState, FromScratch, Negative, Occupied, SinceALoss, Westwood, WithoutClock
 
 import ecc
 from ecc.contract.states import State
-from ecc.models import NewReno
+from ecc.models import FAST, HPCC, QIRCP, NewReno, PatchedTIMELY
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.queues import PI2, QueueDiscipline
 
@@ -171,3 +174,27 @@ def test_responses_that_empty_the_queue_are_noted_in_linear_models():
 def test_the_time_since_a_loss_is_a_state_and_not_an_argument():
     with pytest.raises(ValueError, match="source_law of SinceALoss must not take since.*is a State that jumps at it"):
         ecc.fluid.simulate(ecc.Scenario(PATH, SinceALoss(), 1.0))
+
+
+REMARK = "the queue of this equilibrium is an estimate"
+
+
+def remarking(kind, **parameters):
+    """A protocol whose equilibrium has a note."""
+
+    class Remarking(kind):
+        def equilibrium(self, network, assignment=None):
+            return replace(super().equilibrium(network, assignment), notes=(REMARK,))
+
+    return Remarking(**parameters)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "rtt"),
+    [(QIRCP, {}, 0.1), (FAST, {}, 0.1), (HPCC, {"base_rtt": 1e-5}, 1e-5), (PatchedTIMELY, {}, 2e-5)],
+)
+def test_linear_models_show_the_notes_of_the_equilibrium(kind, parameters, rtt):
+    network = ecc.Network.dumbbell("10 Gb/s", rtts=[rtt] * 2)
+    plain, system = (ecc.linearize(make(**parameters), network) for make in (kind, partial(remarking, kind)))
+    assert set(system.notes) == {*plain.notes, REMARK}
+    assert f"note: {REMARK}" in repr(system)
