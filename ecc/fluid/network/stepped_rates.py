@@ -9,9 +9,9 @@ Rates are constant between steps. A router measures the requests of flows in eac
 A header reads them on arrival at a queue, and ACKs return packet by packet. An ACK counts if its packet was sent after
 the source's last step. The first ACK that counts marks an interval of the router of the source's bottleneck. Once an
 ACK returns from the interval `wait` after the next one, the source does one of two things. If a link has a higher
-priority than its bottleneck (or the same and a lower offer), and if the source is near the offer of its bottleneck or
-that link refuses, it changes to another bottleneck. Otherwise it takes the rate it requested, if no link refuses, and
-requests source_law(x, R); it takes a lower rate at once.
+priority than its bottleneck (or the same and a lower offer), and if the source is near the offer of its bottleneck,
+that link's priority is above 0, or routers send no priority, it changes to that link. Otherwise it takes the rate it
+requested, if no link refuses, and requests source_law(x, R); it takes a lower rate at once.
 
 Each then waits again, for times that `SteppedRates` gives for a change of bottleneck and for a step. A new flow sends
 `floor` packets an interval, or its `opening_rate`, and changes to the first link that sends it feedback; until
