@@ -536,8 +536,6 @@ def protocol_class(name: Any) -> type[Protocol]:
         except (Exception, SystemExit) as error:  # importing a user's module may raise anything
             kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
             raise ValueError(f"protocol name {name!r} cannot be imported: {kind}{error}") from None
-    if chosen is None and isinstance(name, str) and name.endswith(".py"):
-        raise ValueError(f"protocol name must have the class in that file, {name}:Class, got {name!r}")
     if not (isinstance(chosen, type) and issubclass(chosen, Protocol)):
         lines = {key: _summary(kind) for key, kind in protocols.items()}
         raise ValueError(
