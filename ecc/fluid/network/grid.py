@@ -120,6 +120,8 @@ class Grid:
                 following = min(i + next(steps), self.rows, *marks[taken : taken + 1])
                 if (status := advance(i, following)) != 0:
                     self.stopped = self._failure(status, code, flows, links)
+                    # rows before the failure are complete; the length of the turn that failed depends on the machine
+                    i = round(self.zero - 1 + self.failed[2] / self.h)
                     break
                 i = following
                 while taken < len(marks) and marks[taken] == i:

@@ -22,6 +22,7 @@ from ecc.contract.kinds import Kind, kind_of, router_takes, sets_windows, source
 from ecc.contract.protocol import Protocol
 from ecc.contract.records import check_params, state_units
 from ecc.contract.values import equilibrium_of
+from ecc.errors import warn
 from ecc.fluid.network.groups import FluidNetwork, step_delays
 from ecc.fluid.network.kernels import kernel_of
 from ecc.fluid.network.problem import Problem
@@ -125,6 +126,11 @@ def simulate(
     LinearizationError
         If no equilibrium exists.
 
+    Warns
+    -----
+    RuntimeWarning
+        If the run ended early because it could not continue, with the reason.
+
     Notes
     -----
     Equal flows are computed once, unless random losses make their windows differ. Dropped fluid is not retransmitted.
@@ -141,7 +147,10 @@ def simulate(
         rtol=rtol, delays=delays, clocking=clocking, signals=signals,
     )  # fmt: skip
     text = scenario.to_toml()  # refuses, before the run, a scenario that cannot be stored with the result
-    return prepared.trajectory(prepared.run(), text)
+    result = prepared.run()
+    if result.stopped not in ("completed", "canceled", "interrupted"):
+        warn(f"the run ended at {result.time[-1] if len(result.time) else 0.0:g} s: {result.stopped}")
+    return prepared.trajectory(result, text)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import repeat
 from math import nan, sqrt
 from typing import Any
 
@@ -178,9 +179,27 @@ def stopped(protocol: Protocol, discipline: Protocol | None = None) -> str:
     stack: Any = protocol
     if discipline is not None:
         stack = {"flows": {"default": protocol}, "links": {"default": discipline}}
-    run = ecc.fluid.simulate(Scenario(network, stack, 3.0), sample=0.1)
-    assert not run.is_complete
+    with pytest.warns(RuntimeWarning, match="^the run ended at [0-9.]+ s: ") as caught:
+        run = ecc.fluid.simulate(Scenario(network, stack, 3.0), sample=0.1)
+    assert not run.is_complete and str(caught[0].message).endswith(f" s: {run.stopped}")
     return run.stopped
+
+
+@pytest.mark.filterwarnings("ignore:the run ended at:RuntimeWarning")
+@pytest.mark.parametrize("kind", [NewReno, NaNAverage, NaNWindowsOfXCP, NaNSteps])
+def test_a_run_that_ends_early_keeps_the_same_samples_for_any_length_of_a_turn(kind: Any, monkeypatch: Any) -> None:
+    """Turns take a tenth of a second, so that their lengths depend on the machine and on compilation."""
+    network = ecc.Network.dumbbell("10 Mb/s", rtts=["50 ms", "100 ms"], buffer=60_000)
+    protocol = NewReno(receiver_window=20_000) if kind is NewReno else kind()
+    found = []
+    for steps in (1, 7, 20_000):
+        monkeypatch.setattr("ecc.fluid.network.grid.turns", lambda _, steps=steps: repeat(steps))
+        found.append(ecc.fluid.simulate(Scenario(network, protocol, 3.0), sample=0.01, clocking="rate"
+                                        if kind is NewReno else "ack"))  # fmt: skip
+    assert not found[0].is_complete
+    for run in found[1:]:
+        assert run.data.identical(found[0].data) and run.stopped == found[0].stopped
+        assert run.stats["steps"] == found[0].stats["steps"]
 
 
 @pytest.mark.parametrize(
