@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, nearest, shown
-from ecc._support.display import Displayed, Rows, quantity_text, value_text
+from ecc._support.display import Displayed, Rows, others_text, quantity_text, value_text
 from ecc._support.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
 from ecc.contract.assignment import Deployment, ProtocolAssignment, read_protocol
 from ecc.contract.parameters import label, settings
@@ -630,7 +630,8 @@ def _ended_elsewhere(scenario: Scenario, time: NDArray[np.float64], rate: NDArra
     if not len(away):
         return ()
     worst = int(away[np.argmax(np.abs(np.log(np.maximum(mean[away], 1e-9) / expected[away])))])
-    further = f"; so are {len(away) - 1} others by more than a quarter" if len(away) > 1 else ""
+    n_more = len(away) - 1
+    further = f"; so {'is' if n_more == 1 else 'are'} {others_text(n_more)} by more than a quarter" if n_more else ""
     return (
         f"flow {worst} was steady at {mean[worst] / 1e6:.3g} Mb/s over the last {end - begin:.3g} s, away from its "
         f"equilibrium rate of {expected[worst] / 1e6:.3g} Mb/s{further}",

@@ -21,6 +21,7 @@ __all__ = [
     "html_table",
     "json_text",
     "number_text",
+    "others_text",
     "quantity_text",
     "text_table",
     "value_text",
@@ -164,6 +165,16 @@ def frequency_text(value: float, sampled: bool, dt: float | None) -> str:
     if dt is None:
         return f"{value:.4g} rad/step"
     return f"{value / dt:.4g} rad/s ({value:.4g} rad/step)"
+
+
+def others_text(count: int) -> str:
+    """Return "1 other" or, for example, "3 others".
+
+    Parameters
+    ----------
+    count : int
+    """
+    return f"{count} other{'' if count == 1 else 's'}"
 
 
 def value_text(value: Any, unit: str = "") -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import __version__
+from ecc._support.display import others_text
 from ecc.contract.assignment import ProtocolAssignment
 from ecc.contract.records import state_units
 from ecc.native import Engine, Team, bin_edges, sampled_queues
@@ -153,7 +154,7 @@ def _notes_on_threads(engine: Engine | Team | PythonEngine, threads: int) -> tup
 def _notes_on_headers(scenario: Scenario) -> Iterator[str]:
     """Yield a note for each protocol with routers if none of the links of its flows has one."""
     for protocol, flows in scenario.deployment.without_routers(scenario.network).items():
-        more = f" and {len(flows) - 1} others" if flows[1:] else ""
+        more = f" and {others_text(len(flows) - 1)}" if flows[1:] else ""
         name = type(protocol).__name__
         yield (
             f"no router writes into the headers of flow {flows[0]}{more}: no link on these routes runs {name}; "
@@ -170,7 +171,8 @@ def _notes_on_silence(setup: Setup, rows: NDArray[np.void], now: float) -> tuple
     row, window = silent[0], float(silent["flow"]["window"][0])
     number = int(row["number"])
     size = int(setup.flows["packet_size"][number if number < setup.n_flows else setup.n_flows + row["template_index"]])
-    more = f"; nor have {len(silent) - 1} others" if len(silent) > 1 else ""
+    n_more = len(silent) - 1
+    more = f"; nor {'has' if n_more == 1 else 'have'} {others_text(n_more)}" if n_more else ""
     reason = f"its window of {window:g} bytes has no room for a packet of {size} bytes (env.window is in bytes)"
     return (f"flow {number} has not sent a byte: {reason if window > 0.0 else 'it has no rate and no window'}{more}",)
 
@@ -186,7 +188,7 @@ def _notes_on_policers(scenario: Scenario) -> tuple[str, ...]:
             crossing = [any(link in route for route in flow.routes) for flow in scenario.network.flows]
             flows = [k for k, size in enumerate(sizes) if crossing[k] and size > router.burst]
             if flows:
-                more = f" and {len(flows) - 1} others" if flows[1:] else ""
+                more = f" and {others_text(len(flows) - 1)}" if flows[1:] else ""
                 notes.append(
                     f"the Policer of link {link} never has the tokens for a packet of flow {flows[0]}{more}: burst "
                     f"must be >= a packet ({sizes[flows[0]]} bytes), got {router.burst} bytes"

@@ -34,14 +34,14 @@ def test_a_window_in_packets_is_no_silent_success(engine):
     assert not run.rate.to_numpy().any()
     note = (
         "flow 0 has not sent a byte: its window of 10 bytes has no room for a packet of 1000 bytes "
-        "(env.window is in bytes); nor have 1 others"
+        "(env.window is in bytes); nor has 1 other"
     )
     assert run.notes == (note,) and f"note: {note}" in repr(run)
 
 
 def test_a_flow_without_rate_and_window_is_named_and_one_that_sends_is_not():
     run = ecc.packet.simulate(ecc.Scenario(NETWORK, Window(window=0.0), 1.0))
-    assert run.notes == ("flow 0 has not sent a byte: it has no rate and no window; nor have 1 others",)
+    assert run.notes == ("flow 0 has not sent a byte: it has no rate and no window; nor has 1 other",)
     assert ecc.packet.simulate(ecc.Scenario(NETWORK, Window(window=10_000.0), 1.0)).notes == ()
     late = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05], starts=[5.0])
     assert ecc.packet.simulate(ecc.Scenario(late, Window(), 1.0)).notes == ()
@@ -65,6 +65,6 @@ def test_a_policer_that_no_packet_fits_in_is_named(engine):
 
     assert notes(1000) == ()
     assert notes(999) == (
-        "the Policer of link 0 never has the tokens for a packet of flow 0 and 1 others: burst must be >= a packet "
+        "the Policer of link 0 never has the tokens for a packet of flow 0 and 1 other: burst must be >= a packet "
         "(1000 bytes), got 999 bytes",
     )
