@@ -31,7 +31,7 @@ from ecc.network.network import Flow, Network, from_table, tables_in, to_table
 from ecc.queues import Trimming, all_disciplines
 from ecc.traffic.workload import KINDS, Tmix, Workload
 
-__all__ = ["Scenario", "notes_at_end"]
+__all__ = ["MAX_SAMPLED_QUEUES", "Scenario", "notes_at_end", "notes_on_queues"]
 
 
 @check_arguments
@@ -575,6 +575,8 @@ _END_SHARE = 0.2  # share of a run, at its end, that is compared with the equili
 _MIN_SAMPLES, _MIN_RTTS = 10, 10.0  # minimum length of this share
 _STEADY = 0.05  # relative difference between the means of its halves up to which a rate is steady
 _REPORTED = 0.25  # relative difference from the equilibrium beyond which a rate is reported
+MAX_SAMPLED_QUEUES = 64
+"""Maximum number of queues of a link with series in a result (`class_queue`, `class_drops`, `class_marks`)."""
 _MAX_CROSSINGS = 1_000_000  # flows times links up to which the equilibrium is computed
 
 
@@ -604,6 +606,26 @@ def notes_at_end(scenario: Scenario, time: NDArray[np.float64], rate: NDArray[np
         return (
             f"how the run ended could not be compared with the equilibrium of {_label_of(scenario.protocol)}: {cause}",
         )
+
+
+def notes_on_queues(scenario: Scenario) -> tuple[str, ...]:
+    """Return a note if a result has series of queues (`class_queue`), but not of those of each link with several.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Scenario of the run.
+    """
+    queues = [[router.queues for router in routers] for routers in scenario.deployment.links]
+    counts = [max([len(its.quanta) for its in of_link if its is not None], default=1) for of_link in queues]
+    without = [link for link, count in enumerate(counts) if count > MAX_SAMPLED_QUEUES]
+    if not without or not any(1 < count <= MAX_SAMPLED_QUEUES for count in counts):
+        return ()
+    more = f" and {others_text(len(without) - 1)}" if without[1:] else ""
+    return (
+        f"class_queue, class_drops and class_marks leave out link {without[0]} ({counts[without[0]]} queues){more}: "
+        f"they have the queues of links with 2 to {MAX_SAMPLED_QUEUES}",
+    )
 
 
 def _ended_elsewhere(scenario: Scenario, time: NDArray[np.float64], rate: NDArray[np.float64]) -> tuple[str, ...]:

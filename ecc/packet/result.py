@@ -20,7 +20,7 @@ from ecc.packet.transfers import Transfers
 from ecc.packet.twin import PythonEngine
 from ecc.queues import Policer
 from ecc.results.trajectory import Trajectory
-from ecc.scenario import Scenario, notes_at_end
+from ecc.scenario import Scenario, notes_at_end, notes_on_queues
 
 __all__ = ["trajectory_of"]
 
@@ -108,6 +108,7 @@ def trajectory_of(
                 *_notes_on_silence(setup, rows, stats.now),
                 *_notes_on_headers(scenario),
                 *_notes_on_policers(scenario),
+                *notes_on_queues(scenario),
                 *notes_at_end(scenario, seen["time"], seen["sent"] * per_second),
             ),
         },

@@ -17,6 +17,7 @@ from ecc._support.display import first_notes
 from ecc._support.files import replacing
 from ecc._support.quantity import as_count, as_size
 from ecc.errors import EccError
+from ecc.scenario import MAX_SAMPLED_QUEUES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,7 +185,8 @@ class Trajectory:
     def _series(self, name: str) -> xr.DataArray:
         if name in self.data:
             return self.data[name]
-        raise AttributeError(f"this run has no series {name!r}; it has {', '.join(map(str, self.data))}")
+        needs = f" (links with 2 to {MAX_SAMPLED_QUEUES} queues have one)" if name.startswith("class_") else ""
+        raise AttributeError(f"this run has no series {name!r}{needs}; it has {', '.join(map(str, self.data))}")
 
     @property
     def rate(self) -> xr.DataArray:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ecc
 from ecc.contract.forms import Queues
 from ecc.models import ConstantRate, NewReno, Protocol
 from ecc.network.network import Flow, Link, Network
@@ -60,6 +61,25 @@ def test_drops_and_marks_of_queues_add_up_to_those_of_their_link(engine, discipl
         assert found.drops[:, link].sum() > 0
     if dual:  # low latency, beyond the step
         assert found.class_marks[:, 0].sum() > 0
+
+
+def test_results_name_the_links_with_too_many_queues_for_series():
+    links = [Link("10 Mb/s", "5 ms", buffer=40_000)] * 3
+    network = Network(links, [Flow([0, 1, 2]), Flow([0, 2])])
+    many, few = FQCoDel(), FQCoDel(n_queues=64)
+    note = (
+        "class_queue, class_drops and class_marks leave out link 0 (1024 queues) and 1 other: "
+        "they have the queues of links with 2 to 64"
+    )
+    for engine in (simulate, ecc.fluid.simulate):
+        scenario = Scenario(network, {"flows": NewReno(), "links": {0: many, 1: many, 2: few}}, 0.5)
+        run = engine(scenario, sample=0.25)
+        assert [text for text in run.notes if "class_queue" in text] == [note]
+        assert set(run.class_queue.class_link.values.tolist()) == {2}
+        run = engine(scenario.with_(protocol={"flows": NewReno(), "links": {0: many}}), sample=0.25)
+        assert not [text for text in run.notes if "class_queue" in text]
+        with pytest.raises(AttributeError, match=r"no series 'class_queue' \(links with 2 to 64 queues have one\);"):
+            run.class_queue  # noqa: B018
 
 
 def test_strict_priority_drops_what_comes_last():

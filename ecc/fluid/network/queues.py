@@ -24,13 +24,13 @@ from ecc.contract.protocol import Protocol
 from ecc.fluid.compiled import Floats, Integers, inlined
 from ecc.fluid.network.curves import Curves, Paths
 from ecc.fluid.network.groups import FluidNetwork
+from ecc.scenario import MAX_SAMPLED_QUEUES
 
 __all__ = ["ECT_0", "ECT_1", "NOT_ECT", "LinkQueues", "Service", "codepoint", "joined_queue", "serve_several"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_MAX_SHOWN = 64  # queues of a link that have their bytes in a result, as in packet runs
 _DATA = 0  # kind of a packet
 NOT_ECT, ECT_1, ECT_0 = range(3)
 """ECN codepoints of the packets of hosts (RFC 3168)."""
@@ -131,7 +131,7 @@ class LinkQueues:
         queues = [None if discipline is None else discipline.queues for discipline in at_links]
         sizes = [1 if several is None else len(several.quanta) for several in queues]
         row = {queue: k for k, queue in enumerate(zip(self.link.tolist(), self.index.tolist(), strict=True))}
-        shown = [(link, k) for link, n in enumerate(sizes) if 1 < n <= _MAX_SHOWN for k in range(n)]
+        shown = [(link, k) for link, n in enumerate(sizes) if 1 < n <= MAX_SAMPLED_QUEUES for k in range(n)]
         return np.array(shown, np.int64).reshape(-1, 2).T, np.array([row.get(queue, -1) for queue in shown], np.int64)
 
     def of_links(self, paths: Paths, curves: Curves) -> tuple[Paths, Curves]:

@@ -30,7 +30,7 @@ from ecc.fluid.network.result import Result
 from ecc.laws.arguments import takes
 from ecc.network.impairments import CapacitySchedule, RandomLoss
 from ecc.results.trajectory import Trajectory
-from ecc.scenario import Scenario, notes_at_end
+from ecc.scenario import Scenario, notes_at_end, notes_on_queues
 
 if TYPE_CHECKING:
     from ecc.loops.marked_hosts import MarkingEquilibrium
@@ -652,7 +652,7 @@ def _trajectory(
     }
     stats: dict[str, Any] = {**result.stats, "cpu_seconds": seconds, "stopped": result.stopped}
     at_end = notes_at_end(scenario, np.asarray(result.time), series["rate"])
-    stats["notes"] = (*notes, *result.stats.get("notes", ()), *at_end)
+    stats["notes"] = (*notes, *result.stats.get("notes", ()), *notes_on_queues(scenario), *at_end)
     attributes = {
         "engine": "fluid",
         "time": time,

@@ -70,6 +70,7 @@ from ecc.packet.twin.state import (
     transmission,
 )
 from ecc.packet.twin.transport import RACK, Incoming, Outgoing, Rule, Segment
+from ecc.scenario import MAX_SAMPLED_QUEUES
 
 __all__ = ["Kind", "Twin", "build_twin"]
 
@@ -1293,7 +1294,7 @@ class Twin:
     @property
     def sampled_queues(self) -> dict[str, list[int]]:
         """Return bytes, drops and marks of each queue of links that have 2 to 64 queues; {} if no link has."""
-        queues = [queue for link in self.links if 1 < len(link.queues) <= 64 for queue in link.queues]
+        queues = [queue for link in self.links if 1 < len(link.queues) <= MAX_SAMPLED_QUEUES for queue in link.queues]
         fields = {"queues": "bytes", "queue_dropped": "dropped", "queue_marked": "marked"}
         return {name: [getattr(queue, field) for queue in queues] for name, field in fields.items()} if queues else {}
 
