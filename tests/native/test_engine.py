@@ -194,12 +194,16 @@ def test_a_failing_hook_is_named_with_place_and_time():
         ("size", 0, r"size must be > 0 bytes, or -1 for unlimited, got 0 \(flow 0\)"),
         ("packet_size", 0, r"packets and ACKs must be from 1 to 2\^30 bytes, got 0 \(flow 0\)"),
         ("packet_size_max", 7, r"packets and ACKs must be from 1 to 2\^30 bytes, got 7 \(flow 0\)"),
-        ("ack_every", -1, r"ACKs must be sent every >= 0 packets and wait for them .*, got -1 \(flow 0\)"),
-        ("ack_wait", -7, r"ACKs must be sent every >= 0 packets and wait .* from 0 to 1e18 ps, got -7 \(flow 0\)"),
-        ("impairment", 1, r"impairments are numbered from 1, and need .*, got 1 \(flow 0\)"),
+        ("ack_every", -1, r"packets per ACK must be >= 0, and the maximum wait .*, got -1 \(flow 0\)"),
+        ("ack_wait", -7, r"packets per ACK must be >= 0, .* delayed ACK from 0 to 1e18 ps, got -7 \(flow 0\)"),
+        ("impairment", 1, r"impairments must be numbered from 1, with .*, got 1 \(flow 0\)"),
         ("access_delay", -5, r"delays of a flow must be from 0 to 1e18 ps, got -5 \(flow 0\)"),
-        ("trimmed_size", -1, r"a flow whose packets can be trimmed has none of 2\^30 bytes, .* got -1 \(flow 0\)"),
-        ("reordering_threshold", 256, r"a flow may have up to 65535 other routes, taken in turn .* got 256 \(flow 0\)"),
+        ("trimmed_size", -1, r"a flow with a trimmed size must have .* below 2\^30 bytes, got -1 \(flow 0\)"),
+        (
+            "reordering_threshold",
+            256,
+            r"a flow may have up to 65535 alternative routes, taken in turn .* got 256 \(flow 0\)",
+        ),
         ("n_forward", 0, r"a route must name at least one link, and only links that exist, got 0 \(flow 0\)"),
     ],
 )
@@ -217,9 +221,9 @@ def test_bad_flows_are_refused(field, value, message):
         ("delay", -1, r"delay of a link must be from 0 to 1e18 ps, got -1 \(link 0\)"),
         ("buffer", -2, r"buffer must be >= 0 bytes, or -1 for unlimited, and .*, got -2 \(link 0\)"),
         ("buffer_packets", -3, r"buffer must be .* and >= 0 packets, 0 for unlimited, got -3 \(link 0\)"),
-        ("impairment", -1, r"impairments are numbered from 1, and need .*, got -1 \(link 0\)"),
+        ("impairment", -1, r"impairments must be numbered from 1, with .*, got -1 \(link 0\)"),
         ("xoff", -1, r"xoff, xon and headroom must be from 0 to 2\^50 bytes, xon at most .*, got -1 \(link 0\)"),
-        ("n_changes", 1, r"changes of capacity must be finite and >= 0 bit/s, .*, and there, got 1 \(link 0\)"),
+        ("n_changes", 1, r"changes of capacity must be in the array .* below 4e18 ps, got 1 \(link 0\)"),
         ("first_interval", 2**62, r"first interval must be below 4e18 ps, got 4.61168601843e\+18 \(link 0\)"),
     ],
 )
@@ -241,7 +245,7 @@ def test_bad_impairments_are_refused(field, value):
     links, flows, routes = setup()
     impairments = np.zeros(2, IMPAIRMENT)
     impairments[field][1] = value
-    with pytest.raises(NativeError, match="^impairments are numbered from 1, and need .*, got 2$"):
+    with pytest.raises(NativeError, match="^impairments must be numbered from 1, with .*, got 2$"):
         Engine(links, flows, routes, impairments=impairments)
 
 
@@ -249,7 +253,7 @@ def test_bad_impairments_are_refused(field, value):
 def test_bad_changes_are_refused(bad):
     links, flows, routes = setup()
     links["n_changes"] = 2
-    with pytest.raises(NativeError, match=r"^changes of capacity must be .*, at growing times .* \(link 0\)$"):
+    with pytest.raises(NativeError, match=r"^changes of capacity must be .*, at increasing times .* \(link 0\)$"):
         Engine(links, flows, routes, changes=np.array([(5, 1e6), bad], CHANGE))
 
 
@@ -259,7 +263,7 @@ def test_bad_calls_are_refused():
         Engine(links, flows, routes + 1)
     with pytest.raises(NativeError, match="header size must be a multiple of 8 bytes from 0 to 4096, got 12"):
         Engine(links, flows, routes, header_size=12)
-    with pytest.raises(NativeError, match="samples need a period > 0 ps"):
+    with pytest.raises(NativeError, match="samples must have a period > 0 ps"):
         Engine(links, flows, routes, n_samples=3)
     with pytest.raises(NativeError, match="the time to advance to must be from 0 to 4e18 ps, got -1e"):
         Engine(links, flows, routes).advance(-1.0)

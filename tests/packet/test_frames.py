@@ -405,7 +405,8 @@ def test_formats_that_do_not_fit_are_refused(change: Any) -> None:
     given = formats(setup)
     change(given)
     with pytest.raises(
-        NativeError, match="frames need flows, at most 2.23 and no transfers, with formats whose fields are words"
+        NativeError,
+        match="frames must have flows, at most 2.23, and no transfers, formats with different words of their",
     ):
         Frames(engine, given, TOKEN)
 
@@ -423,7 +424,7 @@ def test_transfers_have_no_frames() -> None:
         setup.links[:3], setup.flows[:1], setup.routes, header_size=setup.header_size, templates=setup.flows[1:]
     )
     given = replace(formats(setup), format_of=np.zeros(1, np.int64))
-    with pytest.raises(NativeError, match="at most 2.23 and no transfers"):
+    with pytest.raises(NativeError, match="at most 2.23, and no transfers"):
         Frames(engine, given, TOKEN)
 
 

@@ -359,7 +359,9 @@ def test_a_run_in_threads_is_saved_and_resumed(tmp_path: Any) -> None:
         saved = {name[7:]: arrays[name] for name in arrays if name.startswith("engine_")}
     with pytest.raises(ValueError, match="state of a saved engine must be present"):
         Run(scenario)._engine.load(saved)
-    with pytest.raises(NativeError, match="must be that of an engine of the same make, configuration and part"):
+    with pytest.raises(
+        NativeError, match="must be complete, and saved by an engine of the same build, configuration and part"
+    ):
         Run(scenario, trace=20_000, threads=3)._engine.load({**saved, "state_0": saved["state_1"]})
 
 
@@ -437,13 +439,13 @@ def two_links(**values: Any) -> tuple[Case, Joints]:
 
 def test_a_partition_that_parts_what_is_one_is_refused(compiled: Any) -> None:
     case, of = two_links()
-    message = r"^a network may be cut into at most 1024 parts, .*\(flow 0\)$"
+    message = r"^a network must be cut into at most 1024 parts, .*\(flow 0\)$"
     for parts in ([0, 1, 1, 1], [0, 1, 0, 1]):  # sender and first link; receiver of an immediate ACK and sender
         with pytest.raises(NativeError, match=message):
             engine_of(case, compiled, records_of(case), partition=of.of_parts(0, np.array(parts)))
     with pytest.raises(ValueError, match="a partition must have an entry for each link, sender, receiver and template"):
         engine_of(case, compiled, records_of(case), partition=of.of_parts(0, np.array([0, 1, 0])))
-    with pytest.raises(NativeError, match="a network may be cut"):
+    with pytest.raises(NativeError, match="a network must be cut"):
         Team([engine_of(case, compiled, records_of(case))], of.of_parts(0, np.zeros(4, int)))
 
 
@@ -483,11 +485,11 @@ def test_a_crossing_that_is_wrong_is_refused_and_changes_nothing(field: str, val
     n_each = len(good) // 2  # two have left: one before 2 ms, one before 4
     bad = good[:n_each].copy()
     bad[FIELDS.index(field)] = value
-    with pytest.raises(NativeError, match=r"^what enters a part must be whole, and a packet .*, got 0$"):
+    with pytest.raises(NativeError, match=r"^a crossing must be complete, and a packet .*, got 0$"):
         engines[1].enter(bad.tobytes())
     engines[1].enter(good.tobytes())
     for wrong in (good.tobytes()[:-1], good[:n_each].tobytes()):  # not whole; out of order
-        with pytest.raises(NativeError, match="what enters a part must be whole"):
+        with pytest.raises(NativeError, match="a crossing must be complete"):
             engines[1].enter(wrong)
     assert engines[1].advance(1.0) == "idle" and engines[1].stats.data_packets == 0
     engines[1].verify()

@@ -459,7 +459,8 @@ def test_an_engine_takes_only_its_own_checkpoint():
     engine, other = Run(SCENARIO).advance(0.5)._engine, Run(SCENARIO.with_(seed=9))._engine
     saved = engine.save()
     with pytest.raises(
-        NativeError, match="a checkpoint must be that of an engine of the same make, configuration and part"
+        NativeError,
+        match="a checkpoint must be complete, and saved by an engine of the same build, configuration and part",
     ):
         other.load(saved)
     for cut in (100, 1000, len(saved["state"]) - 1):

@@ -332,7 +332,7 @@ def test_bad_servers_are_refused(field, value):
     servers["rate"], servers["burst"], servers["n_opportunities"], servers["opportunity"] = 1e6, 1000, 2, 1504
     Engine(links, flows, [0], servers=servers, opportunities=np.array([0, 5]))
     servers[field] = value
-    with pytest.raises(NativeError, match="^servers are numbered from 1, and need .*, got 1$"):
+    with pytest.raises(NativeError, match="^servers must be numbered from 1, with .*, got 1$"):
         Engine(links, flows, [0], servers=servers, opportunities=np.array([0, 5]))
 
 
@@ -342,8 +342,8 @@ def test_bad_opportunities_are_refused(times):
     links["capacity"], links["server"], flows["n_forward"] = 1e6, 1, 1
     servers = np.zeros(1, SERVER)
     servers["n_opportunities"], servers["opportunity"] = 2, 1504
-    with pytest.raises(NativeError, match="^servers are numbered from 1"):
+    with pytest.raises(NativeError, match="^servers must be numbered from 1"):
         Engine(links, flows, [0], servers=servers, opportunities=np.array(times))
     links["server"] = 2
-    with pytest.raises(NativeError, match=r"^servers are numbered from 1, .* got 2 \(link 0\)$"):
+    with pytest.raises(NativeError, match=r"^servers must be numbered from 1, .* got 2 \(link 0\)$"):
         Engine(links, flows, [0], servers=servers, opportunities=np.array([1, 2]))

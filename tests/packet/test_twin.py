@@ -294,7 +294,7 @@ def test_what_may_not_follow_is_refused(bad: dict[str, int], compiled: Any) -> N
     case = one_flow(templates=templates, template_hooks=[[]], template_modes=[0])
     case.routes.append(0)
     engine, *_ = both_engines(case, compiled)
-    with pytest.raises(NativeError, match=r"may be subsequent to one of finite size, .* no stop, got .* \(tr.* [12]"):
+    with pytest.raises(NativeError, match=r"a subsequent transfer must have no stop, .* call, got .* \(tr.* [12]"):
         engine.add(transfers[1:] if "alone" in bad else transfers, more=False)
 
 
