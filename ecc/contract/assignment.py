@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ecc._support.arguments import shown
+from ecc.contract.choices import ARRAY_TYPES
 from ecc.contract.equilibrium import Bound
 from ecc.contract.protocol import Protocol
 from ecc.network.network import Flow, Network
@@ -313,7 +314,8 @@ def parameter_names(protocol: Protocol | ProtocolAssignment) -> list[str]:
     protocol : Protocol or ProtocolAssignment
     """
     if isinstance(protocol, Protocol):
-        return [f.name for f in fields(protocol) if "float" in str(f.type) or "Quantity" in str(f.type)]
+        numbers = [f for f in fields(protocol) if f.type not in ARRAY_TYPES]
+        return [f.name for f in numbers if "float" in str(f.type) or "Quantity" in str(f.type)]
     names = [f"{half}.{name}" for half, part in protocol.halves for name in parameter_names(part)]
     return list(dict.fromkeys(names))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
-    "ECN_ECHOES", "JUMPS", "LOST_RETRANSMISSIONS", "NUMBER_TYPES", "N_TIMERS", "PHASE_JITTERS", "PRR_USES",
-    "SCHEDULERS", "SOURCE_CLOCKS", "STATE_CLOCKS", "TRANSPORTS",
+    "ARRAY_TYPES", "ECN_ECHOES", "JUMPS", "LOST_RETRANSMISSIONS", "NUMBER_TYPES", "N_TIMERS", "PHASE_JITTERS",
+    "PRR_USES", "SCHEDULERS", "SOURCE_CLOCKS", "STATE_CLOCKS", "TRANSPORTS",
 ]  # fmt: skip
 
 
@@ -21,3 +21,6 @@ JUMPS = ("loss", "mark")
 
 NUMBER_TYPES = (float, int, "float", "int")
 """Types of fields that are numbers, as types or as text."""
+
+ARRAY_TYPES = (tuple[float, ...], "tuple[float, ...]")
+"""Types of fields that are arrays of numbers, as types or as text."""

@@ -212,8 +212,18 @@ class _Point(dict[str, Any]):
 class _Ones:
     """Parameters that are all 1."""
 
-    def __getattr__(self, name: str) -> float:
+    def __getattr__(self, name: str) -> _One:
+        return _One(1.0)
+
+
+class _One(float):
+    """The number 1, and an array of one entry 1."""
+
+    def __getitem__(self, place: int) -> float:
         return 1.0
+
+    def __len__(self) -> int:
+        return 1
 
 
 # ---- what classes declare ------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from ecc.contract.protocol import Protocol
 
 __all__ = ["check_choice", "check_number", "dimensions_of", "interval_of", "label", "settings"]
 
+_ENTRIES_SHOWN = 4
+
 
 def check_number(protocol: Any, **allowed: float | Callable[..., float] | None) -> None:
     """Check parameters on construction: a lower limit means >= it, None means > 0; floats are stored back.
@@ -130,7 +132,13 @@ def label(protocol: Protocol, *names: str) -> str:
         Parameters that are shown in any case.
     """
     shown = {name: getattr(protocol, name) for name in names} | settings(protocol)
-    inside = ", ".join(
-        f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}" for key, value in shown.items()
-    )
+    inside = ", ".join(f"{key} = {_value_text(value)}" for key, value in shown.items())
     return f"{type(protocol).__name__}({inside})" if inside else type(protocol).__name__
+
+
+def _value_text(value: Any) -> str:
+    """A value in a label; long arrays by their first entries and their length."""
+    if isinstance(value, tuple):
+        first = ", ".join(map(_value_text, value[:_ENTRIES_SHOWN]))
+        return f"({first})" if len(value) <= _ENTRIES_SHOWN else f"({first}, ... {len(value)} entries)"
+    return f"{value:g}" if isinstance(value, float) else f"{value}"

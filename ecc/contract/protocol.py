@@ -48,7 +48,8 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    value to remember.
    A flow is bottlenecked at the link of its path with the minimum feedback (or the maximum; or feedback is summed:
    `combine`). With a `priority_law` it is the link with the largest priority, and `combine` decides ties. A law uses
-   + - * /, comparisons, min, max, abs and `ecc.laws.elementary`; no power with a constant exponent, no arrays.
+   + - * /, comparisons, min, max, abs and `ecc.laws.elementary`; no power with a constant exponent, and no arrays other
+   than parameters.
 
    Further states of hosts or routers (an averaged share of marks, an integrator, a price) are in `states`: name ->
    `State`, and each law can take one by its name. Two laws act by signals: a queue discipline has a `probability_law`,
@@ -86,8 +87,9 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    with it: a packet run of it is refused.
 3. `equilibrium` and `published_bounds`; `main_parameter`, the gain that `ecc stability` varies.
 
-With only 2 there are packet runs; with 1, fluid runs; with `equilibrium`, linear models. The laws
-and hooks see the fields that are numbers, unless `params` is defined; `rate_range` is from 0 to the capacity.
+With only 2 there are packet runs; with 1, fluid runs; with `equilibrium`, linear models. The laws and hooks see the
+fields that are numbers, or arrays of numbers declared as `tuple[float, ...]`, for example the weights of a trained
+policy, unless `params` is defined; `rate_range` is from 0 to the capacity.
 
 Then add its class to `ecc.models.__init__`, its tests, and its row to docs/protocols.md. No other file names it.
 """
@@ -109,11 +111,12 @@ from numpy.typing import NDArray
 
 from ecc._support.arguments import check_arguments, shown
 from ecc._support.quantity import Dimension
-from ecc.contract.choices import NUMBER_TYPES
+from ecc.contract.choices import ARRAY_TYPES, NUMBER_TYPES
 from ecc.contract.env import Hook, NoRecord, Params
 from ecc.contract.equilibrium import Bound, Equilibrium, RelayLoop
 from ecc.contract.forms import FluidForm, OperatingRange, Queues, StateMachine
 from ecc.contract.loop import Loop, loop_of
+from ecc.contract.records import as_floats
 from ecc.contract.states import State
 from ecc.errors import LinearizationError
 from ecc.formats.headers import WireFields, WireHeader
@@ -169,9 +172,11 @@ class Protocol:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        """Refuse fields that are declared as numbers and are not; a subclass may read units before."""
+        """Refuse fields that are declared as numbers or arrays and are not; a subclass may read units before."""
         for f in fields(self):
             value = getattr(self, f.name)
+            if f.type in ARRAY_TYPES and not (value is None and f.default is None):
+                object.__setattr__(self, f.name, as_floats(value, f.name))
             if type(value) is float and value == value or f.type not in NUMBER_TYPES:
                 continue
             fits = isinstance(value, Real) and not isinstance(value, bool)
@@ -188,14 +193,24 @@ class Protocol:
     a pure number, for example a gain, a share, or a number of packets. A class declares its own parameters only: those
     of its base classes are added (`dimensions_of`). A property, if a dimension depends on other parameters."""
 
-    def params(self) -> dict[str, float]:
-        """Return the parameters as the laws and hooks see them (`p`): name -> float; by default all numbers."""
+    def params(self) -> dict[str, Any]:
+        """Return the parameters as the laws and hooks see them (`p`): name -> float, or array of floats.
+
+        By default all fields that are numbers, or arrays declared as `tuple[float, ...]`. An array has one dimension:
+        `p.weights[i]`, `len(p.weights)`.
+        """
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: float(value) for name, value in values.items() if isinstance(value, Real)}
+        arrays = {f.name for f in fields(self) if f.type in ARRAY_TYPES and values[f.name] is not None}
+        return {
+            name: value if name in arrays else float(value)
+            for name, value in values.items()
+            if name in arrays or isinstance(value, Real)
+        }
 
     def namespace(self) -> Params:
-        """Return `params()` with attribute access, for calling a law by hand."""
-        return Params(**self.params())
+        """Return `params()` with attribute access, for calling a law by hand; arrays are tuples."""
+        values = self.params().items()
+        return Params(**{name: value if np.ndim(value) == 0 else as_floats(value, name) for name, value in values})
 
     def relabeled(self, flows: Sequence[int]) -> Protocol:
         """Return the protocol for a network with relabeled flows; itself, if no parameter names flows by index.

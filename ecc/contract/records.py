@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from ecc._support.arguments import shown
 
 __all__ = [
+    "as_floats",
     "check_params",
     "check_records",
     "named_variables",
+    "param_record",
+    "param_values",
     "per_hop",
     "record_dtype",
     "records",
@@ -53,8 +56,38 @@ def check_records(protocol: Any) -> None:
             )
 
 
+def as_floats(value: Any, name: str) -> tuple[float, ...]:
+    """Return an array parameter as a tuple of floats.
+
+    Parameters
+    ----------
+    value : object
+        Tuple, list or array of one dimension, for example the weights of a trained policy.
+    name : str
+        Name of the parameter in messages.
+
+    Raises
+    ------
+    TypeError
+        If it is not an array, or an entry is not a number.
+    ValueError
+        If it is empty, or an entry is NaN.
+    """
+    entries = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        raise TypeError(f"{name} must be an array of numbers, got {shown(value)}")
+    if len(entries) == 0:
+        raise ValueError(f"{name} must be an array of at least one number, got {shown(value)}")
+    for place, entry in enumerate(entries):
+        if not isinstance(entry, Real) or isinstance(entry, bool):
+            raise TypeError(f"{name} must be an array of numbers, got {shown(entry)} (entry {place})")
+        if entry != entry:
+            raise ValueError(f"{name} must be an array of numbers, got {shown(entry)} (entry {place})")
+    return tuple(map(float, entries))
+
+
 def check_params(protocol: Any) -> None:
-    """Refuse parameters that are not numbers, such as arrays: laws and hooks see one float for each name.
+    """Refuse parameters that are neither numbers nor arrays of numbers.
 
     Parameters
     ----------
@@ -63,14 +96,42 @@ def check_params(protocol: Any) -> None:
     Raises
     ------
     TypeError
-        An entry of `params()` that is not a real number.
+        An entry of `params()` of another type.
+    ValueError
+        An array that is empty, or with an entry that is NaN.
     """
+    place = f"params() of {type(protocol).__name__}"
     for name, value in protocol.params().items():
-        if not isinstance(value, Real):
-            kind, hint = type(protocol).__name__, ""
-            if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
-                hint = f": give each entry of an array a name, such as {name}_0"
-            raise TypeError(f"params() of {kind} must have one number for {name}, got {shown(value)}{hint}")
+        if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+            as_floats(value, f"{name} in {place}")
+        elif not isinstance(value, Real):
+            raise TypeError(f"{place} must have a number or an array of numbers for {name}, got {shown(value)}")
+
+
+def param_record(protocol: Any) -> NDArray[np.void]:
+    """Return the parameters as compiled laws and hooks see them: one record of float64 fields, shape (1,).
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Its `params()` are numbers, or arrays of numbers, which become fields of their length.
+    """
+    values = protocol.params()
+    out = np.zeros(1, [(name, "f8", np.shape(value)) for name, value in values.items()])
+    for name, value in values.items():
+        out[name] = value
+    return out
+
+
+def param_values(record: NDArray[np.void]) -> NDArray[np.float64]:
+    """Return the numbers of a record of parameters in one array, entries of array parameters in order.
+
+    Parameters
+    ----------
+    record : ndarray, shape (1,)
+        Record of `param_record`, whose memory the result shares.
+    """
+    return record.view(np.float64) if record.itemsize else np.zeros(0)
 
 
 def record_dtype(record: Any, hops: int = 0) -> np.dtype[np.void]:

@@ -177,6 +177,8 @@ def _compile_one(
             fields = "; ".join(f"{record}: {', '.join(kind.fields) or 'none'}" for record, kind in records.items())
             cause = f"no such field {use}, the fields are {fields}"
         cause = re.sub(r"^Cannot cast (.+?) to (?:float64|int64): %.*", r"a number must be there, not a \1", cause)
+        if re.search(r"setitem\(readonly |Cannot modify readonly array", cause):
+            cause = "writes an entry of an array of p: parameters are read-only"
         if "float(bool)" in cause:
             cause = "float() of a comparison is not compiled: write 1.0 if ... else 0.0"
         place = getattr(error, "loc", None)
@@ -321,7 +323,10 @@ def _object_code(
     import numba
     from numba.core.compiler_lock import global_compiler_lock
 
+    from ecc.jit.read_only import read_only
+
     records = {name: numba.from_dtype(layout) for name, layout in layouts.items()}
+    records["params"] = read_only(records["params"])
     machine = _target_machine()
     with global_compiler_lock:
         results = [

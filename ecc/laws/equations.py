@@ -7,6 +7,8 @@ from inspect import signature
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from ecc.laws.jets import rebind
 
 if TYPE_CHECKING:
@@ -87,7 +89,13 @@ def _equation(left_side: str, law: Callable[..., Any], protocol: Laws) -> sympy.
     functions = {
         "min": sympy.Min, "max": sympy.Max, "abs": sympy.Abs, "exp": sympy.exp, "log": sympy.log, "sqrt": sympy.sqrt,
     }  # fmt: skip
-    p = SimpleNamespace(**{k: symbol(k) if value else sympy.Integer(0) for k, value in protocol.params().items()})
+
+    def parameter(name: str, value: Any) -> Any:
+        if np.ndim(value):
+            return tuple(parameter(f"{name}_{place}", entry) for place, entry in enumerate(value))
+        return symbol(name) if value else sympy.Integer(0)
+
+    p = SimpleNamespace(**{name: parameter(name, value) for name, value in protocol.params().items()})
     arguments = {name: p if name == "p" else symbol(name) for name in signature(law).parameters}
     return sympy.Eq(
         symbol(left_side), sympy.nsimplify(rebind(law, functions)(**arguments), rational=True), evaluate=False

@@ -420,7 +420,7 @@ def smoothed(before: float, sample: float, elapsed: float, T: float) -> float:
 
 def updated(window: float, old: float, P: float, p: Params) -> float:
     """Algorithms 1 and 2, UpdateWindow; the window divided by the power is limited to the line rate times T."""
-    share = p.most
+    share: float = p.most
     if old * p.target < p.most * P:
         share = old * p.target / P
     return min(max(p.gamma * (share + p.beta) + (1.0 - p.gamma) * window, p.least), p.most)

@@ -268,7 +268,7 @@ def _hint(protocol: Protocol, refusal: str) -> str:
         return ""
     kind = type(protocol).__name__
     if name in getattr(protocol, "__dataclass_fields__", {}):
-        return f"{name} of {kind} is a parameter: it must be a number that params() returns"
+        return f"{name} of {kind} is a parameter: it must be a number, or a tuple[float, ...], that params() returns"
     return f"{name} of {kind} is not a parameter: annotate it, and decorate the class with @dataclass(frozen=True)"
 
 

@@ -26,7 +26,7 @@ from ecc.contract.equilibrium import Equilibrium
 from ecc.contract.packet_hooks import check_hooks, flow_hooks_of, link_hooks_of
 from ecc.contract.parameters import check_choice
 from ecc.contract.protocol import Protocol
-from ecc.contract.records import check_params, check_records, record_dtype, records
+from ecc.contract.records import check_params, check_records, param_record, record_dtype, records
 from ecc.contract.values import equilibrium_of
 from ecc.native import BEGUN, CHANGE, IMPAIRMENT, SERVER, UNDER_WAY, new_flows, new_links, picoseconds
 from ecc.network.impairments import (
@@ -231,8 +231,7 @@ def _parts(
         header = record_dtype(protocol.Header, hops)
         if type(protocol) not in regions:
             regions[type(protocol)], size = size, size + header.itemsize
-        values = protocol.params()
-        params = np.array([tuple(values.values())], dtype=[(name, "f8") for name in values])
+        params = param_record(protocol)
         parts.append(
             Part(
                 protocol, header, regions[type(protocol)], np.array(its_routers, np.int64),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ecc.contract.protocol import Protocol
-from ecc.contract.records import records
+from ecc.contract.records import param_record, records
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, optimized, unpacker
 from ecc.fluid.network.curves import Paths, at, entered
 from ecc.fluid.network.grid import Grid
@@ -116,8 +116,7 @@ def departures_of(
     for link, discipline in enumerate(at_links):
         if discipline is None:
             continue
-        values = discipline.params()
-        params = np.array([tuple(values.values())], dtype=[(name, "f8") for name in values])
+        values, params = discipline.params(), param_record(discipline)
         state = records(discipline.link_record(), 1)
         hooks = {name: hook for name, hook in discipline.link_hooks().items() if name != "on_classify"}
         code = compile_hooks(hooks, state.dtype, np.dtype([]), params.dtype, _LAYOUT, _WRITABLE)

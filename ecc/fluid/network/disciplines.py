@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ecc.contract.protocol import Protocol
+from ecc.contract.records import param_record
 from ecc.contract.states import State
 from ecc.contract.values import states_of
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, optimized, unpacker
@@ -179,11 +180,10 @@ def disciplines_of(
     for link, discipline in enumerate(at_links):
         if discipline is None:
             continue
-        params = discipline.params()
-        numbers = np.array(list(params.values()), dtype=float)
-        code = _compiled(discipline, layout, np.dtype([(name, "f8") for name in params]))
-        owners += [numbers, code]
-        addresses[link, :2] = records[link].ctypes.data, numbers.ctypes.data
+        params, record = discipline.params(), param_record(discipline)
+        code = _compiled(discipline, layout, record.dtype)
+        owners += [record, code]
+        addresses[link, :2] = records[link].ctypes.data, record.ctypes.data
         addresses[link, 2:] = [code[name] if name in code else 0 for name in ("arrive", "tick", "probability")]
         packet[link] = 8.0 * params["packet_size"]
         interval[link] = params.get("interval", np.inf) if addresses[link, _TICK] != 0 else np.inf

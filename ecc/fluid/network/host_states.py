@@ -15,6 +15,7 @@ import numpy as np
 
 from ecc.contract.choices import JUMPS
 from ecc.contract.protocol import Protocol
+from ecc.contract.records import param_record
 from ecc.contract.values import states_of
 from ecc.fluid.network.laws import compile_lines, finite, hook_arguments
 
@@ -73,5 +74,5 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
     laws = {f"law_{name}": f"the law of state {name}" for name in states}
     laws |= {f"{signal}_{name}": f"the jump of state {name} at a {signal}" for signal in JUMPS for name in states}
     layout = np.dtype([(name, "f8") for name in fields])
-    params = np.dtype([(name, "f8") for name in protocol.params()])
+    params = param_record(protocol).dtype
     return compile_lines(type(protocol).__name__, lines, scope, laws, layout, params) if any(lines.values()) else {}

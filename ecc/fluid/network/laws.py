@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ecc.contract.kinds import steps_from_rate
+from ecc.contract.records import param_record, param_values
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.jit.reach import where
 from ecc.laws.arguments import arguments_text, takes
@@ -97,12 +98,11 @@ class CompiledLaws:
         }  # fmt: skip
         laws = {name: law for name, law in laws_or_none.items() if law is not None}
         self.by_name = laws
-        params = protocol.params()
-        self.params = np.array(list(params.values()), dtype=float)
-        self._kinds = np.dtype([(name, "f8") for name in params])
+        params = param_record(protocol)
+        self.params, self._kinds = param_values(params), params.dtype
         self._shared = {} if shared is None else shared
         of_states = tuple((name, state.clock, state.law) for name, state in protocol.states.items())
-        self._key = (arguments, checked, tuple(params), tuple(laws.items()), of_states)
+        self._key = (arguments, checked, self._kinds, tuple(laws.items()), of_states)
         if self._key not in self._shared:
             hooks = {name: _hook(name, law, checked) for name, law in laws.items()}
             if arguments is ARGUMENTS and (updated := _updated(protocol)):

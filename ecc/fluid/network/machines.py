@@ -21,6 +21,7 @@ from ecc._support.arguments import shown
 from ecc.contract.forms import StateMachine
 from ecc.contract.kinds import Kind, kind_of
 from ecc.contract.protocol import Protocol
+from ecc.contract.records import param_record
 from ecc.contract.states import RESERVED_NAMES
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
 from ecc.fluid.network.curves import at
@@ -122,14 +123,13 @@ def machines_of(
         if not isinstance(form, StateMachine):
             continue
         if protocol not in code:
-            params = protocol.params()
+            params = param_record(protocol)
             hooks = {"on_step": form.on_step}
-            kinds = np.dtype([(name, "f8") for name in params])
-            compiled = compile_hooks(hooks, layout, _NOTHING, kinds, seen, {"on_step": ("rate", "window")})
-            code[protocol] = compiled, np.array(list(params.values()), dtype=float)
-        compiled, numbers = code[protocol]
+            compiled = compile_hooks(hooks, layout, _NOTHING, params.dtype, seen, {"on_step": ("rate", "window")})
+            code[protocol] = compiled, params
+        compiled, params = code[protocol]
         hook[g] = compiled["on_step"]
-        records[g] = states[g].ctypes.data, numbers.ctypes.data, env.ctypes.data
+        records[g] = states[g].ctypes.data, params.ctypes.data, env.ctypes.data
     owners += list(code.values())
     history = np.zeros((G, rows if code else 0))
     return Machines(

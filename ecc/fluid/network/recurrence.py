@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.contract.records import param_record, param_values
 from ecc.fluid.compiled import Integers, call, compiled, entry, shifted, unpacker
 from ecc.fluid.network.initial_conditions import InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, BLOCK, LANES, CompiledLaws
@@ -593,10 +594,10 @@ def likeness(problem: Problem) -> Hashable:
     ----------
     problem : Problem
     """
-    protocol, samples, params = problem.protocol, problem.samples, problem.protocol.params()
+    protocol, samples, params = problem.protocol, problem.samples, param_record(problem.protocol)
     laws = tuple(getattr(protocol, name) for name in _LAWS)
     return (
-        type(protocol), laws, protocol.scaling_rtt, protocol.combine, tuple(params), params["interval"],
+        type(protocol), laws, protocol.scaling_rtt, protocol.combine, params.dtype, float(params["interval"][0]),
         id(problem.fluid), len(samples), samples[-1], id(problem.delays), problem.records,
     )  # fmt: skip
 
@@ -688,7 +689,7 @@ def run_alike(problems: Sequence[Problem]) -> list[Result]:
     counts[:, WAITED] = np.where(waiting.any(axis=1), 0, -NEVER)
     of_each: dict[str, Any] = {
         "record": record, "block": block, "signal_block": zeros(BLOCK),
-        "params": np.array([list(problem.protocol.params().values()) for problem in problems], dtype=float),
+        "params": np.array([param_values(param_record(problem.protocol)) for problem in problems]),
         "lowest": each("lowest"), "highest": each("highest"), "state": each("state"),
         "advertised": always(advertised),
         "queue": queue, "peak": queue.copy(), "remaining": waiting % 1.0 * fluid.capacity * T,

@@ -866,7 +866,10 @@ class Agent:
 
     @property
     def records(self) -> tuple[Any, Any]:
-        return Record.of(self.state), Record.of(self.params)
+        params = Record.of(self.params)
+        arrays = {name: tuple(value) for name, value in vars(params).items() if isinstance(value, list)}
+        vars(params).update(arrays)  # hooks read them only
+        return Record.of(self.state), params
 
     def field_at(self, offset: int) -> str | None:
         """Return the name of the field at an offset in the state, or None."""
