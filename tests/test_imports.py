@@ -89,7 +89,7 @@ def test_modules_of_a_package_form_no_cycle(room):
 def test_questions_about_arguments_are_asked_by_name():
     """Other rooms ask `takes`, `call_law` and so on, or `router_takes` of a protocol: see `ecc.laws.arguments`."""
     files = [path for path in ROOT.rglob("*.py") if "law_arguments" in path.read_text(encoding="utf-8")]
-    assert {path.relative_to(ROOT).parts[0] for path in files} == {"laws", "loops"}
+    assert {path.relative_to(ROOT).parts[0] for path in files} <= {"laws", "loops"}
 
 
 def test_models_do_not_import_numba():

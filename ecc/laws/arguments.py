@@ -30,17 +30,18 @@ __all__ = [
 ]
 
 
+@lru_cache(256)
 def law_arguments(law: Any) -> tuple[str, ...]:
     """Return the names of a law's arguments, which the engine has to supply.
+
+    The result is cached, since every linear model of a map looks it up.
 
     Parameters
     ----------
     law : object
         Router or source law; None has no arguments.
     """
-    if law is None:
-        return ()
-    return _names(law) if isinstance(law, FunctionType) else tuple(signature(law).parameters)
+    return () if law is None else tuple(signature(law).parameters)
 
 
 def takes(law: Any, argument: str) -> bool:
@@ -177,9 +178,3 @@ def value_of(law: Any, at: Mapping[str, Any], owner: str = "", name: str = "") -
     if math.isnan(value):
         raise LinearizationError(f"{label} is nan at the equilibrium")
     return value
-
-
-@lru_cache(256)
-def _names(function: FunctionType) -> tuple[str, ...]:
-    """Return the names of a function's parameters; cached, since every linear model of a map looks them up."""
-    return tuple(signature(function).parameters)

@@ -23,7 +23,6 @@ integrate the rates w/D (Low, Peterson, Wang 2002).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +33,7 @@ from ecc.contract.entries import Taken
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of
 from ecc.errors import LinearizationError
-from ecc.laws.arguments import law_arguments, value_of
+from ecc.laws.arguments import arguments_from, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
 from ecc.loops.options import ModelChoice
@@ -154,12 +153,12 @@ def _groups(
         late, slopes = {}, {}
         for index, link in enumerate(route):
             C = float(network.capacities[link])
-            at = _supply(protocol.router_law, q=float(waits[link]) * C, C=C, s=s, p=p)
+            at = arguments_from(protocol.router_law, {"q": float(waits[link]) * C, "C": C, "s": s, "p": p})
             R += value_of(protocol.router_law, at, name, "router_law")
             if link in queues:
                 late[queues.index(link)] = delays[index] + waited[index]
                 slopes[queues.index(link)] = C * gradient(protocol.router_law, at, ["q"])["q"]
-        at = _supply(protocol.source_law, w=x * D, R=R, D=D, s=s, a=8.0 * acknowledged, p=p)
+        at = arguments_from(protocol.source_law, {"w": x * D, "R": R, "D": D, "s": s, "a": 8.0 * acknowledged, "p": p})
         w = value_of(protocol.source_law, at, name, "source_law")
         if abs(w - x * D) > _EQUAL * x * D:
             raise LinearizationError(
@@ -169,10 +168,6 @@ def _groups(
         by_wait = {k: g.get("R", 0.0) * slope + g.get("D", 0.0) for k, slope in slopes.items()}
         groups.append(_Group(len(members), x, D, g.get("w", 0.0), late, by_wait))
     return groups
-
-
-def _supply(law: Callable[..., float], **known: Any) -> dict[str, Any]:
-    return {name: known[name] for name in law_arguments(law)}
 
 
 def _check_equal(group: _Group, other: _Group) -> None:

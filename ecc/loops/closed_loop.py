@@ -17,7 +17,6 @@ from ecc.contract.assignment import ProtocolAssignment, read_protocol
 from ecc.contract.kinds import Kind, kind_of_laws, sets_windows
 from ecc.contract.protocol import Protocol
 from ecc.errors import LinearizationError
-from ecc.laws.arguments import law_arguments
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.loops.ack_clocked_windows import linearize_windows
 from ecc.loops.explicit_derivatives import Linearization, linearize_laws, steps_of
@@ -32,7 +31,6 @@ __all__ = [
     "Linearization",
     "has_clockings",
     "has_granted_windows",
-    "law_arguments",
     "linearize",
     "linearize_laws",
     "steps_of",

@@ -30,11 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.contract.entries import Taken
+from ecc.contract.kinds import source_takes
 from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import clock_of_states, equilibrium_of, state_at, states_of
 from ecc.errors import LinearizationError
-from ecc.laws.arguments import law_arguments, value_of
+from ecc.laws.arguments import arguments_from, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
 from ecc.loops.options import ModelChoice
@@ -79,7 +80,7 @@ def linearize_rates(protocol: Protocol, network: Network, choice: ModelChoice) -
     if bad := [state for state, its in states.items() if its.clock != clock or its.law is None]:
         raise ValueError(f"{name} has no linear model: its state {bad[0]} must have a law and the clock {clock!r}")
     derivatives = clock == "continuous"  # returned by the laws
-    steps = "x" in law_arguments(protocol.source_law) and not derivatives
+    steps = source_takes(protocol, "x") and not derivatives
     point = equilibrium_of(protocol, network, choice.assignment)
     waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
     queues: list[int] = np.flatnonzero(waits > _EQUAL * waits.max(initial=0.0)).tolist()
@@ -171,7 +172,7 @@ def _report(protocol: Protocol, network: Network, link: int, waits: NDArray[np.f
     """Return the feedback of a link at the equilibrium, and its derivative with respect to the queue."""
     C = float(network.capacities[link])
     known = {"q": float(waits[link]) * C, "C": C, "T": interval_of(protocol), "p": protocol.namespace()}
-    at = {name: known[name] for name in law_arguments(protocol.router_law)}
+    at = arguments_from(protocol.router_law, known)
     value = value_of(protocol.router_law, at, type(protocol).__name__, "router_law")
     return value, gradient(protocol.router_law, at, ["q"])["q"]
 
@@ -181,7 +182,7 @@ def _slopes(
 ) -> dict[str, float]:
     """Return the derivatives of a law, after a check that it keeps its value, or returns a derivative of 0."""
     assert law is not None
-    supply = {argument: at[argument] for argument in law_arguments(law)}
+    supply = arguments_from(law, at)
     law_value = value_of(law, supply, name)
     residual = law_value * at["T"] if derivative else law_value - value
     if abs(residual) > _EQUAL * max(1.0, abs(value)):

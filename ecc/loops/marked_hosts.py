@@ -42,7 +42,7 @@ from ecc.contract.protocol import Protocol
 from ecc.contract.states import State
 from ecc.contract.values import states_of
 from ecc.errors import LinearizationError
-from ecc.laws.arguments import law_arguments, value_of
+from ecc.laws.arguments import arguments_except, arguments_from, takes, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.linear.sample_and_hold import Clock, SampleAndHold, Term
@@ -134,7 +134,7 @@ def _mean(number: Any, span: float) -> Any:
 
 def _call(law: Callable[..., float], known: Mapping[str, Any]) -> Any:
     """Return the value of a law, with derivatives if some of its arguments are signals."""
-    arguments = {name: known[name] for name in law_arguments(law)}
+    arguments = arguments_from(law, known)
     varying = [name for name, number in arguments.items() if isinstance(number, _Signal)]
     if not varying:
         return value_of(law, arguments)
@@ -671,8 +671,7 @@ def _kinds(deployed: Deployment, network: Network) -> list[_Kind]:
     for (protocol, route, delays, rtt, packet, acknowledged), flows in equal.items():
         name, states = type(protocol).__name__, states_of(protocol)
         law = getattr(protocol, "source_law", None)
-        arguments = () if law is None else law_arguments(law)
-        if "w" not in arguments or (protocol.loss_response_law is None and "marked" not in arguments):
+        if not takes(law, "w") or (protocol.loss_response_law is None and not takes(law, "marked")):
             raise ValueError(
                 f"{name} has no linear model over queue disciplines: it has no source_law of a window w with a "
                 "loss_response_law"
@@ -712,11 +711,11 @@ def _takes_feedback(protocol: Protocol, states: Mapping[str, State]) -> bool:
     laws = [protocol.source_law, protocol.loss_response_law, protocol.mark_response_law]
     for state in states.values():
         laws += [state.law, *state.jumps.values()]
-    return any("R" in law_arguments(law) for law in laws)
+    return any(takes(law, "R") for law in laws)
 
 
 def _check(law: Any, available: Sequence[str], subject: str) -> None:
-    if unknown := [name for name in law_arguments(law) if name not in available]:
+    if unknown := arguments_except(law, available):
         raise ValueError(f"{subject} takes {', '.join(unknown)}; available arguments: {', '.join(available)}")
 
 

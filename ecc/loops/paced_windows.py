@@ -38,7 +38,7 @@ from ecc.contract.parameters import interval_of
 from ecc.contract.protocol import Protocol
 from ecc.contract.values import equilibrium_of, state_at, states_of
 from ecc.errors import LinearizationError
-from ecc.laws.arguments import law_arguments, value_of
+from ecc.laws.arguments import arguments_from, takes, value_of
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
 from ecc.loops.options import ModelChoice
@@ -229,14 +229,14 @@ class _Report:
         C = float(network.capacities[link])
         y = float(point.rates[network.incidence[:, link]].sum())
         known: dict[str, Any] = {"y": C if wait > 0.0 else y, "q": wait * C, "C": C, "p": protocol.namespace()}
-        if "T" in (*law_arguments(law), *law_arguments(announce)):
+        if takes(law, "T") or takes(announce, "T"):
             known["T"] = interval_of(protocol)
         R = float(point.fair_rate[link])
         known["R"] = R if np.isfinite(R) else known["y"]
         moving = ("R", "y", *(["q"] if wait > 0.0 else []))
 
         def slopes(law: Any) -> tuple[float, dict[str, float]]:
-            at = {argument: known[argument] for argument in law_arguments(law)}
+            at = arguments_from(law, known)
             varying = [argument for argument in moving if argument in at]
             return value_of(law, at, type(protocol).__name__), gradient(law, at, varying)
 
@@ -249,7 +249,7 @@ class _Report:
         is_driven = announce is not None and any(memory.get(argument, 0.0) != 0.0 for argument in ("y", "q"))
         return cls(
             value, g.get("q", 0.0), g.get("y", 0.0), g.get("R", 0.0) if is_driven else 0.0,
-            memory if is_driven else {}, "y" in law_arguments(law),
+            memory if is_driven else {}, takes(law, "y"),
         )  # fmt: skip
 
 
@@ -319,7 +319,7 @@ def _clocked(kinds: list[_Kind], queues: list[int], clocking: str, protocol: Pro
 
 def _slopes(law: Any, at: dict[str, Any], value: Any, clock: str, name: str) -> dict[str, float]:
     """Return the derivatives of a law, after a check that it keeps its value, or returns a derivative of 0."""
-    supply = {argument: at[argument] for argument in law_arguments(law)}
+    supply = arguments_from(law, at)
     law_value = value_of(law, supply, name)
     residual = law_value * at["D"] if clock == "continuous" else law_value - value
     if abs(residual) > 1e-6 * max(abs(value), 1e-300):

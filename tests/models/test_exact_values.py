@@ -9,9 +9,10 @@ import pytest
 
 import ecc
 from ecc.contract.assignment import parameter_names
+from ecc.contract.kinds import sets_windows
 from ecc.contract.protocol import Protocol
 from ecc.errors import EccError
-from ecc.loops.closed_loop import law_arguments, linearize
+from ecc.loops.closed_loop import linearize
 from ecc.stability import critical_gain
 
 NETWORKS = {
@@ -32,7 +33,7 @@ PROTOCOLS = [
 
 def models(protocol, name, value):
     """The linear models that a protocol has at a value of a parameter: (network, time) -> system."""
-    options = {"clocking": "rate"} if "w" in law_arguments(protocol.source_law) else {}
+    options = {"clocking": "rate"} if sets_windows(protocol) else {}
     out = {}
     for title, network in NETWORKS.items():
         if (title == SHORT) is not isinstance(protocol, (ecc.models.PatchedTIMELY, ecc.models.DCQCN)):

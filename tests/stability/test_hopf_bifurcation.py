@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ecc.errors import LinearizationError
+from ecc.laws.arguments import law_arguments
 from ecc.laws.jets import taylor
-from ecc.loops.closed_loop import law_arguments
 from ecc.models import DCTCP, EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax
 from ecc.network.network import Network
 from ecc.stability import critical_gain, hopf
