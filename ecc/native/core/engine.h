@@ -15,7 +15,7 @@
  *   ecc_engine_free
  *
  * Times are integer picoseconds, sizes integer bytes, rates bit/s, and times that hooks see are seconds. Functions that
- * can fail return 0 or a negative code (errors.h); ecc_engine_report then names what failed, and where.
+ * can fail return 0 or a negative code (errors.h); ecc_engine_report then reports the cause and the place.
  *
  * The declarations between the marks "cdef" are parsed by cffi (binding.py): no preprocessor there but plain #define.
  */
@@ -36,16 +36,19 @@
 
 /* cdef: begin */
 
-/* A packet on its way to another part; its header and what it carries for its receiver or its sender follow, and, where
-   there are templates, two words: the template of a transfer, or -1, and its ack_delay. */
+/*
+ * A packet that moves to another part. Its header and its data for the receiver or the sender follow and, if the network
+ * has templates, two words: the template of a transfer, or -1, and its ack_delay. The place `hop` is -1 on the access
+ * line, from 0 on the wire of a link of the route, which reverse links continue, and the number of all these links in
+ * the pure delay of ACKs. The next number reports that a packet of a transfer was discarded at `time`.
+ */
 typedef struct {
     ecc_ps_t time; /* arrival at the end of the wire, line or delay */
     ecc_ps_t sent; /* departure from the sender */
     int64_t offset;
-    int64_t size; /* bytes of data, also once it is an ACK */
+    int64_t size; /* bytes of data, also of an ACK */
     int64_t flow; /* number */
-    int64_t hop;  /* what it is on: -1 the access line; the wire of a link of the route, from 0; behind these the pure
-                     delay of ACKs; and then, of a transfer: nothing, as it was discarded at `time` */
+    int64_t hop;  /* place of the packet */
 } ecc_crossing_t;
 
 typedef struct ecc_engine ecc_engine_t;
