@@ -6,7 +6,6 @@ Names are those of draft-ietf-ccwg-bbr. Volumes are in bytes, rates in bit/s, ti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ecc.contract.env import FlowEnv, Params
 from ecc.models.shared import delivery_rate, filters, windows
@@ -50,7 +49,7 @@ class FlowState(delivery_rate.FlowState):
     rto_recovery_point: int = 0  # sequence number whose ACK ends the recovery from a timeout; 0: no such recovery
 
 
-def flow_on_start(flow: FlowState, header: Any, p: Params, env: FlowEnv) -> None:
+def flow_on_start(flow: FlowState, header: delivery_rate.Header, p: Params, env: FlowEnv) -> None:
     """OnInit: start with the initial window, paced over an assumed RTT."""
     windows.flow_on_start(flow, header, p, env)
     flow.min_rtt_stamp = env.now
