@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from math import exp, inf, log, nan, pi
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -231,95 +231,140 @@ def design(
     if not parameters:
         raise ValueError("parameters must name at least one parameter, got {}")
     family = _Family(protocol, parameters)
-    if not gain_margin >= 1.0:
-        raise ValueError(f"gain_margin must be >= 1, got {shown(gain_margin)}")
-    for name, margin in (("phase_margin", phase_margin), ("delay_margin", delay_margin)):
-        if not margin >= 0.0:
-            raise ValueError(f"{name} must be >= 0, got {shown(margin)}")
-    if wide and time != "continuous":
-        raise ValueError(f"time must be 'continuous' for a range of networks, got {shown(time)}")
-    if wide and delay_margin > 0.0:
-        raise ValueError(f"delay_margin must be 0 s for a range of networks, got {shown(delay_margin)}")
-    has_margins = gain_margin > 1.0 or phase_margin > 0.0 or delay_margin > 0.0
-    unit = max(float(network.rtts.max()) for network in nets) or 1.0
-    box = [(log(low), log(high)) for low, high in parameters.values()]
-    refusals: list[Exception] = []
-
-    def loops(member: Any, nets_of_loops: Sequence[Network]) -> list[DelaySystem | SampledSystem]:
-        if wide:
-            return [linearize_on(member, network, chosen.clocking) for network in nets_of_loops]
-        return [linearize(member, network, time, clocking=chosen.clocking) for network in nets_of_loops]
-
-    def shortfall(system: DelaySystem | SampledSystem) -> float:
-        """Return by how much the margins fall short."""
-        if wide:
-            gain, phase = _estimated_margins(system)
-            return max(0.0, _SPARE * gain_margin / gain - 1.0) + max(0.0, _SPARE * phase_margin - phase)
-        m = system.margins()
-        short = max(0.0, gain_margin / m.gain_margin - 1.0)
-        return short + (max(0.0, phase_margin - m.phase_margin) + max(0.0, delay_margin - m.delay_margin) / unit)
-
-    def cost(point: NDArray[Any], where: Sequence[Network] = nets) -> float:
-        outside = float(sum(max(low - x, x - high, 0.0) for x, (low, high) in zip(point, box, strict=True)))
-        if outside > 0.0:
-            return _REFUSED + outside
-        try:
-            systems = loops(family.at(point), where)
-        except REFUSED as error:
-            refusals.append(error)
-            return _REFUSED
-        decay: float = min(map(_estimate, systems)) * unit
-        if decay <= 0.0:
-            return 100.0 - decay
-        short = 0.0
-        for system in systems if has_margins else ():
-            short += shortfall(system)
-        return float(min(99.0, short)) if short > 0.0 else -min(decay, _MAX_FOLDS)
-
-    def polished(point: NDArray[Any]) -> NDArray[Any]:
-        rounds = 3 if len(box) > 1 else 1  # restarts, since a simplex may become flat at a kink
-        fine = {"xatol": 1e-4, "fatol": 1e-4} if wide else {"xatol": 1e-10, "fatol": 1e-12}
-        for _ in range(rounds if cost(point) < 99.0 else 0):
-            options = fine | {"maxfev": 80 * len(box)}
-            point = minimize(cost, point, method="Nelder-Mead", options=options).x
-        return point
-
-    rng, (low, high) = np.random.default_rng(seed), np.transpose(box)
-    if all(cost(point) == _REFUSED for point in (np.mean(box, axis=1), *rng.uniform(low, high, (8, len(box))))):
-        raise refusals[0]  # a protocol that cannot be linearized is refused with its own message
-    generations = 8 if len(box) == 1 else 12 if wide else 25
-    begun = differential_evolution(
-        cost, box, maxiter=generations, popsize=8, seed=seed, polish=False, init="sobol", tol=1e-8
-    )
-    point = polished(begun.x)
-    every = [wide.at(*values) for values in wide.grid(4)] if wide else []
-    for _ in every[:_WORSE]:
-        costs = [cost(point, [network]) for network in every]
-        if max(costs) <= cost(point) + _NEAR:
-            break
-        nets.append(every[int(np.argmax(costs))])
-        point = polished(point)
-    if cost(point, every or nets) > _NEAR * bool(wide):
-        raise ConvergenceError("no gains found that are stable and have the margins", point, cost(point))
+    margins = _Requested(gain_margin, phase_margin, delay_margin)
+    _check_request(margins, time, wide)
+    search = _Search(family, nets, wide, time, margins, chosen)
+    point, every = search.best_point(seed)
     fastest_protocol = family.at(point)
     covers: tuple[BoxCover, ...] = ()
     if wide:
-        max_decay = min(map(_estimate, loops(fastest_protocol, every)))
+        max_decay = min(map(_estimate, search.loops(fastest_protocol, every)))
         decay, covers = _covered(fastest_protocol, wide, max_decay, gain_margin, phase_margin, chosen)
         nets = wide.corners()
-        proofs = tuple(system.certify(-decay) for system in loops(fastest_protocol, nets))
+        proofs = tuple(system.certify(-decay) for system in search.loops(fastest_protocol, nets))
     else:
-        decay, proofs = _proven(loops(fastest_protocol, nets), _MAX_FOLDS / unit)
+        decay, proofs = _proven(search.loops(fastest_protocol, nets), _MAX_FOLDS / search.unit)
     return Design(
         protocol=fastest_protocol,
         gains=family.values(point),
         decay=decay,
-        before=nan if family.initial is None else min(map(decay_rate, loops(family.initial, nets))),
-        margins=tuple(system.margins() for system in loops(fastest_protocol, nets)),
+        before=nan if family.initial is None else min(map(decay_rate, search.loops(family.initial, nets))),
+        margins=tuple(system.margins() for system in search.loops(fastest_protocol, nets)),
         proofs=proofs,
         covers=covers,
         notes=covers[0].notes if covers else (),
     )
+
+
+class _Requested(NamedTuple):
+    """The requested margins: a factor, an angle [rad] and a delay [s]."""
+
+    gain: float
+    phase: float
+    delay: float
+
+
+def _check_request(margins: _Requested, time: str, wide: NetworkRange | None) -> None:
+    """Refuse margins out of range, and what a range of networks does not have."""
+    if not margins.gain >= 1.0:
+        raise ValueError(f"gain_margin must be >= 1, got {shown(margins.gain)}")
+    for name, margin in (("phase_margin", margins.phase), ("delay_margin", margins.delay)):
+        if not margin >= 0.0:
+            raise ValueError(f"{name} must be >= 0, got {shown(margin)}")
+    if wide and time != "continuous":
+        raise ValueError(f"time must be 'continuous' for a range of networks, got {shown(time)}")
+    if wide and margins.delay > 0.0:
+        raise ValueError(f"delay_margin must be 0 s for a range of networks, got {shown(margins.delay)}")
+
+
+class _Search:
+    """The search for the gains with the fastest decay, by a cost: minus the decay [1/unit], or a penalty.
+
+    `networks` has those for which the minimum decay is maximized; `box` has the limits of the logarithms of gains.
+    """
+
+    def __init__(
+        self,
+        family: _Family,
+        networks: list[Network],
+        wide: NetworkRange | None,
+        time: str,
+        margins: _Requested,
+        options: LinearOptions,
+    ) -> None:
+        self.family, self.networks, self.wide, self.time = family, networks, wide, time
+        self.margins, self.options = margins, options
+        self.has_margins = margins.gain > 1.0 or margins.phase > 0.0 or margins.delay > 0.0
+        self.unit = max(float(network.rtts.max()) for network in networks) or 1.0
+        self.box = [(log(low), log(high)) for low, high in family.limits.values()]
+        self.refusals: list[Exception] = []
+
+    def loops(self, member: Any, networks: Sequence[Network]) -> list[DelaySystem | SampledSystem]:
+        """Return the linear models of a protocol on networks."""
+        if self.wide:
+            return [linearize_on(member, network, self.options.clocking) for network in networks]
+        return [linearize(member, network, self.time, clocking=self.options.clocking) for network in networks]
+
+    def shortfall(self, system: DelaySystem | SampledSystem) -> float:
+        """Return by how much the margins fall short."""
+        requested = self.margins
+        if self.wide:
+            gain, phase = _estimated_margins(system)
+            return max(0.0, _SPARE * requested.gain / gain - 1.0) + max(0.0, _SPARE * requested.phase - phase)
+        m = system.margins()
+        short = max(0.0, requested.gain / m.gain_margin - 1.0)
+        late = max(0.0, requested.delay - m.delay_margin) / self.unit
+        return short + (max(0.0, requested.phase - m.phase_margin) + late)
+
+    def cost(self, point: NDArray[Any], networks: Sequence[Network] | None = None) -> float:
+        """Return the cost of a point on networks, by default those of the search."""
+        outside = float(sum(max(low - x, x - high, 0.0) for x, (low, high) in zip(point, self.box, strict=True)))
+        if outside > 0.0:
+            return _REFUSED + outside
+        try:
+            systems = self.loops(self.family.at(point), self.networks if networks is None else networks)
+        except REFUSED as error:
+            self.refusals.append(error)
+            return _REFUSED
+        decay: float = min(map(_estimate, systems)) * self.unit
+        if decay <= 0.0:
+            return 100.0 - decay
+        short = 0.0
+        for system in systems if self.has_margins else ():
+            short += self.shortfall(system)
+        return float(min(99.0, short)) if short > 0.0 else -min(decay, _MAX_FOLDS)
+
+    def polished(self, point: NDArray[Any]) -> NDArray[Any]:
+        """Return the point of minimum cost near a point."""
+        rounds = 3 if len(self.box) > 1 else 1  # restarts, since a simplex may become flat at a kink
+        fine = {"xatol": 1e-4, "fatol": 1e-4} if self.wide else {"xatol": 1e-10, "fatol": 1e-12}
+        for _ in range(rounds if self.cost(point) < 99.0 else 0):
+            options = fine | {"maxfev": 80 * len(self.box)}
+            point = minimize(self.cost, point, method="Nelder-Mead", options=options).x
+        return point
+
+    def best_point(self, seed: Seed) -> tuple[NDArray[Any], list[Network]]:
+        """Return the point of minimum cost, and the grid of networks of a range on which it has been checked."""
+        box, wide = self.box, self.wide
+        rng, (low, high) = np.random.default_rng(seed), np.transpose(box)
+        tried = (np.mean(box, axis=1), *rng.uniform(low, high, (8, len(box))))
+        if all(self.cost(point) == _REFUSED for point in tried):
+            raise self.refusals[0]  # a protocol that cannot be linearized is refused with its own message
+        generations = 8 if len(box) == 1 else 12 if wide else 25
+        begun = differential_evolution(
+            self.cost, box, maxiter=generations, popsize=8, seed=seed, polish=False, init="sobol", tol=1e-8
+        )
+        point = self.polished(begun.x)
+        every = [wide.at(*values) for values in wide.grid(4)] if wide else []
+        for _ in every[:_WORSE]:
+            costs = [self.cost(point, [network]) for network in every]
+            if max(costs) <= self.cost(point) + _NEAR:
+                break
+            self.networks.append(every[int(np.argmax(costs))])
+            point = self.polished(point)
+        if self.cost(point, every or self.networks) > _NEAR * bool(wide):
+            raise ConvergenceError("no gains found that are stable and have the margins", point, self.cost(point))
+        return point, every
 
 
 class _Family:
