@@ -257,80 +257,117 @@ def _newton(response: _StepResponse, x: Real, P: float, b: float, k: float, N: i
 
 
 def _radii(response: _StepResponse, x: Real, P: float, b: float, k: float) -> Real:
-    """Return radii of x, P, b and k within which a solution is proven to lie.
+    """Return radii of x, P, b and k within which a solution is proven to lie."""
+    contraction = _Contraction(response, x, P, b, k)
+    r = contraction.image(np.zeros(4))
+    for _ in range(60):
+        r = 1.02 * contraction.image(r)
+        if not np.all(r < [1.0, _MARGIN, _MARGIN, 1.0]):
+            break
+        if np.all(contraction.image(r) < r):
+            return r
+    raise ConvergenceError(
+        f"the periodic motion at alpha = {response.alpha:g} is not proven with {contraction.N} cells: use more"
+    )
+
+
+class _Contraction:
+    """Bounds of the map u - A G(u) near a computed point u = (x, P, b, k).
 
     Rows are G as a function, then the conditions on the mean, x(0) and the size; columns are x, then P, b, k. Note that
-    |theta - phi| b <= b.
+    |theta - phi| b <= b. `kinks`: the n for which a kink of X(y + n P) may lie in the busy time. `size`, `slope`,
+    `ends`: maximum of |x| and of |x'|, and the total variation of x with its ends. `rate`: bound of d(y S)/dy.
     """
-    N, alpha = len(x) - 1, response.alpha
-    h = 1.0 / N
-    kernel, L = _Kernel(response, P, _grid(b, N)), _bounds(response, P, b)
-    kinks = [n for n in range(ceil((response.until + b) / P)) if abs(1.0 - n * P) <= b + (n + 2) * _MARGIN]
-    size, slope = float(np.abs(x).max()), float(np.abs(np.diff(x)).max()) * N
-    ends = float(np.abs(np.diff(x)).sum() + abs(x[0]) + abs(x[-1]))
-    rate = L["00"] + b * L["10"]  # bound of d(y S)/dy
 
-    # Residual of the computed point: integrals by the trapezoidal rule; x and the rest are linear between points.
-    w = np.full(N + 1, h)
-    w[[0, -1]] *= 0.5
-    i = np.arange(N + 1)
-    wx = w * x
-    at_points = np.array([float(kernel.S[2 * (j - i) + 2 * N] @ wx) for j in range(N + 1)])
-    rule = h * h / 12.0 * (b * b * L["20"] * size + 2.0 * b * L["10"] * slope)
-    rule += h * h / 8.0 * len(kinks) * alpha * b * size
-    rule += (kernel.error + 4.0 * N * _UNIT * L["00"]) * size
-    residual = np.array([
-        np.abs(x - k * b * at_points).max() + k * b * rule + h * h / 8.0 * k * b * b * L["10"] * ends,
-        abs(float(wx.sum())) + N * _UNIT * size,
-        abs(k * b * float(at_points[0])) + k * b * rule,
-        abs(float(wx @ (i * h)) - _SIZE) + h * h / 6.0 * slope + N * _UNIT * size,
-    ])  # fmt: skip
+    def __init__(self, response: _StepResponse, x: Real, P: float, b: float, k: float) -> None:
+        self.N = N = len(x) - 1
+        self.x, self.b, self.k, self.alpha = x, b, k, response.alpha
+        self.h = 1.0 / N
+        self.kernel, self.bounds = _Kernel(response, P, _grid(b, N)), _bounds(response, P, b)
+        self.kinks = [n for n in range(ceil((response.until + b) / P)) if abs(1.0 - n * P) <= b + (n + 2) * _MARGIN]
+        self.size, self.slope = float(np.abs(x).max()), float(np.abs(np.diff(x)).max()) * N
+        self.ends = float(np.abs(np.diff(x)).sum() + abs(x[0]) + abs(x[-1]))
+        self.rate = self.bounds["00"] + b * self.bounds["10"]
+        self.residual = self._residual()
+        self.inverse, self.identity_error = self._inverse()
+        L, ends = self.bounds, self.ends
+        self.of_mean = np.array(  # d/dtheta
+            [k * b * b * L["10"], k * b * L["11"] * ends, k * self.rate * ends, b * L["00"] * ends]
+        )
+        self.matrix_error = self._matrix_error()
 
-    # DG on cells and its inverse
-    centers = 0.5 * (x[:-1] + x[1:])
-    i = np.arange(N)
-    differences = 2 * (i[:, None] - i[None, :]) + 2 * N
-    first = 2 * N - 1 - 2 * i  # from 0 to the centers
-    J = np.zeros((N + 3, N + 3))
-    J[:N, :N] = np.eye(N) - k * b * h * kernel.S[differences]
-    J[N, :N], J[N + 1, :N], J[N + 2, :N] = h, k * b * h * kernel.S[first], h * (i + 0.5) * h
-    theta_phi = (i[:, None] - i[None, :]) * h
-    for at, rows, y, sign in ((differences, slice(N), b * theta_phi, -1.0), (first, N + 1, -b * (i + 0.5) * h, 1.0)):
-        J[rows, N] = sign * k * b * h * (kernel.SP[at] @ centers)
-        J[rows, N + 1] = sign * k * h * ((kernel.S[at] + y * kernel.S1[at]) @ centers)
-        J[rows, N + 2] = sign * b * h * (kernel.S[at] @ centers)
-    A = np.linalg.inv(J)
-    size_of_A = _by_blocks(np.abs(A), N)
-    identity = _by_blocks(
-        np.abs(np.eye(N + 3) - A @ J) + 2.0 * (N + 3) * _UNIT * (np.abs(A) @ np.abs(J)), N
-    )  # fmt: skip
+    def _residual(self) -> Real:
+        """Return bounds of G at the point: integrals by the trapezoidal rule; all are linear between points."""
+        x, b, k, h, N, L, size, slope = self.x, self.b, self.k, self.h, self.N, self.bounds, self.size, self.slope
+        kernel, i = self.kernel, np.arange(N + 1)
+        w = np.full(N + 1, h)
+        w[[0, -1]] *= 0.5
+        wx = w * x
+        at_points = np.array([float(kernel.S[2 * (j - i) + 2 * N] @ wx) for j in range(N + 1)])
+        rule = h * h / 12.0 * (b * b * L["20"] * size + 2.0 * b * L["10"] * slope)
+        rule += h * h / 8.0 * len(self.kinks) * self.alpha * b * size
+        rule += (kernel.error + 4.0 * N * _UNIT * L["00"]) * size
+        return np.array([
+            np.abs(x - k * b * at_points).max() + k * b * rule + h * h / 8.0 * k * b * b * L["10"] * self.ends,
+            abs(float(wx.sum())) + N * _UNIT * size,
+            abs(k * b * float(at_points[0])) + k * b * rule,
+            abs(float(wx @ (i * h)) - _SIZE) + h * h / 6.0 * slope + N * _UNIT * size,
+        ])  # fmt: skip
 
-    # DG minus that matrix: midpoint rule for integrals and means, and the remainder of Pi for x and for the result.
-    of_mean = np.array([k * b * b * L["10"], k * b * L["11"] * ends, k * rate * ends, b * L["00"] * ends])  # d/dtheta
-    matrix_error = np.zeros((4, 4))
-    sums = np.array([
-        0.0,
-        k * b * (0.25 * h * (b * L["21"] * size + L["11"] * slope) + h * alpha * size * sum(kinks)),
-        k * (0.25 * h * (b * (2.0 * L["10"] + b * L["20"]) * size + rate * slope) + h * alpha * b * size * len(kinks)),
-        b * 0.25 * h * (b * L["10"] * size + L["00"] * slope),
-    ])  # fmt: skip
-    rounding = kernel.error + N * _UNIT * (L["00"] + b * L["10"] + L["11"])
-    sums += 2.0 * rounding * (1.0 + k * b + k + b) * (1.0 + size)
-    matrix_error[0] = sums + of_mean * h * np.array([7.0 / 12.0, 0.25, 0.25, 0.25])
-    matrix_error[2] = sums + of_mean * h * np.array([0.5, 0.0, 0.0, 0.0])
-    matrix_error[3, 0] = 0.25 * h
+    def _inverse(self) -> tuple[Real, Real]:
+        """Return bounds of A, the inverse of a matrix J near DG on the cells, and of 1 - A J."""
+        b, k, h, N, kernel = self.b, self.k, self.h, self.N, self.kernel
+        centers, i = 0.5 * (self.x[:-1] + self.x[1:]), np.arange(N)
+        differences = 2 * (i[:, None] - i[None, :]) + 2 * N
+        first = 2 * N - 1 - 2 * i  # from 0 to the centers
+        J = np.zeros((N + 3, N + 3))
+        J[:N, :N] = np.eye(N) - k * b * h * kernel.S[differences]
+        J[N, :N], J[N + 1, :N], J[N + 2, :N] = h, k * b * h * kernel.S[first], h * (i + 0.5) * h
+        theta_phi = (i[:, None] - i[None, :]) * h
+        for at, rows, y, sign in (
+            (differences, slice(N), b * theta_phi, -1.0),
+            (first, N + 1, -b * (i + 0.5) * h, 1.0),
+        ):
+            J[rows, N] = sign * k * b * h * (kernel.SP[at] @ centers)
+            J[rows, N + 1] = sign * k * h * ((kernel.S[at] + y * kernel.S1[at]) @ centers)
+            J[rows, N + 2] = sign * b * h * (kernel.S[at] @ centers)
+        A = np.linalg.inv(J)
+        rounding = 2.0 * (N + 3) * _UNIT * (np.abs(A) @ np.abs(J))
+        return _by_blocks(np.abs(A), N), _by_blocks(np.abs(np.eye(N + 3) - A @ J) + rounding, N)
 
-    def change(r: Real) -> Real:
+    def _matrix_error(self) -> Real:
+        """Return a bound of DG - J: midpoint rule for integrals and means, and Pi's remainder for x and the result."""
+        b, k, h, alpha, L, size, slope = self.b, self.k, self.h, self.alpha, self.bounds, self.size, self.slope
+        kinks, rate = self.kinks, self.rate
+        error = np.zeros((4, 4))
+        sums = np.array([
+            0.0,
+            k * b * (0.25 * h * (b * L["21"] * size + L["11"] * slope) + h * alpha * size * sum(kinks)),
+            k * (
+                0.25 * h * (b * (2.0 * L["10"] + b * L["20"]) * size + rate * slope) + h * alpha * b * size * len(kinks)
+            ),
+            b * 0.25 * h * (b * L["10"] * size + L["00"] * slope),
+        ])  # fmt: skip
+        rounding = self.kernel.error + self.N * _UNIT * (L["00"] + b * L["10"] + L["11"])
+        sums += 2.0 * rounding * (1.0 + k * b + k + b) * (1.0 + size)
+        error[0] = sums + self.of_mean * h * np.array([7.0 / 12.0, 0.25, 0.25, 0.25])
+        error[2] = sums + self.of_mean * h * np.array([0.5, 0.0, 0.0, 0.0])
+        error[3, 0] = 0.25 * h
+        return error
+
+    def _change(self, r: Real) -> Real:
         """Return a bound of DG' - DG within the radii."""
+        L, alpha, b = self.bounds, self.alpha, self.b
         rx, rP, rb, rk = r.tolist()
-        K, B, X = k + rk, b + rb, size + rx
+        K, B, X = self.k + rk, b + rb, self.size + rx
         of_kb = rk * B + K * rb
-        shifts = [n * rP + rb for n in kinks]  # shift of each kink of S
+        shifts = [n * rP + rb for n in self.kinks]  # shift of each kink of S
         in_S, in_both = (
             L["11"] * rP + L["10"] * rb,
             L["11"] * rP + 2.0 * L["10"] * rb + B * (L["21"] * rP + L["20"] * rb),
         )
-        at_P = L["22"] * rP + L["21"] * rb + alpha * sum(n * m for n, m in zip(kinks, shifts, strict=True)) / (b - rb)
+        weighted = sum(n * m for n, m in zip(self.kinks, shifts, strict=True))
+        at_P = L["22"] * rP + L["21"] * rb + alpha * weighted / (b - rb)
         at_b = in_both + alpha * B * sum(shifts) / (b - rb)
         row = [
             of_kb * L["00"] + K * B * in_S,
@@ -340,21 +377,13 @@ def _radii(response: _StepResponse, x: Real, P: float, b: float, k: float) -> Re
         ]
         return np.array([row, [0.0] * 4, row, [0.0] * 4])
 
-    def image(r: Real) -> Real:
+    def image(self, r: Real) -> Real:
         """Return the radii of the image under the contraction."""
-        of_rows = residual + (matrix_error + change(r)) @ r
-        out = size_of_A @ of_rows + identity @ r
-        out[0] += 2.0 * residual[0] + 0.5 * h * float(of_mean @ r) + 2.0 * float(change(r)[0] @ r)
+        change = self._change(r)
+        of_rows = self.residual + (self.matrix_error + change) @ r
+        out = self.inverse @ of_rows + self.identity_error @ r
+        out[0] += 2.0 * self.residual[0] + 0.5 * self.h * float(self.of_mean @ r) + 2.0 * float(change[0] @ r)
         return out * (1.0 + 1e-9)
-
-    r = image(np.zeros(4))
-    for _ in range(60):
-        r = 1.02 * image(r)
-        if not np.all(r < [1.0, _MARGIN, _MARGIN, 1.0]):
-            break
-        if np.all(image(r) < r):
-            return r
-    raise ConvergenceError(f"the periodic motion at alpha = {alpha:g} is not proven with {N} cells: use more")
 
 
 def _by_blocks(matrix: Real, N: int) -> Real:
